@@ -1,0 +1,101 @@
+"""How long does a command take on one core, and how much memory does it need at its peak?
+
+The command is started by this file run as a small script of its own. Linux carries the peak
+memory of the process that forks over to the child, so a large parent would spoil the figure.
+Memory is the larger of the biggest single process (`ru_maxrss`) and, while there are several,
+the sampled sum of their proportional shares: a tool may not hide memory in its children.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+POLL = 0.002
+SAMPLE_EVERY = 50
+ONE_THREAD = {
+    name: "1"
+    for name in (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+        "POLARS_MAX_THREADS",
+        "RAYON_NUM_THREADS",
+        "TOKIO_WORKER_THREADS",
+    )
+} | {"DAFT_PROGRESS_BAR": "0", "DAFT_ANALYTICS_ENABLED": "0", "DO_NOT_TRACK": "1"}
+
+
+@dataclass(frozen=True)
+class Measured:
+    stdout: str
+    seconds: float
+    peak_mb: float
+
+
+def measured(command: list[str], core: int, env: dict[str, str] | None = None) -> Measured:
+    """Run a command pinned to `core`; an error carries the end of what it wrote to stderr."""
+    launcher = [sys.executable, "-S", "-E", __file__, str(core), *command]
+    environment = os.environ | ONE_THREAD | (env or {})
+    done = subprocess.run(launcher, env=environment, capture_output=True, text=True, check=False)
+    *output, report = done.stdout.splitlines() or [""]
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}\n{done.stderr[-2000:]}")
+    figures = json.loads(report)
+    return Measured("\n".join(output), figures["seconds"], figures["peak_mb"])
+
+
+def _launch(core: int, command: list[str]) -> int:
+    start = time.perf_counter()
+    pid = os.fork()
+    if pid == 0:
+        os.sched_setaffinity(0, {core})
+        os.execvp(command[0], command)
+    seconds, peak, status = _watch(pid, start)
+    print(f"\n{json.dumps({'seconds': seconds, 'peak_mb': peak / 1024})}")
+    return os.waitstatus_to_exitcode(status)
+
+
+def _watch(pid: int, start: float) -> tuple[float, int, int]:
+    """Seconds, peak KB and wait status of a child, sampling its process tree until it ends."""
+    peak, polls = 0, 0
+    while True:
+        ended, status, usage = os.wait4(pid, os.WNOHANG)
+        if ended:
+            return time.perf_counter() - start, max(peak, usage.ru_maxrss), status
+        polls += 1
+        if polls % SAMPLE_EVERY == 0:
+            family = _tree(pid)
+            if len(family) > 1:
+                peak = max(peak, sum(map(_share, family)))
+        time.sleep(POLL)
+
+
+def _tree(pid: int) -> list[int]:
+    children: list[int] = []
+    for listing in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            children += map(int, listing.read_text().split())
+        except OSError:
+            continue
+    return [pid] + [member for child in children for member in _tree(child)]
+
+
+def _share(pid: int) -> int:
+    """Proportional set size in KB; 0 for a process that has just ended."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+
+
+if __name__ == "__main__":
+    sys.exit(_launch(int(sys.argv[1]), sys.argv[2:]))

@@ -1,0 +1,66 @@
+"""Results as Markdown: one table a figure, with the machine and the versions above them."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Value = str | float | int | None
+Row = Mapping[str, Value]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One table: rows for us and for each peer, and each target with whether it is reached.
+
+    A target is None where there was nothing to compare.
+    """
+
+    title: str
+    data: str
+    rows: Sequence[Row]
+    targets: Mapping[str, bool | None] = field(default_factory=dict)
+
+
+def machine() -> dict[str, Value]:
+    info = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.split(":")[1].strip() for line in info if "model name" in line), "unknown")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "memory_gb": round(memory, 1),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+    }
+
+
+def markdown(heads: Mapping[str, Value], figures: Sequence[Figure]) -> str:
+    lines = ["# The core, measured", ""]
+    lines += [f"- {name}: {value}" for name, value in heads.items()]
+    return "\n".join([*lines, *(_section(figure) for figure in figures), ""])
+
+
+def _section(figure: Figure) -> str:
+    verdict = {True: "reached", False: "**not reached**", None: "not measured"}
+    targets = [f"- {target}: {verdict[reached]}" for target, reached in figure.targets.items()]
+    head = ["", f"## {figure.title}", "", f"Data: {figure.data}", ""]
+    return "\n".join([*head, *(_grid(figure.rows) if figure.rows else []), "", *targets])
+
+
+def _grid(rows: Sequence[Row]) -> list[str]:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    body = [[_cell(row.get(name)) for name in names] for row in rows]
+    rule = ["---"] * len(names)
+    return ["| " + " | ".join(cells) + " |" for cells in [names, rule, *body]]
+
+
+def _cell(value: Value) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else value

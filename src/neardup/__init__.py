@@ -1,0 +1,58 @@
+"""neardup finds near-duplicate documents and explains every decision.
+
+>>> import neardup
+>>> neardup.dedup(["one and the same text here", "One and the same text here!", "another"]).kept
+[0, 2]
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from neardup.dedup import dedup as dedup
+    from neardup.errors import NeardupError as NeardupError
+    from neardup.result import Result as Result
+    from neardup.similarity import similarity as similarity
+    from neardup.sketch.minhash import MinHash as MinHash
+    from neardup.spec import Spec as Spec
+
+# The public names, and where they live: importing neardup imports neither Numba nor PyArrow.
+_HOMES = {
+    "MinHash": "neardup.sketch.minhash",
+    "NeardupError": "neardup.errors",
+    "Result": "neardup.result",
+    "Spec": "neardup.spec",
+    "dedup": "neardup.dedup",
+    "similarity": "neardup.similarity",
+}
+
+__all__ = ["MinHash", "NeardupError", "Result", "Spec", "__version__", "dedup", "similarity"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'neardup' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+class _Package(ModuleType):
+    """Importing the module neardup.dedup must not hide the function of the same name."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

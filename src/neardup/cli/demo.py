@@ -1,0 +1,77 @@
+"""neardup demo: the main job on real data that every Python has: its own standard library."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+SHOWN_LINES = 12
+
+
+def demo(
+    threshold: Annotated[float, typer.Option(help="As in dedup.")] = 0.8,
+) -> None:
+    """Deduplicate the Python standard library's source files and show what was found."""
+    import pyarrow.parquet as pq
+
+    from neardup.cli.dedup import summary
+    from neardup.cli.progress import progress_for
+    from neardup.options import Options
+
+    library = Path(sysconfig.get_paths()["stdlib"])
+    options = Options.of(threshold=threshold)
+    with tempfile.TemporaryDirectory() as folder, progress_for(quiet=False) as progress:
+        progress.compile_kernels()
+        from neardup.batch.run import Job, run
+        from neardup.corpus.documents import Columns
+
+        out = Path(folder) / "clean"
+        job = Job(source_files(library), out, options, Columns(), workers=1, kept=False)
+        finished = run(job, progress)
+        removed = pq.read_table(out / "removed.parquet").to_pylist()
+    sys.stdout.write(f"{library}, every .py file\n\n")
+    sys.stdout.write(summary(finished, options, Path("clean")).rsplit("\n", 2)[0] + "\n")
+    families: dict[str, list[str]] = {}
+    for row in removed:
+        families.setdefault(row["witness"], []).append(f"{row['id']} ({row['similarity']:.2f})")
+    for witness, copies in sorted(families.items(), key=lambda item: -len(item[1]))[:5]:
+        more = f" and {len(copies) - 4} more" if len(copies) > 4 else ""
+        print(f"\n{witness} is kept for\n    {', '.join(copies[:4])}{more}")
+    near = [row for row in removed if row["similarity"] < 1.0]
+    if near:
+        show_difference(library, min(near, key=lambda row: (-row["similarity"], row["id"])))
+    print("\nYour own files: neardup dedup INPUT... -o OUT    (neardup dedup --help)")
+
+
+def source_files(library: Path) -> list:  # type: ignore[type-arg]
+    from neardup.corpus.inputs import InputFile
+
+    paths = sorted(
+        path for path in library.rglob("*.py")
+        if path.is_file() and "site-packages" not in path.parts and "__pycache__" not in path.parts
+    )  # fmt: skip
+    return [
+        InputFile(path, str(path.relative_to(library)), path.relative_to(library).as_posix(),
+                  "text", None)
+        for path in paths
+    ]  # fmt: skip
+
+
+def show_difference(library: Path, row: dict[str, object]) -> None:
+    kept, gone = (
+        (library / str(row[name])).read_text("utf-8", "replace").splitlines()
+        for name in ("witness", "id")
+    )
+    print(f"\nWhy was {row['id']} removed? It is {row['similarity']:.4f} similar to {row['witness']}:")
+    changed = (
+        line for line in difflib.unified_diff(kept, gone, n=0, lineterm="")
+        if not line.startswith(("---", "+++", "@@"))
+    )  # fmt: skip
+    for _, line in zip(range(SHOWN_LINES), changed, strict=False):
+        print(f"    {line[:100]}")

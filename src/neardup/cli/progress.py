@@ -1,0 +1,105 @@
+"""What someone who waits sees: a bar on a terminal, plain lines in a pipe, or nothing."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from neardup import kernel_cache
+
+EVERY_SECONDS = 10.0
+
+
+class Silent:
+    """Says nothing."""
+
+    def compile_kernels(self) -> None:
+        import neardup.kernels  # noqa: F401  # importing compiles
+
+    def stage(self, name: str, total: int, unit: str) -> None:
+        pass
+
+    def advance(self, amount: int) -> None:
+        pass
+
+
+class Lines(Silent):
+    """A plain line when a stage begins, and one every ten seconds, to standard error."""
+
+    def __init__(self) -> None:
+        self._name, self._unit, self._total, self._done = "", "", 0, 0
+        self._begun = self._said = time.monotonic()
+
+    def say(self, message: str) -> None:
+        print(f"neardup: {message}", file=sys.stderr, flush=True)
+
+    def compile_kernels(self) -> None:
+        if not kernel_cache.is_compiled():
+            self.say("first run: compiling, about 20 seconds, once")
+        super().compile_kernels()
+
+    def stage(self, name: str, total: int, unit: str) -> None:
+        self._name, self._unit, self._total, self._done = name, unit, total, 0
+        self._begun = self._said = time.monotonic()
+        self.say(f"{name} {amount(total, unit)}")
+
+    def advance(self, amount_done: int) -> None:
+        self._done += amount_done
+        now = time.monotonic()
+        if now - self._said >= EVERY_SECONDS and self._done:
+            self._said = now
+            rate = self._done / (now - self._begun)
+            left = max(self._total - self._done, 0) / rate
+            self.say(
+                f"{self._name} {amount(self._done, self._unit)} of "
+                f"{amount(self._total, self._unit)}, {amount(rate, self._unit)}/s, {left:.0f} s left"
+            )
+
+
+class Bars(Lines):
+    """A bar with a rate and the time left."""
+
+    def __init__(self, bar: Any) -> None:
+        super().__init__()
+        self._bar = bar
+        self._task: Any = None
+
+    def say(self, message: str) -> None:
+        self._bar.console.print(message, style="dim")
+
+    def stage(self, name: str, total: int, unit: str) -> None:
+        if self._task is not None:
+            self._bar.remove_task(self._task)
+        self._task = self._bar.add_task(name, total=total or None, unit=unit, rate="")
+        self._begun, self._done, self._unit = time.monotonic(), 0, unit
+
+    def advance(self, amount_done: int) -> None:
+        self._done += amount_done
+        rate = self._done / max(time.monotonic() - self._begun, 1e-3)
+        self._bar.update(self._task, advance=amount_done, rate=f"{amount(rate, self._unit)}/s")
+
+
+def amount(number: float, unit: str) -> str:
+    if unit != "bytes":
+        return f"{number:,.0f} {unit}"
+    return f"{number / 1e6:,.0f} MB" if number >= 1e6 else f"{number / 1e3:,.0f} KB"
+
+
+@contextmanager
+def progress_for(quiet: bool) -> Iterator[Silent]:
+    """The progress that fits where standard error goes."""
+    if quiet:
+        yield Silent()
+    elif not sys.stderr.isatty():
+        yield Lines()
+    else:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(),
+                   TextColumn("{task.fields[rate]}"), TimeRemainingColumn())  # fmt: skip
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            yield Bars(bar)

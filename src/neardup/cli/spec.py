@@ -1,0 +1,28 @@
+"""neardup spec: the specification and fingerprint that given options lead to."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+
+def spec(
+    shingle: Annotated[str, typer.Option(metavar="UNIT:SIZE", help="As in dedup.")] = "word:5",
+    text_profile: Annotated[str, typer.Option(help="As in dedup.")] = "standard",
+    slots: Annotated[int, typer.Option(help="As in dedup.")] = 128,
+    seed: Annotated[int, typer.Option(help="As in dedup.")] = 0,
+    as_json: Annotated[bool, typer.Option(
+        "--json", help="Print the canonical JSON, which the fingerprint is the BLAKE2b of.")] = False,
+) -> None:  # fmt: skip
+    """Show the specification and its fingerprint: what must agree for sketches to be compared."""
+    from neardup.spec import Spec
+
+    made = Spec.of(shingle, profile=text_profile, slots=slots, seed=seed)
+    if as_json:
+        print(made.canonical)
+        return
+    for name, value in asdict(made).items():
+        print(f"{name:12} {value}")
+    print(f"{'fingerprint':12} {made.fingerprint}")

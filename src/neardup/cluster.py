@@ -1,0 +1,137 @@
+"""Who stays: documents in rank order and their candidates to a keep list.
+
+`stars` gives the answer that the promises are about: every removed document is similar to a
+kept one of better rank. `components` is what other tools do, as an option: whole connected
+components are removed but for one document, however long the chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup import kernels
+
+Integers = NDArray[np.int64]
+PAIRS_AT_ONCE = 1_000_000
+BUCKET_CAP = 2_000
+
+
+class Verifier(Protocol):
+    """Tells how similar candidates are; `neardup.verify` has them."""
+
+    @property
+    def exact(self) -> bool: ...
+    def keep(
+        self, buckets: Integers, room: Integers
+    ) -> tuple[Integers, NDArray[np.float64], int, Integers]: ...
+    def pairs(
+        self, left: Integers, right: Integers, least: float | None = None
+    ) -> NDArray[np.float64]: ...
+    def similar(self, left: Integers, right: Integers) -> NDArray[np.bool_]: ...
+
+
+class Grouped(Protocol):
+    """Documents in shared buckets; `neardup.lsh.bands` makes them."""
+
+    @property
+    def numbers(self) -> Integers: ...
+    @property
+    def sizes(self) -> Integers: ...
+    @property
+    def band_of(self) -> Integers: ...
+    def members(self) -> tuple[Integers, Integers]: ...
+
+
+@dataclass(frozen=True)
+class Kept:
+    """For each candidate in rank order: its witness, or -1 if it stays; and how similar."""
+
+    witness: Integers
+    similarity: NDArray[np.float64]
+    compared: int
+    turned_away: Integers
+    """By bucket: kept documents that found its leaders' places taken (stars), or documents
+    beyond the cap that were paired with nobody (components)."""
+
+
+def identical(content: NDArray[np.uint64], order: Integers) -> Integers:
+    """For each document the best-ranked one with the same 128-bit content hash.
+
+    `order` lists the documents that take part, best rank first; the others get -1.
+    """
+    first, second = content[order, 0], content[order, 1]
+    by_hash = np.lexsort((second, first))  # stable: equal hashes stay in rank order
+    begins = np.ones(len(order), bool)
+    begins[1:] = (first[by_hash[1:]] != first[by_hash[:-1]]) | (
+        second[by_hash[1:]] != second[by_hash[:-1]]
+    )
+    leader = np.full(len(content), -1, np.int64)
+    leader[order[by_hash]] = order[by_hash][begins][np.cumsum(begins) - 1]
+    return leader
+
+
+def stars(grouped: Grouped, verifier: Verifier, limit: int) -> Kept:
+    """The keep list as DESIGN defines it, for candidates numbered in rank order."""
+    room = np.concatenate([[0], np.cumsum(np.minimum(grouped.sizes, limit))]).astype(np.int64)
+    return Kept(*verifier.keep(grouped.numbers, room))
+
+
+def components(grouped: Grouped, verifier: Verifier) -> Kept:
+    """Connected components of the similar pairs; each keeps its best-ranked document."""
+    parent = np.arange(len(grouped.numbers))
+    compared = 0
+    for left, right in candidates(grouped):
+        # Pairs that are connected already can't change anything.
+        apart = _roots(parent, left) != _roots(parent, right)
+        left, right = left[apart], right[apart]
+        compared += len(left)
+        edges = verifier.similar(left, right)
+        for u, v in zip(left[edges].tolist(), right[edges].tolist(), strict=True):
+            _join(parent, u, v)
+    places = np.arange(len(parent))
+    root = _roots(parent, places)
+    witness = np.where(root == places, -1, root)
+    gone = np.flatnonzero(witness >= 0)
+    similarity = np.ones(len(parent))
+    similarity[gone] = verifier.pairs(witness[gone], gone, least=0.0)
+    return Kept(witness, similarity, compared, np.maximum(grouped.sizes - BUCKET_CAP, 0))
+
+
+def candidates(grouped: Grouped) -> Iterator[tuple[Integers, Integers]]:
+    """Every pair that shares a bucket, once, in blocks; u < v by rank.
+
+    Of a bucket only the first BUCKET_CAP documents are paired.
+    """
+    members, starts = grouped.members()
+    bucket, place = 0, 1
+    while bucket < len(grouped.sizes):
+        left, right, bucket, place = kernels.candidate_pairs(
+            grouped.numbers, members, starts, grouped.band_of, BUCKET_CAP, bucket, place,
+            PAIRS_AT_ONCE,
+        )  # fmt: skip
+        yield left, right
+
+
+def _roots(parent: NDArray[Any], places: Integers) -> Integers:
+    """The best-ranked document of each one's component; paths get shorter on the way."""
+    while True:
+        up = parent[parent]
+        if np.array_equal(up, parent):
+            break
+        parent[:] = up
+    roots: Integers = parent[places]
+    return roots
+
+
+def _join(parent: NDArray[Any], u: int, v: int) -> None:
+    while parent[u] != u:
+        u = int(parent[u])
+    while parent[v] != v:
+        v = int(parent[v])
+    if u != v:
+        parent[max(u, v)] = min(u, v)

@@ -1,0 +1,116 @@
+"""What record batches are in a Parquet or Arrow file, in pieces that fit into memory?
+
+Decoding is several times cheaper than what comes after it, so the parent does it for its
+workers and nobody decodes a large row group twice. What PyArrow does not notice is checked
+here: fewer rows than promised, Arrow data that points outside of itself, an Arrow stream that
+stops between two batches (as when its writer was killed).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from neardup.corpus.inputs import InputFile
+from neardup.errors import InputError
+
+_MOST_ROWS = 4096  # a dictionary makes rows look small in the file
+_BUFFER = 1 << 20
+_END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
+
+Choose = Callable[[list[str]], list[str]]
+
+
+def batches(
+    file: InputFile, size: int, choose: Choose = lambda names: names
+) -> Iterator[pa.RecordBatch]:
+    """The file's rows in order, about `size` bytes at a time.
+
+    `choose` is given all column names, once, and says which ones to read.
+    """
+    if file.format == "parquet":
+        yield from _parquet(file, size, choose)
+        return
+    with _opened(file) as source:
+        read = _arrow_file if file.format == "arrow" else _arrow_stream
+        for batch in read(file, source, choose):
+            _check_layout(batch)
+            yield from _slices(batch, size)
+
+
+def open_parquet(file: InputFile) -> pq.ParquetFile:
+    """Buffered, so that a column chunk need not fit into memory."""
+    return pq.ParquetFile(_opened(file), buffer_size=_BUFFER, page_checksum_verification=True)
+
+
+def arrow_schema(file: InputFile) -> pa.Schema:
+    """The schema of an Arrow file or stream, with its metadata."""
+    with _opened(file) as source:
+        read = pa.ipc.open_file if file.format == "arrow" else pa.ipc.open_stream
+        return read(source).schema
+
+
+def _opened(file: InputFile) -> pa.OSFile:
+    return pa.OSFile(os.fsencode(file.path))
+
+
+def _parquet(file: InputFile, size: int, choose: Choose) -> Iterator[pa.RecordBatch]:
+    with open_parquet(file) as parquet:
+        names = choose(parquet.schema_arrow.names)
+        layout = parquet.metadata
+        groups = map(layout.row_group, range(layout.num_row_groups))
+        weight = sum(group.total_byte_size for group in groups)
+        rows = max(1, min(_MOST_ROWS, size * layout.num_rows // max(weight, 1)))
+        found = 0
+        for batch in parquet.iter_batches(rows, columns=names, use_threads=False):
+            found += batch.num_rows
+            yield batch
+    if found != layout.num_rows:
+        raise InputError(f"{file.name}: {found} of {layout.num_rows} rows are there: get it again")
+
+
+def _arrow_file(file: InputFile, source: pa.NativeFile, choose: Choose) -> Iterator[pa.RecordBatch]:
+    schema = pa.ipc.open_file(source).schema
+    reader = pa.ipc.open_file(source, options=_only(schema, choose))
+    for number in range(reader.num_record_batches):
+        yield reader.get_batch(number)
+
+
+def _arrow_stream(
+    file: InputFile, source: pa.NativeFile, choose: Choose
+) -> Iterator[pa.RecordBatch]:
+    schema = pa.ipc.open_stream(source).schema
+    source.seek(0)
+    yield from pa.ipc.open_stream(source, options=_only(schema, choose))
+    end = source.tell()
+    source.seek(max(0, end - len(_END_OF_STREAM)))
+    if source.read() != _END_OF_STREAM:
+        raise InputError(
+            f"{file.name}: truncated or corrupt arrow-stream data (no end-of-stream mark, or "
+            "something after it): get it again"
+        )
+
+
+def _only(schema: pa.Schema, choose: Choose) -> pa.ipc.IpcReadOptions:
+    wanted = set(choose(schema.names))
+    places = [place for place, name in enumerate(schema.names) if name in wanted]
+    return pa.ipc.IpcReadOptions(included_fields=places)
+
+
+def _check_layout(batch: pa.RecordBatch) -> None:
+    """Offsets and indices must stay inside their buffers, or reading them would crash."""
+    for column in batch.columns:
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            if "UTF8" not in str(error):  # that is a matter of single rows
+                raise
+
+
+def _slices(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
+    rows = max(1, batch.num_rows * size // max(batch.nbytes, 1))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)

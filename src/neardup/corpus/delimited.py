@@ -1,0 +1,133 @@
+"""Where do the records of a CSV or TSV file begin and end, and what is in them?
+
+The csv module decides (strict), as `open(newline="")` would feed it. It is given Latin-1: each
+byte is one character, so no byte can be lost, and the fields' UTF-8 is judged with that of all
+other tables. A quote in the wrong place is an error of the file, not of a row: after it nobody
+knows where the next record begins.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from neardup.corpus.documents import LONGEST, Columns, Documents, mixed_keep
+from neardup.corpus.inputs import InputFile
+from neardup.corpus.source import BOM, line_blocks
+from neardup.corpus.tables import Source, resolve
+from neardup.corpus.values import TEXT
+from neardup.errors import InputError, UsageError
+
+_BOM = BOM.decode("latin-1")
+_BLOCK = 1 << 18
+_MOST_ROWS = 1 << 14
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
+
+Record = tuple[list[str], list[str]]
+Batch = tuple[pa.RecordBatch, dict[int, str]]
+
+
+def records(file: InputFile) -> Iterator[Record]:
+    """(fields, lines) of every record, the header first; blank lines are no records.
+
+    The lines are what the record is in the file: joined and encoded, its bytes. They are valid
+    until the next record is asked for.
+    """
+    csv.field_size_limit(LONGEST)  # bounds what a quote that is never closed can swallow
+    lines: list[str] = []
+    reader = csv.reader(_feed(file, lines), delimiter=_DELIMITERS[file.format], strict=True)
+    try:
+        for fields in reader:
+            if fields:
+                yield fields, lines
+            lines.clear()
+    except csv.Error as error:
+        first = reader.line_num - len(lines) + 1
+        raise InputError(
+            f"{file.name}: the record that begins in line {first} is not {file.format.upper()} "
+            f"({error}): is a quote missing or not doubled?"
+        ) from None
+
+
+def _feed(file: InputFile, lines: list[str]) -> Iterator[str]:
+    for number, block in enumerate(line_blocks(file, _BLOCK)):
+        for line in block.splitlines(keepends=True):
+            text = line.decode("latin-1")
+            lines.append(text)
+            # A quote after a byte order mark would not open a field: the csv module misses it.
+            yield text.removeprefix(_BOM) if number == 0 else text
+
+
+def batches(file: InputFile, columns: Columns, size: int) -> Iterator[Batch]:
+    """Tables of the needed columns, of about `size` bytes of text, and the refused rows."""
+    if columns.tokens:
+        raise UsageError(f"{file.name}: CSV has no lists: token ids need JSONL, Parquet or Arrow")
+    rows = records(file)
+    header = [_utf8(field) for field in next(rows, ([], []))[0]]
+    if not header:
+        return
+    columns = resolve(columns, header, Source(file.name))
+    text = header.index(columns.text)
+    fields: list[list[str]] = []
+    rejected: dict[int, str] = {}
+    length = 0
+    for row, _ in rows:
+        if len(row) != len(header):
+            rejected[len(fields)] = f"row has {len(row)} fields, the header has {len(header)}"
+            row = [""] * len(header)
+        fields.append(row)
+        length += len(row[text])
+        if length >= size or len(fields) == _MOST_ROWS:
+            yield _table(fields, header, columns), rejected
+            fields, rejected, length = [], {}, 0
+    if fields:
+        yield _table(fields, header, columns), rejected
+
+
+def _table(rows: list[list[str]], header: list[str], columns: Columns) -> pa.RecordBatch:
+    def column(place: int) -> pa.Array:
+        cells = [row[place].encode("latin-1") for row in rows]
+        return pa.array(cells, pa.large_binary()).view(TEXT)
+
+    names = dict.fromkeys(columns.asked().values())
+    return pa.RecordBatch.from_pydict({name: column(header.index(name)) for name in names})
+
+
+def typed(documents: Documents) -> Documents:
+    """Cells have no type: an empty one is missing (unless it is a text), and keep values are
+    numbers if all of them are."""
+
+    def missing(cells: pa.Array | None) -> pa.Array | None:
+        return None if cells is None else pc.if_else(pc.equal(cells, ""), None, cells)
+
+    keep = missing(documents.keep)
+    return replace(
+        documents,
+        ids=missing(documents.ids),
+        within=missing(documents.within),
+        keep=None if keep is None else _numbers_or_strings(keep),
+    )
+
+
+def _numbers_or_strings(cells: pa.Array) -> pa.Array:
+    values = cells.to_pylist()
+    numbers = [_number(value) for value in values]
+    strings = cells.null_count < numbers.count(None)
+    if strings and numbers.count(None) < len(numbers):
+        raise mixed_keep(("numbers", "strings"))
+    return cells if strings else pa.array(numbers)
+
+
+def _number(value: str | None) -> float | None:
+    try:
+        return None if value is None else float(value)
+    except ValueError:
+        return None
+
+
+def _utf8(field: str) -> str:
+    return field.encode("latin-1").decode("utf-8", "backslashreplace")

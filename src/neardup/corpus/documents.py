@@ -1,0 +1,75 @@
+"""What is a batch of documents, and which columns of the input is it made of?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from neardup.errors import ParameterError
+
+LONGEST = 1 << 30
+"""A line or a text with more bytes than this is refused: one document must fit into memory."""
+
+TOO_LONG = "longer than 1 GiB"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns to read. `id=None` means "id" if there is such a column, else file:row."""
+
+    text: str = "text"
+    id: str | None = None
+    keep: str | None = None
+    within: str | None = None
+    tokens: bool = False
+
+    def asked(self) -> dict[str, str]:
+        """Option -> column, for the columns that must be there."""
+        named = {"text": self.text, "id": self.id, "keep": self.keep, "within": self.within}
+        return {option: name for option, name in named.items() if name is not None}
+
+
+@dataclass
+class Documents:
+    """Some consecutive documents of one source, in order; row i of every column is document i.
+
+    texts     large_string, or large_list<int64> for token ids; null exactly where rejected
+    ids       large_string, null without an id (from Python objects: the type that came in)
+    keep      int64, double, large_string or timestamp[us]; null where missing; None if not asked
+    within    large_string, null where missing; None if not asked
+    rejected  row in this batch -> reason, in row order; a reason never quotes the document
+    """
+
+    texts: pa.Array
+    ids: pa.Array
+    keep: pa.Array | None
+    within: pa.Array | None
+    rejected: dict[int, str]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+def concat_keep(arrays: Iterable[pa.Array]) -> pa.Array:
+    """One array of all batches' keep values: int64 gives way to double, null to everything."""
+    arrays = list(arrays)
+    kinds = {array.type for array in arrays if not pa.types.is_null(array.type)}
+    if kinds == {pa.int64(), pa.float64()}:
+        kinds = {pa.float64()}
+    if len(kinds) > 1:
+        raise mixed_keep(str(kind) for kind in kinds)
+    kind = kinds.pop() if kinds else pa.null()
+    # safe=False: integers beyond 2**53 may round, as they do in any comparison with a double.
+    cast = [array.cast(kind, safe=False) for array in arrays]
+    return pa.concat_arrays(cast) if cast else pa.nulls(0)
+
+
+def mixed_keep(kinds: Iterable[str]) -> ParameterError:
+    """The error for a keep column whose values have no common order."""
+    both = " and ".join(sorted(kinds))
+    return ParameterError(
+        f"the keep column holds {both}, which have no common order: "
+        "keep by a column of one type, or by first or longest"
+    )

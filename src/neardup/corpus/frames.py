@@ -1,0 +1,231 @@
+"""Which documents are in a Python object?
+
+Lists of strings, lists of dicts, pandas, Polars, PyArrow, Hugging Face datasets, and anything
+with the Arrow stream interface. Only what is needed is converted, a piece at a time, so that a
+large table is not doubled. No library is imported that the object does not come from.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from neardup.corpus.documents import Columns, Documents
+from neardup.corpus.rows import filtered, filtered_column
+from neardup.corpus.tables import Source, documents, resolve
+from neardup.corpus.values import keep_column, rendered_column, text_column
+from neardup.errors import UsageError
+
+_PIECE = 16 << 20
+_FEW, _MANY = 256, 1 << 16
+
+Cut = Callable[[int, int], Documents]  # of the rows from, to
+
+
+def from_data(data: Any, columns: Columns) -> Iterator[Documents]:
+    """The documents of `data`, in order, in pieces of about 16 MB.
+
+    A single column (a list of strings, a Series, an Arrow array) is the texts; of a table,
+    `columns` says which columns to take. Ids have the type that they have in the table.
+    """
+    _refuse(data)
+    if _is(data, "polars", "LazyFrame"):
+        data = data.collect()
+    source = Source(f"this {type(data).__name__}", "{}=")
+    if _is(data, "pandas", "DataFrame"):
+        return _pandas(data, columns, source)
+    if _is(data, "pandas", "Series", "Index"):
+        data = data.to_frame(columns.text)
+        return _pandas(data, _only_text(columns, source), source)
+    if _is(data, "datasets", "Dataset"):
+        return _hugging_face(data, columns, source)
+    if _is(data, "datasets", "IterableDataset"):
+        return _tables(data.with_format("arrow").iter(_FEW), columns, source)
+    if isinstance(data, (pa.Array, pa.ChunkedArray)) or _is(data, "polars", "Series"):
+        table = pa.table({columns.text: pa.chunked_array(data)})
+        return _tables(table.to_batches(), _only_text(columns, source), source)
+    if hasattr(data, "__arrow_c_stream__"):
+        return _tables(pa.RecordBatchReader.from_stream(data), columns, source)
+    if isinstance(data, pa.RecordBatch):
+        return _tables([data], columns, source)
+    return _objects(iter(data), columns, source)
+
+
+def _is(data: object, library: str, *names: str) -> bool:
+    """Whether it is an instance of these classes, of a library that somebody has imported."""
+    module = sys.modules.get(library)
+    kinds = tuple(getattr(module, name) for name in names if hasattr(module, name))
+    return isinstance(data, kinds)
+
+
+def _refuse(data: object) -> None:
+    name = type(data).__name__
+    if isinstance(data, (str, bytes)):
+        raise UsageError("pass a list of texts; for files use the neardup command line")
+    if isinstance(data, (set, frozenset)):
+        raise UsageError("a set has no order, so no copy is the first: pass a list")
+    if _is(data, "datasets", "DatasetDict", "IterableDatasetDict"):
+        raise UsageError(f"a {name} has several splits: pass one of them, as in data['train']")
+    if isinstance(data, Mapping):
+        raise UsageError("a dict is not a sequence of documents: pass a list or a table")
+    if not isinstance(data, Iterable) and not hasattr(data, "__arrow_c_stream__"):
+        raise UsageError(f"{name} holds no documents: pass a list of texts or a table")
+
+
+def _only_text(columns: Columns, source: Source) -> Columns:
+    """A single column has no others."""
+    return resolve(columns, [columns.text], source)
+
+
+def _paced(total: int, cut: Cut) -> Iterator[Documents]:
+    """Cut pieces with as many rows as the last piece's size suggests; an empty one is the end."""
+    start, rows = 0, _FEW
+    while start < total:
+        piece = cut(start, min(start + rows, total))
+        if not len(piece):
+            break
+        yield piece
+        start += len(piece)
+        fit = rows * _PIECE // max(1, piece.texts.nbytes)
+        rows = max(1, min(fit, 4 * rows, _MANY))
+
+
+def _tables(tables: Iterable[Any], columns: Columns, source: Source) -> Iterator[Documents]:
+    for table in tables:
+        chosen = resolve(columns, table.schema.names, source)
+        needed = table.select(list(dict.fromkeys(chosen.asked().values())))
+
+        def cut(start: int, end: int, needed: Any = needed, chosen: Columns = chosen) -> Documents:
+            return documents(needed.slice(start, end - start), chosen, source)
+
+        yield from _paced(needed.num_rows, cut)
+
+
+def _hugging_face(data: Any, columns: Columns, source: Source) -> Iterator[Documents]:
+    chosen = resolve(columns, data.column_names, source)
+    # Rows, not data.data: after select or shuffle they are another selection of the table.
+    rows = data.select_columns(list(dict.fromkeys(chosen.asked().values()))).with_format("arrow")
+    return _paced(len(data), lambda start, end: documents(rows[start:end], chosen, source))
+
+
+def _pandas(data: Any, columns: Columns, source: Source) -> Iterator[Documents]:
+    names = [str(name) for name in data.columns]
+    chosen = resolve(columns, names, source)
+
+    def cut(start: int, end: int) -> Documents:
+        def column(name: str) -> Any:
+            values = data.iloc[start:end, names.index(name)]
+            return values.tolist() if values.dtype == object else pa.array(values, from_pandas=True)
+
+        return _from_columns(column, chosen, source)
+
+    return _paced(len(data), cut)
+
+
+def _objects(items: Iterator[Any], columns: Columns, source: Source) -> Iterator[Documents]:
+    """A list or stream of strings (or token lists), or of dicts if the first items are dicts."""
+    head = list(islice(items, _FEW))
+    items = chain(head, items)
+    if not any(isinstance(item, dict) for item in head):
+        chosen = _only_text(columns, source)
+        return _paced(
+            sys.maxsize,
+            lambda start, end: _from_columns(
+                lambda name: list(islice(items, end - start)), chosen, source
+            ),
+        )
+    fields = list(
+        dict.fromkeys(str(key) for item in head if isinstance(item, dict) for key in item)
+    )
+    chosen = resolve(columns, fields, source)
+    return _paced(
+        sys.maxsize,
+        lambda start, end: _from_dicts(list(islice(items, end - start)), chosen, source),
+    )
+
+
+def _from_dicts(items: list[Any], columns: Columns, source: Source) -> Documents:
+    rows = [item if isinstance(item, dict) else {} for item in items]
+    found = _from_columns(lambda name: [row.get(name) for row in rows], columns, source)
+    missing = {
+        row: f"no field {columns.text!r}"
+        for row in range(len(rows))
+        if columns.text not in rows[row]
+    }
+    foreign = {
+        row: "not a dict, as others are" for row, item in enumerate(items) if item is not rows[row]
+    }
+    return replace(found, rejected=dict(sorted((found.rejected | missing | foreign).items())))
+
+
+def _from_columns(column: Callable[[str], Any], columns: Columns, source: Source) -> Documents:
+    """Documents of columns that are Arrow arrays, or lists of whatever Python objects."""
+    names = list(dict.fromkeys(columns.asked().values()))
+    values = {name: column(name) for name in names}
+    reasons: dict[int, str] = {}
+    for name in names:
+        if not isinstance(values[name], list):
+            continue
+        if name == columns.text:
+            values[name], reasons = text_column(values[name], columns.tokens)
+        elif name == columns.keep:
+            values[name] = keep_column(values[name])
+        else:
+            values[name] = _inferred(values[name])
+    found = documents(pa.table(values), columns, source)
+    return replace(found, rejected=found.rejected | reasons)
+
+
+def _inferred(values: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values, from_pandas=True)
+    except (ValueError, TypeError, OverflowError, pa.ArrowException):
+        return rendered_column(values)
+
+
+def take(data: Any, positions: npt.NDArray[np.int64]) -> Any:
+    """The documents at these ascending positions, as the type that `data` has."""
+    if isinstance(data, list):
+        return [data[place] for place in positions.tolist()]
+    if isinstance(data, tuple):
+        return tuple(data[place] for place in positions.tolist())
+    if _is(data, "pandas", "DataFrame", "Series"):
+        return data.iloc[positions]
+    if _is(data, "polars", "LazyFrame"):
+        return data.collect()[positions].lazy()
+    if isinstance(data, np.ndarray) or _is(data, "polars", "DataFrame", "Series"):
+        return data[positions]
+    if _is(data, "pandas", "Index"):
+        return data[positions]
+    if _is(data, "datasets", "Dataset"):
+        return data.select(positions)
+    if isinstance(data, (pa.Array, pa.ChunkedArray, pa.RecordBatch, pa.Table)):
+        return _take_arrow(data, positions)
+    if hasattr(data, "__arrow_c_stream__") and not isinstance(data, pa.RecordBatchReader):
+        return _take_arrow(pa.table(data), positions)
+    raise UsageError(
+        f"this {type(data).__name__} has been read and cannot be read again: pass a list or a table"
+    )
+
+
+def _take_arrow(data: Any, positions: npt.NDArray[np.int64]) -> Any:
+    keep = np.zeros(len(data), bool)
+    keep[positions] = True
+    if isinstance(data, pa.Array):
+        return filtered_column(data, keep)
+    if isinstance(data, pa.RecordBatch):
+        return filtered(data, keep)
+    # A chunk at a time: the parts of a column together may be more than one array can hold.
+    if isinstance(data, pa.ChunkedArray):
+        ends = np.cumsum([len(chunk) for chunk in data.chunks])[:-1]
+        parts = zip(data.chunks, np.split(keep, ends), strict=True) if data.num_chunks else ()
+        return pa.chunked_array([filtered_column(*part) for part in parts], data.type)
+    columns = [_take_arrow(column, positions) for column in data.columns]
+    return pa.Table.from_arrays(columns, schema=data.schema)

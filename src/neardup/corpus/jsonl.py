@@ -1,0 +1,120 @@
+"""What documents do the lines of a JSON Lines file hold?
+
+A line is one document, whatever is in it; only blank lines (white space) are none. orjson
+reads a line at a time; what it refuses gets a second look by the standard library, because a
+lone surrogate in some other field, or 1e999, is valid JSON and no reason to lose a text.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+
+from neardup.corpus.documents import LONGEST, TOO_LONG, Columns, Documents
+from neardup.corpus.source import BOM
+from neardup.corpus.tables import Source, resolve
+from neardup.corpus.values import keep_column, rendered_column, text_column
+
+Record = dict[str, Any]
+
+
+class _RefusedError(Exception):
+    """A line that holds no record; the message is the reason."""
+
+
+def is_blank(line: bytes) -> bool:
+    """Whether a line is no document."""
+    return not line or line.isspace()
+
+
+def parse_lines(data: bytes, first: bool, columns: Columns, name: str) -> Documents:
+    """The documents of some whole lines; `first` if the file begins with them."""
+    if first:
+        data = data.removeprefix(BOM)
+    lines = [line for line in data.split(b"\n") if line and not line.isspace()]
+    records, rejected = _records(lines)
+    if first and len(rejected) < len(lines):
+        fields = list(dict.fromkeys(field for record in records for field in record))
+        resolve(columns, fields, Source(name))
+    texts, reasons = _texts(records, columns)
+    keep = None if columns.keep is None else keep_column(_values(records, columns.keep))
+    within = None if columns.within is None else _rendered(lines, records, columns.within)
+    ids = _rendered(lines, records, columns.id or "id")
+    return Documents(texts, ids, keep, within, dict(sorted((reasons | rejected).items())))
+
+
+def _records(lines: list[bytes]) -> tuple[list[Record], dict[int, str]]:
+    """A record for every line, empty where there is none, and why."""
+    loads = orjson.loads
+    try:
+        records = [loads(line) for line in lines]
+        if set(map(type, records)) <= {dict} and max(map(len, lines), default=0) <= LONGEST:
+            return records, {}
+    except orjson.JSONDecodeError:
+        pass
+    records, rejected = [], {}
+    for row, line in enumerate(lines):
+        try:
+            records.append(_record(line))
+        except _RefusedError as refused:
+            records.append({})
+            rejected[row] = str(refused)
+    return records, rejected
+
+
+def _record(line: bytes) -> Record:
+    if len(line) > LONGEST:
+        raise _RefusedError(TOO_LONG)
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        record = _second_look(line)
+    if not isinstance(record, dict):
+        raise _RefusedError("JSON, but not an object")
+    return record
+
+
+def _second_look(line: bytes) -> object:
+    try:
+        return json.loads(line.decode(), parse_int=_number, parse_constant=_no_constant)
+    except UnicodeDecodeError:
+        raise _RefusedError("invalid UTF-8") from None
+    except RecursionError:
+        raise _RefusedError("JSON nested too deeply") from None
+    except ValueError:
+        raise _RefusedError("not JSON") from None
+
+
+def _number(digits: str) -> float:
+    # As orjson does; and int() would refuse beyond 4,300 digits.
+    return int(digits) if len(digits) < 20 else float(digits)
+
+
+def _no_constant(name: str) -> object:
+    raise _RefusedError(f"not JSON: it has no {name}")
+
+
+def _texts(records: list[Record], columns: Columns) -> tuple[Any, dict[int, str]]:
+    name = columns.text
+    try:
+        return text_column([record[name] for record in records], columns.tokens)
+    except KeyError:
+        absent = {row for row, record in enumerate(records) if name not in record}
+        texts, reasons = text_column(_values(records, name), columns.tokens)
+        return texts, reasons | dict.fromkeys(absent, f"no field {name!r}")
+
+
+def _values(records: list[Record], name: str) -> list[Any]:
+    return [record.get(name) for record in records]
+
+
+def _rendered(lines: list[bytes], records: list[Record], name: str) -> Any:
+    values = _values(records, name)
+    if float in set(map(type, values)):
+        # orjson made a double of an integer beyond 64 bits: the line still has all its digits.
+        for row, value in enumerate(values):
+            if isinstance(value, float):
+                values[row] = json.loads(lines[row], parse_int=str, parse_float=str)[name]
+    return rendered_column(values)

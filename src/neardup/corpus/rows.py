@@ -1,0 +1,54 @@
+"""Which rows stay? A keep list, used up while a file is read again; and its use on a table."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from neardup.corpus.inputs import InputFile
+from neardup.corpus.source import changed
+
+Mask = npt.NDArray[np.bool_]
+
+# PyArrow 26 cannot filter views (apache/arrow#43010); the way through a plain column also leaves
+# behind the bytes of the rows that go.
+_PLAIN = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+
+
+class Rows:
+    """The keep list of a file, one entry a row, taken from its front."""
+
+    def __init__(self, file: InputFile, keep: Mask) -> None:
+        self.file, self._keep, self._next = file, keep, 0
+
+    def take(self, count: int) -> Mask:
+        """Which of the next `count` rows to keep."""
+        mask = self._keep[self._next : self._next + count]
+        self._next += count
+        if len(mask) < count:
+            raise changed(self.file)
+        return mask
+
+    def check_end(self) -> None:
+        """All rows must have been taken."""
+        if self._next != len(self._keep):
+            raise changed(self.file)
+
+
+def filtered(batch: pa.RecordBatch, keep: Mask) -> pa.RecordBatch:
+    """The rows of the batch where `keep` is true."""
+    columns = [filtered_column(column, keep) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def filtered_column(column: pa.Array, keep: Mask) -> pa.Array:
+    """The same for one column, of any Arrow type."""
+    if column.type in _PLAIN:
+        return filtered_column(column.cast(_PLAIN[column.type]), keep).cast(column.type)
+    try:
+        return column.filter(pa.array(keep))
+    except pa.ArrowNotImplementedError:  # views inside lists, run-end encoding
+        edges = np.flatnonzero(np.diff(keep, prepend=False, append=False)).tolist()
+        runs = [column.slice(a, b - a) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+        return pa.concat_arrays(runs) if runs else column.slice(0, 0)

@@ -1,0 +1,136 @@
+"""How do a file's bytes come in: whole lines, decompressed, and never fewer than there are?
+
+PyArrow's CompressedInputStream raises for gzip and zstd data that is cut at any byte, or that
+garbage follows, and reads concatenated members and frames (tried at every position). It takes
+zero bytes for an empty stream: that case is checked here. A cut exactly between two members
+leaves a valid file; nobody can notice it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import IO
+
+import pyarrow as pa
+
+from neardup.corpus.documents import LONGEST
+from neardup.corpus.inputs import InputFile
+from neardup.errors import InputError
+
+BOM = b"\xef\xbb\xbf"
+_STEP = 1 << 16
+
+
+@contextmanager
+def reading(file: InputFile) -> Iterator[None]:
+    """Turn whatever goes wrong while a file is read into an InputError with its name."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise _corrupt(file, error) from None
+    except OSError as error:
+        if error.errno is None:
+            raise _corrupt(file, error) from None
+        why = os.strerror(error.errno)
+        raise InputError(
+            f"{file.name}: cannot be read ({why}): check the file and its permissions"
+        ) from None
+
+
+def _corrupt(file: InputFile, error: Exception) -> InputError:
+    kind = file.compression or file.format
+    # Arrow's messages go on for lines; the first sentence says what is wrong.
+    why = str(error).strip().split("\n")[0].split(". ")[0][:120]
+    return InputError(f"{file.name}: truncated or corrupt {kind} data ({why}): get it again")
+
+
+def changed(file: InputFile) -> InputError:
+    """The error for a file that is not the one that was read before."""
+    return InputError(f"{file.name}: changed during the run: leave it alone and run again")
+
+
+@contextmanager
+def opened(file: InputFile) -> Iterator[IO[bytes]]:
+    """The file's bytes as they are stored, without a buffer."""
+    with open(file.path, "rb", buffering=0) as raw:
+        yield raw
+
+
+def line_ranges(file: InputFile, size: int) -> Iterator[tuple[int, int]]:
+    """(start, length) of stretches of whole lines of an uncompressed file.
+
+    A stretch ends with the first line that reaches `size` bytes. Only the places of the cuts
+    are read, so that the bytes can be read where they are parsed. A last line beyond LONGEST
+    loses its end: it is still too long, and will be refused.
+    """
+    with opened(file) as raw:
+        total, start = os.fstat(raw.fileno()).st_size, 0
+        while start < total:
+            end = _after_newline(raw.fileno(), start + size - 1, total)
+            yield start, min(end - start, size + LONGEST)
+            start = end
+
+
+def _after_newline(handle: int, position: int, total: int) -> int:
+    while position < total:
+        block = os.pread(handle, _STEP, position)
+        found = block.find(b"\n")
+        if found >= 0:
+            return position + found + 1
+        position += len(block) or total
+    return total
+
+
+def read_range(file: InputFile, start: int, length: int) -> bytes:
+    """The bytes of one stretch."""
+    with opened(file) as raw:
+        parts = []
+        while length > 0:
+            part = os.pread(raw.fileno(), min(length, LONGEST), start)
+            if not part:
+                raise changed(file)
+            parts.append(part)
+            start, length = start + len(part), length - len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def line_blocks(file: InputFile, size: int) -> Iterator[bytes]:
+    """The file's contents as blocks of whole lines, of about `size` bytes."""
+    if file.compression is None:
+        for start, length in line_ranges(file, size):
+            yield read_range(file, start, length)
+    else:
+        yield from _whole_lines(decompressed(file, size))
+
+
+def decompressed(file: InputFile, size: int) -> Iterator[bytes]:
+    """The file's contents, in pieces of `size` bytes, whatever its compression."""
+    with opened(file) as raw:
+        if file.compression is None:
+            source: IO[bytes] | pa.NativeFile = raw
+        elif os.fstat(raw.fileno()).st_size == 0:
+            raise InputError(
+                f"{file.name}: truncated {file.compression} data (0 bytes): get it again"
+            )
+        else:
+            source = pa.CompressedInputStream(raw, file.compression)
+        while piece := source.read(size):
+            yield piece
+
+
+def _whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Cut after newlines. A line beyond LONGEST loses its middle: it will be refused anyway."""
+    held: list[bytes] = []
+    length = 0
+    for piece in pieces:
+        cut = piece.rfind(b"\n") + 1
+        if cut:
+            yield b"".join((*held, piece[:cut]))
+            held, length, piece = [], 0, piece[cut:]
+        if length <= LONGEST:
+            held.append(piece)
+            length += len(piece)
+    if length:
+        yield b"".join(held)

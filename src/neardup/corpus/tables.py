@@ -1,0 +1,189 @@
+"""How do the columns of an Arrow table become documents?
+
+Parquet, Arrow files and DataFrames all pass here. Arrow's string columns need not be valid
+UTF-8 (the Parquet reader does not look): the whole column is validated at once, and single
+rows only when that fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from neardup.corpus.documents import LONGEST, TOO_LONG, Columns, Documents
+from neardup.corpus.values import TEXT, TOKENS, rendered_column
+from neardup.errors import ColumnError, UsageError
+
+_STAMP = pa.timestamp("us")
+
+
+@dataclass(frozen=True)
+class Source:
+    """What to call a table in an error, and how its user chooses columns."""
+
+    name: str
+    option: str = "--{}"  # of the command line; "{}=" in Python
+
+
+def resolve(columns: Columns, names: Sequence[str], source: Source) -> Columns:
+    """The columns with `id` decided; an error if one that was asked for is not there."""
+    if columns.id is None and "id" in names:
+        columns = replace(columns, id="id")
+    for option, name in columns.asked().items():
+        if name not in names:
+            there = [shown[:60] for shown in names[:50]]
+            raise ColumnError(name, there, source.name, source.option.format(option))
+        if names.count(name) > 1:
+            raise UsageError(f"{source.name} has two columns {name!r}: rename one of them")
+    return columns
+
+
+def documents(table: pa.RecordBatch | pa.Table, columns: Columns, source: Source) -> Documents:
+    """The table's rows; `columns` have been resolved. Ids keep their type."""
+    text = _column(table, columns.text)
+    read = _token_column if columns.tokens else _text_column
+    texts, rejected = read(text, source, columns.text)
+    ids = pa.nulls(len(texts), TEXT) if columns.id is None else _column(table, columns.id)
+    keep = None
+    if columns.keep is not None:
+        keep = rankable(_column(table, columns.keep), source, columns.keep)
+    within = None if columns.within is None else as_strings(_column(table, columns.within))
+    return Documents(texts, ids, keep, within, dict(sorted(rejected.items())))
+
+
+def _column(table: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
+    column = table.column(name)
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    if isinstance(column, pa.ChunkedArray):  # over 2 GiB: no single array of this type can be
+        column = pa.chunked_array(map(decoded, column.chunks)).combine_chunks()
+    return column
+
+
+def decoded(column: pa.Array) -> pa.Array:
+    """Strings of every Arrow kind as large_string, not validated; other types as they are."""
+    if pa.types.is_dictionary(column.type):
+        words = decoded(column.dictionary)
+        column = pa.DictionaryArray.from_arrays(column.indices, words).dictionary_decode()
+    if _is_string(column.type):
+        return column.cast(TEXT)
+    return column
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    is_ = pa.types
+    return bool(is_.is_string(kind) or is_.is_large_string(kind) or is_.is_string_view(kind))
+
+
+def _text_column(column: pa.Array, source: Source, name: str) -> tuple[pa.Array, dict[int, str]]:
+    texts = decoded(column)
+    if pa.types.is_null(texts.type):
+        texts = texts.cast(TEXT)
+    if texts.type != TEXT:
+        raise _wrong_type(source, "text", name, column.type, "text")
+    texts, invalid = valid_utf8(texts)
+    rejected = dict.fromkeys(_true(texts.is_null()), "text is null")
+    rejected |= dict.fromkeys(invalid, "invalid UTF-8")
+    return _without_giants(texts, pc.binary_length, LONGEST, rejected)
+
+
+def _token_column(column: pa.Array, source: Source, name: str) -> tuple[pa.Array, dict[int, str]]:
+    kind = column.type
+    # Not list_view: PyArrow 26 casts it to empty lists.
+    is_list = (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
+    if not is_list or not pa.types.is_integer(kind.value_type):
+        raise _wrong_type(source, "text", name, kind, "lists of token ids")
+    try:
+        tokens = column.cast(TOKENS)
+    except pa.ArrowInvalid:
+        raise UsageError(
+            f"{source.name}: column {name!r} has token ids beyond 63 bits: use smaller ones"
+        ) from None
+    rejected = dict.fromkeys(_true(tokens.is_null()), "text is null")
+    parents = pc.list_parent_indices(tokens)
+    holes = pc.list_flatten(tokens).is_null()
+    gaps = set(pc.filter(parents, holes).to_pylist())
+    rejected |= dict.fromkeys(gaps, "a token id is null")
+    return _without_giants(blank(tokens, gaps), pc.list_value_length, LONGEST // 8, rejected)
+
+
+def _without_giants(
+    texts: pa.Array, measure: pc.Function, longest: int, rejected: dict[int, str]
+) -> tuple[pa.Array, dict[int, str]]:
+    if texts.nbytes <= LONGEST:
+        return texts, rejected
+    giants = set(_true(pc.fill_null(pc.greater(measure(texts), longest), False)))
+    return blank(texts, giants), rejected | dict.fromkeys(giants, TOO_LONG)
+
+
+def valid_utf8(strings: pa.Array) -> tuple[pa.Array, set[int]]:
+    """The large_string column with null where the bytes are not UTF-8, and where that is."""
+    try:
+        strings.validate(full=True)
+    except pa.ArrowInvalid:
+        rows = enumerate(strings.cast(pa.large_binary()).to_pylist())
+        invalid = {row for row, value in rows if value is not None and not _decodes(value)}
+        return blank(strings, invalid), invalid
+    return strings, set()
+
+
+def _decodes(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def as_strings(column: pa.Array) -> pa.Array:
+    """Any column as large_string, for ids and for values to compare within."""
+    column = decoded(column)
+    if column.type == TEXT:
+        return valid_utf8(column)[0]
+    if pa.types.is_primitive(column.type) or pa.types.is_decimal(column.type):
+        return column.cast(TEXT)
+    return rendered_column(column.to_pylist())
+
+
+def rankable(column: pa.Array, source: Source, name: str) -> pa.Array:
+    """Values to rank by: int64, double, large_string or timestamp[us]."""
+    column, is_ = decoded(column), pa.types
+    kind = column.type
+    if kind == TEXT:
+        return valid_utf8(column)[0]
+    if is_.is_null(kind):
+        return column
+    if kind == pa.uint64() or is_.is_floating(kind) or is_.is_decimal(kind):
+        return column.cast(pa.float64(), safe=False)
+    if is_.is_integer(kind) or is_.is_boolean(kind) or is_.is_duration(kind) or is_.is_time64(kind):
+        return column.cast(pa.int64())
+    if is_.is_timestamp(kind) or is_.is_date(kind):
+        return column.cast(_STAMP, safe=False)
+    raise _wrong_type(source, "keep", name, kind, "numbers, strings or dates")
+
+
+def _wrong_type(source: Source, option: str, name: str, kind: object, need: str) -> UsageError:
+    choose = source.option.format(option)
+    return UsageError(
+        f"{source.name}: column {name!r} is {kind}, not {need}: choose another with {choose}"
+    )
+
+
+def _true(mask: pa.Array) -> list[int]:
+    rows: list[int] = np.flatnonzero(mask.to_numpy(zero_copy_only=False)).tolist()
+    return rows
+
+
+def blank(array: pa.Array, rows: set[int]) -> pa.Array:
+    """The array with null in these rows."""
+    if not rows:
+        return array
+    mask = np.zeros(len(array), bool)
+    mask[list(rows)] = True
+    return pc.if_else(pa.array(mask), pa.scalar(None, array.type), array)

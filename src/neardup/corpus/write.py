@@ -1,0 +1,150 @@
+"""How is a file written again with only the rows to keep?
+
+Same format, same compression. Lines of JSONL and records of CSV byte for byte, a text file as
+a whole, Parquet and Arrow with the same schema and metadata. The file is written beside its
+place and renamed at the end: there is never half a file under the final name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+
+from neardup.corpus import delimited
+from neardup.corpus.inputs import InputFile
+from neardup.corpus.jsonl import is_blank
+from neardup.corpus.rows import Mask, Rows
+from neardup.corpus.source import BOM, line_blocks, opened, reading
+from neardup.corpus.write_tables import write_arrow, write_parquet
+from neardup.errors import OutputError
+
+_BLOCK = 1 << 20
+_HELD_LINES = 4096
+
+
+def write_kept(file: InputFile, keep: Mask, destination: Path) -> None:
+    """Write the rows of `file` where `keep` is true to `destination`, the new file's path.
+
+    A file of which no row is kept becomes an empty one of its format (CSV: the header); a text
+    file that is not kept is not written.
+    """
+    if file.format == "text" and not keep.all():
+        return
+    rows = Rows(file, keep)
+    with _replacing(destination) as beside:
+        _WRITERS[file.format](rows, beside)
+        rows.check_end()
+
+
+@contextmanager
+def _replacing(destination: Path) -> Iterator[Path]:
+    """A path beside the destination, which takes its place at the end; or is removed."""
+    beside = destination.with_name(f".{destination.name[:200]}.{os.getpid()}.tmp")
+    try:
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield beside
+            beside.replace(destination)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+    except (OSError, pa.ArrowException) as error:
+        number = getattr(error, "errno", None)
+        why = os.strerror(number) if number else str(error)[:120]
+        raise OutputError(
+            f"{destination}: cannot be written ({why}): make room, or choose another output folder"
+        ) from None
+
+
+@contextmanager
+def _sink(file: InputFile, beside: Path) -> Iterator[IO[bytes] | pa.NativeFile]:
+    # Buffered: a raw file may write less than it is given, and PyArrow would not notice.
+    with open(beside, "wb") as raw:
+        if file.compression is None:
+            yield raw
+        else:
+            with pa.CompressedOutputStream(pa.PythonFile(raw, "w"), file.compression) as packed:
+                yield packed
+
+
+def _read(file: InputFile, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    with reading(file):
+        yield from blocks
+
+
+def _write_jsonl(rows: Rows, beside: Path) -> None:
+    first = True
+    with _sink(rows.file, beside) as sink:
+        for block in _read(rows.file, line_blocks(rows.file, _BLOCK)):
+            view = memoryview(block)
+            runs = _kept_runs(block, rows, first)
+            sink.write(b"".join([view[start:end] for start, end in runs]))
+            first = False
+
+
+def _kept_runs(block: bytes, rows: Rows, first: bool) -> list[tuple[int, int]]:
+    """(start, end) of the stretches of kept lines."""
+    letters = np.frombuffer(block, np.uint8)
+    ends = np.flatnonzero(letters == ord("\n")) + 1
+    if letters[-1] != ord("\n"):
+        ends = np.append(ends, len(block))
+    starts = np.concatenate(([0], ends[:-1]))
+    is_document = np.ones(len(ends), bool)
+    # Only a line that begins with white space (or with the mark) can be blank.
+    for line in np.flatnonzero((letters[starts] <= ord(" ")) | (letters[starts] == BOM[0])):
+        content = block[starts[line] : ends[line]]
+        if first and line == 0:
+            content = content.removeprefix(BOM)
+        is_document[line] = not is_blank(content)
+    kept = np.zeros(len(ends) + 2, bool)
+    kept[1:-1][is_document] = rows.take(int(is_document.sum()))
+    edges = np.flatnonzero(kept[1:] != kept[:-1])
+    return list(zip(starts[edges[0::2]].tolist(), ends[edges[1::2] - 1].tolist(), strict=True))
+
+
+def _write_delimited(rows: Rows, beside: Path) -> None:
+    with _sink(rows.file, beside) as sink:
+        for part in _read(rows.file, _kept_records(rows)):
+            sink.write(part)
+
+
+def _kept_records(rows: Rows) -> Iterator[bytes]:
+    held: list[str] = []
+    for number, (_, lines) in enumerate(delimited.records(rows.file)):
+        if number == 0 or rows.take(1)[0]:
+            held.extend(lines)
+        if len(held) >= _HELD_LINES:
+            yield "".join(held).encode("latin-1")
+            held.clear()
+    yield "".join(held).encode("latin-1")
+
+
+def _write_text(rows: Rows, beside: Path) -> None:
+    rows.take(1)
+    with _sink(replace(rows.file, compression=None), beside) as sink:
+        for block in _read(rows.file, _stored(rows.file)):
+            sink.write(block)
+
+
+def _stored(file: InputFile) -> Iterator[bytes]:
+    with opened(file) as raw:
+        while block := raw.read(_BLOCK):
+            yield block
+
+
+_WRITERS: dict[str, Callable[[Rows, Path], None]] = {
+    "jsonl": _write_jsonl,
+    "csv": _write_delimited,
+    "tsv": _write_delimited,
+    "text": _write_text,
+    "parquet": write_parquet,
+    "arrow": write_arrow,
+    "arrow-stream": write_arrow,
+}

@@ -1,0 +1,345 @@
+"""The in-memory composition: documents in, an explained keep list out.
+
+    text -> shingles -> sketch -> bands -> candidates -> verified pairs -> clusters -> keep list
+
+`Sketcher` goes as far as the bands, a batch at a time, in any process; `Corpus` collects what
+is left of the documents when their texts are dropped; `Corpus.decide` does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from neardup import cluster, kernels
+from neardup.corpus.documents import Columns, Documents, concat_keep
+from neardup.corpus.frames import from_data
+from neardup.formats.spool import Spool
+from neardup.lsh.bands import Buckets, band_keys, group
+from neardup.options import Options
+from neardup.result import Result
+from neardup.sketch.minhash import signatures
+from neardup.text.arrays import Ragged, strings
+from neardup.text.shingle import shingled
+from neardup.verify import Estimated, Exact
+
+Integers = NDArray[np.int64]
+KEPT, REJECTED = -1, -2
+MAX_PAIRS = 10_000_000
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """What a batch of documents comes down to. Row i belongs to document i."""
+
+    content: NDArray[np.uint64]
+    keys: NDArray[np.uint64]
+    signatures: NDArray[np.uint32] | None
+    shingles: Ragged | None
+    empty: NDArray[np.bool_]
+    lengths: Integers
+
+
+@dataclass(frozen=True)
+class Sketcher:
+    """Documents to sketches, as the options say. Cheap to make, safe to send to a worker."""
+
+    options: Options
+
+    def __call__(self, documents: Documents) -> Sketch:
+        spec, exact = self.options.spec, self.options.verify == "exact"
+        cut = shingled(documents.texts, spec)
+        slots = signatures(cut.shingles.data, cut.shingles.offsets, spec)
+        keys = band_keys(slots, self.options.curve)
+        content = cut.content
+        if documents.within is not None:
+            # Documents of different groups must never meet, neither as copies nor in a bucket.
+            apart = _group_hashes(documents.within)
+            keys ^= apart[:, None]
+            content ^= apart[:, None]
+        return Sketch(
+            content=content,
+            keys=keys,
+            signatures=None if exact else slots,
+            shingles=cut.shingles if exact else None,
+            empty=cut.shingles.sizes == 0,
+            lengths=_raw_lengths(documents.texts),
+        )
+
+
+def _group_hashes(values: pa.Array) -> NDArray[np.uint64]:
+    column = strings(values)
+    hashes = kernels.hash_rows(column.data, column.offsets, np.uint64(0))
+    hashes[values.is_null().to_numpy(zero_copy_only=False)] = 0
+    return hashes  # type: ignore[no-any-return]
+
+
+def _raw_lengths(texts: pa.Array) -> Integers:
+    """Raw UTF-8 bytes of a text, or the number of tokens."""
+    measure = pc.binary_length if pa.types.is_large_string(texts.type) else pc.list_value_length
+    lengths = measure(texts).fill_null(0).to_numpy(zero_copy_only=False)
+    return lengths.astype(np.int64, copy=False)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class FullBucket:
+    """A bucket that has more kept documents than are compared with."""
+
+    band: int
+    key: int
+    size: int
+    beyond: int
+    sample: int
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """The keep list: for each document its witness, KEPT or REJECTED."""
+
+    witness: Integers
+    similarity: NDArray[np.float64]
+    exact: NDArray[np.bool_]
+    identical: int
+    compared: int
+    full_buckets: list[FullBucket]
+
+    @property
+    def kept(self) -> NDArray[np.bool_]:
+        return self.witness == KEPT
+
+    @property
+    def removed(self) -> Integers:
+        """The removed documents, in input order."""
+        return np.flatnonzero(self.witness >= 0)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Verified pairs, a before b in input order; `capped` buckets were not paired in full."""
+
+    a: Integers
+    b: Integers
+    similarity: NDArray[np.float64]
+    dropped: int
+    capped: int
+
+
+class Corpus:
+    """All documents' sketches, in input order; texts are gone, shingles set aside on disk."""
+
+    def __init__(self, options: Options, spool_folder: str | None = None) -> None:
+        self.options = options
+        self.rejected: dict[int, str] = {}
+        self.size = 0
+        self._sketches: list[Sketch] = []
+        self._spool = Spool(spool_folder)
+        self._keep: list[pa.Array] = []
+        self._found: tuple[Integers, Integers, Buckets, Any] | None = None
+
+    def add(self, documents: Documents, sketch: Sketch) -> None:
+        """Take in the next batch."""
+        self.rejected.update({self.size + row: why for row, why in documents.rejected.items()})
+        for row in np.flatnonzero(sketch.empty).tolist():
+            self.rejected.setdefault(self.size + row, "empty")
+        if sketch.shingles is not None:
+            self._spool.append(sketch.shingles.data, sketch.shingles.offsets)
+        if documents.keep is not None:
+            self._keep.append(documents.keep)
+        self._sketches.append(
+            Sketch(sketch.content, sketch.keys, sketch.signatures, None, sketch.empty,
+                   sketch.lengths)
+        )  # fmt: skip
+        self.size += len(sketch.empty)
+
+    def decide(self) -> Decisions:
+        """The keep list of everything that was added."""
+        order, leader, buckets, verifier = self._candidates()
+        kept = (
+            cluster.stars(buckets, verifier, self.options.limit)
+            if self.options.cluster == "stars"
+            else cluster.components(buckets, verifier)
+        )
+        witness = np.full(self.size, REJECTED, np.int64)
+        similarity = np.ones(self.size)
+        exact = np.ones(self.size, bool)
+        witness[order] = KEPT
+        unique = order[leader[order] == order]
+        shared = unique[buckets.documents]
+        gone = np.flatnonzero(kept.witness >= 0)
+        witness[shared[gone]] = shared[kept.witness[gone]]
+        similarity[shared[gone]] = kept.similarity[gone]
+        exact[shared[gone]] = verifier.exact
+        copies = order[leader[order] != order]
+        stands = leader[copies]
+        witness[copies] = np.where(witness[stands] >= 0, witness[stands], stands)
+        similarity[copies] = similarity[stands]
+        exact[copies] = exact[stands]
+        return Decisions(
+            witness, similarity, exact, len(copies), kept.compared,
+            self._full_buckets(buckets, kept.turned_away, shared),
+        )  # fmt: skip
+
+    def pairs(self, most: int = MAX_PAIRS) -> Pairs:
+        """All verified pairs that share a bucket, identical documents among them."""
+        order, leader, buckets, verifier = self._candidates()
+        unique = order[leader[order] == order]
+        shared = unique[buckets.documents]
+        by_leader = order[np.argsort(leader[order], kind="stable")]
+        ends = np.searchsorted(leader[by_leader], np.arange(self.size + 1))
+        left: list[Integers] = []
+        right: list[Integers] = []
+        values: list[NDArray[np.float64]] = []
+        total = 0
+        for u, v, similar in self._leader_pairs(buckets, verifier, unique, shared, ends):
+            many = (ends[u + 1] - ends[u]) * (ends[v + 1] - ends[v])
+            same = u == v
+            many[same] = (many[same] - (ends[u + 1] - ends[u])[same]) // 2
+            room = max(most - total, 0)
+            total += int(many.sum())
+            for i in np.flatnonzero(np.cumsum(many) - many < room).tolist():
+                a, b = _spread(by_leader, ends, int(u[i]), int(v[i]))
+                left.append(a)
+                right.append(b)
+                values.append(np.full(len(a), similar[i]))
+        a, b = _joined(left)[:most], _joined(right)[:most]
+        found = np.concatenate(values)[:most] if values else np.empty(0)
+        a, b = np.minimum(a, b), np.maximum(a, b)
+        placed = np.lexsort((b, a))
+        capped = int(np.count_nonzero(buckets.sizes > cluster.BUCKET_CAP))
+        return Pairs(a[placed], b[placed], found[placed], total - len(a), capped)
+
+    def _leader_pairs(
+        self, buckets: Buckets, verifier: Any, unique: Integers, shared: Integers, ends: Integers
+    ) -> Iterator[tuple[Integers, Integers, NDArray[np.float64]]]:
+        copied = unique[ends[unique + 1] - ends[unique] > 1]
+        yield copied, copied, np.ones(len(copied))
+        for left, right in cluster.candidates(buckets):
+            similar = verifier.pairs(left, right)
+            good = similar >= 0.0
+            yield shared[left[good]], shared[right[good]], similar[good]
+
+    def _candidates(self) -> tuple[Integers, Integers, Buckets, Any]:
+        """Rank order, each document's best identical copy, the buckets, and the verifier."""
+        if self._found is None:
+            order = self._ranked()
+            leader = cluster.identical(self._column("content", 2, np.uint64), order)
+            unique = order[leader[order] == order]
+            buckets = group(self._column("keys", self.options.curve.bands, np.uint64)[unique])
+            verifier = self._verifier(unique[buckets.documents])
+            self._found = order, leader, buckets, verifier
+        return self._found
+
+    def _ranked(self) -> Integers:
+        """The documents that are not rejected, best rank first; ties by input order."""
+        policy, column = self.options.keep_policy
+        takes_part = np.ones(self.size, bool)
+        takes_part[list(self.rejected)] = False
+        if policy == "first":
+            return np.flatnonzero(takes_part)
+        if policy == "longest":
+            order = np.argsort(-self._column("lengths", None, np.int64), kind="stable")
+        else:
+            order = _by_value(concat_keep(self._keep), "descending" if policy == "max" else "ascending")
+        return order[takes_part[order]]
+
+    def _verifier(self, shared: Integers) -> Exact | Estimated:
+        if self.options.verify == "exact":
+            sets, offsets = self._spool.sorted_sets(shared)
+            offsets = kernels.unique_sorted(sets, offsets)
+            return Exact(sets[: offsets[-1]], offsets, self.options.threshold)
+        slots = self._column("signatures", self.options.spec.slots, np.uint32)[shared]
+        least = self.options.threshold if self.options.verify == "estimate" else 0.0
+        return Estimated(slots, least)
+
+    def _full_buckets(
+        self, buckets: Buckets, turned_away: Integers, shared: Integers
+    ) -> list[FullBucket]:
+        full = np.flatnonzero(turned_away[: len(buckets.sizes)])
+        if not full.size:
+            return []
+        members, starts = buckets.members()
+        return [
+            FullBucket(int(buckets.band_of[g]), int(buckets.key_of[g]), int(buckets.sizes[g]),
+                       int(turned_away[g]), int(shared[members[starts[g]]]))
+            for g in full.tolist()
+        ]  # fmt: skip
+
+    def _column(self, name: str, width: int | None, dtype: type) -> NDArray[Any]:
+        parts = [getattr(sketch, name) for sketch in self._sketches]
+        shape = (0,) if width is None else (0, width)
+        return np.concatenate(parts) if parts else np.empty(shape, dtype)
+
+
+def _by_value(values: pa.Array, direction: str) -> Integers:
+    if pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+    order = pc.array_sort_indices(values, order=direction, null_placement="at_end")
+    return order.to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+
+
+def _spread(by_leader: Integers, ends: Integers, u: int, v: int) -> tuple[Integers, Integers]:
+    """All pairs between the copies of u and the copies of v; within them if they are the same."""
+    mine, theirs = by_leader[ends[u] : ends[u + 1]], by_leader[ends[v] : ends[v + 1]]
+    if u == v:
+        first, second = np.triu_indices(len(mine), 1)
+        return mine[first], mine[second]
+    return np.repeat(mine, len(theirs)), np.tile(theirs, len(mine))
+
+
+def _joined(parts: list[Integers]) -> Integers:
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def dedup(
+    data: object,
+    *,
+    text: str = "text",
+    id: str | None = None,
+    threshold: float = 0.8,
+    recall: float = 0.99,
+    keep: str = "first",
+    within: str | None = None,
+    verify: str = "exact",
+    cluster: str = "stars",
+    shingle: str | None = None,
+    text_profile: str = "standard",
+    slots: int | None = None,
+    bands: int | None = None,
+    rows: int | None = None,
+    preset: str | None = None,
+    seed: int = 0,
+    limit: int | None = None,
+) -> Result:
+    """Find the near-duplicates in a list of texts or in a table, and say which copies to keep.
+
+    `data` is a list of strings, or a pandas, Polars, PyArrow or Hugging Face table (anything
+    with the Arrow stream interface), whose column `text` holds the documents. Two documents
+    are similar when the exact Jaccard similarity of their shingles reaches `threshold`.
+
+    >>> result = dedup(["the cat sat on the mat today", "The cat sat on the mat, today!", "hi"])
+    >>> result.kept
+    [0, 2]
+    >>> result.removed
+    [Removed(id=1, witness=0, similarity=1.0, exact=True, cluster=0)]
+    """
+    options = Options.of(
+        preset=preset, shingle=shingle, slots=slots, text_profile=text_profile, seed=seed,
+        threshold=threshold, recall=recall, bands=bands, rows=rows, verify=verify, keep=keep,
+        cluster=cluster, limit=limit,
+    )  # fmt: skip
+    columns = Columns(
+        text=text, id=id, keep=options.keep_policy[1], within=within,
+        tokens=options.spec.unit == "token",
+    )  # fmt: skip
+    sketcher, corpus = Sketcher(options), Corpus(options)
+    ids: list[pa.Array] = []
+    for documents in from_data(data, columns):
+        corpus.add(documents, sketcher(documents))
+        ids.append(documents.ids)
+    return Result(options, corpus.decide(), corpus.rejected, ids, corpus.pairs)

@@ -1,0 +1,81 @@
+"""What can go wrong, and what the caller should do about it.
+
+    NeardupError                 exit 1, HTTP 500   anything below; catch this one
+    ├── UsageError               exit 2, HTTP 400   the caller asked for something impossible
+    │   ├── ParameterError       exit 2, HTTP 400   a parameter out of its range
+    │   └── ColumnError          exit 2, HTTP 400   a column that the data does not have
+    ├── InputError               exit 1, HTTP 422   a file that cannot be read as what it claims to be
+    │   └── RowError             exit 1, HTTP 422   one bad document, and --strict was asked for
+    ├── OutputError              exit 1, HTTP 507   the result cannot be written where it should go
+    ├── FormatError              exit 1, HTTP 422   bytes that are truncated, altered or foreign
+    └── SpecMismatch             exit 1, HTTP 409   two things made by different specifications
+
+Every message is one line: what happened, on which side, and the cure.
+"""
+
+from __future__ import annotations
+
+
+class NeardupError(Exception):
+    """Base of every error that neardup raises on purpose."""
+
+    exit_code = 1
+    http_status = 500
+
+
+class UsageError(NeardupError):
+    """The request itself is wrong; trying again unchanged cannot help."""
+
+    exit_code = 2
+    http_status = 400
+
+
+class ParameterError(UsageError, ValueError):
+    """A parameter is outside the range in which it has a meaning."""
+
+
+class ColumnError(UsageError, KeyError):
+    """A column was asked for that the data does not have."""
+
+    def __init__(self, wanted: str, there: list[str], where: str, option: str) -> None:
+        self.wanted, self.there, self.where = wanted, there, where
+        names = ", ".join(there) if there else "none"
+        message = f"{where} has no column {wanted!r}; it has: {names}. Choose one with {option}"
+        super().__init__(message)
+        self.option = option
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions are rebuilt from their message by default; workers send this one.
+        return type(self), (self.wanted, self.there, self.where, self.option)
+
+    def __str__(self) -> str:
+        # KeyError shows its argument in quotes; a sentence should not be quoted.
+        return str(self.args[0])
+
+
+class InputError(NeardupError):
+    """A file cannot be read as what it claims to be."""
+
+    http_status = 422
+
+
+class RowError(InputError):
+    """A document was refused while strict reading was asked for."""
+
+
+class OutputError(NeardupError):
+    """The result cannot be written where it should go."""
+
+    http_status = 507
+
+
+class FormatError(NeardupError):
+    """Bytes are truncated, altered, or not ours."""
+
+    http_status = 422
+
+
+class SpecMismatch(NeardupError, ValueError):
+    """Two things made by different specifications were about to be compared."""
+
+    http_status = 409

@@ -1,0 +1,51 @@
+"""The tables of a finished run: their columns and types, and how they are written."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from neardup.errors import OutputError
+
+TEXT, ROW = pa.large_string(), pa.int64()
+
+REMOVED = pa.schema(
+    [("id", TEXT), ("file", TEXT), ("row", ROW), ("witness", TEXT), ("witness_file", TEXT),
+     ("witness_row", ROW), ("similarity", pa.float64()), ("exact", pa.bool_()), ("cluster", ROW)]
+)  # fmt: skip
+CLUSTERS = pa.schema([("cluster", ROW), ("id", TEXT), ("file", TEXT), ("row", ROW), ("size", ROW)])
+REJECTED = pa.schema([("id", TEXT), ("file", TEXT), ("row", ROW), ("reason", TEXT)])
+PAIRS = pa.schema([("a", TEXT), ("b", TEXT), ("similarity", pa.float64())])
+
+
+def write_table(path: Path, schema: pa.Schema, columns: dict[str, Any]) -> None:
+    """A Parquet file, complete under its name or not there at all."""
+    table = pa.table(columns, schema=schema)
+    beside = path.with_name(f".{path.name}.tmp")
+    try:
+        pq.write_table(table, beside, compression="zstd")
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise no_room(path, error) from None
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """A JSON file, complete under its name or not there at all."""
+    beside = path.with_name(f".{path.name}.tmp")
+    try:
+        beside.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise no_room(path, error) from None
+
+
+def no_room(path: Path, error: OSError) -> OutputError:
+    why = os.strerror(error.errno) if error.errno else str(error)
+    return OutputError(f"{path} can't be written ({why}): free some space or choose another output")

@@ -1,0 +1,42 @@
+"""Where compiled kernels are kept, and whether they are there already. Imports no Numba.
+
+Numba does not notice when a function changes that a cached one calls in another file, so the
+cache folder's name is a hash of every kernel source: a changed kernel never meets an old cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from functools import cache
+from pathlib import Path
+
+COMPLETE = "complete"
+
+
+@cache
+def folder() -> Path:
+    """The cache folder of exactly these kernel sources, or a private one if it can't be used."""
+    digest = hashlib.blake2b(digest_size=8)
+    for source in sorted((Path(__file__).parent / "kernels").glob("*.py")):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    wanted = home / "neardup" / digest.hexdigest()
+    try:
+        wanted.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if os.access(wanted, os.W_OK):
+            return wanted
+    except OSError:
+        pass
+    # A name that others could guess could be planted with foreign code.
+    return Path(tempfile.mkdtemp(prefix="neardup-kernels-"))
+
+
+def is_compiled() -> bool:
+    """Whether a process has left all kernels in the cache."""
+    return (folder() / COMPLETE).exists()
+
+
+def mark_compiled() -> None:
+    (folder() / COMPLETE).touch()

@@ -1,0 +1,42 @@
+"""All compiled code, and nothing else is compiled: arrays in, arrays out.
+
+Importing this package imports Numba and compiles what is not in the cache yet.
+"""
+
+from __future__ import annotations
+
+import numba
+
+from neardup import kernel_cache
+
+_before = numba.config.CACHE_DIR
+numba.config.CACHE_DIR = str(kernel_cache.folder())
+try:
+    from neardup.kernels.bands import band_keys
+    from neardup.kernels.jaccard import exact_pairs, slot_pairs, slots_similar
+    from neardup.kernels.keep import keep_exact, keep_slots
+    from neardup.kernels.minhash import minhash
+    from neardup.kernels.pairs import candidate_pairs
+    from neardup.kernels.shingles import content_hashes, shingle, unique_sorted
+    from neardup.kernels.units import hash_rows, squeezed_units, text_state, word_units
+finally:
+    numba.config.CACHE_DIR = _before
+kernel_cache.mark_compiled()
+
+__all__ = [
+    "band_keys",
+    "candidate_pairs",
+    "content_hashes",
+    "exact_pairs",
+    "hash_rows",
+    "keep_exact",
+    "keep_slots",
+    "minhash",
+    "shingle",
+    "slot_pairs",
+    "slots_similar",
+    "squeezed_units",
+    "text_state",
+    "unique_sorted",
+    "word_units",
+]

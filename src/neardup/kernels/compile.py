@@ -1,0 +1,42 @@
+"""How a kernel is declared: one explicit signature, compiled once, cached, without the GIL.
+
+Arrays that a kernel only reads are typed read-only: NumPy's writable arrays convert to that,
+Arrow's read-only buffers are that already, so each kernel is compiled exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from numba import njit, types
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+U8 = types.Array(types.uint8, 1, "C", readonly=True)
+U16 = types.Array(types.uint16, 1, "C", readonly=True)
+U32 = types.Array(types.uint32, 1, "C", readonly=True)
+U64 = types.Array(types.uint64, 1, "C", readonly=True)
+I64 = types.Array(types.int64, 1, "C", readonly=True)
+U32_ROWS = types.Array(types.uint32, 2, "C", readonly=True)
+I64_ROWS = types.Array(types.int64, 2, "C", readonly=True)
+OUT_U64 = types.Array(types.uint64, 1, "C")
+int64, uint64, float64, boolean = types.int64, types.uint64, types.float64, types.boolean
+
+
+def kernel(*arguments: Any) -> Callable[[F], F]:
+    """A function that Python calls; compiled for exactly these argument types."""
+    decorate: Callable[[F], F] = njit(arguments, nogil=True, cache=True)
+    return decorate
+
+
+def inner(function: F) -> F:
+    """A function that only kernels call; it becomes part of each of them."""
+    compiled: F = njit(nogil=True)(function)
+    return compiled
+
+
+def inline(function: F) -> F:
+    """The same for the few lines of an innermost loop, where a call would cost more than them."""
+    compiled: F = njit(nogil=True, inline="always")(function)
+    return compiled

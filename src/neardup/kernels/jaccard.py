@@ -1,0 +1,127 @@
+"""How similar two documents are: exactly, from sorted shingles, or estimated, from slots.
+
+Similarity is one float64 division. Both comparisons stop as soon as the verdict is certain.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from neardup.kernels.compile import I64, U32_ROWS, U64, float64, inner, kernel
+
+CHECK_EVERY = 32
+
+
+@inner
+def overlap_needed(size_a, size_b, threshold):
+    """The least intersection c with c / (size_a + size_b - c) >= threshold."""
+    both = size_a + size_b
+    need = np.int64(threshold * both / (1.0 + threshold))
+    while need > 0 and (need - 1) / (both - need + 1) >= threshold:
+        need -= 1
+    while need <= min(size_a, size_b) and need / (both - need) < threshold:
+        need += 1
+    return need
+
+
+@inner
+def common_at_least(shingles, a, a_end, b, b_end, need):
+    """The size of the intersection of two sorted sets, or -1 when it is less than `need`."""
+    common = 0
+    if min(a_end - a, b_end - b) < need:
+        return -1
+    while True:
+        # So many steps can't pass the end of either set.
+        steps = min(min(a_end - a, b_end - b), CHECK_EVERY)
+        if steps == 0:
+            break
+        for _ in range(steps):
+            left, right = shingles[a], shingles[b]
+            common += np.int64(left == right)
+            a += np.int64(left <= right)
+            b += np.int64(right <= left)
+        if common + min(a_end - a, b_end - b) < need:
+            return -1
+    return common if common >= need else -1
+
+
+@inner
+def exact_similarity(data, u, v, threshold):
+    """Jaccard of documents u and v, or -1.0 when it is below the threshold."""
+    shingles, offsets = data
+    size_u, size_v = offsets[u + 1] - offsets[u], offsets[v + 1] - offsets[v]
+    need = overlap_needed(size_u, size_v, threshold)
+    common = common_at_least(
+        shingles, offsets[u], offsets[u + 1], offsets[v], offsets[v + 1], need
+    )
+    return common / (size_u + size_v - common) if common >= 0 else -1.0
+
+
+@inner
+def slot_similarity(data, u, v, threshold):
+    """The share of equal slots of u and v, or -1.0 when it is below the threshold."""
+    slots = data.shape[1]
+    need = np.int64(threshold * slots)
+    while need > 0 and (need - 1) / slots >= threshold:
+        need -= 1
+    while need <= slots and need / slots < threshold:
+        need += 1
+    equal = 0
+    for start in range(0, slots, CHECK_EVERY):
+        end = min(start + CHECK_EVERY, slots)
+        for j in range(start, end):
+            equal += np.int64(data[u, j] == data[v, j])
+        if equal + slots - end < need:
+            return -1.0
+    return equal / slots
+
+
+def similarity(data, u, v, threshold):
+    """Similarity of documents u and v by what `data` is: shingle sets or signatures."""
+    raise NotImplementedError("only kernels call this")
+
+
+@overload(similarity)
+def _choose_similarity(data, u, v, threshold):
+    chosen = exact_similarity if isinstance(data, types.BaseTuple) else slot_similarity
+    return chosen.py_func
+
+
+@kernel(U64, I64, I64, I64, float64)
+def exact_pairs(shingles, offsets, left, right, threshold):
+    """Exact Jaccard of each pair (left[i], right[i]); -1.0 for those below the threshold."""
+    out = np.empty(left.size, np.float64)
+    for i in range(left.size):
+        out[i] = exact_similarity((shingles, offsets), left[i], right[i], threshold)
+    return out
+
+
+@kernel(U32_ROWS, I64, I64, float64)
+def slot_pairs(signatures, left, right, threshold):
+    """Estimated Jaccard of each pair; -1.0 for those below the threshold."""
+    out = np.empty(left.size, np.float64)
+    for i in range(left.size):
+        out[i] = slot_similarity(signatures, left[i], right[i], threshold)
+    return out
+
+
+@kernel(U32_ROWS, I64, I64, float64)
+def slots_similar(signatures, left, right, threshold):
+    """Whether each pair's share of equal slots reaches the threshold.
+
+    Where only the verdict counts, the loop also ends once enough slots are equal.
+    """
+    slots = signatures.shape[1]
+    out = np.zeros(left.size, np.uint8)
+    for i in range(left.size):
+        equal = 0
+        for j in range(slots):
+            equal += np.int64(signatures[left[i], j] == signatures[right[i], j])
+            if equal / slots >= threshold:
+                out[i] = 1
+                break
+            if (equal + slots - j - 1) / slots < threshold:
+                break
+    return out

@@ -1,0 +1,70 @@
+"""Unit hashes to shingle hashes, to the hash of the whole content, to sorted sets."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from neardup.kernels.compile import I64, OUT_U64, U8, U64, inner, int64, kernel
+from neardup.kernels.hashing import xxh64
+
+U = np.uint64
+BASE = U(0x9E3779B97F4A7C15)
+LENGTH = U(0xD6E8FEB86659FD93)
+
+
+@inner
+def mix(h):
+    """MurmurHash3's 64-bit finaliser."""
+    h = (h ^ (h >> U(33))) * U(0xFF51AFD7ED558CCD)
+    h = (h ^ (h >> U(33))) * U(0xC4CEB9FE1A85EC53)
+    return h ^ (h >> U(33))
+
+
+@kernel(U64, I64, int64)
+def shingle(units, offsets, size):
+    """Every run of `size` units of each document, unsorted and with repeats."""
+    rows = offsets.size - 1
+    starts = np.zeros(rows + 1, np.int64)
+    for i in range(rows):
+        have = offsets[i + 1] - offsets[i]
+        starts[i + 1] = starts[i] + (max(have - size + 1, 1) if have else 0)
+    out = np.zeros(starts[rows], np.uint64)
+    for i in range(rows):
+        units_here = units[offsets[i] : offsets[i + 1]]
+        here = out[starts[i] : starts[i + 1]]
+        width = min(size, units_here.size)
+        for term in range(width):
+            for p in range(here.size):
+                here[p] = here[p] * BASE + units_here[p + term]
+        added = U(width) * LENGTH
+        for p in range(here.size):
+            here[p] = mix(here[p] + added)
+    return out, starts
+
+
+@kernel(U8, I64)
+def content_hashes(unit_bytes, offsets):
+    """128 bits a document over its unit hashes, which come as bytes; 8 of them a unit."""
+    rows = offsets.size - 1
+    out = np.empty((rows, 2), np.uint64)
+    for i in range(rows):
+        start, length = offsets[i] * 8, (offsets[i + 1] - offsets[i]) * 8
+        out[i, 0] = xxh64(unit_bytes, start, length, U(1))
+        out[i, 1] = xxh64(unit_bytes, start, length, U(2))
+    return out
+
+
+@kernel(OUT_U64, I64)
+def unique_sorted(values, offsets):
+    """Drop repeats inside each sorted row, moving rows together; returns the new offsets."""
+    rows = offsets.size - 1
+    starts = np.zeros(rows + 1, np.int64)
+    write = 0
+    for i in range(rows):
+        begin = write
+        for p in range(offsets[i], offsets[i + 1]):
+            if write == begin or values[p] != values[write - 1]:
+                values[write] = values[p]
+                write += 1
+        starts[i + 1] = write
+    return starts

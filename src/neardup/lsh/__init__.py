@@ -1,0 +1,1 @@
+"""Signatures to candidates: the S-curve's mathematics, bands, and buckets."""

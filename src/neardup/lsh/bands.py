@@ -1,0 +1,91 @@
+"""Split a signature into b bands of r rows; documents with an equal band share a bucket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup import kernels
+from neardup.errors import ParameterError
+from neardup.lsh.curve import Curve
+
+
+def band_keys(signatures: NDArray[np.uint32], curve: Curve) -> NDArray[np.uint64]:
+    """One 64-bit key a band; two documents are candidates if one of their keys is equal."""
+    documents, slots = signatures.shape
+    if curve.slots > slots:
+        raise ParameterError(
+            f"{curve.bands} bands of {curve.rows} rows need {curve.slots} slots, there are {slots}:"
+            f" use fewer bands or rows, or at least {curve.slots} slots"
+        )
+    flat = np.ascontiguousarray(signatures).reshape(-1).view(np.uint8)
+    keys: NDArray[np.uint64] = kernels.band_keys(flat, documents, slots, curve.bands, curve.rows)
+    return keys
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """The buckets that hold two documents or more, and the documents that are in one.
+
+    `numbers[i, band]` is the bucket of document `documents[i]`, or -1 where it is alone.
+    Documents are in ascending order; buckets are numbered band by band.
+    """
+
+    documents: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    band_of: NDArray[np.int64]
+    key_of: NDArray[np.uint64]
+
+    def members(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Each bucket's documents, as places in `documents`, ascending; and where it begins."""
+        inside = self.numbers >= 0
+        place, _ = np.nonzero(inside)
+        order = np.argsort(self.numbers[inside], kind="stable")
+        return place[order].astype(np.int64), np.concatenate([[0], np.cumsum(self.sizes)])
+
+
+def group(keys: NDArray[np.uint64]) -> Buckets:
+    """Group documents by equal keys, band by band, by sorting. Row v belongs to document v."""
+    documents, bands = keys.shape
+    shared = np.zeros(documents, bool)
+    found: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    sizes: list[NDArray[np.int64]] = []
+    first_keys: list[NDArray[np.uint64]] = []
+    total = 0
+    for band in range(bands):
+        column = np.ascontiguousarray(keys[:, band])
+        order = np.argsort(column)
+        inside, number, size = _runs(column[order])
+        members = order[inside]
+        shared[members] = True
+        found.append((members, number + total))
+        sizes.append(size)
+        first_keys.append(column[members[np.cumsum(size) - size]])
+        total += len(size)
+    chosen = np.flatnonzero(shared)
+    place = np.empty(documents, np.int64)
+    place[chosen] = np.arange(len(chosen))
+    numbers = np.full((len(chosen), bands), -1, np.int64)
+    for band, (members, number) in enumerate(found):
+        numbers[place[members], band] = number
+    band_of = np.repeat(np.arange(bands), [len(size) for size in sizes])
+    return Buckets(
+        chosen, numbers, np.concatenate(sizes), band_of.astype(np.int64), np.concatenate(first_keys)
+    )
+
+
+def _runs(
+    ordered: NDArray[np.uint64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Of sorted keys: places in runs of two or more, each one's run number, the runs' lengths."""
+    equal = ordered[1:] == ordered[:-1]
+    inside = np.zeros(len(ordered), bool)
+    inside[1:] = equal
+    begins = ~inside
+    inside[:-1] |= equal
+    places = np.flatnonzero(inside)
+    number = np.cumsum(begins[places]) - 1
+    return places, number, np.bincount(number).astype(np.int64)

@@ -1,0 +1,262 @@
+"""What a deduplication found, and why: the library's answer, in people's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup.errors import UsageError
+from neardup.options import Options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from neardup.dedup import Decisions, Pairs
+
+
+@dataclass(frozen=True)
+class Removed:
+    """A document that goes, and the kept document that it is similar to."""
+
+    id: Any
+    witness: Any
+    similarity: float
+    exact: bool
+    cluster: int
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A document that could not be compared."""
+
+    id: Any
+    row: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A kept document and the copies of it that were removed."""
+
+    id: Any
+    row: int
+    copies: list[Any]
+
+    @property
+    def size(self) -> int:
+        """The kept document counts too."""
+        return len(self.copies) + 1
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two documents that share a bucket and are similar."""
+
+    a: Any
+    b: Any
+    similarity: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one document. `str()` of it is a sentence."""
+
+    id: Any
+    verdict: str
+    sentence: str
+    witness: Any = None
+    similarity: float | None = None
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+class Result:
+    """The keep list of `neardup.dedup`. Ids are those of the id column, or row numbers.
+
+    `kept`, `removed`, `rejected`, `clusters` and `pairs` are lists; `kept_rows` is an array of
+    positions; `filter(data)` gives the kept rows of the data that went in; `why(id)` explains.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        decisions: Decisions,
+        rejected: dict[int, str],
+        ids: list[pa.Array],
+        pairs: Callable[[], Pairs],
+    ) -> None:
+        self.options = options
+        self._decisions = decisions
+        self._rejected = rejected
+        self._given_ids = ids
+        self._find_pairs = pairs
+
+    def __len__(self) -> int:
+        return len(self._decisions.witness)
+
+    @cached_property
+    def ids(self) -> list[Any]:
+        """Every document's id: its own, or its row number where it has none."""
+        given = [value for array in self._given_ids for value in array.to_pylist()]
+        return [row if value is None else value for row, value in enumerate(given)]
+
+    @property
+    def kept_rows(self) -> NDArray[np.int64]:
+        """The positions of the kept documents, ascending."""
+        return np.flatnonzero(self._decisions.kept)
+
+    @cached_property
+    def kept(self) -> list[Any]:
+        """The ids of the kept documents, in input order."""
+        return [self.ids[row] for row in self.kept_rows.tolist()]
+
+    @cached_property
+    def removed(self) -> list[Removed]:
+        """The removed documents with their witnesses, in input order."""
+        return [self._removed(row) for row in self._decisions.removed.tolist()]
+
+    @cached_property
+    def rejected(self) -> list[Rejected]:
+        """The documents that could not be compared, with the reason."""
+        return [Rejected(self.ids[row], row, why) for row, why in sorted(self._rejected.items())]
+
+    @cached_property
+    def clusters(self) -> list[Cluster]:
+        """Every kept document that has copies, the largest cluster first."""
+        copies: dict[int, list[Any]] = {}
+        for row in self._decisions.removed.tolist():
+            copies.setdefault(int(self._decisions.witness[row]), []).append(self.ids[row])
+        found = [Cluster(self.ids[row], row, gone) for row, gone in copies.items()]
+        return sorted(found, key=lambda cluster: (-cluster.size, cluster.row))
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """All verified pairs that share a bucket: a separate, exhaustive pass."""
+        found = self._find_pairs()
+        return [
+            Pair(self.ids[a], self.ids[b], similarity)
+            for a, b, similarity in zip(
+                found.a.tolist(), found.b.tolist(), found.similarity.tolist(), strict=True
+            )
+        ]
+
+    def filter(self, data: Any) -> Any:
+        """The kept rows of the data that went in, as the type that it has."""
+        from neardup.corpus.frames import take
+
+        return take(data, self.kept_rows)
+
+    def why(self, id: Any = None, *, row: int | None = None) -> Verdict:
+        """What became of a document, by its id or its row number."""
+        if row is None:
+            row = self._row_of(id)
+        if not 0 <= row < len(self):
+            raise UsageError(f"row {row} is not there: rows go from 0 to {len(self) - 1}")
+        name = self.ids[row]
+        if row in self._rejected:
+            reason = self._rejected[row]
+            return Verdict(name, "rejected", f"{name!r} was rejected: {reason}")
+        if self._decisions.kept[row]:
+            copies = int(np.count_nonzero(self._decisions.witness == row))
+            also = f"; {copies} removed because of it" if copies else ""
+            return Verdict(name, "kept", f"{name!r} was kept{also}")
+        gone = self._removed(row)
+        how = "exact Jaccard" if gone.exact else "estimated Jaccard"
+        return Verdict(
+            name,
+            "removed",
+            f"{name!r} was removed: {gone.similarity:.4g} similar to {gone.witness!r}, which was "
+            f"kept ({how} of {self.options.spec.shingle} shingles, threshold "
+            f"{self.options.threshold:g})",
+            gone.witness,
+            gone.similarity,
+        )
+
+    def summary(self) -> str:
+        """The end of a run as a person sees it."""
+        curve, options = self.options.curve, self.options
+        lines = [
+            counts_line(len(self), len(self.kept_rows), len(self._decisions.removed),
+                        self._decisions.identical, len(self._rejected)),
+            method_line(options, curve.probability(options.threshold)),
+        ]  # fmt: skip
+        if self.clusters:
+            largest = "   ".join(f"{c.size - 1:,} copies of {c.id!r}" for c in self.clusters[:3])
+            lines.append(f"largest clusters    {largest}")
+        for gone in self.removed[:3]:
+            lines.append(
+                f"an example          {gone.id!r} removed, {gone.similarity:.2f} similar to "
+                f"{gone.witness!r}"
+            )
+        return "\n".join(lines)
+
+    def _row_of(self, id: Any) -> int:
+        rows = self._rows.get(id, [])
+        if not rows:
+            raise UsageError(f"no document has the id {id!r}")
+        if len(rows) > 1:
+            raise UsageError(
+                f"{len(rows)} documents have the id {id!r}, rows {rows[:5]}: ask why(row=...)"
+            )
+        return rows[0]
+
+    @cached_property
+    def _rows(self) -> dict[Any, list[int]]:
+        rows: dict[Any, list[int]] = {}
+        for row, name in enumerate(self.ids):
+            rows.setdefault(name, []).append(row)
+        return rows
+
+    def _removed(self, row: int) -> Removed:
+        witness = int(self._decisions.witness[row])
+        return Removed(
+            self.ids[row],
+            self.ids[witness],
+            float(self._decisions.similarity[row]),
+            bool(self._decisions.exact[row]),
+            witness,
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Result({len(self):,} documents: {len(self.kept_rows):,} kept, "
+            f"{len(self._decisions.removed):,} removed ({self._decisions.identical:,} identical), "
+            f"{len(self._rejected):,} rejected)"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(str(g.id))}</td><td>{escape(str(g.witness))}</td>"
+            f"<td>{g.similarity:.4f}</td></tr>"
+            for g in self.removed[:10]
+        )
+        table = (
+            "<table><thead><tr><th>removed</th><th>similar to</th><th>similarity</th></tr></thead>"
+            f"<tbody>{rows}</tbody></table>"
+            if rows
+            else ""
+        )
+        return f"<p>{escape(repr(self))}</p>{table}"
+
+
+def counts_line(documents: int, kept: int, removed: int, identical: int, rejected: int) -> str:
+    return (
+        f"{documents:,} documents   {kept:,} kept   {removed:,} removed ({identical:,} identical)   "
+        f"{rejected:,} rejected"
+    )
+
+
+def method_line(options: Options, recall: float) -> str:
+    measure = {"exact": "exact Jaccard", "estimate": "estimated Jaccard", "none": "unverified"}
+    curve = options.curve
+    return (
+        f"{measure[options.verify]} >= {options.threshold:.2f} of {options.spec.shingle} shingles, "
+        f"{curve.bands} bands of {curve.rows}: predicted recall at the threshold {recall:.4f}"
+    )

@@ -1,0 +1,123 @@
+"""The specification: everything that decides a document's shingles and sketch, in one frozen value.
+
+Two sketches may be compared only if their specifications have the same fingerprint. What can
+be tuned afterwards (bands, rows, thresholds, limits) is not part of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
+
+from neardup.errors import FormatError, ParameterError, SpecMismatch
+
+VERSION: Final = 1
+UNICODE: Final = "14.0.0"
+PROFILES: Final = ("conservative", "standard", "aggressive")
+UNITS: Final = ("word", "char", "line", "token")
+MAX_SHINGLE: Final = 1_000
+MAX_SLOTS: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What a shingle and a sketch are.
+
+    >>> Spec().shingle
+    'word:5'
+    >>> Spec(size=3) == Spec.of(shingle="word:3")
+    True
+    >>> Spec().fingerprint == Spec(seed=1).fingerprint
+    False
+    """
+
+    profile: str = "standard"
+    unit: str = "word"
+    size: int = 5
+    hash: str = "xxh64"
+    seed: int = 0
+    sketch: str = "minhash"
+    family: str = "affine32"
+    slots: int = 128
+    bits: int = 32
+    unicode: str = UNICODE
+    version: int = VERSION
+
+    def __post_init__(self) -> None:
+        _one_of("text profile", self.profile, PROFILES)
+        _one_of("shingle unit", self.unit, UNITS)
+        _one_of("hash", self.hash, ("xxh64",))
+        _one_of("sketch", self.sketch, ("minhash",))
+        _one_of("permutation family", self.family, ("affine32",))
+        _one_of("slot width", self.bits, (32,))
+        _one_of("Unicode version", self.unicode, (UNICODE,))
+        _one_of("format version", self.version, (VERSION,))
+        _in_range("shingle size", self.size, 1, MAX_SHINGLE)
+        _in_range("number of slots", self.slots, 1, MAX_SLOTS)
+        _in_range("seed", self.seed, 0, 2**64 - 1)
+
+    @classmethod
+    def of(cls, shingle: str = "word:5", **others: Any) -> Spec:
+        """A specification with the shingle written as people write it: `word:5`, `char:24`."""
+        unit, colon, size = shingle.partition(":")
+        if not colon or not size.isascii() or not size.isdigit():
+            raise ParameterError(
+                f"shingle {shingle!r} is not UNIT:SIZE: write word:5, char:24, line:1 or token:5"
+            )
+        return cls(unit=unit, size=int(size), **others)
+
+    @property
+    def shingle(self) -> str:
+        return f"{self.unit}:{self.size}"
+
+    @property
+    def canonical(self) -> str:
+        """The JSON whose BLAKE2b is the fingerprint: sorted keys, no spaces, ASCII."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits that are equal if and only if the specifications are."""
+        return hashlib.blake2b(self.canonical.encode(), digest_size=16).hexdigest()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Spec:
+        """The specification that `canonical` wrote."""
+        try:
+            values = json.loads(text)
+        except ValueError as error:
+            raise FormatError(f"not a specification: {error}") from None
+        known = {field.name for field in fields(cls)}
+        if not isinstance(values, dict) or set(values) != known:
+            got = sorted(values) if isinstance(values, dict) else type(values).__name__
+            raise FormatError(
+                f"not a specification of this version: expected {sorted(known)}, got {got}"
+            )
+        return cls(**values)
+
+    def require_same(self, other: Spec, mine: str, theirs: str) -> None:
+        """Refuse to go on unless both sides were made by the same specification."""
+        differing = [
+            f"{field.name} {getattr(self, field.name)!r} against {getattr(other, field.name)!r}"
+            for field in fields(self)
+            if getattr(self, field.name) != getattr(other, field.name)
+        ]
+        if differing:
+            raise SpecMismatch(
+                f"{mine} ({self.fingerprint[:8]}) and {theirs} ({other.fingerprint[:8]}) differ in "
+                f"{', '.join(differing)}: make both with the same Spec"
+            )
+
+
+def _one_of(what: str, value: object, allowed: tuple[object, ...]) -> None:
+    if value not in allowed:
+        raise ParameterError(
+            f"{what} {value!r} is not known: choose one of {', '.join(map(str, allowed))}"
+        )
+
+
+def _in_range(what: str, value: int, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ParameterError(f"{what} must be a whole number from {low} to {high}, not {value!r}")

@@ -1,0 +1,57 @@
+"""Unicode normal forms, for the few texts that are not in one already.
+
+A kernel finds them; the standard library normalises them. Its Unicode version is that of the
+running Python, ours is the tables': characters that the tables don't know are left alone, so
+that every Python gives the same answer.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from neardup import kernels
+from neardup.spec import UNICODE
+from neardup.text.arrays import Ragged, strings
+from neardup.text.tables import accents, character_table, unassigned
+
+ASCII, NORMAL, DENORMAL = 0, 1, 2
+
+
+def normalised(texts: Ragged, profile: str) -> Ragged:
+    """The texts in the profile's normal form (case is folded later, by the kernels)."""
+    table = character_table(profile)
+    state = kernels.text_state(texts.data, texts.offsets, table.stage1, table.stage2)
+    rows = np.flatnonzero(state >= (NORMAL if profile == "aggressive" else DENORMAL))
+    if not rows.size:
+        return texts
+    convert = fold_accents if profile == "aggressive" else nfc
+    whole = pa.LargeStringArray.from_buffers(
+        len(state), pa.py_buffer(texts.offsets), pa.py_buffer(texts.data)
+    )
+    mask = np.zeros(len(state), bool)
+    mask[rows] = True
+    fresh = [convert(text.as_py()) for text in whole.take(pa.array(rows))]
+    return strings(pc.replace_with_mask(whole, mask, pa.array(fresh, pa.large_string())))
+
+
+def nfc(text: str) -> str:
+    """Normal form C, with the characters of the tables' Unicode version only."""
+    if unicodedata.unidata_version == UNICODE:
+        return unicodedata.normalize("NFC", text)
+    return _piecewise("NFC", text)
+
+
+def fold_accents(text: str) -> str:
+    """Compatibility forms unified and accents taken off, composed again."""
+    return nfc(_piecewise("NFKD", text).translate(accents()))
+
+
+def _piecewise(form: str, text: str) -> str:
+    pieces = unassigned().split(text)
+    # re.split with a group: what lies between the matches at even places, the matches at odd.
+    pieces[::2] = [unicodedata.normalize(form, piece) for piece in pieces[::2]]
+    return "".join(pieces)

@@ -1,0 +1,105 @@
+"""The shipped Unicode tables as arrays for the kernels: one look-up a character.
+
+An entry of `stage2` packs: class (3 bits), "may not be in normal form C" (1 bit), the rank of
+the combining class (6 bits), and what to add, mod 2^21, to fold the character.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup.spec import UNICODE
+
+# The numbers that kernels/units.py calls OTHER, WORD, ALONE, MARK, DROPPED and SPACE.
+CLASS = {"-": 0, "U": 0, "W": 1, "N": 1, "S": 2, "M": 3, "A": 3, "D": 4, "_": 5}
+CODES = 0x110000
+BLOCK = 128
+FOLD = 1 << 21
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """The table file's range lines, a column each."""
+
+    first: list[int]
+    last: list[int]
+    kind: list[str]
+    ccc: list[int]
+    check: list[str]
+    lower: list[int]
+
+
+@cache
+def ranges() -> Ranges:
+    path = Path(__file__).with_name(f"unicode-{UNICODE}.txt")
+    lines = re.findall(
+        r"^([0-9A-F]+) ([0-9A-F]+) (\S) (\d+) ([YNM]) (-?\d+)$",
+        path.read_text(encoding="ascii"),
+        flags=re.MULTILINE,
+    )
+    first, last, kind, ccc, check, lower = map(list, zip(*lines, strict=True))
+    return Ranges(
+        [int(f, 16) for f in first], [int(f, 16) for f in last], kind,
+        [int(c) for c in ccc], check, [int(d) for d in lower],
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CharacterTable:
+    """entry(code) = stage2[stage1[code >> 7] << 7 | code & 127]"""
+
+    stage1: NDArray[np.uint16]
+    stage2: NDArray[np.uint32]
+
+
+@cache
+def character_table(profile: str) -> CharacterTable:
+    """The table of a text profile."""
+    r = ranges()
+    combining = {ccc: rank for rank, ccc in enumerate(sorted(set(r.ccc)))}
+    packed = np.zeros(CODES, dtype=np.uint32)
+    for first, last, kind, ccc, check, lower in zip(
+        r.first, r.last, r.kind, r.ccc, r.check, r.lower, strict=True
+    ):
+        codes = slice(first, last + 1)
+        packed[codes] = CLASS[kind] | (check != "Y") << 3 | combining[ccc] << 4
+        if profile == "aggressive" and kind == "N":
+            packed[codes] |= (ord("0") - np.arange(first, last + 1)).astype(np.uint32) % FOLD << 10
+        elif profile != "conservative":
+            packed[codes] |= lower % FOLD << 10
+    numbers: dict[bytes, int] = {}
+    blocks = (packed[at : at + BLOCK].tobytes() for at in range(0, CODES, BLOCK))
+    stage1 = [numbers.setdefault(block, len(numbers)) for block in blocks]
+    return CharacterTable(
+        np.array(stage1, np.uint16), np.frombuffer(b"".join(numbers), np.uint32)
+    )
+
+
+@cache
+def unassigned() -> re.Pattern[str]:
+    """Matches the characters that Unicode had not assigned in the tables' version."""
+    r = ranges()
+    spans = (
+        f"\\U{first:08x}-\\U{last:08x}"
+        for first, last, kind in zip(r.first, r.last, r.kind, strict=True)
+        if kind == "U"
+    )
+    return re.compile("([" + "".join(spans) + "]+)")
+
+
+@cache
+def accents() -> dict[int, None]:
+    """For str.translate: the marks that the aggressive profile folds away."""
+    r = ranges()
+    return {
+        code: None
+        for first, last, kind in zip(r.first, r.last, r.kind, strict=True)
+        if kind == "A"
+        for code in range(first, last + 1)
+    }

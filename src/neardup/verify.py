@@ -1,0 +1,72 @@
+"""Are two documents similar enough? By their shingles, exactly, or by their slots, estimated.
+
+Similarity is one float64 division, of the intersection by the union or of the equal slots by
+all slots; similar means that it reaches the threshold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup import kernels
+
+Integers = NDArray[np.int64]
+Kept = tuple[Integers, NDArray[np.float64], int, Integers]
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Verification by sorted sets of 64-bit shingles; row i belongs to candidate i."""
+
+    shingles: NDArray[np.uint64]
+    offsets: Integers
+    threshold: float
+    exact: bool = True
+
+    def keep(self, buckets: Integers, room: Integers) -> Kept:
+        """The pass of `kernels/keep.py`."""
+        kept: Kept = kernels.keep_exact(
+            buckets, room, self.shingles, self.offsets, self.threshold
+        )
+        return kept
+
+    def pairs(self, left: Integers, right: Integers, least: float | None = None) -> NDArray[Any]:
+        """The similarity of each pair; -1.0 below the threshold (or `least`, when given)."""
+        bound = self.threshold if least is None else least
+        found: NDArray[Any] = kernels.exact_pairs(self.shingles, self.offsets, left, right, bound)
+        return found
+
+    def similar(self, left: Integers, right: Integers) -> NDArray[np.bool_]:
+        """Whether each pair reaches the threshold, when nothing else counts."""
+        return self.pairs(left, right) >= 0.0
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """Verification by signatures; with threshold 0.0 every candidate counts as similar."""
+
+    signatures: NDArray[np.uint32]
+    threshold: float
+    exact: bool = False
+
+    def keep(self, buckets: Integers, room: Integers) -> Kept:
+        """The pass of `kernels/keep.py`."""
+        kept: Kept = kernels.keep_slots(buckets, room, self.signatures, self.threshold)
+        return kept
+
+    def pairs(self, left: Integers, right: Integers, least: float | None = None) -> NDArray[Any]:
+        """The similarity of each pair; -1.0 below the threshold (or `least`, when given)."""
+        bound = self.threshold if least is None else least
+        found: NDArray[Any] = kernels.slot_pairs(self.signatures, left, right, bound)
+        return found
+
+    def similar(self, left: Integers, right: Integers) -> NDArray[np.bool_]:
+        """Whether each pair reaches the threshold, when nothing else counts."""
+        verdicts: NDArray[np.uint8] = kernels.slots_similar(
+            self.signatures, left, right, self.threshold
+        )
+        return verdicts.astype(bool)

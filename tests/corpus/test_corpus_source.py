@@ -1,0 +1,154 @@
+"""Compressed and broken files: all of the contents, or an error with the file's name."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from neardup.corpus.inputs import InputFile, find_inputs
+from neardup.corpus.read import Columns, chunks, chunks_of, parse
+from neardup.errors import InputError, UsageError
+
+Read = Callable[..., Any]
+
+
+def zstd(data: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(data)
+    return sink.getvalue().to_pybytes()
+
+
+PACKERS = {".gz": gzip.compress, ".zst": zstd}
+packed = pytest.mark.parametrize("suffix", PACKERS)
+ROWS = [json.dumps({"text": random.Random(n).randbytes(20).hex()}) + "\n" for n in range(40)]
+CONTENT = "".join(ROWS).encode()
+
+
+@packed
+def test_members_and_frames_are_concatenated(tmp_path: Path, read: Read, suffix: str) -> None:
+    path = tmp_path / f"a.jsonl{suffix}"
+    pack = PACKERS[suffix]
+    path.write_bytes(pack(CONTENT[:700]) + pack(b"") + pack(CONTENT[700:]))
+    assert len(read(path, size=100).texts) == 40
+
+
+@packed
+def test_cut_at_any_byte(tmp_path: Path, read: Read, suffix: str) -> None:
+    path = tmp_path / f"a.jsonl{suffix}"
+    whole = PACKERS[suffix](CONTENT)
+    for cut in range(len(whole)):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(InputError, match=r"a\.jsonl.*truncated.*get it again"):
+            read(path)
+
+
+@packed
+def test_cut_in_a_second_member(tmp_path: Path, read: Read, suffix: str) -> None:
+    path = tmp_path / f"a.jsonl{suffix}"
+    whole = PACKERS[suffix](CONTENT)
+    for cut in range(1, len(whole), 13):
+        path.write_bytes(whole + whole[:cut])
+        with pytest.raises(InputError, match=r"a\.jsonl"):
+            read(path)
+
+
+@packed
+def test_cut_at_the_blocks_of_a_large_file(tmp_path: Path, read: Read, suffix: str) -> None:
+    path = tmp_path / f"a.txt{suffix}"
+    whole = PACKERS[suffix](random.Random(1).randbytes(200_000))
+    for near in (65536, 131072):
+        for cut in range(near - 3, near + 4):
+            path.write_bytes(whole[:cut])
+            with pytest.raises(InputError, match="truncated"):
+                read(path)
+
+
+@packed
+@pytest.mark.parametrize("garbage", [b"\0", b"\0" * 512, b"garbage", b"\x1f\x8b", b"(\xb5/\xfd"])
+def test_garbage_behind(tmp_path: Path, read: Read, suffix: str, garbage: bytes) -> None:
+    path = tmp_path / f"a.jsonl{suffix}"
+    path.write_bytes(PACKERS[suffix](CONTENT) + garbage)
+    with pytest.raises(InputError, match=r"a\.jsonl"):
+        read(path)
+
+
+def test_flipped_bit_in_gzip(tmp_path: Path, read: Read) -> None:
+    whole = bytearray(gzip.compress(CONTENT))
+    whole[len(whole) // 2] ^= 4
+    (tmp_path / "a.jsonl.gz").write_bytes(whole)
+    with pytest.raises(InputError, match="corrupt gzip data"):
+        read(tmp_path / "a.jsonl.gz")
+
+
+def test_not_compressed_at_all(tmp_path: Path, read: Read) -> None:
+    (tmp_path / "a.jsonl.zst").write_bytes(CONTENT)
+    with pytest.raises(InputError, match="corrupt zstd data"):
+        read(tmp_path / "a.jsonl.zst")
+
+
+def test_a_file_that_goes_away(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "a.csv", "a.jsonl.gz", "a.parquet", "a.txt"):
+        file = InputFile(tmp_path / name, name, name, "jsonl", None)
+        with pytest.raises(InputError, match=f"{name}: cannot be read .No such file"):
+            list(chunks(file, Columns()))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_no_permission(tmp_path: Path, read: Read) -> None:
+    (tmp_path / "a.jsonl").write_bytes(CONTENT)
+    (tmp_path / "a.jsonl").chmod(0)
+    with pytest.raises(InputError, match="Permission denied"):
+        read(tmp_path / "a.jsonl")
+
+
+def test_a_file_that_shrinks_between_cutting_and_parsing(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(CONTENT)
+    (chunk,) = chunks(find_inputs([tmp_path])[0], Columns())
+    (tmp_path / "a.jsonl").write_bytes(CONTENT[:100])
+    with pytest.raises(InputError, match="changed during the run"):
+        parse(chunk, Columns())
+
+
+def test_text_files_share_a_chunk(tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / f"{number:02}.txt").write_text(f"text {number}")
+    (tmp_path / "03.txt").write_bytes(b"\xff\xfea\0")
+    (tmp_path / "04.txt").write_bytes(b"\xef\xbb\xbfmarked")
+    (tmp_path / "05.txt").write_bytes(b"")
+    (tmp_path / "06.txt").rename(tmp_path / "06.txt.gz")
+    (tmp_path / "06.txt.gz").write_bytes(gzip.compress(b"packed"))
+    files = find_inputs([tmp_path])
+    assert len(list(chunks_of(files, Columns()))) == 1
+    for size in (1, 20, 1 << 20):
+        pieces = list(chunks_of(files, Columns(), size))
+        found = [parse(piece, Columns()) for piece in pieces]
+        texts = [text for documents in found for text in documents.texts.to_pylist()]
+        assert texts[2:8] == ["text 2", None, "marked", "", "packed", "text 7"]
+        assert [len(piece.files) for piece in pieces] == list(map(len, found))
+        ids = [id for documents in found for id in documents.ids.to_pylist()]
+        assert ids == [file.kept_name for file in files]
+        assert sum(len(documents.rejected) for documents in found) == 1
+
+
+def test_text_and_data_files_keep_their_order(tmp_path: Path) -> None:
+    names = ["a.txt", "b.jsonl", "c.txt", "d.txt"]
+    for name in names:
+        (tmp_path / name).write_text('{"text": "x"}\n')
+    files = find_inputs([tmp_path / name for name in names])
+    order = [file.kept_name for chunk in chunks_of(files, Columns()) for file in chunk.files]
+    assert order == names
+
+
+def test_text_files_have_no_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    with pytest.raises(UsageError, match="leave out --keep"):
+        list(chunks(find_inputs([tmp_path])[0], Columns(keep="date")))
