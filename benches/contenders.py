@@ -96,7 +96,7 @@ def race(bench: Bench, entrants: Mapping[str, Callable[[], Result]]) -> dict[str
             if known and (known.error or known.seconds > NOT_REPEATED_SECONDS):
                 continue
             result = attempt(name, run)
-            if known is None or result.seconds < known.seconds:
+            if known is None or (result.works and result.seconds < known.seconds):
                 best[name] = result
     return best
 

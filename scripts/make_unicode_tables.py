@@ -92,7 +92,9 @@ def main() -> None:
     for key, run in groupby(((c, row(c)) for c in codes), key=lambda item: item[1]):
         if key != ("-", 0, "Y", 0):
             members = [c for c, _ in run]
-            lines.append(f"{members[0]:04X} {members[-1]:04X} {key[0]} {key[1]} {key[2]} {key[3]}\n")
+            lines.append(
+                f"{members[0]:04X} {members[-1]:04X} {key[0]} {key[1]} {key[2]} {key[3]}\n"
+            )
     for name, table in (("canonical", canonical), ("compatible", dict(decompositions(True)))):
         for code, parts in table.items():
             lines.append(f"{name} {code:04X} {' '.join(f'{p:04X}' for p in parts)}\n")

@@ -19,6 +19,7 @@ from neardup import kernels
 Integers = NDArray[np.int64]
 PAIRS_AT_ONCE = 1_000_000
 BUCKET_CAP = 2_000
+KEPT, REJECTED = -1, -2
 
 
 class Verifier(Protocol):
@@ -57,6 +58,49 @@ class Kept:
     turned_away: Integers
     """By bucket: kept documents that found its leaders' places taken (stars), or documents
     beyond the cap that were paired with nobody (components)."""
+
+
+@dataclass(frozen=True)
+class FullBucket:
+    """A bucket that has more kept documents than are compared with."""
+
+    band: int
+    key: int
+    size: int
+    beyond: int
+    sample: int
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """The keep list: for each document its witness, KEPT or REJECTED."""
+
+    witness: Integers
+    similarity: NDArray[np.float64]
+    exact: NDArray[np.bool_]
+    identical: int
+    compared: int
+    full_buckets: list[FullBucket]
+
+    @property
+    def kept(self) -> NDArray[np.bool_]:
+        return np.equal(self.witness, KEPT)
+
+    @property
+    def removed(self) -> Integers:
+        """The removed documents, in input order."""
+        return np.flatnonzero(self.witness >= 0)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Verified pairs, a before b in input order; `capped` buckets were not paired in full."""
+
+    a: Integers
+    b: Integers
+    similarity: NDArray[np.float64]
+    dropped: int
+    capped: int
 
 
 def identical(content: NDArray[np.uint64], order: Integers) -> Integers:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from neardup import cluster, kernels
+from neardup.cluster import KEPT, REJECTED, Decisions, FullBucket, Pairs
 from neardup.corpus.documents import Columns, Documents, concat_keep
 from neardup.corpus.frames import from_data
 from neardup.formats.spool import Spool
@@ -30,7 +31,6 @@ from neardup.text.shingle import shingled
 from neardup.verify import Estimated, Exact
 
 Integers = NDArray[np.int64]
-KEPT, REJECTED = -1, -2
 MAX_PAIRS = 10_000_000
 
 
@@ -85,49 +85,6 @@ def _raw_lengths(texts: pa.Array) -> Integers:
     measure = pc.binary_length if pa.types.is_large_string(texts.type) else pc.list_value_length
     lengths = measure(texts).fill_null(0).to_numpy(zero_copy_only=False)
     return lengths.astype(np.int64, copy=False)  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True)
-class FullBucket:
-    """A bucket that has more kept documents than are compared with."""
-
-    band: int
-    key: int
-    size: int
-    beyond: int
-    sample: int
-
-
-@dataclass(frozen=True)
-class Decisions:
-    """The keep list: for each document its witness, KEPT or REJECTED."""
-
-    witness: Integers
-    similarity: NDArray[np.float64]
-    exact: NDArray[np.bool_]
-    identical: int
-    compared: int
-    full_buckets: list[FullBucket]
-
-    @property
-    def kept(self) -> NDArray[np.bool_]:
-        return self.witness == KEPT
-
-    @property
-    def removed(self) -> Integers:
-        """The removed documents, in input order."""
-        return np.flatnonzero(self.witness >= 0)
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Verified pairs, a before b in input order; `capped` buckets were not paired in full."""
-
-    a: Integers
-    b: Integers
-    similarity: NDArray[np.float64]
-    dropped: int
-    capped: int
 
 
 class Corpus:
@@ -237,7 +194,7 @@ class Corpus:
 
     def _ranked(self) -> Integers:
         """The documents that are not rejected, best rank first; ties by input order."""
-        policy, column = self.options.keep_policy
+        policy, _ = self.options.keep_policy
         takes_part = np.ones(self.size, bool)
         takes_part[list(self.rejected)] = False
         if policy == "first":
@@ -245,7 +202,9 @@ class Corpus:
         if policy == "longest":
             order = np.argsort(-self._column("lengths", None, np.int64), kind="stable")
         else:
-            order = _by_value(concat_keep(self._keep), "descending" if policy == "max" else "ascending")
+            order = _by_value(
+                concat_keep(self._keep), "descending" if policy == "max" else "ascending"
+            )
         return order[takes_part[order]]
 
     def _verifier(self, shared: Integers) -> Exact | Estimated:

@@ -4,7 +4,7 @@
     ├── UsageError               exit 2, HTTP 400   the caller asked for something impossible
     │   ├── ParameterError       exit 2, HTTP 400   a parameter out of its range
     │   └── ColumnError          exit 2, HTTP 400   a column that the data does not have
-    ├── InputError               exit 1, HTTP 422   a file that cannot be read as what it claims to be
+    ├── InputError               exit 1, HTTP 422   a file that can't be read as what it claims
     │   └── RowError             exit 1, HTTP 422   one bad document, and --strict was asked for
     ├── OutputError              exit 1, HTTP 507   the result cannot be written where it should go
     ├── FormatError              exit 1, HTTP 422   bytes that are truncated, altered or foreign
@@ -75,7 +75,7 @@ class FormatError(NeardupError):
     http_status = 422
 
 
-class SpecMismatch(NeardupError, ValueError):
+class SpecMismatch(NeardupError, ValueError):  # noqa: N818  # reads as what happened
     """Two things made by different specifications were about to be compared."""
 
     http_status = 409

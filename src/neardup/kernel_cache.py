@@ -18,7 +18,8 @@ COMPLETE = "complete"
 @cache
 def folder() -> Path:
     """The cache folder of exactly these kernel sources, or a private one if it can't be used."""
-    digest = hashlib.blake2b(digest_size=8)
+    # Bounds checks are compiled in or not, and Numba's own cache does not tell the two apart.
+    digest = hashlib.blake2b(os.environ.get("NUMBA_BOUNDSCHECK", "").encode(), digest_size=8)
     for source in sorted((Path(__file__).parent / "kernels").glob("*.py")):
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())

@@ -56,7 +56,9 @@ class Options:
             base.update(PRESETS[preset])
         given = {"shingle": shingle, "slots": slots, **others}
         base.update({name: value for name, value in given.items() if value is not None})
-        spec = Spec.of(base.pop("shingle"), slots=base.pop("slots"), profile=text_profile, seed=seed)
+        spec = Spec.of(
+            base.pop("shingle"), slots=base.pop("slots"), profile=text_profile, seed=seed
+        )
         return cls(spec=spec, **base)
 
     @property
@@ -77,7 +79,7 @@ class Options:
     @property
     def keep_policy(self) -> tuple[str, str | None]:
         """`first`, `longest`, `max` or `min`, and the column of the last two."""
-        name, colon, column = self.keep.partition(":")
+        name, _, column = self.keep.partition(":")
         if self.keep in ("first", "longest"):
             return self.keep, None
         if name in ("max", "min") and column:

@@ -43,10 +43,10 @@ def tables() -> Tables:
         match line.split():
             case [] | ["#", *_]:
                 pass
-            case ["canonical", code, *parts]:
-                t.canonical[int(code, 16)] = [int(p, 16) for p in parts]
-            case ["compatible", code, *parts]:
-                t.compatible[int(code, 16)] = [int(p, 16) for p in parts]
+            case ["canonical", whole, *steps]:
+                t.canonical[int(whole, 16)] = [int(step, 16) for step in steps]
+            case ["compatible", whole, *steps]:
+                t.compatible[int(whole, 16)] = [int(step, 16) for step in steps]
             case [first, last, kind, ccc, check, lower]:
                 for code in range(int(first, 16), int(last, 16) + 1):
                     t.kind[code] = kind
@@ -340,9 +340,7 @@ def dedup(
             first.setdefault(content_hash(found), v)
     unique = sorted(first.values())
     sets = {v: shingles(hashes[v], spec.size) for v in unique}
-    keys = [
-        list(enumerate(band_keys(signature(sets[v], spec), bands, rows))) for v in unique
-    ]
+    keys = [list(enumerate(band_keys(signature(sets[v], spec), bands, rows))) for v in unique]
     numbers = {key: n for n, key in enumerate(sorted({key for mine in keys for key in mine}))}
     similar = {
         (i, j): jaccard(sets[u], sets[v])

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from neardup.cluster import Decisions, Pairs
 from neardup.errors import UsageError
 from neardup.options import Options
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from neardup.dedup import Decisions, Pairs
 
 
 @dataclass(frozen=True)
@@ -190,11 +189,11 @@ class Result:
         if self.clusters:
             largest = "   ".join(f"{c.size - 1:,} copies of {c.id!r}" for c in self.clusters[:3])
             lines.append(f"largest clusters    {largest}")
-        for gone in self.removed[:3]:
-            lines.append(
-                f"an example          {gone.id!r} removed, {gone.similarity:.2f} similar to "
-                f"{gone.witness!r}"
-            )
+        lines += [
+            f"an example          {gone.id!r} removed, {gone.similarity:.2f} similar to "
+            f"{gone.witness!r}"
+            for gone in self.removed[:3]
+        ]
         return "\n".join(lines)
 
     def _row_of(self, id: Any) -> int:
@@ -248,8 +247,8 @@ class Result:
 
 def counts_line(documents: int, kept: int, removed: int, identical: int, rejected: int) -> str:
     return (
-        f"{documents:,} documents   {kept:,} kept   {removed:,} removed ({identical:,} identical)   "
-        f"{rejected:,} rejected"
+        f"{documents:,} documents   {kept:,} kept   "
+        f"{removed:,} removed ({identical:,} identical)   {rejected:,} rejected"
     )
 
 

@@ -11,9 +11,7 @@ from neardup.spec import Spec
 from neardup.text.shingle import shingled
 
 
-def similarity(
-    a: str, b: str, *, shingle: str = "word:5", text_profile: str = "standard"
-) -> float:
+def similarity(a: str, b: str, *, shingle: str = "word:5", text_profile: str = "standard") -> float:
     """The exact Jaccard similarity of two texts' shingles.
 
     >>> similarity("the cat sat", "the cat lay", shingle="word:2")
@@ -25,10 +23,10 @@ def similarity(
     if spec.unit == "token":
         raise ParameterError("similarity compares texts: choose word, char or line shingles")
     cut = shingled(pa.array([a, b], pa.large_string()), spec).shingles
-    sets = np.concatenate([np.unique(cut.data[s:e]) for s, e in zip(cut.offsets, cut.offsets[1:], strict=False)])
-    sizes = [len(np.unique(cut.data[s:e])) for s, e in zip(cut.offsets, cut.offsets[1:], strict=False)]
-    if not all(sizes):
-        return float(sizes[0] == sizes[1])
-    offsets = np.array([0, sizes[0], sum(sizes)], np.int64)
+    end_of_a = cut.offsets[1]
+    mine, theirs = np.unique(cut.data[:end_of_a]), np.unique(cut.data[end_of_a:])
+    if not (mine.size and theirs.size):
+        return float(mine.size == theirs.size)
+    offsets = np.array([0, mine.size, mine.size + theirs.size], np.int64)
     one = np.zeros(1, np.int64)
-    return float(kernels.exact_pairs(sets, offsets, one, one + 1, 0.0)[0])
+    return float(kernels.exact_pairs(np.append(mine, theirs), offsets, one, one + 1, 0.0)[0])

@@ -29,9 +29,7 @@ class Exact:
 
     def keep(self, buckets: Integers, room: Integers) -> Kept:
         """The pass of `kernels/keep.py`."""
-        kept: Kept = kernels.keep_exact(
-            buckets, room, self.shingles, self.offsets, self.threshold
-        )
+        kept: Kept = kernels.keep_exact(buckets, room, self.shingles, self.offsets, self.threshold)
         return kept
 
     def pairs(self, left: Integers, right: Integers, least: float | None = None) -> NDArray[Any]:

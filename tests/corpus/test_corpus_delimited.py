@@ -69,9 +69,7 @@ def test_missing_column(tmp_path: Path, read: Read) -> None:
     ("content", "line"),
     [(b'text\nok\n"never\nclosed\n', 3), (b'text\n"a\nb"\n"x"y\nz\n', 4), (b'te"xt\n"', 2)],
 )
-def test_a_quote_in_the_wrong_place(
-    tmp_path: Path, read: Read, content: bytes, line: int
-) -> None:
+def test_a_quote_in_the_wrong_place(tmp_path: Path, read: Read, content: bytes, line: int) -> None:
     path = write(tmp_path / "a.csv", content)
     with pytest.raises(InputError, match=rf"a\.csv: the record that begins in line {line} "):
         read(path, Columns(text='te"xt' if b'te"xt' in content else "text"))

@@ -73,7 +73,9 @@ def test_odd_line_is_a_document(tmp_path: Path, read: Read, line: bytes, text: s
     assert (found.texts, found.rejected) == ([text], {})
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", b" \n\t\r\n\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\n", b" \n\t\r\n\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"]
+)
 def test_no_documents(tmp_path: Path, read: Read, content: bytes) -> None:
     (tmp_path / "a.jsonl").write_bytes(content)
     assert read(tmp_path / "a.jsonl").texts == []

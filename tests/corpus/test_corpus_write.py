@@ -188,7 +188,9 @@ def full_disk() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.zst", "a.csv", "a.parquet", "a.arrow", "a.txt"])
+@pytest.mark.parametrize(
+    "name", ["a.jsonl", "a.jsonl.zst", "a.csv", "a.parquet", "a.arrow", "a.txt"]
+)
 def test_no_space(tmp_path: Path, name: str, request: pytest.FixtureRequest) -> None:
     texts = [os.urandom(500).hex() for _ in range(100)]
     path = tmp_path / name

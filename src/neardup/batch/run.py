@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 import neardup
 from neardup.batch.output import RUN, check_output, made_beside
 from neardup.batch.sketching import ReadAndSketch, sketched
+from neardup.cluster import Decisions, FullBucket
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import Chunk, chunks_of
 from neardup.corpus.source import reading
 from neardup.corpus.write import write_kept
-from neardup.dedup import MAX_PAIRS, Corpus, Decisions, FullBucket, Sketcher
+from neardup.dedup import MAX_PAIRS, Corpus, Sketcher
 from neardup.errors import RowError
 from neardup.formats import tables
 from neardup.options import Options

@@ -34,7 +34,8 @@ def show_version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", callback=show_version, is_eager=True)
+        bool,
+        typer.Option("--version", help="Show the version.", callback=show_version, is_eager=True),
     ] = False,
 ) -> None:
     pass

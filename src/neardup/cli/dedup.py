@@ -12,6 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from neardup.batch.run import Finished
+    from neardup.options import Options
 
 INPUT = "Input"
 MATCH = "What counts as similar"
@@ -133,12 +134,10 @@ def dedup(
         sys.stdout.write(summary(finished, options, out))
 
 
-def summary(finished: Finished, options: object, out: Path) -> str:
+def summary(finished: Finished, options: Options, out: Path) -> str:
     """The end of a run, as a person sees it."""
-    from neardup.options import Options
     from neardup.result import counts_line, method_line
 
-    assert isinstance(options, Options)
     record = finished.record
     counts = {name: record["counts"][name] for name in
               ("documents", "kept", "removed", "identical", "rejected")}  # fmt: skip

@@ -7,9 +7,12 @@ import sys
 import sysconfig
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from neardup.corpus.inputs import InputFile
 
 SHOWN_LINES = 12
 
@@ -40,16 +43,16 @@ def demo(
     families: dict[str, list[str]] = {}
     for row in removed:
         families.setdefault(row["witness"], []).append(f"{row['id']} ({row['similarity']:.2f})")
-    for witness, copies in sorted(families.items(), key=lambda item: -len(item[1]))[:5]:
+    for witness, copies in sorted(families.items(), key=lambda family: -len(family[1]))[:5]:
         more = f" and {len(copies) - 4} more" if len(copies) > 4 else ""
         print(f"\n{witness} is kept for\n    {', '.join(copies[:4])}{more}")
     near = [row for row in removed if row["similarity"] < 1.0]
     if near:
-        show_difference(library, min(near, key=lambda row: (-row["similarity"], row["id"])))
+        show_difference(library, max(near, key=lambda row: (row["similarity"], row["id"])))
     print("\nYour own files: neardup dedup INPUT... -o OUT    (neardup dedup --help)")
 
 
-def source_files(library: Path) -> list:  # type: ignore[type-arg]
+def source_files(library: Path) -> list[InputFile]:
     from neardup.corpus.inputs import InputFile
 
     paths = sorted(
@@ -63,12 +66,14 @@ def source_files(library: Path) -> list:  # type: ignore[type-arg]
     ]  # fmt: skip
 
 
-def show_difference(library: Path, row: dict[str, object]) -> None:
+def show_difference(library: Path, row: dict[str, Any]) -> None:
     kept, gone = (
         (library / str(row[name])).read_text("utf-8", "replace").splitlines()
         for name in ("witness", "id")
     )
-    print(f"\nWhy was {row['id']} removed? It is {row['similarity']:.4f} similar to {row['witness']}:")
+    print(
+        f"\nWhy was {row['id']} removed? It is {row['similarity']:.4f} similar to {row['witness']}:"
+    )
     changed = (
         line for line in difflib.unified_diff(kept, gone, n=0, lineterm="")
         if not line.startswith(("---", "+++", "@@"))

@@ -55,7 +55,8 @@ class Lines(Silent):
             left = max(self._total - self._done, 0) / rate
             self.say(
                 f"{self._name} {amount(self._done, self._unit)} of "
-                f"{amount(self._total, self._unit)}, {amount(rate, self._unit)}/s, {left:.0f} s left"
+                f"{amount(self._total, self._unit)}, {amount(rate, self._unit)}/s, "
+                f"{left:.0f} s left"
             )
 
 
@@ -97,7 +98,13 @@ def progress_for(quiet: bool) -> Iterator[Silent]:
         yield Lines()
     else:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+            TimeRemainingColumn,
+        )
 
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(),
                    TextColumn("{task.fields[rate]}"), TimeRemainingColumn())  # fmt: skip

@@ -14,7 +14,7 @@ def spec(
     slots: Annotated[int, typer.Option(help="As in dedup.")] = 128,
     seed: Annotated[int, typer.Option(help="As in dedup.")] = 0,
     as_json: Annotated[bool, typer.Option(
-        "--json", help="Print the canonical JSON, which the fingerprint is the BLAKE2b of.")] = False,
+        "--json", help="Print the canonical JSON; the fingerprint is its BLAKE2b.")] = False,
 ) -> None:  # fmt: skip
     """Show the specification and its fingerprint: what must agree for sketches to be compared."""
     from neardup.spec import Spec

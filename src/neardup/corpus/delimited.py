@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from neardup.corpus.documents import LONGEST, Columns, Documents, mixed_keep
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.source import BOM, line_blocks
 from neardup.corpus.tables import Source, resolve
-from neardup.corpus.values import TEXT
+from neardup.corpus.values import strings
 from neardup.errors import InputError, UsageError
 
 _BOM = BOM.decode("latin-1")
@@ -89,28 +88,21 @@ def batches(file: InputFile, columns: Columns, size: int) -> Iterator[Batch]:
 
 
 def _table(rows: list[list[str]], header: list[str], columns: Columns) -> pa.RecordBatch:
-    def column(place: int) -> pa.Array:
+    def column(name: str) -> pa.Array:
+        place = header.index(name)
         cells = [row[place].encode("latin-1") for row in rows]
-        return pa.array(cells, pa.large_binary()).view(TEXT)
+        # Only a text can be empty; elsewhere an empty cell is a missing value.
+        return strings(cells if name == columns.text else [cell or None for cell in cells])
 
     names = dict.fromkeys(columns.asked().values())
-    return pa.RecordBatch.from_pydict({name: column(header.index(name)) for name in names})
+    return pa.RecordBatch.from_pydict({name: column(name) for name in names})
 
 
 def typed(documents: Documents) -> Documents:
-    """Cells have no type: an empty one is missing (unless it is a text), and keep values are
-    numbers if all of them are."""
-
-    def missing(cells: pa.Array | None) -> pa.Array | None:
-        return None if cells is None else pc.if_else(pc.equal(cells, ""), None, cells)
-
-    keep = missing(documents.keep)
-    return replace(
-        documents,
-        ids=missing(documents.ids),
-        within=missing(documents.within),
-        keep=None if keep is None else _numbers_or_strings(keep),
-    )
+    """Cells have no type: the keep values are numbers if all of them are."""
+    if documents.keep is None:
+        return documents
+    return replace(documents, keep=_numbers_or_strings(documents.keep))
 
 
 def _numbers_or_strings(cells: pa.Array) -> pa.Array:

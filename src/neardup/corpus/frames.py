@@ -36,9 +36,10 @@ def from_data(data: Any, columns: Columns) -> Iterator[Documents]:
     `columns` says which columns to take. Ids have the type that they have in the table.
     """
     _refuse(data)
-    if _is(data, "polars", "LazyFrame"):
-        data = data.collect()
     source = Source(f"this {type(data).__name__}", "{}=")
+    if _is(data, "polars", "LazyFrame"):
+        data = data.select(_needed(resolve(columns, data.collect_schema().names(), source)))
+        data = data.collect()
     if _is(data, "pandas", "DataFrame"):
         return _pandas(data, columns, source)
     if _is(data, "pandas", "Series", "Index"):
@@ -49,7 +50,7 @@ def from_data(data: Any, columns: Columns) -> Iterator[Documents]:
     if _is(data, "datasets", "IterableDataset"):
         return _tables(data.with_format("arrow").iter(_FEW), columns, source)
     if isinstance(data, (pa.Array, pa.ChunkedArray)) or _is(data, "polars", "Series"):
-        table = pa.table({columns.text: pa.chunked_array(data)})
+        table = pa.Table.from_pydict({columns.text: pa.chunked_array(data)})
         return _tables(table.to_batches(), _only_text(columns, source), source)
     if hasattr(data, "__arrow_c_stream__"):
         return _tables(pa.RecordBatchReader.from_stream(data), columns, source)
@@ -75,13 +76,18 @@ def _refuse(data: object) -> None:
         raise UsageError(f"a {name} has several splits: pass one of them, as in data['train']")
     if isinstance(data, Mapping):
         raise UsageError("a dict is not a sequence of documents: pass a list or a table")
-    if not isinstance(data, Iterable) and not hasattr(data, "__arrow_c_stream__"):
+    is_lazy = _is(data, "polars", "LazyFrame")
+    if not isinstance(data, Iterable) and not hasattr(data, "__arrow_c_stream__") and not is_lazy:
         raise UsageError(f"{name} holds no documents: pass a list of texts or a table")
 
 
 def _only_text(columns: Columns, source: Source) -> Columns:
     """A single column has no others."""
     return resolve(columns, [columns.text], source)
+
+
+def _needed(columns: Columns) -> list[str]:
+    return list(dict.fromkeys(columns.asked().values()))
 
 
 def _paced(total: int, cut: Cut) -> Iterator[Documents]:
@@ -100,7 +106,7 @@ def _paced(total: int, cut: Cut) -> Iterator[Documents]:
 def _tables(tables: Iterable[Any], columns: Columns, source: Source) -> Iterator[Documents]:
     for table in tables:
         chosen = resolve(columns, table.schema.names, source)
-        needed = table.select(list(dict.fromkeys(chosen.asked().values())))
+        needed = table.select(_needed(chosen))
 
         def cut(start: int, end: int, needed: Any = needed, chosen: Columns = chosen) -> Documents:
             return documents(needed.slice(start, end - start), chosen, source)
@@ -111,7 +117,7 @@ def _tables(tables: Iterable[Any], columns: Columns, source: Source) -> Iterator
 def _hugging_face(data: Any, columns: Columns, source: Source) -> Iterator[Documents]:
     chosen = resolve(columns, data.column_names, source)
     # Rows, not data.data: after select or shuffle they are another selection of the table.
-    rows = data.select_columns(list(dict.fromkeys(chosen.asked().values()))).with_format("arrow")
+    rows = data.select_columns(_needed(chosen)).with_format("arrow")
     return _paced(len(data), lambda start, end: documents(rows[start:end], chosen, source))
 
 
@@ -130,10 +136,10 @@ def _pandas(data: Any, columns: Columns, source: Source) -> Iterator[Documents]:
 
 
 def _objects(items: Iterator[Any], columns: Columns, source: Source) -> Iterator[Documents]:
-    """A list or stream of strings (or token lists), or of dicts if the first items are dicts."""
+    """Strings or token lists; or dicts, if the first item that is not None is one."""
     head = list(islice(items, _FEW))
     items = chain(head, items)
-    if not any(isinstance(item, dict) for item in head):
+    if not isinstance(next((item for item in head if item is not None), None), dict):
         chosen = _only_text(columns, source)
         return _paced(
             sys.maxsize,
@@ -167,7 +173,7 @@ def _from_dicts(items: list[Any], columns: Columns, source: Source) -> Documents
 
 def _from_columns(column: Callable[[str], Any], columns: Columns, source: Source) -> Documents:
     """Documents of columns that are Arrow arrays, or lists of whatever Python objects."""
-    names = list(dict.fromkeys(columns.asked().values()))
+    names = _needed(columns)
     values = {name: column(name) for name in names}
     reasons: dict[int, str] = {}
     for name in names:
@@ -179,7 +185,7 @@ def _from_columns(column: Callable[[str], Any], columns: Columns, source: Source
             values[name] = keep_column(values[name])
         else:
             values[name] = _inferred(values[name])
-    found = documents(pa.table(values), columns, source)
+    found = documents(pa.Table.from_pydict(values), columns, source)
     return replace(found, rejected=found.rejected | reasons)
 
 

@@ -18,7 +18,7 @@ from neardup.corpus.inputs import InputFile
 from neardup.corpus.jsonl import parse_lines
 from neardup.corpus.source import BOM, decompressed, line_blocks, line_ranges, read_range, reading
 from neardup.corpus.tables import Source, as_strings, blank, decoded, documents, resolve
-from neardup.corpus.values import TEXT
+from neardup.corpus.values import strings
 from neardup.errors import UsageError
 
 # Python objects of one chunk should fit into the processor's cache: with 4 MB chunks, parsing
@@ -151,7 +151,7 @@ def _text_files(files: tuple[InputFile, ...]) -> Documents:
         if reason:
             rejected[row] = reason
     ids = [file.kept_name.encode("utf-8", "backslashreplace").decode() for file in files]
-    return Documents(pa.array(texts, TEXT), pa.array(ids, TEXT), None, None, rejected)
+    return Documents(strings(texts), strings(ids), None, None, rejected)
 
 
 def _text_file(file: InputFile) -> tuple[str | None, str | None]:

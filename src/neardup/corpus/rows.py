@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.source import changed
+from neardup.corpus.values import booleans
 
 Mask = npt.NDArray[np.bool_]
 
@@ -47,7 +48,7 @@ def filtered_column(column: pa.Array, keep: Mask) -> pa.Array:
     if column.type in _PLAIN:
         return filtered_column(column.cast(_PLAIN[column.type]), keep).cast(column.type)
     try:
-        return column.filter(pa.array(keep))
+        return column.filter(booleans(keep))
     except pa.ArrowNotImplementedError:  # views inside lists, run-end encoding
         edges = np.flatnonzero(np.diff(keep, prepend=False, append=False)).tolist()
         runs = [column.slice(a, b - a) for a, b in zip(edges[::2], edges[1::2], strict=True)]

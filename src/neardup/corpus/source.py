@@ -28,7 +28,7 @@ def reading(file: InputFile) -> Iterator[None]:
     """Turn whatever goes wrong while a file is read into an InputError with its name."""
     try:
         yield
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter: a column's name
         raise _corrupt(file, error) from None
     except OSError as error:
         if error.errno is None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from neardup.corpus.documents import LONGEST, TOO_LONG, Columns, Documents
-from neardup.corpus.values import TEXT, TOKENS, rendered_column
+from neardup.corpus.values import TEXT, TOKENS, booleans, rendered_column, strings
 from neardup.errors import ColumnError, UsageError
 
 _STAMP = pa.timestamp("us")
@@ -47,7 +47,7 @@ def documents(table: pa.RecordBatch | pa.Table, columns: Columns, source: Source
     text = _column(table, columns.text)
     read = _token_column if columns.tokens else _text_column
     texts, rejected = read(text, source, columns.text)
-    ids = pa.nulls(len(texts), TEXT) if columns.id is None else _column(table, columns.id)
+    ids = strings([None] * len(texts)) if columns.id is None else _column(table, columns.id)
     keep = None
     if columns.keep is not None:
         keep = rankable(_column(table, columns.keep), source, columns.keep)
@@ -176,7 +176,7 @@ def _wrong_type(source: Source, option: str, name: str, kind: object, need: str)
 
 
 def _true(mask: pa.Array) -> list[int]:
-    rows: list[int] = np.flatnonzero(mask.to_numpy(zero_copy_only=False)).tolist()
+    rows: list[int] = pc.indices_nonzero(mask).to_pylist()
     return rows
 
 
@@ -186,4 +186,4 @@ def blank(array: pa.Array, rows: set[int]) -> pa.Array:
         return array
     mask = np.zeros(len(array), bool)
     mask[list(rows)] = True
-    return pc.if_else(pa.array(mask), pa.scalar(None, array.type), array)
+    return pc.if_else(booleans(mask), pa.scalar(None, array.type), array)

@@ -12,6 +12,7 @@ from numbers import Integral, Number
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
@@ -23,6 +24,30 @@ _NONE = type(None)
 _RENDERING = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 
 
+def strings(values: Sequence[str | bytes | None]) -> pa.Array:
+    """A large_string column; bytes are taken unseen, a lone surrogate is a UnicodeEncodeError.
+
+    As fast as pa.array, which imports pandas (0.4 s, 40 MB) wherever it is installed.
+    """
+    parts = [value.encode() if isinstance(value, str) else value or b"" for value in values]
+    lengths = np.fromiter(map(len, parts), np.int64, len(parts))
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    present = None
+    if None in values:
+        present = _bits(np.fromiter((value is not None for value in values), bool, len(values)))
+    buffers = [present, pa.py_buffer(offsets), pa.py_buffer(b"".join(parts))]
+    return pa.Array.from_buffers(TEXT, len(parts), buffers)
+
+
+def booleans(mask: npt.NDArray[np.bool_]) -> pa.Array:
+    """The mask as an Arrow column, for the same reason."""
+    return pa.Array.from_buffers(pa.bool_(), len(mask), [None, _bits(mask)])
+
+
+def _bits(mask: npt.NDArray[np.bool_]) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(mask, bitorder="little"))
+
+
 def text_column(values: list[Any], tokens: bool) -> tuple[pa.Array, dict[int, str]]:
     """The documents' texts (or token ids), and why some rows have none."""
     array = _all_good(values, tokens)
@@ -31,14 +56,14 @@ def text_column(values: list[Any], tokens: bool) -> tuple[pa.Array, dict[int, st
     refuse = _no_tokens if tokens else _no_text
     rejected = {row: why for row, value in enumerate(values) if (why := refuse(value))}
     good = [None if row in rejected else value for row, value in enumerate(values)]
-    return pa.array(good, TOKENS if tokens else TEXT), rejected
+    return (pa.array(good, TOKENS) if tokens else strings(good)), rejected
 
 
 def _all_good(values: list[Any], tokens: bool) -> pa.Array | None:
     """The column if every row is fine, without a look at each; None says: look."""
     try:
         if not tokens:
-            return pa.array(values, TEXT) if set(map(type, values)) <= {str} else None
+            return strings(values) if set(map(type, values)) <= {str} else None
         # Asked for int64, PyArrow would round 1.5 to 1: so it has to find out the type.
         array = pa.array(values)
         whole = pa.types.is_list(array.type) and pa.types.is_integer(array.type.value_type)
@@ -104,9 +129,9 @@ def rendered_column(values: list[Any]) -> pa.Array:
     elif not kinds <= {str, _NONE}:
         values = [render(value) for value in values]
     try:
-        return pa.array(values, TEXT)
+        return strings(values)
     except UnicodeEncodeError:
-        return pa.array([v if v is None or _encodes(v) else None for v in values], TEXT)
+        return strings([v if v is None or _encodes(v) else None for v in values])
 
 
 def render(value: Any) -> str | None:

@@ -44,7 +44,7 @@ class Spool:
                     prefix="neardup-", dir=self._folder, buffering=0
                 )
             for values in self._pending:
-                rest = memoryview(values).cast("B")
+                rest = values.data.cast("B")
                 while rest:
                     rest = rest[self._file.write(rest) :]
         except OSError as error:
@@ -62,14 +62,13 @@ class Spool:
         starts = np.cumsum(sizes) - sizes
         offsets = np.concatenate([[0], np.cumsum(sizes[rows])]).astype(np.int64)
         out = np.empty(offsets[-1], np.uint64)
-        whole = np.concatenate(self._pending) if self._pending else None
+        waiting = np.concatenate(self._pending) if self._pending else out[:0]
         for place, row in enumerate(rows.tolist()):
             here = out[offsets[place] : offsets[place + 1]]
             if self._file is None:
-                assert whole is not None
-                here[:] = whole[starts[row] : starts[row] + sizes[row]]
+                here[:] = waiting[starts[row] : starts[row] + sizes[row]]
             else:
-                _read(self._file.fileno(), memoryview(here).cast("B"), int(starts[row]) * 8)
+                _read(self._file.fileno(), here.data.cast("B"), int(starts[row]) * 8)
             here.sort()
         return out, offsets
 

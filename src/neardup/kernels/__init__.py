@@ -5,12 +5,16 @@ Importing this package imports Numba and compiles what is not in the cache yet.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 
 from neardup import kernel_cache
 
-_before = numba.config.CACHE_DIR
-numba.config.CACHE_DIR = str(kernel_cache.folder())
+config: Any = numba.config  # its settings are made at run time
+
+_before = config.CACHE_DIR
+config.CACHE_DIR = str(kernel_cache.folder())
 try:
     from neardup.kernels.bands import band_keys
     from neardup.kernels.jaccard import exact_pairs, slot_pairs, slots_similar
@@ -20,7 +24,7 @@ try:
     from neardup.kernels.shingles import content_hashes, shingle, unique_sorted
     from neardup.kernels.units import hash_rows, squeezed_units, text_state, word_units
 finally:
-    numba.config.CACHE_DIR = _before
+    config.CACHE_DIR = _before
 kernel_cache.mark_compiled()
 
 __all__ = [

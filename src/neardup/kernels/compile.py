@@ -7,11 +7,11 @@ Arrow's read-only buffers are that already, so each kernel is compiled exactly o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from numba import njit, types
 
-F = TypeVar("F", bound=Callable[..., Any])
+Compiled = Callable[..., Any]
 
 U8 = types.Array(types.uint8, 1, "C", readonly=True)
 U16 = types.Array(types.uint16, 1, "C", readonly=True)
@@ -24,19 +24,19 @@ OUT_U64 = types.Array(types.uint64, 1, "C")
 int64, uint64, float64, boolean = types.int64, types.uint64, types.float64, types.boolean
 
 
-def kernel(*arguments: Any) -> Callable[[F], F]:
+def kernel(*arguments: Any) -> Callable[[Compiled], Compiled]:
     """A function that Python calls; compiled for exactly these argument types."""
-    decorate: Callable[[F], F] = njit(arguments, nogil=True, cache=True)
+    decorate: Callable[[Compiled], Compiled] = njit(arguments, nogil=True, cache=True)
     return decorate
 
 
-def inner(function: F) -> F:
+def inner(function: Compiled) -> Compiled:
     """A function that only kernels call; it becomes part of each of them."""
-    compiled: F = njit(nogil=True)(function)
+    compiled: Compiled = njit(nogil=True)(function)
     return compiled
 
 
-def inline(function: F) -> F:
+def inline(function: Compiled) -> Compiled:
     """The same for the few lines of an innermost loop, where a call would cost more than them."""
-    compiled: F = njit(nogil=True, inline="always")(function)
+    compiled: Compiled = njit(nogil=True, inline="always")(function)
     return compiled

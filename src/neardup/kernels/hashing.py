@@ -27,7 +27,7 @@ def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any
     return builder.bitcast(builder.gep(base, [index]), ir.IntType(bits).as_pointer())
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def load64(typing: Any, array: Any, index: Any) -> Any:
     """Eight bytes from any position of a byte array, little-endian. Not bounds-checked."""
 
@@ -38,7 +38,7 @@ def load64(typing: Any, array: Any, index: Any) -> Any:
     return types.uint64(array, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def load32(typing: Any, array: Any, index: Any) -> Any:
     """Four bytes from any position of a byte array, little-endian. Not bounds-checked."""
 
@@ -49,7 +49,7 @@ def load32(typing: Any, array: Any, index: Any) -> Any:
     return types.uint64(array, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def store64(typing: Any, array: Any, index: Any, value: Any) -> Any:
     """Eight bytes to any position of a byte array, little-endian. Not bounds-checked."""
 
@@ -61,7 +61,7 @@ def store64(typing: Any, array: Any, index: Any, value: Any) -> Any:
     return types.void(array, types.int64, types.uint64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def trailing_zeros(typing: Any, bits: Any) -> Any:
     """The number of the lowest set bit; the argument must not be zero."""
 

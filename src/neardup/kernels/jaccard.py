@@ -53,9 +53,7 @@ def exact_similarity(data, u, v, threshold):
     shingles, offsets = data
     size_u, size_v = offsets[u + 1] - offsets[u], offsets[v + 1] - offsets[v]
     need = overlap_needed(size_u, size_v, threshold)
-    common = common_at_least(
-        shingles, offsets[u], offsets[u + 1], offsets[v], offsets[v + 1], need
-    )
+    common = common_at_least(shingles, offsets[u], offsets[u + 1], offsets[v], offsets[v + 1], need)
     return common / (size_u + size_v - common) if common >= 0 else -1.0
 
 

@@ -169,14 +169,14 @@ def words_of(data, begin, end, stage1, stage2, fold_case, fold_digits, seed, buf
         kind = packed & 7
         if kind == DROPPED:
             continue
-        if kind == WORD and state == WORD or kind == MARK and state != OTHER:
+        if (kind == WORD and state == WORD) or (kind == MARK and state != OTHER):
             write = encode(buffer, write, folded(code, packed))
             continue
         if state != OTHER:
             out[count] = hash_unit(buffer, start, write - start, seed)
             count += 1
             state = OTHER
-        if kind == WORD or kind == ALONE:
+        if kind in (WORD, ALONE):
             start = write
             write = encode(buffer, write, folded(code, packed))
             state = kind
@@ -196,7 +196,7 @@ def squeezed_of(data, begin, end, stage1, stage2, per_char, per_line, seed, buff
     while at < end:
         code, length = decode(data, at)
         at += length
-        if per_line and (code == NEWLINE or code == RETURN):
+        if per_line and code in (NEWLINE, RETURN):
             if write:
                 out[count] = hash_unit(buffer, 0, write, seed)
                 count += 1
@@ -261,9 +261,7 @@ def word_units(data, offsets, stage1, stage2, fold_case, fold_digits, seed):
             data, begin, end, stage1, stage2, fold_case, fold_digits, seed, buffer, out, count
         )
         if count == starts[i]:
-            count = squeezed_of(
-                data, begin, end, stage1, stage2, no, no, seed, buffer, out, count
-            )
+            count = squeezed_of(data, begin, end, stage1, stage2, no, no, seed, buffer, out, count)
         starts[i + 1] = count
     return out[:count], starts
 

@@ -31,9 +31,7 @@ class Curve:
 
     def __post_init__(self) -> None:
         if self.bands < 1 or self.rows < 1:
-            raise ParameterError(
-                f"{self.bands} bands of {self.rows} rows: both must be at least 1"
-            )
+            raise ParameterError(f"{self.bands} bands of {self.rows} rows: both must be at least 1")
 
     @property
     def slots(self) -> int:

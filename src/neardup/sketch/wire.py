@@ -1,10 +1,10 @@
 """A sketch as bytes, for a file, a database or a message.
 
-    0   4  magic "nds1"
-    4   4  length of the specification, little-endian
-    8   n  the specification's canonical JSON
-    8+n m  the sketch's own bytes; for MinHash its slots, little-endian
-    ..  8  XXH3-64 of everything before, little-endian
+0   4  magic "nds1"
+4   4  length of the specification, little-endian
+8   n  the specification's canonical JSON
+8+n m  the sketch's own bytes; for MinHash its slots, little-endian
+..  8  XXH3-64 of everything before, little-endian
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ that every Python gives the same answer.
 from __future__ import annotations
 
 import unicodedata
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -50,7 +51,7 @@ def fold_accents(text: str) -> str:
     return nfc(_piecewise("NFKD", text).translate(accents()))
 
 
-def _piecewise(form: str, text: str) -> str:
+def _piecewise(form: Literal["NFC", "NFKD"], text: str) -> str:
     pieces = unassigned().split(text)
     # re.split with a group: what lies between the matches at even places, the matches at odd.
     pieces[::2] = [unicodedata.normalize(form, piece) for piece in pieces[::2]]

@@ -41,9 +41,7 @@ def unit_hashes(documents: pa.Array, spec: Spec) -> Ragged:
     if spec.unit == "token":
         tokens = integers(documents)
         ends = np.arange(len(tokens.data) + 1, dtype=np.int64) * 8
-        return Ragged(
-            kernels.hash_rows(tokens.data.view(np.uint8), ends, seed), tokens.offsets
-        )
+        return Ragged(kernels.hash_rows(tokens.data.view(np.uint8), ends, seed), tokens.offsets)
     texts = normalised(strings(documents), spec.profile)
     table = character_table(spec.profile)
     if spec.unit == "word":

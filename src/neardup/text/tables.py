@@ -76,9 +76,7 @@ def character_table(profile: str) -> CharacterTable:
     numbers: dict[bytes, int] = {}
     blocks = (packed[at : at + BLOCK].tobytes() for at in range(0, CODES, BLOCK))
     stage1 = [numbers.setdefault(block, len(numbers)) for block in blocks]
-    return CharacterTable(
-        np.array(stage1, np.uint16), np.frombuffer(b"".join(numbers), np.uint32)
-    )
+    return CharacterTable(np.array(stage1, np.uint16), np.frombuffer(b"".join(numbers), np.uint32))
 
 
 @cache

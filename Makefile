@@ -1,0 +1,40 @@
+# Everything runs in a virtual environment that these targets make for themselves.
+PYTHON ?= python3
+BIN := .venv/bin
+PEERS := .venv-bench/bin
+
+.PHONY: setup test lint bench demo clean
+
+setup: .venv/ready
+
+.venv/ready: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@
+
+.venv-bench/ready: benches/peers/requirements.txt
+	$(PYTHON) -m venv .venv-bench
+	$(PEERS)/python -m pip install --quiet --upgrade pip
+	$(PEERS)/python -m pip install --quiet --requirement benches/peers/requirements.txt
+	touch $@
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+test: lint
+	$(BIN)/python -m pytest --numprocesses 2
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest tests/kernels --numprocesses 2
+
+# The corpora are not part of the repository: make bench DATA=folder, see benches/README.md.
+bench: setup .venv-bench/ready
+	$(BIN)/python -m benches.core --data "$(DATA)" --peers-python $(PEERS)/python
+
+demo: setup
+	$(BIN)/neardup demo
+
+clean:
+	rm -rf .venv .venv-bench
