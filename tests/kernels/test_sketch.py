@@ -58,9 +58,7 @@ def test_groups_are_what_shares_a_key(keys):
             assert buckets.key_of[number] == keys[document][band]
     alone = set(range(len(keys))) - set(buckets.documents.tolist())
     for document in alone:
-        assert all(
-            sum(row[band] == keys[document][band] for row in keys) == 1 for band in range(3)
-        )
+        assert all(sum(row[band] == keys[document][band] for row in keys) == 1 for band in range(3))
     members, starts = buckets.members()
     for number in range(len(buckets.sizes)):
         here = members[starts[number] : starts[number + 1]].tolist()

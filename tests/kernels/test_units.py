@@ -26,9 +26,7 @@ def rows(ragged) -> list[list[int]]:
 def test_units_equal_their_twin(found, shape, seed):
     spec = Spec.of(shape[0], profile=shape[1], seed=seed)
     got = rows(unit_hashes(pa.array(found, pa.large_string()), spec))
-    assert got == [
-        reference.unit_hashes(reference.units(text, spec), spec.seed) for text in found
-    ]
+    assert got == [reference.unit_hashes(reference.units(text, spec), spec.seed) for text in found]
 
 
 @given(st.lists(texts, max_size=5), specs)

@@ -41,9 +41,7 @@ def test_estimated_pairs_and_verdicts(slots, threshold, random):
     left, right = every_pair(len(rows))
     got = verifier.pairs(left, right).tolist()
     verdicts = verifier.similar(left, right).tolist()
-    for u, v, similarity, verdict in zip(
-        left.tolist(), right.tolist(), got, verdicts, strict=True
-    ):
+    for u, v, similarity, verdict in zip(left.tolist(), right.tolist(), got, verdicts, strict=True):
         truth = reference.estimate(rows[u], rows[v])
         assert similarity == (truth if truth >= threshold else -1.0)
         assert verdict == (truth >= threshold)

@@ -19,6 +19,11 @@ from neardup.errors import InputError
 
 _MOST_ROWS = 4096  # a dictionary makes rows look small in the file
 _BUFFER = 1 << 20
+_BINARY = {
+    pa.string(): pa.binary(),
+    pa.large_string(): pa.large_binary(),
+    pa.string_view(): pa.binary_view(),
+}
 _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 
 Choose = Callable[[list[str]], list[str]]
@@ -106,8 +111,18 @@ def _check_layout(batch: pa.RecordBatch) -> None:
         try:
             column.validate(full=True)
         except pa.ArrowInvalid as error:
-            if "UTF8" not in str(error):  # that is a matter of single rows
+            if "UTF8" not in str(error):
                 raise
+            # A matter of single rows; but the check ended there, the rest is still to do.
+            _as_bytes(column).validate(full=True)
+
+
+def _as_bytes(column: pa.Array) -> pa.Array:
+    """Strings as binary, which every sequence of bytes is."""
+    if pa.types.is_dictionary(column.type):
+        words = _as_bytes(column.dictionary)
+        return pa.DictionaryArray.from_arrays(column.indices, words, safe=False)
+    return column.view(_BINARY[column.type]) if column.type in _BINARY else column
 
 
 def _slices(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:

@@ -26,37 +26,38 @@ _BLOCK = 1 << 18
 _MOST_ROWS = 1 << 14
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 
-Record = tuple[list[str], list[str]]
 Batch = tuple[pa.RecordBatch, dict[int, str]]
 
 
-def records(file: InputFile) -> Iterator[Record]:
-    """(fields, lines) of every record, the header first; blank lines are no records.
+def records(file: InputFile, lines: list[str] | None = None) -> Iterator[list[str]]:
+    """The fields of every record, the header's first; blank lines are no records.
 
-    The lines are what the record is in the file: joined and encoded, its bytes. They are valid
-    until the next record is asked for.
+    With `lines`, what the record is in the file is found there until the next one is asked
+    for: joined and encoded as Latin-1, its bytes.
     """
     csv.field_size_limit(LONGEST)  # bounds what a quote that is never closed can swallow
-    lines: list[str] = []
     reader = csv.reader(_feed(file, lines), delimiter=_DELIMITERS[file.format], strict=True)
+    before = 0
     try:
         for fields in reader:
             if fields:
-                yield fields, lines
-            lines.clear()
+                yield fields
+            before = reader.line_num
+            if lines is not None:
+                lines.clear()
     except csv.Error as error:
-        first = reader.line_num - len(lines) + 1
         raise InputError(
-            f"{file.name}: the record that begins in line {first} is not {file.format.upper()} "
-            f"({error}): is a quote missing or not doubled?"
+            f"{file.name}: the record that begins in line {before + 1} is not "
+            f"{file.format.upper()} ({error}): is a quote missing or not doubled?"
         ) from None
 
 
-def _feed(file: InputFile, lines: list[str]) -> Iterator[str]:
+def _feed(file: InputFile, lines: list[str] | None) -> Iterator[str]:
     for number, block in enumerate(line_blocks(file, _BLOCK)):
         for line in block.splitlines(keepends=True):
             text = line.decode("latin-1")
-            lines.append(text)
+            if lines is not None:
+                lines.append(text)
             # A quote after a byte order mark would not open a field: the csv module misses it.
             yield text.removeprefix(_BOM) if number == 0 else text
 
@@ -66,7 +67,7 @@ def batches(file: InputFile, columns: Columns, size: int) -> Iterator[Batch]:
     if columns.tokens:
         raise UsageError(f"{file.name}: CSV has no lists: token ids need JSONL, Parquet or Arrow")
     rows = records(file)
-    header = [_utf8(field) for field in next(rows, ([], []))[0]]
+    header = [_utf8(field) for field in next(rows, [])]
     if not header:
         return
     columns = resolve(columns, header, Source(file.name))
@@ -74,7 +75,7 @@ def batches(file: InputFile, columns: Columns, size: int) -> Iterator[Batch]:
     fields: list[list[str]] = []
     rejected: dict[int, str] = {}
     length = 0
-    for row, _ in rows:
+    for row in rows:
         if len(row) != len(header):
             rejected[len(fields)] = f"row has {len(row)} fields, the header has {len(header)}"
             row = [""] * len(header)

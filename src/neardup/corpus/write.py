@@ -117,7 +117,8 @@ def _write_delimited(rows: Rows, beside: Path) -> None:
 
 def _kept_records(rows: Rows) -> Iterator[bytes]:
     held: list[str] = []
-    for number, (_, lines) in enumerate(delimited.records(rows.file)):
+    lines: list[str] = []
+    for number, _ in enumerate(delimited.records(rows.file, lines)):
         if number == 0 or rows.take(1)[0]:
             held.extend(lines)
         if len(held) >= _HELD_LINES:

@@ -26,11 +26,12 @@ def write_parquet(rows: Rows, beside: Path) -> None:
     file = rows.file
     with reading(file), columnar.open_parquet(file) as parquet:
         schema, layout = parquet.schema_arrow, parquet.metadata
+        codecs = _codecs(layout)
     groups = layout.num_row_groups
     most = -(-layout.num_rows // groups) if groups else 1
     with (
         pa.OSFile(os.fsencode(beside), "wb") as sink,
-        pq.ParquetWriter(sink, schema, compression=_codecs(layout)) as writer,
+        pq.ParquetWriter(sink, schema, compression=codecs) as writer,
     ):
         for table in _grouped(_kept_batches(rows), schema, most):
             writer.write_table(table, row_group_size=max(1, table.num_rows))

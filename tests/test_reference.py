@@ -1,0 +1,116 @@
+"""The oracle itself, against the standard library, published vectors and worked examples."""
+
+from __future__ import annotations
+
+import random
+import sys
+import unicodedata
+
+import pytest
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import texts
+
+from neardup import reference
+from neardup.spec import Spec
+from neardup.text.normalise import fold_accents, nfc
+from neardup.text.tables import unassigned
+
+
+@given(st.binary(max_size=200), st.integers(0, 2**64 - 1))
+def test_xxh64_equals_the_library(data, seed):
+    assert reference.xxh64(data, seed) == xxhash.xxh64_intdigest(data, seed)
+
+
+def test_xxh64_published_vectors():
+    assert reference.xxh64(b"") == 0xEF46DB3751D8E999
+    assert reference.xxh64(b"Nobody inspects the spammish repetition") == 0xFBCEA83C8A378BF1
+
+
+def known(text: str) -> bool:
+    """Whether the running Python must agree: it may know more characters than the tables."""
+    return not unassigned().search(text)
+
+
+@given(texts)
+def test_normal_forms_equal_the_standard_library(text):
+    if known(text):
+        got = "".join(map(chr, reference.normalise(text, "conservative")))
+        assert got == unicodedata.normalize("NFC", text)
+
+
+def test_normal_forms_of_marks_in_every_order():
+    rng = random.Random(1)
+    codes = [c for c in range(sys.maxunicode + 1) if unicodedata.combining(chr(c))]
+    codes += [c for c in range(0x3000) if unicodedata.decomposition(chr(c))]
+    codes += [*range(0x1100, 0x1200), *range(0xAC00, 0xAC40)]
+    for _ in range(5_000):
+        text = "".join(chr(rng.choice(codes)) for _ in range(rng.randint(1, 7)))
+        if known(text):
+            got = "".join(map(chr, reference.normalise(text, "conservative")))
+            assert got == unicodedata.normalize("NFC", text), ascii(text)
+            everything = reference.decomposed([ord(c) for c in text], compatible=True)
+            assert "".join(map(chr, everything)) == unicodedata.normalize("NFKD", text)
+
+
+@given(texts)
+def test_the_fast_normal_forms_equal_the_slow_ones(text):
+    assert nfc(text) == "".join(map(chr, reference.normalise(text, "conservative")))
+    slow = reference.normalise(text, "aggressive")
+    fast = [reference.tables().lower.get(ord(c), ord(c)) for c in fold_accents(text)]
+    assert [0x30 if reference.kind(c) == "N" else c for c in fast] == slow
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("The cat sat", ["the", "cat", "sat"]),
+        ("don't stop_now 3.14", ["don", "t", "stop_now", "3", "14"]),
+        ("so\u00adft na\u00efve e\u0301tude", ["soft", "na\u00efve", "\u00e9tude"]),
+        ("Straße ΣΟΦΟΣ İstanbul", ["straße", "σοφοσ", "istanbul"]),
+        ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
+        ("العَرَبِيَّة", ["العَرَبِيَّة"]),
+        ("東京 2020年", ["東", "京", "2020", "年"]),
+        ("กำลังดี", ["ก", "ำ", "ลั", "ง", "ดี"]),
+        ("ok👍🏽ok", ["ok", "ok"]),
+        ("👍🏽 !!", ["👍🏽 !!"]),
+        ("\u0301a", ["a"]),
+    ],
+)
+def test_what_is_a_word(text, words):
+    assert [unit.decode() for unit in reference.units(text, Spec())] == words
+
+
+def test_profiles():
+    def first(text: str, profile: str) -> str:
+        return reference.units(text, Spec(profile=profile))[0].decode()
+
+    assert first("Café", "conservative") == "Café"
+    assert first("Café", "standard") == "café"
+    assert first("Café", "aggressive") == "cafe"
+    assert first("ﬁnd", "aggressive") == "find"
+    assert first("x１９٣", "aggressive") == "x000"
+    assert first("हिन्दी", "aggressive") == "हिन्दी", "vowel signs are letters, not accents"
+
+
+def test_characters_lines_and_the_whole():
+    assert reference.units(" A  b ", Spec.of("char:2")) == [b"a", b" ", b"b"]
+    assert reference.units("A b\n\n c\r\nd ", Spec.of("line:1")) == [b"a b", b"c", b"d"]
+    for nothing in ("", " \n\u200b\u3000", "\u00ad\ufeff"):
+        assert reference.units(nothing, Spec()) == []
+
+
+def test_the_worked_example_of_minhash():
+    a = reference.shingles(reference.unit_hashes([b"the", b"cat", b"sat"], 0), 2)
+    b = reference.shingles(reference.unit_hashes([b"the", b"cat", b"lay"], 0), 2)
+    assert (len(a & b), len(a | b)) == (1, 3)
+    assert reference.jaccard(a, b) == 1 / 3
+    # Sig(A) = [1, 1] and Sig(B) = [3, 1] agree in one slot of two.
+    assert reference.estimate([1, 1], [3, 1]) == 0.5
+
+
+def test_short_texts_are_one_shingle_each():
+    assert len(reference.shingles([1, 2], 5)) == 1
+    assert reference.shingles([1, 2], 5) != reference.shingles([2, 1], 5)
+    assert reference.shingles([0, 1], 5) != reference.shingles([1], 5), "the length counts"
