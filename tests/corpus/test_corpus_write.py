@@ -64,7 +64,6 @@ def test_any_lines_in_any_blocks(
     content = ("\n".join(lines) + ending).encode()
     path = tmp_path / "a.jsonl"
     path.write_bytes(content)
-    rows = [line for line in content.splitlines(keepends=True) if line.strip()]
     rows = [line for line in _lines(content) if line.strip()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(write, "_BLOCK", block)

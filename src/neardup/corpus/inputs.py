@@ -9,9 +9,10 @@ from __future__ import annotations
 import glob
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from itertools import islice
+from pathlib import Path
 
 from neardup.errors import InputError, ParameterError, UsageError
 
@@ -50,74 +51,88 @@ def find_inputs(arguments: Sequence[str | Path], format: str = "auto") -> list[I
     if format not in FORMATS:
         raise ParameterError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}")
     files: dict[str, InputFile] = {}
-    for argument in arguments:
-        for file in _expand(os.fspath(argument), format):
-            files.setdefault(os.path.realpath(file.path), file)
+    for argument in [os.fspath(given) for given in arguments]:
+        inside = os.path.isdir(argument)
+        for path, real in _folder(argument, format) if inside else _explicit(argument):
+            if real not in files:
+                start = len(os.path.join(argument, "")) if inside else path.rfind(os.sep) + 1
+                files[real] = _file(path, path[start:], format)
     return _without_collisions(list(files.values()))
 
 
-def _expand(argument: str, format: str) -> list[InputFile]:
-    if os.path.isdir(argument):
-        return _folder(argument, format)
-    if os.path.lexists(argument):
-        return [_file(argument, os.path.basename(argument), format)]
-    if not glob.has_magic(argument):
-        raise InputError(f"{_printable(argument)}: no such file or folder: check the path")
-    matches = [path for path in glob.glob(argument, recursive=True) if os.path.isfile(path)]
-    if not matches:
-        raise InputError(f"{_printable(argument)}: no file matches: check the pattern")
-    return [_file(path, os.path.basename(path), format) for path in _by_bytes(matches)]
+def _explicit(argument: str) -> list[tuple[str, str]]:
+    """(path, real path) of a file, or of the files that a glob matches."""
+    paths = [argument]
+    if not os.path.lexists(argument):
+        if not glob.has_magic(argument):
+            raise InputError(f"{_printable(argument)}: no such file or folder: check the path")
+        matches = filter(os.path.isfile, glob.glob(argument, recursive=True))
+        paths = sorted(matches, key=os.fsencode)
+        if not paths:
+            raise InputError(f"{_printable(argument)}: no file matches: check the pattern")
+    for path in paths:
+        _check_regular(path)
+    return [(path, os.path.realpath(path)) for path in paths]
 
 
-def _folder(folder: str, format: str) -> list[InputFile]:
-    paths = _by_bytes(_walk(folder))
-    if not paths:
+def _check_regular(path: str) -> None:
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        why = error.strerror
+        raise InputError(f"{_printable(path)}: cannot be read ({why}): check the path") from None
+    if not stat.S_ISREG(mode):
+        name = _printable(path)
+        raise InputError(f"{name}: not a regular file: write its contents to a file first")
+
+
+def _folder(folder: str, format: str) -> list[tuple[str, str]]:
+    """(path, real path) of the files in a folder; all data, or all texts."""
+    found = sorted(_walk(folder, os.path.realpath(folder)), key=lambda f: os.fsencode(f[0]))
+    if not found:
         raise InputError(f"{_printable(folder)}: no files in this folder: pass one that has some")
     if format == "auto":
-        data = [path for path in paths if _by_extension(path)[0] is not None]
-        other = [path for path in paths if _by_extension(path)[0] is None]
-        if data and other:
+        is_data = [_by_extension(path)[0] is not None for path, _ in found]
+        if any(is_data) and not all(is_data):
+            data = _some(path for (path, _), yes in zip(found, is_data, strict=True) if yes)
+            other = _some(path for (path, _), yes in zip(found, is_data, strict=True) if not yes)
             raise UsageError(
-                f"{_printable(folder)}: data files ({_some(data)}) and others ({_some(other)}): "
-                "pass the data files by a glob, or take every file as one document "
-                "with --format text"
+                f"{_printable(folder)}: data files ({data}) and others ({other}): pass the data "
+                "files by a glob, or take every file as one document with --format text"
             )
-    return [_file(path, os.path.relpath(path, folder), format) for path in paths]
+    return found
 
 
-def _walk(folder: str) -> Iterator[str]:
+def _walk(folder: str, real: str) -> Iterator[tuple[str, str]]:
     """Regular files below the folder; hidden and private ones (. and _) are skipped.
 
     Symbolic links to files are followed, those to folders are not: they can make loops.
     """
-
-    def fail(error: OSError) -> None:
-        name = _printable(str(error.filename))
-        raise InputError(f"{name}: cannot be listed ({error.strerror}): check its permissions")
-
-    for where, folders, names in os.walk(folder, onerror=fail):
-        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
-        for name in names:
-            path = os.path.join(where, name)
-            if not name.startswith((".", "_")) and os.path.isfile(path):
-                yield path
+    try:
+        entries = list(os.scandir(folder))
+    except OSError as error:
+        why = error.strerror
+        text = f"{_printable(folder)}: cannot be listed ({why}): check its permissions"
+        raise InputError(text) from None
+    for entry in entries:
+        if entry.name.startswith((".", "_")):
+            continue
+        inside = os.path.join(real, entry.name)
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(entry.path, inside)
+        elif entry.is_file():
+            yield entry.path, os.path.realpath(inside) if entry.is_symlink() else inside
 
 
 def _file(path: str, kept_name: str, format: str) -> InputFile:
     name = _printable(path)
-    try:
-        mode = os.stat(path).st_mode
-    except OSError as error:
-        raise InputError(f"{name}: cannot be read ({error.strerror}): check the path") from None
-    if not stat.S_ISREG(mode):
-        raise InputError(f"{name}: not a regular file: write its contents to a file first")
     found, compression = _by_extension(path)
     kind = (found or "text") if format == "auto" else format
     if kind in _OWN_COMPRESSION and compression:
         raise InputError(f"{name}: {kind} inside {compression}: unpack it first")
     if kind == "arrow" and not _is_arrow_file(path):
         kind = "arrow-stream"
-    return InputFile(Path(path), name, PurePosixPath(kept_name).as_posix(), kind, compression)
+    return InputFile(Path(path), name, kept_name, kind, compression)
 
 
 def _by_extension(path: str) -> tuple[str | None, str | None]:
@@ -143,7 +158,7 @@ def _is_arrow_file(path: str) -> bool:
 def _without_collisions(files: list[InputFile]) -> list[InputFile]:
     """If two kept files would meet in one place, all are named from their common folder."""
     names = {file.kept_name for file in files}
-    folders = {str(parent) for name in names for parent in PurePosixPath(name).parents}
+    folders = {name[:at] for name in names for at, sign in enumerate(name) if sign == "/"}
     if len(names) == len(files) and not names & folders:
         return files
     paths = [os.path.abspath(file.path) for file in files]
@@ -154,13 +169,9 @@ def _without_collisions(files: list[InputFile]) -> list[InputFile]:
     ]
 
 
-def _by_bytes(paths: Iterator[str] | list[str]) -> list[str]:
-    return sorted(paths, key=os.fsencode)
-
-
-def _some(paths: list[str]) -> str:
-    more = ", ..." if len(paths) > 3 else ""
-    return ", ".join(_printable(os.path.basename(path)) for path in paths[:3]) + more
+def _some(paths: Iterable[str]) -> str:
+    names = [_printable(os.path.basename(path)) for path in islice(paths, 4)]
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
 def _printable(path: str) -> str:

@@ -34,7 +34,7 @@ def parse_lines(data: bytes, first: bool, columns: Columns, name: str) -> Docume
     if first:
         data = data.removeprefix(BOM)
     lines = [line for line in data.split(b"\n") if line and not line.isspace()]
-    records, rejected = _records(lines)
+    records, rejected = _records(lines, len(data) > LONGEST)
     if first and len(rejected) < len(lines):
         fields = list(dict.fromkeys(field for record in records for field in record))
         resolve(columns, fields, Source(name))
@@ -45,12 +45,12 @@ def parse_lines(data: bytes, first: bool, columns: Columns, name: str) -> Docume
     return Documents(texts, ids, keep, within, dict(sorted((reasons | rejected).items())))
 
 
-def _records(lines: list[bytes]) -> tuple[list[Record], dict[int, str]]:
+def _records(lines: list[bytes], may_be_long: bool) -> tuple[list[Record], dict[int, str]]:
     """A record for every line, empty where there is none, and why."""
     loads = orjson.loads
     try:
         records = [loads(line) for line in lines]
-        if set(map(type, records)) <= {dict} and max(map(len, lines), default=0) <= LONGEST:
+        if set(map(type, records)) <= {dict} and not may_be_long:
             return records, {}
     except orjson.JSONDecodeError:
         pass

@@ -9,12 +9,9 @@ import pyarrow as pa
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.source import changed
 from neardup.corpus.values import booleans
+from neardup.corpus.views import PLAIN, as_plain
 
 Mask = npt.NDArray[np.bool_]
-
-# PyArrow 26 cannot filter views (apache/arrow#43010); the way through a plain column also leaves
-# behind the bytes of the rows that go.
-_PLAIN = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 
 
 class Rows:
@@ -45,8 +42,10 @@ def filtered(batch: pa.RecordBatch, keep: Mask) -> pa.RecordBatch:
 
 def filtered_column(column: pa.Array, keep: Mask) -> pa.Array:
     """The same for one column, of any Arrow type."""
-    if column.type in _PLAIN:
-        return filtered_column(column.cast(_PLAIN[column.type]), keep).cast(column.type)
+    if column.type in PLAIN:
+        # PyArrow cannot filter views (apache/arrow#43010); this also leaves behind the bytes of
+        # the rows that go.
+        return filtered_column(as_plain(column), keep).cast(column.type)
     try:
         return column.filter(booleans(keep))
     except pa.ArrowNotImplementedError:  # views inside lists, run-end encoding

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from neardup.corpus.documents import LONGEST, TOO_LONG, Columns, Documents
 from neardup.corpus.values import TEXT, TOKENS, booleans, rendered_column, strings
+from neardup.corpus.views import as_plain
 from neardup.errors import ColumnError, UsageError
 
 _STAMP = pa.timestamp("us")
@@ -69,14 +70,8 @@ def decoded(column: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         words = decoded(column.dictionary)
         column = pa.DictionaryArray.from_arrays(column.indices, words).dictionary_decode()
-    if _is_string(column.type):
-        return column.cast(TEXT)
-    return column
-
-
-def _is_string(kind: pa.DataType) -> bool:
-    is_ = pa.types
-    return bool(is_.is_string(kind) or is_.is_large_string(kind) or is_.is_string_view(kind))
+    column = as_plain(column)
+    return column.cast(TEXT) if column.type == pa.string() else column
 
 
 def _text_column(column: pa.Array, source: Source, name: str) -> tuple[pa.Array, dict[int, str]]:

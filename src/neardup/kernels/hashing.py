@@ -39,17 +39,6 @@ def load64(typing: Any, array: Any, index: Any) -> Any:
 
 
 @intrinsic
-def load32(typing: Any, array: Any, index: Any) -> Any:
-    """Four bytes from any position of a byte array, little-endian. Not bounds-checked."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        at = _pointer(context, builder, signature.args[0], args[0], args[1], 32)
-        return builder.zext(builder.load(at, align=1), ir.IntType(64))
-
-    return types.uint64(array, types.int64), generate
-
-
-@intrinsic
 def store64(typing: Any, array: Any, index: Any, value: Any) -> Any:
     """Eight bytes to any position of a byte array, little-endian. Not bounds-checked."""
 
@@ -62,11 +51,21 @@ def store64(typing: Any, array: Any, index: Any, value: Any) -> Any:
 
 
 @intrinsic
-def trailing_zeros(typing: Any, bits: Any) -> Any:
-    """The number of the lowest set bit; the argument must not be zero."""
+def bits_set(typing: Any, bits: Any) -> Any:
+    """How many bits are set."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+        return builder.ctpop(args[0])
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def trailing_zeros(typing: Any, bits: Any) -> Any:
+    """The number of the lowest set bit, 64 if there is none."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
 
     return types.int64(types.uint64), generate
 
@@ -91,14 +90,13 @@ def lane(k):
 
 
 @inline
-def xxh64_short(bytes8, length, seed):
-    """xxHash64 of the first `length` < 8 bytes of a little-endian word, without a branch."""
+def finish(h, rest, length):
+    """The last `length` < 8 bytes, in the low bytes of `rest`, and the avalanche. No branch."""
     n = U(length)
-    h = seed + P5 + n
     four = U(0) - (n >> U(2))
-    step = rotl(h ^ ((bytes8 & U(0xFFFFFFFF)) * P1), 23) * P2 + P3
+    step = rotl(h ^ ((rest & U(0xFFFFFFFF)) * P1), 23) * P2 + P3
     h ^= (h ^ step) & four
-    rest = bytes8 >> (four & U(32))
+    rest = rest >> (four & U(32))
     n &= U(3)
     step = rotl(h ^ ((rest & U(0xFF)) * P5), 11) * P1
     h ^= (h ^ step) & (U(0) - ((n + U(3)) >> U(2)))
@@ -107,6 +105,18 @@ def xxh64_short(bytes8, length, seed):
     step = rotl(h ^ (((rest >> U(16)) & U(0xFF)) * P5), 11) * P1
     h ^= (h ^ step) & (U(0) - (n & (n >> U(1))))
     return avalanche(h)
+
+
+@inline
+def xxh64_short(bytes8, length, seed):
+    """xxHash64 of the first `length` < 8 bytes of a little-endian word."""
+    return finish(seed + P5 + U(length), bytes8, length)
+
+
+@inline
+def absorb(h, bytes8):
+    """Eight bytes more."""
+    return rotl(h ^ lane(bytes8), 27) * P1 + P4
 
 
 @inner
@@ -131,12 +141,9 @@ def xxh64(data, start, length, seed):
         h = seed + P5
     h += U(length)
     while at + 8 <= end:
-        h = rotl(h ^ lane(load64(data, at)), 27) * P1 + P4
+        h = absorb(h, load64(data, at))
         at += 8
-    if at + 4 <= end:
-        h = rotl(h ^ (load32(data, at) * P1), 23) * P2 + P3
-        at += 4
-    while at < end:
-        h = rotl(h ^ (U(data[at]) * P5), 11) * P1
-        at += 1
-    return avalanche(h)
+    rest = U(0)
+    for i in range(end - at):
+        rest |= U(data[U(at + i)]) << U(8 * i)
+    return finish(h, rest, end - at)

@@ -30,20 +30,18 @@ def overlap_needed(size_a, size_b, threshold):
 def common_at_least(shingles, a, a_end, b, b_end, need):
     """The size of the intersection of two sorted sets, or -1 when it is less than `need`."""
     common = 0
-    if min(a_end - a, b_end - b) < need:
-        return -1
-    while True:
-        # So many steps can't pass the end of either set.
-        steps = min(min(a_end - a, b_end - b), CHECK_EVERY)
-        if steps == 0:
-            break
-        for _ in range(steps):
-            left, right = shingles[a], shingles[b]
-            common += np.int64(left == right)
-            a += np.int64(left <= right)
-            b += np.int64(right <= left)
-        if common + min(a_end - a, b_end - b) < need:
+    i, j = np.uint64(a), np.uint64(b)  # unsigned: no checks for negative indices
+    left_a, left_b = a_end - a, b_end - b
+    while min(left_a, left_b) > 0:
+        if common + min(left_a, left_b) < need:
             return -1
+        # So many steps can't pass the end of either set.
+        for _ in range(min(min(left_a, left_b), CHECK_EVERY)):
+            x, y = shingles[i], shingles[j]
+            common += np.int64(x == y)
+            i += np.uint64(x <= y)
+            j += np.uint64(y <= x)
+        left_a, left_b = a_end - np.int64(i), b_end - np.int64(j)
     return common if common >= need else -1
 
 
