@@ -57,7 +57,7 @@ def group(keys: NDArray[np.uint64]) -> Buckets:
     total = 0
     for band in range(bands):
         column = np.ascontiguousarray(keys[:, band])
-        order = np.argsort(column)
+        order = _sorted_order(column)
         inside, number, size = _runs(column[order])
         members = order[inside]
         shared[members] = True
@@ -75,6 +75,22 @@ def group(keys: NDArray[np.uint64]) -> Buckets:
     return Buckets(
         chosen, numbers, np.concatenate(sizes), band_of.astype(np.int64), np.concatenate(first_keys)
     )
+
+
+def _sorted_order(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """An order that brings equal keys together, in ascending places.
+
+    Sorting values is five times as fast as sorting places by value, so the place replaces the
+    lowest bits of the key. Should two keys differ in those bits only, places are sorted after all.
+    """
+    low = np.uint64((1 << max(len(keys) - 1, 1).bit_length()) - 1)
+    packed = (keys & ~low) | np.arange(len(keys), dtype=np.uint64)
+    packed.sort()
+    order = (packed & low).astype(np.int64)
+    high, ordered = packed & ~low, keys[order]
+    if ((high[1:] == high[:-1]) & (ordered[1:] != ordered[:-1])).any():
+        return np.argsort(keys, kind="stable")
+    return order
 
 
 def _runs(

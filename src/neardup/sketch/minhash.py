@@ -11,7 +11,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
@@ -76,16 +75,10 @@ class MinHash:
     def update_batch(self, elements: Iterable[str | bytes]) -> None:
         """Add many elements; the same as `update` for each, and much faster."""
         data = [e.encode() if isinstance(e, str) else bytes(e) for e in elements]
-        column = pa.array(data, pa.large_binary())
-        if len(column):
-            _, offsets, values = column.buffers()
-            self._add(
-                kernels.hash_rows(
-                    np.frombuffer(values, np.uint8) if values else np.empty(0, np.uint8),
-                    np.frombuffer(offsets, np.int64)[: len(data) + 1],
-                    np.uint64(self.spec.seed),
-                )
-            )
+        if data:
+            ends = np.cumsum([0, *map(len, data)], dtype=np.int64)
+            joined = np.frombuffer(b"".join(data), np.uint8)
+            self._add(kernels.hash_rows(joined, ends, np.uint64(self.spec.seed)))
 
     def update_hashes(self, hashes: NDArray[np.uint64]) -> None:
         """Add elements that are 64-bit hashes already, such as shingles."""

@@ -11,12 +11,10 @@ import unicodedata
 from typing import Literal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from neardup import kernels
 from neardup.spec import UNICODE
-from neardup.text.arrays import Ragged, strings
+from neardup.text.arrays import Ragged
 from neardup.text.tables import accents, character_table, unassigned
 
 ASCII, NORMAL, DENORMAL = 0, 1, 2
@@ -30,13 +28,18 @@ def normalised(texts: Ragged, profile: str) -> Ragged:
     if not rows.size:
         return texts
     convert = fold_accents if profile == "aggressive" else nfc
-    whole = pa.LargeStringArray.from_buffers(
-        len(state), pa.py_buffer(texts.offsets), pa.py_buffer(texts.data)
-    )
-    mask = np.zeros(len(state), bool)
-    mask[rows] = True
-    fresh = [convert(text.as_py()) for text in whole.take(pa.array(rows))]
-    return strings(pc.replace_with_mask(whole, mask, pa.array(fresh, pa.large_string())))
+    pieces: list[bytes | memoryview] = []
+    sizes = texts.sizes.copy()
+    untouched = texts.offsets[0]
+    for row in rows.tolist():
+        begin, end = texts.offsets[row], texts.offsets[row + 1]
+        fresh = convert(texts.data[begin:end].tobytes().decode()).encode()
+        pieces += (texts.data[untouched:begin].data, fresh)
+        sizes[row] = len(fresh)
+        untouched = end
+    pieces.append(texts.data[untouched : texts.offsets[-1]].data)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return Ragged(np.frombuffer(b"".join(pieces), np.uint8), offsets)
 
 
 def nfc(text: str) -> str:
