@@ -108,11 +108,18 @@ def classify(bytes8, fold_case, fold_digits):
 
 
 @inline
-def ascii64(data, at):
-    every = U(0)
-    for i in range(8):
-        every |= load64(data, at + 8 * i)
-    return every & HIGH == U(0)
+def ascii_ahead(data, at, end):
+    """How many bytes from here are ASCII for sure: 64, or up to 8. Near the end 0."""
+    if at + 8 > end:
+        return 0
+    high = load64(data, at) & HIGH
+    if high != U(0):
+        return trailing_zeros(high) >> 3
+    if at + 64 > end:
+        return 8
+    for i in range(1, 8):
+        high |= load64(data, at + 8 * i)
+    return 64 if high & HIGH == U(0) else 8
 
 
 @inline
@@ -155,26 +162,24 @@ def find_words(data, begin, end, stage1, stage2, fold_case, fold_digits, folded_
     """
     at, write, edges, alone = begin, 0, 0, False
     while at < end:
-        if at + 8 <= end and load64(data, at) & HIGH == U(0):
+        size = ascii_ahead(data, at, end)
+        if size:
             if alone:  # ASCII has no marks
                 edge[edges] = write
                 edges += 1
                 alone = False
-            flags = U(0)
-            open_before = U(edges & 1)
-            if at + 64 <= end and ascii64(data, at):
+            is_open, flags = U(edges & 1), U(0)
+            if size == 64:
                 for i in range(8):
                     eight, part = classify(load64(data, at + 8 * i), fold_case, fold_digits)
                     store64(folded_text, write + 8 * i, eight)
                     flags |= gather(part) << U(8 * i)
-                turns = flags ^ ((flags << U(1)) | open_before)
-                size = 64
+                turns = flags ^ ((flags << U(1)) | is_open)
             else:
                 eight, part = classify(load64(data, at), fold_case, fold_digits)
                 store64(folded_text, write, eight)
                 flags = gather(part)
-                turns = (flags ^ ((flags << U(1)) | open_before)) & U(0xFF)
-                size = 8
+                turns = (flags ^ ((flags << U(1)) | is_open)) & ((U(1) << U(size)) - U(1))
             edges = note_edges(turns, write, edge, edges)
             at += size
             write += size
@@ -185,7 +190,7 @@ def find_words(data, begin, end, stage1, stage2, fold_case, fold_digits, folded_
         kind = packed & 7
         if kind == DROPPED:
             continue
-        is_open = edges & 1
+        is_open = U(edges & 1)
         if is_open and (kind == MARK or (kind == WORD and not alone)):
             write = encode(folded_text, write, folded(code, packed))
             continue
@@ -227,8 +232,8 @@ def hash_words(folded_text, edge, edges, seed, first8, lengths, long, out, count
 
 
 @inner
-def squeezed_of(data, begin, end, stage1, stage2, per_char, per_line, seed, buffer, out, count):
-    """Append the hashes of a text's characters, lines, or of the whole as one unit.
+def squeezed_of(data, begin, end, stage1, stage2, per_line, seed, buffer, out, count):
+    """Append the hashes of a text's lines, or of the whole text as one unit.
 
     Runs of white space count as one space, and none at the beginning or end of a unit.
     """
@@ -249,24 +254,57 @@ def squeezed_of(data, begin, end, stage1, stage2, per_char, per_line, seed, buff
         if kind == SPACE:
             gap = write > 0
             continue
-        if per_char:
-            if gap:
-                buffer[0] = 32
-                out[count] = hash_unit(buffer, 0, 1, seed)
-                count += 1
-            write = encode(buffer, 0, folded(code, packed))
-            out[count] = hash_unit(buffer, 0, write, seed)
-            count += 1
-        else:
-            if gap:
-                buffer[write] = 32
-                write += 1
-            write = encode(buffer, write, folded(code, packed))
-        gap = False
-    if write and not per_char:
+        if gap:
+            buffer[write] = 32
+            write += 1
+            gap = False
+        write = encode(buffer, write, folded(code, packed))
+    if write:
         out[count] = hash_unit(buffer, 0, write, seed)
         count += 1
     return count
+
+
+@inner
+def hash_char(code, seed):
+    """The hash of a character's UTF-8, without a detour through memory."""
+    c = U(code)
+    if code < 0x80:
+        return xxh64_short(c, 1, seed)
+    last = U(0x80) | c & U(0x3F)
+    if code < 0x800:
+        return xxh64_short(U(0xC0) | c >> U(6) | last << U(8), 2, seed)
+    middle = U(0x80) | c >> U(6) & U(0x3F)
+    if code < 0x10000:
+        return xxh64_short(U(0xE0) | c >> U(12) | middle << U(8) | last << U(16), 3, seed)
+    second = U(0x80) | c >> U(12) & U(0x3F)
+    first = U(0xF0) | c >> U(18)
+    return xxh64_short(first | second << U(8) | middle << U(16) | last << U(24), 4, seed)
+
+
+@inner
+def chars_of(data, begin, end, stage1, stage2, seed, ascii_hash, out, count):
+    """Append the hashes of a text's characters; runs of white space count as one space."""
+    at, place, gap, some = begin, U(count), False, False
+    while at < end:
+        code, length = decode(data, at)
+        at += length
+        packed = entry(code, stage1, stage2)
+        kind = packed & 7
+        if kind == DROPPED:
+            continue
+        if kind == SPACE:
+            gap = some
+            continue
+        if gap:
+            out[place] = ascii_hash[32]
+            place += U(1)
+            gap = False
+        some = True
+        mapped = folded(code, packed)
+        out[place] = ascii_hash[U(mapped)] if mapped < 0x80 else hash_char(mapped, seed)
+        place += U(1)
+    return np.int64(place)
 
 
 @inner
@@ -300,32 +338,32 @@ def word_units(data, offsets, stage1, stage2, fold_case, fold_digits, seed):
     no = rows < 0
     for i in range(rows):
         begin, end = offsets[i], offsets[i + 1]
-        edges = find_words(
-            data, begin, end, stage1, stage2, fold_case, fold_digits, text, edge
-        )
+        edges = find_words(data, begin, end, stage1, stage2, fold_case, fold_digits, text, edge)
         if edges:
             count = hash_words(text, edge, edges, seed, first8, lengths, long, out, count)
         else:
-            count = squeezed_of(
-                data, begin, end, stage1, stage2, no, no, seed, text, out, count
-            )
+            count = squeezed_of(data, begin, end, stage1, stage2, no, seed, text, out, count)
         starts[i + 1] = count
     return out[:count], starts
 
 
-@kernel(U8, I64, U16, U32, boolean, boolean, uint64)
-def squeezed_units(data, offsets, stage1, stage2, per_char, per_line, seed):
-    """The hashes of all texts' characters or lines, and where each text's begin."""
+@kernel(U8, I64, U16, U32, boolean, uint64)
+def squeezed_units(data, offsets, stage1, stage2, per_char, seed):
+    """The hashes of all texts' characters, or lines, and where each text's begin."""
     rows = offsets.size - 1
     out = np.empty(offsets[rows] - offsets[0] + rows + 1, np.uint64)
     starts = np.zeros(rows + 1, np.int64)
     buffer = scratch(longest(offsets))
-    count = np.int64(0)
+    ascii_hash = np.empty(128, np.uint64)
+    for code in range(128):
+        ascii_hash[code] = hash_char(code, seed)
+    count, yes = np.int64(0), rows >= 0
     for i in range(rows):
-        count = squeezed_of(
-            data, offsets[i], offsets[i + 1], stage1, stage2, per_char, per_line, seed, buffer,
-            out, count,
-        )  # fmt: skip
+        begin, end = offsets[i], offsets[i + 1]
+        if per_char:
+            count = chars_of(data, begin, end, stage1, stage2, seed, ascii_hash, out, count)
+        else:
+            count = squeezed_of(data, begin, end, stage1, stage2, yes, seed, buffer, out, count)
         starts[i + 1] = count
     return out[:count], starts
 

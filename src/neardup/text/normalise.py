@@ -15,7 +15,7 @@ import numpy as np
 from neardup import kernels
 from neardup.spec import UNICODE
 from neardup.text.arrays import Ragged
-from neardup.text.tables import accents, character_table, unassigned
+from neardup.text.tables import accents, character_table, denormal, unassigned
 
 ASCII, NORMAL, DENORMAL = 0, 1, 2
 
@@ -43,18 +43,34 @@ def normalised(texts: Ragged, profile: str) -> Ragged:
 
 
 def nfc(text: str) -> str:
-    """Normal form C, with the characters of the tables' Unicode version only."""
-    if unicodedata.unidata_version == UNICODE:
-        return unicodedata.normalize("NFC", text)
-    return _piecewise("NFC", text)
+    """Normal form C, with the characters of the tables' Unicode version only.
+
+    Most texts that need it need it in a few places, and the standard library is slow for long
+    ones. A space never combines with what follows it, so only the stretches between spaces
+    that hold a character in question are normalised.
+    """
+    pieces: list[str] = []
+    done = 0
+    for match in denormal().finditer(text):
+        if match.start() < done:
+            continue
+        begin = text.rfind(" ", done, match.start()) + 1 or done
+        end = text.find(" ", match.end())
+        end = len(text) if end < 0 else end
+        pieces += (text[done:begin], _normal("NFC", text[begin:end]))
+        done = end
+    pieces.append(text[done:])
+    return "".join(pieces)
 
 
 def fold_accents(text: str) -> str:
     """Compatibility forms unified and accents taken off, composed again."""
-    return nfc(_piecewise("NFKD", text).translate(accents()))
+    return nfc(accents().sub("", _normal("NFKD", text)))
 
 
-def _piecewise(form: Literal["NFC", "NFKD"], text: str) -> str:
+def _normal(form: Literal["NFC", "NFKD"], text: str) -> str:
+    if unicodedata.unidata_version == UNICODE:
+        return unicodedata.normalize(form, text)
     pieces = unassigned().split(text)
     # re.split with a group: what lies between the matches at even places, the matches at odd.
     pieces[::2] = [unicodedata.normalize(form, piece) for piece in pieces[::2]]

@@ -54,6 +54,6 @@ def unit_hashes(documents: pa.Array, spec: Spec) -> Ragged:
     per_char = spec.unit == "char"
     return Ragged(
         *kernels.squeezed_units(
-            texts.data, texts.offsets, table.stage1, table.stage2, per_char, not per_char, seed
+            texts.data, texts.offsets, table.stage1, table.stage2, per_char, seed
         )
     )

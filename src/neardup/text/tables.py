@@ -82,22 +82,27 @@ def character_table(profile: str) -> CharacterTable:
 @cache
 def unassigned() -> re.Pattern[str]:
     """Matches the characters that Unicode had not assigned in the tables' version."""
-    r = ranges()
-    spans = (
-        f"\\U{first:08x}-\\U{last:08x}"
-        for first, last, kind in zip(r.first, r.last, r.kind, strict=True)
-        if kind == "U"
-    )
-    return re.compile("([" + "".join(spans) + "]+)")
+    return _any_of([kind == "U" for kind in ranges().kind])
 
 
 @cache
-def accents() -> dict[int, None]:
-    """For str.translate: the marks that the aggressive profile folds away."""
+def accents() -> re.Pattern[str]:
+    """Matches the marks that the aggressive profile folds away."""
+    return _any_of([kind == "A" for kind in ranges().kind])
+
+
+@cache
+def denormal() -> re.Pattern[str]:
+    """Matches the characters that can make a text differ from its normal form C."""
     r = ranges()
-    return {
-        code: None
-        for first, last, kind in zip(r.first, r.last, r.kind, strict=True)
-        if kind == "A"
-        for code in range(first, last + 1)
-    }
+    return _any_of([check != "Y" or ccc > 0 for check, ccc in zip(r.check, r.ccc, strict=True)])
+
+
+def _any_of(wanted: list[bool]) -> re.Pattern[str]:
+    r = ranges()
+    spans = (
+        f"\\U{first:08x}-\\U{last:08x}"
+        for first, last, yes in zip(r.first, r.last, wanted, strict=True)
+        if yes
+    )
+    return re.compile("([" + "".join(spans) + "]+)")

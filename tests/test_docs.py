@@ -1,0 +1,107 @@
+"""What the documentation says is true: its code runs, its options exist, its values are right."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from neardup import reference
+from neardup.spec import Spec
+
+ROOT = Path(__file__).parents[1]
+PAGES = ["README.md", "docs/library.md"]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def run_console(block: str, folder: Path) -> None:
+    """Run each `$ command`; the lines after it are its output, `...` stands for anything."""
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        command, _, wanted = part.partition("\n")
+        words = shlex.split(command)
+        assert words[0] == "neardup"
+        done = subprocess.run(
+            [sys.executable, "-m", *words], cwd=folder, capture_output=True, text=True, check=True
+        )
+        pattern = re.escape(wanted).replace(re.escape("..."), ".*")
+        assert re.fullmatch(pattern, done.stdout, re.DOTALL), done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_code_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    found = BLOCK.findall((ROOT / page).read_text("utf-8"))
+    assert any(language == "python" for language, _ in found)
+    for language, block in found:
+        if language == "python":
+            exec(compile(block, page, "exec"), names)
+        elif language == "console":
+            run_console(block, tmp_path)
+
+
+def test_the_two_commands_of_the_readme_are_targets():
+    blocks = BLOCK.findall((ROOT / "README.md").read_text("utf-8"))
+    commands = [block.strip() for language, block in blocks if language == "sh"]
+    assert commands == ["make demo", "make test"]
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert all(f"\n{command.split()[1]}:" in makefile for command in commands)
+
+
+@pytest.mark.parametrize("command", ["dedup", "spec", "demo"])
+def test_every_option_is_documented(command):
+    import typer
+
+    from neardup.cli import app
+
+    group = typer.main.get_command(app)
+    page = (ROOT / "docs/command-line.md").read_text("utf-8")
+    options = [
+        name for parameter in group.commands[command].params for name in parameter.opts
+        if name.startswith("-")
+    ]  # fmt: skip
+    assert options
+    for name in options:
+        assert re.search(rf"`[^`\n]*{name}\b", page), f"{command} {name} is not documented"
+
+
+def test_every_parameter_of_the_library_is_documented():
+    import inspect
+
+    import neardup
+
+    page = (ROOT / "docs/library.md").read_text("utf-8")
+    for name in list(inspect.signature(neardup.dedup).parameters)[1:]:
+        assert re.search(rf"^\| [^|]*`{name}`", page, re.MULTILINE), name
+    for name in neardup.__all__:
+        assert name == "__version__" or name in page + "Spec Result", name
+
+
+def test_values_of_the_format_page():
+    page = (ROOT / "docs/format.md").read_text("utf-8")
+    spec = Spec()
+    hashes = reference.unit_hashes(
+        reference.units("The quick brown Fox jumps over the lazy dog.", spec), 0
+    )
+    slots = reference.signature(reference.shingles(hashes, 5), spec)
+    keys = reference.band_keys(slots, 21, 6)
+    a, b = reference.permutation(0, 0)
+    values = [
+        spec.fingerprint,
+        *(f"{h:016x}" for h in hashes[:2]),
+        f"{reference.shingle_hash(hashes[:5]):016x}",
+        *(f"{h:016x}" for h in reference.content_hash(hashes)),
+        f"{a:08x}",
+        f"{b:08x}",
+        *(f"{slot:08x}" for slot in slots[:3]),
+        *(f"{key:016x}" for key in keys[:2]),
+        f"{reference.shingle_hash(hashes[:1]):016x}",
+    ]
+    for value in values:
+        assert f"`{value}`" in page
+    for key in spec.canonical.strip("{}").split(","):
+        assert f"`{key.split(':')[0].strip(chr(34))}`" in page
