@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import tempfile
 from functools import cache
 from pathlib import Path
 
 COMPLETE = "complete"
+quiet = False
 
 
 @cache
@@ -37,6 +39,12 @@ def folder() -> Path:
 def is_compiled() -> bool:
     """Whether a process has left all kernels in the cache."""
     return (folder() / COMPLETE).exists()
+
+
+def announce() -> None:
+    """Say why the first use takes long, unless somebody asked for silence."""
+    if not quiet and not is_compiled():
+        print("neardup: first run: compiling, about 20 seconds, once", file=sys.stderr, flush=True)
 
 
 def mark_compiled() -> None:

@@ -1,16 +1,17 @@
-"""OUT: whether a run may write there, and the files that it consists of.
+"""OUT: may a run write there, and how does it become complete at once?
 
-A run is made in a hidden folder beside its final place and moved there when it is complete, so
-OUT never holds half a run.
+A run is made in a hidden folder inside OUT, so that a disk, a permission or a name that won't
+do is noticed at the beginning, and moved to its place by renaming when it is complete. If
+anything goes wrong, OUT is as it was. OUT is locked meanwhile: one run at a time.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from neardup.corpus.inputs import InputFile
@@ -18,22 +19,63 @@ from neardup.errors import OutputError, UsageError
 from neardup.formats.tables import no_room
 
 RUN = "run.json"
+# run.json is moved last: while it is there, the rest is complete.
 NAMES = ("kept", "removed.parquet", "clusters.parquet", "rejected.parquet", "pairs.parquet", RUN)
+WORK = ".unfinished"
 
 
-def check_output(out: Path, inputs: list[InputFile], force: bool) -> None:
-    """Refuse an OUT that holds a finished run, something foreign, or an input."""
-    if out.exists() and not out.is_dir():
-        raise OutputError(f"{out} is a file: choose a folder for the output")
+def check_output(out: Path, inputs: Iterable[InputFile], folders: Sequence[str]) -> None:
+    """Refuse an OUT that an input is in, or that is in an input folder."""
     place = out.resolve()
+    for folder in folders:
+        if place.is_relative_to(Path(folder).resolve()):
+            raise UsageError(
+                f"{out} is inside the input {folder}, where the next run would read it: "
+                "choose an output outside of the input"
+            )
     for file in inputs:
         if file.path.resolve().is_relative_to(place):
             raise UsageError(f"{file.name} is inside {out}: choose an output outside of the input")
-    if force or not out.exists():
+
+
+@contextmanager
+def output_folder(out: Path, force: bool) -> Iterator[Path]:
+    """A folder to make the run in; its content is moved to OUT if nothing goes wrong."""
+    place = out.resolve()
+    _check_free(out, force)
+    with _made(place, out), _locked(place, out):
+        _check_free(out, force)  # again: another run may have ended just now
+        work = place / WORK
+        with _writing(out):
+            _remove(work)  # of a run that was killed: the lock says that nobody works there
+            work.mkdir()
+        try:
+            yield work
+            with _writing(out):
+                _move(work, place)
+        finally:
+            _remove(work)
+
+
+@contextmanager
+def _writing(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise no_room(out, error) from None
+
+
+def _check_free(out: Path, force: bool) -> None:
+    """Refuse an OUT that is a file, or that holds a finished run or something foreign."""
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise OutputError(f"{out} is a file: choose a folder for the output")
+    if force:
         return
     if (out / RUN).exists():
         raise OutputError(f"{out} holds a finished run: choose another output, or use --force")
-    there = sorted(entry.name for entry in out.iterdir())
+    there = sorted(entry.name for entry in out.iterdir() if entry.name != WORK)
     if there:
         some = ", ".join(there[:3])
         raise OutputError(
@@ -43,33 +85,61 @@ def check_output(out: Path, inputs: list[InputFile], force: bool) -> None:
 
 
 @contextmanager
-def made_beside(out: Path) -> Iterator[Path]:
-    """A folder to make the run in; its content is moved to OUT if nothing goes wrong."""
+def _made(folder: Path, out: Path) -> Iterator[None]:
+    """The folder and its parents exist; those that did not are removed if anything goes wrong."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{out.name[:100]}.", dir=out.parent))
-    except OSError as error:
-        raise no_room(out, error) from None
+        with _writing(out):
+            folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for path in missing:
+            with suppress(OSError):  # never made, or someone else uses it now
+                path.rmdir()
+        raise
+
+
+@contextmanager
+def _locked(folder: Path, out: Path) -> Iterator[None]:
+    """One run at a time. The lock ends with the process, however that ends."""
+    with _writing(out):
+        handle = os.open(folder, os.O_RDONLY)
     try:
-        yield beside
-        _move(beside, out)
-    except OSError as error:
-        raise no_room(out, error) from None
+        _lock(handle, out)
+        yield
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        os.close(handle)
 
 
-def _move(beside: Path, out: Path) -> None:
-    umask = os.umask(0)
-    os.umask(umask)
-    out.mkdir(exist_ok=True)
-    # run.json goes first and comes back last: while it is there, the rest is complete.
-    for name in reversed(NAMES):
-        old = out / name
-        if old.is_dir() and not old.is_symlink():
-            shutil.rmtree(old)
-        else:
-            old.unlink(missing_ok=True)
-    for name in NAMES:
-        if (beside / name).exists():
-            (beside / name).rename(out / name)
+def _lock(handle: int, out: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise OutputError(
+            f"another run is writing to {out}: wait for it, or choose another output"
+        ) from None
+    except OSError:
+        pass  # some network file systems have no locks; most runs have nobody to fear
+
+
+def _move(work: Path, out: Path) -> None:
+    """Put the new run in the place of an old one, by renaming; undone if it can't be finished."""
+    old = work / "old"
+    old.mkdir()
+    there = [name for name in reversed(NAMES) if os.path.lexists(out / name)]
+    made = [name for name in NAMES if (work / name).exists()]
+    moves = [(out / name, old / name) for name in there]
+    moves += [(work / name, out / name) for name in made]
+    try:
+        for source, target in moves:
+            source.rename(target)
+    except BaseException:
+        for source, target in reversed(moves):
+            if os.path.lexists(target) and not os.path.lexists(source):
+                target.rename(source)
+        raise
+
+
+def _remove(folder: Path) -> None:
+    """Remove the folder as far as possible; what is left is removed by the next run."""
+    shutil.rmtree(folder, ignore_errors=True)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import os
+import signal
 import sys
-from typing import Annotated
+import traceback
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -12,6 +17,9 @@ from neardup.cli.dedup import dedup
 from neardup.cli.demo import demo
 from neardup.cli.spec import spec
 from neardup.errors import NeardupError
+
+INTERRUPTED = 130
+TERMINATED = 143
 
 app = typer.Typer(
     name="neardup",
@@ -37,31 +45,63 @@ def options(
         bool,
         typer.Option("--version", help="Show the version.", callback=show_version, is_eager=True),
     ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option("--debug", help="Show a traceback when something fails; can stand anywhere."),
+    ] = False,
 ) -> None:
     pass
 
 
 def main() -> None:
     """Run the command line; an error is one line with the cure, unless --debug is given."""
-    arguments = sys.argv[1:]
-    debug = "--debug" in arguments
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    # Jobs are ended like this by schedulers and containers: clean up as after Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names and ids may hold what a terminal can't show: no reason to fail after the work.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        app(args=[a for a in arguments if a != "--debug"], prog_name="neardup")
-    except NeardupError as error:
-        if debug:
-            raise
-        fail(str(error), error.exit_code)
+        code = app(args=arguments, prog_name="neardup", standalone_mode=False)
+        sys.stdout.flush()
     except KeyboardInterrupt:
-        fail("interrupted; nothing was written to the output", 130)
+        code = INTERRUPTED
     except BrokenPipeError:
+        # Python flushes again at its end, and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except (MemoryError, OSError) as error:
-        if debug:
+    except Exception as error:
+        if "--debug" in sys.argv:
             raise
-        fail(f"{error} (--debug shows where)", 1)
+        fail(*explained(error))
+    if code == INTERRUPTED:
+        fail("interrupted; a run that was not finished leaves nothing behind", INTERRUPTED)
+    sys.exit(code or 0)
 
 
-def fail(message: str, code: int) -> None:
-    one_line = " ".join(message.split())
-    print(f"neardup: {one_line}", file=sys.stderr)
+def explained(error: Any) -> tuple[str, int]:
+    """What to tell about an error, and the exit code."""
+    if isinstance(error, NeardupError):
+        return str(error), error.exit_code
+    if hasattr(error, "format_message"):  # Typer's usage errors; where their class is has changed
+        message, ctx = error.format_message(), getattr(error, "ctx", None)
+        more = f" ({ctx.command_path} --help tells more)" if ctx and message else ""
+        return message + more, error.exit_code
+    if isinstance(error, MemoryError):
+        return "out of memory: use fewer --workers, or a larger machine", 1
+    if isinstance(error, OSError):
+        return f"{error} (--debug shows where)", 1
+    # The message of an error that nobody expected could quote a document.
+    home = str(Path(neardup.__file__).parent)
+    frames = traceback.extract_tb(error.__traceback__)
+    place = [frame for frame in frames if frame.filename.startswith(home)][-1]
+    where = f"{Path(place.filename).name}, line {place.lineno}"
+    kind = type(error).__name__
+    return f"{kind} in {where}: a mistake in neardup; please report what --debug shows", 1
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """End with one line; with none if everything has been said, as when help was shown."""
+    if one_line := " ".join(message.split()):
+        print(f"neardup: {one_line}", file=sys.stderr)
     sys.exit(code)

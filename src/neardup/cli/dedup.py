@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from neardup.batch.run import Finished
+    from neardup.batch.record import Finished
     from neardup.options import Options
 
 INPUT = "Input"
@@ -19,10 +20,12 @@ MATCH = "What counts as similar"
 KEEP = "What is kept"
 OUTPUT = "Output"
 
+SHOWN_REASONS = 3
+
 
 def dedup(
     inputs: Annotated[list[str], typer.Argument(
-        metavar="INPUT...",
+        metavar="INPUT",
         help="Files, folders or quoted globs: JSONL (.gz, .zst), Parquet, CSV/TSV, Arrow/Feather, "
         "or a folder of text files, one document a file.", show_default=False)],
     out: Annotated[Path, typer.Option(
@@ -96,10 +99,11 @@ def dedup(
 ) -> None:  # fmt: skip
     """Remove near-duplicates from files and write what is kept, removed and why.
 
-    OUT holds kept/ (same file names, formats and rows), removed.parquet, clusters.parquet,
-    rejected.parquet and run.json.
+    OUT holds kept/ (same file names, formats and rows), removed.parquet,
+    clusters.parquet, rejected.parquet and run.json.
     """
     from neardup.cli.progress import progress_for
+    from neardup.corpus.inputs import find_inputs
     from neardup.errors import ParameterError
     from neardup.options import Options
 
@@ -110,11 +114,12 @@ def dedup(
     )  # fmt: skip
     if workers is not None and workers < 1:
         raise ParameterError(f"--workers must be at least 1, not {workers}")
+    found = find_inputs(inputs, format)
     with progress_for(quiet=quiet or as_json) as progress:
         progress.compile_kernels()
-        from neardup.batch.run import Job, run
+        from neardup.batch.job import Job
+        from neardup.batch.run import run
         from neardup.corpus.documents import Columns
-        from neardup.corpus.inputs import find_inputs
 
         columns = Columns(
             text=text, id=id, keep=options.keep_policy[1], within=within,
@@ -122,16 +127,23 @@ def dedup(
         )  # fmt: skip
         finished = run(
             Job(
-                inputs=find_inputs(inputs, format), out=out, options=options, columns=columns,
-                workers=workers or len(os.sched_getaffinity(0)), pairs=pairs, kept=not no_kept,
-                force=force, strict=strict,
+                inputs=found, out=out, options=options, columns=columns,
+                workers=workers or usable_cores(), pairs=pairs, kept=not no_kept,
+                folders=tuple(filter(os.path.isdir, inputs)), force=force, strict=strict,
             ),
             progress,
         )  # fmt: skip
     if as_json:
-        print(json.dumps(finished.record, indent=2, ensure_ascii=False))
+        # ASCII: what reads this may not know the encoding of a pipe.
+        print(json.dumps(finished.record, indent=2))
     elif not quiet:
         sys.stdout.write(summary(finished, options, out))
+
+
+def usable_cores() -> int:
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def summary(finished: Finished, options: Options, out: Path) -> str:
@@ -152,8 +164,9 @@ def summary(finished: Finished, options: Options, out: Path) -> str:
         lines.append("largest clusters    " + "   ".join(shown))
     for name, witness, similarity in finished.examples:
         lines.append(f"an example          {name} removed, {similarity:.2f} similar to {witness}")
-    if record["counts"]["rejected"]:
-        lines.append(f"rejected            see {out}/rejected.parquet for the reasons")
+    if record["reasons"]:
+        reasons = (f"{count:,} {reason}" for reason, count in record["reasons"].items())
+        lines.append("rejected            " + "   ".join(islice(reasons, SHOWN_REASONS)))
     if record["full_buckets"]["count"]:
         lines.append(
             f"hot buckets         {record['full_buckets']['count']:,} had more than "

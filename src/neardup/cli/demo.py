@@ -31,7 +31,8 @@ def demo(
     options = Options.of(threshold=threshold)
     with tempfile.TemporaryDirectory() as folder, progress_for(quiet=False) as progress:
         progress.compile_kernels()
-        from neardup.batch.run import Job, run
+        from neardup.batch.job import Job
+        from neardup.batch.run import run
         from neardup.corpus.documents import Columns
 
         out = Path(folder) / "clean"

@@ -17,7 +17,8 @@ class Silent:
     """Says nothing."""
 
     def compile_kernels(self) -> None:
-        import neardup.kernels  # noqa: F401  # importing compiles
+        kernel_cache.quiet = type(self) is Silent
+        import neardup.kernels  # noqa: F401  # importing compiles, and says so
 
     def stage(self, name: str, total: int, unit: str) -> None:
         pass
@@ -36,32 +37,33 @@ class Lines(Silent):
     def say(self, message: str) -> None:
         print(f"neardup: {message}", file=sys.stderr, flush=True)
 
-    def compile_kernels(self) -> None:
-        if not kernel_cache.is_compiled():
-            self.say("first run: compiling, about 20 seconds, once")
-        super().compile_kernels()
-
     def stage(self, name: str, total: int, unit: str) -> None:
         self._name, self._unit, self._total, self._done = name, unit, total, 0
         self._begun = self._said = time.monotonic()
-        self.say(f"{name} {amount(total, unit)}")
+        self.say(f"{name} {shown(total, unit)}")
 
-    def advance(self, amount_done: int) -> None:
-        self._done += amount_done
+    def advance(self, amount: int) -> None:
+        self._done += amount
         now = time.monotonic()
         if now - self._said >= EVERY_SECONDS and self._done:
             self._said = now
-            rate = self._done / (now - self._begun)
-            left = max(self._total - self._done, 0) / rate
-            self.say(
-                f"{self._name} {amount(self._done, self._unit)} of "
-                f"{amount(self._total, self._unit)}, {amount(rate, self._unit)}/s, "
-                f"{left:.0f} s left"
-            )
+            self.say(self.so_far())
+
+    @property
+    def rate(self) -> float:
+        return self._done / max(time.monotonic() - self._begun, 1e-3)
+
+    def so_far(self) -> str:
+        left = max(self._total - self._done, 0) / self.rate
+        return (
+            f"{self._name} {shown(self._done, self._unit)} of "
+            f"{shown(self._total, self._unit)}, {shown(self.rate, self._unit)}/s, "
+            f"{left:.0f} s left"
+        )
 
 
 class Bars(Lines):
-    """A bar with a rate and the time left."""
+    """A bar with a rate and the time left; without them in a stage that does not advance."""
 
     def __init__(self, bar: Any) -> None:
         super().__init__()
@@ -74,16 +76,17 @@ class Bars(Lines):
     def stage(self, name: str, total: int, unit: str) -> None:
         if self._task is not None:
             self._bar.remove_task(self._task)
-        self._task = self._bar.add_task(name, total=total or None, unit=unit, rate="")
-        self._begun, self._done, self._unit = time.monotonic(), 0, unit
+        self._unit, self._total, self._done = unit, total, 0
+        self._begun = time.monotonic()
+        self._task = self._bar.add_task(f"{name} {shown(total, unit)}", total=None, rate="")
 
-    def advance(self, amount_done: int) -> None:
-        self._done += amount_done
-        rate = self._done / max(time.monotonic() - self._begun, 1e-3)
-        self._bar.update(self._task, advance=amount_done, rate=f"{amount(rate, self._unit)}/s")
+    def advance(self, amount: int) -> None:
+        self._done += amount
+        rate = f"{shown(self.rate, self._unit)}/s"
+        self._bar.update(self._task, total=self._total, completed=self._done, rate=rate)
 
 
-def amount(number: float, unit: str) -> str:
+def shown(number: float, unit: str) -> str:
     if unit != "bytes":
         return f"{number:,.0f} {unit}"
     return f"{number / 1e6:,.0f} MB" if number >= 1e6 else f"{number / 1e3:,.0f} KB"

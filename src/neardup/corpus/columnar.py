@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neardup.corpus.inputs import InputFile
+from neardup.corpus.source import Meter
 from neardup.errors import InputError
 
 _MOST_ROWS = 4096  # a dictionary makes rows look small in the file
@@ -30,20 +31,24 @@ Choose = Callable[[list[str]], list[str]]
 
 
 def batches(
-    file: InputFile, size: int, choose: Choose = lambda names: names
+    file: InputFile,
+    size: int,
+    choose: Choose = lambda names: names,
+    meter: Meter | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The file's rows in order, about `size` bytes at a time.
 
     `choose` is given all column names, once, and says which ones to read.
     """
+    meter = meter or Meter()
     if file.format == "parquet":
-        yield from _parquet(file, size, choose)
+        yield from _parquet(file, size, choose, meter)
         return
     with _opened(file) as source:
         read = _arrow_file if file.format == "arrow" else _arrow_stream
-        for batch in read(file, source, choose):
+        for batch, end in read(file, source, choose):
             _check_layout(batch)
-            yield from _slices(batch, size)
+            yield from _slices(batch, size, meter, end)
 
 
 def open_parquet(file: InputFile) -> pq.ParquetFile:
@@ -62,7 +67,8 @@ def _opened(file: InputFile) -> pa.OSFile:
     return pa.OSFile(os.fsencode(file.path))
 
 
-def _parquet(file: InputFile, size: int, choose: Choose) -> Iterator[pa.RecordBatch]:
+def _parquet(file: InputFile, size: int, choose: Choose, meter: Meter) -> Iterator[pa.RecordBatch]:
+    stored = file.path.stat().st_size
     with open_parquet(file) as parquet:
         names = choose(parquet.schema_arrow.names)
         layout = parquet.metadata
@@ -72,24 +78,29 @@ def _parquet(file: InputFile, size: int, choose: Choose) -> Iterator[pa.RecordBa
         found = 0
         for batch in parquet.iter_batches(rows, columns=names, use_threads=False):
             found += batch.num_rows
+            meter.at = stored * found // max(layout.num_rows, found)
             yield batch
     if found != layout.num_rows:
         raise InputError(f"{file.name}: {found} of {layout.num_rows} rows are there: get it again")
 
 
-def _arrow_file(file: InputFile, source: pa.NativeFile, choose: Choose) -> Iterator[pa.RecordBatch]:
+# Batches, each with the number of stored bytes up to its end.
+Placed = Iterator[tuple[pa.RecordBatch, int]]
+
+
+def _arrow_file(file: InputFile, source: pa.NativeFile, choose: Choose) -> Placed:
     schema = pa.ipc.open_file(source).schema
     reader = pa.ipc.open_file(source, options=_only(schema, choose))
-    for number in range(reader.num_record_batches):
-        yield reader.get_batch(number)
+    count = reader.num_record_batches
+    for number in range(count):
+        yield reader.get_batch(number), source.size() * (number + 1) // count
 
 
-def _arrow_stream(
-    file: InputFile, source: pa.NativeFile, choose: Choose
-) -> Iterator[pa.RecordBatch]:
+def _arrow_stream(file: InputFile, source: pa.NativeFile, choose: Choose) -> Placed:
     schema = pa.ipc.open_stream(source).schema
     source.seek(0)
-    yield from pa.ipc.open_stream(source, options=_only(schema, choose))
+    for batch in pa.ipc.open_stream(source, options=_only(schema, choose)):
+        yield batch, source.tell()
     end = source.tell()
     source.seek(max(0, end - len(_END_OF_STREAM)))
     if source.read() != _END_OF_STREAM:
@@ -125,7 +136,10 @@ def _as_bytes(column: pa.Array) -> pa.Array:
     return column.view(_BINARY[column.type]) if column.type in _BINARY else column
 
 
-def _slices(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
+def _slices(batch: pa.RecordBatch, size: int, meter: Meter, end: int) -> Iterator[pa.RecordBatch]:
     rows = max(1, batch.num_rows * size // max(batch.nbytes, 1))
+    begin = meter.at
     for start in range(0, batch.num_rows, rows):
-        yield batch.slice(start, rows)
+        taken = batch.slice(start, rows)
+        meter.at = begin + (end - begin) * (start + taken.num_rows) // batch.num_rows
+        yield taken

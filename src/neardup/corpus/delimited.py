@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from neardup.corpus.documents import LONGEST, Columns, Documents, mixed_keep
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.source import BOM, line_blocks
+from neardup.corpus.source import BOM, Meter, line_blocks
 from neardup.corpus.tables import Source, resolve
 from neardup.corpus.values import strings
 from neardup.errors import InputError, UsageError
@@ -29,14 +29,17 @@ _DELIMITERS = {"csv": ",", "tsv": "\t"}
 Batch = tuple[pa.RecordBatch, dict[int, str]]
 
 
-def records(file: InputFile, lines: list[str] | None = None) -> Iterator[list[str]]:
+def records(
+    file: InputFile, lines: list[str] | None = None, meter: Meter | None = None
+) -> Iterator[list[str]]:
     """The fields of every record, the header's first; blank lines are no records.
 
     With `lines`, what the record is in the file is found there until the next one is asked
     for: joined and encoded as Latin-1, its bytes.
     """
     csv.field_size_limit(LONGEST)  # bounds what a quote that is never closed can swallow
-    reader = csv.reader(_feed(file, lines), delimiter=_DELIMITERS[file.format], strict=True)
+    feed = _feed(file, lines, meter)
+    reader = csv.reader(feed, delimiter=_DELIMITERS[file.format], strict=True)
     before = 0
     try:
         for fields in reader:
@@ -52,8 +55,8 @@ def records(file: InputFile, lines: list[str] | None = None) -> Iterator[list[st
         ) from None
 
 
-def _feed(file: InputFile, lines: list[str] | None) -> Iterator[str]:
-    for number, block in enumerate(line_blocks(file, _BLOCK)):
+def _feed(file: InputFile, lines: list[str] | None, meter: Meter | None) -> Iterator[str]:
+    for number, block in enumerate(line_blocks(file, _BLOCK, meter)):
         for line in block.splitlines(keepends=True):
             text = line.decode("latin-1")
             if lines is not None:
@@ -62,11 +65,13 @@ def _feed(file: InputFile, lines: list[str] | None) -> Iterator[str]:
             yield text.removeprefix(_BOM) if number == 0 else text
 
 
-def batches(file: InputFile, columns: Columns, size: int) -> Iterator[Batch]:
+def batches(
+    file: InputFile, columns: Columns, size: int, meter: Meter | None = None
+) -> Iterator[Batch]:
     """Tables of the needed columns, of about `size` bytes of text, and the refused rows."""
     if columns.tokens:
         raise UsageError(f"{file.name}: CSV has no lists: token ids need JSONL, Parquet or Arrow")
-    rows = records(file)
+    rows = records(file, meter=meter)
     header = [_utf8(field) for field in next(rows, [])]
     if not header:
         return

@@ -16,7 +16,15 @@ from neardup.corpus import columnar, delimited
 from neardup.corpus.documents import LONGEST, TOO_LONG, Columns, Documents
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.jsonl import parse_lines
-from neardup.corpus.source import BOM, decompressed, line_blocks, line_ranges, read_range, reading
+from neardup.corpus.source import (
+    BOM,
+    Meter,
+    decompressed,
+    line_blocks,
+    line_ranges,
+    read_range,
+    reading,
+)
 from neardup.corpus.tables import Source, as_strings, blank, decoded, documents, resolve
 from neardup.corpus.values import strings
 from neardup.errors import UsageError
@@ -34,6 +42,7 @@ class Chunk:
     data      JSONL lines, or an Arrow stream of the needed columns (CSV, Parquet, Arrow)
     span      instead of data: (start, length) of the lines of an uncompressed JSONL file
     rejected  rows that were refused when the file was cut
+    stored    how many of the inputs' bytes on disk were read for it
     """
 
     files: tuple[InputFile, ...]
@@ -41,13 +50,15 @@ class Chunk:
     data: bytes = b""
     span: tuple[int, int] | None = None
     rejected: dict[int, str] = field(default_factory=dict)
+    stored: int = 0
 
 
 def chunks(file: InputFile, columns: Columns, size: int = CHUNK) -> Iterator[Chunk]:
     """The file in pieces of about `size` bytes, whole records each."""
     if file.format == "text":
         return chunks_of([file], columns, size)
-    return _numbered(file, _pieces(file, columns, size))
+    meter = Meter()
+    return _numbered(file, _pieces(file, columns, size, meter), meter)
 
 
 def chunks_of(files: Iterable[InputFile], columns: Columns, size: int = CHUNK) -> Iterator[Chunk]:
@@ -57,7 +68,7 @@ def chunks_of(files: Iterable[InputFile], columns: Columns, size: int = CHUNK) -
     for file in files:
         is_text = file.format == "text"
         if texts and (not is_text or length >= size or len(texts) == _MOST_FILES):
-            yield Chunk(tuple(texts), True)
+            yield Chunk(tuple(texts), True, stored=length)
             texts, length = [], 0
         if is_text:
             _refuse_columns(file, columns)
@@ -66,7 +77,7 @@ def chunks_of(files: Iterable[InputFile], columns: Columns, size: int = CHUNK) -
         else:
             yield from chunks(file, columns, size)
     if texts:
-        yield Chunk(tuple(texts), True)
+        yield Chunk(tuple(texts), True, stored=length)
 
 
 def _refuse_columns(file: InputFile, columns: Columns) -> None:
@@ -81,29 +92,32 @@ def _stored_size(file: InputFile) -> int:
         return file.path.stat().st_size
 
 
-def _numbered(file: InputFile, pieces: Iterator[Chunk]) -> Iterator[Chunk]:
+def _numbered(file: InputFile, pieces: Iterator[Chunk], meter: Meter) -> Iterator[Chunk]:
+    before = 0
     with reading(file):
         for number, piece in enumerate(pieces):
-            yield replace(piece, first=number == 0)
+            yield replace(piece, first=number == 0, stored=meter.at - before)
+            before = meter.at
 
 
-def _pieces(file: InputFile, columns: Columns, size: int) -> Iterator[Chunk]:
+def _pieces(file: InputFile, columns: Columns, size: int, meter: Meter) -> Iterator[Chunk]:
     one = (file,)
     if file.format == "jsonl" and file.compression is None:
         for span in line_ranges(file, size):
+            meter.at = sum(span)
             yield Chunk(one, False, span=span)
     elif file.format == "jsonl":
-        for block in line_blocks(file, size):
+        for block in line_blocks(file, size, meter):
             yield Chunk(one, False, block)
     elif file.format in ("csv", "tsv"):
-        for table, rejected in delimited.batches(file, columns, size):
+        for table, rejected in delimited.batches(file, columns, size, meter):
             yield Chunk(one, False, _packed(table), rejected=rejected)
     else:
 
         def choose(names: list[str]) -> list[str]:
             return list(resolve(columns, names, Source(file.name)).asked().values())
 
-        for table in columnar.batches(file, size, choose):
+        for table in columnar.batches(file, size, choose, meter):
             yield Chunk(one, False, _packed(table))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -12,13 +14,14 @@ from neardup.corpus.values import booleans
 from neardup.corpus.views import PLAIN, as_plain
 
 Mask = npt.NDArray[np.bool_]
+Advance = Callable[[int], None]  # told how many rows are done
 
 
 class Rows:
     """The keep list of a file, one entry a row, taken from its front."""
 
-    def __init__(self, file: InputFile, keep: Mask) -> None:
-        self.file, self._keep, self._next = file, keep, 0
+    def __init__(self, file: InputFile, keep: Mask, advance: Advance) -> None:
+        self.file, self._keep, self._next, self._advance = file, keep, 0, advance
 
     def take(self, count: int) -> Mask:
         """Which of the next `count` rows to keep."""
@@ -26,6 +29,7 @@ class Rows:
         self._next += count
         if len(mask) < count:
             raise changed(self.file)
+        self._advance(count)
         return mask
 
     def check_end(self) -> None:

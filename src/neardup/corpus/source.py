@@ -51,6 +51,13 @@ def changed(file: InputFile) -> InputError:
     return InputError(f"{file.name}: changed during the run: leave it alone and run again")
 
 
+class Meter:
+    """How many of a file's stored bytes have been read so far: for those who wait."""
+
+    def __init__(self) -> None:
+        self.at = 0
+
+
 @contextmanager
 def opened(file: InputFile) -> Iterator[IO[bytes]]:
     """The file's bytes as they are stored, without a buffer."""
@@ -96,17 +103,20 @@ def read_range(file: InputFile, start: int, length: int) -> bytes:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def line_blocks(file: InputFile, size: int) -> Iterator[bytes]:
+def line_blocks(file: InputFile, size: int, meter: Meter | None = None) -> Iterator[bytes]:
     """The file's contents as blocks of whole lines, of about `size` bytes."""
+    meter = meter or Meter()
     if file.compression is None:
         for start, length in line_ranges(file, size):
+            meter.at = start + length
             yield read_range(file, start, length)
     else:
-        yield from _whole_lines(decompressed(file, size))
+        yield from _whole_lines(decompressed(file, size, meter))
 
 
-def decompressed(file: InputFile, size: int) -> Iterator[bytes]:
+def decompressed(file: InputFile, size: int, meter: Meter | None = None) -> Iterator[bytes]:
     """The file's contents, in pieces of `size` bytes, whatever its compression."""
+    meter = meter or Meter()
     with opened(file) as raw:
         if file.compression is None:
             source: IO[bytes] | pa.NativeFile = raw
@@ -117,6 +127,7 @@ def decompressed(file: InputFile, size: int) -> Iterator[bytes]:
         else:
             source = pa.CompressedInputStream(raw, file.compression)
         while piece := source.read(size):
+            meter.at = raw.tell()
             yield piece
 
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from neardup.corpus import delimited
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.jsonl import is_blank
-from neardup.corpus.rows import Mask, Rows
+from neardup.corpus.rows import Advance, Mask, Rows
 from neardup.corpus.source import BOM, line_blocks, opened, reading
 from neardup.corpus.write_tables import write_arrow, write_parquet
 from neardup.errors import OutputError
@@ -29,15 +29,18 @@ _BLOCK = 1 << 20
 _HELD_LINES = 4096
 
 
-def write_kept(file: InputFile, keep: Mask, destination: Path) -> None:
+def write_kept(
+    file: InputFile, keep: Mask, destination: Path, advance: Advance = lambda _: None
+) -> None:
     """Write the rows of `file` where `keep` is true to `destination`, the new file's path.
 
     A file of which no row is kept becomes an empty one of its format (CSV: the header); a text
     file that is not kept is not written.
     """
     if file.format == "text" and not keep.all():
+        advance(1)
         return
-    rows = Rows(file, keep)
+    rows = Rows(file, keep, advance)
     with _replacing(destination) as beside:
         _WRITERS[file.format](rows, beside)
         rows.check_end()

@@ -49,9 +49,9 @@ class Spool:
                     rest = rest[self._file.write(rest) :]
         except OSError as error:
             where = self._folder or tempfile.gettempdir()
+            cure = "choose another output" if self._folder else "set TMPDIR to a larger disk"
             raise OutputError(
-                f"no room for the shingles in {where} ({error.strerror}): "
-                "free some space or set TMPDIR to a larger disk"
+                f"no room for the shingles in {where} ({error.strerror}): free some space or {cure}"
             ) from None
         self._written += self._waiting
         self._pending, self._waiting = [], 0

@@ -28,7 +28,9 @@ def write_table(path: Path, schema: pa.Schema, columns: dict[str, Any]) -> None:
     table = pa.table(columns, schema=schema)
     beside = path.with_name(f".{path.name}.tmp")
     try:
-        pq.write_table(table, beside, compression="zstd")
+        # Opened by bytes: a folder's name need not be UTF-8.
+        with pa.OSFile(os.fsencode(beside), "wb") as sink:
+            pq.write_table(table, sink, compression="zstd")
         beside.replace(path)
     except OSError as error:
         beside.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 """All compiled code, and nothing else is compiled: arrays in, arrays out.
 
-Importing this package imports Numba and compiles what is not in the cache yet.
+Importing this package imports Numba, and compiles what is not in the cache yet.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numba
 from neardup import kernel_cache
 
 config: Any = numba.config  # its settings are made at run time
-
 _before = config.CACHE_DIR
 config.CACHE_DIR = str(kernel_cache.folder())
+kernel_cache.announce()
 try:
     from neardup.kernels.bands import band_keys
     from neardup.kernels.jaccard import exact_pairs, slot_pairs, slots_similar
@@ -22,7 +22,7 @@ try:
     from neardup.kernels.minhash import minhash
     from neardup.kernels.pairs import candidate_pairs
     from neardup.kernels.shingles import content_hashes, shingle, unique_sorted
-    from neardup.kernels.units import hash_rows, squeezed_units, text_state, word_units
+    from neardup.kernels.units import hash_rows, squeezed_units, unsettled, word_units
 finally:
     config.CACHE_DIR = _before
 kernel_cache.mark_compiled()
@@ -40,7 +40,7 @@ __all__ = [
     "slot_pairs",
     "slots_similar",
     "squeezed_units",
-    "text_state",
     "unique_sorted",
+    "unsettled",
     "word_units",
 ]

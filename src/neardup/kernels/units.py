@@ -27,7 +27,7 @@ from neardup.kernels.hashing import (
 
 U = np.uint64
 OTHER, WORD, ALONE, MARK, DROPPED, SPACE = 0, 1, 2, 3, 4, 5
-NEWLINE, RETURN = 10, 13
+NEWLINE, RETURN, BLANK = 10, 13, 32
 
 ONES = U(0x0101010101010101)
 HIGH = U(0x8080808080808080)
@@ -380,36 +380,48 @@ def is_ascii(data, begin, end):
     return every & HIGH == U(0)
 
 
-@kernel(U8, I64, U16, U32)
-def text_state(data, offsets, stage1, stage2):
-    """For each text: 0 is ASCII, 1 is in normal form C already, 2 has to be normalised."""
+@inner
+def unsettled_in(data, begin, end, stage1, stage2, every, spans, count):
+    at, last_class, low = begin, 0, begin
+    while at < end:
+        size = ascii_ahead(data, at, end)
+        if size:
+            at += size
+            last_class = 0
+            continue
+        here = at
+        code, length = decode(data, at)
+        at += length
+        packed = entry(code, stage1, stage2)
+        mark_class = packed >> 4 & 63
+        settled = packed & 8 == 0 and (mark_class == 0 or mark_class >= last_class)
+        last_class = mark_class
+        if (settled and not every) or code < 0x80:
+            continue
+        while here > low and data[U(here - 1)] != BLANK:
+            here -= 1
+        while at < end and data[U(at)] != BLANK:
+            at += 1
+        spans[count, 0], spans[count, 1] = here, at
+        count += 1
+        low, last_class = at, 0
+    return count
+
+
+@kernel(U8, I64, U16, U32, boolean)
+def unsettled(data, offsets, stage1, stage2, every):
+    """Where texts may not be in normal form C: [begin, end) of whole stretches between spaces.
+
+    With `every`, all stretches that are not ASCII.
+    """
     rows = offsets.size - 1
-    state = np.zeros(rows, np.uint8)
+    spans = np.empty(((offsets[rows] - offsets[0]) // 2 + rows + 1, 2), np.int64)
+    count = np.int64(0)
     for i in range(rows):
         begin, end = offsets[i], offsets[i + 1]
-        if is_ascii(data, begin, end):
-            continue
-        state[i] = 1
-        at, last_class = begin, 0
-        while at < end:
-            # Nothing below U+0300 composes, decomposes or is reordered.
-            if at + 8 <= end and load64(data, at) & HIGH == U(0):
-                at += 8
-                last_class = 0
-                continue
-            if data[U(at)] < 0xCC:
-                at += 1
-                last_class = 0
-                continue
-            code, length = decode(data, at)
-            at += length
-            packed = entry(code, stage1, stage2)
-            mark_class = packed >> 4 & 63
-            if packed & 8 or (mark_class and mark_class < last_class):
-                state[i] = 2
-                break
-            last_class = mark_class
-    return state
+        if not is_ascii(data, begin, end):
+            count = unsettled_in(data, begin, end, stage1, stage2, every, spans, count)
+    return spans[:count]
 
 
 @kernel(U8, I64, uint64)

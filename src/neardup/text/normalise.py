@@ -1,4 +1,4 @@
-"""Unicode normal forms, for the few texts that are not in one already.
+"""Unicode normal forms, for the few stretches of text that are not in one already.
 
 A kernel finds them; the standard library normalises them. Its Unicode version is that of the
 running Python, ours is the tables': characters that the tables don't know are left alone, so
@@ -15,52 +15,37 @@ import numpy as np
 from neardup import kernels
 from neardup.spec import UNICODE
 from neardup.text.arrays import Ragged
-from neardup.text.tables import accents, character_table, denormal, unassigned
-
-ASCII, NORMAL, DENORMAL = 0, 1, 2
+from neardup.text.tables import accents, character_table, unassigned
 
 
 def normalised(texts: Ragged, profile: str) -> Ragged:
-    """The texts in the profile's normal form (case is folded later, by the kernels)."""
-    table = character_table(profile)
-    state = kernels.text_state(texts.data, texts.offsets, table.stage1, table.stage2)
-    rows = np.flatnonzero(state >= (NORMAL if profile == "aggressive" else DENORMAL))
-    if not rows.size:
+    """The texts in the profile's normal form (case is folded later, by the kernels).
+
+    A space never combines with what follows it, so stretches between spaces can be taken one
+    by one; most texts that need it need it in a few places.
+    """
+    table, aggressive = character_table(profile), profile == "aggressive"
+    spans = kernels.unsettled(texts.data, texts.offsets, table.stage1, table.stage2, aggressive)
+    if not spans.size:
         return texts
-    convert = fold_accents if profile == "aggressive" else nfc
+    convert = fold_accents if aggressive else nfc
     pieces: list[bytes | memoryview] = []
-    sizes = texts.sizes.copy()
-    untouched = texts.offsets[0]
-    for row in rows.tolist():
-        begin, end = texts.offsets[row], texts.offsets[row + 1]
+    longer = np.empty(len(spans), np.int64)
+    done = texts.offsets[0]
+    for place, (begin, end) in enumerate(spans.tolist()):
         fresh = convert(texts.data[begin:end].tobytes().decode()).encode()
-        pieces += (texts.data[untouched:begin].data, fresh)
-        sizes[row] = len(fresh)
-        untouched = end
-    pieces.append(texts.data[untouched : texts.offsets[-1]].data)
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return Ragged(np.frombuffer(b"".join(pieces), np.uint8), offsets)
+        pieces += (texts.data[done:begin].data, fresh)
+        longer[place] = len(fresh) - (end - begin)
+        done = end
+    pieces.append(texts.data[done : texts.offsets[-1]].data)
+    grown = np.concatenate([[0], np.cumsum(longer)])
+    offsets = texts.offsets + grown[np.searchsorted(spans[:, 1], texts.offsets, side="right")]
+    return Ragged(np.frombuffer(b"".join(pieces), np.uint8), offsets - texts.offsets[0])
 
 
 def nfc(text: str) -> str:
-    """Normal form C, with the characters of the tables' Unicode version only.
-
-    Most texts that need it need it in a few places, and the standard library is slow for long
-    ones. A space never combines with what follows it, so only the stretches between spaces
-    that hold a character in question are normalised.
-    """
-    pieces: list[str] = []
-    done = 0
-    for match in denormal().finditer(text):
-        if match.start() < done:
-            continue
-        begin = text.rfind(" ", done, match.start()) + 1 or done
-        end = text.find(" ", match.end())
-        end = len(text) if end < 0 else end
-        pieces += (text[done:begin], _normal("NFC", text[begin:end]))
-        done = end
-    pieces.append(text[done:])
-    return "".join(pieces)
+    """Normal form C, with the characters of the tables' Unicode version only."""
+    return _normal("NFC", text)
 
 
 def fold_accents(text: str) -> str:

@@ -82,27 +82,20 @@ def character_table(profile: str) -> CharacterTable:
 @cache
 def unassigned() -> re.Pattern[str]:
     """Matches the characters that Unicode had not assigned in the tables' version."""
-    return _any_of([kind == "U" for kind in ranges().kind])
+    return _any_of("U")
 
 
 @cache
 def accents() -> re.Pattern[str]:
     """Matches the marks that the aggressive profile folds away."""
-    return _any_of([kind == "A" for kind in ranges().kind])
+    return _any_of("A")
 
 
-@cache
-def denormal() -> re.Pattern[str]:
-    """Matches the characters that can make a text differ from its normal form C."""
-    r = ranges()
-    return _any_of([check != "Y" or ccc > 0 for check, ccc in zip(r.check, r.ccc, strict=True)])
-
-
-def _any_of(wanted: list[bool]) -> re.Pattern[str]:
+def _any_of(wanted: str) -> re.Pattern[str]:
     r = ranges()
     spans = (
         f"\\U{first:08x}-\\U{last:08x}"
-        for first, last, yes in zip(r.first, r.last, wanted, strict=True)
-        if yes
+        for first, last, kind in zip(r.first, r.last, r.kind, strict=True)
+        if kind == wanted
     )
     return re.compile("([" + "".join(spans) + "]+)")

@@ -1,0 +1,282 @@
+"""Bad input gets a clear answer and loses nothing."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from command_line import DOCUMENTS, WRITERS, dedup, edited, neardup, read_rows, refused, table
+from command_line import write_jsonl as jsonl
+
+SECRET = "classified"
+GOOD = {"text": edited(1)}
+
+BAD_LINES = {
+    b"not json, classified": "not JSON",
+    b'{"text": "classified"': "not JSON",
+    b'{"text": "classified"} {"text": "b"}': "not JSON",
+    b'{"text": NaN}': "not JSON: it has no NaN",
+    b'["classified"]': "JSON, but not an object",
+    b'"classified"': "JSON, but not an object",
+    b"7": "JSON, but not an object",
+    b"null": "JSON, but not an object",
+    b'{"text": null}': "text is null",
+    b'{"text": 7}': "text is a number, not a string",
+    b'{"text": true}': "text is a boolean, not a string",
+    b'{"text": ["classified"]}': "text is a list, not a string",
+    b'{"text": {"classified": 1}}': "text is an object, not a string",
+    b'{"other": "classified"}': "no field 'text'",
+    b'{"text": "classified \xff"}': "invalid UTF-8",
+    b'{"text": "classified \xed\xa0\x80"}': "invalid UTF-8",
+    b'{"text": "classified \\ud800"}': "a lone surrogate escape",
+    b'{"text": "classified \x00"}': "not JSON",
+    b'{"text": ""}': "empty",
+    b'{"text": " \\t\\n\\u00a0\\u2028"}': "empty",
+    b"[" * 100_000: "JSON nested too deeply",
+    b"\xff\xfe{\x00}\x00": "invalid UTF-8",
+}
+
+
+def test_bad_lines_are_set_aside_with_their_reasons(tmp_path: Path) -> None:
+    source = tmp_path / "a.jsonl"
+    good = json.dumps(GOOD).encode()
+    source.write_bytes(b"\n".join([good, *BAD_LINES, good]) + b"\n")
+    record = dedup(source, "-o", tmp_path / "out")
+    found = table(tmp_path / "out", "rejected")
+    assert [r["reason"] for r in found] == list(BAD_LINES.values())
+    assert [r["row"] for r in found] == list(range(1, len(BAD_LINES) + 1))
+    assert [r["id"] for r in found] == [f"{source}:{r['row']}" for r in found]
+    counts = record["counts"]
+    assert (counts["documents"], counts["kept"], counts["removed"]) == (len(BAD_LINES) + 2, 1, 1)
+    assert (tmp_path / "out" / "kept" / "a.jsonl").read_bytes() == good + b"\n"
+
+
+@pytest.mark.parametrize("line", BAD_LINES, ids=list(map(str, range(len(BAD_LINES)))))
+def test_strict_stops_at_the_first_bad_row(tmp_path: Path, line: bytes) -> None:
+    source = tmp_path / "a.jsonl"
+    good = json.dumps(GOOD).encode()
+    source.write_bytes(b"\n".join([good, b"", good, line, b"bad too"]))
+    ran = neardup("dedup", source, "-o", tmp_path / "out", "--strict", "-q")
+    refused(ran, 1, f"{source}, row 2: {BAD_LINES[line]}")
+    assert SECRET not in ran.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_nul_bytes_and_odd_characters_are_texts(tmp_path: Path) -> None:
+    texts = ["a\0b c d e", "\ud83c\udf89".encode("utf-16", "surrogatepass").decode("utf-16"),
+             "\u200d", "\u0301", "\ufeff x", "\U0010ffff", "\x1f\x7f"]  # fmt: skip
+    record = dedup(jsonl(tmp_path / "a.jsonl", [{"text": t} for t in texts]), "-o", tmp_path / "o")
+    assert record["counts"]["documents"] == len(texts)
+    assert record["counts"]["rejected"] + record["counts"]["kept"] == len(texts)
+
+
+def test_bad_rows_of_tables(tmp_path: Path) -> None:
+    bad = pa.array([b"a good text", b"classified \xff", None, b"  "]).cast(pa.binary())
+    column = pa.Array.from_buffers(pa.string(), 4, bad.buffers())
+    pq.write_table(pa.table({"text": column}), tmp_path / "a.parquet")
+    dedup(tmp_path / "a.parquet", "-o", tmp_path / "out")
+    reasons = [(r["row"], r["reason"]) for r in table(tmp_path / "out", "rejected")]
+    assert reasons == [(1, "invalid UTF-8"), (2, "text is null"), (3, "empty")]
+    assert pq.read_table(tmp_path / "out" / "kept" / "a.parquet").num_rows == 1
+
+
+def test_bad_records_of_csv(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"text,n\nclassified,1,2\ngood,1\n\xff,1\n,1\nshort\n")
+    dedup(tmp_path / "a.csv", "-o", tmp_path / "out")
+    reasons = [(r["row"], r["reason"]) for r in table(tmp_path / "out", "rejected")]
+    assert reasons == [
+        (0, "row has 3 fields, the header has 2"), (2, "invalid UTF-8"), (3, "empty"),
+        (4, "row has 1 fields, the header has 2"),
+    ]  # fmt: skip
+    assert (tmp_path / "out" / "kept" / "a.csv").read_bytes() == b"text,n\ngood,1\n"
+
+
+def test_bad_text_files(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name, data in {"a": b"\xff\xfe", "b": b"", "c": b"good", "d": b"a\0b"}.items():
+        (tmp_path / "in" / name).write_bytes(data)
+    dedup(tmp_path / "in", "-o", tmp_path / "out")
+    reasons = [(r["id"], r["reason"]) for r in table(tmp_path / "out", "rejected")]
+    assert reasons == [("a", "invalid UTF-8"), ("b", "empty")]
+    assert sorted(os.listdir(tmp_path / "out" / "kept")) == ["c", "d"]
+
+
+def test_a_line_of_20_megabytes(tmp_path: Path) -> None:
+    giant = {"text": "one two three four five six seven " * 600_000, "id": "giant"}
+    source = jsonl(tmp_path / "a.jsonl", [GOOD, giant, GOOD, giant])
+    record = dedup(source, "-o", tmp_path / "out")
+    assert record["counts"]["removed"] == 2
+    lines = source.read_bytes().splitlines(keepends=True)
+    assert (tmp_path / "out" / "kept" / "a.jsonl").read_bytes() == lines[0] + lines[1]
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    ran = neardup("dedup", tmp_path / "none.jsonl", "-o", tmp_path / "out")
+    refused(ran, 1, f"{tmp_path}/none.jsonl", "no such file")
+    ran = neardup("dedup", tmp_path / "*.jsonl", "-o", tmp_path / "out")
+    refused(ran, 1, f"{tmp_path}/*.jsonl", "no file matches")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("extension", sorted(WRITERS))
+@pytest.mark.parametrize("option", ["--text", "--id", "--within", "--keep"])
+def test_a_missing_column_names_those_there_are(
+    tmp_path: Path, extension: str, option: str
+) -> None:
+    source = tmp_path / f"a.{extension}"
+    WRITERS[extension](source, DOCUMENTS)
+    value = "max:body" if option == "--keep" else "body"
+    ran = neardup("dedup", source, "-o", tmp_path / "deep" / "out", option, value, "-q")
+    refused(ran, 2, str(source), "'body'", "id, text, score, lang", option)
+    assert os.listdir(tmp_path) == [source.name]
+
+
+def test_text_files_have_no_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("hello")
+    ran = neardup("dedup", tmp_path / "a.txt", "-o", tmp_path / "out", "--within", "lang", "-q")
+    refused(ran, 2, "a.txt", "no columns", "--within")
+
+
+def test_an_empty_folder(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    ran = neardup("dedup", tmp_path / "in", "-o", tmp_path / "out")
+    refused(ran, 1, str(tmp_path / "in"), "no files in this folder")
+
+
+@pytest.mark.parametrize("extension", ["jsonl", "csv", "tsv"])
+def test_an_empty_file_has_no_documents(tmp_path: Path, extension: str) -> None:
+    (tmp_path / f"a.{extension}").touch()
+    assert dedup(tmp_path / f"a.{extension}", "-o", tmp_path / "out")["counts"]["documents"] == 0
+    assert (tmp_path / "out" / "kept" / f"a.{extension}").read_bytes() == b""
+
+
+@pytest.mark.parametrize("extension", ["jsonl.gz", "jsonl.zst", "parquet", "arrow", "feather",
+                                       "arrows"])  # fmt: skip
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.99])
+def test_a_truncated_file_is_an_error(tmp_path: Path, extension: str, share: float) -> None:
+    source = tmp_path / f"a.{extension}"
+    rows = [{"text": edited(n), "id": n} for n in range(200)]
+    WRITERS[extension](source, rows)
+    data = source.read_bytes()
+    source.write_bytes(data[: int(len(data) * share)])
+    ran = neardup("dedup", source, "-o", tmp_path / "out", "-q")
+    refused(ran, 1, str(source))
+    assert "w671" not in ran.err
+    assert os.listdir(tmp_path) == [source.name]
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.parquet", b"PAR1 classified, but not a table PAR1"),
+        ("a.jsonl.gz", b"classified"),
+        ("a.jsonl.zst", gzip.compress(b'{"text": "classified"}')),
+        ("a.csv", b'text\n"classified\n'),
+        ("a.csv", b'text\n"classified"x\n'),
+        ("a.arrow", b"ARROW1\0\0classified"),
+    ],
+)
+def test_a_file_that_is_not_what_it_says(tmp_path: Path, name: str, data: bytes) -> None:
+    (tmp_path / name).write_bytes(data)
+    ran = neardup("dedup", tmp_path / name, "-o", tmp_path / "out", "-q")
+    refused(ran, 1, str(tmp_path / name))
+    assert SECRET not in ran.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_bad_file_among_good_ones(tmp_path: Path) -> None:
+    good = jsonl(tmp_path / "a.jsonl", DOCUMENTS)
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(good.read_bytes())[:-9])
+    ran = neardup("dedup", good, tmp_path / "b.jsonl.gz", "-o", tmp_path / "out", "-q")
+    refused(ran, 1, "b.jsonl.gz", "truncated")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_mixed_keep_column(tmp_path: Path) -> None:
+    rows = [{"text": edited(n), "v": v} for n, v in enumerate([1, "one"])]
+    source = jsonl(tmp_path / "a.jsonl", rows)
+    ran = neardup("dedup", source, "-o", tmp_path / "out", "--keep", "max:v", "-q")
+    refused(ran, 2, "numbers and strings", "no common order")
+
+
+def test_a_keep_column_that_mixes_across_files(tmp_path: Path) -> None:
+    one = jsonl(tmp_path / "a.jsonl", [{"text": edited(1), "v": 1}])
+    two = jsonl(tmp_path / "b.jsonl", [{"text": edited(2), "v": "one"}])
+    ran = neardup("dedup", one, two, "-o", tmp_path / "out", "--keep", "max:v", "-q")
+    refused(ran, 2, "no common order")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_an_unreadable_file(tmp_path: Path) -> None:
+    source = jsonl(tmp_path / "a.jsonl", DOCUMENTS)
+    source.chmod(0)
+    ran = neardup("dedup", source, "-o", tmp_path / "out", "-q")
+    refused(ran, 1, str(source), "Permission denied")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--threshold", "0"], "threshold must be above 0"),
+        (["--threshold", "1.01"], "at most 1, not 1.01"),
+        (["--threshold", "-1"], "threshold"),
+        (["--threshold", "nan"], "not nan"),
+        (["--threshold", "inf"], "not inf"),
+        (["--threshold", "high"], "'--threshold'"),
+        (["--recall", "1"], "recall must be between 0 and 1"),
+        (["--recall", "nan"], "recall"),
+        (["--threshold", "0.01", "--recall", "0.999"], "use more slots"),
+        (["--bands", "30", "--rows", "5"], "need 150 slots, there are 128"),
+        (["--bands", "10"], "bands and rows belong together"),
+        (["--rows", "10"], "bands and rows belong together"),
+        (["--bands", "0", "--rows", "5"], "at least 1"),
+        (["--slots", "0"], "number of slots"),
+        (["--slots", "1000000"], "number of slots"),
+        (["--seed", "-1"], "seed"),
+        (["--shingle", "word"], "'word' is not UNIT:SIZE"),
+        (["--shingle", "word:0"], "shingle size"),
+        (["--shingle", "verse:1"], "verse"),
+        (["--text-profile", "loud"], "conservative, standard, aggressive"),
+        (["--preset", "mine"], "fineweb, nemo"),
+        (["--verify", "maybe"], "exact, estimate, none"),
+        (["--cluster", "circles"], "stars, components"),
+        (["--keep", "last"], "first, longest, max:COLUMN or min:COLUMN"),
+        (["--keep", "max:"], "max:COLUMN"),
+        (["--format", "xml"], "jsonl, parquet, csv"),
+        (["--workers", "0"], "--workers must be at least 1"),
+        (["--workers", "-2"], "--workers must be at least 1"),
+        (["--workers", "two"], "'--workers'"),
+        (["--nonsense"], "--nonsense"),
+        (["--shingle", "token:5"], "token"),
+    ],
+)
+def test_wrong_usage(tmp_path: Path, options: list[str], message: str) -> None:
+    (tmp_path / "a.csv").write_text("text\nhello\n")
+    ran = neardup("dedup", tmp_path / "a.csv", "-o", tmp_path / "out", "-q", *options)
+    refused(ran, 2, message)
+    assert os.listdir(tmp_path) == ["a.csv"]
+
+
+def test_a_file_that_shrinks_during_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from neardup.batch import run
+
+    source = jsonl(tmp_path / "a.jsonl", DOCUMENTS)
+    decided = run.write_decisions
+
+    def truncating(*arguments: object) -> None:
+        decided(*arguments)  # type: ignore[arg-type]
+        jsonl(source, DOCUMENTS[:5])
+
+    monkeypatch.setattr(run, "write_decisions", truncating)
+    ran = neardup("dedup", source, "-o", tmp_path / "out", "-q")
+    refused(ran, 1, str(source), "changed during the run")
+    assert not (tmp_path / "out").exists()
+    assert len(read_rows(source)) == 5

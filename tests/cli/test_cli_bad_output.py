@@ -1,0 +1,222 @@
+"""OUT is complete, or as it was: whatever is there, whatever goes wrong."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import DOCUMENTS, WRITERS, Ran, dedup, edited, neardup, process, refused, table
+from command_line import write_jsonl as jsonl
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    return jsonl(tmp_path / "in" / "a.jsonl", DOCUMENTS)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def run(*arguments: object) -> Ran:
+    return neardup("dedup", *arguments, "-q")
+
+
+def test_a_finished_run_is_refused(tmp_path: Path, source: Path) -> None:
+    out = tmp_path / "out"
+    dedup(source, "-o", out, "--pairs")
+    before = contents(out)
+    refused(run(source, "-o", out), 1, str(out), "holds a finished run", "--force")
+    assert contents(out) == before
+
+
+def test_foreign_files_are_refused(tmp_path: Path, source: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.tex").write_text("years")
+    refused(run(source, "-o", out), 1, str(out), "not empty (thesis.tex)", "--force")
+    assert contents(out) == {"thesis.tex": b"years"}
+
+
+def test_force_replaces_the_run_and_leaves_other_files_alone(tmp_path: Path, source: Path) -> None:
+    out = tmp_path / "out"
+    dedup(source, "-o", out, "--pairs")
+    (out / "thesis.tex").write_text("years")
+    other = jsonl(tmp_path / "in" / "b.jsonl", [{"text": "something else"}])
+    dedup(other, "-o", out, "--force")
+    assert sorted(os.listdir(out)) == [
+        "clusters.parquet", "kept", "rejected.parquet", "removed.parquet", "run.json", "thesis.tex"
+    ]  # fmt: skip
+    assert os.listdir(out / "kept") == ["b.jsonl"]
+    assert table(out, "removed") == []
+    assert (out / "thesis.tex").read_text() == "years"
+
+
+def test_a_run_that_fails_leaves_the_old_one_as_it_was(tmp_path: Path, source: Path) -> None:
+    out = tmp_path / "out"
+    dedup(source, "-o", out)
+    before = contents(out)
+    refused(run(source, "-o", out, "--force", "--strict"), 1, "row 8: empty")
+    assert contents(out) == before
+
+
+def test_a_move_that_fails_halfway_is_undone(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    dedup(source, "-o", out)
+    before = contents(out)
+    rename, calls = Path.rename, []
+
+    def failing(path: Path, target: Path) -> Path:
+        calls.append(path.name)
+        if len(calls) == 8:
+            raise OSError(5, "Input/output error")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    refused(run(source, "-o", out, "--force", "--pairs"), 1, str(out), "Input/output error")
+    assert len(calls) > 8
+    assert contents(out) == before
+
+
+def test_an_empty_folder_is_fine(tmp_path: Path, source: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    dedup(source, "-o", tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "out" / "run.json").exists()
+
+
+def test_parents_are_made(tmp_path: Path, source: Path) -> None:
+    dedup(source, "-o", tmp_path / "a" / "b" / "out")
+    assert (tmp_path / "a" / "b" / "out" / "run.json").exists()
+
+
+def test_a_file_is_refused(tmp_path: Path, source: Path) -> None:
+    (tmp_path / "out").write_text("mine")
+    refused(run(source, "-o", tmp_path / "out", "--force"), 1, "out is a file")
+    refused(run(source, "-o", tmp_path / "out" / "deeper"), 1, "Not a directory")
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_out_and_inputs_must_be_apart(tmp_path: Path, source: Path, force: list[str]) -> None:
+    before = contents(tmp_path)
+    folder = source.parent
+    refused(run(source, "-o", folder, *force), 2, str(source), "choose an output outside")
+    refused(run(source, "-o", tmp_path, *force), 2, str(source), "choose an output outside")
+    refused(run(folder, "-o", folder, *force), 2, "choose an output outside")
+    refused(run(folder, "-o", folder / "new" / "out", *force), 2, str(folder), "outside")
+    os.symlink(folder, tmp_path / "alias")
+    refused(run(folder, "-o", tmp_path / "alias" / "out", *force), 2, "outside")
+    os.remove(tmp_path / "alias")
+    assert contents(tmp_path) == before
+
+
+def test_out_may_be_beside_the_inputs(source: Path) -> None:
+    dedup(source, "-o", source.parent / "out")
+    assert (source.parent / "out" / "run.json").exists()
+
+
+def test_what_a_killed_run_left_is_no_obstacle(tmp_path: Path, source: Path) -> None:
+    left = tmp_path / "out" / ".unfinished" / "kept"
+    left.mkdir(parents=True)
+    (left / "half.jsonl").write_text("{")
+    dedup(source, "-o", tmp_path / "out")
+    assert ".unfinished" not in os.listdir(tmp_path / "out")
+
+
+def test_one_run_at_a_time(tmp_path: Path, source: Path) -> None:
+    (tmp_path / "out").mkdir()
+    handle = os.open(tmp_path / "out", os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    refused(run(source, "-o", tmp_path / "out"), 1, "another run is writing to", "out")
+    os.close(handle)
+    dedup(source, "-o", tmp_path / "out")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_can_not_be_written(tmp_path: Path, source: Path) -> None:
+    (tmp_path / "locked").mkdir(mode=0o500)
+    refused(run(source, "-o", tmp_path / "locked" / "out"), 1, "locked/out", "Permission denied")
+
+
+def test_a_read_only_file_system(source: Path) -> None:
+    refused(run(source, "-o", "/proc/neardup/out"), 1, "/proc/neardup/out", "can't be written")
+
+
+def test_a_name_that_is_too_long(tmp_path: Path, source: Path) -> None:
+    refused(run(source, "-o", tmp_path / "deep" / ("x" * 300)), 1, "name too long")
+    assert os.listdir(tmp_path) == ["in"]
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("only root can mount a tiny disk")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.parametrize("extension", ["jsonl", "jsonl.zst", "csv", "parquet", "arrow"])
+def test_no_space_for_the_kept_files(tmp_path: Path, tiny_disk: Path, extension: str) -> None:
+    source = tmp_path / f"a.{extension}"
+    random = np.random.default_rng(1)
+    rows = [{"text": random.bytes(2_000).hex(" ", 2), "id": n} for n in range(700)]
+    WRITERS[extension](source, rows)
+    assert source.stat().st_size > 1 << 20
+    ran = run(source, "-o", tiny_disk / "out")
+    refused(ran, 1, f"a.{extension}", "No space left on device", "choose another output")
+    assert os.listdir(tiny_disk) == []
+
+
+def test_no_space_for_the_tables(tmp_path: Path, tiny_disk: Path) -> None:
+    names = np.random.default_rng(1).bytes(1_600_000).hex()
+    rows = [{"text": "the same", "id": names[n : n + 3_200]} for n in range(0, len(names), 3_200)]
+    source = jsonl(tmp_path / "a.jsonl", rows)
+    ran = run(source, "-o", tiny_disk / "out", "--no-kept")
+    refused(ran, 1, "removed.parquet", "No space left on device")
+    assert os.listdir(tiny_disk) == []
+
+
+def test_no_space_for_the_shingles(
+    tmp_path: Path, tiny_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from neardup.formats import spool
+
+    monkeypatch.setattr(spool, "IN_MEMORY", 0)
+    rows = [{"text": edited(n, count=1_000)} for n in range(300)]
+    ran = run(jsonl(tmp_path / "a.jsonl", rows), "-o", tiny_disk / "out", "--no-kept")
+    refused(ran, 1, str(tiny_disk), "no room for the shingles", "No space left on device")
+    assert os.listdir(tiny_disk) == []
+
+
+def test_out_on_a_disk_of_its_own(source: Path, tiny_disk: Path) -> None:
+    dedup(source, "-o", tiny_disk)
+    assert (tiny_disk / "run.json").exists()
+
+
+def test_a_reader_that_goes_away(tmp_path: Path, source: Path) -> None:
+    command = f"'{os.sys.executable}' -m neardup dedup '{source}' -o '{tmp_path}/out' | true"
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert "Traceback" not in ran.stderr and "Exception" not in ran.stderr
+    assert (tmp_path / "out" / "run.json").exists()
+
+
+def test_a_terminal_that_knows_ascii_only(tmp_path: Path) -> None:
+    rows = [{"id": "é", "text": edited(1)}, {"id": "漢", "text": edited(1)}]
+    source = jsonl(tmp_path / "a.jsonl", rows)
+    ran = process("dedup", source, "-o", tmp_path / "out", env={"PYTHONIOENCODING": "ascii"})
+    assert ran.returncode == 0, ran.stderr
+    assert "\\u6f22 removed" in ran.stdout

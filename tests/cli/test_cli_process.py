@@ -1,0 +1,360 @@
+"""What only a process of its own shows: start, signals, workers, terminals."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import DOCUMENTS, WRITERS, dedup, edited, neardup, process, refused, table
+from command_line import write_jsonl as jsonl
+
+import neardup as package
+from neardup.batch import run as batch_run
+from neardup.cli import progress
+from neardup.corpus import write_tables
+from neardup.spec import Spec
+
+START = [sys.executable, "-m", "neardup"]
+
+
+def test_help_loads_neither_numba_nor_pyarrow() -> None:
+    code = (
+        "import sys; sys.argv = ['neardup', *sys.argv[1:]]\n"
+        "from neardup.cli import main\n"
+        "try: main()\n"
+        "finally: print(sorted({'numba', 'pyarrow', 'numpy'} & set(sys.modules)))"
+    )
+    for arguments in (["--help"], ["dedup", "--help"], ["--version"], ["spec"]):
+        ran = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+        assert ran.returncode == 0
+        assert ran.stdout.splitlines()[-1] == "[]"
+
+
+def test_help_names_every_option() -> None:
+    ran = neardup("dedup", "--help")
+    assert ran.code == 0
+    for option in ("--text --id --format --strict --threshold --recall --bands --rows --slots "
+                   "--shingle --text-profile --preset --seed --verify --within --keep --cluster "
+                   "--pairs --no-kept --force --workers --quiet --json --out").split():  # fmt: skip
+        assert option in ran.out
+
+
+def test_version() -> None:
+    ran = neardup("--version")
+    assert (ran.code, ran.out) == (0, f"neardup {package.__version__}\n")
+
+
+def test_without_arguments_there_is_help() -> None:
+    ran = neardup()
+    assert ran.code == 2
+    assert "dedup" in ran.out + ran.err
+
+
+def test_usage_errors_are_one_line() -> None:
+    refused(neardup("nonsense"), 2, "nonsense", "neardup --help")
+    refused(neardup("dedup"), 2, "INPUT", "neardup dedup --help")
+    refused(neardup("dedup", "a.jsonl"), 2, "--out", "neardup dedup --help")
+    refused(neardup("spec", "--shingle", "word"), 2, "UNIT:SIZE")
+
+
+def test_spec() -> None:
+    ran = neardup("spec", "--json", "--shingle", "char:24", "--slots", 260, "--seed", 3)
+    assert ran.code == 0
+    wanted = Spec.of("char:24", slots=260, seed=3)
+    assert Spec.from_json(ran.out) == wanted
+    digest = hashlib.blake2b(ran.out.strip().encode(), digest_size=16).hexdigest()
+    assert digest == wanted.fingerprint
+    lines = dict(line.split() for line in neardup("spec").out.splitlines())
+    assert lines["fingerprint"] == Spec().fingerprint
+    assert (lines["unit"], lines["size"], lines["slots"]) == ("word", "5", "128")
+
+
+def test_demo_finds_the_code_pages() -> None:
+    ran = neardup("demo")
+    assert ran.code == 0, ran.err
+    assert "encodings/cp1140.py" in ran.out
+    assert "similar to encodings/cp" in ran.out
+    documents = int(ran.out.split(" documents")[0].split()[-1].replace(",", ""))
+    assert documents > 500
+
+
+def test_debug_shows_where(tmp_path: Path) -> None:
+    ran = process("dedup", tmp_path / "none", "-o", tmp_path / "out", "--debug")
+    assert ran.returncode == 1
+    assert "Traceback" in ran.stderr and "InputError" in ran.stderr
+    ran = process("--debug", "dedup", tmp_path / "none", "-o", tmp_path / "out")
+    assert "Traceback" in ran.stderr
+
+
+def test_a_mistake_of_ours_quotes_no_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("classified text")
+
+    monkeypatch.setattr(batch_run, "write_decisions", broken)
+    source = jsonl(tmp_path / "a.jsonl", DOCUMENTS)
+    ran = neardup("dedup", source, "-o", tmp_path / "out", "-q")
+    refused(ran, 1, "ValueError in run.py, line", "--debug")
+    assert "classified" not in ran.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_as_a_user_types_it(tmp_path: Path) -> None:
+    jsonl(tmp_path / "a.jsonl", DOCUMENTS)
+    ran = process("dedup", "a.jsonl", "-o", "clean", cwd=tmp_path)
+    assert ran.returncode == 0
+    assert ran.stdout.startswith("17 documents   9 kept   7 removed (3 identical)   1 rejected\n")
+    assert [line.rsplit(" ", 2)[0] for line in ran.stderr.splitlines()] == [
+        "neardup: reading", "neardup: deciding", "neardup: writing"
+    ]  # fmt: skip
+    ran = process("dedup", "none.jsonl", "-o", "other", cwd=tmp_path)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == "neardup: none.jsonl: no such file or folder: check the path\n"
+
+
+# -- the same answer, however it is computed ----------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight chunks of documents, a third of them copies of documents in other chunks."""
+    rows = [{"text": edited(n % 3_000, n % 80, count=300), "v": n % 7} for n in range(4_500)]
+    rows[1_234] = {"text": None}  # type: ignore[dict-item]
+    return jsonl(tmp_path_factory.mktemp("many") / "many.jsonl", rows)
+
+
+def outcome(out: Path) -> dict[str, bytes]:
+    names = ("removed.parquet", "clusters.parquet", "rejected.parquet", "kept/many.jsonl")
+    return {name: (out / name).read_bytes() for name in names}
+
+
+def test_the_number_of_workers_changes_nothing(
+    tmp_path: Path, many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_run, "SMALL", 0)
+    outcomes, peaks = [], []
+    for workers in (1, 2, 3):
+        out = tmp_path / str(workers)
+        record = dedup(many, "-o", out, "--workers", workers, "--keep", "max:v")
+        assert record["counts"]["removed"] > 1_000
+        outcomes.append(outcome(out))
+        peaks.append(record["peak_memory_bytes"])
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+    assert peaks[2] > peaks[1] + 20_000_000, "every worker's memory counts"
+
+
+def test_the_hash_seed_changes_nothing(tmp_path: Path, many: Path) -> None:
+    outcomes = []
+    for seed in ("1", "2"):
+        ran = process("dedup", many, "-o", tmp_path / seed, "-q", env={"PYTHONHASHSEED": seed})
+        assert ran.returncode == 0, ran.stderr
+        outcomes.append(outcome(tmp_path / seed))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_errors_come_back_from_workers(
+    tmp_path: Path, many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_run, "SMALL", 0)
+    options = ("-o", tmp_path / "out", "--workers", 2, "-q")
+    refused(neardup("dedup", many, *options, "--text", "body"), 2, "'body'", "text, v")
+    refused(neardup("dedup", many, *options, "--strict"), 1, f"{many}, row 1234: text is null")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_killed_worker_is_an_error_not_a_hang(
+    tmp_path: Path, many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_run, "SMALL", 0)
+    add = batch_run.Corpus.add
+
+    def killing(*arguments: object) -> None:
+        for worker in multiprocessing.active_children():
+            os.kill(worker.pid or 0, signal.SIGKILL)
+        add(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(batch_run.Corpus, "add", killing)
+    big = tmp_path / "big.jsonl"
+    big.write_bytes(many.read_bytes() * 3)
+    ran = neardup("dedup", big, "-o", tmp_path / "out", "--workers", 2, "-q")
+    refused(ran, 1, "a worker process died", "--workers 1")
+    assert not (tmp_path / "out").exists()
+
+
+# -- signals ------------------------------------------------------------------------------------
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.005)
+
+
+def started(tmp_path: Path, many: Path, workers: int) -> subprocess.Popen[str]:
+    """A run in a process group of its own, as a shell starts it, while it reads."""
+    copies = 60 if workers > 1 else 25
+    big = tmp_path / "big.jsonl"
+    big.write_bytes(many.read_bytes() * copies)
+    command = [*START, "dedup", str(big), "-o", str(tmp_path / "out"), "--workers", str(workers)]
+    run = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert run.stderr is not None
+    while not run.stderr.readline().startswith("neardup: reading"):
+        pass
+    if workers > 1:
+        wait_for(lambda: len(children(run.pid)) >= workers)
+    return run
+
+
+def children(process: int) -> list[int]:
+    found = Path(f"/proc/{process}/task/{process}/children").read_text()
+    return list(map(int, found.split()))
+
+
+def alive(process: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ctrl_c_leaves_nothing_and_says_so_in_one_line(
+    tmp_path: Path, many: Path, workers: int
+) -> None:
+    run = started(tmp_path, many, workers)
+    family = children(run.pid)
+    os.killpg(run.pid, signal.SIGINT)
+    out, err = run.communicate(timeout=30)
+    assert run.returncode == 130, err
+    assert out == ""
+    assert err == "neardup: interrupted; a run that was not finished leaves nothing behind\n"
+    assert os.listdir(tmp_path) == ["big.jsonl"]
+    wait_for(lambda: not any(map(alive, family)))
+
+
+def test_a_run_that_is_told_to_end_cleans_up(tmp_path: Path, many: Path) -> None:
+    run = started(tmp_path, many, 2)
+    family = children(run.pid)
+    run.send_signal(signal.SIGTERM)
+    run.communicate(timeout=30)
+    assert run.returncode == 143
+    assert os.listdir(tmp_path) == ["big.jsonl"]
+    wait_for(lambda: not any(map(alive, family)))
+
+
+def test_workers_of_a_killed_run_end_and_the_next_run_goes_on(tmp_path: Path, many: Path) -> None:
+    run = started(tmp_path, many, 2)
+    family = children(run.pid)
+    run.kill()
+    run.communicate(timeout=30)
+    wait_for(lambda: not any(map(alive, family)))
+    assert not (tmp_path / "out" / "run.json").exists()
+    dedup(many, "-o", tmp_path / "out")
+    assert table(tmp_path / "out", "removed")
+
+
+# -- progress -----------------------------------------------------------------------------------
+
+
+class Recorder(progress.Lines):
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: dict[str, tuple[int, list[int]]] = {}
+
+    def stage(self, name: str, total: int, unit: str) -> None:
+        self.steps[name] = total, []
+        self.latest = self.steps[name][1]
+
+    def advance(self, amount: int) -> None:
+        self.latest.append(amount)
+
+
+@pytest.mark.parametrize(
+    "extension", ["jsonl", "jsonl.gz", "jsonl.zst", "csv", "parquet", "arrow", "arrows", "txt"]
+)
+def test_progress_counts_the_bytes_on_disk_and_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extension: str
+) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr(progress, "Lines", lambda: recorder)
+    rows = [{"text": edited(n, count=300)} for n in range(2_500)]
+    sources = [tmp_path / f"{n}.txt" for n in range(600)]
+    if extension == "txt":
+        for source, row in zip(sources, rows, strict=False):
+            source.write_text(row["text"])
+    else:
+        sources = [tmp_path / f"a.{extension}"]
+        WRITERS[extension](sources[0], rows)
+    monkeypatch.setattr(write_tables, "_BATCH", 1 << 18)
+    assert neardup("dedup", *sources, "-o", tmp_path / "out").code == 0
+    total, steps = recorder.steps["reading"]
+    assert total == sum(source.stat().st_size for source in sources)
+    assert 0.9 * total <= sum(steps) <= total
+    assert len(steps) > 1 and max(steps) < 0.9 * total
+    documents = len(sources) if extension == "txt" else len(rows)
+    total, steps = recorder.steps["writing"]
+    assert total == sum(steps) == documents
+    assert len(steps) > 1
+
+
+def test_lines_with_a_rate_when_piped(tmp_path: Path, many: Path,
+                                      monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    monkeypatch.setattr(progress, "EVERY_SECONDS", 0.0)
+    ran = neardup("dedup", many, "-o", tmp_path / "out")
+    lines = ran.err.splitlines()
+    assert all(line.startswith("neardup: ") for line in lines)
+    assert any(" MB of 8 MB, " in line and "MB/s, " in line and " s left" in line for line in lines)
+    assert "\x1b" not in ran.err and "\r" not in ran.err
+
+
+def on_a_terminal(*arguments: object) -> tuple[int, str]:
+    """Run with standard error on a terminal; what was shown there."""
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
+    run = subprocess.Popen(
+        [*START, *map(str, arguments)], stdout=subprocess.PIPE, stderr=theirs, env=environment
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            block = os.read(ours, 4096)
+        except OSError:  # the other side is closed
+            break
+        if not block:
+            break
+        shown += block
+    os.close(ours)
+    run.communicate(timeout=30)
+    return run.returncode, shown.decode()
+
+
+def test_a_bar_on_a_terminal(tmp_path: Path, many: Path) -> None:
+    big = tmp_path / "big.jsonl"
+    big.write_bytes(many.read_bytes() * 10)
+    code, shown = on_a_terminal("dedup", big, "-o", tmp_path / "out", "--workers", 1)
+    assert code == 0
+    assert "reading 80 MB" in shown and "\x1b[" in shown
+    assert "MB/s" in shown
+    code, shown = on_a_terminal("dedup", many, "-o", tmp_path / "quiet", "--quiet")
+    assert (code, shown) == (0, "")
+
+
+def test_json_is_all_there_is_on_standard_output(tmp_path: Path, many: Path) -> None:
+    ran = process("dedup", many, "-o", tmp_path / "out", "--json")
+    assert json.loads(ran.stdout)["counts"]["documents"] == 4_500
+    assert ran.stderr == ""

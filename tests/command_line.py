@@ -1,0 +1,197 @@
+"""Run the command line, and documents to run it on."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+
+from neardup import reference
+from neardup.cli import main
+from neardup.spec import Spec
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Ran:
+    code: int
+    out: str
+    err: str
+
+
+def neardup(*arguments: object) -> Ran:
+    """Run the command in this process: starting one takes most of a second."""
+    out, err = io.StringIO(), io.StringIO()
+    argv = ["neardup", *map(str, arguments)]
+    with mock.patch.object(sys, "argv", argv), redirect_stdout(out), redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+    return Ran(code, out.getvalue(), err.getvalue())
+
+
+def dedup(*arguments: object) -> Row:
+    """Run `neardup dedup`, which must succeed; the record that it prints."""
+    ran = neardup("dedup", *arguments, "--json")
+    assert ran.code == 0, ran.err
+    assert ran.err == ""
+    return json.loads(ran.out)
+
+
+def process(*arguments: object, **others: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command as a process of its own."""
+    command = [sys.executable, "-m", "neardup", *map(str, arguments)]
+    environment = os.environ | others.pop("env", {})
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=60, **others
+    )
+
+
+def refused(ran: Ran, code: int, *parts: str) -> None:
+    """The run must have failed with this code, in one line that has all the parts."""
+    assert ran.code == code, ran
+    assert ran.out == ""
+    assert ran.err.endswith("\n") and ran.err.count("\n") == 1, ran.err
+    assert ran.err.startswith("neardup: ")
+    assert "Traceback" not in ran.err
+    for part in parts:
+        assert part in ran.err, ran.err
+
+
+def table(out: Path, name: str) -> list[Row]:
+    data = (out / f"{name}.parquet").read_bytes()  # PyArrow takes no name that is not UTF-8
+    return pq.read_table(pa.BufferReader(data)).to_pylist()
+
+
+VOCABULARY = [f"w{n}" for n in range(5_000)]
+
+
+def words(seed: int, count: int = 80) -> list[str]:
+    return random.Random(seed).choices(VOCABULARY, k=count)
+
+
+def edited(seed: int, *places: int, count: int = 80) -> str:
+    """The words of `seed`, with other ones in some places."""
+    found = words(seed, count)
+    for place in places:
+        found[place] = f"x{place}"
+    return " ".join(found)
+
+
+GREEK = "Ένα μικρό βήμα για τον άνθρωπο, ένα μεγάλο άλμα για την ανθρωπότητα είπε κάποτε εκείνος"
+TEXTS = [
+    edited(1),
+    edited(2),
+    edited(1, 79),
+    edited(1).upper() + "!",
+    GREEK * 3,
+    GREEK * 3 + " εδώ",
+    "happy birthday",
+    "thank you",
+    " \t ",
+    edited(2),
+    "🎉🎉",
+    edited(3) + ' "quoted", with a comma\nand a line',
+    edited(1, 78, 79),
+    edited(3) + ' "quoted", with a comma\r\nand a line',
+    "漢字かな交じり文のテキストは単語の間に空白がありません",
+    edited(4, 40),
+    edited(4),
+]
+DOCUMENTS: list[Row] = [
+    {"id": f"doc-{n}", "text": text, "score": float(n % 5), "lang": "en" if n % 2 else "el"}
+    for n, text in enumerate(TEXTS)
+]
+
+
+def expected(texts: Sequence[str], threshold: float = 0.8, spec: Spec | None = None,
+             bands: int = 21, rows: int = 6) -> list[tuple[int, float] | None]:  # fmt: skip
+    """The answer of the slow twin: None for kept, (witness, similarity), (itself, 0) if empty."""
+    return reference.dedup(texts, spec or Spec(), bands, rows, threshold)
+
+
+def kept_rows(texts: Sequence[str]) -> list[int]:
+    return [row for row, verdict in enumerate(expected(texts)) if verdict is None]
+
+
+def write_jsonl(path: Path, rows: Sequence[Row]) -> Path:
+    path.write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+    return path
+
+
+def _packed(path: Path, rows: Sequence[Row], codec: str) -> None:
+    plain = write_jsonl(path.with_suffix(".plain"), rows).read_bytes()
+    path.with_suffix(".plain").unlink()
+    if codec == "gzip":
+        path.write_bytes(gzip.compress(plain, 1))
+        return
+    with pa.CompressedOutputStream(str(path), codec) as sink:
+        sink.write(plain)
+
+
+def _csv(path: Path, rows: Sequence[Row], delimiter: str) -> None:
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _arrow(path: Path, rows: Sequence[Row], new: Callable[..., Any]) -> None:
+    found = pa.Table.from_pylist(list(rows))
+    with pa.OSFile(str(path), "wb") as sink, new(sink, found.schema) as writer:
+        writer.write_table(found, max_chunksize=5)
+
+
+WRITERS: dict[str, Callable[[Path, Sequence[Row]], object]] = {
+    "jsonl": write_jsonl,
+    "jsonl.gz": lambda path, rows: _packed(path, rows, "gzip"),
+    "jsonl.zst": lambda path, rows: _packed(path, rows, "zstd"),
+    "parquet": lambda path, rows: pq.write_table(
+        pa.Table.from_pylist(list(rows)), path, row_group_size=4
+    ),
+    "csv": lambda path, rows: _csv(path, rows, ","),
+    "tsv": lambda path, rows: _csv(path, rows, "\t"),
+    "arrow": lambda path, rows: _arrow(path, rows, pa.ipc.new_file),
+    "arrows": lambda path, rows: _arrow(path, rows, pa.ipc.new_stream),
+    "feather": lambda path, rows: pyarrow.feather.write_feather(
+        pa.Table.from_pylist(list(rows)), str(path)
+    ),
+}
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a file of any of these formats, by other means than neardup's own."""
+    name = path.name
+    if ".jsonl" in name:
+        data = path.read_bytes()
+        if name.endswith(".gz"):
+            data = gzip.decompress(data)
+        if name.endswith(".zst"):
+            data = pa.CompressedInputStream(str(path), "zstd").read()
+        return [json.loads(line) for line in data.splitlines()]
+    if name.endswith(".parquet"):
+        return pq.read_table(path).to_pylist()
+    if name.endswith((".arrow", ".feather")):
+        return pa.ipc.open_file(str(path)).read_all().to_pylist()
+    if name.endswith(".arrows"):
+        return pa.ipc.open_stream(path.read_bytes()).read_all().to_pylist()
+    with open(path, newline="", encoding="utf-8") as file:
+        found = list(csv.DictReader(file, delimiter="\t" if name.endswith("tsv") else ","))
+    return [row | {"score": float(row["score"])} for row in found]
