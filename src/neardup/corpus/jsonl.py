@@ -1,7 +1,7 @@
 """What documents do the lines of a JSON Lines file hold?
 
-A line is one document, whatever is in it; only blank lines (white space) are none. orjson
-reads a line at a time; what it refuses gets a second look by the standard library, because a
+A line is one document, whatever is in it; only blank lines (white space) are none. A kernel
+reads usual lines; as soon as one is not, orjson reads a line at a time; what it refuses gets a second look by the standard library, because a
 lone surrogate in some other field, or 1e999, is valid JSON and no reason to lose a text.
 """
 
@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import orjson
 
+from neardup import kernels
 from neardup.corpus.documents import LONGEST, TOO_LONG, Columns, Documents
 from neardup.corpus.source import BOM
 from neardup.corpus.tables import Source, resolve
-from neardup.corpus.values import keep_column, rendered_column, text_column
+from neardup.corpus.values import keep_column, rendered_column, string_column, text_column
 
 Record = dict[str, Any]
 
@@ -33,6 +35,8 @@ def parse_lines(data: bytes, first: bool, columns: Columns, name: str) -> Docume
     """The documents of some whole lines; `first` if the file begins with them."""
     if first:
         data = data.removeprefix(BOM)
+    if (usual := _usual_lines(data, first, columns)) is not None:
+        return usual
     lines = [line for line in data.split(b"\n") if line and not line.isspace()]
     records, rejected = _records(lines, len(data) > LONGEST)
     if first and len(rejected) < len(lines):
@@ -43,6 +47,22 @@ def parse_lines(data: bytes, first: bool, columns: Columns, name: str) -> Docume
     within = None if columns.within is None else _rendered(lines, records, columns.within)
     ids = _rendered(lines, records, columns.id or "id")
     return Documents(texts, ids, keep, within, dict(sorted((reasons | rejected).items())))
+
+
+def _usual_lines(data: bytes, first: bool, columns: Columns) -> Documents | None:
+    """The documents if a kernel is sure of every line; None leaves them to orjson."""
+    if columns.tokens or columns.keep or columns.within or len(data) > LONGEST:
+        return None
+    text, id = columns.text.encode(), (columns.id or "id").encode()
+    sure, texts, text_ends, ids, id_ends, has_id = kernels.read_records(
+        *(np.frombuffer(part, np.uint8) for part in (data, text, id))
+    )
+    if not sure or (first and columns.id and not has_id.any()):
+        return None
+    present = None if has_id.all() else has_id
+    return Documents(
+        string_column(texts, text_ends), string_column(ids, id_ends, present), None, None, {}
+    )
 
 
 def _records(lines: list[bytes], may_be_long: bool) -> tuple[list[Record], dict[int, str]]:

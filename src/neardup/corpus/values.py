@@ -41,6 +41,17 @@ def strings(values: Sequence[str | bytes | None]) -> pa.Array:
     return pa.Array.from_buffers(TEXT, len(parts), buffers)
 
 
+def string_column(
+    data: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.int64],
+    present: npt.NDArray[np.bool_] | None = None,
+) -> pa.Array:
+    """A large_string column of valid UTF-8 that is there already; null where not present."""
+    bits = None if present is None else _bits(present)
+    buffers = [bits, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(TEXT, len(offsets) - 1, buffers)
+
+
 def booleans(mask: npt.NDArray[np.bool_]) -> pa.Array:
     """The mask as an Arrow column, for the same reason."""
     return pa.Array.from_buffers(pa.bool_(), len(mask), [None, _bits(mask)])

@@ -18,6 +18,7 @@ kernel_cache.announce()
 try:
     from neardup.kernels.bands import band_keys
     from neardup.kernels.jaccard import exact_pairs, slot_pairs, slots_similar
+    from neardup.kernels.jsonl import read_records
     from neardup.kernels.keep import keep_exact, keep_slots
     from neardup.kernels.minhash import minhash
     from neardup.kernels.pairs import candidate_pairs
@@ -36,6 +37,7 @@ __all__ = [
     "keep_exact",
     "keep_slots",
     "minhash",
+    "read_records",
     "shingle",
     "slot_pairs",
     "slots_similar",
