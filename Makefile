@@ -31,7 +31,7 @@ test: lint
 
 # The corpora are not part of the repository: make bench DATA=folder, see benches/README.md.
 bench: setup .venv-bench/ready
-	$(BIN)/python -m benches.core --data "$(DATA)" --peers-python $(PEERS)/python
+	$(BIN)/python benches/core.py --data "$(DATA)" --peers-python $(PEERS)/python
 
 demo: setup
 	$(BIN)/neardup demo

@@ -18,9 +18,8 @@ from pathlib import Path
 
 POLL = 0.002
 SAMPLE_EVERY = 50
-ONE_THREAD = {
-    name: "1"
-    for name in (
+ONE_THREAD = dict.fromkeys(
+    (
         "OMP_NUM_THREADS",
         "OPENBLAS_NUM_THREADS",
         "MKL_NUM_THREADS",
@@ -29,8 +28,9 @@ ONE_THREAD = {
         "POLARS_MAX_THREADS",
         "RAYON_NUM_THREADS",
         "TOKIO_WORKER_THREADS",
-    )
-} | {"DAFT_PROGRESS_BAR": "0", "DAFT_ANALYTICS_ENABLED": "0", "DO_NOT_TRACK": "1"}
+    ),
+    "1",
+) | {"DAFT_PROGRESS_BAR": "0", "DAFT_ANALYTICS_ENABLED": "0", "DO_NOT_TRACK": "1"}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from neardup.sketch import minhash
 from neardup.spec import Spec
 from neardup.text.shingle import shingled
 
-
 SPEC = Spec()
 BATCH = 1 << 20
 

@@ -187,9 +187,12 @@ class Corpus:
             order = self._ranked()
             leader = cluster.identical(self._column("content", 2, np.uint64), order)
             unique = order[leader[order] == order]
-            buckets = group(self._column("keys", self.options.curve.bands, np.uint64)[unique])
+            buckets = group(self._column("keys", self.options.curve.bands, np.uint64), unique)
             verifier = self._verifier(unique[buckets.documents])
             self._found = order, leader, buckets, verifier
+            # Nothing asks for these again.
+            self._sketches.clear()
+            self._spool.close()
         return self._found
 
     def _ranked(self) -> Integers:

@@ -253,9 +253,12 @@ def counts_line(documents: int, kept: int, removed: int, identical: int, rejecte
 
 
 def method_line(options: Options, recall: float) -> str:
-    measure = {"exact": "exact Jaccard", "estimate": "estimated Jaccard", "none": "unverified"}
     curve = options.curve
+    measure = "exact" if options.verify == "exact" else "estimated"
+    judged = f"{measure} Jaccard >= {options.threshold:.2f} of"
+    if options.verify == "none":
+        judged = "not verified, a shared bucket is enough:"
     return (
-        f"{measure[options.verify]} >= {options.threshold:.2f} of {options.spec.shingle} shingles, "
-        f"{curve.bands} bands of {curve.rows}: predicted recall at the threshold {recall:.4f}"
+        f"{judged} {options.spec.shingle} shingles, {curve.bands} bands of {curve.rows}: "
+        f"predicted recall at the threshold {recall:.4f}"
     )

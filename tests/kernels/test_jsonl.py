@@ -4,6 +4,7 @@ usual lines."""
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import orjson
@@ -35,7 +36,7 @@ def read(data: bytes):
     if not sure:
         return None
     found = [
-        [flat.tobytes()[a:b].decode() for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        [flat.tobytes()[a:b].decode() for a, b in pairwise(ends)]
         for flat, ends in ((texts, text_ends), (ids, id_ends))
     ]
     return found[0], [i if yes else None for i, yes in zip(found[1], has_id, strict=True)]
@@ -80,8 +81,8 @@ def test_whatever_it_is_sure_of_is_right(rows):
 
 
 LINE = (
-    b'{"id": "a1", "text": "line\\nbreak \\u00e9\\ud83d\\ude00 \xc3\xa9", "n": [1, -2.5, {"k": null}], '
-    b'"ok": true, "no": false, "z": {}, "y": []}'
+    b'{"id": "a1", "text": "line\\nbreak \\u00e9\\ud83d\\ude00 \xc3\xa9", '
+    b'"n": [1, -2.5, {"k": null}], "ok": true, "no": false, "z": {}, "y": []}'
 )
 
 
@@ -107,18 +108,46 @@ def test_the_undamaged_line_is_read():
 @pytest.mark.parametrize(
     "line",
     [
-        b"[]", b'"text"', b"{}", b'{"id": 1}', b'{"text": 1}', b'{"text": null}', b'{"text": ["a"]}',
-        b'{"text": "a"} x', b'{"text": "a"', b'{"text": "a',  b'{"text": "a\x01"}', b'{"text": "\\x"}',
-        b'{"text": "\\ud800"}', b'{"text": "\\ud800\\u0041"}', b'{"text": "\xff"}', b'{"text": "\xc3"}',
-        b'{"text": "\xed\xa0\x80"}', b'{"text": "\xf5\x80\x80\x80"}', b'{"text": "\xc0\x80"}',
-        b'{"text": "a", "id": 1.5}', b'{"text": "a", "id": true}', b'{"text": "a", "id": {}}',
-        b'{"text": "a", "text": "b"}', b'{"te\\u0078t": "a"}', b'{"text": "a", "n": 01}',
-        b'{"text": "a", "n": -}', b'{"text": "a", "n": 1.}', b'{"text": "a", "n": NaN}',
-        b'{"text": "a", "n": tru}', b'{"text": "a",}', b'{"text": "a" "b": 1}', b'{"text": "a", "n": [1,]}',
-        b'{"text": "a", "n": [1}', b'{"text": "a", "id": -0}', b'{"text" "a"}', b"{'text': 'a'}",
-        b'{"text": "a", "id": 1234567890123456789}', b'{"text": "a", "id": "x", "id": null}',
+        b"[]",
+        b'"text"',
+        b"{}",
+        b'{"id": 1}',
+        b'{"text": 1}',
+        b'{"text": null}',
+        b'{"text": ["a"]}',
+        b'{"text": "a"} x',
+        b'{"text": "a"',
+        b'{"text": "a',
+        b'{"text": "a\x01"}',
+        b'{"text": "\\x"}',
+        b'{"text": "\\ud800"}',
+        b'{"text": "\\ud800\\u0041"}',
+        b'{"text": "\xff"}',
+        b'{"text": "\xc3"}',
+        b'{"text": "\xed\xa0\x80"}',
+        b'{"text": "\xf5\x80\x80\x80"}',
+        b'{"text": "\xc0\x80"}',
+        b'{"text": "a", "id": 1.5}',
+        b'{"text": "a", "id": true}',
+        b'{"text": "a", "id": {}}',
+        b'{"text": "a", "text": "b"}',
+        b'{"te\\u0078t": "a"}',
+        b'{"text": "a", "n": 01}',
+        b'{"text": "a", "n": -}',
+        b'{"text": "a", "n": 1.}',
+        b'{"text": "a", "n": NaN}',
+        b'{"text": "a", "n": tru}',
+        b'{"text": "a",}',
+        b'{"text": "a" "b": 1}',
+        b'{"text": "a", "n": [1,]}',
+        b'{"text": "a", "n": [1}',
+        b'{"text": "a", "id": -0}',
+        b'{"text" "a"}',
+        b"{'text': 'a'}",
+        b'{"text": "a", "id": 1234567890123456789}',
+        b'{"text": "a", "id": "x", "id": null}',
     ],
-)  # fmt: skip
+)
 def test_unusual_lines_are_left_to_the_library(line):
     assert read(line) is None
 

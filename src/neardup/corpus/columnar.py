@@ -88,7 +88,7 @@ def _parquet(file: InputFile, size: int, choose: Choose, meter: Meter) -> Iterat
 Placed = Iterator[tuple[pa.RecordBatch, int]]
 
 
-def _arrow_file(file: InputFile, source: pa.NativeFile, choose: Choose) -> Placed:
+def _arrow_file(_: InputFile, source: pa.NativeFile, choose: Choose) -> Placed:
     schema = pa.ipc.open_file(source).schema
     reader = pa.ipc.open_file(source, options=_only(schema, choose))
     count = reader.num_record_batches

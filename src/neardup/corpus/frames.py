@@ -144,7 +144,7 @@ def _objects(items: Iterator[Any], columns: Columns, source: Source) -> Iterator
         return _paced(
             sys.maxsize,
             lambda start, end: _from_columns(
-                lambda name: list(islice(items, end - start)), chosen, source
+                lambda _: list(islice(items, end - start)), chosen, source
             ),
         )
     fields = list(

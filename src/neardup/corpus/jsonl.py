@@ -1,8 +1,9 @@
 """What documents do the lines of a JSON Lines file hold?
 
 A line is one document, whatever is in it; only blank lines (white space) are none. A kernel
-reads usual lines; as soon as one is not, orjson reads a line at a time; what it refuses gets a second look by the standard library, because a
-lone surrogate in some other field, or 1e999, is valid JSON and no reason to lose a text.
+reads usual lines. Where one is not, orjson reads a line at a time; what it refuses gets a second
+look by the standard library, because a lone surrogate in some other field, or 1e999, is valid
+JSON and no reason to lose a text.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def unescape(data, at, end, out, write):
         plain = 0x08
     elif c == 0x66:
         plain = 0x0C
-    elif c == QUOTE or c == BACKSLASH or c == 0x2F:  # noqa: PLR1714  # `in` is a search here
+    elif c == QUOTE or c == BACKSLASH or c == 0x2F:
         plain = np.int64(c)
     if plain:
         out[U(write)] = plain
@@ -249,7 +249,7 @@ def read_record(data, at, end, text_key, id_key, texts, text_end, ids, id_end):
             at += 1
             state = VALUE
             continue
-        if state == VALUE or state == VALUE_OR_END:  # noqa: PLR1714
+        if state == VALUE or state == VALUE_OR_END:
             if c == CLOSE_LIST and state == VALUE_OR_END:
                 pass
             elif c == QUOTE:
@@ -269,7 +269,7 @@ def read_record(data, at, end, text_key, id_key, texts, text_end, ids, id_end):
                     return unsure
                 state = AFTER
                 continue
-            elif c == OPEN or c == OPEN_LIST:  # noqa: PLR1714
+            elif c == OPEN or c == OPEN_LIST:
                 if depth == MOST_DEPTH or (depth == 1 and field != PLAIN):
                     return unsure
                 depth += 1

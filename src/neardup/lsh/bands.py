@@ -47,16 +47,20 @@ class Buckets:
         return place[order].astype(np.int64), np.concatenate([[0], np.cumsum(self.sizes)])
 
 
-def group(keys: NDArray[np.uint64]) -> Buckets:
-    """Group documents by equal keys, band by band, by sorting. Row v belongs to document v."""
-    documents, bands = keys.shape
+def group(keys: NDArray[np.uint64], rows: NDArray[np.int64] | None = None) -> Buckets:
+    """Group documents by equal keys, band by band, by sorting.
+
+    Document v has the keys of row v, or of row rows[v] when only some rows take part.
+    """
+    bands = keys.shape[1]
+    documents = len(keys) if rows is None else len(rows)
     shared = np.zeros(documents, bool)
     found: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
     sizes: list[NDArray[np.int64]] = []
     first_keys: list[NDArray[np.uint64]] = []
     total = 0
     for band in range(bands):
-        column = np.ascontiguousarray(keys[:, band])
+        column = np.ascontiguousarray(keys[:, band] if rows is None else keys[rows, band])
         order = _sorted_order(column)
         inside, number, size = _runs(column[order])
         members = order[inside]
