@@ -8,6 +8,8 @@ import io
 import json
 import os
 import random
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -20,6 +22,7 @@ from unittest import mock
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
+import pytest
 
 from neardup import reference
 from neardup.cli import main
@@ -39,11 +42,14 @@ def neardup(*arguments: object) -> Ran:
     """Run the command in this process: starting one takes most of a second."""
     out, err = io.StringIO(), io.StringIO()
     argv = ["neardup", *map(str, arguments)]
+    terminate = signal.getsignal(signal.SIGTERM)
     with mock.patch.object(sys, "argv", argv), redirect_stdout(out), redirect_stderr(err):
         try:
             main()
         except SystemExit as end:
             code = end.code
+        finally:
+            signal.signal(signal.SIGTERM, terminate)
     return Ran(code, out.getvalue(), err.getvalue())
 
 
@@ -62,6 +68,18 @@ def process(*arguments: object, **others: Any) -> subprocess.CompletedProcess[st
     return subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=60, **others
     )
+
+
+def unprivileged(*arguments: object) -> Ran:
+    """Run as someone to whom permissions apply, even if the tests run as root."""
+    drop: list[str] = []
+    if os.geteuid() == 0:
+        drop = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
+        if shutil.which("setpriv") is None:
+            pytest.skip("root may do everything, and can't give it up")
+    command = [*drop, sys.executable, "-m", "neardup", *map(str, arguments)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 
 def refused(ran: Ran, code: int, *parts: str) -> None:

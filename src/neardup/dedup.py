@@ -26,7 +26,7 @@ from neardup.lsh.bands import Buckets, band_keys, group
 from neardup.options import Options
 from neardup.result import Result
 from neardup.sketch.minhash import signatures
-from neardup.text.arrays import Ragged, strings
+from neardup.text.arrays import Ragged, integers, strings
 from neardup.text.shingle import shingled
 from neardup.verify import Estimated, Exact
 
@@ -82,9 +82,8 @@ def _group_hashes(values: pa.Array) -> NDArray[np.uint64]:
 
 def _raw_lengths(texts: pa.Array) -> Integers:
     """Raw UTF-8 bytes of a text, or the number of tokens."""
-    measure = pc.binary_length if pa.types.is_large_string(texts.type) else pc.list_value_length
-    lengths = measure(texts).fill_null(0).to_numpy(zero_copy_only=False)
-    return lengths.astype(np.int64, copy=False)  # type: ignore[no-any-return]
+    rows = strings(texts) if pa.types.is_large_string(texts.type) else integers(texts)
+    return rows.sizes
 
 
 class Corpus:

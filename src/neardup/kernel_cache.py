@@ -6,10 +6,13 @@ cache folder's name is a hash of every kernel source: a changed kernel never mee
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
+import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -24,16 +27,18 @@ def folder() -> Path:
     digest = hashlib.blake2b(os.environ.get("NUMBA_BOUNDSCHECK", "").encode(), digest_size=8)
     for source in sorted((Path(__file__).parent / "kernels").glob("*.py")):
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    wanted = home / "neardup" / digest.hexdigest()
     try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        wanted = home / "neardup" / digest.hexdigest()
         wanted.mkdir(parents=True, exist_ok=True, mode=0o700)
         if os.access(wanted, os.W_OK):
             return wanted
-    except OSError:
+    except (OSError, RuntimeError):  # not writable, or there is no home
         pass
-    # A name that others could guess could be planted with foreign code.
-    return Path(tempfile.mkdtemp(prefix="neardup-kernels-"))
+    # For this process alone: a name that others could guess could be planted with foreign code.
+    private = tempfile.mkdtemp(prefix="neardup-kernels-")
+    atexit.register(shutil.rmtree, private, ignore_errors=True)
+    return Path(private)
 
 
 def is_compiled() -> bool:
@@ -48,4 +53,5 @@ def announce() -> None:
 
 
 def mark_compiled() -> None:
-    (folder() / COMPLETE).touch()
+    with suppress(OSError):  # a full disk: the next run compiles again
+        (folder() / COMPLETE).touch()

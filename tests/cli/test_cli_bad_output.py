@@ -10,7 +10,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import DOCUMENTS, WRITERS, Ran, dedup, edited, neardup, process, refused, table
+from command_line import (
+    DOCUMENTS,
+    WRITERS,
+    Ran,
+    dedup,
+    edited,
+    neardup,
+    process,
+    refused,
+    table,
+    unprivileged,
+)
 from command_line import write_jsonl as jsonl
 
 
@@ -143,10 +154,14 @@ def test_one_run_at_a_time(tmp_path: Path, source: Path) -> None:
     dedup(source, "-o", tmp_path / "out")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_can_not_be_written(tmp_path: Path, source: Path) -> None:
-    (tmp_path / "locked").mkdir(mode=0o500)
-    refused(run(source, "-o", tmp_path / "locked" / "out"), 1, "locked/out", "Permission denied")
+@pytest.mark.parametrize(("mode", "name"), [(0o500, "out"), (0o500, "."), (0, "out"), (0, ".")])
+def test_a_folder_that_can_not_be_written(
+    tmp_path: Path, source: Path, mode: int, name: str
+) -> None:
+    out = tmp_path / "locked" / name
+    (tmp_path / "locked").mkdir(mode=mode)
+    ran = unprivileged("dedup", source, "-o", out, "-q")
+    refused(ran, 1, f"{out} can't be written (Permission denied): choose another output")
 
 
 def test_a_read_only_file_system(source: Path) -> None:

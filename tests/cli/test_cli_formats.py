@@ -141,9 +141,7 @@ def test_files_of_one_name_stay_apart(tmp_path: Path) -> None:
     assert len(read_rows(tmp_path / "out" / "kept" / "y" / "a.jsonl")) == 2
 
 
-def test_globs_and_the_order_of_inputs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_globs_and_the_order_of_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("in/b.jsonl", "in/a.jsonl", "in/deep/er/c.jsonl", "in/skip.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         WRITERS["jsonl"](tmp_path / name, [{"text": A}])

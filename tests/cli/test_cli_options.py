@@ -128,8 +128,9 @@ def test_components_follow_chains_and_stars_do_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("preset", "shingle", "bands", "rows"), [("fineweb", "word:5", 14, 8), ("nemo", "char:24", 20, 13)]
-)  # fmt: skip
+    ("preset", "shingle", "bands", "rows"),
+    [("fineweb", "word:5", 14, 8), ("nemo", "char:24", 20, 13)],
+)
 def test_presets(tmp_path: Path, preset: str, shingle: str, bands: int, rows: int) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
     record = dedup(source, "-o", tmp_path / "out", "--preset", preset)
@@ -137,7 +138,9 @@ def test_presets(tmp_path: Path, preset: str, shingle: str, bands: int, rows: in
     assert record["fingerprint"] == spec.fingerprint
     assert (record["parameters"]["bands"], record["parameters"]["rows"]) == (bands, rows)
     assert record["predicted"]["recall_at_threshold"] == Curve(bands, rows).probability(0.8)
-    wanted = [(n, v[0]) for n, v in enumerate(expected(TEXTS, 0.8, spec, bands, rows)) if v and v[1]]
+    wanted = [
+        (n, v[0]) for n, v in enumerate(expected(TEXTS, 0.8, spec, bands, rows)) if v and v[1]
+    ]
     assert removed_rows(tmp_path / "out") == wanted
 
 

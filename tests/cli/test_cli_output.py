@@ -47,9 +47,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Row]:
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))
-def test_tables_have_the_columns_that_were_promised(
-    ran: tuple[Path, Path, Row], name: str
-) -> None:
+def test_tables_have_the_columns_that_were_promised(ran: tuple[Path, Path, Row], name: str) -> None:
     schema = pq.read_schema(ran[1] / f"{name}.parquet")
     assert " ".join(schema.names) == SCHEMAS[name]
     for field in schema:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import Chunk
-from neardup.formats.tables import TEXT
+from neardup.corpus.values import strings
+from neardup.formats.tables import TEXT, column
 
 Integers = NDArray[np.int64]
 
@@ -44,14 +45,14 @@ class Catalogue:
         """The file's name and the row in it of each document."""
         starts = self.starts
         file = np.searchsorted(starts, documents, side="right") - 1
-        names = pa.array([file.name for file in self.files], TEXT)
-        return names.take(pa.array(file)), pa.array(documents - starts[file])
+        names = strings([file.name for file in self.files])
+        return names.take(column(file)), column(documents - starts[file])
 
     def names(self, documents: Integers) -> pa.Array:
         """The id of each document: its own, or file:row."""
-        own = pa.chunked_array(self.ids, TEXT).take(pa.array(documents)).combine_chunks()
+        own = pa.chunked_array(self.ids, TEXT).take(column(documents)).combine_chunks()
         if own.null_count == 0:
             return own
-        file, row = self.place(documents)
-        colon = pa.scalar(":", TEXT)
-        return pc.coalesce(own, pc.binary_join_element_wise(file, row.cast(TEXT), colon))
+        files, rows = (part.to_pylist() for part in self.place(documents))
+        places = [f"{file}:{row}" for file, row in zip(files, rows, strict=True)]
+        return pc.coalesce(own, strings(places))

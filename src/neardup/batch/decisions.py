@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from neardup.batch.catalogue import Catalogue
 from neardup.batch.job import Progress
 from neardup.cluster import Decisions
+from neardup.corpus.values import strings
 from neardup.corpus.write import write_kept
 from neardup.dedup import MAX_PAIRS, Corpus
 from neardup.formats import tables
@@ -39,7 +40,7 @@ def write_decisions(
     file, row = catalogue.place(bad)
     tables.write_table(folder / "rejected.parquet", tables.REJECTED, {
         "id": catalogue.names(bad), "file": file, "row": row,
-        "reason": [rejected[document] for document in bad.tolist()],
+        "reason": strings([rejected[document] for document in bad.tolist()]),
     })  # fmt: skip
 
 

@@ -42,7 +42,8 @@ def check_output(out: Path, inputs: Iterable[InputFile], folders: Sequence[str])
 def output_folder(out: Path, force: bool) -> Iterator[Path]:
     """A folder to make the run in; its content is moved to OUT if nothing goes wrong."""
     place = out.resolve()
-    _check_free(out, force)
+    with _writing(out):
+        _check_free(out, force)
     with _made(place, out), _locked(place, out):
         _check_free(out, force)  # again: another run may have ended just now
         work = place / WORK

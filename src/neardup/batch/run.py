@@ -18,8 +18,8 @@ from neardup.dedup import Corpus, Sketcher
 from neardup.errors import RowError
 from neardup.formats.tables import write_json
 
-# Starting workers takes a second, in which one process reads about as much.
-SMALL = 32 << 20
+# Starting workers takes a second, in which one process reads and sketches about as much.
+SMALL = 256 << 20
 
 
 def run(job: Job, progress: Progress) -> record.Finished:

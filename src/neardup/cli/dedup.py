@@ -29,7 +29,8 @@ def dedup(
         help="Files, folders or quoted globs: JSONL (.gz, .zst), Parquet, CSV/TSV, Arrow/Feather, "
         "or a folder of text files, one document a file.", show_default=False)],
     out: Annotated[Path, typer.Option(
-        "--out", "-o", metavar="OUT", help="The folder to write.", show_default=False)],
+        "--out", "-o", metavar="OUT", help="The folder to write.", show_default=False,
+        readable=False)],
     text: Annotated[str, typer.Option(
         metavar="COLUMN", help="The column that holds the documents.",
         rich_help_panel=INPUT)] = "text",

@@ -352,6 +352,8 @@ def read_records(data, text_key, id_key):
             row += 1
             text_ends[row], id_ends[row] = text_end, id_end
         at += 1
+    # Ids are kept for the whole run: as copies, not as views of arrays that are far too large.
     return (
-        sure, texts[:text_end], text_ends[: row + 1], ids[:id_end], id_ends[: row + 1], has_id[:row]
+        sure, texts[:text_end], text_ends[: row + 1],
+        ids[:id_end].copy(), id_ends[: row + 1].copy(), has_id[:row].copy(),
     )  # fmt: skip

@@ -1,0 +1,47 @@
+"""Where compiled kernels go, and that a home that can't be written is no obstacle."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from neardup import kernel_cache
+
+ASK = "from neardup import kernel_cache; print(kernel_cache.folder())"
+
+
+def asked(**environment: str) -> Path:
+    done = subprocess.run(
+        [sys.executable, "-c", ASK], env=os.environ | environment, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    return Path(done.stdout.strip())
+
+
+def test_the_folder_is_the_users_own(tmp_path):
+    found = asked(XDG_CACHE_HOME=str(tmp_path))
+    assert found.parent == tmp_path / "neardup"
+    assert found.is_dir()
+    assert found.stat().st_mode & 0o077 == 0
+
+
+def test_bounds_checks_have_a_cache_of_their_own(tmp_path):
+    plain = asked(XDG_CACHE_HOME=str(tmp_path), NUMBA_BOUNDSCHECK="")
+    checked = asked(XDG_CACHE_HOME=str(tmp_path), NUMBA_BOUNDSCHECK="1")
+    assert plain != checked
+
+
+def test_a_place_that_is_no_folder_means_a_private_one(tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    private = asked(XDG_CACHE_HOME=str(file))
+    assert private.name.startswith("neardup-kernels-")
+    assert not private.exists(), "it goes with the process"
+
+
+def test_the_tests_themselves_left_a_complete_cache():
+    import neardup.kernels  # noqa: F401
+
+    assert kernel_cache.is_compiled()
