@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import DOCUMENTS, WRITERS, dedup, edited, neardup, process, refused, table
+from command_line import DOCUMENTS, WRITERS, Ran, dedup, edited, neardup, process, refused, table
 from command_line import write_jsonl as jsonl
 
 import neardup as package
@@ -124,7 +124,7 @@ def test_as_a_user_types_it(tmp_path: Path) -> None:
     assert ran.returncode == 0
     assert ran.stdout.startswith("17 documents   9 kept   7 removed (3 identical)   1 rejected\n")
     assert [line.rsplit(" ", 2)[0] for line in ran.stderr.splitlines()] == [
-        "neardup: reading", "neardup: deciding", "neardup: writing"
+        "neardup: reading", "neardup: deciding", "neardup: writing", "neardup: hashing"
     ]  # fmt: skip
     ran = process("dedup", "none.jsonl", "-o", "other", cwd=tmp_path)
     assert (ran.returncode, ran.stdout) == (1, "")
@@ -181,23 +181,36 @@ def test_errors_come_back_from_workers(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_killed_worker_is_an_error_not_a_hang(
-    tmp_path: Path, many: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def with_workers_that_get(
+    number: signal.Signals, tmp_path: Path, many: Path, monkeypatch: pytest.MonkeyPatch
+) -> Ran:
     monkeypatch.setattr(batch_run, "SMALL", 0)
     add = batch_run.Corpus.add
 
-    def killing(*arguments: object) -> None:
+    def signalling(*arguments: object) -> None:
         for worker in multiprocessing.active_children():
-            os.kill(worker.pid or 0, signal.SIGKILL)
+            os.kill(worker.pid or 0, number)
         add(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(batch_run.Corpus, "add", killing)
+    monkeypatch.setattr(batch_run.Corpus, "add", signalling)
     big = tmp_path / "big.jsonl"
     big.write_bytes(many.read_bytes() * 3)
-    ran = neardup("dedup", big, "-o", tmp_path / "out", "--workers", 2, "-q")
+    return neardup("dedup", big, "-o", tmp_path / "out", "--workers", 2, "-q")
+
+
+def test_a_killed_worker_is_an_error_not_a_hang(
+    tmp_path: Path, many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = with_workers_that_get(signal.SIGKILL, tmp_path, many, monkeypatch)
     refused(ran, 1, "a worker process died", "--workers 1")
     assert not (tmp_path / "out").exists()
+
+
+def test_workers_leave_ctrl_c_to_their_parent(
+    tmp_path: Path, many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = with_workers_that_get(signal.SIGINT, tmp_path, many, monkeypatch)
+    assert (ran.code, ran.err) == (0, "")
 
 
 # -- signals ------------------------------------------------------------------------------------
@@ -219,8 +232,7 @@ def started(tmp_path: Path, many: Path, workers: int) -> subprocess.Popen[str]:
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     assert run.stderr is not None
-    while not run.stderr.readline().startswith("neardup: reading"):
-        pass
+    assert any(line.startswith("neardup: reading") for line in iter(run.stderr.readline, ""))
     if workers > 1:
         wait_for(lambda: len(children(run.pid)) >= workers)
     return run

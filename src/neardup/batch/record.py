@@ -14,7 +14,7 @@ import xxhash
 
 import neardup
 from neardup.batch.catalogue import Catalogue
-from neardup.batch.job import Job
+from neardup.batch.job import Job, Progress
 from neardup.cluster import Decisions, FullBucket
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.source import reading
@@ -101,23 +101,24 @@ def _bucket(bucket: FullBucket, catalogue: Catalogue) -> dict[str, Any]:
             "kept_beyond_limit": bucket.beyond, "sample": sample}  # fmt: skip
 
 
-def inputs(catalogue: Catalogue) -> list[dict[str, Any]]:
+def inputs(catalogue: Catalogue, progress: Progress) -> list[dict[str, Any]]:
     """Each input's size, hash and number of documents."""
     described = []
     for file, rows in zip(catalogue.files, catalogue.rows, strict=True):
-        size, digest = _hashed(file)
+        size, digest = _hashed(file, progress)
         described.append(
             {"file": file.name, "size": size, "documents": rows, "xxh3_128": digest}
         )  # fmt: skip
     return described
 
 
-def _hashed(file: InputFile) -> tuple[int, str]:
+def _hashed(file: InputFile, progress: Progress) -> tuple[int, str]:
     digest, size = xxhash.xxh3_128(), 0
     with reading(file), open(file.path, "rb", buffering=0) as stream:
         while block := stream.read(1 << 22):
             digest.update(block)
             size += len(block)
+            progress.advance(len(block))
     return size, digest.hexdigest()
 
 

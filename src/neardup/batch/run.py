@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from neardup.batch import record
 from neardup.batch.catalogue import Catalogue
 from neardup.batch.decisions import write_decisions, write_files, write_pairs
+from neardup.batch.interrupts import Interruptible, held
 from neardup.batch.job import Job, Progress
 from neardup.batch.memory import Memory
 from neardup.batch.output import RUN, check_output, output_folder
@@ -25,29 +28,37 @@ SMALL = 256 << 20
 def run(job: Job, progress: Progress) -> record.Finished:
     """Do the job; OUT is complete afterwards, or as it was."""
     check_output(job.out, job.inputs, job.folders)
+    with held() as obey, output_folder(job.out, job.force) as folder:
+        finished = make(job, folder, Interruptible(progress, obey))
+        obey()
+    return finished
+
+
+def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
+    """Everything that belongs into OUT."""
     clock, memory = record.Clock(), Memory()
-    with output_folder(job.out, job.force) as folder:
-        corpus = Corpus(job.options, str(folder))
-        with clock.stage("sketch"):
-            catalogue = read(job, corpus, progress, memory)
-        with clock.stage("decide"):
-            progress.stage("deciding", corpus.size, "documents")
-            decisions = corpus.decide()
-            write_decisions(folder, catalogue, decisions, corpus.rejected)
-        pairs = None
-        if job.pairs:
-            with clock.stage("pairs"):
-                progress.stage("pairing", corpus.size, "documents")
-                pairs = write_pairs(folder, catalogue, corpus)
-        if job.kept:
-            with clock.stage("write"):
-                write_files(folder / "kept", catalogue, decisions.kept, progress)
-        with clock.stage("fingerprint"):
-            inputs = record.inputs(catalogue)
-        made = record.describe(job, catalogue, decisions, corpus.rejected, pairs)
-        made |= {"inputs": inputs, "seconds": clock.seconds, "peak_memory_bytes": memory.peak}
-        write_json(folder / RUN, made)
-        return record.finished(made, catalogue, decisions)
+    corpus = Corpus(job.options, str(folder))
+    with clock.stage("sketch"):
+        catalogue = read(job, corpus, progress, memory)
+    with clock.stage("decide"):
+        progress.stage("deciding", corpus.size, "documents")
+        decisions = corpus.decide()
+        write_decisions(folder, catalogue, decisions, corpus.rejected)
+    pairs = None
+    if job.pairs:
+        with clock.stage("pairs"):
+            progress.stage("pairing", corpus.size, "documents")
+            pairs = write_pairs(folder, catalogue, corpus)
+    if job.kept:
+        with clock.stage("write"):
+            write_files(folder / "kept", catalogue, decisions.kept, progress)
+    with clock.stage("fingerprint"):
+        progress.stage("hashing", sum(map(stored_size, job.inputs)), "bytes")
+        inputs = record.inputs(catalogue, progress)
+    made = record.describe(job, catalogue, decisions, corpus.rejected, pairs)
+    made |= {"inputs": inputs, "seconds": clock.seconds, "peak_memory_bytes": memory.peak}
+    write_json(folder / RUN, made)
+    return record.finished(made, catalogue, decisions)
 
 
 def read(job: Job, corpus: Corpus, progress: Progress, memory: Memory) -> Catalogue:

@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
@@ -80,7 +81,7 @@ class Workers:
     """Some processes, for tasks in any order."""
 
     def __init__(self, work: Work, count: int) -> None:
-        with _interrupts_held():
+        with _deaf():
             self._workers = [Worker(work) for _ in range(count)]
         self._free: SimpleQueue[Worker] = SimpleQueue()
         for worker in self._workers * AHEAD:
@@ -106,24 +107,12 @@ class Workers:
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Processes that start in here never see Ctrl-C: their parent does, and ends them.
-
-    The parent sees it afterwards. In the middle it would leave a process without its
-    instructions, which would complain on the terminal.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # where signals don't arrive
-        return
-    came: list[int] = []
-    held = (signal.SIGINT, signal.SIGTERM)
-    before = [(number, signal.signal(number, lambda n, _: came.append(n))) for number in held]
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # processes inherit it
+def _deaf() -> Iterator[None]:
+    """Processes that start in here never see Ctrl-C: their parent does, and ends them."""
+    # Python starts this helper with the first process, and unblocks SIGINT when it has.
+    resource_tracker.ensure_running()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        for number, handler in before:
-            signal.signal(number, handler)
-        for arrived in came:
-            signal.raise_signal(arrived)

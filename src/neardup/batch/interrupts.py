@@ -1,0 +1,64 @@
+"""When may Ctrl-C interrupt a run? Between two steps, never inside of a compiled function.
+
+Numba does not expect a Python exception while it hands over a kernel's result: a signal that
+arrives then ends in a SystemError, or in a crash.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from neardup.batch.job import Progress
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def held() -> Iterator[Callable[[], None]]:
+    """Hold signals back; where the function that this gives is called, they take effect.
+
+    Who asks a second time is obeyed at once.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None  # signals don't arrive here
+        return
+    # Only those that would raise: what ends the process at once, or is ignored, may do so.
+    handlers = {n: now for n in SIGNALS if callable(now := signal.getsignal(n))}
+    came: list[int] = []
+
+    def obey() -> None:
+        if came:
+            handlers[signal.Signals(came[0])](came[0], None)
+
+    def note(number: int, _: FrameType | None) -> None:
+        came.append(number)
+        if len(came) > 1:
+            obey()
+
+    for number in handlers:
+        signal.signal(number, note)
+    try:
+        yield obey
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    obey()
+
+
+class Interruptible:
+    """Progress whose every step is a place to interrupt."""
+
+    def __init__(self, progress: Progress, obey: Callable[[], None]) -> None:
+        self._progress, self._obey = progress, obey
+
+    def stage(self, name: str, total: int, unit: str) -> None:
+        self._obey()
+        self._progress.stage(name, total, unit)
+
+    def advance(self, amount: int) -> None:
+        self._obey()
+        self._progress.advance(amount)
