@@ -11,7 +11,7 @@ from neardup.batch.catalogue import Catalogue
 from neardup.batch.decisions import write_decisions, write_files, write_pairs
 from neardup.batch.interrupts import Interruptible, held
 from neardup.batch.job import Job, Progress
-from neardup.batch.memory import Memory
+from neardup.batch.memory import peak_memory
 from neardup.batch.output import RUN, check_output, output_folder
 from neardup.batch.sketching import ReadAndSketch, sketched
 from neardup.corpus.inputs import InputFile
@@ -20,9 +20,6 @@ from neardup.corpus.source import reading
 from neardup.dedup import Corpus, Sketcher
 from neardup.errors import RowError
 from neardup.formats.tables import write_json
-
-# Starting workers takes a second, in which one process reads and sketches about as much.
-SMALL = 256 << 20
 
 
 def run(job: Job, progress: Progress) -> record.Finished:
@@ -36,10 +33,10 @@ def run(job: Job, progress: Progress) -> record.Finished:
 
 def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
     """Everything that belongs into OUT."""
-    clock, memory = record.Clock(), Memory()
+    clock = record.Clock()
     corpus = Corpus(job.options, str(folder))
     with clock.stage("sketch"):
-        catalogue = read(job, corpus, progress, memory)
+        catalogue = read(job, corpus, progress)
     with clock.stage("decide"):
         progress.stage("deciding", corpus.size, "documents")
         decisions = corpus.decide()
@@ -56,21 +53,19 @@ def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
         progress.stage("hashing", sum(map(stored_size, job.inputs)), "bytes")
         inputs = record.inputs(catalogue, progress)
     made = record.describe(job, catalogue, decisions, corpus.rejected, pairs)
-    made |= {"inputs": inputs, "seconds": clock.seconds, "peak_memory_bytes": memory.peak}
+    made |= {"inputs": inputs, "seconds": clock.seconds, "peak_memory_bytes": peak_memory()}
     write_json(folder / RUN, made)
     return record.finished(made, catalogue, decisions)
 
 
-def read(job: Job, corpus: Corpus, progress: Progress, memory: Memory) -> Catalogue:
+def read(job: Job, corpus: Corpus, progress: Progress) -> Catalogue:
     """Read and sketch all documents; the catalogue says where each is."""
     total = sum(map(stored_size, job.inputs))
     progress.stage("reading", total, "bytes")
     catalogue = Catalogue(job.inputs)
     work = ReadAndSketch(job.columns, Sketcher(job.options))
     chunks = chunks_of(job.inputs, job.columns)
-    for chunk, documents, sketch in sketched(
-        chunks, work, job.workers if total > SMALL else 1, memory
-    ):
+    for chunk, documents, sketch in sketched(chunks, work, job.workers):
         corpus.add(documents, sketch)
         catalogue.add(chunk, documents.ids)
         if job.strict and corpus.rejected:
