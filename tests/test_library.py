@@ -185,3 +185,46 @@ def test_importing_is_light_and_names_are_functions():
         "assert neardup.dedup(['a']).kept == [0]; assert neardup.similarity('a', 'a') == 1"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_ids_keep_their_type_whatever_their_neighbours_are():
+    rows = [{"id": i, "text": f"text number {i}"} for i in (1, "a", True, 2.5, None)]
+    result = neardup.dedup(rows)
+    assert result.kept == [1, "a", True, 2.5, 4]
+    assert result.why(1).id == 1
+    assert result.why(True).id is True
+
+
+def test_within_values_do_not_depend_on_their_neighbours():
+    rows = [{"text": BASE, "g": g} for g in (1, 1.0, "1", 2)]
+    for more in ([], [{"text": "x", "g": "a"}], [{"text": "y", "g": 0.5}]):
+        assert [r.id for r in neardup.dedup(rows + more, within="g").removed] == [1, 2]
+
+
+def test_large_values_are_ranked_exactly():
+    import decimal
+
+    for kind, values in (
+        (pa.uint64(), [2**63, 2**63 + 1]),
+        (pa.int64(), [2**53, 2**53 + 1]),
+        (pa.decimal128(38, 1), [decimal.Decimal("12345678901234567920.1"),
+                                decimal.Decimal("12345678901234567920.2")]),
+        (pa.timestamp("ns"), [1, 2]),
+    ):  # fmt: skip
+        table = pa.table({"text": [BASE, BASE], "k": pa.array(values, kind)})
+        assert neardup.dedup(table, keep="max:k").kept == [1], kind
+
+
+def test_filter_wants_the_same_data():
+    result = neardup.dedup(TEXTS)
+    for other in (TEXTS[:2], TEXTS * 2):
+        with pytest.raises(UsageError, match="6 documents"):
+            result.filter(other)
+
+
+def test_a_large_result_can_be_pickled():
+    import pickle
+
+    words = [f"w{i}" for i in range(3_000)]
+    result = neardup.dedup([" ".join(words[i:]) for i in range(1_800)])
+    assert pickle.loads(pickle.dumps(result)).kept == result.kept

@@ -185,3 +185,36 @@ def test_full_buckets_are_counted_and_listed():
     assert bucket.size > 10
     assert bucket.beyond == bucket.size - 3
     assert 0 <= bucket.sample < 40
+
+
+def test_pairs_of_many_copies_stop_at_the_limit():
+    from neardup.corpus.documents import Columns
+    from neardup.corpus.frames import from_data
+    from neardup.dedup import Corpus, Sketcher
+    from neardup.options import Options
+
+    base = " ".join(f"w{i}" for i in range(60))
+    texts = [base] * 30_000 + [base + " end"] * 3
+    options = Options.of()
+    corpus, sketcher = Corpus(options), Sketcher(options)
+    for documents in from_data(texts, Columns()):
+        corpus.add(documents, sketcher(documents))
+    found = corpus.pairs(most=1_000)
+    every = 30_000 * 29_999 // 2 + 3 + 30_000 * 3
+    assert len(found.a) == 1_000
+    assert found.dropped == every - 1_000
+    assert (found.a < found.b).all()
+
+
+@given(corpora(), st.sampled_from([0.3, 0.6]))
+def test_pairs_are_all_similar_candidates(texts, threshold):
+    truth = Truth(texts, Spec(size=2, slots=SLOTS), BANDS, ROWS)
+    want = {
+        (a, b): truth.similarity(a, b)
+        for b in range(len(texts))
+        for a in range(b)
+        if not truth.empty[a] and not truth.empty[b] and truth.keys[a] & truth.keys[b]
+        and truth.similarity(a, b) >= threshold
+    }  # fmt: skip
+    got = [(p.a, p.b, p.similarity) for p in run(texts, threshold=threshold).pairs]
+    assert got == [(a, b, similarity) for (a, b), similarity in sorted(want.items())]

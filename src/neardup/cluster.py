@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,9 @@ class Verifier(Protocol):
     def pairs(
         self, left: Integers, right: Integers, least: float | None = None
     ) -> NDArray[np.float64]: ...
-    def similar(self, left: Integers, right: Integers) -> NDArray[np.bool_]: ...
+    def connect(
+        self, members: Integers, starts: Integers, cap: int
+    ) -> tuple[Integers, int, Integers]: ...
 
 
 class Grouped(Protocol):
@@ -56,8 +58,8 @@ class Kept:
     similarity: NDArray[np.float64]
     compared: int
     turned_away: Integers
-    """By bucket: kept documents that found its leaders' places taken (stars), or documents
-    beyond the cap that were paired with nobody (components)."""
+    """By bucket: documents that were not compared with everyone. For stars, kept ones that found
+    the leaders' places taken; for components, those that made as many comparisons as allowed."""
 
 
 @dataclass(frozen=True)
@@ -125,25 +127,18 @@ def stars(grouped: Grouped, verifier: Verifier, limit: int) -> Kept:
     return Kept(*verifier.keep(grouped.numbers, room))
 
 
-def components(grouped: Grouped, verifier: Verifier) -> Kept:
-    """Connected components of the similar pairs; each keeps its best-ranked document."""
-    parent = np.arange(len(grouped.numbers))
-    compared = 0
-    for left, right in candidates(grouped):
-        # Pairs that are connected already can't change anything.
-        apart = _roots(parent, left) != _roots(parent, right)
-        left, right = left[apart], right[apart]
-        compared += len(left)
-        edges = verifier.similar(left, right)
-        for u, v in zip(left[edges].tolist(), right[edges].tolist(), strict=True):
-            _join(parent, u, v)
-    places = np.arange(len(parent))
-    root = _roots(parent, places)
+def components(grouped: Grouped, verifier: Verifier, cap: int = BUCKET_CAP) -> Kept:
+    """Connected components of the similar pairs; each keeps its best-ranked document.
+
+    A document makes at most `cap` comparisons in a bucket.
+    """
+    root, compared, left_out = verifier.connect(*grouped.members(), cap)
+    places = np.arange(len(root))
     witness = np.where(root == places, -1, root)
     gone = np.flatnonzero(witness >= 0)
-    similarity = np.ones(len(parent))
+    similarity = np.ones(len(root))
     similarity[gone] = verifier.pairs(witness[gone], gone, least=0.0)
-    return Kept(witness, similarity, compared, np.maximum(grouped.sizes - BUCKET_CAP, 0))
+    return Kept(witness, similarity, compared, left_out)
 
 
 def candidates(grouped: Grouped) -> Iterator[tuple[Integers, Integers]]:
@@ -159,23 +154,3 @@ def candidates(grouped: Grouped) -> Iterator[tuple[Integers, Integers]]:
             PAIRS_AT_ONCE,
         )  # fmt: skip
         yield left, right
-
-
-def _roots(parent: NDArray[Any], places: Integers) -> Integers:
-    """The best-ranked document of each one's component; paths get shorter on the way."""
-    while True:
-        up = parent[parent]
-        if np.array_equal(up, parent):
-            break
-        parent[:] = up
-    roots: Integers = parent[places]
-    return roots
-
-
-def _join(parent: NDArray[Any], u: int, v: int) -> None:
-    while parent[u] != u:
-        u = int(parent[u])
-    while parent[v] != v:
-        v = int(parent[v])
-    if u != v:
-        parent[max(u, v)] = min(u, v)

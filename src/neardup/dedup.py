@@ -148,27 +148,16 @@ class Corpus:
         shared = unique[buckets.documents]
         by_leader = order[np.argsort(leader[order], kind="stable")]
         ends = np.searchsorted(leader[by_leader], np.arange(self.size + 1))
-        left: list[Integers] = []
-        right: list[Integers] = []
-        values: list[NDArray[np.float64]] = []
-        total = 0
+        parts: list[tuple[Integers, Integers, NDArray[np.float64]]] = []
+        total = given = 0
         for u, v, similar in self._leader_pairs(buckets, verifier, unique, shared, ends):
-            many = (ends[u + 1] - ends[u]) * (ends[v + 1] - ends[v])
-            same = u == v
-            many[same] = (many[same] - (ends[u + 1] - ends[u])[same]) // 2
-            room = max(most - total, 0)
-            total += int(many.sum())
-            for i in np.flatnonzero(np.cumsum(many) - many < room).tolist():
-                a, b = _spread(by_leader, ends, int(u[i]), int(v[i]))
-                left.append(a)
-                right.append(b)
-                values.append(np.full(len(a), similar[i]))
-        a, b = _joined(left)[:most], _joined(right)[:most]
-        found = np.concatenate(values)[:most] if values else np.empty(0)
-        a, b = np.minimum(a, b), np.maximum(a, b)
+            *part, many = kernels.spread_pairs(u, v, similar, by_leader, ends, most - given)
+            parts.append((part[0], part[1], part[2]))
+            total, given = total + many, given + len(part[0])
+        a, b, found = (np.concatenate(column) for column in zip(*parts, strict=True))
         placed = np.lexsort((b, a))
         capped = int(np.count_nonzero(buckets.sizes > cluster.BUCKET_CAP))
-        return Pairs(a[placed], b[placed], found[placed], total - len(a), capped)
+        return Pairs(a[placed], b[placed], found[placed], total - given, capped)
 
     def _leader_pairs(
         self, buckets: Buckets, verifier: Any, unique: Integers, shared: Integers, ends: Integers
@@ -244,19 +233,6 @@ def _by_value(values: pa.Array, direction: str) -> Integers:
     return order.to_numpy().astype(np.int64)  # type: ignore[no-any-return]
 
 
-def _spread(by_leader: Integers, ends: Integers, u: int, v: int) -> tuple[Integers, Integers]:
-    """All pairs between the copies of u and the copies of v; within them if they are the same."""
-    mine, theirs = by_leader[ends[u] : ends[u + 1]], by_leader[ends[v] : ends[v + 1]]
-    if u == v:
-        first, second = np.triu_indices(len(mine), 1)
-        return mine[first], mine[second]
-    return np.repeat(mine, len(theirs)), np.tile(theirs, len(mine))
-
-
-def _joined(parts: list[Integers]) -> Integers:
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-
 def dedup(
     data: object,
     *,
@@ -299,7 +275,7 @@ def dedup(
         tokens=options.spec.unit == "token",
     )  # fmt: skip
     sketcher, corpus = Sketcher(options), Corpus(options)
-    ids: list[pa.Array] = []
+    ids: list[pa.Array | list[Any]] = []
     for documents in from_data(data, columns):
         corpus.add(documents, sketcher(documents))
         ids.append(documents.ids)

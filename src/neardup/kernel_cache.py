@@ -14,6 +14,7 @@ import sys
 import tempfile
 from contextlib import suppress
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 COMPLETE = "complete"
@@ -25,6 +26,7 @@ def folder() -> Path:
     """The cache folder of exactly these kernel sources, or a private one if it can't be used."""
     # Bounds checks are compiled in or not, and Numba's own cache does not tell the two apart.
     digest = hashlib.blake2b(os.environ.get("NUMBA_BOUNDSCHECK", "").encode(), digest_size=8)
+    digest.update(version("numba").encode() + os.environ.get("NUMBA_CPU_NAME", "").encode())
     for source in sorted((Path(__file__).parent / "kernels").glob("*.py")):
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
     try:

@@ -10,11 +10,12 @@ from typing import Any, Final
 
 from neardup.errors import ParameterError
 from neardup.lsh.curve import Curve, check_threshold, choose
-from neardup.spec import Spec
+from neardup.spec import Spec, one_of, whole
 
 VERIFY: Final = ("exact", "estimate", "none")
 CLUSTER: Final = ("stars", "components")
 LIMIT: Final = 256
+MOST: Final = 2**31 - 1
 
 # Operating points that others have published, so that their results can be followed.
 PRESETS: Final[dict[str, dict[str, Any]]] = {
@@ -38,12 +39,20 @@ class Options:
     limit: int = LIMIT
 
     def __post_init__(self) -> None:
+        one_of("verify", self.verify, VERIFY)
+        one_of("cluster", self.cluster, CLUSTER)
+        plain = {
+            "threshold": real("threshold", self.threshold),
+            "recall": real("recall", self.recall),
+            "limit": whole("limit", self.limit, 1, MOST),
+        }
+        for name in ("bands", "rows"):
+            if (given := getattr(self, name)) is not None:
+                plain[name] = whole(name, given, 1, MOST)
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
         check_threshold(self.threshold)
-        _one_of("verify", self.verify, VERIFY)
-        _one_of("cluster", self.cluster, CLUSTER)
         _ = self.keep_policy, self.curve
-        if self.limit < 1:
-            raise ParameterError(f"limit must be at least 1, not {self.limit}")
 
     @classmethod
     def of(cls, *, preset: str | None = None, shingle: str | None = None,
@@ -52,7 +61,7 @@ class Options:
         """Options as people write them; what is given goes before what a preset says."""
         base: dict[str, Any] = {"shingle": "word:5", "slots": 128}
         if preset is not None:
-            _one_of("preset", preset, tuple(PRESETS))
+            one_of("preset", preset, tuple(PRESETS))
             base.update(PRESETS[preset])
         given = {"shingle": shingle, "slots": slots, **others}
         base.update({name: value for name, value in given.items() if value is not None})
@@ -79,7 +88,7 @@ class Options:
     @property
     def keep_policy(self) -> tuple[str, str | None]:
         """`first`, `longest`, `max` or `min`, and the column of the last two."""
-        name, _, column = self.keep.partition(":")
+        name, _, column = str(self.keep).partition(":")
         if self.keep in ("first", "longest"):
             return self.keep, None
         if name in ("max", "min") and column:
@@ -89,6 +98,11 @@ class Options:
         )
 
 
-def _one_of(what: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ParameterError(f"{what} {value!r} is not known: choose one of {', '.join(allowed)}")
+def real(what: str, value: object) -> float:
+    """The value as a float, if it is a number."""
+    if isinstance(value, (str, bytes, bool)):
+        raise ParameterError(f"{what} must be a number, not {value!r}")
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(f"{what} must be a number, not {value!r}") from None

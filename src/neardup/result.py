@@ -88,7 +88,7 @@ class Result:
         options: Options,
         decisions: Decisions,
         rejected: dict[int, str],
-        ids: list[pa.Array],
+        ids: list[pa.Array | list[Any]],
         pairs: Callable[[], Pairs],
     ) -> None:
         self.options = options
@@ -103,7 +103,11 @@ class Result:
     @cached_property
     def ids(self) -> list[Any]:
         """Every document's id: its own, or its row number where it has none."""
-        given = [value for array in self._given_ids for value in array.to_pylist()]
+        given = [
+            value
+            for part in self._given_ids
+            for value in (part if isinstance(part, list) else part.to_pylist())
+        ]
         return [row if value is None else value for row, value in enumerate(given)]
 
     @property
@@ -150,13 +154,18 @@ class Result:
         """The kept rows of the data that went in, as the type that it has."""
         from neardup.corpus.frames import take
 
+        if hasattr(data, "__len__") and len(data) != len(self):
+            raise UsageError(
+                f"the result is about {len(self)} documents, this data has {len(data)} rows: "
+                "pass the data that was given to dedup"
+            )
         return take(data, self.kept_rows)
 
     def why(self, id: Any = None, *, row: int | None = None) -> Verdict:
         """What became of a document, by its id or its row number."""
         if row is None:
             row = self._row_of(id)
-        if not 0 <= row < len(self):
+        if not isinstance(row, int) or not 0 <= row < len(self):
             raise UsageError(f"row {row} is not there: rows go from 0 to {len(self) - 1}")
         name = self.ids[row]
         if row in self._rejected:
@@ -168,15 +177,22 @@ class Result:
             return Verdict(name, "kept", f"{name!r} was kept{also}")
         gone = self._removed(row)
         how = "exact Jaccard" if gone.exact else "estimated Jaccard"
+        judged = f"{how} of {self.options.spec.shingle} shingles{self._judgement()}"
         return Verdict(
             name,
             "removed",
-            f"{name!r} was removed: {gone.similarity:.4g} similar to {gone.witness!r}, which was "
-            f"kept ({how} of {self.options.spec.shingle} shingles, threshold "
-            f"{self.options.threshold:g})",
+            f"{name!r} was removed: {gone.similarity:.4f} similar to {gone.witness!r}, which was "
+            f"kept ({judged})",
             gone.witness,
             gone.similarity,
         )
+
+    def _judgement(self) -> str:
+        if self.options.cluster == "components":
+            return ", not decisive: both are in one component"
+        if self.options.verify == "none":
+            return ", not decisive: a shared bucket is enough"
+        return f", threshold {self.options.threshold:g}"
 
     def summary(self) -> str:
         """The end of a run as a person sees it."""
@@ -187,8 +203,7 @@ class Result:
             method_line(options, curve.probability(options.threshold)),
         ]  # fmt: skip
         if self.clusters:
-            largest = "   ".join(f"{c.size - 1:,} copies of {c.id!r}" for c in self.clusters[:3])
-            lines.append(f"largest clusters    {largest}")
+            lines.append(largest_line([(repr(c.id), c.size - 1) for c in self.clusters[:3]]))
         lines += [
             f"an example          {gone.id!r} removed, {gone.similarity:.2f} similar to "
             f"{gone.witness!r}"
@@ -197,7 +212,7 @@ class Result:
         return "\n".join(lines)
 
     def _row_of(self, id: Any) -> int:
-        rows = self._rows.get(id, [])
+        rows = self._rows.get(_key(id), [])
         if not rows:
             raise UsageError(f"no document has the id {id!r}")
         if len(rows) > 1:
@@ -210,7 +225,7 @@ class Result:
     def _rows(self) -> dict[Any, list[int]]:
         rows: dict[Any, list[int]] = {}
         for row, name in enumerate(self.ids):
-            rows.setdefault(name, []).append(row)
+            rows.setdefault(_key(name), []).append(row)
         return rows
 
     def _removed(self, row: int) -> Removed:
@@ -252,13 +267,28 @@ def counts_line(documents: int, kept: int, removed: int, identical: int, rejecte
     )
 
 
+def largest_line(largest: list[tuple[str, int]]) -> str:
+    """The kept documents with the most copies."""
+    (name, copies), *others = largest
+    shown = [f"{copies:,} {'copy' if copies == 1 else 'copies'} of {name}"]
+    shown += [f"{copies:,} of {name}" for name, copies in others]
+    return "largest clusters    " + "   ".join(shown)
+
+
 def method_line(options: Options, recall: float) -> str:
     curve = options.curve
     measure = "exact" if options.verify == "exact" else "estimated"
-    judged = f"{measure} Jaccard >= {options.threshold:.2f} of"
+    exactly = options.threshold == round(options.threshold, 2)
+    threshold = f"{options.threshold:.2f}" if exactly else f"{options.threshold:g}"
+    judged = f"{measure} Jaccard >= {threshold} of"
     if options.verify == "none":
         judged = "not verified, a shared bucket is enough:"
     return (
         f"{judged} {options.spec.shingle} shingles, {curve.bands} bands of {curve.rows}: "
         f"predicted recall at the threshold {recall:.4f}"
     )
+
+
+def _key(id: Any) -> Any:
+    """What an id is found by; True is not 1, and a list can be looked up too."""
+    return type(id), id if id.__hash__ is not None else repr(id)

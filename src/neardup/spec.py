@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
@@ -46,23 +47,27 @@ class Spec:
     version: int = VERSION
 
     def __post_init__(self) -> None:
-        _one_of("text profile", self.profile, PROFILES)
-        _one_of("shingle unit", self.unit, UNITS)
-        _one_of("hash", self.hash, ("xxh64",))
-        _one_of("sketch", self.sketch, ("minhash",))
-        _one_of("permutation family", self.family, ("affine32",))
-        _one_of("slot width", self.bits, (32,))
-        _one_of("Unicode version", self.unicode, (UNICODE,))
-        _one_of("format version", self.version, (VERSION,))
-        _in_range("shingle size", self.size, 1, MAX_SHINGLE)
-        _in_range("number of slots", self.slots, 1, MAX_SLOTS)
-        _in_range("seed", self.seed, 0, 2**64 - 1)
+        one_of("text profile", self.profile, PROFILES)
+        one_of("shingle unit", self.unit, UNITS)
+        one_of("hash", self.hash, ("xxh64",))
+        one_of("sketch", self.sketch, ("minhash",))
+        one_of("permutation family", self.family, ("affine32",))
+        one_of("slot width", self.bits, (32,))
+        one_of("Unicode version", self.unicode, (UNICODE,))
+        one_of("format version", self.version, (VERSION,))
+        for what, name, low, high in (
+            ("shingle size", "size", 1, MAX_SHINGLE),
+            ("number of slots", "slots", 1, MAX_SLOTS),
+            ("seed", "seed", 0, 2**64 - 1),
+        ):
+            # Plain ints, also when a NumPy integer came: the fingerprint is made of them.
+            object.__setattr__(self, name, whole(what, getattr(self, name), low, high))
 
     @classmethod
     def of(cls, shingle: str = "word:5", **others: Any) -> Spec:
         """A specification with the shingle written as people write it: `word:5`, `char:24`."""
-        unit, colon, size = shingle.partition(":")
-        if not colon or not size.isascii() or not size.isdigit():
+        unit, colon, size = str(shingle).partition(":")
+        if not colon or not size.isascii() or not size.isdigit() or len(size) > 9:
             raise ParameterError(
                 f"shingle {shingle!r} is not UNIT:SIZE: write word:5, char:24, line:1 or token:5"
             )
@@ -87,7 +92,7 @@ class Spec:
         """The specification that `canonical` wrote."""
         try:
             values = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise FormatError(f"not a specification: {error}") from None
         known = {field.name for field in fields(cls)}
         if not isinstance(values, dict) or set(values) != known:
@@ -111,13 +116,24 @@ class Spec:
             )
 
 
-def _one_of(what: str, value: object, allowed: tuple[object, ...]) -> None:
-    if value not in allowed:
+def one_of(what: str, value: object, allowed: tuple[object, ...]) -> None:
+    """Refuse a value that is not, in type too, one of those allowed."""
+    if not any(type(value) is type(choice) and value == choice for choice in allowed):
         raise ParameterError(
             f"{what} {value!r} is not known: choose one of {', '.join(map(str, allowed))}"
         )
 
 
-def _in_range(what: str, value: int, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ParameterError(f"{what} must be a whole number from {low} to {high}, not {value!r}")
+def whole(what: str, value: object, low: int, high: int) -> int:
+    """The value as an int, if it is a whole number in this range."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)  # type: ignore[arg-type]
+        if not low <= number <= high:
+            raise TypeError
+    except TypeError:
+        raise ParameterError(
+            f"{what} must be a whole number from {low} to {high}, not {value!r}"
+        ) from None
+    return number

@@ -16,6 +16,7 @@ from neardup import kernels
 
 Integers = NDArray[np.int64]
 Kept = tuple[Integers, NDArray[np.float64], int, Integers]
+Connected = tuple[Integers, int, Integers]
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,13 @@ class Exact:
         found: NDArray[Any] = kernels.exact_pairs(self.shingles, self.offsets, left, right, bound)
         return found
 
-    def similar(self, left: Integers, right: Integers) -> NDArray[np.bool_]:
-        """Whether each pair reaches the threshold, when nothing else counts."""
-        return self.pairs(left, right) >= 0.0
+    def connect(self, members: Integers, starts: Integers, cap: int) -> Connected:
+        """The pass of `kernels/components.py`."""
+        documents = len(self.offsets) - 1
+        found: Connected = kernels.components_exact(
+            documents, members, starts, cap, self.shingles, self.offsets, self.threshold
+        )
+        return found
 
 
 @dataclass(frozen=True)
@@ -62,9 +67,9 @@ class Estimated:
         found: NDArray[Any] = kernels.slot_pairs(self.signatures, left, right, bound)
         return found
 
-    def similar(self, left: Integers, right: Integers) -> NDArray[np.bool_]:
-        """Whether each pair reaches the threshold, when nothing else counts."""
-        verdicts: NDArray[np.uint8] = kernels.slots_similar(
-            self.signatures, left, right, self.threshold
+    def connect(self, members: Integers, starts: Integers, cap: int) -> Connected:
+        """The pass of `kernels/components.py`."""
+        found: Connected = kernels.components_slots(
+            len(self.signatures), members, starts, cap, self.signatures, self.threshold
         )
-        return verdicts.astype(bool)
+        return found

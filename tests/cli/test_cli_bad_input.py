@@ -245,7 +245,7 @@ def test_an_unreadable_file(tmp_path: Path) -> None:
         (["--bands", "30", "--rows", "5"], "need 150 slots, there are 128"),
         (["--bands", "10"], "bands and rows belong together"),
         (["--rows", "10"], "bands and rows belong together"),
-        (["--bands", "0", "--rows", "5"], "at least 1"),
+        (["--bands", "0", "--rows", "5"], "from 1 to"),
         (["--slots", "0"], "number of slots"),
         (["--slots", "1000000"], "number of slots"),
         (["--seed", "-1"], "seed"),

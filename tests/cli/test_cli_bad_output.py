@@ -235,3 +235,14 @@ def test_a_terminal_that_knows_ascii_only(tmp_path: Path) -> None:
     ran = process("dedup", source, "-o", tmp_path / "out", env={"PYTHONIOENCODING": "ascii"})
     assert ran.returncode == 0, ran.stderr
     assert "\\u6f22 removed" in ran.stdout
+
+
+def test_force_never_replaces_what_is_not_a_run(tmp_path: Path) -> None:
+    source = jsonl(tmp_path / "a.jsonl", [{"text": "one two"}])
+    out = tmp_path / "mine"
+    (out / "kept").mkdir(parents=True)
+    (out / "kept" / "important.txt").write_text("precious")
+    refused(neardup("dedup", source, "-o", out, "--force"), 1, "kept", "move it away")
+    (out / "run.json").write_text("not ours")
+    refused(neardup("dedup", source, "-o", out, "--force"), 1, "not of a finished run")
+    assert (out / "kept" / "important.txt").read_text() == "precious"

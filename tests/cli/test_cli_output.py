@@ -221,3 +221,19 @@ def test_duplicate_ids_are_told_apart_by_file_and_row(tmp_path: Path) -> None:
     dedup(write_jsonl(tmp_path / "a.jsonl", rows), "-o", tmp_path / "out")
     found = [(r["row"], r["witness_row"]) for r in table(tmp_path / "out", "removed")]
     assert found == [(row, v[0]) for row, v in enumerate(expected(TEXTS)) if v and v[1]]
+
+
+def test_ids_that_are_the_texts_do_not_depend_on_other_lines(tmp_path: Path) -> None:
+    rows = [{"id": "one two", "x": 1}, {"id": "one two", "x": 1}]
+    for extra in (1, 1e300):
+        rows[0]["x"] = extra
+        out = tmp_path / str(extra)
+        dedup(write_jsonl(tmp_path / "a.jsonl", rows), "-o", out, "--text", "id")
+        assert [row["id"] for row in table(out, "removed")] == ["one two"]
+
+
+def test_a_deeply_nested_line_with_an_odd_id(tmp_path: Path) -> None:
+    line = '{"id": 1e17, "text": "hello there", "n": ' + "[" * 990 + "]" * 990 + "}\n"
+    source = tmp_path / "a.jsonl"
+    source.write_text(line)
+    assert dedup(source, "-o", tmp_path / "out")["counts"]["kept"] == 1

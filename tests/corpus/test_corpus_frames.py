@@ -86,7 +86,7 @@ def whole(batches: list[Documents]) -> tuple[list[Any], list[Any], dict[int, str
     for batch in batches:
         rejected |= {len(texts) + row: why for row, why in batch.rejected.items()}
         texts += batch.texts.to_pylist()
-        ids += batch.ids.to_pylist()
+        ids += batch.ids if isinstance(batch.ids, list) else batch.ids.to_pylist()
     return texts, ids, rejected
 
 
@@ -163,7 +163,7 @@ def test_dicts_that_differ() -> None:
         2: "no field 'text'",
         3: "text is a number, not a string",
     }
-    assert ids == ["1", None, "two", None, None]
+    assert ids == [1, None, "two", None, None]
     with pytest.raises(ParameterError, match="no common order"):
         list(from_data([{"text": "a", "k": 1}, {"text": "b", "k": "x"}], Columns(keep="k")))
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from neardup import cluster, reference
 from neardup.lsh.bands import group
-from neardup.verify import Exact
+from neardup.verify import Estimated, Exact
 
 
 @st.composite
@@ -49,30 +49,74 @@ def test_stars_equal_the_definition(graph, threshold, limit):
         assert kept.turned_away[number] == stay - limit > 0
 
 
-@settings(max_examples=200)
-@given(graphs(), st.sampled_from([0.2, 0.5, 0.8]))
-def test_components_equal_a_naive_search(graph, threshold):
-    rows, keys = graph
-    count = len(rows)
-    meet = [[any(a == b for a, b in zip(keys[u], keys[v], strict=True)) for v in range(count)]
-            for u in range(count)]  # fmt: skip
+def naive_components(count, keys, similar):
+    """Each document's best-ranked connected one, by relaxing every edge often enough."""
     best = list(range(count))
     for _ in range(count):
         for u in range(count):
             for v in range(count):
-                if meet[u][v] and reference.jaccard(rows[u], rows[v]) >= threshold:
+                meet = any(a == b for a, b in zip(keys[u], keys[v], strict=True))
+                if meet and similar(u, v):
                     best[u] = best[v] = min(best[u], best[v])
+    return best
+
+
+@settings(max_examples=200)
+@given(graphs(), st.sampled_from([0.2, 0.5, 0.8]))
+def test_components_equal_a_naive_search(graph, threshold):
+    rows, keys = graph
+    best = naive_components(
+        len(rows), keys, lambda u, v: reference.jaccard(rows[u], rows[v]) >= threshold
+    )
     buckets = group(np.array(keys, np.uint64))
     shared = [rows[d] for d in buckets.documents.tolist()]
     flat = np.array([x for row in shared for x in sorted(row)], np.uint64)
     offsets = np.cumsum([0, *map(len, shared)]).astype(np.int64)
     kept = cluster.components(buckets, Exact(flat, offsets, threshold))
-    got = list(range(count))
+    got = list(range(len(rows)))
     for place, document in enumerate(buckets.documents.tolist()):
         if kept.witness[place] >= 0:
             got[document] = int(buckets.documents[kept.witness[place]])
             assert kept.similarity[place] == reference.jaccard(rows[got[document]], rows[document])
     assert got == best
+
+
+@given(
+    st.integers(2, 9), st.integers(1, 40), st.floats(0.0, 1.0), st.randoms(use_true_random=False)
+)
+def test_components_by_slots_equal_a_naive_search(count, slots, threshold, random):
+    rows = [[random.randint(0, 1) for _ in range(slots)] for _ in range(count)]
+    keys = [[random.randint(0, 1) * 10 + band for band in range(2)] for _ in range(count)]
+    best = naive_components(
+        count, keys, lambda u, v: reference.estimate(rows[u], rows[v]) >= threshold
+    )
+    buckets = group(np.array(keys, np.uint64))
+    chosen = np.array([rows[d] for d in buckets.documents.tolist()], np.uint32).reshape(-1, slots)
+    kept = cluster.components(buckets, Estimated(chosen, threshold))
+    got = list(range(count))
+    for place, document in enumerate(buckets.documents.tolist()):
+        if kept.witness[place] >= 0:
+            got[document] = int(buckets.documents[kept.witness[place]])
+    assert got == best
+
+
+def test_a_hot_bucket_of_similar_documents_is_one_component():
+    count = 5_000
+    flat = np.tile(np.arange(5, dtype=np.uint64), count)
+    offsets = np.arange(count + 1, dtype=np.int64) * 5
+    buckets = group(np.zeros((count, 2), np.uint64))
+    kept = cluster.components(buckets, Exact(flat, offsets, 0.8), cap=10)
+    assert (kept.witness[1:] == 0).all()
+    assert kept.compared == count - 1
+    assert not kept.turned_away.any()
+
+
+def test_a_cap_that_is_reached_is_counted():
+    flat = np.arange(30, dtype=np.uint64)
+    buckets = group(np.zeros((30, 1), np.uint64))
+    kept = cluster.components(buckets, Exact(flat, np.arange(31), 0.8), cap=10)
+    assert (kept.witness == -1).all()
+    assert kept.turned_away[0] == 20
 
 
 @given(graphs())

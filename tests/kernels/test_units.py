@@ -90,3 +90,10 @@ def test_slices_and_nulls_of_arrow_columns():
     lists = pa.array([[9], [1, 2], None, [3]], pa.large_list(pa.int64()))[1:]
     assert unit_hashes(lists, Spec.of("token:1")).sizes.tolist() == [2, 0, 1]
     assert len(unit_hashes(pa.array([], pa.large_string()), Spec())) == 0
+
+
+@given(st.lists(st.text("e\u0301 a\u0323\u0301ộ", max_size=60), max_size=4), specs)
+def test_texts_with_many_stretches_to_normalise(found, shape):
+    spec = Spec.of(shape[0], profile=shape[1])
+    got = rows(unit_hashes(pa.array(found, pa.large_string()), spec))
+    assert got == [reference.unit_hashes(reference.units(text, spec), 0) for text in found]

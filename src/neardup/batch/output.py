@@ -8,6 +8,7 @@ anything goes wrong, OUT is as it was. OUT is locked meanwhile: one run at a tim
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -72,6 +73,12 @@ def _check_free(out: Path, force: bool) -> None:
         return
     if not out.is_dir():
         raise OutputError(f"{out} is a file: choose a folder for the output")
+    foreign = not is_run(out) and [name for name in NAMES if os.path.lexists(out / name)]
+    if foreign:
+        raise OutputError(
+            f"{foreign[0]} in {out} is not of a finished run, and would be replaced: "
+            "move it away, or choose another output"
+        )
     if force:
         return
     if (out / RUN).exists():
@@ -83,6 +90,15 @@ def _check_free(out: Path, force: bool) -> None:
             f"{out} is not empty ({some}): choose another output, or use --force, which replaces "
             "the files of a run and leaves others alone"
         )
+
+
+def is_run(out: Path) -> bool:
+    """Whether OUT holds a finished run of ours."""
+    try:
+        record = json.loads((out / RUN).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(record, dict) and {"version", "fingerprint", "counts"} <= set(record)
 
 
 @contextmanager

@@ -98,7 +98,7 @@ def full_buckets(decisions: Decisions, catalogue: Catalogue) -> dict[str, Any]:
 def _bucket(bucket: FullBucket, catalogue: Catalogue) -> dict[str, Any]:
     sample = catalogue.names(np.array([bucket.sample]))[0].as_py()
     return {"band": bucket.band, "key": f"{bucket.key:016x}", "size": bucket.size,
-            "kept_beyond_limit": bucket.beyond, "sample": sample}  # fmt: skip
+            "not_compared": bucket.beyond, "sample": sample}  # fmt: skip
 
 
 def inputs(catalogue: Catalogue, progress: Progress) -> list[dict[str, Any]]:

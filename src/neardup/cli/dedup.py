@@ -149,7 +149,7 @@ def usable_cores() -> int:
 
 def summary(finished: Finished, options: Options, out: Path) -> str:
     """The end of a run, as a person sees it."""
-    from neardup.result import counts_line, method_line
+    from neardup.result import counts_line, largest_line, method_line
 
     record = finished.record
     counts = {name: record["counts"][name] for name in
@@ -159,19 +159,19 @@ def summary(finished: Finished, options: Options, out: Path) -> str:
         method_line(options, record["predicted"]["recall_at_threshold"]),
     ]
     if finished.largest:
-        first, *others = finished.largest
-        shown = [f"{first[1]:,} {'copy' if first[1] == 1 else 'copies'} of {first[0]}"]
-        shown += [f"{copies:,} of {name}" for name, copies in others]
-        lines.append("largest clusters    " + "   ".join(shown))
+        lines.append(largest_line(finished.largest))
     for name, witness, similarity in finished.examples:
         lines.append(f"an example          {name} removed, {similarity:.2f} similar to {witness}")
     if record["reasons"]:
-        reasons = (f"{count:,} {reason}" for reason, count in record["reasons"].items())
-        lines.append("rejected            " + "   ".join(islice(reasons, SHOWN_REASONS)))
+        shown = dict(islice(record["reasons"].items(), SHOWN_REASONS))
+        reasons = [f"{count:,} {reason}" for reason, count in shown.items()]
+        if more := counts["rejected"] - sum(shown.values()):
+            reasons.append(f"{more:,} for other reasons")
+        lines.append("rejected            " + "   ".join(reasons))
     if record["full_buckets"]["count"]:
         lines.append(
-            f"hot buckets         {record['full_buckets']['count']:,} had more than "
-            f"{options.limit} kept documents; run.json lists them"
+            f"hot buckets         {record['full_buckets']['count']:,} in which not every document "
+            "was compared; run.json lists them"
         )
     seconds, memory = record["seconds"]["total"], record["peak_memory_bytes"] / 2**20
     lines.append(f"{seconds:.1f} s, {memory:,.0f} MB at most; {out}/ holds every decision")

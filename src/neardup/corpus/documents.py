@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -36,14 +37,15 @@ class Documents:
     """Some consecutive documents of one source, in order; row i of every column is document i.
 
     texts     large_string, or large_list<int64> for token ids; null exactly where rejected
-    ids       large_string, null without an id (from Python objects: the type that came in)
+    ids       large_string, null without an id; from tables the type that it has there, from
+              lists of dicts a list of the values themselves
     keep      int64, double, large_string or timestamp[us]; null where missing; None if not asked
     within    large_string, null where missing; None if not asked
     rejected  row in this batch -> reason, in row order; a reason never quotes the document
     """
 
     texts: pa.Array
-    ids: pa.Array
+    ids: pa.Array | list[Any]
     keep: pa.Array | None
     within: pa.Array | None
     rejected: dict[int, str]
@@ -56,14 +58,21 @@ def concat_keep(arrays: Iterable[pa.Array]) -> pa.Array:
     """One array of all batches' keep values: int64 gives way to double, null to everything."""
     arrays = list(arrays)
     kinds = {array.type for array in arrays if not pa.types.is_null(array.type)}
-    if kinds == {pa.int64(), pa.float64()}:
+    if len(kinds) > 1 and all(map(_is_number, kinds)):
         kinds = {pa.float64()}
+    if len(kinds) > 1 and all(map(pa.types.is_timestamp, kinds)):
+        kinds = {pa.timestamp("us")}
     if len(kinds) > 1:
         raise mixed_keep(str(kind) for kind in kinds)
     kind = kinds.pop() if kinds else pa.null()
     # safe=False: integers beyond 2**53 may round, as they do in any comparison with a double.
     cast = [array.cast(kind, safe=False) for array in arrays]
     return pa.concat_arrays(cast) if cast else pa.nulls(0)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
 def mixed_keep(kinds: Iterable[str]) -> ParameterError:

@@ -175,6 +175,7 @@ def _from_columns(column: Callable[[str], Any], columns: Columns, source: Source
     """Documents of columns that are Arrow arrays, or lists of whatever Python objects."""
     names = _needed(columns)
     values = {name: column(name) for name in names}
+    own_ids = values.get(columns.id) if columns.id else None
     reasons: dict[int, str] = {}
     for name in names:
         if not isinstance(values[name], list):
@@ -184,16 +185,11 @@ def _from_columns(column: Callable[[str], Any], columns: Columns, source: Source
         elif name == columns.keep:
             values[name] = keep_column(values[name])
         else:
-            values[name] = _inferred(values[name])
+            values[name] = rendered_column(values[name])
     found = documents(pa.Table.from_pydict(values), columns, source)
-    return replace(found, rejected=found.rejected | reasons)
-
-
-def _inferred(values: list[Any]) -> pa.Array:
-    try:
-        return pa.array(values, from_pandas=True)
-    except (ValueError, TypeError, OverflowError, pa.ArrowException):
-        return rendered_column(values)
+    # Python objects keep their type as ids, whatever their neighbours are.
+    ids = own_ids if isinstance(own_ids, list) else found.ids
+    return replace(found, ids=ids, rejected=found.rejected | reasons)
 
 
 def take(data: Any, positions: npt.NDArray[np.int64]) -> Any:

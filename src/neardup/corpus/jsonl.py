@@ -9,6 +9,7 @@ JSON and no reason to lose a text.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -52,9 +53,9 @@ def parse_lines(data: bytes, first: bool, columns: Columns, name: str) -> Docume
 
 def _usual_lines(data: bytes, first: bool, columns: Columns) -> Documents | None:
     """The documents if a kernel is sure of every line; None leaves them to orjson."""
-    if columns.tokens or columns.keep or columns.within or len(data) > LONGEST:
-        return None
     text, id = columns.text.encode(), (columns.id or "id").encode()
+    if columns.tokens or columns.keep or columns.within or len(data) > LONGEST or text == id:
+        return None
     sure, texts, text_ends, ids, id_ends, has_id = kernels.read_records(
         *(np.frombuffer(part, np.uint8) for part in (data, text, id))
     )
@@ -133,9 +134,9 @@ def _values(records: list[Record], name: str) -> list[Any]:
 
 def _rendered(lines: list[bytes], records: list[Record], name: str) -> Any:
     values = _values(records, name)
-    if float in set(map(type, values)):
-        # orjson made a double of an integer beyond 64 bits: the line still has all its digits.
-        for row, value in enumerate(values):
-            if isinstance(value, float):
-                values[row] = json.loads(lines[row], parse_int=str, parse_float=str)[name]
+    for row, value in enumerate(values):
+        if isinstance(value, float) and abs(value) >= 2**53:
+            # orjson made a double of an integer beyond 64 bits: the line still has its digits.
+            with suppress(RecursionError, ValueError):
+                values[row] = json.loads(lines[row], parse_int=str)[name]
     return rendered_column(values)

@@ -141,23 +141,28 @@ def as_strings(column: pa.Array) -> pa.Array:
     column = decoded(column)
     if column.type == TEXT:
         return valid_utf8(column)[0]
-    if pa.types.is_primitive(column.type) or pa.types.is_decimal(column.type):
+    simple = pa.types.is_primitive(column.type) and not pa.types.is_floating(column.type)
+    if simple or pa.types.is_decimal(column.type):
         return column.cast(TEXT)
     return rendered_column(column.to_pylist())
 
 
 def rankable(column: pa.Array, source: Source, name: str) -> pa.Array:
-    """Values to rank by: int64, double, large_string or timestamp[us]."""
+    """Values to rank by: numbers, large_string or timestamps."""
     column, is_ = decoded(column), pa.types
     kind = column.type
     if kind == TEXT:
         return valid_utf8(column)[0]
     if is_.is_null(kind):
         return column
-    if kind == pa.uint64() or is_.is_floating(kind) or is_.is_decimal(kind):
+    if kind == pa.uint64() or is_.is_decimal(kind):
+        return column  # as it is: a double would make ties of large values
+    if is_.is_floating(kind):
         return column.cast(pa.float64(), safe=False)
     if is_.is_integer(kind) or is_.is_boolean(kind) or is_.is_duration(kind) or is_.is_time64(kind):
         return column.cast(pa.int64())
+    if is_.is_timestamp(kind) and kind.unit == "ns":
+        return column.cast(pa.timestamp("ns"), safe=False)
     if is_.is_timestamp(kind) or is_.is_date(kind):
         return column.cast(_STAMP, safe=False)
     raise _wrong_type(source, "keep", name, kind, "numbers, strings or dates")

@@ -153,6 +153,8 @@ def render(value: Any) -> str | None:
         return value
     if isinstance(value, bytes):
         return value.hex()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))  # 1, 1.0 and 1e0 are one value
     try:
         return orjson.dumps(value, default=str, option=_RENDERING).decode().strip('"')
     except TypeError:  # integers beyond 64 bits, lone surrogates inside

@@ -25,7 +25,6 @@ class Spool:
         self._folder = folder
         self._file: BinaryIO | None = None
         self._pending: list[NDArray[np.uint64]] = []
-        self._written = 0
         self._waiting = 0
         self._sizes: list[NDArray[np.int64]] = []
 
@@ -53,7 +52,6 @@ class Spool:
             raise OutputError(
                 f"no room for the shingles in {where} ({error.strerror}): free some space or {cure}"
             ) from None
-        self._written += self._waiting
         self._pending, self._waiting = [], 0
 
     def sorted_sets(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -73,9 +71,10 @@ class Spool:
         return out, offsets
 
     def close(self) -> None:
+        """Forget everything; the file goes with its last handle."""
         if self._file is not None:
             self._file.close()
-        self._pending = []
+        self._file, self._pending = None, []
 
 
 def _read(file: int, into: memoryview, at: int) -> None:

@@ -17,11 +17,12 @@ config.CACHE_DIR = str(kernel_cache.folder())
 kernel_cache.announce()
 try:
     from neardup.kernels.bands import band_keys
-    from neardup.kernels.jaccard import exact_pairs, slot_pairs, slots_similar
+    from neardup.kernels.components import components_exact, components_slots
+    from neardup.kernels.jaccard import exact_pairs, slot_pairs
     from neardup.kernels.jsonl import read_records
     from neardup.kernels.keep import keep_exact, keep_slots
     from neardup.kernels.minhash import minhash
-    from neardup.kernels.pairs import candidate_pairs
+    from neardup.kernels.pairs import candidate_pairs, spread_pairs
     from neardup.kernels.shingles import content_hashes, shingle, unique_sorted
     from neardup.kernels.units import hash_rows, squeezed_units, unsettled, word_units
 finally:
@@ -31,6 +32,8 @@ kernel_cache.mark_compiled()
 __all__ = [
     "band_keys",
     "candidate_pairs",
+    "components_exact",
+    "components_slots",
     "content_hashes",
     "exact_pairs",
     "hash_rows",
@@ -40,7 +43,7 @@ __all__ = [
     "read_records",
     "shingle",
     "slot_pairs",
-    "slots_similar",
+    "spread_pairs",
     "squeezed_units",
     "unique_sorted",
     "unsettled",

@@ -85,6 +85,34 @@ def _choose_similarity(data, u, v, threshold):
     return chosen.py_func
 
 
+@inner
+def sets_reach(data, u, v, threshold):
+    return exact_similarity(data, u, v, threshold) >= 0.0
+
+
+@inner
+def slots_reach(data, u, v, threshold):
+    """The verdict alone: it also ends once enough slots are equal."""
+    slots, equal = data.shape[1], 0
+    for j in range(slots):
+        equal += np.int64(data[u, j] == data[v, j])
+        if equal / slots >= threshold:
+            return True
+        if (equal + slots - j - 1) / slots < threshold:
+            return False
+    return False
+
+
+def reach(data, u, v, threshold):
+    """Whether documents u and v are similar, by what `data` is."""
+    raise NotImplementedError("only kernels call this")
+
+
+@overload(reach)
+def _choose_reach(data, u, v, threshold):
+    return (sets_reach if isinstance(data, types.BaseTuple) else slots_reach).py_func
+
+
 @kernel(U64, I64, I64, I64, float64)
 def exact_pairs(shingles, offsets, left, right, threshold):
     """Exact Jaccard of each pair (left[i], right[i]); -1.0 for those below the threshold."""
@@ -100,24 +128,4 @@ def slot_pairs(signatures, left, right, threshold):
     out = np.empty(left.size, np.float64)
     for i in range(left.size):
         out[i] = slot_similarity(signatures, left[i], right[i], threshold)
-    return out
-
-
-@kernel(U32_ROWS, I64, I64, float64)
-def slots_similar(signatures, left, right, threshold):
-    """Whether each pair's share of equal slots reaches the threshold.
-
-    Where only the verdict counts, the loop also ends once enough slots are equal.
-    """
-    slots = signatures.shape[1]
-    out = np.zeros(left.size, np.uint8)
-    for i in range(left.size):
-        equal = 0
-        for j in range(slots):
-            equal += np.int64(signatures[left[i], j] == signatures[right[i], j])
-            if equal / slots >= threshold:
-                out[i] = 1
-                break
-            if (equal + slots - j - 1) / slots < threshold:
-                break
     return out

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.kernels.compile import I64, I64_ROWS, int64, kernel
+from neardup.kernels.compile import F64, I64, I64_ROWS, int64, kernel
 
 
 @kernel(I64_ROWS, I64, I64, I64, int64, int64, int64, int64)
@@ -39,3 +39,30 @@ def candidate_pairs(buckets, members, starts, band_of, cap, first_bucket, first_
             place += 1
         place = 1
     return left[:count], right[:count], starts.size - 1, 1
+
+
+@kernel(I64, I64, F64, I64, I64, int64)
+def spread_pairs(left, right, similarity, copies, ends, room):
+    """Pairs of leaders to pairs of all their copies: (a, b, similarity), and how many there are.
+
+    Leader u has the copies copies[ends[u] : ends[u + 1]], itself among them; a leader paired
+    with itself stands for the pairs among its copies. At most `room` pairs are given.
+    """
+    total = 0
+    for i in range(left.size):
+        mine = ends[left[i] + 1] - ends[left[i]]
+        theirs = ends[right[i] + 1] - ends[right[i]]
+        total += mine * (mine - 1) // 2 if left[i] == right[i] else mine * theirs
+    many = min(total, room)
+    a, b, found = np.empty(many, np.int64), np.empty(many, np.int64), np.empty(many, np.float64)
+    count = 0
+    for i in range(left.size):
+        u, v = left[i], right[i]
+        for p in range(ends[u], ends[u + 1]):
+            for q in range(p + 1 if u == v else ends[v], ends[v + 1]):
+                if count == many:
+                    return a, b, found, total
+                a[count], b[count] = min(copies[p], copies[q]), max(copies[p], copies[q])
+                found[count] = similarity[i]
+                count += 1
+    return a, b, found, total

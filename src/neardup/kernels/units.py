@@ -28,6 +28,7 @@ from neardup.kernels.hashing import (
 U = np.uint64
 OTHER, WORD, ALONE, MARK, DROPPED, SPACE = 0, 1, 2, 3, 4, 5
 NEWLINE, RETURN, BLANK = 10, 13, 32
+MOST_STRETCHES = 8
 
 ONES = U(0x0101010101010101)
 HIGH = U(0x8080808080808080)
@@ -382,7 +383,7 @@ def is_ascii(data, begin, end):
 
 @inner
 def unsettled_in(data, begin, end, stage1, stage2, every, spans, count):
-    at, last_class, low = begin, 0, begin
+    at, last_class, low, first = begin, 0, begin, count
     while at < end:
         size = ascii_ahead(data, at, end)
         if size:
@@ -398,6 +399,9 @@ def unsettled_in(data, begin, end, stage1, stage2, every, spans, count):
         last_class = mark_class
         if (settled and not every) or code < 0x80:
             continue
+        if count - first == MOST_STRETCHES:
+            spans[first, 0], spans[first, 1] = begin, end
+            return first + 1
         while here > low and data[U(here - 1)] != BLANK:
             here -= 1
         while at < end and data[U(at)] != BLANK:
@@ -412,7 +416,7 @@ def unsettled_in(data, begin, end, stage1, stage2, every, spans, count):
 def unsettled(data, offsets, stage1, stage2, every):
     """Where texts may not be in normal form C: [begin, end) of whole stretches between spaces.
 
-    With `every`, all stretches that are not ASCII.
+    With `every`, all stretches that are not ASCII. A text with many is one stretch.
     """
     rows = offsets.size - 1
     spans = np.empty(((offsets[rows] - offsets[0]) // 2 + rows + 1, 2), np.int64)

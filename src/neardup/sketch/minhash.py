@@ -15,6 +15,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from neardup import kernels
+from neardup.errors import ParameterError
 from neardup.sketch import wire
 from neardup.spec import Spec
 
@@ -69,12 +70,14 @@ class MinHash:
 
     def update(self, element: str | bytes) -> None:
         """Add one element to the set."""
-        data = element.encode() if isinstance(element, str) else element
-        self._add(np.array([xxhash.xxh64_intdigest(data, self.spec.seed)], np.uint64))
+        hashed = xxhash.xxh64_intdigest(_bytes(element), self.spec.seed)
+        self._add(np.array([hashed], np.uint64))
 
     def update_batch(self, elements: Iterable[str | bytes]) -> None:
         """Add many elements; the same as `update` for each, and much faster."""
-        data = [e.encode() if isinstance(e, str) else bytes(e) for e in elements]
+        if isinstance(elements, (str, bytes)):
+            raise ParameterError("update_batch takes many elements: use update for a single one")
+        data = [_bytes(element) for element in elements]
         if data:
             ends = np.cumsum([0, *map(len, data)], dtype=np.int64)
             joined = np.frombuffer(b"".join(data), np.uint8)
@@ -82,10 +85,14 @@ class MinHash:
 
     def update_hashes(self, hashes: NDArray[np.uint64]) -> None:
         """Add elements that are 64-bit hashes already, such as shingles."""
-        self._add(np.ascontiguousarray(hashes, np.uint64))
+        values = np.asarray(hashes)
+        if values.dtype != np.uint64 or values.ndim != 1:
+            raise ParameterError(f"hashes must be an array of uint64, not of {values.dtype}")
+        self._add(np.ascontiguousarray(values))
 
     def merge(self, other: MinHash) -> None:
         """Make this the sketch of the union of both sets."""
+        _check(other)
         self.spec.require_same(other.spec, "this MinHash", "the other")
         theirs = other.slots
         with self._lock:
@@ -93,6 +100,7 @@ class MinHash:
 
     def jaccard(self, other: MinHash) -> float:
         """The estimated Jaccard similarity of the two sets: the share of equal slots."""
+        _check(other)
         self.spec.require_same(other.spec, "this MinHash", "the other")
         return float(np.count_nonzero(self.slots == other.slots) / self.spec.slots)
 
@@ -107,7 +115,7 @@ class MinHash:
         return bool((self.slots == EMPTY).all())
 
     def copy(self) -> MinHash:
-        twin = MinHash(spec=self.spec)
+        twin = type(self)(spec=self.spec)
         twin._slots = self.slots
         return twin
 
@@ -147,3 +155,16 @@ class MinHash:
 
     def __repr__(self) -> str:
         return f"MinHash(slots={self.spec.slots}, seed={self.spec.seed}, count≈{self.count():.0f})"
+
+
+def _bytes(element: str | bytes) -> bytes:
+    if isinstance(element, str):
+        return element.encode("utf-8", "surrogatepass")
+    if isinstance(element, (bytes, bytearray, memoryview)):
+        return bytes(element)
+    raise ParameterError(f"elements are strings or bytes, not {type(element).__name__}")
+
+
+def _check(other: object) -> None:
+    if not isinstance(other, MinHash):
+        raise ParameterError(f"the other must be a MinHash, not {type(other).__name__}")

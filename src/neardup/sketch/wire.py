@@ -28,6 +28,8 @@ def pack(spec: Spec, payload: bytes) -> bytes:
 
 def unpack(data: bytes, payload_size: Callable[[Spec], int]) -> tuple[Spec, bytes]:
     """The specification and the sketch's own bytes, checked in every respect."""
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise FormatError(f"a sketch is read from bytes, not from {type(data).__name__}")
     data = bytes(data)
     if data[:4] != MAGIC:
         raise FormatError(f"not a neardup sketch: expected {MAGIC!r} first, got {data[:4]!r}")
