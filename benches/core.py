@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -68,20 +68,36 @@ def figure(name: str, bench: Bench) -> Figure:
     """One figure; if it fails, the others are still worth having."""
     print(name, file=sys.stderr, flush=True)
     try:
-        return FIGURES[name](bench)
+        return replace(FIGURES[name](bench), measured=now())
     except (OSError, RuntimeError, ValueError, subprocess.SubprocessError) as error:
-        return Figure(name, f"failed: {error}", [], {"measured": False})
+        return Figure(name, f"failed: {error}", [], {"measured": False}, now())
+
+
+def now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def with_earlier(figures: list[Figure], results: Path) -> list[Figure]:
+    """Figures that were not measured this time stay as they were."""
+    fresh = {each.title: each for each in figures}
+    try:
+        earlier = json.loads((results / "core.json").read_text())["figures"]
+    except (OSError, ValueError):
+        return figures
+    kept = {each["title"]: Figure(**each) for each in earlier}
+    return list((kept | fresh).values())
 
 
 def write(args: argparse.Namespace, figures: list[Figure]) -> str:
     heads = {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "date": now(),
         **machine(),
         "pinned to core": args.core,
         "best of": args.repeat,
         "data": "small" if args.small else "full",
         **versions(args.peers_python),
     }
+    figures = with_earlier(figures, args.results)
     text = markdown(heads, figures)
     args.results.mkdir(parents=True, exist_ok=True)
     report = {"run": heads, "figures": [asdict(each) for each in figures]}

@@ -6,27 +6,27 @@ import numpy as np
 import pyarrow as pa
 from harness import Contender, main
 
+from neardup import kernels
 from neardup.sketch import minhash
 from neardup.spec import Spec
-from neardup.text.shingle import shingled
+from neardup.text.shingle import unit_hashes
 
 SPEC = Spec()
 BATCH = 1 << 20
 
 
-def signatures(texts: pa.Array) -> np.ndarray:
-    """Raw texts to a (documents, 128) array of slots, word 5-grams, default specification.
+def signatures(texts: pa.Array) -> list[np.ndarray]:
+    """Raw texts to (documents, 128) arrays of slots, word 5-grams, default specification.
 
-    About a megabyte at a time, as a run over files does it.
+    About a megabyte of text at a time, as a run over files does it.
     """
     rows = max(len(texts) * BATCH // max(texts.nbytes, 1), 1)
-    parts = [texts[at : at + rows] for at in range(0, len(texts), rows)]
-    return np.concatenate([_sketched(part) for part in parts])
+    return [_sketched(texts[at : at + rows]) for at in range(0, len(texts), rows)]
 
 
 def _sketched(texts: pa.Array) -> np.ndarray:
-    cut = shingled(texts, SPEC).shingles
-    return minhash.signatures(cut.data, cut.offsets, SPEC)
+    units = unit_hashes(texts, SPEC)
+    return minhash.signatures(*kernels.shingle(units.data, units.offsets, SPEC.size), SPEC)
 
 
 def kernel(shingles: np.ndarray, offsets: np.ndarray) -> np.ndarray:

@@ -23,6 +23,7 @@ class Figure:
     data: str
     rows: Sequence[Row]
     targets: Mapping[str, bool | None] = field(default_factory=dict)
+    measured: str = ""
 
 
 def machine() -> dict[str, Value]:
@@ -47,7 +48,7 @@ def markdown(heads: Mapping[str, Value], figures: Sequence[Figure]) -> str:
 def _section(figure: Figure) -> str:
     verdict = {True: "reached", False: "**not reached**", None: "not measured"}
     targets = [f"- {target}: {verdict[reached]}" for target, reached in figure.targets.items()]
-    head = ["", f"## {figure.title}", "", f"Data: {figure.data}", ""]
+    head = ["", f"## {figure.title}", "", f"Data: {figure.data}. Measured {figure.measured}.", ""]
     return "\n".join([*head, *(_grid(figure.rows) if figure.rows else []), "", *targets])
 
 

@@ -110,12 +110,17 @@ def classify(bytes8, fold_case, fold_digits):
 
 @inline
 def ascii_ahead(data, at, end):
-    """How many bytes from here are ASCII for sure: 64, or up to 8. Near the end 0."""
-    if at + 8 > end:
+    """How many bytes from here are ASCII for sure: 64, or up to 8.
+
+    Eight bytes are read even if the text ends sooner, unless the data ends too: then it is 0.
+    """
+    if at + 8 > data.size:
         return 0
     high = load64(data, at) & HIGH
     if high != U(0):
-        return trailing_zeros(high) >> 3
+        return min(trailing_zeros(high) >> 3, end - at)
+    if at + 8 > end:
+        return end - at
     if at + 64 > end:
         return 8
     for i in range(1, 8):
