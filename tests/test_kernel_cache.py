@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from neardup import kernel_cache
-
 ASK = "from neardup import kernel_cache; print(kernel_cache.folder())"
 
 
@@ -39,9 +37,3 @@ def test_a_place_that_is_no_folder_means_a_private_one(tmp_path):
     private = asked(XDG_CACHE_HOME=str(file))
     assert private.name.startswith("neardup-kernels-")
     assert not private.exists(), "it goes with the process"
-
-
-def test_the_tests_themselves_left_a_complete_cache():
-    import neardup.kernels  # noqa: F401
-
-    assert kernel_cache.is_compiled()
