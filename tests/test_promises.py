@@ -196,7 +196,7 @@ def test_pairs_of_many_copies_stop_at_the_limit():
     base = " ".join(f"w{i}" for i in range(60))
     texts = [base] * 30_000 + [base + " end"] * 3
     options = Options.of()
-    corpus, sketcher = Corpus(options), Sketcher(options)
+    corpus, sketcher = Corpus(options), Sketcher(options.spec)
     for documents in from_data(texts, Columns()):
         corpus.add(documents, sketcher(documents))
     found = corpus.pairs(most=1_000)

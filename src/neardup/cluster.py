@@ -33,9 +33,7 @@ class Verifier(Protocol):
     def pairs(
         self, left: Integers, right: Integers, least: float | None = None
     ) -> NDArray[np.float64]: ...
-    def connect(
-        self, members: Integers, starts: Integers, cap: int
-    ) -> tuple[Integers, int, Integers]: ...
+    def connect(self, members: Integers, starts: Integers, cap: int) -> tuple[Integers, int]: ...
 
 
 class Grouped(Protocol):
@@ -59,7 +57,7 @@ class Kept:
     compared: int
     turned_away: Integers
     """By bucket: documents that were not compared with everyone. For stars, kept ones that found
-    the leaders' places taken; for components, those that made as many comparisons as allowed."""
+    the leaders' places taken; for components, those beyond the first of a bucket."""
 
 
 @dataclass(frozen=True)
@@ -130,9 +128,10 @@ def stars(grouped: Grouped, verifier: Verifier, limit: int) -> Kept:
 def components(grouped: Grouped, verifier: Verifier, cap: int = BUCKET_CAP) -> Kept:
     """Connected components of the similar pairs; each keeps its best-ranked document.
 
-    A document makes at most `cap` comparisons in a bucket.
+    A document is compared with the first `cap` documents of its bucket.
     """
-    root, compared, left_out = verifier.connect(*grouped.members(), cap)
+    root, compared = verifier.connect(*grouped.members(), cap)
+    left_out = np.maximum(grouped.sizes - cap, 0)
     places = np.arange(len(root))
     witness = np.where(root == places, -1, root)
     gone = np.flatnonzero(witness >= 0)

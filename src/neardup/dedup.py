@@ -2,7 +2,7 @@
 
     text -> shingles -> sketch -> bands -> candidates -> verified pairs -> clusters -> keep list
 
-`Sketcher` goes as far as the bands, a batch at a time, in any process; `Corpus` collects what
+`Sketcher` goes as far as the sketch, a batch at a time, on any thread; `Corpus` collects what
 is left of the documents when their texts are dropped; `Corpus.decide` does the rest.
 """
 
@@ -23,11 +23,13 @@ from neardup.corpus.documents import Columns, Documents, concat_keep
 from neardup.corpus.frames import from_data
 from neardup.formats.spool import Spool
 from neardup.lsh.bands import Buckets, band_keys, group
+from neardup.lsh.curve import Curve
 from neardup.options import Options
 from neardup.result import Result
 from neardup.sketch.minhash import signatures
+from neardup.spec import Spec
 from neardup.text.arrays import Ragged, integers, strings
-from neardup.text.shingle import shingled
+from neardup.text.shingle import Shingled, shingled
 from neardup.verify import Estimated, Exact
 
 Integers = NDArray[np.int64]
@@ -36,41 +38,54 @@ MAX_PAIRS = 10_000_000
 
 @dataclass(frozen=True)
 class Sketch:
-    """What a batch of documents comes down to. Row i belongs to document i."""
+    """What a batch of documents comes down to. Row i belongs to document i.
+
+    Documents whose `apart` differs must never meet, neither as copies nor in a bucket.
+    """
 
     content: NDArray[np.uint64]
-    keys: NDArray[np.uint64]
-    signatures: NDArray[np.uint32] | None
-    shingles: Ragged | None
-    empty: NDArray[np.bool_]
+    signatures: NDArray[np.uint32]
+    shingles: Ragged
+    apart: NDArray[np.uint64] | None
     lengths: Integers
+
+    @property
+    def empty(self) -> Integers:
+        """The documents that have nothing visible in them."""
+        return np.flatnonzero(self.shingles.sizes == 0)
+
+    def keys(self, curve: Curve) -> NDArray[np.uint64]:
+        """The documents' band keys."""
+        found = band_keys(self.signatures, curve)
+        return found if self.apart is None else found ^ self.apart[:, None]
 
 
 @dataclass(frozen=True)
 class Sketcher:
-    """Documents to sketches, as the options say. Cheap to make, safe to send to a worker."""
+    """Documents to sketches, as the specification says. Cheap to make."""
 
-    options: Options
+    spec: Spec
 
     def __call__(self, documents: Documents) -> Sketch:
-        spec, exact = self.options.spec, self.options.verify == "exact"
-        cut = shingled(documents.texts, spec)
-        slots = signatures(cut.shingles.data, cut.shingles.offsets, spec)
-        keys = band_keys(slots, self.options.curve)
-        content = cut.content
-        if documents.within is not None:
-            # Documents of different groups must never meet, neither as copies nor in a bucket.
-            apart = _group_hashes(documents.within)
-            keys ^= apart[:, None]
-            content ^= apart[:, None]
+        cut = self.cut(documents)
         return Sketch(
-            content=content,
-            keys=keys,
-            signatures=None if exact else slots,
-            shingles=cut.shingles if exact else None,
-            empty=cut.shingles.sizes == 0,
+            content=cut.content,
+            signatures=signatures(cut.shingles.data, cut.shingles.offsets, self.spec),
+            shingles=cut.shingles,
+            apart=_apart(documents),
             lengths=_raw_lengths(documents.texts),
         )
+
+    def cut(self, documents: Documents) -> Shingled:
+        """The documents' shingles and content hashes, without a sketch."""
+        found = shingled(documents.texts, self.spec)
+        if (apart := _apart(documents)) is not None:
+            np.bitwise_xor(found.content, apart[:, None], out=found.content)
+        return found
+
+
+def _apart(documents: Documents) -> NDArray[np.uint64] | None:
+    return None if documents.within is None else _group_hashes(documents.within)
 
 
 def _group_hashes(values: pa.Array) -> NDArray[np.uint64]:
@@ -93,7 +108,7 @@ class Corpus:
         self.options = options
         self.rejected: dict[int, str] = {}
         self.size = 0
-        self._sketches: list[Sketch] = []
+        self._columns: dict[str, list[NDArray[Any]]] = {}
         self._spool = Spool(spool_folder)
         self._keep: list[pa.Array] = []
         self._found: tuple[Integers, Integers, Buckets, Any] | None = None
@@ -101,17 +116,19 @@ class Corpus:
     def add(self, documents: Documents, sketch: Sketch) -> None:
         """Take in the next batch."""
         self.rejected.update({self.size + row: why for row, why in documents.rejected.items()})
-        for row in np.flatnonzero(sketch.empty).tolist():
+        for row in sketch.empty.tolist():
             self.rejected.setdefault(self.size + row, "empty")
-        if sketch.shingles is not None:
+        columns: dict[str, NDArray[Any]] = {"content": sketch.content, "keys": sketch.keys(self.options.curve),
+                   "lengths": sketch.lengths}  # fmt: skip
+        if self.options.verify == "exact":
             self._spool.append(sketch.shingles.data, sketch.shingles.offsets)
+        else:
+            columns["signatures"] = sketch.signatures
+        for name, values in columns.items():
+            self._columns.setdefault(name, []).append(values)
         if documents.keep is not None:
             self._keep.append(documents.keep)
-        self._sketches.append(
-            Sketch(sketch.content, sketch.keys, sketch.signatures, None, sketch.empty,
-                   sketch.lengths)
-        )  # fmt: skip
-        self.size += len(sketch.empty)
+        self.size += len(documents)
 
     def decide(self) -> Decisions:
         """The keep list of everything that was added."""
@@ -179,7 +196,7 @@ class Corpus:
             verifier = self._verifier(unique[buckets.documents])
             self._found = order, leader, buckets, verifier
             # Nothing asks for these again.
-            self._sketches.clear()
+            self._columns.clear()
             self._spool.close()
         return self._found
 
@@ -193,7 +210,7 @@ class Corpus:
         if policy == "longest":
             order = np.argsort(-self._column("lengths", None, np.int64), kind="stable")
         else:
-            order = _by_value(
+            order = by_value(
                 concat_keep(self._keep), "descending" if policy == "max" else "ascending"
             )
         return order[takes_part[order]]
@@ -221,12 +238,11 @@ class Corpus:
         ]  # fmt: skip
 
     def _column(self, name: str, width: int | None, dtype: type) -> NDArray[Any]:
-        parts = [getattr(sketch, name) for sketch in self._sketches]
-        shape = (0,) if width is None else (0, width)
-        return np.concatenate(parts) if parts else np.empty(shape, dtype)
+        parts = self._columns.get(name)
+        return np.concatenate(parts) if parts else np.empty((0, width) if width else 0, dtype)
 
 
-def _by_value(values: pa.Array, direction: str) -> Integers:
+def by_value(values: pa.Array, direction: str) -> Integers:
     if pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
     order = pc.array_sort_indices(values, order=direction, null_placement="at_end")
@@ -274,7 +290,7 @@ def dedup(
         text=text, id=id, keep=options.keep_policy[1], within=within,
         tokens=options.spec.unit == "token",
     )  # fmt: skip
-    sketcher, corpus = Sketcher(options), Corpus(options)
+    sketcher, corpus = Sketcher(options.spec), Corpus(options)
     ids: list[pa.Array | list[Any]] = []
     for documents in from_data(data, columns):
         corpus.add(documents, sketcher(documents))

@@ -54,9 +54,13 @@ class ColumnError(UsageError, KeyError):
 
 
 class InputError(NeardupError):
-    """A file cannot be read as what it claims to be."""
+    """A file cannot be read as what it claims to be. `file` is its name, where it is known."""
 
     http_status = 422
+
+    def __init__(self, message: str, file: str | None = None) -> None:
+        super().__init__(message)
+        self.file = file
 
 
 class RowError(InputError):

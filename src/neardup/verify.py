@@ -16,7 +16,7 @@ from neardup import kernels
 
 Integers = NDArray[np.int64]
 Kept = tuple[Integers, NDArray[np.float64], int, Integers]
-Connected = tuple[Integers, int, Integers]
+Connected = tuple[Integers, int]
 
 
 @dataclass(frozen=True)

@@ -2,57 +2,66 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from neardup.batch.sketches import Sketches
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.read import Chunk
 from neardup.corpus.values import strings
 from neardup.formats.tables import TEXT, column
 
 Integers = NDArray[np.int64]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Catalogue:
     """The documents of all files, file by file, in input order."""
 
+    sketches: Sketches
     files: list[InputFile]
-    rows: list[int] = field(default_factory=list)
-    ids: list[pa.Array] = field(default_factory=list)
+    starts: Integers
+    """The number of each file's first document, and of all documents."""
 
-    def __post_init__(self) -> None:
-        self.rows = [0] * len(self.files)
-        self._number = {file.path: place for place, file in enumerate(self.files)}
-
-    def add(self, chunk: Chunk, ids: pa.Array) -> None:
-        """Take in the ids of the next chunk; of several files, each is one document."""
-        self.ids.append(ids)
-        each = len(ids) if len(chunk.files) == 1 else 1
-        for file in chunk.files:
-            self.rows[self._number[file.path]] += each
-
-    @property
-    def starts(self) -> Integers:
-        """The number of each file's first document, and of all documents."""
-        return np.concatenate([[0], np.cumsum(self.rows)]).astype(np.int64)
+    @classmethod
+    def of(cls, sketches: Sketches) -> Catalogue:
+        counts: dict[InputFile, int] = {}
+        for file, rows in sketches.rows():
+            counts[file] = counts.get(file, 0) + rows
+        starts = np.concatenate([[0], np.cumsum(list(counts.values()))]).astype(np.int64)
+        return cls(sketches, list(counts), starts)
 
     def place(self, documents: Integers) -> tuple[pa.Array, pa.Array]:
         """The file's name and the row in it of each document."""
-        starts = self.starts
-        file = np.searchsorted(starts, documents, side="right") - 1
+        file = np.searchsorted(self.starts, documents, side="right") - 1
         names = strings([file.name for file in self.files])
-        return names.take(column(file)), column(documents - starts[file])
+        return names.take(column(file)), column(documents - self.starts[file])
 
     def names(self, documents: Integers) -> pa.Array:
         """The id of each document: its own, or file:row."""
-        own = pa.chunked_array(self.ids, TEXT).take(column(documents)).combine_chunks()
+        wanted, back = np.unique(documents, return_inverse=True)
+        own = pa.chunked_array(list(self._ids(wanted)), TEXT).combine_chunks()
+        own = own.take(column(back.reshape(-1)))
         if own.null_count == 0:
             return own
         files, rows = (part.to_pylist() for part in self.place(documents))
         places = [f"{file}:{row}" for file, row in zip(files, rows, strict=True)]
         return pc.coalesce(own, strings(places))
+
+    def _ids(self, documents: Integers) -> Iterator[pa.Array]:
+        """The ids of some documents in ascending order, block by block."""
+        for block in self.sketches.blocks:
+            begin, end = np.searchsorted(documents, [block.start, block.end])
+            if begin < end:
+                yield block.arrow("ids").take(column(documents[begin:end] - block.start))
+
+    def rejected(self) -> Iterator[tuple[Integers, list[str]]]:
+        """The rejected documents and why, block by block."""
+        for block in self.sketches.blocks:
+            documents, reasons = block.rejected()
+            if len(documents):
+                yield documents, reasons

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from heapq import nlargest
 from pathlib import Path
 
 import numpy as np
@@ -9,59 +11,68 @@ from numpy.typing import NDArray
 
 from neardup.batch.catalogue import Catalogue
 from neardup.batch.job import Progress
-from neardup.cluster import Decisions
+from neardup.batch.verdicts import Removed, Verdicts
 from neardup.corpus.values import strings
 from neardup.corpus.write import write_kept
-from neardup.dedup import MAX_PAIRS, Corpus
 from neardup.formats import tables
+from neardup.formats.tables import TableWriter
 
 
-def write_decisions(
-    folder: Path, catalogue: Catalogue, decisions: Decisions, rejected: dict[int, str]
-) -> None:
-    """removed.parquet, clusters.parquet and rejected.parquet."""
-    gone = decisions.removed
-    witness = decisions.witness[gone]
-    file, row = catalogue.place(gone)
-    witness_file, witness_row = catalogue.place(witness)
-    tables.write_table(folder / "removed.parquet", tables.REMOVED, {
-        "id": catalogue.names(gone), "file": file, "row": row,
-        "witness": catalogue.names(witness), "witness_file": witness_file,
-        "witness_row": witness_row, "similarity": decisions.similarity[gone],
-        "exact": decisions.exact[gone], "cluster": witness,
-    })  # fmt: skip
-    leaders, copies = np.unique(witness, return_counts=True)
-    file, row = catalogue.place(leaders)
-    tables.write_table(folder / "clusters.parquet", tables.CLUSTERS, {
-        "cluster": leaders, "id": catalogue.names(leaders), "file": file, "row": row,
-        "size": copies + 1,
-    })  # fmt: skip
-    bad = np.array(sorted(rejected), np.int64)
-    file, row = catalogue.place(bad)
-    tables.write_table(folder / "rejected.parquet", tables.REJECTED, {
-        "id": catalogue.names(bad), "file": file, "row": row,
-        "reason": strings([rejected[document] for document in bad.tolist()]),
-    })  # fmt: skip
+def write_removed(folder: Path, catalogue: Catalogue, verdicts: Verdicts) -> None:
+    """removed.parquet: every removed document and its witness, in input order."""
+    with TableWriter(folder / "removed.parquet", tables.REMOVED) as table:
+        for some in verdicts:
+            table.add(_removed(catalogue, some))
 
 
-def write_pairs(folder: Path, catalogue: Catalogue, corpus: Corpus) -> dict[str, int]:
-    """pairs.parquet; and how many pairs are in it, or are not."""
-    found = corpus.pairs()
-    tables.write_table(folder / "pairs.parquet", tables.PAIRS, {
-        "a": catalogue.names(found.a), "b": catalogue.names(found.b),
-        "similarity": found.similarity,
-    })  # fmt: skip
-    return {"written": len(found.a), "limit": MAX_PAIRS, "beyond_limit": found.dropped,
-            "capped_buckets": found.capped}  # fmt: skip
+def _removed(catalogue: Catalogue, some: Removed) -> dict[str, object]:
+    file, row = catalogue.place(some.documents)
+    witness_file, witness_row = catalogue.place(some.witnesses)
+    return {
+        "id": catalogue.names(some.documents), "file": file, "row": row,
+        "witness": catalogue.names(some.witnesses), "witness_file": witness_file,
+        "witness_row": witness_row, "similarity": some.similarity, "exact": some.exact,
+        "cluster": some.witnesses,
+    }  # fmt: skip
+
+
+def write_clusters(
+    folder: Path, catalogue: Catalogue, verdicts: Verdicts, largest: int
+) -> list[tuple[int, int]]:
+    """clusters.parquet: every kept document with copies; and the largest: (document, copies)."""
+    most: list[tuple[int, int]] = []
+    with TableWriter(folder / "clusters.parquet", tables.CLUSTERS) as table:
+        for leaders, copies in verdicts.clusters():
+            file, row = catalogue.place(leaders)
+            table.add({
+                "cluster": leaders, "id": catalogue.names(leaders), "file": file, "row": row,
+                "size": copies + 1,
+            })  # fmt: skip
+            here = zip(leaders.tolist(), copies.tolist(), strict=True)
+            most = nlargest(largest, [*most, *here], key=lambda one: (one[1], -one[0]))
+    return most
+
+
+def write_rejected(folder: Path, catalogue: Catalogue) -> Counter[str]:
+    """rejected.parquet; and how many there are for each reason."""
+    counted: Counter[str] = Counter()
+    with TableWriter(folder / "rejected.parquet", tables.REJECTED) as table:
+        for documents, reasons in catalogue.rejected():
+            file, row = catalogue.place(documents)
+            table.add({
+                "id": catalogue.names(documents), "file": file, "row": row,
+                "reason": strings(reasons),
+            })  # fmt: skip
+            counted.update(reasons)
+    return counted
 
 
 def write_files(
     folder: Path, catalogue: Catalogue, kept: NDArray[np.bool_], progress: Progress
 ) -> None:
-    """kept/: every input again, without the rows that go."""
+    """kept/: every input again, without the rows that go; files that are there are complete."""
     progress.stage("writing", len(kept), "documents")
-    folder.mkdir()
-    starts = catalogue.starts
+    folder.mkdir(exist_ok=True)
     for place, file in enumerate(catalogue.files):
-        mask = kept[starts[place] : starts[place + 1]]
+        mask = kept[catalogue.starts[place] : catalogue.starts[place + 1]]
         write_kept(file, mask, folder / file.kept_name, progress.advance)

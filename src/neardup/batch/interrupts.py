@@ -62,3 +62,6 @@ class Interruptible:
     def advance(self, amount: int) -> None:
         self._obey()
         self._progress.advance(amount)
+
+    def say(self, message: str) -> None:
+        self._progress.say(message)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from neardup.batch.budget import Budget
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
+from neardup.corpus.read import CHUNK
+from neardup.corpus.shards import SHARD
 from neardup.options import Options
 
 
@@ -25,6 +28,10 @@ class Job:
     kept: bool = True
     force: bool = False
     strict: bool = False
+    skip_bad_files: bool = False
+    budget: Budget = field(default_factory=Budget)
+    shard: int = SHARD
+    chunk: int = CHUNK
 
 
 class Progress(Protocol):
@@ -32,3 +39,4 @@ class Progress(Protocol):
 
     def stage(self, name: str, total: int, unit: str) -> None: ...
     def advance(self, amount: int) -> None: ...
+    def say(self, message: str) -> None: ...

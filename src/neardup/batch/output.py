@@ -21,8 +21,12 @@ from neardup.formats.tables import no_room
 
 RUN = "run.json"
 # run.json is moved last: while it is there, the rest is complete.
-NAMES = ("kept", "removed.parquet", "clusters.parquet", "rejected.parquet", "pairs.parquet", RUN)
+NAMES = (
+    "kept", "removed.parquet", "clusters.parquet", "rejected.parquet", "pairs.parquet",
+    "samples.parquet", "report.html", RUN,
+)  # fmt: skip
 WORK = ".unfinished"
+SKETCHES = "sketches"
 
 
 def check_output(out: Path, inputs: Iterable[InputFile], folders: Sequence[str]) -> None:
@@ -49,14 +53,16 @@ def output_folder(out: Path, force: bool) -> Iterator[Path]:
         _check_free(out, force)  # again: another run may have ended just now
         work = place / WORK
         with _writing(out):
-            _remove(work)  # of a run that was killed: the lock says that nobody works there
-            work.mkdir()
+            work.mkdir(mode=0o700, exist_ok=True)  # or of a run that was stopped: it goes on
         try:
             yield work
             with _writing(out):
                 _move(work, place)
-        finally:
             _remove(work)
+        except BaseException:
+            if not any((work / SKETCHES).glob("*")):
+                _remove(work)
+            raise
 
 
 @contextmanager

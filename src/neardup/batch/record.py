@@ -4,42 +4,51 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
 
 import numpy as np
 import xxhash
+from numpy.typing import NDArray
 
 import neardup
+from neardup import kernels
+from neardup.batch.banding import BucketFiles
+from neardup.batch.budget import peak_memory
 from neardup.batch.catalogue import Catalogue
-from neardup.batch.job import Job, Progress
-from neardup.cluster import Decisions, FullBucket
+from neardup.batch.job import Job
+from neardup.batch.ranks import Ranking
+from neardup.batch.rounds import Tally
+from neardup.cluster import BUCKET_CAP
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.source import reading
 
 LISTED_BUCKETS = 100
 LISTED_REASONS = 20
-EXAMPLES = 3
+SAMPLED = 3
 
 
 class Clock:
-    """Seconds by stage, and in total."""
+    """Seconds and memory by stage."""
 
     def __init__(self) -> None:
         self._begun = time.perf_counter()
-        self._stages: dict[str, float] = {}
+        self.stages: list[dict[str, Any]] = []
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         begun = time.perf_counter()
         yield
-        self._stages[name] = round(time.perf_counter() - begun, 4)
+        seconds = round(time.perf_counter() - begun, 4)
+        self.stages.append({"name": name, "seconds": seconds, "peak_memory_bytes": peak_memory()})
 
     @property
     def seconds(self) -> dict[str, float]:
-        return self._stages | {"total": round(time.perf_counter() - self._begun, 4)}
+        stages = {stage["name"]: stage["seconds"] for stage in self.stages}
+        return stages | {"total": round(time.perf_counter() - self._begun, 4)}
 
 
 @dataclass(frozen=True)
@@ -51,15 +60,25 @@ class Finished:
     examples: list[tuple[str, str, float]]
 
 
-def describe(
-    job: Job,
-    catalogue: Catalogue,
-    decisions: Decisions,
-    rejected: dict[int, str],
-    pairs: dict[str, int] | None,
-) -> dict[str, Any]:
+@dataclass
+class Counts:
+    """What came out."""
+
+    documents: int
+    removed: int
+    identical: int
+    tally: Tally
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def rejected(self) -> int:
+        return self.reasons.total()
+
+
+def describe(job: Job, counts: Counts) -> dict[str, Any]:
     """What was asked for, and what came out."""
     options, columns, curve = job.options, job.columns, job.options.curve
+    verified = counts.tally.verified
     return {
         "version": neardup.__version__,
         "spec": asdict(options.spec),
@@ -70,70 +89,134 @@ def describe(
             "cluster": options.cluster, "limit": options.limit, "text": columns.text,
             "id": columns.id, "within": columns.within, "workers": job.workers,
             "pairs": job.pairs, "kept_files": job.kept, "strict": job.strict,
+            "skip_bad_files": job.skip_bad_files,
         },
         "counts": {
-            "documents": len(decisions.witness),
-            "kept": int(np.count_nonzero(decisions.kept)),
-            "removed": len(decisions.removed),
-            "rejected": len(rejected),
-            "identical": decisions.identical,
-            "comparisons": decisions.compared,
+            "documents": counts.documents,
+            "kept": counts.documents - counts.removed - counts.rejected,
+            "removed": counts.removed,
+            "rejected": counts.rejected,
+            "identical": counts.identical,
+            "comparisons": verified,
         },
-        "reasons": dict(Counter(rejected.values()).most_common(LISTED_REASONS)),
+        "reasons": dict(counts.reasons.most_common(LISTED_REASONS)),
         "predicted": {
             "recall_at_threshold": curve.probability(options.threshold),
             "false_candidate_rate": curve.false_positive_rate(options.threshold),
         },
-        "full_buckets": full_buckets(decisions, catalogue),
-        "pairs": pairs,
+        "metrics": {
+            "candidate_pairs_per_doc": verified / max(counts.documents, 1),
+            "verify_drop_rate": (verified - counts.tally.similar) / max(verified, 1),
+            "rounds": counts.tally.rounds,
+        },
     }  # fmt: skip
 
 
-def full_buckets(decisions: Decisions, catalogue: Catalogue) -> dict[str, Any]:
-    full = sorted(decisions.full_buckets, key=lambda bucket: -bucket.beyond)
-    listed = [_bucket(bucket, catalogue) for bucket in full[:LISTED_BUCKETS]]
-    return {"count": len(full), "listed": listed}
+@dataclass(frozen=True)
+class Hot:
+    """A bucket with many members, of which some are not compared with each other."""
+
+    size: int
+    beyond: int
+    band: int
+    key: int
+    members: NDArray[np.int64]
 
 
-def _bucket(bucket: FullBucket, catalogue: Catalogue) -> dict[str, Any]:
-    sample = catalogue.names(np.array([bucket.sample]))[0].as_py()
+class BucketRecord:
+    """The sizes of all buckets, and the largest and the full ones. Read them when decided."""
+
+    def __init__(self, job: Job, buckets: BucketFiles, state: NDArray[np.uint8]) -> None:
+        self.count = self.full = 0
+        self._sizes = np.zeros(1, np.int64)
+        self._largest: list[Hot] = []
+        self._fullest: list[Hot] = []
+        stars = job.options.cluster == "stars"
+        for some in buckets:
+            kept = kernels.kept_in(some.members, some.starts, state)
+            beyond = np.maximum(kept - job.options.limit if stars else some.sizes - BUCKET_CAP, 0)
+            self._count(some.sizes)
+            self.full += int(np.count_nonzero(beyond))
+            hot = [
+                Hot(int(some.sizes[g]), int(beyond[g]), some.band, int(some.keys[g]),
+                    some.members[some.starts[g] : some.starts[g] + SAMPLED].astype(np.int64))
+                for g in {*_top(some.sizes), *_top(beyond)}
+            ]  # fmt: skip
+            self._largest = _first([*self._largest, *hot], lambda one: one.size)
+            self._fullest = _first([*self._fullest, *hot], lambda one: one.beyond)
+
+    def _count(self, sizes: NDArray[np.int64]) -> None:
+        self.count += len(sizes)
+        counted = np.bincount(sizes)
+        longer, other = sorted((self._sizes, counted), key=len, reverse=True)
+        self._sizes = longer.copy()
+        self._sizes[: len(other)] += other
+
+    def metrics(self) -> dict[str, Any]:
+        if not self.count:
+            return {"buckets": 0, "bucket_size_p99": 0}
+        ninety_nine = np.searchsorted(np.cumsum(self._sizes), 0.99 * self.count)
+        return {"buckets": self.count, "bucket_size_p99": int(ninety_nine)}
+
+    def describe(self, catalogue: Catalogue, ranking: Ranking) -> dict[str, Any]:
+        full = [one for one in self._fullest if one.beyond]
+        return {
+            "hot_buckets": [_bucket(one, catalogue, ranking) for one in self._largest],
+            "full_buckets": {
+                "count": self.full,
+                "listed": [_bucket(one, catalogue, ranking) for one in full],
+            },
+        }
+
+
+def _top(values: NDArray[np.int64]) -> list[int]:
+    return np.argsort(-values, kind="stable")[:LISTED_BUCKETS].tolist()  # type: ignore[no-any-return]
+
+
+def _first(found: list[Hot], by: Callable[[Hot], int]) -> list[Hot]:
+    return sorted(found, key=lambda one: (-by(one), one.band, one.key))[:LISTED_BUCKETS]
+
+
+def _bucket(bucket: Hot, catalogue: Catalogue, ranking: Ranking) -> dict[str, Any]:
+    sample = catalogue.names(ranking.documents(bucket.members)).to_pylist()
     return {"band": bucket.band, "key": f"{bucket.key:016x}", "size": bucket.size,
             "not_compared": bucket.beyond, "sample": sample}  # fmt: skip
 
 
-def inputs(catalogue: Catalogue, progress: Progress) -> list[dict[str, Any]]:
-    """Each input's size, hash and number of documents."""
-    described = []
-    for file, rows in zip(catalogue.files, catalogue.rows, strict=True):
-        size, digest = _hashed(file, progress)
-        described.append(
-            {"file": file.name, "size": size, "documents": rows, "xxh3_128": digest}
-        )  # fmt: skip
-    return described
+class Hashing:
+    """The hashes of the inputs, made beside the other work, when each has been read."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1)
+        self._found: dict[InputFile, Future[tuple[int, str]]] = {}
+
+    def add(self, file: InputFile) -> None:
+        """Hash a file soon."""
+        if file not in self._found:
+            self._found[file] = self._pool.submit(_hashed, file)
+
+    def inputs(self, catalogue: Catalogue) -> list[dict[str, Any]]:
+        """Each input's size, hash and number of documents."""
+        described = []
+        for file, rows in zip(catalogue.files, np.diff(catalogue.starts).tolist(), strict=True):
+            self.add(file)
+            size, digest = self._found[file].result()
+            described.append(
+                {"file": file.name, "size": size, "documents": rows, "xxh3_128": digest}
+            )
+        return described
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
 
 
-def _hashed(file: InputFile, progress: Progress) -> tuple[int, str]:
+def _hashed(file: InputFile) -> tuple[int, str]:
     digest, size = xxhash.xxh3_128(), 0
     with reading(file), open(file.path, "rb", buffering=0) as stream:
-        while block := stream.read(1 << 22):
+        while block := stream.read(1 << 20):
             digest.update(block)
             size += len(block)
-            progress.advance(len(block))
     return size, digest.hexdigest()
-
-
-def finished(record: dict[str, Any], catalogue: Catalogue, decisions: Decisions) -> Finished:
-    """With the largest clusters, and removed documents to show: near-copies, if there are."""
-    gone = decisions.removed
-    leaders, copies = np.unique(decisions.witness[gone], return_counts=True)
-    order = np.lexsort((leaders, -copies))[:EXAMPLES]
-    names = catalogue.names(leaders[order]).to_pylist()
-    near = gone[decisions.similarity[gone] < 1.0]
-    shown = (near if near.size else gone)[:EXAMPLES]
-    examples = zip(
-        catalogue.names(shown).to_pylist(),
-        catalogue.names(decisions.witness[shown]).to_pylist(),
-        decisions.similarity[shown].tolist(),
-        strict=True,
-    )
-    return Finished(record, list(zip(names, copies[order].tolist(), strict=True)), list(examples))

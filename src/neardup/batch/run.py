@@ -1,29 +1,32 @@
-"""One run over files: read and sketch, decide, write. In memory but for texts and shingles."""
+"""One run over files: sketch, band, match, decide, filter.
+
+Each stage leaves files in a work folder, so that a run that was stopped goes on where it was.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from neardup.batch import record
+from neardup.batch import decisions, record, samples
+from neardup.batch.budget import peak_memory
 from neardup.batch.catalogue import Catalogue
-from neardup.batch.decisions import write_decisions, write_files, write_pairs
 from neardup.batch.interrupts import Interruptible, held
 from neardup.batch.job import Job, Progress
-from neardup.batch.memory import peak_memory
 from neardup.batch.output import RUN, check_output, output_folder
-from neardup.batch.sketching import ReadAndSketch, sketched
-from neardup.corpus.inputs import InputFile
-from neardup.corpus.read import chunks_of
-from neardup.corpus.source import reading
-from neardup.dedup import Corpus, Sketcher
-from neardup.errors import RowError
+from neardup.batch.pairs import write_pairs
+from neardup.batch.stages import Matching, Ranked, Sketching, band, comparing, decide, rank
+from neardup.batch.verdicts import Verdicts, collect
+from neardup.corpus.shards import cut
+from neardup.errors import InputError, RowError
 from neardup.formats.tables import write_json
 
 
 def run(job: Job, progress: Progress) -> record.Finished:
-    """Do the job; OUT is complete afterwards, or as it was."""
+    """Do the job; OUT is complete afterwards, or as it was but for what the next run can use."""
     check_output(job.out, job.inputs, job.folders)
     with held() as obey, output_folder(job.out, job.force) as folder:
         finished = make(job, folder, Interruptible(progress, obey))
@@ -34,56 +37,83 @@ def run(job: Job, progress: Progress) -> record.Finished:
 def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
     """Everything that belongs into OUT."""
     clock = record.Clock()
-    corpus = Corpus(job.options, str(folder))
-    with clock.stage("sketch"):
-        catalogue = read(job, corpus, progress)
-    with clock.stage("decide"):
-        progress.stage("deciding", corpus.size, "documents")
-        decisions = corpus.decide()
-        write_decisions(folder, catalogue, decisions, corpus.rejected)
-    pairs = None
-    if job.pairs:
-        with clock.stage("pairs"):
-            progress.stage("pairing", corpus.size, "documents")
-            pairs = write_pairs(folder, catalogue, corpus)
-    if job.kept:
-        with clock.stage("write"):
-            write_files(folder / "kept", catalogue, decisions.kept, progress)
-    with clock.stage("fingerprint"):
-        progress.stage("hashing", sum(map(stored_size, job.inputs)), "bytes")
-        inputs = record.inputs(catalogue, progress)
-    made = record.describe(job, catalogue, decisions, corpus.rejected, pairs)
-    made |= {"inputs": inputs, "seconds": clock.seconds, "peak_memory_bytes": peak_memory()}
+    with record.Hashing() as hashing:
+        with clock.stage("sketch"):
+            sketching, skipped = sketched(job, folder, progress)
+        sketches = sketching.sketches
+        catalogue = Catalogue.of(sketches)
+        for file in catalogue.files:
+            hashing.add(file)
+        with clock.stage("rank"):
+            ranked = rank(job, folder, sketches, sketching.keys, progress)
+        with clock.stage("band"):
+            buckets = band(job, folder, ranked, progress)
+        with clock.stage("match"):
+            compare = comparing(job, Matching(job, folder, ranked, progress).run(), ranked)
+        with clock.stage("decide"):
+            decided = decide(job, folder, ranked, buckets, compare, progress)
+            verdicts = Verdicts(folder, job.budget)
+            exact = job.options.verify == "exact"
+            collect(verdicts, decided.pairs, ranked.copies, ranked.ranking, exact, 0)
+            sizes = record.BucketRecord(job, buckets, ranked.state)
+        with clock.stage("tables"):
+            progress.stage("writing tables", verdicts.count, "documents")
+            decisions.write_removed(folder, catalogue, verdicts)
+            largest = decisions.write_clusters(folder, catalogue, verdicts, samples.CLUSTERS)
+            reasons = decisions.write_rejected(folder, catalogue)
+            examples = samples.write(folder, job, catalogue, verdicts, largest)
+        pairs = None
+        if job.pairs:
+            with clock.stage("pairs"):
+                progress.stage("pairing", len(sketches), "documents")
+                pairs = write_pairs(job, folder, catalogue, ranked, buckets, compare)
+        if job.kept:
+            with clock.stage("filter"):
+                kept = kept_documents(ranked)
+                decisions.write_files(folder / "kept", catalogue, kept, progress)
+        counts = record.Counts(
+            len(sketches), verdicts.count, ranked.identical, decided.tally, reasons
+        )
+        made = record.describe(job, counts)
+        made["metrics"] |= sizes.metrics()
+        made |= sizes.describe(catalogue, ranked.ranking)
+        made |= {"pairs": pairs, "skipped_files": skipped, "inputs": hashing.inputs(catalogue)}
+    for shard in sketches.shards:
+        shard.check()
+    made |= {
+        "seconds": clock.seconds, "stages": clock.stages, "peak_memory_bytes": peak_memory(),
+        "memory_budget_bytes": job.budget.total,
+    }  # fmt: skip
     write_json(folder / RUN, made)
-    return record.finished(made, catalogue, decisions)
+    ranked.copies.close()
+    verdicts.close()
+    names = catalogue.names(np.array([document for document, _ in largest], np.int64)).to_pylist()
+    shown = [(name, copies) for name, (_, copies) in zip(names, largest, strict=True)]
+    return record.Finished(made, shown[: samples.SHOWN], examples)
 
 
-def read(job: Job, corpus: Corpus, progress: Progress) -> Catalogue:
-    """Read and sketch all documents; the catalogue says where each is."""
-    total = sum(map(stored_size, job.inputs))
-    progress.stage("reading", total, "bytes")
-    catalogue = Catalogue(job.inputs)
-    work = ReadAndSketch(job.columns, Sketcher(job.options))
-    chunks = chunks_of(job.inputs, job.columns)
-    for chunk, documents, sketch in sketched(chunks, work, job.workers):
-        corpus.add(documents, sketch)
-        catalogue.add(chunk, documents.ids)
-        if job.strict and corpus.rejected:
-            refuse(catalogue, corpus.rejected)
-        progress.advance(chunk.stored)
-    return catalogue
+def sketched(job: Job, folder: Path, progress: Progress) -> tuple[Sketching, list[dict[str, Any]]]:
+    """Everything that can be read, sketched; and the files that can't, if these may be skipped."""
+    bad: dict[str, str] = {}
+    sketching = Sketching(job, folder, progress)
+    while True:
+        try:
+            sketching.run(cut(job.inputs, job.shard, set(bad)))
+            return sketching, [{"file": file, "reason": why} for file, why in bad.items()]
+        except RowError:
+            raise
+        except InputError as error:
+            if not job.skip_bad_files or error.file is None or error.file in bad:
+                raise
+            bad[error.file] = str(error)
+            progress.say(f"skipped: {error}")
 
 
-def stored_size(file: InputFile) -> int:
-    with reading(file):
-        return file.path.stat().st_size
-
-
-def refuse(catalogue: Catalogue, rejected: dict[int, str]) -> None:
-    """Stop at the first document that can't be used."""
-    row, reason = min(rejected.items())
-    file, place = catalogue.place(np.array([row]))
-    raise RowError(
-        f"{file[0].as_py()}, row {place[0].as_py()}: {reason}. "
-        "Mend it, or run without --strict to set such rows aside"
-    )
+def kept_documents(ranked: Ranked) -> NDArray[np.bool_]:
+    """Which documents stay, in input order."""
+    kept: NDArray[np.bool_] = (ranked.state & 1) == 1
+    if ranked.ranking.order is None:
+        return kept
+    found = np.empty(len(kept), bool)
+    found[ranked.ranking.order] = kept
+    return found

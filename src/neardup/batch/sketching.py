@@ -1,23 +1,27 @@
-"""Chunks to sketches, on as many cores as wanted; always in order.
+"""Shards to sketch files, on as many cores as wanted.
 
-Reading usual lines and sketching are kernels that release the GIL, so threads share the work
-without sending shingles between processes.
+Reading usual lines and sketching are kernels that release the GIL, so threads share the chunks
+of a shard without sending anything between processes. Files are written in order by the caller.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
-from neardup.corpus.documents import Columns, Documents
+from neardup.batch.sketches import Piece
+from neardup.corpus.documents import Columns
 from neardup.corpus.read import Chunk, parse
-from neardup.dedup import Sketch, Sketcher
+from neardup.dedup import Sketcher
 
-Sketched = tuple[Chunk, Documents, Sketch]
+Work = TypeVar("Work")
+Done = TypeVar("Done")
+
 AHEAD = 2
-"""Chunks a thread that may wait for their turn."""
+"""Pieces of work a thread that may wait for their turn."""
 
 
 @dataclass(frozen=True)
@@ -27,27 +31,29 @@ class ReadAndSketch:
     columns: Columns
     sketcher: Sketcher
 
-    def __call__(self, chunk: Chunk) -> tuple[Documents, Sketch]:
+    def __call__(self, chunk: Chunk) -> Piece:
         documents = parse(chunk, self.columns)
-        return documents, self.sketcher(documents)
+        return Piece.of(chunk, documents, self.sketcher(documents))
 
 
-def sketched(chunks: Iterable[Chunk], work: ReadAndSketch, workers: int) -> Iterator[Sketched]:
-    """Each chunk with its documents and sketches, in order."""
+def in_order(
+    work: Iterable[Work], do: Callable[[Work], Done], workers: int
+) -> Iterator[tuple[Work, Done]]:
+    """Each piece of work and what came of it, in order, done by that many threads."""
     if workers == 1:
-        for chunk in chunks:
-            yield chunk, *work(chunk)
+        for piece in work:
+            yield piece, do(piece)
         return
-    waiting: deque[tuple[Chunk, Future[tuple[Documents, Sketch]]]] = deque()
+    waiting: deque[tuple[Work, Future[Done]]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         try:
-            for chunk in chunks:
-                waiting.append((chunk, pool.submit(work, chunk)))
+            for piece in work:
+                waiting.append((piece, pool.submit(do, piece)))
                 if len(waiting) > AHEAD * workers:
                     done, future = waiting.popleft()
-                    yield done, *future.result()
+                    yield done, future.result()
             while waiting:
                 done, future = waiting.popleft()
-                yield done, *future.result()
+                yield done, future.result()
         finally:
             pool.shutdown(cancel_futures=True)

@@ -26,6 +26,9 @@ class Silent:
     def advance(self, amount: int) -> None:
         pass
 
+    def say(self, message: str) -> None:
+        pass
+
 
 class Lines(Silent):
     """A plain line when a stage begins, and one every ten seconds, to standard error."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.source import Meter
+from neardup.corpus.source import Meter, reading
 from neardup.errors import InputError
 
 _MOST_ROWS = 4096  # a dictionary makes rows look small in the file
@@ -35,14 +35,15 @@ def batches(
     size: int,
     choose: Choose = lambda names: names,
     meter: Meter | None = None,
+    groups: tuple[int, int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The file's rows in order, about `size` bytes at a time.
+    """The file's rows in order, about `size` bytes at a time; of Parquet maybe some row groups.
 
     `choose` is given all column names, once, and says which ones to read.
     """
     meter = meter or Meter()
     if file.format == "parquet":
-        yield from _parquet(file, size, choose, meter)
+        yield from _parquet(file, size, choose, meter, groups)
         return
     with _opened(file) as source:
         read = _arrow_file if file.format == "arrow" else _arrow_stream
@@ -67,21 +68,37 @@ def _opened(file: InputFile) -> pa.OSFile:
     return pa.OSFile(os.fsencode(file.path))
 
 
-def _parquet(file: InputFile, size: int, choose: Choose, meter: Meter) -> Iterator[pa.RecordBatch]:
+def row_group_sizes(file: InputFile) -> list[int]:
+    """How many stored bytes each row group of a Parquet file has, about."""
+    with reading(file), open_parquet(file) as parquet:
+        layout = parquet.metadata
+        groups = [layout.row_group(number) for number in range(layout.num_row_groups)]
+        weight = max(sum(group.total_byte_size for group in groups), 1)
+        stored = file.path.stat().st_size
+        return [stored * group.total_byte_size // weight for group in groups]
+
+
+def _parquet(
+    file: InputFile, size: int, choose: Choose, meter: Meter, part: tuple[int, int] | None
+) -> Iterator[pa.RecordBatch]:
     stored = file.path.stat().st_size
     with open_parquet(file) as parquet:
         names = choose(parquet.schema_arrow.names)
         layout = parquet.metadata
-        groups = map(layout.row_group, range(layout.num_row_groups))
+        wanted = range(*(part or (0, layout.num_row_groups)))
+        groups = [layout.row_group(number) for number in wanted]
         weight = sum(group.total_byte_size for group in groups)
-        rows = max(1, min(_MOST_ROWS, size * layout.num_rows // max(weight, 1)))
+        expected = sum(group.num_rows for group in groups) if part else layout.num_rows
+        rows = max(1, min(_MOST_ROWS, size * expected // max(weight, 1)))
         found = 0
-        for batch in parquet.iter_batches(rows, columns=names, use_threads=False):
+        for batch in parquet.iter_batches(
+            rows, row_groups=list(wanted), columns=names, use_threads=False
+        ):
             found += batch.num_rows
             meter.at = stored * found // max(layout.num_rows, found)
             yield batch
-    if found != layout.num_rows:
-        raise InputError(f"{file.name}: {found} of {layout.num_rows} rows are there: get it again")
+    if found != expected:
+        raise InputError(f"{file.name}: {found} of {expected} rows are there: get it again")
 
 
 # Batches, each with the number of stored bytes up to its end.

@@ -53,6 +53,17 @@ class Documents:
     def __len__(self) -> int:
         return len(self.texts)
 
+    def take(self, rows: pa.Array) -> Documents:
+        """Some of the documents."""
+        ids = self.ids.take(rows) if isinstance(self.ids, pa.Array) else [
+            self.ids[row] for row in rows.to_pylist()
+        ]  # fmt: skip
+        keep = None if self.keep is None else self.keep.take(rows)
+        within = None if self.within is None else self.within.take(rows)
+        places = {row: place for place, row in enumerate(rows.to_pylist())}
+        rejected = {places[row]: why for row, why in self.rejected.items() if row in places}
+        return Documents(self.texts.take(rows), ids, keep, within, rejected)
+
 
 def concat_keep(arrays: Iterable[pa.Array]) -> pa.Array:
     """One array of all batches' keep values: int64 gives way to double, null to everything."""

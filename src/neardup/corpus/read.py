@@ -53,12 +53,20 @@ class Chunk:
     stored: int = 0
 
 
-def chunks(file: InputFile, columns: Columns, size: int = CHUNK) -> Iterator[Chunk]:
-    """The file in pieces of about `size` bytes, whole records each."""
+Part = tuple[int, int] | None
+
+
+def chunks(
+    file: InputFile, columns: Columns, size: int = CHUNK, part: Part = None
+) -> Iterator[Chunk]:
+    """The file in pieces of about `size` bytes, whole records each.
+
+    Of a part, only the lines that begin in that range of bytes (JSONL), or those row groups.
+    """
     if file.format == "text":
         return chunks_of([file], columns, size)
     meter = Meter()
-    return _numbered(file, _pieces(file, columns, size, meter), meter)
+    return _numbered(file, _pieces(file, columns, size, meter, part), meter, part)
 
 
 def chunks_of(files: Iterable[InputFile], columns: Columns, size: int = CHUNK) -> Iterator[Chunk]:
@@ -92,19 +100,24 @@ def _stored_size(file: InputFile) -> int:
         return file.path.stat().st_size
 
 
-def _numbered(file: InputFile, pieces: Iterator[Chunk], meter: Meter) -> Iterator[Chunk]:
+def _numbered(
+    file: InputFile, pieces: Iterator[Chunk], meter: Meter, part: Part
+) -> Iterator[Chunk]:
     before = 0
+    begins = part is None or part[0] == 0
     with reading(file):
         for number, piece in enumerate(pieces):
-            yield replace(piece, first=number == 0, stored=meter.at - before)
+            yield replace(piece, first=begins and number == 0, stored=meter.at - before)
             before = meter.at
 
 
-def _pieces(file: InputFile, columns: Columns, size: int, meter: Meter) -> Iterator[Chunk]:
+def _pieces(
+    file: InputFile, columns: Columns, size: int, meter: Meter, part: Part
+) -> Iterator[Chunk]:
     one = (file,)
     if file.format == "jsonl" and file.compression is None:
-        for span in line_ranges(file, size):
-            meter.at = sum(span)
+        for span in line_ranges(file, size, part):
+            meter.at += span[1]
             yield Chunk(one, False, span=span)
     elif file.format == "jsonl":
         for block in line_blocks(file, size, meter):
@@ -117,7 +130,7 @@ def _pieces(file: InputFile, columns: Columns, size: int, meter: Meter) -> Itera
         def choose(names: list[str]) -> list[str]:
             return list(resolve(columns, names, Source(file.name)).asked().values())
 
-        for table in columnar.batches(file, size, choose, meter):
+        for table in columnar.batches(file, size, choose, meter, part):
             yield Chunk(one, False, _packed(table))
 
 

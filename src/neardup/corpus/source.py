@@ -28,6 +28,9 @@ def reading(file: InputFile) -> Iterator[None]:
     """Turn whatever goes wrong while a file is read into an InputError with its name."""
     try:
         yield
+    except InputError as error:
+        error.file = error.file or file.name
+        raise
     except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter: a column's name
         raise _corrupt(file, error) from None
     except OSError as error:
@@ -35,7 +38,7 @@ def reading(file: InputFile) -> Iterator[None]:
             raise _corrupt(file, error) from None
         why = os.strerror(error.errno)
         raise InputError(
-            f"{file.name}: cannot be read ({why}): check the file and its permissions"
+            f"{file.name}: cannot be read ({why}): check the file and its permissions", file.name
         ) from None
 
 
@@ -43,12 +46,16 @@ def _corrupt(file: InputFile, error: Exception) -> InputError:
     kind = file.compression or file.format
     # Arrow's messages go on for lines; the first sentence says what is wrong.
     why = str(error).strip().split("\n")[0].split(". ")[0][:120]
-    return InputError(f"{file.name}: truncated or corrupt {kind} data ({why}): get it again")
+    return InputError(
+        f"{file.name}: truncated or corrupt {kind} data ({why}): get it again", file.name
+    )
 
 
 def changed(file: InputFile) -> InputError:
     """The error for a file that is not the one that was read before."""
-    return InputError(f"{file.name}: changed during the run: leave it alone and run again")
+    return InputError(
+        f"{file.name}: changed during the run: leave it alone and run again", file.name
+    )
 
 
 class Meter:
@@ -65,15 +72,22 @@ def opened(file: InputFile) -> Iterator[IO[bytes]]:
         yield raw
 
 
-def line_ranges(file: InputFile, size: int) -> Iterator[tuple[int, int]]:
+def line_ranges(
+    file: InputFile, size: int, part: tuple[int, int] | None = None
+) -> Iterator[tuple[int, int]]:
     """(start, length) of stretches of whole lines of an uncompressed file.
 
     A stretch ends with the first line that reaches `size` bytes. Only the places of the cuts
     are read, so that the bytes can be read where they are parsed. A last line beyond LONGEST
-    loses its end: it is still too long, and will be refused.
+    loses its end: it is still too long, and will be refused. Of a part, a range of bytes, the
+    lines that begin in it are given.
     """
     with opened(file) as raw:
-        total, start = os.fstat(raw.fileno()).st_size, 0
+        start, total = 0, os.fstat(raw.fileno()).st_size
+        if part is not None:
+            start, total = (
+                _after_newline(raw.fileno(), place - 1, total) if place else 0 for place in part
+            )
         while start < total:
             end = _after_newline(raw.fileno(), start + size - 1, total)
             yield start, min(end - start, size + LONGEST)

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,10 @@ REMOVED = pa.schema(
 )  # fmt: skip
 CLUSTERS = pa.schema([("cluster", ROW), ("id", TEXT), ("file", TEXT), ("row", ROW), ("size", ROW)])
 REJECTED = pa.schema([("id", TEXT), ("file", TEXT), ("row", ROW), ("reason", TEXT)])
+SAMPLES = pa.schema(
+    [("cluster", ROW), ("id", TEXT), ("file", TEXT), ("row", ROW), ("kept", pa.bool_()),
+     ("similarity", pa.float64()), ("text", TEXT)]
+)  # fmt: skip
 PAIRS = pa.schema([("a", TEXT), ("b", TEXT), ("similarity", pa.float64())])
 
 
@@ -41,18 +45,41 @@ def column(values: NDArray[Any] | pa.Array) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(whole)])
 
 
-def write_table(path: Path, schema: pa.Schema, columns: dict[str, Any]) -> None:
-    """A Parquet file, complete under its name or not there at all."""
-    table = pa.Table.from_arrays([column(columns[name]) for name in schema.names], schema=schema)
-    beside = path.with_name(f".{path.name}.tmp")
-    try:
-        # Opened by bytes: a folder's name need not be UTF-8.
-        with pa.OSFile(os.fsencode(beside), "wb") as sink:
-            pq.write_table(table, sink, compression="zstd")
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise no_room(path, error) from None
+class TableWriter:
+    """A Parquet file, written in pieces; complete under its name or not there at all."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._path, self._schema = path, schema
+        self._beside = path.with_name(f".{path.name}.tmp")
+
+    def __enter__(self) -> Self:
+        try:
+            # Opened by bytes: a folder's name need not be UTF-8.
+            self._sink = pa.OSFile(os.fsencode(self._beside), "wb")
+        except OSError as error:
+            raise no_room(self._path, error) from None
+        self._writer = pq.ParquetWriter(self._sink, self._schema, compression="zstd")
+        return self
+
+    def add(self, columns: dict[str, Any]) -> None:
+        """Write some rows."""
+        arrays = [column(columns[name]) for name in self._schema.names]
+        try:
+            self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
+        except OSError as error:
+            raise no_room(self._path, error) from None
+
+    def __exit__(self, kind: object, error: object, at: object) -> None:
+        try:
+            with self._sink, self._writer:
+                pass
+            if error is None:
+                self._beside.replace(self._path)
+        except OSError as failed:
+            if error is None:
+                raise no_room(self._path, failed) from None
+        finally:
+            self._beside.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:

@@ -16,14 +16,22 @@ _before = config.CACHE_DIR
 config.CACHE_DIR = str(kernel_cache.folder())
 kernel_cache.announce()
 try:
-    from neardup.kernels.bands import band_keys
-    from neardup.kernels.components import components_exact, components_slots
+    from neardup.kernels.bands import band_keys, column_keys, transposed
+    from neardup.kernels.components import components_exact, components_slots, join_all, to_roots
     from neardup.kernels.jaccard import exact_pairs, slot_pairs
     from neardup.kernels.jsonl import read_records
     from neardup.kernels.keep import keep_exact, keep_slots
     from neardup.kernels.minhash import minhash
     from neardup.kernels.pairs import candidate_pairs, spread_pairs
-    from neardup.kernels.shingles import content_hashes, shingle, unique_sorted
+    from neardup.kernels.rounds import decide, kept_in, leader_pairs, member_pairs
+    from neardup.kernels.shingles import (
+        content_hashes,
+        copy_rows,
+        row_sums,
+        shingle,
+        sort_short,
+        unique_sorted,
+    )
     from neardup.kernels.units import hash_rows, squeezed_units, unsettled, word_units
 finally:
     config.CACHE_DIR = _before
@@ -32,19 +40,30 @@ kernel_cache.mark_compiled()
 __all__ = [
     "band_keys",
     "candidate_pairs",
+    "column_keys",
     "components_exact",
     "components_slots",
     "content_hashes",
+    "copy_rows",
+    "decide",
     "exact_pairs",
     "hash_rows",
+    "join_all",
     "keep_exact",
     "keep_slots",
+    "kept_in",
+    "leader_pairs",
+    "member_pairs",
     "minhash",
     "read_records",
+    "row_sums",
     "shingle",
     "slot_pairs",
+    "sort_short",
     "spread_pairs",
     "squeezed_units",
+    "to_roots",
+    "transposed",
     "unique_sorted",
     "unsettled",
     "word_units",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.kernels.compile import U8, int64, kernel
+from neardup.kernels.compile import U8, U32_ROWS, int64, kernel
 from neardup.kernels.hashing import xxh64
 
 
@@ -16,4 +16,31 @@ def band_keys(signature_bytes, documents, slots, bands, rows):
         for band in range(bands):
             start = (i * slots + band * rows) * 4
             out[i, band] = xxh64(signature_bytes, start, rows * 4, np.uint64(band))
+    return out
+
+
+@kernel(U32_ROWS, int64)
+def column_keys(slots, band):
+    """The keys of one band, from its slots as columns: slots[i, d] is slot i of document d."""
+    rows, documents = slots.shape
+    out = np.empty(documents, np.uint64)
+    here = np.empty(rows, np.uint32)
+    here_bytes = here.view(np.uint8)
+    for d in range(documents):
+        for i in range(rows):
+            here[i] = slots[i, d]
+        out[d] = xxh64(here_bytes, 0, rows * 4, np.uint64(band))
+    return out
+
+
+@kernel(U32_ROWS)
+def transposed(signatures):
+    """Rows to columns, in tiles that fit into the processor's cache."""
+    documents, slots = signatures.shape
+    out = np.empty((slots, documents), np.uint32)
+    for first in range(0, documents, 16):
+        last = min(first + 16, documents)
+        for slot in range(slots):
+            for d in range(first, last):
+                out[slot, d] = signatures[d, slot]
     return out

@@ -1,14 +1,13 @@
 """Connected components of the similar pairs, bucket by bucket, in rank order.
 
-A document is compared with those of its bucket that it is not connected with yet. Those that
-are connected with the bucket's first document (in a hot bucket most) need one hit for all.
+A document is compared with those of its bucket that it is not connected with yet.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from neardup.kernels.compile import I64, U32_ROWS, U64, float64, inner, int64, kernel
+from neardup.kernels.compile import I64, OUT_U32, U32_ROWS, U64, float64, inner, int64, kernel
 from neardup.kernels.jaccard import reach
 
 
@@ -16,7 +15,7 @@ from neardup.kernels.jaccard import reach
 def root(parent, document):
     while parent[document] != document:
         parent[document] = parent[parent[document]]
-        document = parent[document]
+        document = np.int64(parent[document])
     return document
 
 
@@ -30,46 +29,25 @@ def join(parent, u, v):
 @inner
 def connect(documents, members, starts, cap, data, threshold):
     parent = np.arange(documents)
-    left_out = np.zeros(starts.size, np.int64)
-    main, apart = np.empty(documents, np.int64), np.empty(documents, np.int64)
     compared = 0
     for bucket in range(starts.size - 1):
-        first = members[starts[bucket]]
-        main[0] = first
-        many_main, many_apart = 1, 0
         for at in range(starts[bucket] + 1, starts[bucket + 1]):
-            v, tries = members[at], 0
-            if root(parent, v) != root(parent, first):
-                for i in range(min(many_main, cap)):
-                    tries += 1
-                    if reach(data, main[i], v, threshold):
-                        join(parent, main[i], v)
-                        break
-            for i in range(many_apart):
-                if tries >= cap:
-                    break
-                if root(parent, apart[i]) != root(parent, v):
-                    tries += 1
-                    if reach(data, apart[i], v, threshold):
-                        join(parent, apart[i], v)
-            compared += tries
-            left_out[bucket] += np.int64(tries >= cap)
-            if root(parent, v) == root(parent, first):
-                main[many_main] = v
-                many_main += 1
-            else:
-                apart[many_apart] = v
-                many_apart += 1
+            v = members[at]
+            for i in range(starts[bucket], min(at, starts[bucket] + cap)):
+                if root(parent, members[i]) != root(parent, v):
+                    compared += 1
+                    if reach(data, members[i], v, threshold):
+                        join(parent, members[i], v)
     for document in range(documents):
         parent[document] = root(parent, document)
-    return parent, compared, left_out
+    return parent, compared
 
 
 @kernel(int64, I64, I64, int64, U64, I64, float64)
 def components_exact(documents, members, starts, cap, shingles, offsets, threshold):
-    """Each document's best-ranked connected one, comparisons, documents left out by bucket.
+    """Each document's best-ranked connected one, and the number of comparisons.
 
-    A document makes at most `cap` comparisons in a bucket.
+    A document is compared with the first `cap` documents of its bucket.
     """
     return connect(documents, members, starts, cap, (shingles, offsets), threshold)
 
@@ -78,3 +56,17 @@ def components_exact(documents, members, starts, cap, shingles, offsets, thresho
 def components_slots(documents, members, starts, cap, signatures, threshold):
     """The same by estimated similarity."""
     return connect(documents, members, starts, cap, signatures, threshold)
+
+
+@kernel(OUT_U32, I64, I64)
+def join_all(parent, left, right):
+    """Connect the documents of each pair; the better-ranked root stays."""
+    for i in range(left.size):
+        join(parent, left[i], right[i])
+
+
+@kernel(OUT_U32)
+def to_roots(parent):
+    """Each document's root in the place of its parent."""
+    for document in range(parent.size):
+        parent[document] = root(parent, document)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.kernels.compile import I64, OUT_U64, U8, U64, inner, int64, kernel
+from neardup.kernels.compile import I64, OUT_U8, OUT_U64, U8, U64, inner, int64, kernel
 from neardup.kernels.hashing import xxh64
 
 U = np.uint64
@@ -51,6 +51,38 @@ def content_hashes(unit_bytes, offsets):
         start, length = offsets[i] * 8, (offsets[i + 1] - offsets[i]) * 8
         out[i, 0] = xxh64(unit_bytes, start, length, U(1))
         out[i, 1] = xxh64(unit_bytes, start, length, U(2))
+    return out
+
+
+@kernel(OUT_U64, I64, int64)
+def sort_short(values, offsets, longest):
+    """Sort each row of at most `longest` values in place; the others are left as they are."""
+    for i in range(offsets.size - 1):
+        begin, end = offsets[i], offsets[i + 1]
+        if end - begin > longest:
+            continue
+        for p in range(begin + 1, end):
+            value, q = values[U(p)], p
+            while q > begin and values[U(q - 1)] > value:
+                values[U(q)] = values[U(q - 1)]
+                q -= 1
+            values[U(q)] = value
+
+
+@kernel(U8, I64, I64, OUT_U8, int64)
+def copy_rows(data, starts, sizes, out, at):
+    """Rows of bytes from anywhere, one after the other, to `out` from a place on."""
+    for i in range(starts.size):
+        out[at : at + sizes[i]] = data[starts[i] : starts[i] + sizes[i]]
+        at += sizes[i]
+
+
+@kernel(U8, I64)
+def row_sums(data, offsets):
+    """The xxHash64 of each row's bytes."""
+    out = np.empty(offsets.size - 1, np.uint64)
+    for i in range(out.size):
+        out[i] = xxh64(data, offsets[i], offsets[i + 1] - offsets[i], U(0))
     return out
 
 

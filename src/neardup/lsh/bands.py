@@ -61,11 +61,9 @@ def group(keys: NDArray[np.uint64], rows: NDArray[np.int64] | None = None) -> Bu
     total = 0
     for band in range(bands):
         column = np.ascontiguousarray(keys[:, band] if rows is None else keys[rows, band])
-        order = _sorted_order(column)
-        inside, number, size = _runs(column[order])
-        members = order[inside]
+        members, size = meeting(column)
         shared[members] = True
-        found.append((members, number + total))
+        found.append((members, np.repeat(np.arange(len(size)), size) + total))
         sizes.append(size)
         first_keys.append(column[members[np.cumsum(size) - size]])
         total += len(size)
@@ -81,31 +79,36 @@ def group(keys: NDArray[np.uint64], rows: NDArray[np.int64] | None = None) -> Bu
     )
 
 
-def _sorted_order(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """An order that brings equal keys together, in ascending places.
+def meeting(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The places whose key is there more than once, bucket by bucket, and the buckets' sizes.
 
-    Sorting values is five times as fast as sorting places by value, so the place replaces the
-    lowest bits of the key. Should two keys differ in those bits only, places are sorted after all.
+    Buckets are in the order of their keys, places in a bucket are ascending. Sorting values is
+    five times as fast as sorting places by value, so the place replaces the lowest bits of the
+    key. Only what is not alone then is looked at in full.
     """
+    if not len(keys):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     low = np.uint64((1 << max(len(keys) - 1, 1).bit_length()) - 1)
-    packed = (keys & ~low) | np.arange(len(keys), dtype=np.uint64)
+    packed = keys & ~low
+    packed |= np.arange(len(keys), dtype=np.uint64)
     packed.sort()
-    order = (packed & low).astype(np.int64)
-    high, ordered = packed & ~low, keys[order]
-    if ((high[1:] == high[:-1]) & (ordered[1:] != ordered[:-1])).any():
-        return np.argsort(keys, kind="stable")
-    return order
+    places = (packed[_in_runs((packed[1:] ^ packed[:-1]) <= low)] & low).astype(np.int64)
+    if not places.size:
+        return places, places
+    found = keys[places]
+    if (found[1:] < found[:-1]).any():  # some differ in their lowest bits only
+        order = np.argsort(found, kind="stable")
+        places, found = places[order], found[order]
+    equal = found[1:] == found[:-1]
+    inside = _in_runs(equal)
+    starts = np.flatnonzero(np.concatenate([[True], ~equal])[inside])
+    places = places[inside]
+    return places, np.diff(starts, append=len(places))
 
 
-def _runs(
-    ordered: NDArray[np.uint64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Of sorted keys: places in runs of two or more, each one's run number, the runs' lengths."""
-    equal = ordered[1:] == ordered[:-1]
-    inside = np.zeros(len(ordered), bool)
+def _in_runs(equal: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Of sorted values, of which `equal` says whether the next one is the same: which have one."""
+    inside = np.zeros(len(equal) + 1, bool)
     inside[1:] = equal
-    begins = ~inside
     inside[:-1] |= equal
-    places = np.flatnonzero(inside)
-    number = np.cumsum(begins[places]) - 1
-    return places, number, np.bincount(number).astype(np.int64)
+    return inside

@@ -1,0 +1,77 @@
+"""How much memory may a run use, how much does it use, and how much is left?"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from neardup.errors import ParameterError
+
+LEAST = 400 << 20
+"""The interpreter, its libraries and the work on a few chunks need so much."""
+
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+class Budget:
+    """A promise about this process's resident memory, in bytes."""
+
+    def __init__(self, total: int | None = None) -> None:
+        self.total = max(free_memory() // 2, LEAST) if total is None else total
+        if self.total < LEAST:
+            raise ParameterError(
+                f"--memory {shown(self.total)} is too little: give at least {shown(LEAST)}"
+            )
+
+    def share(self, parts: int = 1) -> int:
+        """What each of some parts may use now; a little is always left."""
+        return max(self.total - resident_memory(), LEAST // 16) // max(parts, 1)
+
+
+def parse_size(text: str) -> int:
+    """A size as people write it: 2GB, 1.5G, 800MB."""
+    number, unit = text.strip().upper().removesuffix("B").removesuffix("I"), ""
+    if number and number[-1] in UNITS:
+        number, unit = number[:-1], number[-1]
+    with suppress(ValueError, OverflowError):
+        return int(float(number) * UNITS[unit])
+    raise ParameterError(f"{text!r} is not a size: write it like 2GB or 800MB")
+
+
+def shown(size: float) -> str:
+    """A size as people read it."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if size >= 10 or unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def resident_memory() -> int:
+    """What this process holds now."""
+    with suppress(OSError):
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+    return peak_memory()
+
+
+def peak_memory() -> int:
+    """The largest resident size so far."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def free_memory() -> int:
+    """What could still be used: of the machine, or of the container that this runs in."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        found.append(1024 * int(next(x for x in lines if x.startswith("MemAvailable")).split()[1]))
+    with suppress(OSError, ValueError):
+        group = Path("/sys/fs/cgroup")
+        most = int((group / "memory.max").read_text())
+        found.append(most - int((group / "memory.current").read_text()))
+    return max(min(found), 0)

@@ -1,0 +1,84 @@
+"""How similar are pairs of candidates? Their sets come from disk, as many as fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup.batch.budget import Budget
+from neardup.batch.candidates import Sets
+from neardup.batch.ranks import Ranking
+from neardup.batch.sketching import in_order
+from neardup.options import Options
+from neardup.text.arrays import Ragged
+from neardup.verify import Estimated, Exact
+
+AT_ONCE = 1 << 14
+BYTES_EACH = 64
+"""What a pair takes besides its sets, about."""
+
+Integers = NDArray[np.int64]
+
+
+class Comparing:
+    """The similarity of pairs of ranks, -1.0 where it is below the threshold."""
+
+    def __init__(
+        self, sets: Sets, ranking: Ranking, options: Options, budget: Budget, workers: int
+    ) -> None:
+        self._sets, self._ranking = sets, ranking
+        self._options, self._budget, self._workers = options, budget, workers
+        self._fits = sets.size + 8 * len(sets) < budget.share(3)
+
+    def __call__(
+        self, left: Integers, right: Integers, least: float | None = None
+    ) -> NDArray[np.float64]:
+        """Of each pair (left[i], right[i]); below `least`, if given, instead of the threshold."""
+        left, right = self._ranking.documents(left), self._ranking.documents(right)
+        found = [
+            self._compared(documents, verifier, left[start:end], right[start:end], least)
+            for start, end, documents, verifier in self._batches(left, right)
+        ]
+        return np.concatenate(found) if found else np.empty(0)
+
+    def _batches(
+        self, left: Integers, right: Integers
+    ) -> Iterator[tuple[int, int, Integers, Exact | Estimated]]:
+        if self._fits:
+            yield 0, len(left), *self._everything
+            return
+        each = BYTES_EACH + 4 * self._sets.size // max(len(self._sets), 1)
+        step = max(self._budget.share(2) // each, 1)
+        for start in range(0, len(left), step):
+            end = min(start + step, len(left))
+            documents = np.unique(np.concatenate([left[start:end], right[start:end]]))
+            yield start, end, documents, self._verifier(self._sets.gather(documents))
+
+    @cached_property
+    def _everything(self) -> tuple[Integers, Exact | Estimated]:
+        documents = self._sets.documents()
+        return documents, self._verifier(self._sets.gather(documents))
+
+    def _verifier(self, rows: Ragged) -> Exact | Estimated:
+        options = self._options
+        if options.verify == "exact":
+            return Exact(rows.data, rows.offsets, options.threshold)
+        least = options.threshold if options.verify == "estimate" else 0.0
+        return Estimated(rows.data.reshape(-1, options.spec.slots), least)
+
+    def _compared(
+        self, documents: Integers, verifier: Exact | Estimated, left: Integers, right: Integers,
+        least: float | None,
+    ) -> NDArray[np.float64]:  # fmt: skip
+        left, right = np.searchsorted(documents, left), np.searchsorted(documents, right)
+
+        def some(start: int) -> NDArray[np.float64]:
+            return verifier.pairs(
+                left[start : start + AT_ONCE], right[start : start + AT_ONCE], least
+            )
+
+        parts = in_order(range(0, len(left), AT_ONCE), some, self._workers)
+        return np.concatenate([np.empty(0), *(part for _, part in parts)])

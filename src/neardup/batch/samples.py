@@ -1,0 +1,100 @@
+"""Some documents to look at: those of the largest clusters, with their texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from neardup.batch.catalogue import Catalogue
+from neardup.batch.job import Job
+from neardup.batch.verdicts import Verdicts
+from neardup.corpus.read import parse
+from neardup.corpus.values import strings
+from neardup.errors import NeardupError
+from neardup.formats import tables
+from neardup.formats.tables import TableWriter
+
+CLUSTERS = 10
+COPIES = 3
+SHOWN = 3
+MOST_TEXT = 20_000
+
+
+def write(
+    folder: Path, job: Job, catalogue: Catalogue, verdicts: Verdicts,
+    largest: list[tuple[int, int]],
+) -> list[tuple[str, str, float]]:  # fmt: skip
+    """samples.parquet: the largest clusters, each with its kept document first; and removed
+    documents to show on a terminal, near-copies if there are any: (name, witness, similarity)."""
+    chosen: dict[int, list[tuple[float, int]]] = {kept: [] for kept, _ in largest}
+    near: list[tuple[int, int, float]] = []
+    other: list[tuple[int, int, float]] = []
+    wanted = np.array(sorted(chosen), np.int64)
+    for some in verdicts:
+        of_largest = np.isin(some.witnesses, wanted)
+        for place in np.flatnonzero(of_largest).tolist():
+            copies = chosen[int(some.witnesses[place])]
+            copies.append((float(some.similarity[place]), int(some.documents[place])))
+            copies.sort()
+            del copies[COPIES:]
+        for listed, here in ((near, some.similarity < 1.0), (other, some.similarity >= 1.0)):
+            for place in np.flatnonzero(here)[: SHOWN - len(listed)].tolist():
+                listed.append((int(some.documents[place]), int(some.witnesses[place]),
+                               float(some.similarity[place])))  # fmt: skip
+    _write_samples(folder, job, catalogue, largest, chosen)
+    shown = near or other
+    names = catalogue.names(np.array([d for d, _, _ in shown], np.int64)).to_pylist()
+    witnesses = catalogue.names(np.array([w for _, w, _ in shown], np.int64)).to_pylist()
+    return [
+        (name, witness, similarity)
+        for name, witness, (_, _, similarity) in zip(names, witnesses, shown, strict=True)
+    ]
+
+
+def _write_samples(
+    folder: Path, job: Job, catalogue: Catalogue, largest: list[tuple[int, int]],
+    chosen: dict[int, list[tuple[float, int]]],
+) -> None:  # fmt: skip
+    rows = [
+        (kept, document, document == kept, similarity)
+        for kept, _ in largest
+        for similarity, document in [(1.0, kept), *chosen[kept]]
+    ]
+    cluster, documents, is_kept, similarity = zip(*rows, strict=True) if rows else ((),) * 4
+    numbers = np.array(documents, np.int64)
+    file, row = catalogue.place(numbers)
+    with TableWriter(folder / "samples.parquet", tables.SAMPLES) as table:
+        table.add({
+            "cluster": np.array(cluster, np.int64), "id": catalogue.names(numbers), "file": file,
+            "row": row, "kept": np.array(is_kept, bool), "similarity": np.array(similarity, float),
+            "text": texts(job, catalogue, numbers.tolist()),
+        })  # fmt: skip
+
+
+def texts(job: Job, catalogue: Catalogue, documents: list[int]) -> pa.Array:
+    """The beginnings of some documents' texts, read again; null where that fails."""
+    found: dict[int, str] = {}
+    sketches = catalogue.sketches
+    for shard in np.unique(np.searchsorted(sketches.starts, documents, side="right") - 1).tolist():
+        start, end = sketches.starts[shard : shard + 2].tolist()
+        wanted = {document for document in documents if start <= document < end}
+        chunks = sketches.shards[shard].chunks(job.columns, job.chunk)
+        counts = [count for block in sketches.blocks_of(shard) for count in block.chunks]
+        try:
+            for count, chunk in zip(counts, chunks, strict=False):
+                here = [document for document in wanted if start <= document < start + count]
+                if here:
+                    column = parse(chunk, job.columns).texts
+                    for document in here:
+                        found[document] = _beginning(column[document - start].as_py())
+                start += count
+        except NeardupError:
+            continue
+    return strings([found.get(document) for document in documents])
+
+
+def _beginning(text: str | list[int] | None) -> str:
+    whole = text if isinstance(text, str) else " ".join(map(str, text or []))
+    return whole[:MOST_TEXT]

@@ -1,0 +1,166 @@
+"""More numbers than fit into memory, in ascending order: sorted runs on disk, merged.
+
+What fits is never written. Each number may carry a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup.formats.blocks import Reader, Writer
+
+KIND = "run"
+LEAST_BLOCK = 1 << 12
+
+Keys = NDArray[np.uint64]
+Values = NDArray[np.float64]
+Records = tuple[Keys, Values | None]
+
+
+class Sorter:
+    """Takes numbers in any order; gives them back sorted, without repeats unless they carry values.
+
+    Holds about `memory` bytes. What does not fit is in files whose names begin with `path`; they
+    go when it is closed.
+    """
+
+    def __init__(self, path: Path, memory: int, carries: bool = False) -> None:
+        self._path, self._carries = path, carries
+        self._most = max(memory // (48 if carries else 24), LEAST_BLOCK)
+        self._held: list[Records] = []
+        self._count = 0
+        self._runs: list[Path] = []
+
+    def add(self, keys: Keys, values: Values | None = None) -> None:
+        """Take some numbers in."""
+        self._held.append((keys, values))
+        self._count += len(keys)
+        if self._count > self._most:
+            self._settle()
+            if self._count > self._most // 2:
+                self._spill()
+
+    def _settle(self) -> None:
+        """Sort what is held."""
+        self._held = [_sorted(self._held, self._carries)]
+        self._count = len(self._held[0][0])
+
+    def _spill(self) -> None:
+        path = self._path.with_name(f"{self._path.name}-{len(self._runs)}")
+        keys, values = self._held[0]
+        # Merging needs a block of every run at a time.
+        step = max(self._most // 64, LEAST_BLOCK)
+        with Writer(path, KIND) as writer:
+            for start in range(0, len(keys), step):
+                columns = {"keys": keys[start : start + step]}
+                writer.add(columns | _part(values, start, start + step))
+            writer.close()
+        self._runs.append(path)
+        self._held, self._count = [], 0
+
+    def __iter__(self) -> Iterator[Records]:
+        """Everything, in ascending order, block by block."""
+        self._settle()
+        if not self._runs:
+            yield self._held[0]
+            return
+        self._spill()
+        yield from _merged([Run(Reader(path, KIND)) for path in self._runs], self._carries)
+
+    def close(self) -> None:
+        """Forget everything."""
+        for path in self._runs:
+            path.unlink(missing_ok=True)
+        self._runs, self._held = [], []
+
+
+def _part(values: Values | None, start: int, end: int) -> dict[str, Values]:
+    return {} if values is None else {"values": values[start:end]}
+
+
+def _sorted(held: Sequence[Records], carries: bool) -> Records:
+    keys = np.concatenate([keys for keys, _ in held]) if held else np.empty(0, np.uint64)
+    if not carries:
+        keys.sort()
+        return keys[np.concatenate([[True], keys[1:] != keys[:-1]])] if len(keys) else keys, None
+    values = [values for _, values in held if values is not None]
+    order = np.argsort(keys, kind="stable")
+    return keys[order], np.concatenate(values)[order] if values else np.empty(0)
+
+
+class Run:
+    """A sorted file, of which a block is in memory."""
+
+    def __init__(self, file: Reader) -> None:
+        self._file, self._next = file, 0
+        self.keys: Keys = np.empty(0, np.uint64)
+        self.values: Values | None = None
+        self.refill()
+
+    def refill(self) -> None:
+        """The next block, if the last one is used up."""
+        if not len(self.keys) and self._next < len(self._file):
+            self.keys = self._file.read(self._next, "keys")
+            if self._file.has(self._next, "values"):
+                self.values = self._file.read(self._next, "values")
+            self._next += 1
+
+    @property
+    def is_last(self) -> bool:
+        return self._next == len(self._file)
+
+    def until(self, last: int) -> Records:
+        """What is in memory up to and including a number."""
+        end = int(np.searchsorted(self.keys, np.uint64(last), side="right"))
+        taken = self.keys[:end], None if self.values is None else self.values[:end]
+        self.keys = self.keys[end:]
+        self.values = None if self.values is None else self.values[end:]
+        return taken
+
+
+def _merged(runs: list[Run], carries: bool) -> Iterator[Records]:
+    """Up to the least last number of the blocks in memory, nothing smaller can follow."""
+    while runs := [run for run in runs if len(run.keys)]:
+        last = min(
+            (int(run.keys[-1]) for run in runs if not run.is_last),
+            default=max(int(run.keys[-1]) for run in runs),
+        )
+        yield _sorted([run.until(last) for run in runs], carries)
+        for run in runs:
+            run.refill()
+
+
+class Stream:
+    """Sorted blocks, read as far as wanted."""
+
+    def __init__(self, blocks: Iterator[Records]) -> None:
+        self._blocks = blocks
+        self._keys: Keys = np.empty(0, np.uint64)
+        self._values: Values | None = None
+
+    def reach(self, count: int) -> int | None:
+        """The number before which there are `count` more at most; None if so many are left."""
+        while len(self._keys) <= count:
+            block = next(self._blocks, None)
+            if block is None:
+                return None
+            keys, values = block
+            if values is not None:
+                held = self._values if self._values is not None else np.empty(0)
+                self._values = np.concatenate([held, values])
+            self._keys = np.concatenate([self._keys, keys])
+        return int(self._keys[count])
+
+    def until(self, bound: int | None) -> Records:
+        """What comes before a number, which `reach` has given; everything for None."""
+        end = len(self._keys) if bound is None else int(
+            np.searchsorted(self._keys, np.uint64(bound))
+        )  # fmt: skip
+        taken = self._keys[:end], None if self._values is None else self._values[:end]
+        self._keys = self._keys[end:]
+        self._values = None if self._values is None else self._values[end:]
+        return taken

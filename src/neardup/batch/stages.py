@@ -1,0 +1,308 @@
+"""The stages of a run, each from files to files: sketch, band, match, decide.
+
+Every file is made from others by a function of its own, and used again if it is still valid when
+a run goes on. What a stage leaves in memory is small: a byte or two for each document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from neardup.batch import banding, candidates
+from neardup.batch.banding import Banding, BucketFiles
+from neardup.batch.budget import shown
+from neardup.batch.candidates import (
+    Sets,
+    SetWriter,
+    ShingleAgain,
+    Wanted,
+    signature_rows,
+    wanted_of,
+)
+from neardup.batch.collapse import collapse
+from neardup.batch.comparing import Comparing
+from neardup.batch.components import connected
+from neardup.batch.job import Job, Progress
+from neardup.batch.ranks import Ranking, ranked
+from neardup.batch.rounds import KIND as KIND_OF_PAIRS
+from neardup.batch.rounds import VERIFIED, Rounds, Tally
+from neardup.batch.sketches import KIND, Piece, Sketches, SketchWriter
+from neardup.batch.sketching import ReadAndSketch, in_order
+from neardup.batch.sorting import Records, Sorter
+from neardup.batch.work import Stage, digest, shard_key
+from neardup.corpus.read import Chunk
+from neardup.corpus.shards import Shard
+from neardup.dedup import Sketcher
+from neardup.errors import RowError
+from neardup.formats.blocks import Reader
+from neardup.text.arrays import Ragged
+
+CANDIDATE = np.uint8(2)
+
+
+@dataclass
+class Ranked:
+    """The sketched documents, ranked, copies set aside. `state` has a byte for each rank:
+    0 takes no part, bit 0 kept, bit 1 in a bucket with others."""
+
+    sketches: Sketches
+    keys: list[str]
+    ranking: Ranking
+    state: NDArray[np.uint8]
+    copies: Sorter
+    identical: int
+
+
+# -- sketch -------------------------------------------------------------------------------------
+
+
+class Sketching:
+    """Reads and sketches what is not sketched yet, shard by shard."""
+
+    def __init__(self, job: Job, folder: Path, progress: Progress) -> None:
+        self._job, self._progress = job, progress
+        self._stage = Stage(folder / "sketches", KIND)
+        self._files: dict[str, Reader] = {}
+        self._shards: list[Shard] = []
+        self.keys: list[str] = []
+
+    @property
+    def sketches(self) -> Sketches:
+        return Sketches(self._shards, [self._files[key] for key in self.keys])
+
+    def run(self, shards: list[Shard]) -> None:
+        """Sketch these shards; called again, it goes on."""
+        job, self._shards = self._job, shards
+        self.keys = [shard_key(shard, job.options.spec, job.columns, job.chunk) for shard in shards]
+        total = sum(shard.stored for shard in shards)
+        self._progress.stage("reading", total, "bytes")
+        for key in self.keys:
+            if key not in self._files and (file := self._stage.find(key, key)):
+                self._files[key] = file
+        self._stage.only(self._files)
+        missing = [place for place, key in enumerate(self.keys) if key not in self._files]
+        if self._files:
+            done = total - sum(shards[place].stored for place in missing)
+            self._progress.say(f"going on: {shown(done)} of {shown(total)} are read already")
+            self._progress.advance(done)
+        self._sketch(missing)
+
+    def _sketch(self, missing: list[int]) -> None:
+        work = ReadAndSketch(self._job.columns, Sketcher(self._job.options.spec))
+
+        def do(item: tuple[int, Chunk | None]) -> Piece | None:
+            return None if item[1] is None else work(item[1])
+
+        writer: SketchWriter | None = None
+        try:
+            for (place, chunk), piece in in_order(self._chunks(missing), do, self._job.workers):
+                if writer is None:
+                    writer = self._writer(place)
+                if piece is None or chunk is None:
+                    self._finish(place, writer)
+                    writer = None
+                    continue
+                if self._job.strict and piece.rejected:
+                    self._refuse(place, piece, writer)
+                writer.add(piece)
+                self._progress.advance(chunk.stored)
+        finally:
+            if writer is not None:
+                writer.abandon()
+
+    def _chunks(self, missing: list[int]) -> Iterator[tuple[int, Chunk | None]]:
+        """The chunks of the missing shards; None after the last of each."""
+        for place in missing:
+            for chunk in self._shards[place].chunks(self._job.columns, self._job.chunk):
+                yield place, chunk
+            yield place, None
+
+    def _writer(self, place: int) -> SketchWriter:
+        key = self.keys[place]
+        return SketchWriter(self._stage.path(key), self._job.options.spec, key, self._shards[place])
+
+    def _finish(self, place: int, writer: SketchWriter) -> None:
+        self._shards[place].check()
+        writer.close()
+        self._files[self.keys[place]] = self._stage.open(self.keys[place])
+
+    def _refuse(self, place: int, piece: Piece, writer: SketchWriter) -> None:
+        """Stop at the first document that can't be used."""
+        row, reason = min(piece.rejected.items())
+        file = piece.files[0] if len(piece.files) == 1 else piece.files[row]
+        row = row if len(piece.files) == 1 else 0
+        for before, shard in enumerate(self._shards[:place]):
+            if file in shard.files:
+                row += self._files[self.keys[before]].note["rows"][shard.files.index(file)]
+        raise RowError(
+            f"{file.name}, row {row + writer.rows_of(file)}: {reason}. "
+            "Mend it, or run without --strict to set such rows aside"
+        )
+
+
+# -- rank, collapse -----------------------------------------------------------------------------
+
+
+def rank(job: Job, folder: Path, sketches: Sketches, keys: list[str], progress: Progress) -> Ranked:
+    """Rank the documents; identical ones collapse."""
+    progress.stage("ranking", len(sketches), "documents")
+    ranking = ranked(sketches, job.options, [])
+    state = np.zeros(len(sketches), np.uint8)
+    copies = Sorter(folder / "copies", job.budget.share(4))
+    identical = collapse(sketches, ranking, state, copies, job.budget)
+    progress.advance(len(sketches))
+    return Ranked(sketches, keys, ranking, state, copies, identical)
+
+
+# -- band ---------------------------------------------------------------------------------------
+
+
+def band(job: Job, folder: Path, ranked: Ranked, progress: Progress) -> BucketFiles:
+    """The buckets of each band; documents in them are marked as candidates."""
+    stage, curve = Stage(folder / "buckets", banding.KIND), job.options.curve
+    key = digest(ranked.keys, job.options.keep, [curve.bands, curve.rows])
+    progress.stage("banding", curve.bands, "bands")
+    workers = min(job.workers, curve.bands)
+    make = Banding(
+        ranked.sketches, ranked.ranking, ranked.state, curve,
+        lambda number: stage.path(str(number)), key, job.budget, workers,
+    )  # fmt: skip
+    files = []
+    for _, file in in_order(
+        range(curve.bands), lambda number: stage.find(str(number), key) or make(number), workers
+    ):
+        files.append(file)
+        progress.advance(1)
+    stage.only(str(number) for number in range(curve.bands))
+    buckets = BucketFiles(files)
+    for some in buckets:
+        ranked.state[some.members] |= CANDIDATE
+    return buckets
+
+
+# -- match --------------------------------------------------------------------------------------
+
+
+class Matching:
+    """The sets of candidates, made again from the input, shard by shard."""
+
+    def __init__(self, job: Job, folder: Path, ranked: Ranked, progress: Progress) -> None:
+        self._job, self._ranked, self._progress = job, ranked, progress
+        self._stage = Stage(folder / "sets", candidates.KIND)
+        self._names = [str(place) for place in range(len(ranked.sketches.shards))]
+
+    def run(self) -> Sets:
+        sketches, exact = self._ranked.sketches, self._job.options.verify == "exact"
+        amount = int(np.count_nonzero(self._ranked.state & CANDIDATE))
+        self._progress.stage("shingling", amount, "candidates")
+        files: dict[int, Reader] = {}
+        missing: list[tuple[int, NDArray[np.int64], str]] = []
+        for place in range(len(sketches.shards)):
+            chosen = self._candidates(place)
+            key = digest(self._ranked.keys[place], exact, xxhash.xxh3_64_hexdigest(chosen.data))
+            file = self._stage.find(self._names[place], key)
+            if file is None:
+                missing.append((place, chosen, key))
+            else:
+                files[place] = file
+                self._progress.advance(len(chosen))
+        for place in self._from_texts(missing) if exact else self._from_sketches(missing):
+            files[place] = self._stage.open(self._names[place])
+        self._stage.only(self._names)
+        return Sets([files[place] for place in range(len(sketches.shards))], sketches.starts,
+                    np.uint64 if exact else np.uint32)  # fmt: skip
+
+    def _candidates(self, place: int) -> NDArray[np.int64]:
+        """The candidates of a shard, as places in it."""
+        start, end = self._ranked.sketches.starts[place : place + 2].tolist()
+        ranks = self._ranked.ranking.of(np.arange(start, end))
+        return np.flatnonzero(self._ranked.state[ranks] & CANDIDATE)
+
+    def _from_texts(self, missing: list[tuple[int, NDArray[np.int64], str]]) -> Iterator[int]:
+        job, sketches = self._job, self._ranked.sketches
+        shingle = ShingleAgain(job.columns, Sketcher(job.options.spec))
+
+        def wanted() -> Iterator[tuple[int, str, Wanted | None]]:
+            for place, chosen, key in missing:
+                if len(chosen):
+                    for some in wanted_of(sketches, place, chosen, job.columns, job.chunk):
+                        yield place, key, some
+                yield place, key, None
+
+        def do(item: tuple[int, str, Wanted | None]) -> Ragged | None:
+            return None if item[2] is None else shingle(item[2])
+
+        writer: SetWriter | None = None
+        try:
+            for (place, key, some), rows in in_order(wanted(), do, job.workers):
+                if writer is None:
+                    writer = SetWriter(self._stage.path(self._names[place]), key)
+                if some is None or rows is None:
+                    sketches.shards[place].check()
+                    writer.close()
+                    writer = None
+                    yield place
+                    continue
+                writer.add(some.places, rows)
+                self._progress.advance(len(some.places))
+        finally:
+            if writer is not None:
+                writer.abandon()
+
+    def _from_sketches(self, missing: list[tuple[int, NDArray[np.int64], str]]) -> Iterator[int]:
+        sketches = self._ranked.sketches
+        for place, chosen, key in missing:
+            writer = SetWriter(self._stage.path(self._names[place]), key)
+            origin = int(sketches.starts[place])
+            for block in sketches.blocks_of(place):
+                begin, end = np.searchsorted(chosen, [block.start - origin, block.end - origin])
+                if begin < end:
+                    here = chosen[begin:end]
+                    writer.add(here, signature_rows(block, here - (block.start - origin)))
+                    self._progress.advance(len(here))
+            writer.close()
+            yield place
+
+
+# -- decide -------------------------------------------------------------------------------------
+
+
+def comparing(job: Job, sets: Sets, ranked: Ranked) -> Comparing:
+    """Compares candidates by their sets."""
+    return Comparing(sets, ranked.ranking, job.options, job.budget, job.workers)
+
+
+@dataclass(frozen=True)
+class Decided:
+    """The pairs of witness and removed document, in rank order of the latter; and how it went."""
+
+    pairs: Iterator[Records]
+    tally: Tally
+
+
+def decide(
+    job: Job, folder: Path, ranked: Ranked, buckets: BucketFiles, compare: Comparing,
+    progress: Progress,
+) -> Decided:  # fmt: skip
+    """Who stays: by stars, or by connected components."""
+    progress.stage("deciding", len(ranked.sketches), "documents")
+    options = job.options
+    key = digest(
+        ranked.keys, options.keep, [options.curve.bands, options.curve.rows], options.threshold,
+        options.verify, options.cluster, options.limit,
+    )  # fmt: skip
+    stage = Stage(folder / "pairs", KIND_OF_PAIRS)
+    stage.only([VERIFIED] if stage.find(VERIFIED, key) else [])
+    if options.cluster == "components":
+        return Decided(*connected(buckets, ranked.state, compare, stage.folder, job.budget))
+    rounds = Rounds(
+        buckets, ranked.state, options.limit, compare, stage.folder, key, job.budget,
+        progress.advance,
+    )  # fmt: skip
+    return Decided(rounds.run(), rounds.tally)

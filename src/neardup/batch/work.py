@@ -1,0 +1,77 @@
+"""The unfinished run: which files are there, and which of them can be trusted?
+
+Each file of a stage has a key, a digest of everything that it depends on: inputs with sizes and
+times, specification, parameters. A file that is complete, undamaged and has the wanted key is
+used again; all others of its stage are removed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from neardup.corpus.documents import Columns
+from neardup.corpus.shards import Shard
+from neardup.errors import FormatError
+from neardup.formats.blocks import Reader
+from neardup.formats.tables import no_room
+from neardup.spec import Spec
+
+
+def digest(*parts: Any) -> str:
+    """A short name for what the parts say."""
+    return blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def shard_key(shard: Shard, spec: Spec, columns: Columns, chunk: int) -> str:
+    """What a shard's sketches depend on."""
+    files = [
+        (os.fsencode(os.path.abspath(file.path)).hex(), file.format, file.compression, stamp)
+        for file, stamp in zip(shard.files, shard.stamps, strict=True)
+    ]
+    return digest(files, shard.part, spec.fingerprint, asdict(columns), chunk)
+
+
+class Stage:
+    """The files of one stage, by name."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self.folder, self._kind = folder, kind
+        self._old = folder.exists()
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise no_room(folder, error) from None
+
+    def path(self, name: str) -> Path:
+        return self.folder / name
+
+    def find(self, name: str, key: str) -> Reader | None:
+        """The file of an earlier attempt, if it is what is needed now."""
+        path = self.path(name)
+        if not self._old or not path.exists():
+            return None
+        try:
+            found = Reader(path, self._kind)
+            if found.header.get("key") != key:
+                return None
+            found.verify()
+        except FormatError:
+            return None
+        return found
+
+    def open(self, name: str) -> Reader:
+        """A file that this run has made."""
+        return Reader(self.path(name), self._kind)
+
+    def only(self, names: Iterable[str]) -> None:
+        """Remove all other files."""
+        wanted = set(names)
+        for path in self.folder.iterdir():
+            if path.name not in wanted:
+                path.unlink()

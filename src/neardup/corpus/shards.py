@@ -1,0 +1,133 @@
+"""How is the input cut into pieces of work that are independent of each other?
+
+A shard is some small files, or a part of a large one: a byte range of an uncompressed JSONL
+file, row groups of a Parquet file. Where the cuts are depends on nothing but the files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from neardup.corpus.columnar import row_group_sizes
+from neardup.corpus.documents import Columns
+from neardup.corpus.inputs import InputFile
+from neardup.corpus.read import CHUNK, Chunk, chunks, chunks_of
+from neardup.corpus.source import changed, reading
+from neardup.errors import InputError
+
+SHARD = 64 << 20
+_MOST_FILES = 4096
+
+Stamp = tuple[int, int]  # size and time of the last change
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Files with their stamps; `part` is a range of bytes (JSONL) or row groups (Parquet)."""
+
+    files: tuple[InputFile, ...]
+    stamps: tuple[Stamp, ...]
+    part: tuple[int, int] | None = None
+
+    def chunks(self, columns: Columns, size: int = CHUNK) -> Iterator[Chunk]:
+        """The shard's records, in pieces for the workers."""
+        if self.part is None:
+            return chunks_of(self.files, columns, size)
+        return chunks(self.files[0], columns, size, self.part)
+
+    def check(self) -> None:
+        """An error if a file is not what it was when the shard was cut."""
+        for file, stamp in zip(self.files, self.stamps, strict=True):
+            if stamp_of(file) != stamp:
+                raise changed(file)
+
+    @property
+    def stored(self) -> int:
+        """How many stored bytes it has, about."""
+        if self.part is None:
+            return sum(size for size, _ in self.stamps)
+        if self.files[0].format == "jsonl":
+            return self.part[1] - self.part[0]
+        return sum(row_group_sizes(self.files[0])[slice(*self.part)])
+
+    @property
+    def name(self) -> str:
+        """Where it is, as a person would say it."""
+        first = self.files[0].name
+        if self.part is not None:
+            unit = "bytes" if self.files[0].format == "jsonl" else "row groups"
+            return f"{first}, {unit} {self.part[0]} to {self.part[1]}"
+        return first if len(self.files) == 1 else f"{first} and {len(self.files) - 1} more"
+
+
+def stamp_of(file: InputFile) -> Stamp:
+    """The file's size and the time of its last change."""
+    with reading(file):
+        found = os.stat(file.path)
+    return found.st_size, found.st_mtime_ns
+
+
+def cut(
+    files: Iterable[InputFile], size: int = SHARD, without: Collection[str] = ()
+) -> list[Shard]:
+    """All files in shards of about `size` bytes, in order.
+
+    Files named in `without` are left out; the other shards stay as they are.
+    """
+    shards: list[Shard] = []
+    small: list[tuple[InputFile, Stamp]] = []
+    held = count = 0
+
+    def flush() -> None:
+        nonlocal held, count
+        if small:
+            shards.append(_together(small))
+        small.clear()
+        held = count = 0
+
+    for file in files:
+        left_out = file.name in without
+        stamp = _stamp_or_nothing(file) if left_out else stamp_of(file)
+        if held + stamp[0] > size or count == _MOST_FILES:
+            flush()
+        if stamp[0] <= size:
+            held, count = held + stamp[0], count + 1
+            small += [] if left_out else [(file, stamp)]
+        elif not left_out:
+            shards.extend(Shard((file,), (stamp,), part) for part in _parts(file, stamp[0], size))
+    flush()
+    return shards
+
+
+def _stamp_or_nothing(file: InputFile) -> Stamp:
+    with suppress(InputError):
+        return stamp_of(file)
+    return 0, 0
+
+
+def _together(small: list[tuple[InputFile, Stamp]]) -> Shard:
+    files, stamps = zip(*small, strict=True)
+    return Shard(files, stamps)
+
+
+def _parts(file: InputFile, stored: int, size: int) -> Iterator[tuple[int, int] | None]:
+    if file.format == "jsonl" and file.compression is None:
+        yield from ((start, min(start + size, stored)) for start in range(0, stored, size))
+    elif file.format == "parquet":
+        yield from _grouped(row_group_sizes(file), size)
+    else:
+        yield None  # only to be read from the front
+
+
+def _grouped(sizes: list[int], size: int) -> Iterator[tuple[int, int]]:
+    first = held = 0
+    for number, stored in enumerate(sizes):
+        held += stored
+        if held >= size:
+            yield first, number + 1
+            first, held = number + 1, 0
+    if first < len(sizes) or not sizes:
+        yield first, len(sizes)

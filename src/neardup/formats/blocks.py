@@ -1,0 +1,197 @@
+"""Blocks of columns in a file: what a stage of a run leaves for the next one.
+
+    at the front   magic, length and text of a JSON header, XXH3-64 of all that
+    then           the blocks' columns, one after the other, little-endian
+    at the end     a JSON index of the blocks, its length, its XXH3-64, magic
+
+Each column carries its own XXH3-64, a two-dimensional one an XXH3-64 for each of its rows, so
+that whatever part is read has been checked. A file gets its name when it is complete; it is
+readable by its owner only, because signatures say something about texts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from struct import Struct
+from typing import Any, Self
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from neardup.errors import FormatError
+from neardup.formats.tables import no_room
+
+FRONT, END = b"ndblock1", b"1kcolbdn"
+HEAD, TAIL = Struct("<8sI"), Struct("<QQ8s")
+SUM = Struct("<Q")
+MOST_HEADER = 1 << 26
+DTYPES = ("|u1", "<u4", "<u8", "<i8", "<f8")
+
+Array = NDArray[Any]
+
+
+class Writer:
+    """A file of blocks that is being written; it takes its name when it is closed."""
+
+    def __init__(self, path: Path, kind: str, **header: Any) -> None:
+        self.path = path
+        self._beside = path.with_name(f".{path.name}.tmp")
+        self._blocks: list[dict[str, Any]] = []
+        text = json.dumps({"kind": kind, **header}).encode()
+        front = HEAD.pack(FRONT, len(text)) + text
+        self._at = 0
+        try:
+            handle = os.open(self._beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            self._file = os.fdopen(handle, "wb", buffering=0)
+        except OSError as error:
+            raise no_room(path, error) from None
+        self._write(front + SUM.pack(xxhash.xxh3_64_intdigest(front)))
+
+    def add(self, columns: dict[str, Array], **note: Any) -> None:
+        """Write a block; `note` is kept in the index."""
+        placed = {}
+        for name, values in columns.items():
+            values = np.ascontiguousarray(values)
+            parts = values if values.ndim == 2 else values[None]
+            placed[name] = {
+                "type": values.dtype.str, "shape": values.shape, "at": self._at,
+                "sums": [xxhash.xxh3_64_intdigest(_bytes(part)) for part in parts],
+            }  # fmt: skip
+            self._write(_bytes(values))
+        self._blocks.append({"columns": placed, "note": note})
+
+    def close(self, **note: Any) -> None:
+        """Complete the file, and give it its name; `note` is kept with the index."""
+        index = json.dumps({"blocks": self._blocks, "note": note}).encode()
+        sums = TAIL.pack(len(index), xxhash.xxh3_64_intdigest(index), END)
+        self._write(index + sums)
+        self._file.close()
+        try:
+            self._beside.replace(self.path)
+        except OSError as error:
+            raise no_room(self.path, error) from None
+
+    def _write(self, data: bytes | memoryview) -> None:
+        rest = memoryview(data)
+        self._at += len(rest)
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            raise no_room(self.path, error) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._file.closed:  # given up: nothing of it stays
+            self._file.close()
+            self._beside.unlink(missing_ok=True)
+
+
+def _bytes(values: Array) -> memoryview:
+    return values.reshape(-1).view(np.uint8).data if values.size else memoryview(b"")
+
+
+class Reader:
+    """A complete file of blocks. The index is checked when it is opened, columns when read."""
+
+    def __init__(self, path: Path, kind: str) -> None:
+        self.path = path
+        try:
+            with open(path, "rb", buffering=0) as file:
+                self.header = self._front(file.fileno())
+                index = self._index(file.fileno())
+        except OSError as error:
+            raise self.damaged(os.strerror(error.errno or 0)) from None
+        if self.header.get("kind") != kind:
+            raise self.damaged(f"holds {self.header.get('kind')!r}, not {kind!r}")
+        self._blocks: list[dict[str, Any]] = index["blocks"]
+        self.note: dict[str, Any] = index["note"]
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    def note_of(self, block: int) -> dict[str, Any]:
+        """What the writer noted about a block."""
+        note: dict[str, Any] = self._blocks[block]["note"]
+        return note
+
+    def has(self, block: int, name: str) -> bool:
+        return name in self._blocks[block]["columns"]
+
+    def shape(self, block: int, name: str) -> tuple[int, ...]:
+        return tuple(self._blocks[block]["columns"][name]["shape"])
+
+    def place(self, block: int, name: str) -> int:
+        """Where a column begins in the file, for who reads parts that have their own checksum."""
+        return int(self._blocks[block]["columns"][name]["at"])
+
+    def read(self, block: int, name: str, rows: slice | None = None) -> Array:
+        """A column, or some rows of a two-dimensional one."""
+        column = self._blocks[block]["columns"][name]
+        dtype, shape = np.dtype(column["type"]), tuple(column["shape"])
+        first, last = (0, len(column["sums"])) if rows is None else (rows.start, rows.stop)
+        each = dtype.itemsize * (int(np.prod(shape[1:])) if len(shape) == 2 else shape[0])
+        taken = (last - first, *shape[1:]) if len(shape) == 2 else shape
+        out = np.empty(taken, dtype)
+        if out.size:
+            self.fill(_bytes(out), column["at"] + first * each)
+        for part, expected in zip(
+            out if len(shape) == 2 else out[None], column["sums"][first:last], strict=True
+        ):
+            if xxhash.xxh3_64_intdigest(_bytes(part)) != expected:
+                raise self.damaged(f"checksum of {name}, block {block}")
+        return out
+
+    def fill(self, into: memoryview, at: int) -> None:
+        """Bytes from a place of the file, unchecked."""
+        try:
+            with open(self.path, "rb", buffering=0) as file:
+                while into:
+                    got = os.preadv(file.fileno(), [into], at)
+                    if got == 0:
+                        raise self.damaged("too short")
+                    into, at = into[got:], at + got
+        except OSError as error:
+            raise self.damaged(os.strerror(error.errno or 0)) from None
+
+    def verify(self) -> None:
+        """Read everything once; an error if anything is not what was written."""
+        for block, content in enumerate(self._blocks):
+            for name in content["columns"]:
+                self.read(block, name)
+
+    def _front(self, handle: int) -> dict[str, Any]:
+        head = os.pread(handle, HEAD.size, 0)
+        if len(head) < HEAD.size or not head.startswith(FRONT):
+            raise self.damaged("not such a file")
+        length = HEAD.unpack(head)[1]
+        if length > MOST_HEADER:
+            raise self.damaged("header")
+        rest = os.pread(handle, length + SUM.size, HEAD.size)
+        return self._json(head + rest[:length], rest[length:], HEAD.size)
+
+    def _index(self, handle: int) -> dict[str, Any]:
+        size = os.fstat(handle).st_size
+        tail = os.pread(handle, TAIL.size, max(size - TAIL.size, 0))
+        if len(tail) < TAIL.size or not tail.endswith(END):
+            raise self.damaged("no end")
+        length, expected, _ = TAIL.unpack(tail)
+        if length > size:
+            raise self.damaged("index")
+        index = os.pread(handle, length, size - TAIL.size - length)
+        return self._json(index, SUM.pack(expected), 0)
+
+    def _json(self, text: bytes, expected: bytes, start: int) -> dict[str, Any]:
+        if SUM.pack(xxhash.xxh3_64_intdigest(text)) != expected:
+            raise self.damaged("checksum of its description")
+        found: dict[str, Any] = json.loads(text[start:])
+        return found
+
+    def damaged(self, why: str) -> FormatError:
+        """The error for a file that is not what was written."""
+        return FormatError(f"{self.path} is damaged ({why}): run again, it will be made anew")

@@ -1,0 +1,118 @@
+"""The keep list by rounds, for corpora that don't fit into memory.
+
+Documents are known by their rank. `state` and `bound` hold a byte for each: whether it is kept,
+and, for a removed one, its witness's rank without the lowest `shift` bits. A pair of documents
+u < v is one number, v << 32 | u << 1; its lowest bit says that they share no bucket but hot ones
+(of more members than the limit), where u counts only as long as it is one of the leaders.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from neardup.kernels.compile import F64, I64, OUT_U8, U32, U64, inner, int64, kernel
+
+U = np.uint64
+KEPT = np.uint8(1)
+
+
+@inner
+def counts_for(u, v, state, bound, shift):
+    """Whether a similar u could change what becomes of v."""
+    return (state[v] & KEPT) != 0 or (u >> shift) <= np.int64(bound[v])
+
+
+@kernel(U32, I64, OUT_U8, OUT_U8, int64, int64, int64, int64, int64, int64, int64)
+def leader_pairs(members, starts, state, bound, shift, limit, fresh, most, bucket, place, room):
+    """Pairs of each bucket's leaders number `fresh` to `most` with its later members.
+
+    A bucket's leaders are its first `limit` kept members; of a hot bucket all of them are
+    given, from number 0. About `room` pairs from (bucket, place) on; where to go on; the largest
+    number of leaders met.
+    """
+    out = np.empty(room + most, np.uint64)
+    leaders = np.empty(limit, np.int64)
+    count, longest = 0, 0
+    for g in range(bucket, starts.size - 1):
+        begin, size = starts[g], starts[g + 1] - starts[g]
+        hot, leading = U(size > limit), 0
+        for at in range(size):
+            v = np.int64(members[begin + at])
+            if at >= place:
+                if count >= room:
+                    return out[:count], g, at, longest
+                for i in range(0 if hot else fresh, min(leading, most)):
+                    u = leaders[i]
+                    if counts_for(u, v, state, bound, shift):
+                        out[count] = U(v) << U(32) | U(u) << U(1) | hot
+                        count += 1
+            if (state[v] & KEPT) != 0 and leading < limit:
+                leaders[leading] = v
+                leading += 1
+        longest = max(longest, leading)
+        place = 0
+    return out[:count], starts.size - 1, 0, longest
+
+
+@kernel(U64, F64, OUT_U8, OUT_U8, OUT_U8, int64)
+def decide(pairs, similarity, marks, state, bound, shift):
+    """What becomes of each document on the right of a pair, in rank order.
+
+    It is removed if a kept document is similar to it and counts. Places of the deciding pairs,
+    and whether anything has changed.
+    """
+    out = np.empty(pairs.size, np.int64)
+    count, changed = 0, False
+    at = 0
+    while at < pairs.size:
+        v = np.int64(pairs[at] >> U(32))
+        witness = -1
+        while at < pairs.size and np.int64(pairs[at] >> U(32)) == v:
+            u = np.int64((pairs[at] & U(0xFFFFFFFF)) >> U(1))
+            if witness < 0 and similarity[at] >= 0.0 and marks[at] and (state[u] & KEPT) != 0:
+                witness = u
+                out[count] = at
+                count += 1
+            at += 1
+        was, before = (state[v] & KEPT) != 0, bound[v]
+        if witness >= 0:
+            state[v] &= ~KEPT
+            bound[v] = np.uint8(witness >> shift)
+            changed = changed or was or bound[v] != before
+        else:
+            state[v] |= KEPT
+            changed = changed or not was
+    return out[:count], changed
+
+
+@kernel(U32, I64, OUT_U8)
+def kept_in(members, starts, state):
+    """How many of each bucket's members are kept."""
+    out = np.zeros(starts.size - 1, np.int64)
+    for g in range(out.size):
+        for at in range(starts[g], starts[g + 1]):
+            out[g] += np.int64(state[members[at]] & KEPT)
+    return out
+
+
+@kernel(U32, I64, U32, int64, int64, int64, int64, int64, int64)
+def member_pairs(members, starts, roots, fresh, most, last, bucket, place, room):
+    """Pairs of each bucket's members number `fresh` to `most` with later ones before `last`.
+
+    None with the same root. About `room` pairs from (bucket, place) on, and where to go on.
+    """
+    out = np.empty(room + most, np.uint64)
+    count = 0
+    for g in range(bucket, starts.size - 1):
+        begin, size = starts[g], min(starts[g + 1] - starts[g], last)
+        for at in range(place, size):
+            if count >= room:
+                return out[:count], g, at
+            v = np.int64(members[begin + at])
+            for i in range(fresh, min(at, most)):
+                u = np.int64(members[begin + i])
+                if roots[u] != roots[v]:
+                    out[count] = U(v) << U(32) | U(u) << U(1)
+                    count += 1
+        place = 0
+    return out[:count], starts.size - 1, 0
