@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from neardup import kernels
 from neardup.batch.sketches import Block, Sketches
 from neardup.corpus.documents import Columns
-from neardup.corpus.read import Chunk, parse
+from neardup.corpus.read import Chunk, parse_some
 from neardup.corpus.source import changed
 from neardup.dedup import Sketcher
 from neardup.errors import FormatError
 from neardup.formats.blocks import Reader, Writer
-from neardup.formats.tables import column
 from neardup.text.arrays import Ragged
 
 KIND = "sets"
@@ -53,10 +52,8 @@ class ShingleAgain:
     sketcher: Sketcher
 
     def __call__(self, wanted: Wanted) -> Ragged:
-        documents = parse(wanted.chunk, self.columns)
-        if len(documents) != wanted.size:
-            raise changed(wanted.chunk.files[0])
-        cut = self.sketcher.cut(documents.take(column(wanted.rows)))
+        documents = parse_some(wanted.chunk, self.columns, wanted.rows, wanted.size)
+        cut = self.sketcher.cut(documents)
         if not np.array_equal(cut.content.T, wanted.content):
             raise changed(wanted.chunk.files[0])
         return as_sets(cut.shingles)
@@ -159,53 +156,63 @@ class Sets:
 
     def gather(self, documents: Integers) -> Ragged:
         """The sets of some documents, which are in ascending order."""
-        parts: list[tuple[NDArray[np.uint8], Integers]] = []
-        edges = np.searchsorted(documents, self._starts)
-        for file, origin, start, end in zip(
-            self._files, self._starts.tolist(), edges[:-1].tolist(), edges[1:].tolist(),
-            strict=False,
-        ):  # fmt: skip
-            if start < end:
-                parts += self._of_shard(file, documents[start:end] - origin)
-        data = np.concatenate([data for data, _ in parts]) if parts else np.empty(0, np.uint8)
-        sizes = np.concatenate([sizes for _, sizes in parts]) if parts else np.empty(0, np.int64)
+        found = list(self._found(documents))
+        sizes = np.concatenate([np.empty(0, np.int64), *(some.sizes for some in found)])
         if len(sizes) != len(documents):
             raise FormatError("a candidate has no set: run again with another output")
-        each = np.dtype(self._dtype).itemsize
-        return Ragged(data.view(self._dtype), np.concatenate([[0], np.cumsum(sizes // each)]))
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        out = np.empty(offsets[-1], np.uint8)
+        first = 0
+        for some in found:
+            last = first + len(some.sizes)
+            some.read(out[offsets[first] : offsets[last]])
+            first = last
+        return Ragged(out.view(self._dtype), offsets // np.dtype(self._dtype).itemsize)
 
-    def _of_shard(
-        self, file: Reader, places: Integers
-    ) -> Iterator[tuple[NDArray[np.uint8], Integers]]:
-        for block in range(len(file)):
-            there = file.read(block, "places")
-            begin, end = np.searchsorted(places, [there[0], there[-1] + 1])
+    def _found(self, documents: Integers) -> Iterator[SomeRows]:
+        """Where the documents' sets are, block by block."""
+        for file, block, origin in self._blocks():
+            there = file.read(block, "places") + origin
+            begin, end = np.searchsorted(documents, [there[0], there[-1] + 1])
             if begin < end:
-                yield _rows(file, block, np.searchsorted(there, places[begin:end]))
+                yield SomeRows.of(file, block, np.searchsorted(there, documents[begin:end]))
 
 
-def _rows(file: Reader, block: int, rows: Integers) -> tuple[NDArray[np.uint8], Integers]:
-    """Some rows of a block, as bytes, and their sizes; each is checked."""
-    ends, sums = file.read(block, "ends"), file.read(block, "sums")
-    starts, sizes = ends[rows], ends[rows + 1] - ends[rows]
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    out = np.empty(offsets[-1], np.uint8)
-    origin = file.place(block, "data")
-    for first, last in _close_together(starts, starts + sizes):
-        span = np.empty(int(starts[last] + sizes[last] - starts[first]), np.uint8)
-        file.fill(span.data, origin + int(starts[first]))
-        kernels.copy_rows(
-            span, starts[first : last + 1] - starts[first], sizes[first : last + 1],
-            out, int(offsets[first]),
-        )  # fmt: skip
-    if not np.array_equal(kernels.row_sums(out, offsets), sums[rows]):
-        raise file.damaged("checksum of a set")
-    return out, sizes
+@dataclass(frozen=True)
+class SomeRows:
+    """Some rows of a block: where they begin in its data, how long they are, their checksums."""
 
+    file: Reader
+    block: int
+    starts: Integers
+    sizes: Integers
+    sums: NDArray[np.uint64]
 
-def _close_together(starts: Integers, ends: Integers) -> Iterator[tuple[int, int]]:
-    """First and last of the rows that are worth reading at once."""
-    cuts = np.flatnonzero(starts[1:] - ends[:-1] > NEAR)
-    firsts = np.concatenate([[0], cuts + 1]).tolist()
-    lasts = np.concatenate([cuts, [len(starts) - 1]]).tolist()
-    yield from zip(firsts, lasts, strict=True)
+    @classmethod
+    def of(cls, file: Reader, block: int, rows: Integers) -> SomeRows:
+        ends, sums = file.read(block, "ends"), file.read(block, "sums")
+        return cls(file, block, ends[rows], ends[rows + 1] - ends[rows], sums[rows])
+
+    def read(self, out: NDArray[np.uint8]) -> None:
+        """The rows, one after the other; each is checked."""
+        offsets = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
+        origin = self.file.place(self.block, "data")
+        for first, last in self._close_together():
+            begin, end = int(self.starts[first]), int(self.starts[last] + self.sizes[last])
+            target = out[offsets[first] : offsets[last + 1]]
+            if end - begin == len(target):
+                self.file.fill(target.data, origin + begin)
+                continue
+            span = np.empty(end - begin, np.uint8)
+            self.file.fill(span.data, origin + begin)
+            here = slice(first, last + 1)
+            kernels.copy_rows(span, self.starts[here] - begin, self.sizes[here], target)
+        if not np.array_equal(kernels.row_sums(out, offsets), self.sums):
+            raise self.file.damaged("checksum of a set")
+
+    def _close_together(self) -> Iterator[tuple[int, int]]:
+        """First and last of the rows that are worth reading at once."""
+        cuts = np.flatnonzero(self.starts[1:] - (self.starts + self.sizes)[:-1] > NEAR)
+        firsts = np.concatenate([[0], cuts + 1]).tolist()
+        lasts = np.concatenate([cuts, [len(self.starts) - 1]]).tolist()
+        yield from zip(firsts, lasts, strict=True)

@@ -71,6 +71,8 @@ def _slices(
             content = block.column("content")
             chosen = np.flatnonzero(block.usable() & in_slice(content[0], bits, wanted))
             parts.append((*content[:, chosen], chosen + block.start))
+        if not parts:
+            return
         first, second, documents = (np.concatenate(column) for column in zip(*parts, strict=True))
         yield first, second, documents.astype(np.int64)
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from neardup.errors import ParameterError
@@ -53,16 +55,16 @@ class Documents:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def take(self, rows: pa.Array) -> Documents:
-        """Some of the documents."""
-        ids = self.ids.take(rows) if isinstance(self.ids, pa.Array) else [
-            self.ids[row] for row in rows.to_pylist()
-        ]  # fmt: skip
-        keep = None if self.keep is None else self.keep.take(rows)
-        within = None if self.within is None else self.within.take(rows)
-        places = {row: place for place, row in enumerate(rows.to_pylist())}
-        rejected = {places[row]: why for row, why in self.rejected.items() if row in places}
-        return Documents(self.texts.take(rows), ids, keep, within, rejected)
+    def take(self, rows: npt.NDArray[np.int64]) -> Documents:
+        """Some of the documents; of those that come from files."""
+        places = pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)])
+        some = {
+            name: None if (column := getattr(self, name)) is None else column.take(places)
+            for name in ("texts", "ids", "keep", "within")
+        }
+        among = {row: place for place, row in enumerate(rows.tolist())}
+        rejected = {among[row]: why for row, why in self.rejected.items() if row in among}
+        return Documents(**some, rejected=rejected)
 
 
 def concat_keep(arrays: Iterable[pa.Array]) -> pa.Array:

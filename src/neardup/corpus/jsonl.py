@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 
 from neardup import kernels
@@ -31,6 +32,38 @@ class _RefusedError(Exception):
 def is_blank(line: bytes) -> bool:
     """Whether a line is no document."""
     return not line or line.isspace()
+
+
+def line_bounds(
+    data: bytes, first: bool
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Where lines begin and end (with their newline), and which of them are documents."""
+    letters = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(letters == ord("\n")) + 1
+    if len(letters) and letters[-1] != ord("\n"):
+        ends = np.append(ends, len(data))
+    starts = np.concatenate(([0], ends[:-1])) if len(ends) else ends
+    is_document = np.ones(len(ends), bool)
+    # Only a line that begins with white space (or with the mark) can be blank.
+    for line in np.flatnonzero((letters[starts] <= ord(" ")) | (letters[starts] == BOM[0])):
+        content = data[starts[line] : ends[line]]
+        if first and line == 0:
+            content = content.removeprefix(BOM)
+        is_document[line] = not is_blank(content)
+    return starts, ends, is_document
+
+
+def some_lines(data: bytes, first: bool, rows: npt.NDArray[np.int64]) -> tuple[bytes, int]:
+    """The lines of some documents, and how many documents there are in all."""
+    if first:
+        data = data.removeprefix(BOM)
+    starts, ends, is_document = line_bounds(data, first)
+    count = int(np.count_nonzero(is_document))
+    if len(rows) and rows[-1] >= count:
+        return b"", count
+    view, lines = memoryview(data), np.flatnonzero(is_document)[rows]
+    bounds = zip(starts[lines].tolist(), ends[lines].tolist(), strict=True)
+    return b"".join([view[start:end] for start, end in bounds]), count
 
 
 def parse_lines(data: bytes, first: bool, columns: Columns, name: str) -> Documents:

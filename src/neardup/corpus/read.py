@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from neardup.corpus import columnar, delimited
 from neardup.corpus.documents import LONGEST, TOO_LONG, Columns, Documents
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.jsonl import parse_lines
+from neardup.corpus.jsonl import parse_lines, some_lines
 from neardup.corpus.source import (
     BOM,
     Meter,
+    changed,
     decompressed,
     line_blocks,
     line_ranges,
@@ -155,6 +158,24 @@ def parse(chunk: Chunk, columns: Columns) -> Documents:
         if file.format == "text":
             return _text_files(chunk.files)
         return _unpacked(chunk, columns)
+
+
+def parse_some(chunk: Chunk, columns: Columns, rows: npt.NDArray[np.int64], size: int) -> Documents:
+    """Some documents of a chunk, by their rows in it; an error if it has not `size` documents."""
+    file = chunk.files[0]
+    if file.format == "jsonl":
+        with reading(file):
+            data = chunk.data if chunk.span is None else read_range(file, *chunk.span)
+            lines, count = some_lines(data, chunk.first, rows)
+            if count != size:
+                raise changed(file)
+            return parse_lines(lines, False, columns, file.name)
+    if file.format == "text":
+        return _text_files(tuple(chunk.files[row] for row in rows.tolist()))
+    documents = parse(chunk, columns)
+    if len(documents) != size:
+        raise changed(file)
+    return documents.take(rows)
 
 
 def _unpacked(chunk: Chunk, columns: Columns) -> Documents:

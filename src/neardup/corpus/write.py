@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from neardup.corpus import delimited
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.jsonl import is_blank
+from neardup.corpus.jsonl import line_bounds
 from neardup.corpus.rows import Advance, Mask, Rows
-from neardup.corpus.source import BOM, line_blocks, opened, reading
+from neardup.corpus.source import line_blocks, opened, reading
 from neardup.corpus.write_tables import write_arrow, write_parquet
 from neardup.errors import OutputError
 
@@ -94,18 +94,7 @@ def _write_jsonl(rows: Rows, beside: Path) -> None:
 
 def _kept_runs(block: bytes, rows: Rows, first: bool) -> list[tuple[int, int]]:
     """(start, end) of the stretches of kept lines."""
-    letters = np.frombuffer(block, np.uint8)
-    ends = np.flatnonzero(letters == ord("\n")) + 1
-    if letters[-1] != ord("\n"):
-        ends = np.append(ends, len(block))
-    starts = np.concatenate(([0], ends[:-1]))
-    is_document = np.ones(len(ends), bool)
-    # Only a line that begins with white space (or with the mark) can be blank.
-    for line in np.flatnonzero((letters[starts] <= ord(" ")) | (letters[starts] == BOM[0])):
-        content = block[starts[line] : ends[line]]
-        if first and line == 0:
-            content = content.removeprefix(BOM)
-        is_document[line] = not is_blank(content)
+    starts, ends, is_document = line_bounds(block, first)
     kept = np.zeros(len(ends) + 2, bool)
     kept[1:-1][is_document] = rows.take(int(is_document.sum()))
     edges = np.flatnonzero(kept[1:] != kept[:-1])

@@ -69,9 +69,10 @@ def sort_short(values, offsets, longest):
             values[U(q)] = value
 
 
-@kernel(U8, I64, I64, OUT_U8, int64)
-def copy_rows(data, starts, sizes, out, at):
-    """Rows of bytes from anywhere, one after the other, to `out` from a place on."""
+@kernel(U8, I64, I64, OUT_U8)
+def copy_rows(data, starts, sizes, out):
+    """Rows of bytes from anywhere, one after the other, to `out`."""
+    at = 0
     for i in range(starts.size):
         out[at : at + sizes[i]] = data[starts[i] : starts[i] + sizes[i]]
         at += sizes[i]
