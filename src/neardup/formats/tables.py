@@ -23,6 +23,11 @@ REMOVED = pa.schema(
 )  # fmt: skip
 CLUSTERS = pa.schema([("cluster", ROW), ("id", TEXT), ("file", TEXT), ("row", ROW), ("size", ROW)])
 REJECTED = pa.schema([("id", TEXT), ("file", TEXT), ("row", ROW), ("reason", TEXT)])
+# Texts of the largest clusters to look at, the kept document first; null if it can't be read again.
+SAMPLES = pa.schema(
+    [("cluster", ROW), ("id", TEXT), ("file", TEXT), ("row", ROW), ("kept", pa.bool_()),
+     ("similarity", pa.float64()), ("text", TEXT)]
+)  # fmt: skip
 PAIRS = pa.schema([("a", TEXT), ("b", TEXT), ("similarity", pa.float64())])
 
 
@@ -57,9 +62,14 @@ def write_table(path: Path, schema: pa.Schema, columns: dict[str, Any]) -> None:
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
     """A JSON file, complete under its name or not there at all."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """A file of UTF-8, complete under its name or not there at all."""
     beside = path.with_name(f".{path.name}.tmp")
     try:
-        beside.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        beside.write_text(text, "utf-8")
         beside.replace(path)
     except OSError as error:
         beside.unlink(missing_ok=True)

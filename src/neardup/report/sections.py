@@ -1,0 +1,400 @@
+"""What does each part of the report say?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup.report import plots
+from neardup.report.differences import COMPARED, Comparison, Hunk, Piece, compare
+from neardup.report.html import Html, joined, name, note, pairs, table, tag
+from neardup.report.record import Bucket, Counts, Input, Record
+from neardup.report.tables import Row
+
+MOST_ROWS: Final = 100
+OPEN_ROWS: Final = 10
+COPIES: Final = 3
+SAMPLED_IDS: Final = 3
+EXCERPT: Final = 400
+
+TITLES: Final = {
+    "similarity": "How similar",
+    "clusters": "Clusters",
+    "buckets": "Hot buckets",
+    "rejected": "Rejected",
+    "resources": "Time and memory",
+    "settings": "Specification and inputs",
+}
+METRICS: Final = {
+    "buckets": ("buckets", ",.0f"),
+    "bucket_size_p99": ("99 % of the buckets hold at most", ",.0f"),
+    "candidates": ("candidate pairs", ",.0f"),
+    "candidate_pairs_per_doc": ("candidate pairs a document", ",.2f"),
+    "verify_drop_rate": ("of them not similar enough", ".1%"),
+}
+
+
+@dataclass(frozen=True)
+class Removals:
+    """How similar removed documents are to their witnesses, and those where it was closest."""
+
+    similarities: NDArray[np.int64]
+    closest: list[Row]
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """How large the clusters are, and the largest ones; `samples` holds texts by cluster."""
+
+    sizes: dict[tuple[int, int], int]
+    largest: list[Row]
+    samples: dict[int, list[Row]] | None
+
+
+def section(anchor: str, *content: str) -> Html:
+    return tag("section", tag("h2", TITLES[anchor]), *content, id=anchor)
+
+
+def overview(record: Record) -> Html:
+    """What was kept, what was removed, and by which rule."""
+    counts = record.counts
+    parts = [
+        ("kept", "kept", counts.kept),
+        ("near", "removed, near-duplicates", counts.removed - counts.identical),
+        ("identical", "removed, identical", counts.identical),
+        ("rejected", "rejected", counts.rejected),
+    ]
+    tiles = (
+        _tile(label, f"{count:,}", kind, _percent(count, counts)) for kind, label, count in parts
+    )
+    return tag(
+        "header",
+        tag("p", "neardup report", class_="brand"),
+        tag("h1", _headline(counts)),
+        plots.shares([(kind, count) for kind, _, count in parts]),
+        tag("dl", *tiles, class_="tiles"),
+        tag("p", _rule(record)),
+        tag("nav", *(tag("a", title, href=f"#{anchor}") for anchor, title in TITLES.items()),
+            aria_label="Contents"),
+    )  # fmt: skip
+
+
+def _tile(label: str, value: str, kind: str = "", detail: str = "") -> Html:
+    shown = [value, tag("small", f" {detail}")] if detail else [value]
+    return tag("div", tag("dt", label), tag("dd", *shown), class_=f"tile {kind}")
+
+
+def _headline(counts: Counts) -> str:
+    if not counts.removed:
+        return f"No duplicate among {counts.documents:,} documents"
+    gone = "was removed as a duplicate" if counts.removed == 1 else "were removed as duplicates"
+    return f"{counts.removed:,} of {counts.documents:,} documents {gone}"
+
+
+def _percent(count: int, counts: Counts) -> str:
+    return f"{count / counts.documents:.1%}" if counts.documents else ""
+
+
+def _rule(record: Record) -> str:
+    """Why a document goes."""
+    given = record.parameters
+    shingle = f"{record.spec.get('unit', '?')}:{record.spec.get('size', '?')}"
+    measure = "estimated" if given.get("verify") == "estimate" else "exact"
+    similar = f"is at least {given.get('threshold', '?')} similar to"
+    how = f"{measure} Jaccard of {shingle} shingles"
+    if given.get("verify") == "none":
+        similar, how = "shares a bucket with", f"{shingle} shingles, not verified"
+    if given.get("cluster") == "components":
+        return (
+            f"A document was merged with each one that it {similar} ({how}), chains included; "
+            "the best of each component was kept."
+        )
+    return (
+        f"A document was removed if it {similar} a better one that was kept ({how}). Nothing was "
+        "removed for a document that is itself gone."
+    )
+
+
+def candidates(record: Record, removals: Removals) -> Html:
+    """The S-curve, what was observed, and the closest decisions."""
+    shown = [
+        (label, format(record.metrics[key], style))
+        for key, (label, style) in METRICS.items()
+        if key in record.metrics
+    ]
+    shown.append(("comparisons", f"{record.counts.comparisons:,}"))
+    if record.curve is None or record.threshold is None:
+        return section("similarity", note("The run does not tell its bands."),
+                       pairs(shown), *_closest(removals))  # fmt: skip
+    curve, recall = record.curve, record.curve.probability(record.threshold)
+    shown = [
+        ("bands of rows", f"{curve.bands} × {curve.rows}"),
+        ("predicted recall at the threshold", f"{recall:.4f}"),
+        ("found every other time", f"{curve.half:.3f}"),
+        *shown,
+    ]
+    caption = tag(
+        "figcaption",
+        "The line is the chance that two documents of a similarity share a bucket, so that they "
+        "are compared at all. The bars are the removed documents by the similarity to the one "
+        "that was kept; identical ones stand beside the axis.",
+    )
+    plot = plots.s_curve(curve, record.threshold, removals.similarities)
+    return section(
+        "similarity",
+        tag("div", tag("figure", plot, caption), pairs(shown), class_="wide-narrow"),
+        *_closest(removals),
+    )  # fmt: skip
+
+
+def _closest(removals: Removals) -> Iterator[Html]:
+    """The removed documents that were least similar to what was kept."""
+    if not removals.closest:
+        return
+    yield tag("h3", "The closest decisions")
+    yield note("The removed documents that are least similar to the one that was kept for them.")
+    rows = (
+        (f"{row['similarity']:.4f}", _document(row["id"], row["file"], row["row"]),
+         _document(row["witness"], row["witness_file"], row["witness_row"]))
+        for row in removals.closest
+    )  # fmt: skip
+    yield table("The closest decisions", ("similarity", "removed", "kept for it"), rows,
+                {"similarity"})  # fmt: skip
+
+
+def _document(id: str, file: str, row: int, remark: str = "") -> Html:
+    """An id and where the document is, unless the id says just that."""
+    parts = [name(id)]
+    if remark:
+        parts += [Html(" "), tag("span", remark, class_="badge")]
+    if id not in (file, f"{file}:{row}"):
+        parts.append(tag("small", name(f"{file}:{row}")))
+    return joined(parts)
+
+
+def clusters(found: Clusters) -> Html:
+    if not found.largest:
+        return section("clusters", note("No document has a copy."))
+    most = max(found.sizes.values())
+    rows = (
+        (f"{low:,}" if low == high else f"{low:,} to {high:,}", f"{count:,}",
+         plots.bar(plots.log_share(count, most)))
+        for (low, high), count in found.sizes.items()
+    )  # fmt: skip
+    sizes = table("Cluster sizes", ("documents", "clusters", "on a logarithmic scale"), rows,
+                  {"documents", "clusters"})  # fmt: skip
+    return section(
+        "clusters",
+        note("A cluster is a kept document and those that were removed for it."),
+        sizes,
+        tag("h3", "The largest, side by side"),
+        *_cluster_notes(found),
+        *(_cluster(place, row, found.samples or {}) for place, row in enumerate(found.largest, 1)),
+    )  # fmt: skip
+
+
+def _cluster_notes(found: Clusters) -> Iterator[Html]:
+    if found.samples is None:
+        yield note("The texts are not there: this run has no samples.parquet.")
+    else:
+        yield note("Words in only one of the two texts are marked, also those that differ in "
+                   "case or punctuation, which may not count for the similarity. What is equal "
+                   "is folded.")  # fmt: skip
+
+
+def _cluster(place: int, row: Row, samples: dict[int, list[Row]]) -> Html:
+    size, texts = row["size"], samples.get(row["cluster"], [])
+    copies = "1 copy" if size == 2 else f"{size - 1:,} copies"
+    title = tag("h4", f"{place}. ", _document(row["id"], row["file"], row["row"], copies))
+    kept = next((sample["text"] for sample in texts if sample["kept"]), None)
+    gone = islice((sample for sample in texts if not sample["kept"]), COPIES)
+    return tag("article", title, *(_copy(kept, sample, n == 0) for n, sample in enumerate(gone)))
+
+
+def _copy(kept: str | None, sample: Row, unfolded: bool) -> Html:
+    summary = tag("summary", tag("span", f"{sample['similarity']:.4f}", class_="number"), " ",
+                  _document(sample["id"], sample["file"], sample["row"]))  # fmt: skip
+    if kept is None or sample["text"] is None:
+        return tag("details", summary, note("The text could not be read again."))
+    body = _differences(compare(kept, sample["text"]), kept)
+    return tag("details", summary, *body, open=unfolded)
+
+
+def _differences(found: Comparison, kept: str) -> Iterator[Html]:
+    if not found.hunks:
+        more = "…" if len(kept) > EXCERPT else ""
+        yield note("Word for word the same.")
+        yield tag("div", tag("div", f"{kept[:EXCERPT]}{more}", class_="text", dir="auto"),
+                  class_="differences same")  # fmt: skip
+    else:
+        yield tag("div", *_hunks(found), class_="differences")
+    if not found.complete:
+        yield note(f"There may be more: the first {COMPARED:,} characters are compared, and "
+                   "only so many differences shown.")  # fmt: skip
+
+
+def _hunks(found: Comparison) -> Iterator[Html]:
+    yield tag("div", "kept", class_="side kept")
+    yield tag("div", "removed", class_="side removed")
+    for hunk in found.hunks:
+        yield from _fold(hunk.same_before)
+        yield from _hunk(hunk)
+    yield from _fold(found.same_after)
+
+
+def _fold(words: int) -> Iterator[Html]:
+    if words:
+        yield tag("div", f"{words:,} equal word{'s' * (words > 1)}", class_="fold")
+
+
+def _hunk(hunk: Hunk) -> Iterator[Html]:
+    yield tag("div", *_pieces(hunk.kept, "del"), class_="text", dir="auto")
+    yield tag("div", *_pieces(hunk.copy, "ins"), class_="text removed", dir="auto")
+
+
+def _pieces(pieces: Sequence[Piece], mark: str) -> Iterator[str]:
+    for piece in pieces:
+        if piece.changed:
+            words = piece.text.rstrip()
+            yield tag(mark, words)
+            yield piece.text[len(words) :]
+        else:
+            yield piece.text
+
+
+def hot_buckets(buckets: Sequence[Bucket]) -> Html:
+    if not buckets:
+        none = note("No bucket was so full that documents in it were not compared.")
+        return section("buckets", none)
+    rows = (
+        (f"{bucket.size:,}", f"{bucket.not_compared:,}", str(bucket.band),
+         tag("code", name(bucket.key)),
+         joined(tag("div", name(id)) for id in bucket.sample[:SAMPLED_IDS]))
+        for bucket in buckets[:OPEN_ROWS]
+    )  # fmt: skip
+    return section(
+        "buckets",
+        note("The largest buckets: often a template or a page without content. Documents beyond "
+             "the first kept ones of a bucket are not compared in it."),
+        table("Hot buckets", ("documents", "not compared", "band", "key", "some of them"), rows,
+              {"documents", "not compared", "band"}),
+        *_more(len(buckets) - OPEN_ROWS),
+    )  # fmt: skip
+
+
+def rejected(record: Record, examples: Sequence[Row]) -> Html:
+    """Documents that could not be compared, and files that were not read."""
+    parts: list[Html] = []
+    if record.counts.rejected:
+        reasons = list(record.reasons.items())[:MOST_ROWS]
+        if others := record.counts.rejected - sum(count for _, count in reasons):
+            reasons.append(("other reasons", others))
+        parts.append(table("Reasons", ("documents", "reason"),
+                           ((f"{count:,}", name(reason)) for reason, count in reasons),
+                           {"documents"}))  # fmt: skip
+        listed = ((_document(r["id"], r["file"], r["row"]), name(r["reason"])) for r in examples)
+        parts.append(tag("h3", "The first of them"))
+        parts.append(table("Rejected documents", ("document", "reason"), listed))
+    else:
+        parts.append(note("Every document could be compared."))
+    if record.skipped:
+        files = ((name(file), name(reason)) for file, reason in record.skipped)
+        parts.append(tag("h3", "Files that were not read"))
+        parts.append(_folded("Files that were not read", ("file", "reason"), list(files)))
+    return section("rejected", *parts)
+
+
+def resources(record: Record) -> Html:
+    """Time and memory, stage by stage."""
+    total = record.seconds or sum(stage.seconds for stage in record.stages)
+    rows = (
+        (name(stage.name), f"{stage.seconds:,.2f} s", plots.bar(stage.seconds / (total or 1)),
+         _size(stage.peak_memory))
+        for stage in record.stages[:MOST_ROWS]
+    )  # fmt: skip
+    totals = [("total", f"{total:,.2f} s"), ("most memory", _size(record.peak_memory))]
+    if record.memory_budget is not None:
+        totals.append(("memory budget", _size(record.memory_budget)))
+    if total and record.counts.documents:
+        totals.append(("documents a second", f"{record.counts.documents / total:,.0f}"))
+    return section(
+        "resources",
+        tag("dl", *(_tile(label, value) for label, value in totals), class_="tiles"),
+        table("Stages", ("stage", "time", "share of the total", "most memory"), rows,
+              {"time", "most memory"}),
+    )  # fmt: skip
+
+
+def _size(count: int | None) -> str:
+    """Bytes as people read them.
+
+    >>> _size(819_453_952), _size(1_500), _size(None)
+    ('781.5 MB', '1.5 KB', '—')
+    """
+    if count is None:
+        return "—"
+    shown, units = float(count), iter(("bytes", "KB", "MB", "GB", "TB"))
+    unit = next(units)
+    while shown >= 1024 and (larger := next(units, "")):
+        shown, unit = shown / 1024, larger
+    return f"{shown:,.0f} {unit}" if unit == "bytes" else f"{shown:,.1f} {unit}"
+
+
+def settings(record: Record) -> Html:
+    """What would have to be the same to get this answer again."""
+    named = [("fingerprint", tag("code", name(record.fingerprint))),
+             ("version of neardup", name(record.version))]  # fmt: skip
+    return section(
+        "settings",
+        pairs(named),
+        tag("div",
+            tag("div", tag("h3", "Specification"), pairs(_named(record.spec))),
+            tag("div", tag("h3", "Parameters"), pairs(_named(record.parameters))),
+            class_="halves"),
+        tag("h3", "Inputs"),
+        _inputs(record.inputs),
+    )  # fmt: skip
+
+
+def _named(values: dict[str, str]) -> Iterable[tuple[str, str]]:
+    shown = islice(values.items(), MOST_ROWS)
+    return ((name(key.replace("_", " ")), name(value)) for key, value in shown)
+
+
+def _inputs(inputs: Sequence[Input]) -> Html:
+    rows = [
+        (name(file.file), f"{file.documents:,}", _size(file.size), tag("code", name(file.digest)))
+        for file in inputs
+    ]
+    return _folded("Inputs", ("file", "documents", "size", "XXH3"), rows, {"documents", "size"})
+
+
+def _folded(
+    label: str, columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Iterable[str] = ()
+) -> Html:
+    """A table, closed if it is long, and ended where it would be endless."""
+    shown = joined([table(label, columns, rows[:MOST_ROWS], set(numeric)),
+                    *_more(len(rows) - MOST_ROWS)])  # fmt: skip
+    if len(rows) <= OPEN_ROWS:
+        return shown
+    return tag("details", tag("summary", f"{label}: {len(rows):,}"), shown)
+
+
+def _more(count: int) -> Iterator[Html]:
+    if count > 0:
+        yield note(f"{count:,} more are in run.json.")
+
+
+def sampled(rows: Iterable[Row], wanted: set[int]) -> dict[int, list[Row]]:
+    """The sampled documents of the wanted clusters; rows of one cluster are together."""
+    by_cluster = groupby(rows, key=lambda row: int(row["cluster"]))
+    return {
+        cluster: list(islice(texts, COPIES + 1))
+        for cluster, texts in by_cluster
+        if cluster in wanted
+    }
