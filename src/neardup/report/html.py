@@ -61,10 +61,14 @@ def _attribute(key: str, value: str | float | bool) -> str:
 
 def name(data: str) -> Html:
     """A document's id or a file's name: kept short, and its direction to itself."""
-    if len(data) > LONGEST_NAME:
-        half = LONGEST_NAME // 2
-        data = f"{data[:half]} … {data[-half:]}"
-    return tag("bdi", data, class_="name")
+    return tag("bdi", shortened(data), class_="name")
+
+
+def shortened(data: str) -> str:
+    if len(data) <= LONGEST_NAME:
+        return data
+    half = LONGEST_NAME // 2
+    return f"{data[:half]} … {data[-half:]}"
 
 
 def table(

@@ -51,8 +51,10 @@ def shares(parts: Sequence[tuple[str, int]]) -> Html:
 
 
 def bar(share: float) -> Html:
-    """A bar for a table's cell: the number stands beside it."""
-    return tag("span", style=f"width:{100 * min(max(share, 0), 1):.2f}%", class_="bar")
+    """A bar for a table's cell, where the number stands beside it; none for nothing."""
+    if share <= 0:
+        return Html()
+    return tag("span", style=f"width:{100 * min(share, 1):.2f}%", class_="bar")
 
 
 def log_share(count: int, largest: int) -> float:
@@ -95,7 +97,7 @@ def _frame(decades: int) -> list[Html]:
             _text(LEFT - 8, _y(share) + 4, f"{share:g}", "end"),
             _text(_x(share), BOTTOM + 22, f"{share:g}", "middle"),
         ]
-    step = math.ceil(decades / 4)
+    step = math.ceil(decades / 6)
     for power in range(step, decades + 1, step):
         marks.append(_text(RIGHT + 18, _y(power / decades) + 4, _short(10**power), "start"))
     return marks

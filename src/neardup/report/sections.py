@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from neardup.report import plots
 from neardup.report.differences import COMPARED, Comparison, Hunk, Piece, compare
-from neardup.report.html import Html, joined, name, note, pairs, table, tag
+from neardup.report.html import Html, joined, name, note, pairs, shortened, table, tag
 from neardup.report.record import Bucket, Counts, Input, Record
 from neardup.report.tables import Row
 
@@ -78,14 +78,14 @@ def overview(record: Record) -> Html:
         tag("h1", _headline(counts)),
         plots.shares([(kind, count) for kind, _, count in parts]),
         tag("dl", *tiles, class_="tiles"),
-        tag("p", _rule(record)),
+        *_rule(record),
         tag("nav", *(tag("a", title, href=f"#{anchor}") for anchor, title in TITLES.items()),
             aria_label="Contents"),
     )  # fmt: skip
 
 
 def _tile(label: str, value: str, kind: str = "", detail: str = "") -> Html:
-    shown = [value, tag("small", f" {detail}")] if detail else [value]
+    shown = [value, " ", tag("small", detail)] if detail else [value]
     return tag("div", tag("dt", label), tag("dd", *shown), class_=f"tile {kind}")
 
 
@@ -100,24 +100,28 @@ def _percent(count: int, counts: Counts) -> str:
     return f"{count / counts.documents:.1%}" if counts.documents else ""
 
 
-def _rule(record: Record) -> str:
-    """Why a document goes."""
-    given = record.parameters
-    shingle = f"{record.spec.get('unit', '?')}:{record.spec.get('size', '?')}"
+def _rule(record: Record) -> Iterator[Html]:
+    """Why a document goes, if the run tells."""
+    given, spec = record.parameters, record.spec
+    if record.threshold is None or "unit" not in spec or "size" not in spec:
+        return
     measure = "estimated" if given.get("verify") == "estimate" else "exact"
-    similar = f"is at least {given.get('threshold', '?')} similar to"
+    similar = f"is at least {record.threshold:g} similar to"
+    shingle = shortened(f"{spec['unit']}:{spec['size']}")
     how = f"{measure} Jaccard of {shingle} shingles"
     if given.get("verify") == "none":
-        similar, how = "shares a bucket with", f"{shingle} shingles, not verified"
+        similar, how = "shares a bucket with", "not verified"
     if given.get("cluster") == "components":
-        return (
+        rule = (
             f"A document was merged with each one that it {similar} ({how}), chains included; "
             "the best of each component was kept."
         )
-    return (
-        f"A document was removed if it {similar} a better one that was kept ({how}). Nothing was "
-        "removed for a document that is itself gone."
-    )
+    else:
+        rule = (
+            f"A document was removed if it {similar} a better one that was kept ({how}). "
+            "Nothing was removed for a document that is itself gone."
+        )
+    yield tag("p", rule)
 
 
 def candidates(record: Record, removals: Removals) -> Html:
@@ -272,16 +276,16 @@ def hot_buckets(buckets: Sequence[Bucket]) -> Html:
         none = note("No bucket was so full that documents in it were not compared.")
         return section("buckets", none)
     rows = (
-        (f"{bucket.size:,}", f"{bucket.not_compared:,}", str(bucket.band),
-         tag("code", name(bucket.key)),
-         joined(tag("div", name(id)) for id in bucket.sample[:SAMPLED_IDS]))
+        (f"{bucket.size:,}", f"{bucket.not_compared:,}",
+         joined(tag("div", name(id)) for id in bucket.sample[:SAMPLED_IDS]),
+         str(bucket.band), tag("code", name(bucket.key)))
         for bucket in buckets[:OPEN_ROWS]
     )  # fmt: skip
     return section(
         "buckets",
         note("The largest buckets: often a template or a page without content. Documents beyond "
              "the first kept ones of a bucket are not compared in it."),
-        table("Hot buckets", ("documents", "not compared", "band", "key", "some of them"), rows,
+        table("Hot buckets", ("documents", "not compared", "some of them", "band", "key"), rows,
               {"documents", "not compared", "band"}),
         *_more(len(buckets) - OPEN_ROWS),
     )  # fmt: skip

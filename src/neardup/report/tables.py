@@ -41,6 +41,8 @@ class Table:
         """A column of numbers, in order, a batch at a time."""
         with self._reading():
             for batch in self._file.iter_batches(BATCH, columns=[column]):
+                if batch.column(0).null_count:
+                    raise self._damaged("a value is missing")
                 # Not to_numpy: it imports pandas wherever that is installed.
                 yield np.from_dlpack(batch.column(0))
 
