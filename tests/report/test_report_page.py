@@ -98,6 +98,17 @@ def test_texts_are_compared_word_by_word(make_run: MakeRun) -> None:
     assert "the <ins>blue</ins> cat sat" in source
 
 
+def test_texts_without_a_difference_are_shown_once(make_run: MakeRun) -> None:
+    text = seen(make_run(texts=("some words here", "some  words here"))).text
+    assert "Word for word the same." in text
+    assert text.count("some words here") == 1
+
+
+def test_texts_are_not_said_to_be_the_same_beyond_what_is_compared(make_run: MakeRun) -> None:
+    text = seen(make_run(texts=("word " * 5_000 + "one", "word " * 5_000 + "two"))).text
+    assert "Word for word the same in the first 20,000 characters." in text
+
+
 @pytest.mark.parametrize("texts", [(None, "a copy"), ("a text", None)])
 def test_a_text_that_could_not_be_read_again(make_run: MakeRun, texts: tuple[Any, ...]) -> None:
     assert "could not be read again" in seen(make_run(texts=texts)).text

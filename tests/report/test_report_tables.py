@@ -68,3 +68,19 @@ def test_rows_are_found_in_every_row_group(
     assert table.at([]) == []
     assert table.first(3) == rows[:3]
     assert list(table.each()) == rows
+
+
+def test_memory_does_not_grow_with_row_groups(tmp_path: Path) -> None:
+    path, schema = tmp_path / "numbers.parquet", pa.schema([("size", pa.int64())])
+    pick = np.random.default_rng(1)
+    with pq.ParquetWriter(path, schema) as writer:
+        for _ in range(40):
+            numbers = pa.array(pick.integers(0, 2**60, 50_000))
+            writer.write_table(pa.Table.from_arrays([numbers], schema=schema))
+    usual, watched = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(watched)
+    try:
+        assert sum(len(batch) for batch in Table(path, schema).numbers("size")) == 2_000_000
+    finally:
+        pa.set_memory_pool(usual)
+    assert 0 < watched.max_memory() < path.stat().st_size / 5

@@ -71,6 +71,16 @@ def shortened(data: str) -> str:
     return f"{data[:half]} … {data[-half:]}"
 
 
+def document(id: str, file: str, row: int, remark: str = "") -> Html:
+    """An id and where the document is, unless the id says just that."""
+    parts = [name(id)]
+    if remark:
+        parts += [Html(" "), tag("span", remark, class_="badge")]
+    if id not in (file, f"{file}:{row}"):
+        parts.append(tag("small", name(f"{file}:{row}")))
+    return joined(parts)
+
+
 def table(
     label: str, columns: Sequence[str], rows: Iterable[Sequence[str]], numeric: Collection[str] = ()
 ) -> Html:

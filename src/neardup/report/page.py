@@ -7,6 +7,7 @@ from typing import Final
 
 from neardup.formats import tables
 from neardup.report import sections
+from neardup.report.clusters import Clusters, clusters, sampled
 from neardup.report.html import Html, tag
 from neardup.report.record import Record, read_record
 from neardup.report.tables import Row, Table, similarity_counts, size_counts, smallest
@@ -33,7 +34,7 @@ def page(run: Path) -> Html:
     parts = (
         sections.overview(record),
         sections.candidates(record, removals(run, record)),
-        sections.clusters(clusters(run)),
+        clusters(largest_clusters(run)),
         sections.hot_buckets(record.buckets),
         sections.rejected(record, rejected(run, record)),
         sections.resources(record),
@@ -61,10 +62,10 @@ def removals(run: Path, record: Record) -> sections.Removals:
     )
 
 
-def clusters(run: Path) -> sections.Clusters:
+def largest_clusters(run: Path) -> Clusters:
     table = Table(run / "clusters.parquet", tables.CLUSTERS)
     largest = table.at(smallest((-sizes for sizes in table.numbers("size")), LARGEST))
-    return sections.Clusters(
+    return Clusters(
         size_counts(table.numbers("size")),
         largest,
         samples(run, {int(row["cluster"]) for row in largest}),
@@ -75,7 +76,7 @@ def samples(run: Path, wanted: set[int]) -> dict[int, list[Row]] | None:
     path = run / "samples.parquet"
     if not path.exists():
         return None
-    return sections.sampled(Table(path, tables.SAMPLES).each(), wanted)
+    return sampled(Table(path, tables.SAMPLES).each(), wanted)
 
 
 def rejected(run: Path, record: Record) -> list[Row]:

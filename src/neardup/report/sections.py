@@ -1,35 +1,35 @@
-"""What does each part of the report say?"""
+"""What does each part of the report say? The clusters are in clusters.py."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import islice
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neardup.report import plots
-from neardup.report.differences import COMPARED, Comparison, Hunk, Piece, compare
-from neardup.report.html import Html, joined, name, note, pairs, shortened, table, tag
+from neardup.report.html import (
+    Html,
+    document,
+    joined,
+    name,
+    note,
+    pairs,
+    shortened,
+    table,
+    tag,
+)
+from neardup.report.outline import contents, section
 from neardup.report.record import Bucket, Counts, Input, Record
 from neardup.report.tables import Row
 
 MOST_ROWS: Final = 100
 OPEN_ROWS: Final = 10
-COPIES: Final = 3
 SAMPLED_IDS: Final = 3
-EXCERPT: Final = 400
 
-TITLES: Final = {
-    "similarity": "How similar",
-    "clusters": "Clusters",
-    "buckets": "Hot buckets",
-    "rejected": "Rejected",
-    "resources": "Time and memory",
-    "settings": "Specification and inputs",
-}
 METRICS: Final = {
     "buckets": ("buckets", ",.0f"),
     "bucket_size_p99": ("99 % of the buckets hold at most", ",.0f"),
@@ -45,19 +45,6 @@ class Removals:
 
     similarities: NDArray[np.int64]
     closest: list[Row]
-
-
-@dataclass(frozen=True)
-class Clusters:
-    """How large the clusters are, and the largest ones; `samples` holds texts by cluster."""
-
-    sizes: dict[tuple[int, int], int]
-    largest: list[Row]
-    samples: dict[int, list[Row]] | None
-
-
-def section(anchor: str, *content: str) -> Html:
-    return tag("section", tag("h2", TITLES[anchor]), *content, id=anchor)
 
 
 def overview(record: Record) -> Html:
@@ -79,9 +66,8 @@ def overview(record: Record) -> Html:
         plots.shares([(kind, count) for kind, _, count in parts]),
         tag("dl", *tiles, class_="tiles"),
         *_rule(record),
-        tag("nav", *(tag("a", title, href=f"#{anchor}") for anchor, title in TITLES.items()),
-            aria_label="Contents"),
-    )  # fmt: skip
+        contents(),
+    )
 
 
 def _tile(label: str, value: str, kind: str = "", detail: str = "") -> Html:
@@ -146,7 +132,7 @@ def candidates(record: Record, removals: Removals) -> Html:
         "figcaption",
         "The line is the chance that two documents of a similarity share a bucket, so that they "
         "are compared at all. The bars are the removed documents by the similarity to the one "
-        "that was kept; identical ones stand beside the axis.",
+        "that was kept; those of exactly 1 stand beside the axis.",
     )
     plot = plots.s_curve(curve, record.threshold, removals.similarities)
     return section(
@@ -163,112 +149,12 @@ def _closest(removals: Removals) -> Iterator[Html]:
     yield tag("h3", "The closest decisions")
     yield note("The removed documents that are least similar to the one that was kept for them.")
     rows = (
-        (f"{row['similarity']:.4f}", _document(row["id"], row["file"], row["row"]),
-         _document(row["witness"], row["witness_file"], row["witness_row"]))
+        (f"{row['similarity']:.4f}", document(row["id"], row["file"], row["row"]),
+         document(row["witness"], row["witness_file"], row["witness_row"]))
         for row in removals.closest
     )  # fmt: skip
     yield table("The closest decisions", ("similarity", "removed", "kept for it"), rows,
                 {"similarity"})  # fmt: skip
-
-
-def _document(id: str, file: str, row: int, remark: str = "") -> Html:
-    """An id and where the document is, unless the id says just that."""
-    parts = [name(id)]
-    if remark:
-        parts += [Html(" "), tag("span", remark, class_="badge")]
-    if id not in (file, f"{file}:{row}"):
-        parts.append(tag("small", name(f"{file}:{row}")))
-    return joined(parts)
-
-
-def clusters(found: Clusters) -> Html:
-    if not found.largest:
-        return section("clusters", note("No document has a copy."))
-    most = max(found.sizes.values())
-    rows = (
-        (f"{low:,}" if low == high else f"{low:,} to {high:,}", f"{count:,}",
-         plots.bar(plots.log_share(count, most)))
-        for (low, high), count in found.sizes.items()
-    )  # fmt: skip
-    sizes = table("Cluster sizes", ("documents", "clusters", "on a logarithmic scale"), rows,
-                  {"documents", "clusters"})  # fmt: skip
-    return section(
-        "clusters",
-        note("A cluster is a kept document and those that were removed for it."),
-        sizes,
-        tag("h3", "The largest, side by side"),
-        *_cluster_notes(found),
-        *(_cluster(place, row, found.samples or {}) for place, row in enumerate(found.largest, 1)),
-    )  # fmt: skip
-
-
-def _cluster_notes(found: Clusters) -> Iterator[Html]:
-    if found.samples is None:
-        yield note("The texts are not there: this run has no samples.parquet.")
-    else:
-        yield note("Words in only one of the two texts are marked, also those that differ in "
-                   "case or punctuation, which may not count for the similarity. What is equal "
-                   "is folded.")  # fmt: skip
-
-
-def _cluster(place: int, row: Row, samples: dict[int, list[Row]]) -> Html:
-    size, texts = row["size"], samples.get(row["cluster"], [])
-    copies = "1 copy" if size == 2 else f"{size - 1:,} copies"
-    title = tag("h4", f"{place}. ", _document(row["id"], row["file"], row["row"], copies))
-    kept = next((sample["text"] for sample in texts if sample["kept"]), None)
-    gone = islice((sample for sample in texts if not sample["kept"]), COPIES)
-    return tag("article", title, *(_copy(kept, sample, n == 0) for n, sample in enumerate(gone)))
-
-
-def _copy(kept: str | None, sample: Row, unfolded: bool) -> Html:
-    summary = tag("summary", tag("span", f"{sample['similarity']:.4f}", class_="number"), " ",
-                  _document(sample["id"], sample["file"], sample["row"]))  # fmt: skip
-    if kept is None or sample["text"] is None:
-        return tag("details", summary, note("The text could not be read again."))
-    body = _differences(compare(kept, sample["text"]), kept)
-    return tag("details", summary, *body, open=unfolded)
-
-
-def _differences(found: Comparison, kept: str) -> Iterator[Html]:
-    if not found.hunks:
-        more = "…" if len(kept) > EXCERPT else ""
-        yield note("Word for word the same.")
-        yield tag("div", tag("div", f"{kept[:EXCERPT]}{more}", class_="text", dir="auto"),
-                  class_="differences same")  # fmt: skip
-    else:
-        yield tag("div", *_hunks(found), class_="differences")
-    if not found.complete:
-        yield note(f"There may be more: the first {COMPARED:,} characters are compared, and "
-                   "only so many differences shown.")  # fmt: skip
-
-
-def _hunks(found: Comparison) -> Iterator[Html]:
-    yield tag("div", "kept", class_="side kept")
-    yield tag("div", "removed", class_="side removed")
-    for hunk in found.hunks:
-        yield from _fold(hunk.same_before)
-        yield from _hunk(hunk)
-    yield from _fold(found.same_after)
-
-
-def _fold(words: int) -> Iterator[Html]:
-    if words:
-        yield tag("div", f"{words:,} equal word{'s' * (words > 1)}", class_="fold")
-
-
-def _hunk(hunk: Hunk) -> Iterator[Html]:
-    yield tag("div", *_pieces(hunk.kept, "del"), class_="text", dir="auto")
-    yield tag("div", *_pieces(hunk.copy, "ins"), class_="text removed", dir="auto")
-
-
-def _pieces(pieces: Sequence[Piece], mark: str) -> Iterator[str]:
-    for piece in pieces:
-        if piece.changed:
-            words = piece.text.rstrip()
-            yield tag(mark, words)
-            yield piece.text[len(words) :]
-        else:
-            yield piece.text
 
 
 def hot_buckets(buckets: Sequence[Bucket]) -> Html:
@@ -296,12 +182,12 @@ def rejected(record: Record, examples: Sequence[Row]) -> Html:
     parts: list[Html] = []
     if record.counts.rejected:
         reasons = list(record.reasons.items())[:MOST_ROWS]
-        if others := record.counts.rejected - sum(count for _, count in reasons):
+        if (others := record.counts.rejected - sum(count for _, count in reasons)) > 0:
             reasons.append(("other reasons", others))
         parts.append(table("Reasons", ("documents", "reason"),
                            ((f"{count:,}", name(reason)) for reason, count in reasons),
                            {"documents"}))  # fmt: skip
-        listed = ((_document(r["id"], r["file"], r["row"]), name(r["reason"])) for r in examples)
+        listed = ((document(r["id"], r["file"], r["row"]), name(r["reason"])) for r in examples)
         parts.append(tag("h3", "The first of them"))
         parts.append(table("Rejected documents", ("document", "reason"), listed))
     else:
@@ -392,13 +278,3 @@ def _folded(
 def _more(count: int) -> Iterator[Html]:
     if count > 0:
         yield note(f"{count:,} more are in run.json.")
-
-
-def sampled(rows: Iterable[Row], wanted: set[int]) -> dict[int, list[Row]]:
-    """The sampled documents of the wanted clusters; rows of one cluster are together."""
-    by_cluster = groupby(rows, key=lambda row: int(row["cluster"]))
-    return {
-        cluster: list(islice(texts, COPIES + 1))
-        for cluster, texts in by_cluster
-        if cluster in wanted
-    }

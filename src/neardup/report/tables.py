@@ -30,17 +30,16 @@ class Table:
         with self._reading():
             # Opened by bytes: a folder's name need not be UTF-8.
             self._file = pq.ParquetFile(pa.OSFile(os.fsencode(path), "rb"))
-            found = self._file.schema_arrow
-        self.rows: int = self._file.metadata.num_rows
-        if any(field not in found for field in schema):
+            columns, there = self._file.schema_arrow, self._file.metadata.num_rows
+        if any(field not in columns for field in schema):
             raise self._damaged("its columns are not those of such a table")
-        if rows is not None and rows != self.rows:
-            raise self._damaged(f"it has {self.rows:,} rows, run.json says {rows:,}")
+        if rows is not None and rows != there:
+            raise self._damaged(f"it has {there:,} rows, run.json says {rows:,}")
 
     def numbers(self, column: str) -> Iterator[NDArray[Any]]:
         """A column of numbers, in order, a batch at a time."""
-        with self._reading():
-            for batch in self._file.iter_batches(BATCH, columns=[column]):
+        for group, _, _ in self._groups():
+            for batch in self._batches(group, BATCH, [column]):
                 if batch.column(0).null_count:
                     raise self._damaged("a value is missing")
                 # Not to_numpy: it imports pandas wherever that is installed.
@@ -52,24 +51,31 @@ class Table:
 
     def each(self) -> Iterator[Row]:
         """The rows one by one: they may be large."""
-        with self._reading():
-            for batch in self._file.iter_batches(1):
+        for group, _, _ in self._groups():
+            for batch in self._batches(group, 1):
                 yield self._row(batch, 0)
 
     def at(self, positions: Sequence[int]) -> list[Row]:
         """The rows at these positions, in their order."""
         found: dict[int, Row] = {}
-        with self._reading():
-            for group, start, stop in self._groups():
-                here = [position for position in positions if start <= position < stop]
-                for batch in self._file.iter_batches(BATCH, row_groups=[group] if here else []):
-                    stop = start + len(batch)
-                    found |= {p: self._row(batch, p - start) for p in here if start <= p < stop}
-                    start = stop
+        for group, start, stop in self._groups():
+            here = [position for position in positions if start <= position < stop]
+            for batch in self._batches(group, BATCH) if here else ():
+                stop = start + len(batch)
+                found |= {p: self._row(batch, p - start) for p in here if start <= p < stop}
+                start = stop
         return [found[position] for position in positions]
 
+    def _batches(
+        self, group: int, size: int, columns: list[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        # One row group a call: of several, PyArrow reads all ahead.
+        with self._reading():
+            yield from self._file.iter_batches(size, row_groups=[group], columns=columns)
+
     def _row(self, batch: pa.RecordBatch, place: int) -> Row:
-        row: Row = batch.slice(place, 1).to_pylist()[0]
+        with self._reading():
+            row: Row = batch.slice(place, 1).to_pylist()[0]
         if any(value is None for name, value in row.items() if name not in MAY_BE_NULL):
             raise self._damaged("a value is missing")
         return row
