@@ -57,7 +57,7 @@ class Kept:
     compared: int
     turned_away: Integers
     """By bucket: documents that were not compared with everyone. For stars, kept ones that found
-    the leaders' places taken; for components, those beyond the first of a bucket."""
+    the leaders' places taken; for components, those beyond the first `cap`."""
 
 
 @dataclass(frozen=True)
@@ -130,14 +130,24 @@ def components(grouped: Grouped, verifier: Verifier, cap: int = BUCKET_CAP) -> K
 
     A document is compared with the first `cap` documents of its bucket.
     """
-    root, compared = verifier.connect(*grouped.members(), cap)
-    left_out = np.maximum(grouped.sizes - cap, 0)
+    members, starts = grouped.members()
+    root, compared = verifier.connect(members, starts, cap)
+    left_out = beyond_cap(root[members], starts, cap)
     places = np.arange(len(root))
     witness = np.where(root == places, -1, root)
     gone = np.flatnonzero(witness >= 0)
     similarity = np.ones(len(root))
     similarity[gone] = verifier.pairs(witness[gone], gone, least=0.0)
     return Kept(witness, similarity, compared, left_out)
+
+
+def beyond_cap(roots: Integers, starts: Integers, cap: int = BUCKET_CAP) -> Integers:
+    """By bucket: members that were not compared with all others, unless all are connected."""
+    sizes = np.diff(starts)
+    if not len(sizes):
+        return sizes
+    alike = np.maximum.reduceat(roots, starts[:-1]) == np.minimum.reduceat(roots, starts[:-1])
+    return np.where(alike, 0, np.maximum(sizes - cap, 0))
 
 
 def candidates(grouped: Grouped) -> Iterator[tuple[Integers, Integers]]:

@@ -118,8 +118,10 @@ class Corpus:
         self.rejected.update({self.size + row: why for row, why in documents.rejected.items()})
         for row in sketch.empty.tolist():
             self.rejected.setdefault(self.size + row, "empty")
-        columns: dict[str, NDArray[Any]] = {"content": sketch.content, "keys": sketch.keys(self.options.curve),
-                   "lengths": sketch.lengths}  # fmt: skip
+        columns: dict[str, NDArray[Any]] = {
+            "content": sketch.content, "keys": sketch.keys(self.options.curve),
+            "lengths": sketch.lengths,
+        }  # fmt: skip
         if self.options.verify == "exact":
             self._spool.append(sketch.shingles.data, sketch.shingles.offsets)
         else:

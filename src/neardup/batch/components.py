@@ -24,10 +24,11 @@ ALL = np.iinfo(np.int64).max
 
 def connected(
     buckets: BucketFiles, state: NDArray[np.uint8], compare: Comparing, folder: Path, budget: Budget
-) -> tuple[Iterator[Records], Tally]:
+) -> tuple[Iterator[Records], Tally, NDArray[np.uint32]]:
     """Each removed document with the best-ranked one that it is connected with.
 
-    A document is compared with the first BUCKET_CAP documents of its bucket.
+    A document is compared with the first BUCKET_CAP documents of its bucket. Also how it went, and
+    the root of every document.
     """
     parent = np.arange(len(state), dtype=np.uint32)
     tally, fresh, most = Tally(), 0, 1
@@ -42,7 +43,7 @@ def connected(
         kernels.to_roots(parent)
         tally.rounds += 1
         fresh, most = most, min(2 * most, BUCKET_CAP)
-    return _removed(parent, state, compare), tally
+    return _removed(parent, state, compare), tally, parent
 
 
 def _removed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -29,6 +30,8 @@ class Job:
     force: bool = False
     strict: bool = False
     skip_bad_files: bool = False
+    finish: Callable[[Path], object] = lambda folder: None
+    """Called with the folder that becomes OUT, when everything else is in it."""
     budget: Budget = field(default_factory=Budget)
     shard: int = SHARD
     chunk: int = CHUNK

@@ -22,7 +22,7 @@ from neardup.batch.catalogue import Catalogue
 from neardup.batch.job import Job
 from neardup.batch.ranks import Ranking
 from neardup.batch.rounds import Tally
-from neardup.cluster import BUCKET_CAP
+from neardup.cluster import beyond_cap
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.source import reading
 
@@ -126,15 +126,20 @@ class Hot:
 class BucketRecord:
     """The sizes of all buckets, and the largest and the full ones. Read them when decided."""
 
-    def __init__(self, job: Job, buckets: BucketFiles, state: NDArray[np.uint8]) -> None:
+    def __init__(
+        self, buckets: BucketFiles, limit: int, state: NDArray[np.uint8],
+        roots: NDArray[np.uint32] | None,
+    ) -> None:  # fmt: skip
         self.count = self.full = 0
         self._sizes = np.zeros(1, np.int64)
         self._largest: list[Hot] = []
         self._fullest: list[Hot] = []
-        stars = job.options.cluster == "stars"
         for some in buckets:
-            kept = kernels.kept_in(some.members, some.starts, state)
-            beyond = np.maximum(kept - job.options.limit if stars else some.sizes - BUCKET_CAP, 0)
+            if roots is None:
+                kept = kernels.kept_in(some.members, some.starts, state)
+                beyond = np.maximum(kept - limit, 0)
+            else:
+                beyond = beyond_cap(roots[some.members].astype(np.int64), some.starts)
             self._count(some.sizes)
             self.full += int(np.count_nonzero(beyond))
             hot = [

@@ -55,7 +55,7 @@ def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
             verdicts = Verdicts(folder, job.budget)
             exact = job.options.verify == "exact"
             collect(verdicts, decided.pairs, ranked.copies, ranked.ranking, exact, 0)
-            sizes = record.BucketRecord(job, buckets, ranked.state)
+            sizes = record.BucketRecord(buckets, job.options.limit, ranked.state, decided.roots)
         with clock.stage("tables"):
             progress.stage("writing tables", verdicts.count, "documents")
             decisions.write_removed(folder, catalogue, verdicts)
@@ -85,6 +85,7 @@ def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
         "memory_budget_bytes": job.budget.total,
     }  # fmt: skip
     write_json(folder / RUN, made)
+    job.finish(folder)
     ranked.copies.close()
     verdicts.close()
     names = catalogue.names(np.array([document for document, _ in largest], np.int64)).to_pylist()

@@ -284,6 +284,8 @@ class Decided:
 
     pairs: Iterator[Records]
     tally: Tally
+    roots: NDArray[np.uint32] | None = None
+    """Of connected components: the best-ranked document that each is connected with."""
 
 
 def decide(

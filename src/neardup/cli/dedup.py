@@ -43,6 +43,9 @@ def dedup(
     strict: Annotated[bool, typer.Option(
         "--strict", help="Stop at the first document that can't be used, instead of setting it "
         "aside in rejected.parquet.", rich_help_panel=INPUT)] = False,
+    skip_bad_files: Annotated[bool, typer.Option(
+        "--skip-bad-files", help="Leave out files that can't be read, and list them in run.json, "
+        "instead of stopping.", rich_help_panel=INPUT)] = False,
     threshold: Annotated[float, typer.Option(
         help="Documents at least this similar are duplicates: above 0, at most 1.",
         rich_help_panel=MATCH)] = 0.8,
@@ -89,8 +92,11 @@ def dedup(
     force: Annotated[bool, typer.Option(
         "--force", help="Replace a finished run in OUT; other files there are left alone.",
         rich_help_panel=OUTPUT)] = False,
+    memory: Annotated[str | None, typer.Option(
+        metavar="SIZE", help="The most memory to use, such as 2GB.  [default: half of what is free]",
+        show_default=False, rich_help_panel=OUTPUT)] = None,
     workers: Annotated[int | None, typer.Option(
-        help="Worker processes.  [default: one a core]", show_default=False,
+        help="Threads.  [default: one a core]", show_default=False,
         rich_help_panel=OUTPUT)] = None,
     quiet: Annotated[bool, typer.Option(
         "--quiet", "-q", help="Print nothing but errors.", rich_help_panel=OUTPUT)] = False,
@@ -101,7 +107,8 @@ def dedup(
     """Remove near-duplicates from files and write what is kept, removed and why.
 
     OUT holds kept/ (same file names, formats and rows), removed.parquet,
-    clusters.parquet, rejected.parquet and run.json.
+    clusters.parquet, rejected.parquet, report.html and run.json. A run that was stopped goes on
+    with the same command.
     """
     from neardup.cli.progress import progress_for
     from neardup.corpus.inputs import find_inputs
@@ -118,9 +125,11 @@ def dedup(
     found = find_inputs(inputs, format)
     with progress_for(quiet=quiet or as_json) as progress:
         progress.compile_kernels()
+        from neardup.batch.budget import Budget, parse_size
         from neardup.batch.job import Job
         from neardup.batch.run import run
         from neardup.corpus.documents import Columns
+        from neardup.report.page import write_report
 
         columns = Columns(
             text=text, id=id, keep=options.keep_policy[1], within=within,
@@ -131,6 +140,8 @@ def dedup(
                 inputs=found, out=out, options=options, columns=columns,
                 workers=workers or usable_cores(), pairs=pairs, kept=not no_kept,
                 folders=tuple(filter(os.path.isdir, inputs)), force=force, strict=strict,
+                skip_bad_files=skip_bad_files, finish=write_report,
+                budget=Budget(None if memory is None else parse_size(memory)),
             ),
             progress,
         )  # fmt: skip
@@ -174,5 +185,8 @@ def summary(finished: Finished, options: Options, out: Path) -> str:
             "was compared; run.json lists them"
         )
     seconds, memory = record["seconds"]["total"], record["peak_memory_bytes"] / 2**20
-    lines.append(f"{seconds:.1f} s, {memory:,.0f} MB at most; {out}/ holds every decision")
+    if record["skipped_files"]:
+        skipped = len(record["skipped_files"])
+        lines.append(f"skipped             {skipped:,} bad files; run.json lists them")
+    lines.append(f"{seconds:.1f} s, {memory:,.0f} MB at most; {out}/report.html shows it")
     return "\n".join(lines) + "\n"

@@ -23,6 +23,7 @@ REMOVED = pa.schema(
 )  # fmt: skip
 CLUSTERS = pa.schema([("cluster", ROW), ("id", TEXT), ("file", TEXT), ("row", ROW), ("size", ROW)])
 REJECTED = pa.schema([("id", TEXT), ("file", TEXT), ("row", ROW), ("reason", TEXT)])
+# Texts of the largest clusters to look at, the kept document first; null if it can't be read again.
 SAMPLES = pa.schema(
     [("cluster", ROW), ("id", TEXT), ("file", TEXT), ("row", ROW), ("kept", pa.bool_()),
      ("similarity", pa.float64()), ("text", TEXT)]
@@ -84,9 +85,14 @@ class TableWriter:
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
     """A JSON file, complete under its name or not there at all."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """A file of UTF-8, complete under its name or not there at all."""
     beside = path.with_name(f".{path.name}.tmp")
     try:
-        beside.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        beside.write_text(text, "utf-8")
         beside.replace(path)
     except OSError as error:
         beside.unlink(missing_ok=True)

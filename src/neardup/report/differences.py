@@ -1,0 +1,233 @@
+"""Where do two texts differ? Word by word, in bounded time whatever the texts are.
+
+Myers' algorithm (An O(ND) Difference Algorithm, 1986): its time grows with the number of
+differences, and near-duplicates have few. After MOST_EDITS words it stops looking for equal ones;
+difflib, whose worst case is cubic, could not be stopped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+COMPARED: Final = 20_000  # characters of each text
+SHOWN: Final = 4_000  # characters of each text, when what is equal has been folded
+CONTEXT: Final = 12  # equal words before and after a difference
+FOLDED: Final = 30  # equal words at least, or it is not worth folding them
+MOST_EDITS: Final = 256
+
+# Scripts without spaces (Thai, Lao, Myanmar, Khmer, kana, Han) go by characters.
+_ALONE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff"
+_WORD = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+|[^\w\s]")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of one text: equal in the other one, or not."""
+
+    text: str
+    changed: bool
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """Differences that are near one another, and the words around them, in both texts."""
+
+    same_before: int
+    kept: list[Piece]
+    copy: list[Piece]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The differences; `same_before` of each and `same_after` count the equal words left out."""
+
+    hunks: list[Hunk]
+    same_after: int
+    complete: bool
+
+
+class Block(NamedTuple):
+    """`size` equal words, from these places on."""
+
+    kept: int
+    copy: int
+    size: int
+
+
+class Change(NamedTuple):
+    """Where words begin and end that are not equal."""
+
+    kept: tuple[int, int]
+    copy: tuple[int, int]
+
+
+class Words:
+    """A text as words and punctuation marks; white space belongs to the word before it."""
+
+    def __init__(self, text: str) -> None:
+        found = list(_WORD.finditer(text))
+        self.words = [match.group() for match in found]
+        self._text = text
+        self._starts = [0, *(match.start() for match in found[1:]), len(text)]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def pieces(self, start: int, stop: int, changed: bool) -> list[Piece]:
+        """These words as they stand in the text; nothing if there are none."""
+        text = self._text[self._starts[start] : self._starts[stop]]
+        return [Piece(text, changed)] if start < stop else []
+
+
+def compare(kept: str, copy: str) -> Comparison:
+    """The differences of two texts, as far as they can be shown."""
+    left, right = Words(kept[:COMPARED]), Words(copy[:COMPARED])
+    blocks = matching_blocks(left.words, right.words)
+    cut = max(len(kept), len(copy)) > COMPARED
+    if not (cut and blocks):  # what comes after the last equal words may be equal to what was cut
+        blocks.append(Block(len(left), len(right), 0))
+    hunks, same_after = _hunks(left, right, blocks)
+    shown = list(_shown(hunks))
+    return Comparison(shown, same_after, not cut and shown == hunks)
+
+
+def matching_blocks(a: Sequence[str], b: Sequence[str]) -> list[Block]:
+    """The stretches of equal words, in order.
+
+    >>> matching_blocks("a b c d e".split(), "a b x d e".split())
+    [Block(kept=0, copy=0, size=2), Block(kept=3, copy=3, size=2)]
+    """
+    prefix = _common(a, b)
+    suffix = _common(a[prefix:][::-1], b[prefix:][::-1])
+    middle = _path(a[prefix : len(a) - suffix], b[prefix : len(b) - suffix])
+    blocks = [
+        Block(0, 0, prefix),
+        *(Block(x + prefix, y + prefix, size) for x, y, size in middle),
+        Block(len(a) - suffix, len(b) - suffix, suffix),
+    ]
+    return [block for block in blocks if block.size]
+
+
+def _common(a: Sequence[str], b: Sequence[str]) -> int:
+    """How many words are equal at the beginning."""
+    unequal = (place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+    return next(unequal, min(len(a), len(b)))
+
+
+class _Path(NamedTuple):
+    """A way through both texts: its last block, and the way to there."""
+
+    block: Block
+    before: _Path | None
+
+
+def _path(a: Sequence[str], b: Sequence[str]) -> list[Block]:
+    """The equal words on the way with the fewest edits; on the longest way when giving up."""
+    # For each diagonal, which is the place in a minus that in b: how far in a, and by which path.
+    reached: dict[int, tuple[int, _Path | None]] = {1: (0, None)}
+    for edits in range(MOST_EDITS + 1):
+        for diagonal in range(-edits, edits + 1, 2):
+            (inserted, path), (deleted, other) = (
+                reached.get(diagonal + step, (-1, None)) for step in (1, -1)
+            )
+            x = start = max(inserted, deleted + 1)
+            if x > inserted:
+                path = other
+            while x < len(a) and x - diagonal < len(b) and a[x] == b[x - diagonal]:
+                x += 1
+            if x > start:
+                path = _Path(Block(start, start - diagonal, x - start), path)
+            reached[diagonal] = x, path
+            if x >= len(a) and x - diagonal >= len(b):
+                return _in_order(path)
+    return _in_order(max((path for _, path in reached.values() if path), key=_end, default=None))
+
+
+def _end(path: _Path) -> int:
+    kept, copy, size = path.block
+    return kept + copy + 2 * size
+
+
+def _in_order(path: _Path | None) -> list[Block]:
+    blocks = []
+    while path is not None:
+        blocks.append(path.block)
+        path = path.before
+    return blocks[::-1]
+
+
+def _hunks(left: Words, right: Words, blocks: Sequence[Block]) -> tuple[list[Hunk], int]:
+    """Differences with their surroundings; and how many equal words come after the last ones."""
+    end = blocks[-1].kept + blocks[-1].size
+    groups = _groups(_changes(blocks))
+    hunks, done = [], 0
+    for place, group in enumerate(groups):
+        first, last = group[0].kept[0], group[-1].kept[1]
+        following = groups[place + 1][0].kept[0] if place + 1 < len(groups) else end
+        before, after = _context(first - done), _context(following - last)
+        hunks.append(
+            Hunk(
+                first - before - done,
+                _surrounded(left, [change.kept for change in group], before, after),
+                _surrounded(right, [change.copy for change in group], before, after),
+            )
+        )
+        done = last + after
+    return hunks, end - done
+
+
+def _context(equal: int) -> int:
+    """How many of the equal words next to a difference are shown with it."""
+    return CONTEXT if equal >= CONTEXT + FOLDED else equal
+
+
+def _changes(blocks: Sequence[Block]) -> Iterator[Change]:
+    """What is between the blocks."""
+    x = y = 0
+    for kept, copy, size in blocks:
+        if x < kept or y < copy:
+            yield Change((x, kept), (y, copy))
+        x, y = kept + size, copy + size
+
+
+def _groups(changes: Iterator[Change]) -> list[list[Change]]:
+    """Changes with too few equal words between them to be folded belong together."""
+    groups: list[list[Change]] = []
+    for change in changes:
+        if groups and change.kept[0] - groups[-1][-1].kept[1] < 2 * CONTEXT + FOLDED:
+            groups[-1].append(change)
+        else:
+            groups.append([change])
+    return groups
+
+
+def _surrounded(
+    words: Words, spans: Sequence[tuple[int, int]], before: int, after: int
+) -> list[Piece]:
+    """The changed words, and the equal ones between and around them."""
+    pieces, done = [], spans[0][0] - before
+    for start, stop in spans:
+        pieces += words.pieces(done, start, False) + words.pieces(start, stop, True)
+        done = stop
+    return pieces + words.pieces(done, done + after, False)
+
+
+def _shown(hunks: Sequence[Hunk]) -> Iterator[Hunk]:
+    """As many hunks as there is room for; the last one may be cut."""
+    room = SHOWN
+    for hunk in hunks:
+        if room > 0:
+            yield Hunk(hunk.same_before, _cut(hunk.kept, room), _cut(hunk.copy, room))
+        room -= max(sum(len(piece.text) for piece in side) for side in (hunk.kept, hunk.copy))
+
+
+def _cut(pieces: Sequence[Piece], room: int) -> list[Piece]:
+    shown = []
+    for piece in pieces:
+        if room > 0:
+            shown.append(Piece(piece.text[:room], piece.changed))
+        room -= len(piece.text)
+    return shown

@@ -1,0 +1,280 @@
+"""What does each part of the report say? The clusters are in clusters.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup.report import plots
+from neardup.report.html import (
+    Html,
+    document,
+    joined,
+    name,
+    note,
+    pairs,
+    shortened,
+    table,
+    tag,
+)
+from neardup.report.outline import contents, section
+from neardup.report.record import Bucket, Counts, Input, Record
+from neardup.report.tables import Row
+
+MOST_ROWS: Final = 100
+OPEN_ROWS: Final = 10
+SAMPLED_IDS: Final = 3
+
+METRICS: Final = {
+    "buckets": ("buckets", ",.0f"),
+    "bucket_size_p99": ("99 % of the buckets hold at most", ",.0f"),
+    "candidates": ("candidate pairs", ",.0f"),
+    "candidate_pairs_per_doc": ("candidate pairs a document", ",.2f"),
+    "verify_drop_rate": ("of them not similar enough", ".1%"),
+}
+
+
+@dataclass(frozen=True)
+class Removals:
+    """How similar removed documents are to their witnesses, and those where it was closest."""
+
+    similarities: NDArray[np.int64]
+    closest: list[Row]
+
+
+def overview(record: Record) -> Html:
+    """What was kept, what was removed, and by which rule."""
+    counts = record.counts
+    parts = [
+        ("kept", "kept", counts.kept),
+        ("near", "removed, near-duplicates", counts.removed - counts.identical),
+        ("identical", "removed, identical", counts.identical),
+        ("rejected", "rejected", counts.rejected),
+    ]
+    tiles = (
+        _tile(label, f"{count:,}", kind, _percent(count, counts)) for kind, label, count in parts
+    )
+    return tag(
+        "header",
+        tag("p", "neardup report", class_="brand"),
+        tag("h1", _headline(counts)),
+        plots.shares([(kind, count) for kind, _, count in parts]),
+        tag("dl", *tiles, class_="tiles"),
+        *_rule(record),
+        contents(),
+    )
+
+
+def _tile(label: str, value: str, kind: str = "", detail: str = "") -> Html:
+    shown = [value, " ", tag("small", detail)] if detail else [value]
+    return tag("div", tag("dt", label), tag("dd", *shown), class_=f"tile {kind}")
+
+
+def _headline(counts: Counts) -> str:
+    if not counts.removed:
+        return f"No duplicate among {counts.documents:,} documents"
+    gone = "was removed as a duplicate" if counts.removed == 1 else "were removed as duplicates"
+    return f"{counts.removed:,} of {counts.documents:,} documents {gone}"
+
+
+def _percent(count: int, counts: Counts) -> str:
+    return f"{count / counts.documents:.1%}" if counts.documents else ""
+
+
+def _rule(record: Record) -> Iterator[Html]:
+    """Why a document goes, if the run tells."""
+    given, spec = record.parameters, record.spec
+    if record.threshold is None or "unit" not in spec or "size" not in spec:
+        return
+    measure = "estimated" if given.get("verify") == "estimate" else "exact"
+    similar = f"is at least {record.threshold:g} similar to"
+    shingle = shortened(f"{spec['unit']}:{spec['size']}")
+    how = f"{measure} Jaccard of {shingle} shingles"
+    if given.get("verify") == "none":
+        similar, how = "shares a bucket with", "not verified"
+    if given.get("cluster") == "components":
+        rule = (
+            f"A document was merged with each one that it {similar} ({how}), chains included; "
+            "the best of each component was kept."
+        )
+    else:
+        rule = (
+            f"A document was removed if it {similar} a better one that was kept ({how}). "
+            "Nothing was removed for a document that is itself gone."
+        )
+    yield tag("p", rule)
+
+
+def candidates(record: Record, removals: Removals) -> Html:
+    """The S-curve, what was observed, and the closest decisions."""
+    shown = [
+        (label, format(record.metrics[key], style))
+        for key, (label, style) in METRICS.items()
+        if key in record.metrics
+    ]
+    shown.append(("comparisons", f"{record.counts.comparisons:,}"))
+    if record.curve is None or record.threshold is None:
+        return section("similarity", note("The run does not tell its bands."),
+                       pairs(shown), *_closest(removals))  # fmt: skip
+    curve, recall = record.curve, record.curve.probability(record.threshold)
+    shown = [
+        ("bands of rows", f"{curve.bands} × {curve.rows}"),
+        ("predicted recall at the threshold", f"{recall:.4f}"),
+        ("found every other time", f"{curve.half:.3f}"),
+        *shown,
+    ]
+    caption = tag(
+        "figcaption",
+        "The line is the chance that two documents of a similarity share a bucket, so that they "
+        "are compared at all. The bars are the removed documents by the similarity to the one "
+        "that was kept; those of exactly 1 stand beside the axis.",
+    )
+    plot = plots.s_curve(curve, record.threshold, removals.similarities)
+    return section(
+        "similarity",
+        tag("div", tag("figure", plot, caption), pairs(shown), class_="wide-narrow"),
+        *_closest(removals),
+    )  # fmt: skip
+
+
+def _closest(removals: Removals) -> Iterator[Html]:
+    """The removed documents that were least similar to what was kept."""
+    if not removals.closest:
+        return
+    yield tag("h3", "The closest decisions")
+    yield note("The removed documents that are least similar to the one that was kept for them.")
+    rows = (
+        (f"{row['similarity']:.4f}", document(row["id"], row["file"], row["row"]),
+         document(row["witness"], row["witness_file"], row["witness_row"]))
+        for row in removals.closest
+    )  # fmt: skip
+    yield table("The closest decisions", ("similarity", "removed", "kept for it"), rows,
+                {"similarity"})  # fmt: skip
+
+
+def hot_buckets(buckets: Sequence[Bucket]) -> Html:
+    if not buckets:
+        none = note("No bucket was so full that documents in it were not compared.")
+        return section("buckets", none)
+    rows = (
+        (f"{bucket.size:,}", f"{bucket.not_compared:,}",
+         joined(tag("div", name(id)) for id in bucket.sample[:SAMPLED_IDS]),
+         str(bucket.band), tag("code", name(bucket.key)))
+        for bucket in buckets[:OPEN_ROWS]
+    )  # fmt: skip
+    return section(
+        "buckets",
+        note("The largest buckets: often a template or a page without content. Documents beyond "
+             "the first kept ones of a bucket are not compared in it."),
+        table("Hot buckets", ("documents", "not compared", "some of them", "band", "key"), rows,
+              {"documents", "not compared", "band"}),
+        *_more(len(buckets) - OPEN_ROWS),
+    )  # fmt: skip
+
+
+def rejected(record: Record, examples: Sequence[Row]) -> Html:
+    """Documents that could not be compared, and files that were not read."""
+    parts: list[Html] = []
+    if record.counts.rejected:
+        reasons = list(record.reasons.items())[:MOST_ROWS]
+        if (others := record.counts.rejected - sum(count for _, count in reasons)) > 0:
+            reasons.append(("other reasons", others))
+        parts.append(table("Reasons", ("documents", "reason"),
+                           ((f"{count:,}", name(reason)) for reason, count in reasons),
+                           {"documents"}))  # fmt: skip
+        listed = ((document(r["id"], r["file"], r["row"]), name(r["reason"])) for r in examples)
+        parts.append(tag("h3", "The first of them"))
+        parts.append(table("Rejected documents", ("document", "reason"), listed))
+    else:
+        parts.append(note("Every document could be compared."))
+    if record.skipped:
+        files = ((name(file), name(reason)) for file, reason in record.skipped)
+        parts.append(tag("h3", "Files that were not read"))
+        parts.append(_folded("Files that were not read", ("file", "reason"), list(files)))
+    return section("rejected", *parts)
+
+
+def resources(record: Record) -> Html:
+    """Time and memory, stage by stage."""
+    total = record.seconds or sum(stage.seconds for stage in record.stages)
+    rows = (
+        (name(stage.name), f"{stage.seconds:,.2f} s", plots.bar(stage.seconds / (total or 1)),
+         _size(stage.peak_memory))
+        for stage in record.stages[:MOST_ROWS]
+    )  # fmt: skip
+    totals = [("total", f"{total:,.2f} s"), ("most memory", _size(record.peak_memory))]
+    if record.memory_budget is not None:
+        totals.append(("memory budget", _size(record.memory_budget)))
+    if total and record.counts.documents:
+        totals.append(("documents a second", f"{record.counts.documents / total:,.0f}"))
+    return section(
+        "resources",
+        tag("dl", *(_tile(label, value) for label, value in totals), class_="tiles"),
+        table("Stages", ("stage", "time", "share of the total", "most memory"), rows,
+              {"time", "most memory"}),
+    )  # fmt: skip
+
+
+def _size(count: int | None) -> str:
+    """Bytes as people read them.
+
+    >>> _size(819_453_952), _size(1_500), _size(None)
+    ('781.5 MB', '1.5 KB', '—')
+    """
+    if count is None:
+        return "—"
+    shown, units = float(count), iter(("bytes", "KB", "MB", "GB", "TB"))
+    unit = next(units)
+    while shown >= 1024 and (larger := next(units, "")):
+        shown, unit = shown / 1024, larger
+    return f"{shown:,.0f} {unit}" if unit == "bytes" else f"{shown:,.1f} {unit}"
+
+
+def settings(record: Record) -> Html:
+    """What would have to be the same to get this answer again."""
+    named = [("fingerprint", tag("code", name(record.fingerprint))),
+             ("version of neardup", name(record.version))]  # fmt: skip
+    return section(
+        "settings",
+        pairs(named),
+        tag("div",
+            tag("div", tag("h3", "Specification"), pairs(_named(record.spec))),
+            tag("div", tag("h3", "Parameters"), pairs(_named(record.parameters))),
+            class_="halves"),
+        tag("h3", "Inputs"),
+        _inputs(record.inputs),
+    )  # fmt: skip
+
+
+def _named(values: dict[str, str]) -> Iterable[tuple[str, str]]:
+    shown = islice(values.items(), MOST_ROWS)
+    return ((name(key.replace("_", " ")), name(value)) for key, value in shown)
+
+
+def _inputs(inputs: Sequence[Input]) -> Html:
+    rows = [
+        (name(file.file), f"{file.documents:,}", _size(file.size), tag("code", name(file.digest)))
+        for file in inputs
+    ]
+    return _folded("Inputs", ("file", "documents", "size", "XXH3"), rows, {"documents", "size"})
+
+
+def _folded(
+    label: str, columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Iterable[str] = ()
+) -> Html:
+    """A table, closed if it is long, and ended where it would be endless."""
+    shown = joined([table(label, columns, rows[:MOST_ROWS], set(numeric)),
+                    *_more(len(rows) - MOST_ROWS)])  # fmt: skip
+    if len(rows) <= OPEN_ROWS:
+        return shown
+    return tag("details", tag("summary", f"{label}: {len(rows):,}"), shown)
+
+
+def _more(count: int) -> Iterator[Html]:
+    if count > 0:
+        yield note(f"{count:,} more are in run.json.")
