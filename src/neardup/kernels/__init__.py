@@ -21,6 +21,13 @@ try:
     from neardup.kernels.jaccard import exact_pairs, slot_pairs
     from neardup.kernels.jsonl import read_records
     from neardup.kernels.keep import keep_exact, keep_slots
+    from neardup.kernels.lines import (
+        count_lines,
+        distinct_rows,
+        ignore_lines,
+        line_texts,
+        lines_above,
+    )
     from neardup.kernels.minhash import minhash
     from neardup.kernels.pairs import candidate_pairs, spread_pairs
     from neardup.kernels.shingles import content_hashes, shingle, unique_sorted
@@ -35,10 +42,15 @@ __all__ = [
     "components_exact",
     "components_slots",
     "content_hashes",
+    "count_lines",
+    "distinct_rows",
     "exact_pairs",
     "hash_rows",
+    "ignore_lines",
     "keep_exact",
     "keep_slots",
+    "line_texts",
+    "lines_above",
     "minhash",
     "read_records",
     "shingle",
