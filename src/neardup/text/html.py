@@ -60,8 +60,7 @@ def html_to_text(texts: pa.Array) -> pa.Array:
 
     require_html_library()
     pages = pc.match_substring_regex(texts, PAGE).fill_null(False)
-    sources = texts.filter(pages).to_pylist()
-    shown = [text if text.strip() else source for source in sources for text in [shown_by(source)]]
+    shown = [shown_by(page) for page in texts.filter(pages).to_pylist()]
     return pc.replace_with_mask(texts, pages, pa.array(shown, texts.type))
 
 
@@ -71,33 +70,31 @@ def without_markup(texts: pa.Array, spec: Spec) -> pa.Array:
 
 
 def shown_by(page: str) -> str:
-    """The text that a page shows, a line for each block of it.
+    """The text that a page shows, a line for each block of it; the page, if that is nothing.
 
     >>> shown_by("<title>Hi</title><p>Fish &amp; <b>chip</b>s<p>twice")
     '\\nFish & chips\\ntwice'
     """
     from turbohtml import TokenType, tokenize
 
-    text, start, end = TokenType.TEXT, TokenType.START_TAG, TokenType.END_TAG
+    step = {TokenType.START_TAG: 1, TokenType.END_TAG: -1}
     shown: list[str] = []
     hidden_by, depth, preformatted = "", 0, 0
     for token in tokenize(page, capture_attributes=False):
-        kind = token.type
-        if kind == text:
-            if not hidden_by:
+        tag = token.tag
+        if tag is None:
+            if token.type == TokenType.TEXT and not hidden_by:
                 data = token.data or ""
                 shown.append(data if preformatted else data.replace("\n", " "))
-            continue
-        if kind != start and kind != end:
-            continue
-        tag = token.tag or ""
-        step = 1 if kind == start else -1
-        if hidden_by:
-            depth += step * (tag == hidden_by)
-            hidden_by = hidden_by if depth else ""
-        elif kind == start and tag in HIDDEN:
+        elif hidden_by:
+            if tag == hidden_by:
+                depth += step[token.type]
+                hidden_by = tag if depth else ""
+        elif tag in HIDDEN and token.type == TokenType.START_TAG:
             hidden_by, depth = tag, 1
         elif tag not in INLINE:
             shown.append("\n")
-            preformatted = max(0, preformatted + step * (tag == "pre"))
-    return "".join(shown)
+            if tag == "pre":
+                preformatted = max(0, preformatted + step[token.type])
+    result = "".join(shown)
+    return result if result.strip() else page
