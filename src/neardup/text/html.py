@@ -77,20 +77,21 @@ def shown_by(page: str) -> str:
     """
     from turbohtml import TokenType, tokenize
 
-    step = {TokenType.START_TAG: 1, TokenType.END_TAG: -1}
+    text, start = TokenType.TEXT, TokenType.START_TAG
+    step = {start: 1, TokenType.END_TAG: -1}
     shown: list[str] = []
     hidden_by, depth, preformatted = "", 0, 0
     for token in tokenize(page, capture_attributes=False):
         tag = token.tag
         if tag is None:
-            if token.type == TokenType.TEXT and not hidden_by:
+            if token.type == text and not hidden_by:
                 data = token.data or ""
                 shown.append(data if preformatted else data.replace("\n", " "))
         elif hidden_by:
             if tag == hidden_by:
                 depth += step[token.type]
                 hidden_by = tag if depth else ""
-        elif tag in HIDDEN and token.type == TokenType.START_TAG:
+        elif tag in HIDDEN and token.type == start:
             hidden_by, depth = tag, 1
         elif tag not in INLINE:
             shown.append("\n")
