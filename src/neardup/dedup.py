@@ -8,8 +8,8 @@ is left of the documents when their texts are dropped; `Corpus.decide` does the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from neardup import cluster, kernels
 from neardup.cluster import KEPT, REJECTED, Decisions, FullBucket, Pairs
 from neardup.corpus.documents import Columns, Documents, concat_keep
-from neardup.corpus.frames import from_data
+from neardup.corpus.frames import from_data, require_rereadable
 from neardup.formats.spool import Spool
 from neardup.lsh.bands import Buckets, band_keys, group
 from neardup.lsh.curve import Curve
@@ -29,7 +29,10 @@ from neardup.result import Result
 from neardup.sketch.minhash import signatures
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged, integers, strings
+from neardup.text.ignored import IgnoredLines
+from neardup.text.lines import LineCounts
 from neardup.text.shingle import Shingled, shingled
+from neardup.text.strip import require_list, stripped
 from neardup.verify import Estimated, Exact
 
 Integers = NDArray[np.int64]
@@ -65,6 +68,10 @@ class Sketcher:
     """Documents to sketches, as the specification says. Cheap to make."""
 
     spec: Spec
+    ignored: IgnoredLines = field(default_factory=IgnoredLines)
+
+    def __post_init__(self) -> None:
+        require_list(self.spec, self.ignored)
 
     def __call__(self, documents: Documents) -> Sketch:
         cut = self.cut(documents)
@@ -78,7 +85,7 @@ class Sketcher:
 
     def cut(self, documents: Documents) -> Shingled:
         """The documents' shingles and content hashes, without a sketch."""
-        found = shingled(documents.texts, self.spec)
+        found = shingled(stripped(documents.texts, self.spec, self.ignored), self.spec)
         if (apart := _apart(documents)) is not None:
             np.bitwise_xor(found.content, apart[:, None], out=found.content)
         return found
@@ -251,6 +258,19 @@ def by_value(values: pa.Array, direction: str) -> Integers:
     return order.to_numpy().astype(np.int64)  # type: ignore[no-any-return]
 
 
+def find_ignored_lines(read: Callable[[], Iterable[Documents]], options: Options) -> IgnoredLines:
+    """The lines to ignore, if that is asked for: two passes over the documents."""
+    if options.strip.lines is None:
+        return IgnoredLines()
+    counts = LineCounts(options.spec)
+    for documents in read():
+        counts.add(documents.texts)
+    frequent = counts.above(options.strip.lines)
+    for documents in read():
+        frequent.add(documents.texts)
+    return frequent.freeze()
+
+
 def dedup(
     data: object,
     *,
@@ -270,12 +290,15 @@ def dedup(
     preset: str | None = None,
     seed: int = 0,
     limit: int | None = None,
+    strip: str | Iterable[str] | None = None,
 ) -> Result:
     """Find the near-duplicates in a list of texts or in a table, and say which copies to keep.
 
     `data` is a list of strings, or a pandas, Polars, PyArrow or Hugging Face table (anything
     with the Arrow stream interface), whose column `text` holds the documents. Two documents
     are similar when the exact Jaccard similarity of their shingles reaches `threshold`.
+    `strip` says what is not compared: `html` markup, and with `lines:0.1%` the lines that are in
+    more than that share of the documents.
 
     >>> result = dedup(["the cat sat on the mat today", "The cat sat on the mat, today!", "hi"])
     >>> result.kept
@@ -286,15 +309,19 @@ def dedup(
     options = Options.of(
         preset=preset, shingle=shingle, slots=slots, text_profile=text_profile, seed=seed,
         threshold=threshold, recall=recall, bands=bands, rows=rows, verify=verify, keep=keep,
-        cluster=cluster, limit=limit,
+        cluster=cluster, limit=limit, strip=strip,
     )  # fmt: skip
     columns = Columns(
         text=text, id=id, keep=options.keep_policy[1], within=within,
         tokens=options.spec.unit == "token",
     )  # fmt: skip
-    sketcher, corpus = Sketcher(options.spec), Corpus(options)
+    if options.strip.lines is not None:
+        require_rereadable(data)
+    ignored = find_ignored_lines(lambda: from_data(data, columns), options)
+    options = options.ignoring(ignored.digest)
+    sketcher, corpus = Sketcher(options.spec, ignored), Corpus(options)
     ids: list[pa.Array | list[Any]] = []
     for documents in from_data(data, columns):
         corpus.add(documents, sketcher(documents))
         ids.append(documents.ids)
-    return Result(options, corpus.decide(), corpus.rejected, ids, corpus.pairs)
+    return Result(options, corpus.decide(), corpus.rejected, ids, corpus.pairs, ignored)

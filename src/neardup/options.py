@@ -5,12 +5,16 @@ Everything here can change without a new sketch; what can't is the `Spec` that i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, Final
 
 from neardup.errors import ParameterError
 from neardup.lsh.curve import Curve, check_threshold, choose
 from neardup.spec import Spec, one_of, whole
+from neardup.text.html import require_html_library
 
 VERIFY: Final = ("exact", "estimate", "none")
 CLUSTER: Final = ("stars", "components")
@@ -22,6 +26,46 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
     "fineweb": {"shingle": "word:5", "slots": 112, "bands": 14, "rows": 8},
     "nemo": {"shingle": "char:24", "slots": 260, "bands": 20, "rows": 13},
 }
+
+
+@dataclass(frozen=True)
+class Strip:
+    """What is taken out of the texts before they are compared.
+
+    >>> print(parse_strip(["html", "lines:0.10%"]))
+    html,lines:0.1%
+    """
+
+    html: bool = False
+    lines: Fraction | None = None
+    """Lines in more than this share of the documents are ignored."""
+
+    @property
+    def markup(self) -> str:
+        """What the specification says of it."""
+        return "html" if self.html else ""
+
+    def __str__(self) -> str:
+        percent = [] if self.lines is None else [f"lines:{float(self.lines * 100):.12g}%"]
+        return ",".join(["html"] * self.html + percent)
+
+
+def parse_strip(given: str | Iterable[str] | None) -> Strip:
+    """What to strip, as people write it: `html`, `lines:0.1%`, `html,lines:0.1%`, or a list."""
+    parts = [given] if isinstance(given, str) else list(given or ())
+    strip = Strip()
+    for name in ",".join(map(str, parts)).split(",") if parts else ():
+        percent = re.fullmatch(r"lines:(\d{1,3}(?:\.\d{1,15})?)%", name.strip(), re.ASCII)
+        if name.strip() == "html":
+            strip = replace(strip, html=True)
+        elif percent and 0 < (share := Fraction(percent[1]) / 100) < 1 and strip.lines is None:
+            strip = replace(strip, lines=share)
+        else:
+            raise ParameterError(
+                f"strip {name!r} is not known: use html and, once, lines:0.1% "
+                "(a share of the documents, above 0% and below 100%)"
+            )
+    return strip
 
 
 @dataclass(frozen=True)
@@ -37,10 +81,18 @@ class Options:
     keep: str = "first"
     cluster: str = "stars"
     limit: int = LIMIT
+    strip: Strip = field(default_factory=Strip)
 
     def __post_init__(self) -> None:
         one_of("verify", self.verify, VERIFY)
         one_of("cluster", self.cluster, CLUSTER)
+        if self.strip.markup != self.spec.strip:
+            raise ParameterError(
+                f"strip {str(self.strip)!r} is not that of the Spec, {self.spec.strip!r}: "
+                "make both with Options.of"
+            )
+        if self.strip.lines is not None and self.spec.unit == "token":
+            raise ParameterError("tokens have no lines: strip texts, or nothing")
         plain = {
             "threshold": real("threshold", self.threshold),
             "recall": real("recall", self.recall),
@@ -57,7 +109,7 @@ class Options:
     @classmethod
     def of(cls, *, preset: str | None = None, shingle: str | None = None,
            slots: int | None = None, text_profile: str = "standard", seed: int = 0,
-           **others: Any) -> Options:  # fmt: skip
+           strip: str | Iterable[str] | None = None, **others: Any) -> Options:  # fmt: skip
         """Options as people write them; what is given goes before what a preset says."""
         base: dict[str, Any] = {"shingle": "word:5", "slots": 128}
         if preset is not None:
@@ -65,10 +117,18 @@ class Options:
             base.update(PRESETS[preset])
         given = {"shingle": shingle, "slots": slots, **others}
         base.update({name: value for name, value in given.items() if value is not None})
+        asked = parse_strip(strip)
+        if asked.html:
+            require_html_library()
         spec = Spec.of(
-            base.pop("shingle"), slots=base.pop("slots"), profile=text_profile, seed=seed
-        )
-        return cls(spec=spec, **base)
+            base.pop("shingle"), slots=base.pop("slots"), profile=text_profile, seed=seed,
+            strip=asked.markup,
+        )  # fmt: skip
+        return cls(spec=spec, strip=asked, **base)
+
+    def ignoring(self, digest: str) -> Options:
+        """The same with the list of ignored lines that has this digest."""
+        return replace(self, spec=replace(self.spec, ignored=digest))
 
     @property
     def curve(self) -> Curve:

@@ -8,8 +8,11 @@ sentence above; `docs/format.md` states the same rules in words.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from struct import iter_unpack, pack
@@ -229,6 +232,41 @@ def content_hash(hashes: Sequence[int]) -> tuple[int, int]:
     """128 bits over the sequence of units: equal for identical documents."""
     data = pack(f"<{len(hashes)}Q", *hashes)
     return xxh64(data, 1), xxh64(data, 2)
+
+
+# -- ignored lines ------------------------------------------------------------------------------
+
+
+def line_hash(line: str, spec: Spec) -> int | None:
+    """What a line is known by; None for a line with nothing visible in it."""
+    squeezed = whole(normalise(line, spec.profile))
+    return xxh64(squeezed.encode(), spec.seed) if squeezed else None
+
+
+def frequent_lines(texts: Sequence[str], share: Fraction, spec: Spec) -> dict[int, int]:
+    """The lines of strictly more than this share of the texts, and of at least two.
+
+    With the number of texts that each is in. Texts without any line don't count.
+    """
+    found = [{line_hash(line, spec) for line in re.split("[\r\n]", text)} for text in texts]
+    counts = Counter(line for lines in found for line in lines if line is not None)
+    documents = sum(lines != {None} for lines in found)
+    return {
+        line: count for line, count in counts.items() if count >= 2 and count > share * documents
+    }
+
+
+def ignore_lines(text: str, ignored: Container[int], spec: Spec) -> str:
+    """The text with the ignored lines made empty; whole, if no line would be left."""
+    pieces = re.split("([\r\n])", text)  # lines at even places, their line breaks at odd
+    hashes = [line_hash(line, spec) for line in pieces[::2]]
+    if all(line is None or line in ignored for line in hashes):
+        return text
+    pieces[::2] = [
+        "" if line is not None and line in ignored else piece
+        for line, piece in zip(hashes, pieces[::2], strict=True)
+    ]
+    return "".join(pieces)
 
 
 # -- shingles -----------------------------------------------------------------------------------

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from neardup.cluster import Decisions, Pairs
 from neardup.errors import UsageError
-from neardup.options import Options
+from neardup.options import Options, Strip
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from neardup.text.ignored import IgnoredLines
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,14 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class IgnoredLine:
+    """A line that was not compared, as it would have been, and in how many documents it is."""
+
+    text: str
+    documents: int
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What became of one document. `str()` of it is a sentence."""
 
@@ -90,12 +100,14 @@ class Result:
         rejected: dict[int, str],
         ids: list[pa.Array | list[Any]],
         pairs: Callable[[], Pairs],
+        ignored: IgnoredLines,
     ) -> None:
         self.options = options
         self._decisions = decisions
         self._rejected = rejected
         self._given_ids = ids
         self._find_pairs = pairs
+        self._ignored = ignored
 
     def __len__(self) -> int:
         return len(self._decisions.witness)
@@ -150,6 +162,11 @@ class Result:
             )
         ]
 
+    @cached_property
+    def ignored_lines(self) -> list[IgnoredLine]:
+        """The lines that were not compared, most frequent first."""
+        return [IgnoredLine(*line) for line in self._ignored.most_frequent()]
+
     def filter(self, data: Any) -> Any:
         """The kept rows of the data that went in, as the type that it has."""
         from neardup.corpus.frames import take
@@ -202,6 +219,8 @@ class Result:
                         self._decisions.identical, len(self._rejected)),
             method_line(options, curve.probability(options.threshold)),
         ]  # fmt: skip
+        if str(options.strip):
+            lines.append(strip_line(options.strip, len(self._ignored)))
         if self.clusters:
             lines.append(largest_line([(repr(c.id), c.size - 1) for c in self.clusters[:3]]))
         lines += [
@@ -287,6 +306,12 @@ def method_line(options: Options, recall: float) -> str:
         f"{judged} {options.spec.shingle} shingles, {curve.bands} bands of {curve.rows}: "
         f"predicted recall at the threshold {recall:.4f}"
     )
+
+
+def strip_line(strip: Strip, ignored: int) -> str:
+    """What was not compared."""
+    lines = f"   {ignored:,} {'line' if ignored == 1 else 'lines'} ignored"
+    return f"stripped            {strip}" + (lines if strip.lines is not None else "")
 
 
 def _key(id: Any) -> Any:

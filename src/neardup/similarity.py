@@ -7,11 +7,20 @@ import pyarrow as pa
 
 from neardup import kernels
 from neardup.errors import ParameterError
+from neardup.options import parse_strip
 from neardup.spec import Spec
+from neardup.text.html import without_markup
 from neardup.text.shingle import shingled
 
 
-def similarity(a: str, b: str, *, shingle: str = "word:5", text_profile: str = "standard") -> float:
+def similarity(
+    a: str,
+    b: str,
+    *,
+    shingle: str = "word:5",
+    text_profile: str = "standard",
+    strip: str | None = None,
+) -> float:
     """The exact Jaccard similarity of two texts' shingles.
 
     >>> similarity("the cat sat", "the cat lay", shingle="word:2")
@@ -19,10 +28,14 @@ def similarity(a: str, b: str, *, shingle: str = "word:5", text_profile: str = "
     """
     if not isinstance(a, str) or not isinstance(b, str):
         raise ParameterError("similarity compares two strings")
-    spec = Spec.of(shingle, profile=text_profile)
+    asked = parse_strip(strip)
+    spec = Spec.of(shingle, profile=text_profile, strip=asked.markup)
     if spec.unit == "token":
         raise ParameterError("similarity compares texts: choose word, char or line shingles")
-    cut = shingled(pa.array([a, b], pa.large_string()), spec).shingles
+    if asked.lines is not None:
+        raise ParameterError("frequent lines are those of a corpus: strip html, or nothing")
+    texts = without_markup(pa.array([a, b], pa.large_string()), spec)
+    cut = shingled(texts, spec).shingles
     end_of_a = cut.offsets[1]
     mine, theirs = np.unique(cut.data[:end_of_a]), np.unique(cut.data[end_of_a:])
     if not (mine.size and theirs.size):

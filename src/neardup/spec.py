@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import operator
+import re
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
@@ -17,9 +18,12 @@ from neardup.errors import FormatError, ParameterError, SpecMismatch
 VERSION: Final = 1
 UNICODE: Final = "14.0.0"
 PROFILES: Final = ("conservative", "standard", "aggressive")
+STRIPS: Final = ("", "html")
 UNITS: Final = ("word", "char", "line", "token")
 MAX_SHINGLE: Final = 1_000
 MAX_SLOTS: Final = 65_536
+# Younger than version 1: named only where they say something, so that all others stay as they are.
+LATER_FIELDS: Final = ("strip", "ignored")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,9 @@ class Spec:
     True
     >>> Spec().fingerprint == Spec(seed=1).fingerprint
     False
+
+    `strip` says what is taken out of a text before anything else; `ignored` is the digest of the
+    list of lines that are ignored. Both are empty by default.
     """
 
     profile: str = "standard"
@@ -45,6 +52,8 @@ class Spec:
     bits: int = 32
     unicode: str = UNICODE
     version: int = VERSION
+    strip: str = ""
+    ignored: str = ""
 
     def __post_init__(self) -> None:
         one_of("text profile", self.profile, PROFILES)
@@ -55,6 +64,13 @@ class Spec:
         one_of("slot width", self.bits, (32,))
         one_of("Unicode version", self.unicode, (UNICODE,))
         one_of("format version", self.version, (VERSION,))
+        one_of("strip", self.strip, STRIPS)
+        if not isinstance(self.ignored, str) or not re.fullmatch("([0-9a-f]{32})?", self.ignored):
+            raise ParameterError(
+                f"ignored lines {self.ignored!r} are not known: give their list's digest, 32 digits"
+            )
+        if self.unit == "token" and (self.strip or self.ignored):
+            raise ParameterError("tokens have neither markup nor lines: strip texts, or nothing")
         for what, name, low, high in (
             ("shingle size", "size", 1, MAX_SHINGLE),
             ("number of slots", "slots", 1, MAX_SLOTS),
@@ -80,7 +96,13 @@ class Spec:
     @property
     def canonical(self) -> str:
         """The JSON whose BLAKE2b is the fingerprint: sorted keys, no spaces, ASCII."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return json.dumps(self.stated, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """Name -> value, without the later fields that are empty."""
+        named = asdict(self).items()
+        return {name: value for name, value in named if value or name not in LATER_FIELDS}
 
     @property
     def fingerprint(self) -> str:
@@ -95,7 +117,7 @@ class Spec:
         except (ValueError, RecursionError) as error:
             raise FormatError(f"not a specification: {error}") from None
         known = {field.name for field in fields(cls)}
-        if not isinstance(values, dict) or set(values) != known:
+        if not isinstance(values, dict) or set(values) | set(LATER_FIELDS) != known:
             got = sorted(values) if isinstance(values, dict) else type(values).__name__
             raise FormatError(
                 f"not a specification of this version: expected {sorted(known)}, got {got}"
@@ -104,16 +126,19 @@ class Spec:
 
     def require_same(self, other: Spec, mine: str, theirs: str) -> None:
         """Refuse to go on unless both sides were made by the same specification."""
-        differing = [
-            f"{field.name} {getattr(self, field.name)!r} against {getattr(other, field.name)!r}"
-            for field in fields(self)
-            if getattr(self, field.name) != getattr(other, field.name)
-        ]
+        a, b = asdict(self), asdict(other)
+        differing = [name for name in a if a[name] != b[name]]
         if differing:
+            shown = [f"{name} {_shown(a[name])} against {_shown(b[name])}" for name in differing]
+            same = "list of ignored lines" if differing == ["ignored"] else "Spec"
             raise SpecMismatch(
                 f"{mine} ({self.fingerprint[:8]}) and {theirs} ({other.fingerprint[:8]}) differ in "
-                f"{', '.join(differing)}: make both with the same Spec"
+                f"{', '.join(shown)}: make both with the same {same}"
             )
+
+
+def _shown(value: object) -> str:
+    return "nothing" if value == "" else repr(value)
 
 
 def one_of(what: str, value: object, allowed: tuple[object, ...]) -> None:

@@ -30,7 +30,7 @@ class Job:
     force: bool = False
     strict: bool = False
     skip_bad_files: bool = False
-    finish: Callable[[Path], object] = lambda folder: None
+    finish: Callable[[Path], object] = lambda _: None
     """Called with the folder that becomes OUT, when everything else is in it."""
     budget: Budget = field(default_factory=Budget)
     shard: int = SHARD

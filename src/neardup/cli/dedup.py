@@ -93,7 +93,7 @@ def dedup(
         "--force", help="Replace a finished run in OUT; other files there are left alone.",
         rich_help_panel=OUTPUT)] = False,
     memory: Annotated[str | None, typer.Option(
-        metavar="SIZE", help="The most memory to use, such as 2GB.  [default: half of what is free]",
+        metavar="SIZE", help="The most memory to use, such as 2GB.  [default: half of the free]",
         show_default=False, rich_help_panel=OUTPUT)] = None,
     workers: Annotated[int | None, typer.Option(
         help="Threads.  [default: one a core]", show_default=False,

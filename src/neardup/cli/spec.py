@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -23,6 +22,6 @@ def spec(
     if as_json:
         print(made.canonical)
         return
-    for name, value in asdict(made).items():
+    for name, value in made.stated.items():
         print(f"{name:12} {value}")
     print(f"{'fingerprint':12} {made.fingerprint}")

@@ -59,6 +59,15 @@ def from_data(data: Any, columns: Columns) -> Iterator[Documents]:
     return _objects(iter(data), columns, source)
 
 
+def require_rereadable(data: object) -> None:
+    """Refuse data that is gone once it has been read."""
+    if isinstance(data, (Iterator, pa.RecordBatchReader)):
+        raise UsageError(
+            f"this {type(data).__name__} can be read only once, and counting lines reads the "
+            "documents before they are compared: pass a list or a table"
+        )
+
+
 def _is(data: object, library: str, *names: str) -> bool:
     """Whether it is an instance of these classes, of a library that somebody has imported."""
     module = sys.modules.get(library)

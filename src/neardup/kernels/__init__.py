@@ -21,6 +21,13 @@ try:
     from neardup.kernels.jaccard import exact_pairs, slot_pairs
     from neardup.kernels.jsonl import read_records
     from neardup.kernels.keep import keep_exact, keep_slots
+    from neardup.kernels.lines import (
+        count_lines,
+        distinct_rows,
+        ignore_lines,
+        line_texts,
+        lines_above,
+    )
     from neardup.kernels.minhash import minhash
     from neardup.kernels.pairs import candidate_pairs, spread_pairs
     from neardup.kernels.rounds import decide, kept_in, leader_pairs, member_pairs
@@ -45,14 +52,19 @@ __all__ = [
     "components_slots",
     "content_hashes",
     "copy_rows",
+    "count_lines",
     "decide",
+    "distinct_rows",
     "exact_pairs",
     "hash_rows",
+    "ignore_lines",
     "join_all",
     "keep_exact",
     "keep_slots",
     "kept_in",
     "leader_pairs",
+    "line_texts",
+    "lines_above",
     "member_pairs",
     "minhash",
     "read_records",

@@ -35,7 +35,8 @@ HIGH = U(0x8080808080808080)
 FROM_UPPER, PAST_UPPER = ONES * U(0x80 - 65), ONES * U(0x80 - 91)
 FROM_LOWER, PAST_LOWER = ONES * U(0x80 - 97), ONES * U(0x80 - 123)
 FROM_DIGIT, PAST_DIGIT = ONES * U(0x80 - 48), ONES * U(0x80 - 58)
-UNDERSCORES, SEVENS = ONES * U(95), ONES * U(0x7F)
+UNDERSCORES, BLANKS, SEVENS = ONES * U(95), ONES * U(32), ONES * U(0x7F)
+PAST_CONTROL, FLAG = ONES * U(0x80 - 32), U(0x80)
 GATHER = U(0x0002040810204081)
 
 
@@ -238,36 +239,59 @@ def hash_words(folded_text, edge, edges, seed, first8, lengths, long, out, count
 
 
 @inner
-def squeezed_of(data, begin, end, stage1, stage2, per_line, seed, buffer, out, count):
-    """Append the hashes of a text's lines, or of the whole text as one unit.
+def squeeze(data, begin, end, rules, per_line, buffer):
+    """Write a text, or its first line, folded and squeezed, to the buffer.
 
-    Runs of white space count as one space, and none at the beginning or end of a unit.
+    Runs of white space count as one space, and none at the beginning or end. Returns where it
+    stopped, at the line break or the end, and how many bytes it wrote. `rules` are the
+    character table and whether it folds case and digits; `after_space` is FLAG where a space
+    would be one too many.
     """
-    at, write, gap = begin, 0, False
+    stage1, stage2, fold_case, fold_digits = rules
+    at, write, after_space = begin, 0, FLAG
     while at < end:
+        if at + 8 <= data.size:
+            # What follows a byte that is not ASCII is wrong in these flags, and not looked at.
+            eight = load64(data, at)
+            spaces = ~((eight ^ BLANKS) + SEVENS) & HIGH
+            doubled = spaces & (spaces << U(8) | after_space)
+            special = (eight | ~(eight + PAST_CONTROL)) & HIGH | doubled
+            size = min(trailing_zeros(special) >> 3, end - at)
+            if size:
+                kept, _ = classify(eight, fold_case, fold_digits)
+                store64(buffer, write, kept)
+                after_space = spaces >> U(8 * size - 8) & FLAG
+                at += size
+                write += size
+                continue
         code, length = decode(data, at)
+        if per_line and (code == NEWLINE or code == RETURN):
+            break
         at += length
-        if per_line and code in (NEWLINE, RETURN):
-            if write:
-                out[count] = hash_unit(buffer, 0, write, seed)
-                count += 1
-            write, gap = 0, False
-            continue
         packed = entry(code, stage1, stage2)
         kind = packed & 7
-        if kind == DROPPED:
-            continue
-        if kind == SPACE:
-            gap = write > 0
-            continue
-        if gap:
-            buffer[write] = 32
+        if kind == SPACE and after_space == U(0):
+            buffer[write] = BLANK
             write += 1
-            gap = False
-        write = encode(buffer, write, folded(code, packed))
-    if write:
-        out[count] = hash_unit(buffer, 0, write, seed)
-        count += 1
+            after_space = FLAG
+        elif kind != SPACE and kind != DROPPED:
+            write = encode(buffer, write, folded(code, packed))
+            after_space = U(0)
+    if write and after_space:
+        write -= 1
+    return at, write
+
+
+@inner
+def squeezed_of(data, begin, end, rules, per_line, seed, buffer, out, count):
+    """Append the hashes of a text's lines, or of the whole text as one unit."""
+    at = begin
+    while at < end:
+        at, size = squeeze(data, at, end, rules, per_line, buffer)
+        if size:
+            out[count] = hash_unit(buffer, 0, size, seed)
+            count += 1
+        at += 1
     return count
 
 
@@ -340,7 +364,7 @@ def word_units(data, offsets, stage1, stage2, fold_case, fold_digits, seed):
     edge = np.empty(most + 128, np.int64)
     first8, lengths = np.empty(most // 2 + 1, np.uint64), np.empty(most // 2 + 1, np.int64)
     long = np.empty(most // 2 + 2, np.int64)
-    count = np.int64(0)
+    count, rules = np.int64(0), (stage1, stage2, fold_case, fold_digits)
     no = rows < 0
     for i in range(rows):
         begin, end = offsets[i], offsets[i + 1]
@@ -348,13 +372,13 @@ def word_units(data, offsets, stage1, stage2, fold_case, fold_digits, seed):
         if edges:
             count = hash_words(text, edge, edges, seed, first8, lengths, long, out, count)
         else:
-            count = squeezed_of(data, begin, end, stage1, stage2, no, seed, text, out, count)
+            count = squeezed_of(data, begin, end, rules, no, seed, text, out, count)
         starts[i + 1] = count
     return out[:count], starts
 
 
-@kernel(U8, I64, U16, U32, boolean, uint64)
-def squeezed_units(data, offsets, stage1, stage2, per_char, seed):
+@kernel(U8, I64, U16, U32, boolean, boolean, boolean, uint64)
+def squeezed_units(data, offsets, stage1, stage2, fold_case, fold_digits, per_char, seed):
     """The hashes of all texts' characters, or lines, and where each text's begin."""
     rows = offsets.size - 1
     out = np.empty(offsets[rows] - offsets[0] + rows + 1, np.uint64)
@@ -363,13 +387,14 @@ def squeezed_units(data, offsets, stage1, stage2, per_char, seed):
     ascii_hash = np.empty(128, np.uint64)
     for code in range(128):
         ascii_hash[code] = hash_char(code, seed)
-    count, yes = np.int64(0), rows >= 0
+    count, rules = np.int64(0), (stage1, stage2, fold_case, fold_digits)
+    yes = rows >= 0
     for i in range(rows):
         begin, end = offsets[i], offsets[i + 1]
         if per_char:
             count = chars_of(data, begin, end, stage1, stage2, seed, ascii_hash, out, count)
         else:
-            count = squeezed_of(data, begin, end, stage1, stage2, yes, seed, buffer, out, count)
+            count = squeezed_of(data, begin, end, rules, yes, seed, buffer, out, count)
         starts[i + 1] = count
     return out[:count], starts
 

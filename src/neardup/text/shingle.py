@@ -44,8 +44,8 @@ def unit_hashes(documents: pa.Array, spec: Spec) -> Ragged:
         return Ragged(kernels.hash_rows(tokens.data.view(np.uint8), ends, seed), tokens.offsets)
     texts = normalised(strings(documents), spec.profile)
     table = character_table(spec.profile)
+    fold_case, fold_digits = spec.profile != "conservative", spec.profile == "aggressive"
     if spec.unit == "word":
-        fold_case, fold_digits = spec.profile != "conservative", spec.profile == "aggressive"
         return Ragged(
             *kernels.word_units(
                 texts.data, texts.offsets, table.stage1, table.stage2, fold_case, fold_digits, seed
@@ -54,6 +54,7 @@ def unit_hashes(documents: pa.Array, spec: Spec) -> Ragged:
     per_char = spec.unit == "char"
     return Ragged(
         *kernels.squeezed_units(
-            texts.data, texts.offsets, table.stage1, table.stage2, per_char, seed
+            texts.data, texts.offsets, table.stage1, table.stage2, fold_case, fold_digits,
+            per_char, seed,
         )
-    )
+    )  # fmt: skip

@@ -1,0 +1,169 @@
+"""Lines: take some out of texts, and count in how many documents each occurs.
+
+A line is known by the hash of its folded and squeezed text, as in `units.py`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from neardup.kernels.compile import (
+    I64,
+    OUT_U32_ROWS,
+    U8,
+    U16,
+    U32,
+    U32_ROWS,
+    U64,
+    boolean,
+    inner,
+    int64,
+    kernel,
+    uint64,
+)
+from neardup.kernels.units import NEWLINE, RETURN, U, hash_unit, longest, scratch, squeeze
+
+FULL = np.uint32(2**32 - 1)
+
+
+@inner
+def place_in(ascending, value):
+    """Where a value is in an ascending array, or -1."""
+    low, high = 0, ascending.size
+    while low < high:
+        middle = (low + high) >> 1
+        if ascending[U(middle)] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < ascending.size and ascending[low] == value else -1
+
+
+@inner
+def end_of_line(data, at, end):
+    while at < end and data[U(at)] != NEWLINE and data[U(at)] != RETURN:
+        at += 1
+    return at
+
+
+@inner
+def append(out, write, data, begin, end):
+    """Copy data[begin:end] to out[write:]; returns the position after it."""
+    out[write : write + end - begin] = data[begin:end]
+    return write + end - begin
+
+
+@kernel(U8, I64, U8, I64, boolean, U16, U32, boolean, boolean, U64, uint64)
+def ignore_lines(
+    data, offsets, plain, plain_offsets, same, stage1, stage2, fold_case, fold_digits, ignored, seed
+):
+    """The texts without the lines whose hashes are in `ignored`; line breaks stay.
+
+    `plain` holds the texts in normal form, which has the same line breaks; with `same` it is
+    `data` itself. A text of which no line would stay stays whole.
+    """
+    rows = offsets.size - 1
+    out = np.empty(offsets[rows] - offsets[0], np.uint8)
+    starts = np.zeros(rows + 1, np.int64)
+    buffer = scratch(longest(plain_offsets))
+    rules, yes = (stage1, stage2, fold_case, fold_digits), rows >= 0
+    write = 0
+    for i in range(rows):
+        at, end = offsets[i], offsets[i + 1]
+        plain_at, plain_end = plain_offsets[i], plain_offsets[i + 1]
+        left, kept = at, 0  # what is before `left` is copied or ignored
+        while plain_at < plain_end:
+            plain_at, size = squeeze(plain, plain_at, plain_end, rules, yes, buffer)
+            line_end = plain_at if same else end_of_line(data, at, end)
+            if size and place_in(ignored, hash_unit(buffer, 0, size, seed)) >= 0:
+                write = append(out, write, data, left, at)
+                left = line_end
+            elif size:
+                kept += 1
+            plain_at, at = plain_at + 1, line_end + 1
+        if not kept:
+            write, left = starts[i], offsets[i]
+        write = append(out, write, data, left, end)
+        starts[i + 1] = write
+    return out[:write], starts
+
+
+@kernel(U8, I64, U16, U32, boolean, boolean, U64, uint64, int64)
+def line_texts(plain, offsets, stage1, stage2, fold_case, fold_digits, wanted, seed, most):
+    """The folded and squeezed text, up to `most` bytes, of each line whose hash is wanted.
+
+    `wanted` is ascending; returns bytes, and where each wanted line's begin and end in them.
+    """
+    rows = offsets.size - 1
+    buffer = scratch(longest(offsets))
+    out = np.empty(min(wanted.size * most, 2 * (offsets[rows] - offsets[0])), np.uint8)
+    begins, ends = np.zeros(wanted.size, np.int64), np.zeros(wanted.size, np.int64)
+    rules, yes = (stage1, stage2, fold_case, fold_digits), rows >= 0
+    write, missing = 0, wanted.size
+    for i in range(rows):
+        at, end = offsets[i], offsets[i + 1]
+        while at < end and missing:
+            at, size = squeeze(plain, at, end, rules, yes, buffer)
+            place = place_in(wanted, hash_unit(buffer, 0, size, seed)) if size else -1
+            if place >= 0 and ends[place] == 0:
+                begins[place] = write
+                write = append(out, write, buffer, 0, min(size, most))
+                ends[place] = write
+                missing -= 1
+            at += 1
+    return out[:write], begins, ends
+
+
+@kernel(U64, I64)
+def distinct_rows(values, offsets):
+    """Each row's values without repeats, in their order, and where each row begins."""
+    rows = offsets.size - 1
+    out, starts = np.empty(values.size, np.uint64), np.zeros(rows + 1, np.int64)
+    size = 1
+    while size < 2 * longest(offsets):
+        size *= 2
+    # One hash table for all rows: a slot is taken if it is stamped with the row's number.
+    seen, stamp, mask = np.empty(size, np.uint64), np.full(size, -1, np.int64), U(size - 1)
+    write = 0
+    for i in range(rows):
+        for p in range(offsets[i], offsets[i + 1]):
+            slot = values[p] & mask
+            while stamp[slot] == i and seen[slot] != values[p]:
+                slot = (slot + U(1)) & mask
+            if stamp[slot] != i:
+                stamp[slot], seen[slot] = i, values[p]
+                out[write] = values[p]
+                write += 1
+        starts[i + 1] = write
+    return out[:write], starts
+
+
+@inner
+def counter_of(line, row, slots):
+    """A line's counter in the table's row 0 is told by its lower half, in row 1 by its upper."""
+    return (line >> U(32 * row)) & U(slots - 1)
+
+
+@kernel(U64, OUT_U32_ROWS)
+def count_lines(lines, table):
+    """Add one to the counters of each line, in both rows; a full counter stays full."""
+    for row in range(table.shape[0]):
+        for i in range(lines.size):
+            at = counter_of(lines[i], row, table.shape[1])
+            if table[row, at] != FULL:
+                table[row, at] += np.uint32(1)
+
+
+@kernel(U64, U32_ROWS, int64)
+def lines_above(lines, table, limit):
+    """The lines whose counters are all above the limit. The table's width is a power of two."""
+    out = np.empty(lines.size, np.uint64)
+    write = 0
+    for i in range(lines.size):
+        least = np.int64(FULL)
+        for row in range(table.shape[0]):
+            least = min(least, np.int64(table[row, counter_of(lines[i], row, table.shape[1])]))
+        if least > limit:
+            out[write] = lines[i]
+            write += 1
+    return out[:write]

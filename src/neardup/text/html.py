@@ -1,0 +1,101 @@
+"""Which text does a page show?
+
+A library cuts the page into tags and text as the HTML standard says; what is shown, and where
+lines break, is decided here, by tag alone: style sheets and scripts are not evaluated. No tree is
+built, so neither the depth of a page nor tags in the wrong order can cost time or memory.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from neardup.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from neardup.spec import Spec
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+HIDDEN = _names("iframe noembed noframes noscript object script style template title")
+"""What is inside these is not shown."""
+
+INLINE = _names("""
+    a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark nobr q rp
+    rt ruby s samp small span strike strong sub sup time tt u var wbr
+""")
+"""These are part of the line that they are in; every other tag, known or not, breaks the line."""
+
+BREAKING = _names("""
+    address applet area article aside audio base basefont blockquote body br button canvas caption
+    center col colgroup datalist dd details dialog dir div dl dt embed fieldset figcaption figure
+    footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html input legend li link
+    main map marquee math menu meta meter nav ol optgroup option output p param picture plaintext
+    pre progress search section select slot source summary svg table tbody td textarea tfoot th
+    thead tr track ul video xmp
+""")
+"""With the others, the elements that HTML has or had: a text without any of them is no page."""
+
+PAGE = f"(?i)</?(?:{'|'.join(sorted(HIDDEN | INLINE | BREAKING))})[\\s/>]"
+
+
+def require_html_library() -> None:
+    """Refuse to go on if pages can't be read here."""
+    if find_spec("turbohtml") is None:
+        raise UsageError("strip html needs a library that is missing: pip install 'neardup[html]'")
+
+
+def html_to_text(texts: pa.Array) -> pa.Array:
+    """The texts of a large_string column with each page replaced by the text that it shows.
+
+    A text without any HTML tag stays as it is, and so does a page that shows nothing.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    require_html_library()
+    pages = pc.match_substring_regex(texts, PAGE).fill_null(False)
+    shown = [shown_by(page) for page in texts.filter(pages).to_pylist()]
+    return pc.replace_with_mask(texts, pages, pa.array(shown, texts.type))
+
+
+def without_markup(texts: pa.Array, spec: Spec) -> pa.Array:
+    """The texts with or without their markup, as the specification says."""
+    return html_to_text(texts) if spec.strip else texts
+
+
+def shown_by(page: str) -> str:
+    """The text that a page shows, a line for each block of it; the page, if that is nothing.
+
+    >>> shown_by("<title>Hi</title><p>Fish &amp; <b>chip</b>s<p>twice")
+    '\\nFish & chips\\ntwice'
+    """
+    from turbohtml import TokenType, tokenize
+
+    text, start = TokenType.TEXT, TokenType.START_TAG
+    step = {start: 1, TokenType.END_TAG: -1}
+    shown: list[str] = []
+    hidden_by, depth, preformatted = "", 0, 0
+    for token in tokenize(page, capture_attributes=False):
+        tag = token.tag
+        if tag is None:
+            if token.type == text and not hidden_by:
+                data = token.data or ""
+                shown.append(data if preformatted else data.replace("\n", " "))
+        elif hidden_by:
+            if tag == hidden_by:
+                depth += step[token.type]
+                hidden_by = tag if depth else ""
+        elif tag in HIDDEN and token.type == start:
+            hidden_by, depth = tag, 1
+        elif tag not in INLINE:
+            shown.append("\n")
+            if tag == "pre":
+                preformatted = max(0, preformatted + step[token.type])
+    result = "".join(shown)
+    return result if result.strip() else page

@@ -1,0 +1,195 @@
+"""Which lines are in so many documents that they say nothing about any of them?
+
+Found in two passes over the corpus, in bounded memory, a batch at a time, in any order:
+
+    counts = LineCounts(spec)               pass 1: counts.add(texts) for every batch
+    frequent = counts.above(share)          pass 2: frequent.add(texts) for every batch
+    ignored = frequent.freeze()             the answer: exact, the same whatever the batches
+
+Pass 1 adds up in a table of fixed size, where lines can share counters: it never counts too few.
+Pass 2 counts the lines exactly that the table does not rule out. Both objects may be shared by
+threads, or be filled apart and merged.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from neardup import kernels
+from neardup.errors import UsageError
+from neardup.spec import Spec
+from neardup.text.arrays import Ragged, strings
+from neardup.text.html import without_markup
+from neardup.text.ignored import SAMPLE, IgnoredLines
+from neardup.text.normalise import normalised
+from neardup.text.shingle import unit_hashes
+from neardup.text.tables import character_table
+
+SLOTS = 1 << 22
+FULL = 2**32 - 1
+
+Lines = NDArray[np.uint64]
+
+
+def line_hashes(texts: pa.Array, spec: Spec) -> Ragged:
+    """What the lines of each text are known by: the hashes of the specification's unit `line`."""
+    return unit_hashes(texts, replace(spec, unit="line", size=1))
+
+
+def ignore_lines(texts: pa.Array, ignored: Lines, spec: Spec) -> pa.Array:
+    """The texts without the lines whose hashes are in the ascending `ignored`.
+
+    What stays, stays byte for byte, line breaks too. A text of which no line would stay stays
+    whole, because nothing vanishes.
+    """
+    if not ignored.size:
+        return texts
+    raw = strings(texts)
+    plain = normalised(raw, spec.profile)
+    data, offsets = kernels.ignore_lines(
+        raw.data, raw.offsets, plain.data, plain.offsets, plain is raw, *_rules(spec),
+        ignored, np.uint64(spec.seed),
+    )  # fmt: skip
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    left = pa.Array.from_buffers(texts.type, len(texts), buffers)
+    return pc.if_else(texts.is_valid(), left, pa.scalar(None, texts.type))
+
+
+def _rules(spec: Spec) -> tuple[Any, ...]:
+    """How the kernels fold and squeeze a line."""
+    table = character_table(spec.profile)
+    return table.stage1, table.stage2, spec.profile != "conservative", spec.profile == "aggressive"
+
+
+def _distinct_lines(texts: pa.Array, spec: Spec) -> tuple[Lines, int]:
+    """Every document's lines, each once, one after another; and how many documents have any."""
+    found = line_hashes(texts, spec)
+    lines, _ = kernels.distinct_rows(found.data, found.offsets)
+    return lines, int(np.count_nonzero(found.sizes))
+
+
+class _Shared:
+    """What threads share has a lock, which does not travel to other processes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
+
+
+class LineCounts(_Shared):
+    """Pass 1: in how many documents each line is at most. Threads may share it; 32 MB.
+
+    Two rows of counters, as in a count-min sketch: a line has one counter in each, the lesser
+    counts. Counting is plain addition, so neither batches nor their order can change it.
+    """
+
+    def __init__(self, spec: Spec, slots: int = SLOTS) -> None:
+        super().__init__()
+        self.spec = spec
+        self.documents = 0
+        self._table = np.zeros((2, slots), np.uint32)
+
+    def add(self, texts: pa.Array) -> None:
+        """Count the lines of some documents. Nulls and texts without any line don't count."""
+        lines, documents = _distinct_lines(without_markup(texts, self.spec), self.spec)
+        with self._lock:
+            self.documents += documents
+            kernels.count_lines(lines, self._table)
+
+    def merge(self, other: LineCounts) -> None:
+        """Take in what another has counted, of other documents."""
+        self.spec.require_same(other.spec, "these counts", "the others")
+        with self._lock:
+            self.documents += other.documents
+            room = FULL - self._table
+            self._table += np.minimum(other._table, room)
+
+    def above(self, share: Fraction) -> FrequentLines:
+        """Pass 2, for the lines that are in strictly more than this share of the documents."""
+        return FrequentLines(self.spec, share, self.documents, self._table)
+
+
+class FrequentLines(_Shared):
+    """Pass 2: exact counts of the lines that may be frequent. Threads may share it.
+
+    If documents have k different lines on average, at most k / share lines are frequent. When a
+    thousand are, one in ten million of the others is counted in vain.
+    """
+
+    def __init__(
+        self, spec: Spec, share: Fraction, documents: int, table: NDArray[np.uint32]
+    ) -> None:
+        super().__init__()
+        self.spec, self.share, self.documents = spec, share, documents
+        self.limit = max(1, int(share * documents))
+        self._table = table
+        self._seen = 0
+        self._lines, self._counts = np.empty(0, np.uint64), np.empty(0, np.int64)
+        self._samples: dict[int, str] = {}
+
+    def add(self, texts: pa.Array) -> None:
+        """Count the lines of some documents: of all those that pass 1 has counted, once each."""
+        texts = without_markup(texts, self.spec)
+        lines, documents = _distinct_lines(texts, self.spec)
+        likely = kernels.lines_above(lines, self._table, min(self.limit, FULL - 1))
+        found, counts = np.unique(likely, return_counts=True)
+        fresh = np.array([line for line in found.tolist() if line not in self._samples], np.uint64)
+        samples = _texts_of(fresh, texts, self.spec)
+        with self._lock:
+            self._take(documents, found, counts, samples)
+
+    def merge(self, other: FrequentLines) -> None:
+        """Take in what another has counted, of other documents."""
+        self.spec.require_same(other.spec, "these lines", "the others")
+        with self._lock:
+            self._take(other._seen, other._lines, other._counts, other._samples)
+
+    def _take(
+        self, documents: int, lines: Lines, counts: NDArray[np.int64], samples: dict[int, str]
+    ) -> None:
+        self._seen += documents
+        self._lines, places = np.unique(np.append(self._lines, lines), return_inverse=True)
+        sums = np.zeros(len(self._lines), np.int64)
+        np.add.at(sums, places, np.append(self._counts, counts))
+        self._counts = sums
+        self._samples.update(samples)
+
+    def freeze(self) -> IgnoredLines:
+        """The lines that are in more than the share of the documents, and in two at least."""
+        if self._seen != self.documents:
+            raise UsageError(
+                f"the lines of {self.documents} documents were counted, then of {self._seen}: "
+                "both passes must read the same documents"
+            )
+        over = self._counts > self.limit
+        lines = self._lines[over]
+        samples = tuple(self._samples[line] for line in lines.tolist())
+        return IgnoredLines(lines, self._counts[over], samples, self.documents)
+
+
+def _texts_of(lines: Lines, texts: pa.Array, spec: Spec) -> dict[int, str]:
+    """Hash -> the line as it is compared, cut. The same wherever the line was found."""
+    if not lines.size:
+        return {}
+    plain = normalised(strings(texts), spec.profile)
+    # A character has up to four bytes; one that the cut has hit is dropped by the second cut.
+    data, begins, ends = kernels.line_texts(
+        plain.data, plain.offsets, *_rules(spec), lines, np.uint64(spec.seed), 4 * SAMPLE
+    )
+    return {
+        line: data[begin:end].tobytes().decode(errors="ignore")[:SAMPLE]
+        for line, begin, end in zip(lines.tolist(), begins.tolist(), ends.tolist(), strict=True)
+    }
