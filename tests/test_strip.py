@@ -114,7 +114,7 @@ def test_options_and_specification_agree():
     with pytest.raises(ParameterError, match=r"Options\.of"):
         Options(strip=Strip(html=True))
     with pytest.raises(SpecMismatch, match="pass the list"):
-        Sketcher(Options().ignoring(DIGEST))
+        Sketcher(Options().ignoring(DIGEST).spec)
 
 
 # -- the library --------------------------------------------------------------------------------

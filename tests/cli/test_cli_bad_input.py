@@ -276,17 +276,17 @@ def test_wrong_usage(tmp_path: Path, options: list[str], message: str) -> None:
 def test_a_file_that_shrinks_during_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from neardup.batch import run
+    from neardup.batch import decisions
 
     source = jsonl(tmp_path / "a.jsonl", DOCUMENTS)
-    decided = run.write_decisions
+    decided = decisions.write_removed
 
     def truncating(*arguments: object) -> None:
         decided(*arguments)  # type: ignore[arg-type]
         jsonl(source, DOCUMENTS[:5])
 
-    monkeypatch.setattr(run, "write_decisions", truncating)
+    monkeypatch.setattr(decisions, "write_removed", truncating)
     ran = neardup("dedup", source, "-o", tmp_path / "out", "-q")
     refused(ran, 1, str(source), "changed during the run")
-    assert not (tmp_path / "out").exists()
+    assert os.listdir(tmp_path / "out") == [".unfinished"]
     assert len(read_rows(source)) == 5

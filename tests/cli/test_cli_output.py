@@ -66,7 +66,10 @@ def test_an_empty_run_has_all_tables_too(tmp_path: Path) -> None:
 
 def test_out_holds_what_was_promised_and_nothing_else(ran: tuple[Path, Path, Row]) -> None:
     names = {path.name for path in ran[1].iterdir()}
-    assert names == {"kept", "run.json", *(f"{name}.parquet" for name in SCHEMAS)}
+    assert names == {
+        "kept", "run.json", "report.html", "samples.parquet",
+        *(f"{name}.parquet" for name in SCHEMAS),
+    }  # fmt: skip
 
 
 def test_every_removed_document_is_as_similar_to_its_witness_as_it_says(
@@ -156,7 +159,10 @@ def test_run_json(ran: tuple[Path, Path, Row]) -> None:
          "xxh3_128": xxhash.xxh3_128_hexdigest(data)}
     ]  # fmt: skip
     seconds = record["seconds"]
-    assert set(seconds) == {"sketch", "decide", "pairs", "write", "fingerprint", "total"}
+    assert set(seconds) == {
+        "sketch", "rank", "band", "match", "decide", "tables", "pairs", "filter", "total"
+    }  # fmt: skip
+    assert [stage["name"] for stage in record["stages"]] == list(seconds)[:-1]
     assert 0 < sum(seconds.values()) - seconds["total"] <= seconds["total"] + 0.001
     assert 10_000_000 < record["peak_memory_bytes"] < 10_000_000_000
 
@@ -176,7 +182,7 @@ def test_the_summary(tmp_path: Path) -> None:
     assert text.count("an example ") == 3
     assert "doc-2 removed, 0.97 similar to doc-0" in text
     assert "rejected            1 empty" in text
-    assert f"{tmp_path}/out/ holds every decision" in text
+    assert f"{tmp_path}/out/report.html shows it" in text
     assert all(word not in ran.out + ran.err for word in words(1))
 
 

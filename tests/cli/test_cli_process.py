@@ -105,12 +105,12 @@ def test_a_mistake_of_ours_quotes_no_document(
     def broken(*_: object) -> None:
         raise ValueError("classified text")
 
-    monkeypatch.setattr(batch_run, "write_decisions", broken)
+    monkeypatch.setattr(batch_run, "rank", broken)
     source = jsonl(tmp_path / "a.jsonl", DOCUMENTS)
     ran = neardup("dedup", source, "-o", tmp_path / "out", "-q")
     refused(ran, 1, "ValueError in run.py, line", "--debug")
     assert "classified" not in ran.err
-    assert not (tmp_path / "out").exists()
+    assert os.listdir(tmp_path / "out") == [".unfinished"]
 
 
 def test_as_a_user_types_it(tmp_path: Path) -> None:
@@ -119,7 +119,8 @@ def test_as_a_user_types_it(tmp_path: Path) -> None:
     assert ran.returncode == 0
     assert ran.stdout.startswith("17 documents   9 kept   7 removed (3 identical)   1 rejected\n")
     assert [line.rsplit(" ", 2)[0] for line in ran.stderr.splitlines()] == [
-        "neardup: reading", "neardup: deciding", "neardup: writing", "neardup: hashing"
+        "neardup: reading", "neardup: ranking", "neardup: banding", "neardup: shingling",
+        "neardup: deciding", "neardup: writing tables", "neardup: writing",
     ]  # fmt: skip
     ran = process("dedup", "none.jsonl", "-o", "other", cwd=tmp_path)
     assert (ran.returncode, ran.stdout) == (1, "")
@@ -200,7 +201,7 @@ def test_ctrl_c_leaves_nothing_and_says_so_in_one_line(
     out, err = run.communicate(timeout=30)
     assert run.returncode == 130, err
     assert out == ""
-    assert err == "neardup: interrupted; a run that was not finished leaves nothing behind\n"
+    assert err == "neardup: interrupted; the same command goes on from here\n"
     assert os.listdir(tmp_path) == ["big.jsonl"]
 
 

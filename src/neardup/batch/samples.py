@@ -10,7 +10,7 @@ import pyarrow as pa
 from neardup.batch.catalogue import Catalogue
 from neardup.batch.job import Job
 from neardup.batch.verdicts import Verdicts
-from neardup.corpus.read import parse
+from neardup.corpus.read import parse_some
 from neardup.corpus.values import strings
 from neardup.errors import NeardupError
 from neardup.formats import tables
@@ -84,11 +84,12 @@ def texts(job: Job, catalogue: Catalogue, documents: list[int]) -> pa.Array:
         counts = [count for block in sketches.blocks_of(shard) for count in block.chunks]
         try:
             for count, chunk in zip(counts, chunks, strict=False):
-                here = [document for document in wanted if start <= document < start + count]
+                here = sorted(d for d in wanted if start <= d < start + count)
                 if here:
-                    column = parse(chunk, job.columns).texts
-                    for document in here:
-                        found[document] = _beginning(column[document - start].as_py())
+                    rows = np.array(here, np.int64) - start
+                    column = parse_some(chunk, job.columns, rows, count).texts
+                    for place, document in enumerate(here):
+                        found[document] = _beginning(column[place].as_py())
                 start += count
         except NeardupError:
             continue

@@ -77,7 +77,7 @@ def main() -> None:
             raise
         fail(*explained(error))
     if code == INTERRUPTED:
-        fail("interrupted; a run that was not finished leaves nothing behind", INTERRUPTED)
+        fail("interrupted; the same command goes on from here", INTERRUPTED)
     sys.exit(code or 0)
 
 

@@ -102,5 +102,6 @@ def write_text(path: Path, text: str) -> None:
 def no_room(path: Path, error: OSError) -> OutputError:
     why = os.strerror(error.errno) if error.errno else str(error)
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    cure = "free some space or choose another output" if full else "choose another output"
+    again = "free some space and run again, it goes on; or choose another output"
+    cure = again if full else "choose another output"
     return OutputError(f"{path} can't be written ({why}): {cure}")
