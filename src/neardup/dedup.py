@@ -79,19 +79,20 @@ class Sketcher:
             content=cut.content,
             signatures=signatures(cut.shingles.data, cut.shingles.offsets, self.spec),
             shingles=cut.shingles,
-            apart=_apart(documents),
+            apart=apart_hashes(documents),
             lengths=_raw_lengths(documents.texts),
         )
 
     def cut(self, documents: Documents) -> Shingled:
         """The documents' shingles and content hashes, without a sketch."""
         found = shingled(stripped(documents.texts, self.spec, self.ignored), self.spec)
-        if (apart := _apart(documents)) is not None:
+        if (apart := apart_hashes(documents)) is not None:
             np.bitwise_xor(found.content, apart[:, None], out=found.content)
         return found
 
 
-def _apart(documents: Documents) -> NDArray[np.uint64] | None:
+def apart_hashes(documents: Documents) -> NDArray[np.uint64] | None:
+    """A hash for each document that tells apart those which must never meet, if there are any."""
     return None if documents.within is None else _group_hashes(documents.within)
 
 

@@ -43,21 +43,30 @@ def _identical(
 ) -> Iterator[tuple[Ranks, Ranks]]:
     """Ranks of the best of identical documents and of their copies, slice by slice."""
     for first, second, documents in _slices(sketches, budget):
-        members, sizes = meeting(first)
-        starts = np.cumsum(sizes) - sizes
-        if (second[members] != np.repeat(second[members[starts]], sizes)).any():
-            # Half of a hash is shared by documents that are not identical.
-            order = np.lexsort((members, second[members], first[members]))
-            members = members[order]
-            fresh = np.concatenate([[True], (np.diff(second[members]) != 0) | (
-                np.diff(first[members]) != 0)])  # fmt: skip
-            starts = np.flatnonzero(fresh)
-            sizes = np.diff(starts, append=len(members))
+        members, starts, sizes = equal_hashes(first, second)
         ranks = ranking.of(documents[members])
         if len(ranks):
             leaders = np.repeat(np.minimum.reduceat(ranks, starts), sizes)
             double = leaders != ranks
             yield leaders[double], ranks[double]
+
+
+def equal_hashes(
+    first: NDArray[np.uint64], second: NDArray[np.uint64]
+) -> tuple[Ranks, Ranks, Ranks]:
+    """The places of hashes that are there more than once, group by group; where each group
+    begins, and its size. Hashes come as halves. A group may be of one that only seemed equal."""
+    members, sizes = meeting(first)
+    starts = np.cumsum(sizes) - sizes
+    if (second[members] != np.repeat(second[members[starts]], sizes)).any():
+        # Half of a hash is shared by what is not identical.
+        order = np.lexsort((members, second[members], first[members]))
+        members = members[order]
+        fresh = np.concatenate([[True], (np.diff(second[members]) != 0) | (
+            np.diff(first[members]) != 0)])  # fmt: skip
+        starts = np.flatnonzero(fresh)
+        sizes = np.diff(starts, append=len(members))
+    return members, starts, sizes
 
 
 def _slices(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from heapq import nlargest
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from neardup.batch.catalogue import Catalogue
 from neardup.batch.job import Progress
 from neardup.batch.verdicts import Removed, Verdicts
+from neardup.corpus.rows import Edit
 from neardup.corpus.values import strings
 from neardup.corpus.write import write_kept
 from neardup.formats import tables
@@ -68,11 +70,19 @@ def write_rejected(folder: Path, catalogue: Catalogue) -> Counter[str]:
 
 
 def write_files(
-    folder: Path, catalogue: Catalogue, kept: NDArray[np.bool_], progress: Progress
+    folder: Path,
+    catalogue: Catalogue,
+    kept: NDArray[np.bool_],
+    progress: Progress,
+    edit: Callable[[int], Edit] | None = None,
 ) -> None:
-    """kept/: every input again, without the rows that go; files that are there are complete."""
+    """kept/: every input again, without the rows that go; files that are there are complete.
+
+    `edit` gives the rows with another text, by the number of the file.
+    """
     progress.stage("writing", len(kept), "documents")
     folder.mkdir(exist_ok=True)
     for place, file in enumerate(catalogue.files):
         mask = kept[catalogue.starts[place] : catalogue.starts[place + 1]]
-        write_kept(file, mask, folder / file.kept_name, progress.advance)
+        edited = None if edit is None else edit(place)
+        write_kept(file, mask, folder / file.kept_name, progress.advance, edited)

@@ -23,7 +23,7 @@ RUN = "run.json"
 # run.json is moved last: while it is there, the rest is complete.
 NAMES = (
     "kept", "removed.parquet", "clusters.parquet", "rejected.parquet", "pairs.parquet",
-    "samples.parquet", "report.html", RUN,
+    "cut.parquet", "samples.parquet", "report.html", RUN,
 )  # fmt: skip
 WORK = ".unfinished"
 SKETCHES = "sketches"

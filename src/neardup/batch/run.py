@@ -5,6 +5,7 @@ Each stage leaves files in a work folder, so that a run that was stopped goes on
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,22 @@ from neardup.batch.interrupts import Interruptible, held
 from neardup.batch.job import Job, Progress
 from neardup.batch.output import RUN, check_output, output_folder
 from neardup.batch.pairs import write_pairs
+from neardup.batch.sketching import Reading
 from neardup.batch.stages import Matching, Ranked, Sketching, band, comparing, decide, rank
 from neardup.batch.verdicts import Verdicts, collect
 from neardup.corpus.shards import cut
 from neardup.errors import InputError, RowError
 from neardup.formats.tables import write_json
 
+Make = Callable[[Job, Path, Progress], record.Finished]
 
-def run(job: Job, progress: Progress) -> record.Finished:
-    """Do the job; OUT is complete afterwards, or as it was but for what the next run can use."""
+
+def run(job: Job, progress: Progress, make: Make | None = None) -> record.Finished:
+    """Do the job; OUT is complete afterwards, or as it was but for what the next run can use.
+
+    `make` writes everything that belongs into OUT; near-duplicates are found unless it is given.
+    """
+    make = make or near_duplicates
     check_output(job.out, job.inputs, job.folders)
     with held() as obey, output_folder(job.out, job.force) as folder:
         finished = make(job, folder, Interruptible(progress, obey))
@@ -34,7 +42,7 @@ def run(job: Job, progress: Progress) -> record.Finished:
     return finished
 
 
-def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
+def near_duplicates(job: Job, folder: Path, progress: Progress) -> record.Finished:
     """Everything that belongs into OUT."""
     clock = record.Clock()
     with record.Hashing() as hashing:
@@ -88,15 +96,15 @@ def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
     job.finish(folder)
     ranked.copies.close()
     verdicts.close()
-    names = catalogue.names(np.array([document for document, _ in largest], np.int64)).to_pylist()
-    shown = [(name, copies) for name, (_, copies) in zip(names, largest, strict=True)]
-    return record.Finished(made, shown[: samples.SHOWN], examples)
+    return record.Finished(made, samples.named(catalogue, largest), examples)
 
 
-def sketched(job: Job, folder: Path, progress: Progress) -> tuple[Sketching, list[dict[str, Any]]]:
+def sketched(
+    job: Job, folder: Path, progress: Progress, read: Reading | None = None
+) -> tuple[Sketching, list[dict[str, Any]]]:
     """Everything that can be read, sketched; and the files that can't, if these may be skipped."""
     bad: dict[str, str] = {}
-    sketching = Sketching(job, folder, progress)
+    sketching = Sketching(job, folder, progress, read)
     while True:
         try:
             sketching.run(cut(job.inputs, job.shard, set(bad)))

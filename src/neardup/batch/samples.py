@@ -53,6 +53,13 @@ def write(
     ]
 
 
+def named(catalogue: Catalogue, largest: list[tuple[int, int]]) -> list[tuple[str, int]]:
+    """The largest clusters to show on a terminal: (name, copies)."""
+    shown = largest[:SHOWN]
+    names = catalogue.names(np.array([document for document, _ in shown], np.int64)).to_pylist()
+    return [(name, copies) for name, (_, copies) in zip(names, shown, strict=True)]
+
+
 def _write_samples(
     folder: Path, job: Job, catalogue: Catalogue, largest: list[tuple[int, int]],
     chosen: dict[int, list[tuple[float, int]]],

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,12 +23,20 @@ from neardup.corpus.read import Chunk
 from neardup.corpus.shards import Shard
 from neardup.dedup import Sketch
 from neardup.formats.blocks import Reader, Writer
-from neardup.spec import Spec
 
 KIND = "sketches"
-BLOCK_ROWS = 1 << 15
+BLOCK_ROWS, BLOCK_BYTES = 1 << 15, 32 << 20
 
 Array = NDArray[Any]
+
+
+class Specification(Protocol):
+    """What was made of the documents, and by which rules."""
+
+    @property
+    def canonical(self) -> str: ...
+    @property
+    def fingerprint(self) -> str: ...
 
 
 @dataclass
@@ -41,6 +49,11 @@ class Piece:
     rejected: dict[int, str]
     rows: int
     files: tuple[InputFile, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of its columns."""
+        return sum(values.nbytes for values in self.columns.values())
 
     @classmethod
     def of(cls, chunk: Chunk, documents: Documents, sketch: Sketch) -> Piece:
@@ -59,7 +72,7 @@ class Piece:
 class SketchWriter:
     """The file of one shard, a chunk at a time."""
 
-    def __init__(self, path: Path, spec: Spec, key: str, shard: Shard) -> None:
+    def __init__(self, path: Path, spec: Specification, key: str, shard: Shard) -> None:
         self._file = Writer(path, KIND, fingerprint=spec.fingerprint, spec=spec.canonical, key=key)
         self._held: list[Piece] = []
         self._rows = dict.fromkeys((file.path for file in shard.files), 0)
@@ -70,7 +83,8 @@ class SketchWriter:
         each = piece.rows if len(piece.files) == 1 else 1
         for file in piece.files:
             self._rows[file.path] += each
-        if sum(held.rows for held in self._held) >= BLOCK_ROWS:
+        rows, size = sum(held.rows for held in self._held), sum(held.size for held in self._held)
+        if rows >= BLOCK_ROWS or size >= BLOCK_BYTES:
             self._flush()
 
     def rows_of(self, file: InputFile) -> int:

@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from neardup.batch.sketches import Piece
+from neardup.batch.sketches import Piece, Specification
 from neardup.corpus.documents import Columns
 from neardup.corpus.read import Chunk, parse
 from neardup.dedup import Sketcher
@@ -24,12 +24,24 @@ AHEAD = 2
 """Pieces of work a thread that may wait for their turn."""
 
 
+class Reading(Protocol):
+    """What is done with a chunk, by which rules."""
+
+    @property
+    def spec(self) -> Specification: ...
+    def __call__(self, chunk: Chunk) -> Piece: ...
+
+
 @dataclass(frozen=True)
 class ReadAndSketch:
-    """What is done with a chunk."""
+    """Documents to sketches."""
 
     columns: Columns
     sketcher: Sketcher
+
+    @property
+    def spec(self) -> Specification:
+        return self.sketcher.spec
 
     def __call__(self, chunk: Chunk) -> Piece:
         documents = parse(chunk, self.columns)

@@ -33,7 +33,7 @@ from neardup.batch.ranks import Ranking, ranked
 from neardup.batch.rounds import KIND as KIND_OF_PAIRS
 from neardup.batch.rounds import VERIFIED, Rounds, Tally
 from neardup.batch.sketches import KIND, Piece, Sketches, SketchWriter
-from neardup.batch.sketching import ReadAndSketch, in_order
+from neardup.batch.sketching import ReadAndSketch, Reading, in_order
 from neardup.batch.sorting import Records, Sorter
 from neardup.batch.work import Stage, digest, shard_key
 from neardup.corpus.read import Chunk
@@ -65,8 +65,11 @@ class Ranked:
 class Sketching:
     """Reads and sketches what is not sketched yet, shard by shard."""
 
-    def __init__(self, job: Job, folder: Path, progress: Progress) -> None:
+    def __init__(
+        self, job: Job, folder: Path, progress: Progress, read: Reading | None = None
+    ) -> None:
         self._job, self._progress = job, progress
+        self._read = read or ReadAndSketch(job.columns, Sketcher(job.options.spec))
         self._stage = Stage(folder / "sketches", KIND)
         self._files: dict[str, Reader] = {}
         self._shards: list[Shard] = []
@@ -79,7 +82,8 @@ class Sketching:
     def run(self, shards: list[Shard]) -> None:
         """Sketch these shards; called again, it goes on."""
         job, self._shards = self._job, shards
-        self.keys = [shard_key(shard, job.options.spec, job.columns, job.chunk) for shard in shards]
+        rules = self._read.spec.fingerprint
+        self.keys = [shard_key(shard, rules, job.columns, job.chunk) for shard in shards]
         total = sum(shard.stored for shard in shards)
         self._progress.stage("reading", total, "bytes")
         for key in self.keys:
@@ -94,10 +98,8 @@ class Sketching:
         self._sketch(missing)
 
     def _sketch(self, missing: list[int]) -> None:
-        work = ReadAndSketch(self._job.columns, Sketcher(self._job.options.spec))
-
         def do(item: tuple[int, Chunk | None]) -> Piece | None:
-            return None if item[1] is None else work(item[1])
+            return None if item[1] is None else self._read(item[1])
 
         writer: SketchWriter | None = None
         try:
@@ -125,7 +127,7 @@ class Sketching:
 
     def _writer(self, place: int) -> SketchWriter:
         key = self.keys[place]
-        return SketchWriter(self._stage.path(key), self._job.options.spec, key, self._shards[place])
+        return SketchWriter(self._stage.path(key), self._read.spec, key, self._shards[place])
 
     def _finish(self, place: int, writer: SketchWriter) -> None:
         self._shards[place].check()

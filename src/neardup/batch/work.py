@@ -20,7 +20,6 @@ from neardup.corpus.shards import Shard
 from neardup.errors import FormatError
 from neardup.formats.blocks import Reader
 from neardup.formats.tables import no_room
-from neardup.spec import Spec
 
 
 def digest(*parts: Any) -> str:
@@ -28,13 +27,13 @@ def digest(*parts: Any) -> str:
     return blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def shard_key(shard: Shard, spec: Spec, columns: Columns, chunk: int) -> str:
+def shard_key(shard: Shard, fingerprint: str, columns: Columns, chunk: int) -> str:
     """What a shard's sketches depend on."""
     files = [
         (os.fsencode(os.path.abspath(file.path)).hex(), file.format, file.compression, stamp)
         for file, stamp in zip(shard.files, shard.stamps, strict=True)
     ]
-    return digest(files, shard.part, spec.fingerprint, asdict(columns), chunk)
+    return digest(files, shard.part, fingerprint, asdict(columns), chunk)
 
 
 class Stage:

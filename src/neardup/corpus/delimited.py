@@ -24,7 +24,7 @@ from neardup.errors import InputError, UsageError
 _BOM = BOM.decode("latin-1")
 _BLOCK = 1 << 18
 _MOST_ROWS = 1 << 14
-_DELIMITERS = {"csv": ",", "tsv": "\t"}
+DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 Batch = tuple[pa.RecordBatch, dict[int, str]]
 
@@ -39,7 +39,7 @@ def records(
     """
     csv.field_size_limit(LONGEST)  # bounds what a quote that is never closed can swallow
     feed = _feed(file, lines, meter)
-    reader = csv.reader(feed, delimiter=_DELIMITERS[file.format], strict=True)
+    reader = csv.reader(feed, delimiter=DELIMITERS[file.format], strict=True)
     before = 0
     try:
         for fields in reader:
@@ -72,7 +72,7 @@ def batches(
     if columns.tokens:
         raise UsageError(f"{file.name}: CSV has no lists: token ids need JSONL, Parquet or Arrow")
     rows = records(file, meter=meter)
-    header = [_utf8(field) for field in next(rows, [])]
+    header = decoded_header(next(rows, []))
     if not header:
         return
     columns = resolve(columns, header, Source(file.name))
@@ -127,5 +127,6 @@ def _number(value: str | None) -> float | None:
         return None
 
 
-def _utf8(field: str) -> str:
-    return field.encode("latin-1").decode("utf-8", "backslashreplace")
+def decoded_header(fields: list[str]) -> list[str]:
+    """The names of the columns."""
+    return [field.encode("latin-1").decode("utf-8", "backslashreplace") for field in fields]

@@ -3,30 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.source import changed
 from neardup.corpus.values import booleans
 from neardup.corpus.views import PLAIN, as_plain
 
 Mask = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
 Advance = Callable[[int], None]  # told how many rows are done
 
 
-class Rows:
-    """The keep list of a file, one entry a row, taken from its front."""
+@dataclass(frozen=True)
+class Edit:
+    """Another text for some of the rows that stay.
 
-    def __init__(self, file: InputFile, keep: Mask, advance: Advance) -> None:
-        self.file, self._keep, self._next, self._advance = file, keep, 0, advance
+    changed   which rows
+    columns   where the texts are
+    rewrite   from such rows, in ascending order, and their texts to the new texts
+    """
+
+    changed: Mask
+    columns: Columns
+    rewrite: Callable[[Integers, pa.Array], pa.Array]
+
+
+class Rows:
+    """The keep list of a file, one entry a row, taken from its front. `next` is the first one."""
+
+    def __init__(
+        self, file: InputFile, keep: Mask, advance: Advance, edit: Edit | None = None
+    ) -> None:
+        self.file, self._keep, self.next, self._advance = file, keep, 0, advance
+        self.edit = edit
 
     def take(self, count: int) -> Mask:
         """Which of the next `count` rows to keep."""
-        mask = self._keep[self._next : self._next + count]
-        self._next += count
+        mask = self._keep[self.next : self.next + count]
+        self.next += count
         if len(mask) < count:
             raise changed(self.file)
         self._advance(count)
@@ -34,7 +54,7 @@ class Rows:
 
     def check_end(self) -> None:
         """All rows must have been taken."""
-        if self._next != len(self._keep):
+        if self.next != len(self._keep):
             raise changed(self.file)
 
 

@@ -1,8 +1,9 @@
 """How is a file written again with only the rows to keep?
 
 Same format, same compression. Lines of JSONL and records of CSV byte for byte, a text file as
-a whole, Parquet and Arrow with the same schema and metadata. The file is written beside its
-place and renamed at the end: there is never half a file under the final name.
+a whole, Parquet and Arrow with the same schema and metadata. Some rows may get another text. The
+file is written beside its place and renamed at the end: there is never half a file under the
+final name.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from neardup.corpus import delimited
+from neardup.corpus.edit import edit_lines, edit_records, edit_text
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.jsonl import line_bounds
-from neardup.corpus.rows import Advance, Mask, Rows
-from neardup.corpus.source import line_blocks, opened, reading
+from neardup.corpus.rows import Advance, Edit, Mask, Rows
+from neardup.corpus.source import decompressed, line_blocks, opened, reading
 from neardup.corpus.write_tables import write_arrow, write_parquet
 from neardup.errors import OutputError
 
@@ -30,7 +32,11 @@ _HELD_LINES = 4096
 
 
 def write_kept(
-    file: InputFile, keep: Mask, destination: Path, advance: Advance = lambda _: None
+    file: InputFile,
+    keep: Mask,
+    destination: Path,
+    advance: Advance = lambda _: None,
+    edit: Edit | None = None,
 ) -> None:
     """Write the rows of `file` where `keep` is true to `destination`, the new file's path.
 
@@ -40,7 +46,7 @@ def write_kept(
     if file.format == "text" and not keep.all():
         advance(1)
         return
-    rows = Rows(file, keep, advance)
+    rows = Rows(file, keep, advance, edit)
     with _replacing(destination) as beside:
         _WRITERS[file.format](rows, beside)
         rows.check_end()
@@ -86,6 +92,8 @@ def _write_jsonl(rows: Rows, beside: Path) -> None:
     first = True
     with _sink(rows.file, beside) as sink:
         for block in _read(rows.file, line_blocks(rows.file, _BLOCK)):
+            if rows.edit is not None:
+                block = edit_lines(block, first, rows.next, rows.edit, rows.file.name)
             view = memoryview(block)
             runs = _kept_runs(block, rows, first)
             sink.write(b"".join([view[start:end] for start, end in runs]))
@@ -110,7 +118,10 @@ def _write_delimited(rows: Rows, beside: Path) -> None:
 def _kept_records(rows: Rows) -> Iterator[bytes]:
     held: list[str] = []
     lines: list[str] = []
-    for number, _ in enumerate(delimited.records(rows.file, lines)):
+    records = delimited.records(rows.file, lines)
+    if rows.edit is not None:
+        records = edit_records(records, lines, rows.edit, rows.file)
+    for number, _ in enumerate(records):
         if number == 0 or rows.take(1)[0]:
             held.extend(lines)
         if len(held) >= _HELD_LINES:
@@ -121,6 +132,12 @@ def _kept_records(rows: Rows) -> Iterator[bytes]:
 
 def _write_text(rows: Rows, beside: Path) -> None:
     rows.take(1)
+    if rows.edit is not None and rows.edit.changed[0]:
+        with reading(rows.file):
+            fresh = edit_text(b"".join(decompressed(rows.file, _BLOCK)), rows.edit)
+        with _sink(rows.file, beside) as sink:
+            sink.write(fresh)
+        return
     with _sink(replace(rows.file, compression=None), beside) as sink:
         for block in _read(rows.file, _stored(rows.file)):
             sink.write(block)

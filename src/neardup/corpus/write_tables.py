@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neardup.corpus import columnar
+from neardup.corpus.edit import edit_batch
 from neardup.corpus.rows import Rows, filtered
 from neardup.corpus.source import reading
 
@@ -80,6 +81,8 @@ def write_arrow(rows: Rows, beside: Path) -> None:
 def _kept_batches(rows: Rows) -> Iterator[pa.RecordBatch]:
     with reading(rows.file):
         for batch in columnar.batches(rows.file, _BATCH):
+            if rows.edit is not None:
+                batch = edit_batch(batch, rows.next, rows.edit, rows.file.name)
             kept = filtered(batch, rows.take(batch.num_rows))
             if kept.num_rows:
                 yield kept

@@ -23,6 +23,8 @@ REMOVED = pa.schema(
 )  # fmt: skip
 CLUSTERS = pa.schema([("cluster", ROW), ("id", TEXT), ("file", TEXT), ("row", ROW), ("size", ROW)])
 REJECTED = pa.schema([("id", TEXT), ("file", TEXT), ("row", ROW), ("reason", TEXT)])
+# What was cut out of documents: how many parts, and how many bytes with their line breaks.
+CUT = pa.schema([("id", TEXT), ("file", TEXT), ("row", ROW), ("units", ROW), ("bytes", ROW)])
 # Texts of the largest clusters to look at, the kept document first; null if it can't be read again.
 SAMPLES = pa.schema(
     [("cluster", ROW), ("id", TEXT), ("file", TEXT), ("row", ROW), ("kept", pa.bool_()),

@@ -30,6 +30,7 @@ try:
     )
     from neardup.kernels.minhash import minhash
     from neardup.kernels.pairs import candidate_pairs, spread_pairs
+    from neardup.kernels.parts import parts, span_hashes, without_parts
     from neardup.kernels.rounds import decide, kept_in, leader_pairs, member_pairs
     from neardup.kernels.shingles import (
         content_hashes,
@@ -67,16 +68,19 @@ __all__ = [
     "lines_above",
     "member_pairs",
     "minhash",
+    "parts",
     "read_records",
     "row_sums",
     "shingle",
     "slot_pairs",
     "sort_short",
+    "span_hashes",
     "spread_pairs",
     "squeezed_units",
     "to_roots",
     "transposed",
     "unique_sorted",
     "unsettled",
+    "without_parts",
     "word_units",
 ]

@@ -1,0 +1,176 @@
+"""One run over files that removes what is exactly the same: documents, paragraphs or lines.
+
+The stages of `run.py` without sketches: hash, rank or compare, tables, filter.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+import neardup
+from neardup.batch import decisions, samples
+from neardup.batch.budget import peak_memory
+from neardup.batch.catalogue import Catalogue
+from neardup.batch.job import Job, Progress
+from neardup.batch.output import RUN
+from neardup.batch.ranks import ranked
+from neardup.batch.record import LISTED_REASONS, Clock, Finished, Hashing
+from neardup.batch.repeats import Cuts, find_repeats
+from neardup.batch.run import kept_documents, sketched
+from neardup.batch.sameness import ReadAndHash, Sameness
+from neardup.batch.sketches import Sketches
+from neardup.batch.sorting import Records
+from neardup.batch.stages import rank
+from neardup.batch.verdicts import Verdicts, collect
+from neardup.corpus.documents import Columns
+from neardup.corpus.rows import Edit, Integers
+from neardup.corpus.source import changed
+from neardup.formats import tables
+from neardup.formats.tables import TableWriter, write_json
+
+
+@dataclass(frozen=True)
+class Decided:
+    """Which documents stay, in input order, and what is cut from them."""
+
+    kept: NDArray[np.bool_]
+    cuts: Cuts | None = None
+
+
+@dataclass(frozen=True)
+class ExactDuplicates:
+    """Makes everything that belongs into OUT."""
+
+    sameness: Sameness
+
+    def __call__(self, job: Job, folder: Path, progress: Progress) -> Finished:
+        clock = Clock()
+        with Hashing() as hashing:
+            with clock.stage("hash"):
+                read = ReadAndHash(job.columns, self.sameness)
+                sketching, skipped = sketched(job, folder, progress, read)
+            sketches = sketching.sketches
+            catalogue = Catalogue.of(sketches)
+            for file in catalogue.files:
+                hashing.add(file)
+            verdicts = Verdicts(folder, job.budget)
+            with clock.stage("compare"):
+                compare = _documents if self.sameness.unit == "document" else self._parts
+                decided = compare(job, folder, sketches, sketching.keys, verdicts, progress)
+            with clock.stage("tables"):
+                progress.stage("writing tables", verdicts.count, "documents")
+                decisions.write_removed(folder, catalogue, verdicts)
+                largest = decisions.write_clusters(folder, catalogue, verdicts, samples.CLUSTERS)
+                reasons = decisions.write_rejected(folder, catalogue)
+                examples = samples.write(folder, job, catalogue, verdicts, largest)
+                if decided.cuts is not None:
+                    _write_cuts(folder, catalogue, decided.cuts)
+            if job.kept:
+                with clock.stage("filter"):
+                    _write_kept(folder / "kept", job, catalogue, decided, progress)
+            made = self._describe(job, len(sketches), verdicts.count, reasons, decided)
+            made |= {"skipped_files": skipped, "inputs": hashing.inputs(catalogue)}
+        for shard in sketches.shards:
+            shard.check()
+        made |= {
+            "seconds": clock.seconds, "stages": clock.stages, "peak_memory_bytes": peak_memory(),
+            "memory_budget_bytes": job.budget.total,
+        }  # fmt: skip
+        write_json(folder / RUN, made)
+        job.finish(folder)
+        verdicts.close()
+        return Finished(made, samples.named(catalogue, largest), examples)
+
+    def _parts(
+        self, job: Job, folder: Path, sketches: Sketches, keys: list[str], verdicts: Verdicts,
+        progress: Progress,
+    ) -> Decided:  # fmt: skip
+        """Cut what was there before; a document of which nothing is left goes."""
+        ranking = ranked(sketches, job.options, [])
+        file = find_repeats(job, folder, sketches, keys, ranking, progress)
+        cuts = Cuts(sketches, file, self.sameness)
+        for documents, witnesses, share in cuts.removed():
+            verdicts.add(documents, witnesses, share, True)
+        return Decided(cuts.kept, cuts)
+
+    def _describe(
+        self, job: Job, documents: int, removed: int, reasons: Counter[str], decided: Decided
+    ) -> dict[str, Any]:
+        """What was asked for, and what came out."""
+        rejected, columns = reasons.total(), job.columns
+        whole = decided.cuts is None
+        cut = {} if decided.cuts is None else {"cut": asdict(decided.cuts.tally)}
+        return {
+            "version": neardup.__version__,
+            "spec": self.sameness.stated,
+            "fingerprint": self.sameness.fingerprint,
+            "parameters": {
+                "keep": job.options.keep, "text": columns.text, "id": columns.id,
+                "within": columns.within, "workers": job.workers, "kept_files": job.kept,
+                "strict": job.strict, "skip_bad_files": job.skip_bad_files,
+            },
+            "counts": {
+                "documents": documents, "kept": documents - removed - rejected,
+                "removed": removed, "rejected": rejected, "identical": removed if whole else 0,
+            },
+            **cut,
+            "reasons": dict(reasons.most_common(LISTED_REASONS)),
+        }  # fmt: skip
+
+
+def _documents(
+    job: Job, folder: Path, sketches: Sketches, keys: list[str], verdicts: Verdicts,
+    progress: Progress,
+) -> Decided:  # fmt: skip
+    """Of identical documents the best one stays."""
+    found = rank(job, folder, sketches, keys, progress)
+    nothing: Iterator[Records] = iter(())
+    collect(verdicts, nothing, found.copies, found.ranking, True, 0)
+    found.copies.close()
+    return Decided(kept_documents(found))
+
+
+def _write_cuts(folder: Path, catalogue: Catalogue, cuts: Cuts) -> None:
+    """cut.parquet: every document that has lost something, in input order."""
+    with TableWriter(folder / "cut.parquet", tables.CUT) as table:
+        for documents, units, size in cuts.documents():
+            file, row = catalogue.place(documents)
+            table.add({"id": catalogue.names(documents), "file": file, "row": row,
+                       "units": units, "bytes": size})  # fmt: skip
+
+
+def _write_kept(
+    folder: Path, job: Job, catalogue: Catalogue, decided: Decided, progress: Progress
+) -> None:
+    edits = None
+    if decided.cuts is not None:
+        edits = _Edits(catalogue, decided.cuts, job.columns.text)
+    decisions.write_files(folder, catalogue, decided.kept, progress, edits)
+
+
+@dataclass(frozen=True)
+class _Edits:
+    """The rows of each file that get a shorter text."""
+
+    catalogue: Catalogue
+    cuts: Cuts
+    text: str
+
+    def __call__(self, place: int) -> Edit:
+        start, end = self.catalogue.starts[place : place + 2].tolist()
+
+        def rewrite(rows: Integers, texts: pa.Array) -> pa.Array:
+            found = self.cuts.rewrite(rows + start, texts)
+            if found is None:
+                raise changed(self.catalogue.files[place])
+            return found
+
+        return Edit(self.cuts.shorter[start:end], Columns(text=self.text), rewrite)

@@ -1,0 +1,132 @@
+"""neardup exact: files in, the files without what is exactly the same out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from neardup.cli.shared import (
+    MATCH,
+    AsJson,
+    Force,
+    Format,
+    Id,
+    Inputs,
+    Keep,
+    Memory,
+    NoKept,
+    Out,
+    Quiet,
+    SkipBadFiles,
+    Strict,
+    Text,
+    TextProfile,
+    Within,
+    Workers,
+    check_workers,
+)
+
+if TYPE_CHECKING:
+    from neardup.batch.record import Finished
+
+
+def exact(
+    inputs: Inputs,
+    out: Out,
+    text: Text = "text",
+    id: Id = None,
+    format: Format = "auto",
+    strict: Strict = False,
+    skip_bad_files: SkipBadFiles = False,
+    by: Annotated[str, typer.Option(
+        help="text: byte for byte the same. words: the same words in the same order; case, "
+        "punctuation and white space don't count.", rich_help_panel=MATCH)] = "text",
+    unit: Annotated[str, typer.Option(
+        help="document: copies are removed. paragraph, line: what was there before, in any "
+        "document, is cut out of the texts.", rich_help_panel=MATCH)] = "document",
+    min_length: Annotated[int | None, typer.Option(
+        metavar="N", help="Never cut a paragraph or line with fewer characters, white space not "
+        "counted.  [default: 20]", show_default=False, rich_help_panel=MATCH)] = None,
+    text_profile: TextProfile = "standard",
+    within: Within = None,
+    keep: Keep = "first",
+    no_kept: NoKept = False,
+    force: Force = False,
+    memory: Memory = None,
+    workers: Workers = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Remove exact duplicates from files: documents, or repeated paragraphs or lines in them.
+
+    OUT holds what it holds after neardup dedup, and cut.parquet if paragraphs or lines were cut.
+    A run that was stopped goes on with the same command.
+    """
+    from neardup.cli.progress import progress_for
+    from neardup.cli.summary import show
+    from neardup.corpus.inputs import find_inputs
+    from neardup.options import Options
+
+    options = Options.of(keep=keep, text_profile=text_profile)
+    threads = check_workers(workers)
+    found = find_inputs(inputs, format)
+    with progress_for(quiet=quiet or as_json) as progress:
+        progress.compile_kernels()
+        from neardup.batch.budget import Budget, parse_size
+        from neardup.batch.exact import ExactDuplicates
+        from neardup.batch.job import Job
+        from neardup.batch.run import run
+        from neardup.batch.sameness import Sameness
+        from neardup.corpus.documents import Columns
+        from neardup.report.page import write_report
+
+        job = Job(
+            inputs=found, out=out, options=options, workers=threads, kept=not no_kept,
+            columns=Columns(text=text, id=id, keep=options.keep_policy[1], within=within),
+            folders=tuple(filter(os.path.isdir, inputs)), force=force, strict=strict,
+            skip_bad_files=skip_bad_files, finish=write_report,
+            budget=Budget(None if memory is None else parse_size(memory)),
+        )  # fmt: skip
+        sameness = Sameness.of(by, unit, min_length, text_profile)
+        finished = run(job, progress, ExactDuplicates(sameness))
+    show(finished.record, "\n".join(summary(finished, out)) + "\n", quiet, as_json)
+
+
+def summary(finished: Finished, out: Path) -> Iterator[str]:
+    """The end of a run, as a person sees it."""
+    from neardup.cli.summary import last_lines, rejected_line
+    from neardup.result import largest_line
+
+    record = finished.record
+    counts, spec, cut = record["counts"], record["spec"], record.get("cut")
+    shorter = f" ({cut['shorter']:,} of them shorter)" if cut else ""
+    yield (
+        f"{counts['documents']:,} documents   {counts['kept']:,} kept{shorter}   "
+        f"{counts['removed']:,} removed   {counts['rejected']:,} rejected"
+    )
+    how = "byte for byte the same" if spec["by"] == "text" else "the same words in the same order"
+    if cut:
+        yield cut_line(cut, spec, how)
+    else:
+        yield f"duplicates are {how}"
+    if finished.largest:
+        yield largest_line(finished.largest)
+    for name, witness, _ in finished.examples:
+        yield f"an example          {name} removed, " + (
+            f"nothing new in it: it begins as in {witness}" if cut else f"the same as {witness}"
+        )
+    yield from rejected_line(record)
+    yield from last_lines(record, out)
+
+
+def cut_line(cut: dict[str, int], spec: dict[str, Any], how: str) -> str:
+    from neardup.batch.budget import shown
+
+    return (
+        f"{cut['cut']:,} of {cut['found']:,} {spec['unit']}s cut, {shown(cut['bytes'])}: {how} as "
+        f"an earlier one, {spec['min_length']:,} characters or more"
+    )

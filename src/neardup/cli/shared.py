@@ -1,0 +1,78 @@
+"""The options that commands over files share."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from neardup.errors import ParameterError
+
+INPUT = "Input"
+MATCH = "What counts as similar"
+KEEP = "What is kept"
+OUTPUT = "Output"
+
+Inputs = Annotated[list[str], typer.Argument(
+    metavar="INPUT",
+    help="Files, folders or quoted globs: JSONL (.gz, .zst), Parquet, CSV/TSV, Arrow/Feather, "
+    "or a folder of text files, one document a file.", show_default=False)]  # fmt: skip
+Out = Annotated[Path, typer.Option(
+    "--out", "-o", metavar="OUT", help="The folder to write.", show_default=False,
+    readable=False)]  # fmt: skip
+Text = Annotated[str, typer.Option(
+    metavar="COLUMN", help="The column that holds the documents.",
+    rich_help_panel=INPUT)]  # fmt: skip
+Id = Annotated[str | None, typer.Option(
+    metavar="COLUMN", help="The column that names them.  [default: id if there is one, else "
+    "file:row]", show_default=False, rich_help_panel=INPUT)]  # fmt: skip
+Format = Annotated[str, typer.Option(
+    help="auto, or the format of all inputs: jsonl, parquet, csv, tsv, arrow, text (every "
+    "file is one document).", rich_help_panel=INPUT)]  # fmt: skip
+Strict = Annotated[bool, typer.Option(
+    "--strict", help="Stop at the first document that can't be used, instead of setting it "
+    "aside in rejected.parquet.", rich_help_panel=INPUT)]  # fmt: skip
+SkipBadFiles = Annotated[bool, typer.Option(
+    "--skip-bad-files", help="Leave out files that can't be read, and list them in run.json, "
+    "instead of stopping.", rich_help_panel=INPUT)]  # fmt: skip
+TextProfile = Annotated[str, typer.Option(
+    help="conservative (case counts), standard, or aggressive (accents, digits and "
+    "compatibility forms folded).", rich_help_panel=MATCH)]  # fmt: skip
+Within = Annotated[str | None, typer.Option(
+    metavar="COLUMN", help="Compare only documents with the same value in this column.",
+    show_default=False, rich_help_panel=MATCH)]  # fmt: skip
+Keep = Annotated[str, typer.Option(
+    metavar="POLICY", help="Which copy stays: first, longest, max:COLUMN or min:COLUMN.",
+    rich_help_panel=KEEP)]  # fmt: skip
+NoKept = Annotated[bool, typer.Option(
+    "--no-kept", help="Decide only, copy nothing.", rich_help_panel=OUTPUT)]  # fmt: skip
+Force = Annotated[bool, typer.Option(
+    "--force", help="Replace a finished run in OUT; other files there are left alone.",
+    rich_help_panel=OUTPUT)]  # fmt: skip
+Memory = Annotated[str | None, typer.Option(
+    metavar="SIZE", help="The most memory to use, such as 2GB.  [default: half of the free]",
+    show_default=False, rich_help_panel=OUTPUT)]  # fmt: skip
+Workers = Annotated[int | None, typer.Option(
+    help="Threads.  [default: one a core]", show_default=False,
+    rich_help_panel=OUTPUT)]  # fmt: skip
+Quiet = Annotated[bool, typer.Option(
+    "--quiet", "-q", help="Print nothing but errors.", rich_help_panel=OUTPUT)]  # fmt: skip
+AsJson = Annotated[bool, typer.Option(
+    "--json", help="Print the content of run.json instead of the summary.",
+    rich_help_panel=OUTPUT)]  # fmt: skip
+
+
+def check_workers(workers: int | None) -> int:
+    """As many threads as asked for, or one a core."""
+    if workers is not None and workers < 1:
+        raise ParameterError(f"--workers must be at least 1, not {workers}")
+    return workers or usable_cores()
+
+
+def usable_cores() -> int:
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
