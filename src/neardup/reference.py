@@ -399,3 +399,50 @@ def dedup(
         else:
             answer.append(None if v == best else (best, 1.0))
     return answer
+
+
+# -- exact duplicates ---------------------------------------------------------------------------
+
+
+def visible(text: str) -> int:
+    """How many characters are neither white space nor dropped."""
+    return sum(kind(ord(c)) not in "_D" for c in text)
+
+
+def parts(text: str, unit: str) -> list[tuple[str, str | None]]:
+    """The text in pieces, each with its line breaks and what it is without the last; None for
+    blank lines. A piece is a line; of paragraphs, consecutive lines that are not blank."""
+    pieces: list[tuple[str, str | None]] = []
+    for line in re.findall("[^\n]*\n|[^\n]+", text):
+        content = re.sub("\r?\n\\Z", "", line) if visible(line) else None
+        if unit == "paragraph" and content is not None and pieces and pieces[-1][1] is not None:
+            before, _ = pieces.pop()
+            pieces.append((before + line, before + content))
+        else:
+            pieces.append((line, content))
+    return pieces
+
+
+def cut_repeats(
+    texts: Sequence[str], unit: str, min_length: int, spec: Spec | None
+) -> list[tuple[str, int, int | None]]:
+    """Texts in rank order without the parts that were there before, by bytes or, with a
+    specification, by words. Each text, how many parts it lost, and if nothing visible is left the
+    text in which its first part stays."""
+    seen: dict[object, int] = {}
+    answer: list[tuple[str, int, int | None]] = []
+    for number, text in enumerate(texts):
+        left, repeats = "", []
+        for piece, content in parts(text, unit):
+            if content is None or visible(content) < min_length:
+                left += piece
+                continue
+            same = content if spec is None else tuple(units(content, spec))
+            if same in seen:
+                repeats.append(seen[same])
+            else:
+                seen[same] = number
+                left += piece
+        gone = repeats and not visible(left)
+        answer.append((left, len(repeats), repeats[0] if gone else None))
+    return answer

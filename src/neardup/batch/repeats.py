@@ -110,8 +110,8 @@ def _order(block: Block, ranking: Ranking) -> NDArray[np.uint64]:
     ranks = ranking.of(np.arange(block.start, block.end)).astype(np.uint64)
     firsts = np.cumsum(counts) - counts
     places = np.arange(counts.sum()) - np.repeat(firsts, counts)
-    found: NDArray[np.uint64] = np.repeat(ranks, counts) << np.uint64(32)
-    return found | places.astype(np.uint64)
+    found: NDArray[np.uint64] = np.repeat(ranks, counts) << np.uint64(32) | places.astype(np.uint64)
+    return found
 
 
 def _by_block(sketches: Sketches, sorter: Sorter) -> Iterator[tuple[Block, Integers, Integers]]:

@@ -61,7 +61,8 @@ def edit_line(line: bytes, field: str, text: str) -> bytes:
 
 def _value(line: bytes, field: str) -> tuple[int, int]:
     """Where the string of a field is; of the last field, if several have the name."""
-    depth, key, is_key, span = 0, "", True, (0, 0)
+    depth, found, is_key, span = 0, False, True, (0, 0)
+    plain = json.dumps(field, ensure_ascii=False).encode()
     for token in _JSON.finditer(line):
         sign = token[0][:1]
         if sign in b"{[":
@@ -71,8 +72,8 @@ def _value(line: bytes, field: str) -> tuple[int, int]:
         elif depth == 1 and sign in b",:":
             is_key = sign == b","
         elif depth == 1 and is_key:
-            key = json.loads(token[0])
-        elif depth == 1 and key == field:
+            found = token[0] == plain or (b"\\" in token[0] and json.loads(token[0]) == field)
+        elif depth == 1 and found:
             span = token.span()
     return span
 

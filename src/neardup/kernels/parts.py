@@ -51,7 +51,7 @@ def most_lines(data, offsets):
 
 @kernel(U8, I64, U16, U32, boolean, int64)
 def parts(data, offsets, stage1, stage2, paragraphs, least):
-    """The parts with at least `least` visible characters: where each begins, ends, and ends with
+    """The parts with `least` > 0 visible characters or more: where each begins, ends, ends with
     its line break; where each text's first one is; and how many parts of any size a text has."""
     rows = offsets.size - 1
     room = most_lines(data, offsets)
@@ -65,17 +65,17 @@ def parts(data, offsets, stage1, stage2, paragraphs, least):
         while at < end:
             line_end, after = line_at(data, at, end)
             seen = visible(data, at, line_end, stage1, stage2, max(least - size, 1))
-            if size and (seen == 0 or not paragraphs):
-                write += size >= least
-                size = 0
+            if seen and size == 0:
+                begins[write] = at
+                counts[i] += 1
             if seen:
-                if size == 0:
-                    begins[write] = at
-                    counts[i] += 1
                 ends[write], nexts[write] = line_end, after
                 size += seen
+            if seen == 0 or not paragraphs:
+                write += size >= least
+                size = 0
             at = after
-        write += size >= least and size > 0
+        write += size >= least
         firsts[i + 1] = write
     return begins[:write], ends[:write], nexts[:write], firsts, counts
 
