@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from neardup.errors import OutputError
 
 TEXT, ROW = pa.large_string(), pa.int64()
+GROUP_ROWS = 1 << 16
 
 REMOVED = pa.schema(
     [("id", TEXT), ("file", TEXT), ("row", ROW), ("witness", TEXT), ("witness_file", TEXT),
@@ -49,10 +50,15 @@ def column(values: NDArray[Any] | pa.Array) -> pa.Array:
 
 
 class TableWriter:
-    """A Parquet file, written in pieces; complete under its name or not there at all."""
+    """A Parquet file, complete under its name or not there at all.
+
+    It is written in pieces; which ones can't be seen in the file.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._path, self._schema = path, schema
+        self._held: list[pa.Table] = []
+        self._rows = 0
         self._beside = path.with_name(f".{path.name}.tmp")
 
     def __enter__(self) -> Self:
@@ -67,15 +73,25 @@ class TableWriter:
     def add(self, columns: dict[str, Any]) -> None:
         """Write some rows."""
         arrays = [column(columns[name]) for name in self._schema.names]
+        self._held.append(pa.Table.from_arrays(arrays, schema=self._schema))
+        self._rows += len(self._held[-1])
+        if self._rows >= GROUP_ROWS:
+            self._write(self._rows // GROUP_ROWS * GROUP_ROWS)
+
+    def _write(self, count: int) -> None:
+        """Write the first rows of those that are held, in groups of the same size."""
+        held = pa.concat_tables(self._held).combine_chunks()
         try:
-            self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
+            self._writer.write_table(held.slice(0, count), row_group_size=GROUP_ROWS)
         except OSError as error:
             raise no_room(self._path, error) from None
+        self._held, self._rows = [held.slice(count)], self._rows - count
 
     def __exit__(self, kind: object, error: object, at: object) -> None:
         try:
             with self._sink, self._writer:
-                pass
+                if error is None and self._rows:
+                    self._write(self._rows)
             if error is None:
                 self._beside.replace(self._path)
         except OSError as failed:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from neardup.report.html import Html, tag
 
 TITLES: Final = {
     "similarity": "How similar",
+    "cut": "What was cut",
     "clusters": "Clusters",
     "buckets": "Hot buckets",
     "rejected": "Rejected",
@@ -21,7 +23,7 @@ def section(anchor: str, *content: str) -> Html:
     return tag("section", tag("h2", TITLES[anchor]), *content, id=anchor)
 
 
-def contents() -> Html:
-    """Links to all parts."""
-    links = (tag("a", title, href=f"#{anchor}") for anchor, title in TITLES.items())
+def contents(anchors: Iterable[str]) -> Html:
+    """Links to the parts that there are."""
+    links = (tag("a", TITLES[anchor], href=f"#{anchor}") for anchor in anchors)
     return tag("nav", *links, aria_label="Contents")

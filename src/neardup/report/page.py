@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -31,15 +32,7 @@ def write_report(run: Path) -> Path:
 def page(run: Path) -> Html:
     """The whole report."""
     record = read_record(run)
-    parts = (
-        sections.overview(record),
-        sections.candidates(record, removals(run, record)),
-        clusters(largest_clusters(run)),
-        sections.hot_buckets(record.buckets),
-        sections.rejected(record, rejected(run, record)),
-        sections.resources(record),
-        sections.settings(record),
-    )
+    parts = dict(sections_of(run, record))
     style = Path(__file__).with_name("page.css").read_text("utf-8")
     head = (
         Html('<meta charset="utf-8">'),
@@ -49,8 +42,23 @@ def page(run: Path) -> Html:
         tag("title", f"{run.resolve().name}: neardup report"),
         tag("style", Html(style)),
     )
-    body = tag("body", tag("main", *parts))
+    body = tag("body", tag("main", sections.overview(record, parts), *parts.values()))
     return Html(f"<!doctype html>\n{tag('html', tag('head', *head), body, lang='en')}\n")
+
+
+def sections_of(run: Path, record: Record) -> Iterator[tuple[str, Html]]:
+    """What there is to say about such a run, by the names of the parts."""
+    if not record.is_exact:
+        yield "similarity", sections.candidates(record, removals(run, record))
+    if record.cut is not None:
+        unit = record.spec.get("unit", "part")
+        yield "cut", sections.cut(record.cut, unit, most_cut(run))
+    yield "clusters", clusters(largest_clusters(run))
+    if not record.is_exact:
+        yield "buckets", sections.hot_buckets(record.buckets)
+    yield "rejected", sections.rejected(record, rejected(run, record))
+    yield "resources", sections.resources(record)
+    yield "settings", sections.settings(record)
 
 
 def removals(run: Path, record: Record) -> sections.Removals:
@@ -60,6 +68,11 @@ def removals(run: Path, record: Record) -> sections.Removals:
         similarity_counts(table.numbers("similarity")),
         [row for row in table.at(closest) if row["similarity"] < 1.0],
     )
+
+
+def most_cut(run: Path) -> list[Row]:
+    table = Table(run / "cut.parquet", tables.CUT)
+    return table.at(smallest((-sizes for sizes in table.numbers("bytes")), LARGEST))
 
 
 def largest_clusters(run: Path) -> Clusters:

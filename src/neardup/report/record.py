@@ -32,6 +32,17 @@ class Counts:
 
 
 @dataclass(frozen=True)
+class Cut:
+    """Paragraphs or lines that were cut; `short` ones never are, `shorter` documents were kept."""
+
+    found: int
+    short: int
+    cut: int
+    bytes: int
+    shorter: int
+
+
+@dataclass(frozen=True)
 class Stage:
     name: str
     seconds: float
@@ -75,6 +86,12 @@ class Record:
     buckets: list[Bucket]
     inputs: list[Input]
     skipped: list[tuple[str, str]]
+    cut: Cut | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether only what is exactly the same was looked for: there is nothing like bands."""
+        return "by" in self.spec
 
 
 def read_record(run: Path) -> Record:
@@ -112,6 +129,7 @@ def _record(given: dict[str, Any]) -> Record:
         buckets=[_bucket(bucket) for bucket in _buckets(given)],
         inputs=[_input(file) for file in given.get("inputs", [])],
         skipped=[(str(s["file"]), str(s["reason"])) for s in given.get("skipped_files", [])],
+        cut=_cut(given.get("cut")),
     )  # fmt: skip
 
 
@@ -129,6 +147,12 @@ def _curve(parameters: dict[str, Any]) -> Curve | None:
     if "bands" not in parameters or "rows" not in parameters:
         return None
     return Curve(int(parameters["bands"]), int(parameters["rows"]))
+
+
+def _cut(given: dict[str, Any] | None) -> Cut | None:
+    if given is None:
+        return None
+    return Cut(**{name: int(given[name]) for name in Cut.__dataclass_fields__})
 
 
 def _stages(given: dict[str, Any], seconds: dict[str, Any]) -> list[Stage]:

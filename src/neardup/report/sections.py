@@ -23,7 +23,7 @@ from neardup.report.html import (
     tag,
 )
 from neardup.report.outline import contents, section
-from neardup.report.record import Bucket, Counts, Input, Record
+from neardup.report.record import Bucket, Counts, Cut, Input, Record
 from neardup.report.tables import Row
 
 MOST_ROWS: Final = 100
@@ -47,26 +47,29 @@ class Removals:
     closest: list[Row]
 
 
-def overview(record: Record) -> Html:
-    """What was kept, what was removed, and by which rule."""
+def overview(record: Record, anchors: Iterable[str]) -> Html:
+    """What was kept, what was removed, and by which rule; links to the parts of the page."""
     counts = record.counts
-    parts = [
-        ("kept", "kept", counts.kept),
+    removed = [
         ("near", "removed, near-duplicates", counts.removed - counts.identical),
         ("identical", "removed, identical", counts.identical),
-        ("rejected", "rejected", counts.rejected),
     ]
+    if record.is_exact:
+        removed = [("identical", "removed", counts.removed)]
+    parts = [
+        ("kept", "kept", counts.kept), *removed, ("rejected", "rejected", counts.rejected)
+    ]  # fmt: skip
     tiles = (
         _tile(label, f"{count:,}", kind, _percent(count, counts)) for kind, label, count in parts
     )
     return tag(
         "header",
         tag("p", "neardup report", class_="brand"),
-        tag("h1", _headline(counts)),
+        tag("h1", _headline(record)),
         plots.shares([(kind, count) for kind, _, count in parts]),
         tag("dl", *tiles, class_="tiles"),
         *_rule(record),
-        contents(),
+        contents(anchors),
     )
 
 
@@ -75,7 +78,10 @@ def _tile(label: str, value: str, kind: str = "", detail: str = "") -> Html:
     return tag("div", tag("dt", label), tag("dd", *shown), class_=f"tile {kind}")
 
 
-def _headline(counts: Counts) -> str:
+def _headline(record: Record) -> str:
+    counts, cut = record.counts, record.cut
+    if cut is not None:
+        return f"{cut.cut:,} of {cut.found:,} {record.spec.get('unit', 'part')}s were cut"
     if not counts.removed:
         return f"No duplicate among {counts.documents:,} documents"
     gone = "was removed as a duplicate" if counts.removed == 1 else "were removed as duplicates"
@@ -89,6 +95,9 @@ def _percent(count: int, counts: Counts) -> str:
 def _rule(record: Record) -> Iterator[Html]:
     """Why a document goes, if the run tells."""
     given, spec = record.parameters, record.spec
+    if record.is_exact:
+        yield tag("p", _exact_rule(spec))
+        return
     if record.threshold is None or "unit" not in spec or "size" not in spec:
         return
     measure = "estimated" if given.get("verify") == "estimate" else "exact"
@@ -108,6 +117,34 @@ def _rule(record: Record) -> Iterator[Html]:
             "Nothing was removed for a document that is itself gone."
         )
     yield tag("p", rule)
+
+
+def _exact_rule(spec: dict[str, str]) -> str:
+    same = "byte for byte the same as" if spec["by"] == "text" else "word for word the same as"
+    if spec.get("unit") == "document":
+        return f"A document was removed if it is {same} a better one, which was kept."
+    return (
+        f"A {spec.get('unit', 'part')} was cut if it is {same} one before it, in rank order. "
+        "A document of which nothing visible was left was removed."
+    )
+
+
+def cut(found: Cut, unit: str, most: Sequence[Row]) -> Html:
+    """Paragraphs or lines that are gone, and the documents that lost most."""
+    shown = [
+        (f"{unit}s", f"{found.found:,}"),
+        ("too short to be cut", f"{found.short:,}"),
+        ("cut", f"{found.cut:,}"),
+        ("that is", _size(found.bytes)),
+        ("documents that are shorter now", f"{found.shorter:,}"),
+    ]
+    rows = (
+        (_size(row["bytes"]), f"{row['units']:,}", document(row["id"], row["file"], row["row"]))
+        for row in most
+    )
+    lost = table("Documents", ("lost", f"{unit}s", "document"), rows, {"lost", f"{unit}s"})
+    title = tag("h3", "The documents that lost most")
+    return section("cut", pairs(shown), *((title, lost) if most else ()))
 
 
 def candidates(record: Record, removals: Removals) -> Html:
