@@ -33,7 +33,13 @@ def test_help_loads_neither_numba_nor_pyarrow() -> None:
         "try: main()\n"
         "finally: print(sorted({'numba', 'pyarrow', 'numpy'} & set(sys.modules)))"
     )
-    for arguments in (["--help"], ["dedup", "--help"], ["--version"], ["spec"]):
+    for arguments in (
+        ["--help"],
+        ["dedup", "--help"],
+        ["exact", "--help"],
+        ["--version"],
+        ["spec"],
+    ):
         ran = subprocess.run(
             [sys.executable, "-c", code, *arguments], capture_output=True, text=True
         )

@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+from itertools import repeat
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.corpus.edit import edit_line, edit_record
+from neardup.corpus.edit import edit_line, edit_record, edit_strings
 
 json_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 names = st.one_of(st.sampled_from(["text", "id", 'te"xt', "te\\xt", "é"]), json_text)
@@ -29,6 +32,20 @@ def test_a_field_of_a_line_is_replaced(record, field, old, new, ascii_only):
     assert json.loads(got) == record | {field: new}
     assert list(json.loads(got)) == list(record)
     assert got.isascii() or not line.isascii()
+
+
+@given(st.lists(st.tuples(st.dictionaries(names, values, max_size=4), json_text, st.booleans())))
+def test_the_kernel_equals_its_twin(found):
+    lines = [
+        json.dumps(record | {"text": "old " * 3}, ensure_ascii=ascii_only).encode() + b"\n"
+        for record, _, ascii_only in found
+    ]
+    ends = np.cumsum([0, *map(len, lines)])
+    texts = [text for _, text, _ in found]
+    got = edit_strings(
+        b"".join(lines), ends[:-1], ends[1:], "text", pa.array(texts, pa.large_string())
+    )
+    assert got == b"".join(map(edit_line, lines, repeat("text"), texts))
 
 
 def test_the_rest_of_a_line_stays_byte_for_byte():

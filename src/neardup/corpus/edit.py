@@ -11,16 +11,19 @@ import re
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from neardup import kernels
 from neardup.corpus.delimited import DELIMITERS, decoded_header
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.jsonl import line_bounds, parse_lines
+from neardup.corpus.jsonl import line_bounds, parse_lines, some_lines
 from neardup.corpus.rows import Edit, Integers
 from neardup.corpus.source import BOM
 from neardup.corpus.tables import decoded
 from neardup.corpus.values import strings
 from neardup.errors import UsageError
+from neardup.text.arrays import strings as ragged
 
 _JSON = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]:,]', re.DOTALL)
 _AT_ONCE, _MOST_RECORDS = 4 << 20, 4096
@@ -29,23 +32,35 @@ _AT_ONCE, _MOST_RECORDS = 4 << 20, 4096
 def edit_lines(block: bytes, first: bool, start: int, edit: Edit, name: str) -> bytes:
     """Lines of JSON with the new texts; `start` is the row of the first of them."""
     starts, ends, is_document = line_bounds(block, first)
-    lines = np.flatnonzero(is_document)
-    rows = np.flatnonzero(edit.changed[start : start + len(lines)])
+    documents = np.flatnonzero(is_document)
+    rows = np.flatnonzero(edit.changed[start : start + len(documents)])
     if not len(rows):
         return block
-    places = zip(starts[lines[rows]].tolist(), ends[lines[rows]].tolist(), strict=True)
-    bounds = [(begin, end, block[begin:end]) for begin, end in places]
-    # The mark would not be JSON.
-    whole = b"".join(line.removeprefix(BOM) if begin == 0 and first else line
-                     for begin, _, line in bounds)  # fmt: skip
-    texts = parse_lines(whole, False, edit.columns, name).texts
-    fresh = edit.rewrite(rows + start, texts).to_pylist()
-    pieces: list[bytes | memoryview] = []
-    view, done = memoryview(block), 0
-    for (begin, end, line), text in zip(bounds, fresh, strict=True):
-        pieces += (view[done:begin], edit_line(line, edit.columns.text, text))
+    lines = documents[rows]
+    texts = parse_lines(some_lines(block, first, rows)[0], False, edit.columns, name).texts
+    fresh = edit.rewrite(rows + start, texts)
+    return edit_strings(block, starts[lines], ends[lines], edit.columns.text, fresh)
+
+
+def edit_strings(
+    block: bytes, begins: Integers, ends: Integers, field: str, texts: pa.Array
+) -> bytes:
+    """The block with another string in a field of the lines at these places."""
+    letters, key, rows = bytes_of(block), bytes_of(field.encode()), ragged(texts)
+    sure, found = kernels.edit_strings(letters, begins, ends, key, rows.data, rows.offsets)
+    if sure:
+        edited: bytes = found.tobytes()
+        return edited
+    pieces: list[bytes] = []
+    done = 0
+    for begin, end, text in zip(begins.tolist(), ends.tolist(), texts.to_pylist(), strict=True):
+        pieces += (block[done:begin], edit_line(block[begin:end], field, text))
         done = end
-    return b"".join([*pieces, view[done:]])
+    return b"".join([*pieces, block[done:]])
+
+
+def bytes_of(data: bytes) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(data, np.uint8)
 
 
 def edit_line(line: bytes, field: str, text: str) -> bytes:

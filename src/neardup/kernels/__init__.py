@@ -19,6 +19,7 @@ try:
     from neardup.kernels.bands import band_keys, column_keys, transposed
     from neardup.kernels.components import components_exact, components_slots, join_all, to_roots
     from neardup.kernels.jaccard import exact_pairs, slot_pairs
+    from neardup.kernels.json_edit import edit_strings
     from neardup.kernels.jsonl import read_records
     from neardup.kernels.keep import keep_exact, keep_slots
     from neardup.kernels.lines import (
@@ -56,6 +57,7 @@ __all__ = [
     "count_lines",
     "decide",
     "distinct_rows",
+    "edit_strings",
     "exact_pairs",
     "hash_rows",
     "ignore_lines",

@@ -1,0 +1,142 @@
+"""Lines of JSON with another string in one field; `corpus/edit.py` has the slow twin.
+
+Lines are valid: they have been read before. Not sure is only a line with an escape in a key.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from neardup.kernels.compile import I64, U8, inner, kernel
+from neardup.kernels.hashing import load64, trailing_zeros
+from neardup.kernels.jsonl import (
+    BACKSLASH,
+    CLOSE,
+    CLOSE_LIST,
+    COLON,
+    COMMA,
+    OPEN,
+    OPEN_LIST,
+    QUOTE,
+    same,
+    special,
+)
+from neardup.kernels.lines import append
+from neardup.kernels.units import U, decode, is_ascii
+
+LONGEST_ESCAPE = 6
+
+
+@inner
+def after_string(data, at, end):
+    """The place after a string, from the byte after its quote; and whether it has an escape."""
+    escaped = False
+    while at < end:
+        if at + 8 <= end:
+            step = trailing_zeros(special(load64(data, at))) >> 3
+            at += step
+            if step == 8:
+                continue
+        c = data[U(at)]
+        at += 1
+        if c == QUOTE:
+            break
+        if c == BACKSLASH:
+            escaped = True
+            at += 1
+    return at, escaped
+
+
+@inner
+def string_of(data, at, end, key):
+    """Where the string of a field is, with its quotes; the last field of the name counts. The
+    end is 0 if that can't be said."""
+    depth, is_key, found = 0, True, False
+    begin, stop = 0, 0
+    while at < end:
+        c = data[U(at)]
+        at += 1
+        if c == QUOTE:
+            start = at - 1
+            at, escaped = after_string(data, at, end)
+            if depth == 1 and is_key:
+                if escaped:
+                    return 0, 0
+                found = same(data, start + 1, at - 1, key)
+            elif depth == 1 and found:
+                begin, stop = start, at
+        elif c == OPEN or c == OPEN_LIST:
+            depth += 1
+        elif c == CLOSE or c == CLOSE_LIST:
+            depth -= 1
+        elif depth == 1 and c == COLON:
+            is_key = False
+        elif depth == 1 and c == COMMA:
+            is_key = True
+    return begin, stop
+
+
+@inner
+def write_escape(out, write, code):
+    """A UTF-16 code unit as six bytes."""
+    out[U(write)], out[U(write + 1)] = BACKSLASH, 0x75
+    for i in range(4):
+        digit = (code >> (12 - 4 * i)) & 15
+        out[U(write + 2 + i)] = digit + (0x30 if digit < 10 else 0x57)
+    return write + LONGEST_ESCAPE
+
+
+@inner
+def write_string(out, write, texts, at, end, only_ascii):
+    """A text as a JSON string, with no more escapes than needed."""
+    out[U(write)] = QUOTE
+    write += 1
+    while at < end:
+        code, length = decode(texts, at)
+        short = 0
+        if code == QUOTE or code == BACKSLASH:
+            short = code
+        elif code == 0x0A:
+            short = 0x6E
+        elif code == 0x0D:
+            short = 0x72
+        elif code == 0x09:
+            short = 0x74
+        elif code == 0x08:
+            short = 0x62
+        elif code == 0x0C:
+            short = 0x66
+        if short:
+            out[U(write)], out[U(write + 1)] = BACKSLASH, short
+            write += 2
+        elif code < 0x20 or (only_ascii and code > 0x7E):
+            if code > 0xFFFF:
+                write = write_escape(out, write, 0xD800 + ((code - 0x10000) >> 10))
+                code = 0xDC00 + (code & 0x3FF)
+            write = write_escape(out, write, code)
+        else:
+            for i in range(length):
+                out[U(write + i)] = texts[U(at + i)]
+            write += length
+        at += length
+    out[U(write)] = QUOTE
+    return write + 1
+
+
+@kernel(U8, I64, I64, U8, U8, I64)
+def edit_strings(data, begins, ends, key, texts, offsets):
+    """The data with text i in the field `key` of the line from begins[i] to ends[i]; nothing, if
+    one of these lines leaves a doubt."""
+    lines = begins.size
+    out = np.empty(data.size + LONGEST_ESCAPE * (offsets[lines] - offsets[0]) + 2 * lines, np.uint8)
+    write, left = 0, 0
+    for i in range(lines):
+        begin, stop = string_of(data, begins[i], ends[i], key)
+        if stop == 0:
+            return False, out[:0]
+        write = append(out, write, data, left, begin)
+        only_ascii = is_ascii(data, begins[i], ends[i])
+        write = write_string(out, write, texts, offsets[i], offsets[i + 1], only_ascii)
+        left = stop
+    write = append(out, write, data, left, data.size)
+    return True, out[:write]
