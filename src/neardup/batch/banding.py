@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,11 +78,21 @@ class Banding:
         with Writer(self.path(band), KIND, key=self.key, band=band) as writer:
             for wanted in range(1 << bits):
                 keys, ranks = self._slice(band, bits, wanted)
-                places, sizes = meeting(keys)
-                firsts = places[np.cumsum(sizes) - sizes]
-                writer.add({"members": ranks[places], "sizes": sizes, "keys": keys[firsts]})
+                writer.add(self._buckets(keys, ranks))
             writer.close()
         return Reader(self.path(band), KIND)
+
+    def _buckets(
+        self, keys: NDArray[np.uint64], ranks: NDArray[np.uint32]
+    ) -> dict[str, NDArray[Any]]:
+        """Those in which a new document is: the last member is the worst in rank."""
+        places, sizes = meeting(keys)
+        ends = np.cumsum(sizes)
+        if self.sketches.first_new:
+            has_new = ranks[places[ends - 1]] >= self.sketches.first_new
+            places, sizes = places[np.repeat(has_new, sizes)], sizes[has_new]
+            ends = np.cumsum(sizes)
+        return {"members": ranks[places], "sizes": sizes, "keys": keys[places[ends - sizes]]}
 
     def _slice(
         self, band: int, bits: int, wanted: int

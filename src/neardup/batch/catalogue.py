@@ -20,20 +20,34 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The documents of all files, file by file, in input order."""
+    """The documents of all files, file by file, in input order.
+
+    starts  the number of each file's first document, and of all documents
+    new     the first file that is not of an earlier corpus
+    """
 
     sketches: Sketches
     files: list[InputFile]
     starts: Integers
-    """The number of each file's first document, and of all documents."""
+    new: int
 
     @classmethod
     def of(cls, sketches: Sketches) -> Catalogue:
-        counts: dict[InputFile, int] = {}
-        for file, rows in sketches.rows():
-            counts[file] = counts.get(file, 0) + rows
-        starts = np.concatenate([[0], np.cumsum(list(counts.values()))]).astype(np.int64)
-        return cls(sketches, list(counts), starts)
+        files: list[InputFile] = []
+        counts: list[int] = []
+        new = 0
+        for number, (shard, sketched) in enumerate(
+            zip(sketches.shards, sketches.files, strict=True)
+        ):
+            new = len(files) if number == sketches.earlier else new
+            for file, rows in zip(shard.files, sketched.note["rows"], strict=True):
+                if len(files) > new and files[-1] == file:
+                    counts[-1] += rows  # the next part of a large one
+                else:
+                    files.append(file)
+                    counts.append(rows)
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return cls(sketches, files, starts, new)
 
     def place(self, documents: Integers) -> tuple[pa.Array, pa.Array]:
         """The file's name and the row in it of each document."""
@@ -60,8 +74,8 @@ class Catalogue:
                 yield block.arrow("ids").take(column(documents[begin:end] - block.start))
 
     def rejected(self) -> Iterator[tuple[Integers, list[str]]]:
-        """The rejected documents and why, block by block."""
+        """The rejected new documents and why, block by block."""
         for block in self.sketches.blocks:
             documents, reasons = block.rejected()
-            if len(documents):
+            if len(documents) and block.start >= self.sketches.first_new:
                 yield documents, reasons

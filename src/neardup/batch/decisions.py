@@ -70,9 +70,9 @@ def write_rejected(folder: Path, catalogue: Catalogue) -> Counter[str]:
 def write_files(
     folder: Path, catalogue: Catalogue, kept: NDArray[np.bool_], progress: Progress
 ) -> None:
-    """kept/: every input again, without the rows that go; files that are there are complete."""
-    progress.stage("writing", len(kept), "documents")
+    """kept/: every input again, without the rows that go."""
+    progress.stage("writing", len(kept) - catalogue.sketches.first_new, "documents")
     folder.mkdir(exist_ok=True)
-    for place, file in enumerate(catalogue.files):
+    for place, file in enumerate(catalogue.files[catalogue.new :], catalogue.new):
         mask = kept[catalogue.starts[place] : catalogue.starts[place + 1]]
         write_kept(file, mask, folder / file.kept_name, progress.advance)

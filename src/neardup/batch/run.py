@@ -5,20 +5,34 @@ Each stage leaves files in a work folder, so that a run that was stopped goes on
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.batch import decisions, record, samples
+from neardup.batch import decisions, record, samples, saved
+from neardup.batch.boilerplate import ignored_lines
 from neardup.batch.budget import peak_memory
 from neardup.batch.catalogue import Catalogue
+from neardup.batch.earlier import Earlier
 from neardup.batch.interrupts import Interruptible, held
 from neardup.batch.job import Job, Progress
 from neardup.batch.output import RUN, check_output, output_folder
 from neardup.batch.pairs import write_pairs
-from neardup.batch.stages import Matching, Ranked, Sketching, band, comparing, decide, rank
+from neardup.batch.sketches import Sketches
+from neardup.batch.stages import (
+    SHARDS,
+    SKETCHES,
+    Matching,
+    Ranked,
+    Sketching,
+    band,
+    comparing,
+    decide,
+    rank,
+)
 from neardup.batch.verdicts import Verdicts, collect
 from neardup.corpus.shards import cut
 from neardup.errors import InputError, RowError
@@ -39,13 +53,15 @@ def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
     clock = record.Clock()
     with record.Hashing() as hashing:
         with clock.stage("sketch"):
-            sketching, skipped = sketched(job, folder, progress)
-        sketches = sketching.sketches
+            read = sketched(job, folder, progress)
+        job, sketches = read.job, read.sketches
         catalogue = Catalogue.of(sketches)
-        for file in catalogue.files:
+        for file in catalogue.files[catalogue.new :]:
             hashing.add(file)
         with clock.stage("rank"):
-            ranked = rank(job, folder, sketches, sketching.keys, progress)
+            preferred = catalogue.new + sum(map(job.prefers, catalogue.files[catalogue.new :]))
+            classes = [sketches.first_new, int(catalogue.starts[preferred])]
+            ranked = rank(job, folder, sketches, read.keys, classes, progress)
         with clock.stage("band"):
             buckets = band(job, folder, ranked, progress)
         with clock.stage("match"):
@@ -54,14 +70,16 @@ def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
             decided = decide(job, folder, ranked, buckets, compare, progress)
             verdicts = Verdicts(folder, job.budget)
             exact = job.options.verify == "exact"
-            collect(verdicts, decided.pairs, ranked.copies, ranked.ranking, exact, 0)
+            collect(
+                verdicts, decided.pairs, ranked.copies, ranked.ranking, exact, sketches.first_new
+            )
             sizes = record.BucketRecord(buckets, job.options.limit, ranked.state, decided.roots)
         with clock.stage("tables"):
             progress.stage("writing tables", verdicts.count, "documents")
             decisions.write_removed(folder, catalogue, verdicts)
             largest = decisions.write_clusters(folder, catalogue, verdicts, samples.CLUSTERS)
             reasons = decisions.write_rejected(folder, catalogue)
-            examples = samples.write(folder, job, catalogue, verdicts, largest)
+            examples = samples.write(folder, catalogue, verdicts, largest)
         pairs = None
         if job.pairs:
             with clock.stage("pairs"):
@@ -69,16 +87,17 @@ def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
                 pairs = write_pairs(job, folder, catalogue, ranked, buckets, compare)
         if job.kept:
             with clock.stage("filter"):
-                kept = kept_documents(ranked)
-                decisions.write_files(folder / "kept", catalogue, kept, progress)
+                decisions.write_files(folder / "kept", catalogue, kept_documents(ranked), progress)
         counts = record.Counts(
-            len(sketches), verdicts.count, ranked.identical, decided.tally, reasons
-        )
+            len(sketches) - sketches.first_new, verdicts.count, ranked.identical, decided.tally,
+            reasons, sketches.first_new,
+        )  # fmt: skip
         made = record.describe(job, counts)
         made["metrics"] |= sizes.metrics()
         made |= sizes.describe(catalogue, ranked.ranking)
-        made |= {"pairs": pairs, "skipped_files": skipped, "inputs": hashing.inputs(catalogue)}
-    for shard in sketches.shards:
+        made |= {"pairs": pairs, "skipped_files": read.skipped}
+        made["inputs"] = hashing.inputs(catalogue)
+    for shard in sketches.shards[len(read.earlier.shards) :]:
         shard.check()
     made |= {
         "seconds": clock.seconds, "stages": clock.stages, "peak_memory_bytes": peak_memory(),
@@ -86,21 +105,45 @@ def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
     }  # fmt: skip
     write_json(folder / RUN, made)
     job.finish(folder)
+    if len(job.ignored):
+        (folder / saved.IGNORED).write_bytes(job.ignored.to_bytes())
     ranked.copies.close()
     verdicts.close()
     names = catalogue.names(np.array([document for document, _ in largest], np.int64)).to_pylist()
     shown = [(name, copies) for name, (_, copies) in zip(names, largest, strict=True)]
+    if job.save_sketches:
+        saved.save(folder / SHARDS, sketches, kept_documents(ranked), job.options.spec, job.ignored)
+        (folder / SHARDS).rename(folder / SKETCHES)
     return record.Finished(made, shown[: samples.SHOWN], examples)
 
 
-def sketched(job: Job, folder: Path, progress: Progress) -> tuple[Sketching, list[dict[str, Any]]]:
-    """Everything that can be read, sketched; and the files that can't, if these may be skipped."""
+@dataclass(frozen=True)
+class Read:
+    """All documents, sketched; the job as it is now known; the files that had to be skipped."""
+
+    job: Job
+    earlier: Earlier
+    sketches: Sketches
+    keys: list[str]
+    skipped: list[dict[str, Any]]
+
+
+def sketched(job: Job, folder: Path, progress: Progress) -> Read:
+    """Everything that can be read, sketched."""
+    earlier = Earlier.of(job.against)
     bad: dict[str, str] = {}
     sketching = Sketching(job, folder, progress)
     while True:
         try:
-            sketching.run(cut(job.inputs, job.shard, set(bad)))
-            return sketching, [{"file": file, "reason": why} for file, why in bad.items()]
+            shards = cut(job.in_order(), job.reading, set(bad))
+            ignored = earlier.ignored
+            if job.options.strip.lines is not None and not len(ignored):
+                ignored = ignored_lines(job, folder, shards, progress)
+            job = replace(job, options=job.options.ignoring(ignored.digest), ignored=ignored)
+            earlier.check(job.options.spec, job.options.verify == "exact")
+            others = cut(earlier.inputs, replace(job.reading, columns=job.columns.plain))
+            sketching.run(job, [*others, *shards])
+            break
         except RowError:
             raise
         except InputError as error:
@@ -108,6 +151,12 @@ def sketched(job: Job, folder: Path, progress: Progress) -> tuple[Sketching, lis
                 raise
             bad[error.file] = str(error)
             progress.say(f"skipped: {error}")
+    sketches = Sketches(
+        [*earlier.shards, *others, *shards], [*earlier.files, *sketching.files],
+        len(earlier.shards) + len(others), earlier.kept,
+    )  # fmt: skip
+    skipped = [{"file": file, "reason": why} for file, why in bad.items()]
+    return Read(job, earlier, sketches, [*earlier.keys, *sketching.keys], skipped)
 
 
 def kept_documents(ranked: Ranked) -> NDArray[np.bool_]:

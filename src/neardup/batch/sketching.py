@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TypeVar
 
 from neardup.batch.sketches import Piece
-from neardup.corpus.documents import Columns
 from neardup.corpus.read import Chunk, parse
+from neardup.corpus.shards import Shard
 from neardup.dedup import Sketcher
 
 Work = TypeVar("Work")
@@ -24,16 +23,10 @@ AHEAD = 2
 """Pieces of work a thread that may wait for their turn."""
 
 
-@dataclass(frozen=True)
-class ReadAndSketch:
-    """What is done with a chunk."""
-
-    columns: Columns
-    sketcher: Sketcher
-
-    def __call__(self, chunk: Chunk) -> Piece:
-        documents = parse(chunk, self.columns)
-        return Piece.of(chunk, documents, self.sketcher(documents))
+def read_and_sketch(chunk: Chunk, shard: Shard, sketcher: Sketcher) -> Piece:
+    """What is done with a chunk of a shard."""
+    documents = parse(chunk, shard.reading.columns)
+    return Piece.of(chunk, documents, sketcher(documents))
 
 
 def in_order(

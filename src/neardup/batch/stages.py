@@ -20,8 +20,8 @@ from neardup.batch.budget import shown
 from neardup.batch.candidates import (
     Sets,
     SetWriter,
-    ShingleAgain,
     Wanted,
+    shingle_again,
     signature_rows,
     wanted_of,
 )
@@ -33,17 +33,17 @@ from neardup.batch.ranks import Ranking, ranked
 from neardup.batch.rounds import KIND as KIND_OF_PAIRS
 from neardup.batch.rounds import VERIFIED, Rounds, Tally
 from neardup.batch.sketches import KIND, Piece, Sketches, SketchWriter
-from neardup.batch.sketching import ReadAndSketch, in_order
+from neardup.batch.sketching import in_order, read_and_sketch
 from neardup.batch.sorting import Records, Sorter
 from neardup.batch.work import Stage, digest, shard_key
 from neardup.corpus.read import Chunk
 from neardup.corpus.shards import Shard
-from neardup.dedup import Sketcher
 from neardup.errors import RowError
 from neardup.formats.blocks import Reader
 from neardup.text.arrays import Ragged
 
 CANDIDATE = np.uint8(2)
+SHARDS, SKETCHES = "shards", "sketches"
 
 
 @dataclass
@@ -53,6 +53,7 @@ class Ranked:
 
     sketches: Sketches
     keys: list[str]
+    classes: list[int]
     ranking: Ranking
     state: NDArray[np.uint8]
     copies: Sorter
@@ -67,19 +68,20 @@ class Sketching:
 
     def __init__(self, job: Job, folder: Path, progress: Progress) -> None:
         self._job, self._progress = job, progress
-        self._stage = Stage(folder / "sketches", KIND)
+        self._stage = Stage(folder / SHARDS, KIND, job.out / SKETCHES)
         self._files: dict[str, Reader] = {}
         self._shards: list[Shard] = []
         self.keys: list[str] = []
 
     @property
-    def sketches(self) -> Sketches:
-        return Sketches(self._shards, [self._files[key] for key in self.keys])
+    def files(self) -> list[Reader]:
+        """The sketches of all shards."""
+        return [self._files[key] for key in self.keys]
 
-    def run(self, shards: list[Shard]) -> None:
+    def run(self, job: Job, shards: list[Shard]) -> None:
         """Sketch these shards; called again, it goes on."""
-        job, self._shards = self._job, shards
-        self.keys = [shard_key(shard, job.options.spec, job.columns, job.chunk) for shard in shards]
+        self._job, self._shards = job, shards
+        self.keys = [shard_key(shard, self._job.options.spec) for shard in shards]
         total = sum(shard.stored for shard in shards)
         self._progress.stage("reading", total, "bytes")
         for key in self.keys:
@@ -94,10 +96,13 @@ class Sketching:
         self._sketch(missing)
 
     def _sketch(self, missing: list[int]) -> None:
-        work = ReadAndSketch(self._job.columns, Sketcher(self._job.options.spec))
+        sketcher = self._job.sketcher
 
         def do(item: tuple[int, Chunk | None]) -> Piece | None:
-            return None if item[1] is None else work(item[1])
+            place, chunk = item
+            if chunk is None:
+                return None
+            return read_and_sketch(chunk, self._shards[place], sketcher)
 
         writer: SketchWriter | None = None
         try:
@@ -119,7 +124,7 @@ class Sketching:
     def _chunks(self, missing: list[int]) -> Iterator[tuple[int, Chunk | None]]:
         """The chunks of the missing shards; None after the last of each."""
         for place in missing:
-            for chunk in self._shards[place].chunks(self._job.columns, self._job.chunk):
+            for chunk in self._shards[place].chunks():
                 yield place, chunk
             yield place, None
 
@@ -149,15 +154,18 @@ class Sketching:
 # -- rank, collapse -----------------------------------------------------------------------------
 
 
-def rank(job: Job, folder: Path, sketches: Sketches, keys: list[str], progress: Progress) -> Ranked:
-    """Rank the documents; identical ones collapse."""
+def rank(
+    job: Job, folder: Path, sketches: Sketches, keys: list[str], classes: list[int],
+    progress: Progress,
+) -> Ranked:  # fmt: skip
+    """Rank the documents; identical ones collapse. See `ranked` for the classes."""
     progress.stage("ranking", len(sketches), "documents")
-    ranking = ranked(sketches, job.options, [])
+    ranking = ranked(sketches, job.options, classes)
     state = np.zeros(len(sketches), np.uint8)
     copies = Sorter(folder / "copies", job.budget.share(4))
     identical = collapse(sketches, ranking, state, copies, job.budget)
     progress.advance(len(sketches))
-    return Ranked(sketches, keys, ranking, state, copies, identical)
+    return Ranked(sketches, keys, classes, ranking, state, copies, identical)
 
 
 # -- band ---------------------------------------------------------------------------------------
@@ -166,7 +174,7 @@ def rank(job: Job, folder: Path, sketches: Sketches, keys: list[str], progress: 
 def band(job: Job, folder: Path, ranked: Ranked, progress: Progress) -> BucketFiles:
     """The buckets of each band; documents in them are marked as candidates."""
     stage, curve = Stage(folder / "buckets", banding.KIND), job.options.curve
-    key = digest(ranked.keys, job.options.keep, [curve.bands, curve.rows])
+    key = digest(ranked.keys, job.options.keep, ranked.classes, [curve.bands, curve.rows])
     progress.stage("banding", curve.bands, "bands")
     workers = min(job.workers, curve.bands)
     make = Banding(
@@ -226,17 +234,20 @@ class Matching:
 
     def _from_texts(self, missing: list[tuple[int, NDArray[np.int64], str]]) -> Iterator[int]:
         job, sketches = self._job, self._ranked.sketches
-        shingle = ShingleAgain(job.columns, Sketcher(job.options.spec))
+        sketcher = job.sketcher
 
         def wanted() -> Iterator[tuple[int, str, Wanted | None]]:
             for place, chosen, key in missing:
                 if len(chosen):
-                    for some in wanted_of(sketches, place, chosen, job.columns, job.chunk):
+                    for some in wanted_of(sketches, place, chosen):
                         yield place, key, some
                 yield place, key, None
 
         def do(item: tuple[int, str, Wanted | None]) -> Ragged | None:
-            return None if item[2] is None else shingle(item[2])
+            place, _, some = item
+            if some is None:
+                return None
+            return shingle_again(some, sketches.shards[place], sketcher)
 
         writer: SetWriter | None = None
         try:
@@ -296,15 +307,16 @@ def decide(
     progress.stage("deciding", len(ranked.sketches), "documents")
     options = job.options
     key = digest(
-        ranked.keys, options.keep, [options.curve.bands, options.curve.rows], options.threshold,
-        options.verify, options.cluster, options.limit,
+        ranked.keys, options.keep, ranked.classes, [options.curve.bands, options.curve.rows],
+        options.threshold, options.verify, options.cluster, options.limit,
     )  # fmt: skip
+    new = ranked.sketches.first_new
     stage = Stage(folder / "pairs", KIND_OF_PAIRS)
     stage.only([VERIFIED] if stage.find(VERIFIED, key) else [])
     if options.cluster == "components":
-        return Decided(*connected(buckets, ranked.state, compare, stage.folder, job.budget))
+        return Decided(*connected(buckets, ranked.state, new, compare, stage.folder, job.budget))
     rounds = Rounds(
-        buckets, ranked.state, options.limit, compare, stage.folder, key, job.budget,
+        buckets, ranked.state, new, options.limit, compare, stage.folder, key, job.budget,
         progress.advance,
     )  # fmt: skip
     return Decided(rounds.run(), rounds.tally)

@@ -15,6 +15,7 @@ import typer
 import neardup
 from neardup.cli.dedup import dedup
 from neardup.cli.demo import demo
+from neardup.cli.merge import merge
 from neardup.cli.report import report
 from neardup.cli.spec import spec
 from neardup.errors import NeardupError
@@ -30,6 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(dedup)
+app.command()(merge)
 app.command()(demo)
 app.command()(report)
 app.command()(spec)

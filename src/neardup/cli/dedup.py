@@ -75,12 +75,23 @@ def dedup(
     verify: Annotated[str, typer.Option(
         help="exact Jaccard of the shingles, estimate from the signatures, or none.",
         rich_help_panel=MATCH)] = "exact",
+    strip: Annotated[list[str] | None, typer.Option(
+        metavar="WHAT", help="Ignore markup (html), or lines that are in more than a share of the "
+        "documents (lines:0.1%). Can be given several times.", show_default=False,
+        rich_help_panel=MATCH)] = None,
     within: Annotated[str | None, typer.Option(
         metavar="COLUMN", help="Compare only documents with the same value in this column.",
         show_default=False, rich_help_panel=MATCH)] = None,
     keep: Annotated[str, typer.Option(
         metavar="POLICY", help="Which copy stays: first, longest, max:COLUMN or min:COLUMN.",
         rich_help_panel=KEEP)] = "first",
+    prefer: Annotated[str | None, typer.Option(
+        metavar="GLOB", help="Copies in these inputs go before copies in the others.",
+        show_default=False, rich_help_panel=KEEP)] = None,
+    against: Annotated[list[Path] | None, typer.Option(
+        metavar="PATH", help="Also remove what is similar to a document of an earlier run, of "
+        "saved sketches or of these files, which are only read. Can be given several times.",
+        show_default=False, rich_help_panel=KEEP)] = None,
     cluster: Annotated[str, typer.Option(
         help="stars: each removed document is similar to a kept one. components: whole chains "
         "are merged, without that promise.", rich_help_panel=KEEP)] = "stars",
@@ -89,6 +100,9 @@ def dedup(
         rich_help_panel=OUTPUT)] = False,
     no_kept: Annotated[bool, typer.Option(
         "--no-kept", help="Decide only, copy nothing.", rich_help_panel=OUTPUT)] = False,
+    save_sketches: Annotated[bool, typer.Option(
+        "--save-sketches", help="Keep the sketches in OUT, for --against and for other thresholds.",
+        rich_help_panel=OUTPUT)] = False,
     force: Annotated[bool, typer.Option(
         "--force", help="Replace a finished run in OUT; other files there are left alone.",
         rich_help_panel=OUTPUT)] = False,
@@ -118,7 +132,7 @@ def dedup(
     options = Options.of(
         preset=preset, shingle=shingle, slots=slots, text_profile=text_profile, seed=seed,
         threshold=threshold, recall=recall, bands=bands, rows=rows, verify=verify, keep=keep,
-        cluster=cluster,
+        cluster=cluster, strip=strip,
     )  # fmt: skip
     if workers is not None and workers < 1:
         raise ParameterError(f"--workers must be at least 1, not {workers}")
@@ -140,6 +154,7 @@ def dedup(
                 inputs=found, out=out, options=options, columns=columns,
                 workers=workers or usable_cores(), pairs=pairs, kept=not no_kept,
                 folders=tuple(filter(os.path.isdir, inputs)), force=force, strict=strict,
+                against=tuple(against or ()), prefer=prefer, save_sketches=save_sketches,
                 skip_bad_files=skip_bad_files, finish=write_report,
                 budget=Budget(None if memory is None else parse_size(memory)),
             ),
