@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from neardup.batch.catalogue import Catalogue
 from neardup.batch.job import Progress
+from neardup.batch.sketches import Sketches
 from neardup.batch.verdicts import Removed, Verdicts
 from neardup.corpus.values import strings
 from neardup.corpus.write import write_kept
@@ -53,11 +54,11 @@ def write_clusters(
     return most
 
 
-def write_rejected(folder: Path, catalogue: Catalogue) -> Counter[str]:
+def write_rejected(folder: Path, catalogue: Catalogue, sketches: Sketches) -> Counter[str]:
     """rejected.parquet; and how many there are for each reason."""
     counted: Counter[str] = Counter()
     with TableWriter(folder / "rejected.parquet", tables.REJECTED) as table:
-        for documents, reasons in catalogue.rejected():
+        for documents, reasons in sketches.rejected():
             file, row = catalogue.place(documents)
             table.add({
                 "id": catalogue.names(documents), "file": file, "row": row,
@@ -71,7 +72,7 @@ def write_files(
     folder: Path, catalogue: Catalogue, kept: NDArray[np.bool_], progress: Progress
 ) -> None:
     """kept/: every input again, without the rows that go."""
-    progress.stage("writing", len(kept) - catalogue.sketches.first_new, "documents")
+    progress.stage("writing", len(kept) - catalogue.sketches.first_new, "rows")
     folder.mkdir(exist_ok=True)
     for place, file in enumerate(catalogue.files[catalogue.new :], catalogue.new):
         mask = kept[catalogue.starts[place] : catalogue.starts[place + 1]]

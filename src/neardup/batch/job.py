@@ -40,6 +40,7 @@ class Job:
     against: tuple[Path, ...] = ()
     prefer: str | None = None
     save_sketches: bool = False
+    merge_rows: bool = False
     ignored: IgnoredLines = field(default_factory=IgnoredLines)
     shard: int = SHARD
     chunk: int = CHUNK

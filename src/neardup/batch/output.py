@@ -133,6 +133,21 @@ def _locked(folder: Path, out: Path) -> Iterator[None]:
         os.close(handle)
 
 
+def is_locked(out: Path) -> bool:
+    """Whether a run is writing to OUT now."""
+    try:
+        handle = os.open(out, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
 def _lock(handle: int, out: Path) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -92,7 +92,7 @@ def describe(job: Job, counts: Counts) -> dict[str, Any]:
             "pairs": job.pairs, "kept_files": job.kept, "strict": job.strict,
             "skip_bad_files": job.skip_bad_files, "prefer": job.prefer,
             "against": [str(path) for path in job.against], "strip": str(options.strip),
-            "save_sketches": job.save_sketches,
+            "save_sketches": job.save_sketches, "merge_rows": job.merge_rows,
         },
         "counts": {
             "documents": counts.documents,

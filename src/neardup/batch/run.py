@@ -21,6 +21,8 @@ from neardup.batch.interrupts import Interruptible, held
 from neardup.batch.job import Job, Progress
 from neardup.batch.output import RUN, check_output, output_folder
 from neardup.batch.pairs import write_pairs
+from neardup.batch.parts import Parts, merged
+from neardup.batch.room import check_room
 from neardup.batch.sketches import Sketches
 from neardup.batch.stages import (
     SHARDS,
@@ -33,6 +35,7 @@ from neardup.batch.stages import (
     decide,
     rank,
 )
+from neardup.batch.status import Recorded
 from neardup.batch.verdicts import Verdicts, collect
 from neardup.corpus.shards import cut
 from neardup.errors import InputError, RowError
@@ -43,7 +46,7 @@ def run(job: Job, progress: Progress) -> record.Finished:
     """Do the job; OUT is complete afterwards, or as it was but for what the next run can use."""
     check_output(job.out, job.inputs, job.folders)
     with held() as obey, output_folder(job.out, job.force) as folder:
-        finished = make(job, folder, Interruptible(progress, obey))
+        finished = make(job, folder, Interruptible(Recorded(progress, folder), obey))
         obey()
     return finished
 
@@ -54,14 +57,15 @@ def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
     with record.Hashing() as hashing:
         with clock.stage("sketch"):
             read = sketched(job, folder, progress)
-        job, sketches = read.job, read.sketches
-        catalogue = Catalogue.of(sketches)
+            job, rows = read.job, read.sketches
+            parts = Parts.of(rows) if job.merge_rows else None
+            sketches = rows if parts is None else merged(job, rows, parts, folder / "merged")
+        catalogue = Catalogue.of(rows, parts)
         for file in catalogue.files[catalogue.new :]:
             hashing.add(file)
         with clock.stage("rank"):
-            preferred = catalogue.new + sum(map(job.prefers, catalogue.files[catalogue.new :]))
-            classes = [sketches.first_new, int(catalogue.starts[preferred])]
-            ranked = rank(job, folder, sketches, read.keys, classes, progress)
+            classes = [sketches.first_new, *preferred(job, catalogue)]
+            ranked = rank(job, folder, sketches, rows, parts, read.keys, classes, progress)
         with clock.stage("band"):
             buckets = band(job, folder, ranked, progress)
         with clock.stage("match"):
@@ -78,7 +82,7 @@ def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
             progress.stage("writing tables", verdicts.count, "documents")
             decisions.write_removed(folder, catalogue, verdicts)
             largest = decisions.write_clusters(folder, catalogue, verdicts, samples.CLUSTERS)
-            reasons = decisions.write_rejected(folder, catalogue)
+            reasons = decisions.write_rejected(folder, catalogue, sketches)
             examples = samples.write(folder, catalogue, verdicts, largest)
         pairs = None
         if job.pairs:
@@ -87,7 +91,8 @@ def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
                 pairs = write_pairs(job, folder, catalogue, ranked, buckets, compare)
         if job.kept:
             with clock.stage("filter"):
-                decisions.write_files(folder / "kept", catalogue, kept_documents(ranked), progress)
+                kept = catalogue.rows_kept(kept_documents(ranked))
+                decisions.write_files(folder / "kept", catalogue, kept, progress)
         counts = record.Counts(
             len(sketches) - sketches.first_new, verdicts.count, ranked.identical, decided.tally,
             reasons, sketches.first_new,
@@ -97,7 +102,7 @@ def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
         made |= sizes.describe(catalogue, ranked.ranking)
         made |= {"pairs": pairs, "skipped_files": read.skipped}
         made["inputs"] = hashing.inputs(catalogue)
-    for shard in sketches.shards[len(read.earlier.shards) :]:
+    for shard in rows.shards[len(read.earlier.shards) :]:
         shard.check()
     made |= {
         "seconds": clock.seconds, "stages": clock.stages, "peak_memory_bytes": peak_memory(),
@@ -112,7 +117,8 @@ def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
     names = catalogue.names(np.array([document for document, _ in largest], np.int64)).to_pylist()
     shown = [(name, copies) for name, (_, copies) in zip(names, largest, strict=True)]
     if job.save_sketches:
-        saved.save(folder / SHARDS, sketches, kept_documents(ranked), job.options.spec, job.ignored)
+        kept = catalogue.rows_kept(kept_documents(ranked))
+        saved.save(folder / SHARDS, rows, kept, job.options.spec, job.ignored)
         (folder / SHARDS).rename(folder / SKETCHES)
     return record.Finished(made, shown[: samples.SHOWN], examples)
 
@@ -136,6 +142,8 @@ def sketched(job: Job, folder: Path, progress: Progress) -> Read:
     while True:
         try:
             shards = cut(job.in_order(), job.reading, set(bad))
+            if not bad:
+                check_room(job, shards, progress)
             ignored = earlier.ignored
             if job.options.strip.lines is not None and not len(ignored):
                 ignored = ignored_lines(job, folder, shards, progress)
@@ -157,6 +165,18 @@ def sketched(job: Job, folder: Path, progress: Progress) -> Read:
     )  # fmt: skip
     skipped = [{"file": file, "reason": why} for file, why in bad.items()]
     return Read(job, earlier, sketches, [*earlier.keys, *sketching.keys], skipped)
+
+
+def preferred(job: Job, catalogue: Catalogue) -> list[int]:
+    """The number of the first document that is not in a preferred input, if some are."""
+    if job.prefer is None:
+        return []
+    count = sum(map(job.prefers, catalogue.files[catalogue.new :]))
+    first = int(catalogue.starts[catalogue.new + count])
+    if catalogue.parts is None:
+        return [first]
+    # Documents are numbered by their first row.
+    return [int(np.searchsorted(catalogue.parts.rows[catalogue.parts.starts[:-1]], first))]
 
 
 def kept_documents(ranked: Ranked) -> NDArray[np.bool_]:

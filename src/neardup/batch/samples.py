@@ -68,7 +68,7 @@ def _write_samples(
         table.add({
             "cluster": np.array(cluster, np.int64), "id": catalogue.names(numbers), "file": file,
             "row": row, "kept": np.array(is_kept, bool), "similarity": np.array(similarity, float),
-            "text": texts(catalogue, numbers.tolist()),
+            "text": texts(catalogue, catalogue.first_rows(numbers).tolist()),
         })  # fmt: skip
 
 

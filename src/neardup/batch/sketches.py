@@ -7,7 +7,7 @@ on bands or thresholds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,9 +97,9 @@ class SketchWriter:
         for why in (why for piece in held for why in piece.rejected.values()):
             codes.setdefault(why, len(codes) + 1)
         columns["rejected"] = np.concatenate([_coded(piece, codes) for piece in held])
-        columns["ids"] = _packed(pa.concat_arrays([piece.ids for piece in held]))
+        columns["ids"] = packed(pa.concat_arrays([piece.ids for piece in held]))
         if held[0].keep is not None:
-            columns["keep"] = _packed(concat_keep(piece.keep for piece in held))
+            columns["keep"] = packed(concat_keep(piece.keep for piece in held))
         self._file.add(columns, chunks=[piece.rows for piece in held], reasons=list(codes))
 
 
@@ -111,7 +111,7 @@ def _coded(piece: Piece, codes: dict[str, int]) -> NDArray[np.uint32]:
     return found
 
 
-def _packed(values: pa.Array) -> NDArray[np.uint8]:
+def packed(values: pa.Array) -> NDArray[np.uint8]:
     """An Arrow column as the bytes of an Arrow stream."""
     batch = pa.RecordBatch.from_arrays([values], names=["values"])
     sink = pa.BufferOutputStream()
@@ -203,6 +203,13 @@ class Sketches:
 
     def __len__(self) -> int:
         return int(self.starts[-1])
+
+    def rejected(self) -> Iterator[tuple[NDArray[np.int64], list[str]]]:
+        """The rejected new documents and why, block by block."""
+        for block in self.blocks:
+            documents, reasons = block.rejected()
+            if len(documents) and block.start >= self.first_new:
+                yield documents, reasons
 
     def blocks_of(self, shard: int) -> list[Block]:
         return [block for block in self.blocks if block.file is self.files[shard]]

@@ -29,6 +29,7 @@ from neardup.batch.collapse import collapse
 from neardup.batch.comparing import Comparing
 from neardup.batch.components import connected
 from neardup.batch.job import Job, Progress
+from neardup.batch.parts import MergedSets, Parts
 from neardup.batch.ranks import Ranking, ranked
 from neardup.batch.rounds import KIND as KIND_OF_PAIRS
 from neardup.batch.rounds import VERIFIED, Rounds, Tally
@@ -48,10 +49,15 @@ SHARDS, SKETCHES = "shards", "sketches"
 
 @dataclass
 class Ranked:
-    """The sketched documents, ranked, copies set aside. `state` has a byte for each rank:
-    0 takes no part, bit 0 kept, bit 1 in a bucket with others."""
+    """The sketched documents, ranked, copies set aside.
+
+    rows   the rows that documents are made of; without `parts`, each is one
+    state  a byte for each rank: 0 takes no part, bit 0 kept, bit 1 in a bucket with others
+    """
 
     sketches: Sketches
+    rows: Sketches
+    parts: Parts | None
     keys: list[str]
     classes: list[int]
     ranking: Ranking
@@ -155,8 +161,8 @@ class Sketching:
 
 
 def rank(
-    job: Job, folder: Path, sketches: Sketches, keys: list[str], classes: list[int],
-    progress: Progress,
+    job: Job, folder: Path, sketches: Sketches, rows: Sketches, parts: Parts | None,
+    keys: list[str], classes: list[int], progress: Progress,
 ) -> Ranked:  # fmt: skip
     """Rank the documents; identical ones collapse. See `ranked` for the classes."""
     progress.stage("ranking", len(sketches), "documents")
@@ -165,7 +171,7 @@ def rank(
     copies = Sorter(folder / "copies", job.budget.share(4))
     identical = collapse(sketches, ranking, state, copies, job.budget)
     progress.advance(len(sketches))
-    return Ranked(sketches, keys, classes, ranking, state, copies, identical)
+    return Ranked(sketches, rows, parts, keys, classes, ranking, state, copies, identical)
 
 
 # -- band ---------------------------------------------------------------------------------------
@@ -203,17 +209,22 @@ class Matching:
     def __init__(self, job: Job, folder: Path, ranked: Ranked, progress: Progress) -> None:
         self._job, self._ranked, self._progress = job, ranked, progress
         self._stage = Stage(folder / "sets", candidates.KIND)
-        self._names = [str(place) for place in range(len(ranked.sketches.shards))]
+        self._exact = job.options.verify == "exact"
+        # Texts are in rows, sketches of documents.
+        self._source = ranked.rows if self._exact else ranked.sketches
+        self._names = [str(place) for place in range(len(self._source.files))]
 
-    def run(self) -> Sets:
-        sketches, exact = self._ranked.sketches, self._job.options.verify == "exact"
+    def run(self) -> Sets | MergedSets:
+        sketches, exact = self._source, self._exact
         amount = int(np.count_nonzero(self._ranked.state & CANDIDATE))
         self._progress.stage("shingling", amount, "candidates")
         files: dict[int, Reader] = {}
         missing: list[tuple[int, NDArray[np.int64], str]] = []
-        for place in range(len(sketches.shards)):
+        for place in range(len(sketches.files)):
             chosen = self._candidates(place)
-            key = digest(self._ranked.keys[place], exact, xxhash.xxh3_64_hexdigest(chosen.data))
+            keys = self._ranked.keys
+            depends = keys[place] if sketches is self._ranked.rows else keys
+            key = digest(depends, exact, xxhash.xxh3_64_hexdigest(chosen.data))
             file = self._stage.find(self._names[place], key)
             if file is None:
                 missing.append((place, chosen, key))
@@ -223,17 +234,21 @@ class Matching:
         for place in self._from_texts(missing) if exact else self._from_sketches(missing):
             files[place] = self._stage.open(self._names[place])
         self._stage.only(self._names)
-        return Sets([files[place] for place in range(len(sketches.shards))], sketches.starts,
+        sets = Sets([files[place] for place in range(len(sketches.files))], sketches.starts,
                     np.uint64 if exact else np.uint32)  # fmt: skip
+        parts = self._ranked.parts
+        return MergedSets(sets, parts) if exact and parts is not None else sets
 
     def _candidates(self, place: int) -> NDArray[np.int64]:
         """The candidates of a shard, as places in it."""
-        start, end = self._ranked.sketches.starts[place : place + 2].tolist()
-        ranks = self._ranked.ranking.of(np.arange(start, end))
+        here = np.arange(*self._source.starts[place : place + 2].tolist())
+        if self._exact and self._ranked.parts is not None:
+            here = self._ranked.parts.document[here].astype(np.int64)
+        ranks = self._ranked.ranking.of(here)
         return np.flatnonzero(self._ranked.state[ranks] & CANDIDATE)
 
     def _from_texts(self, missing: list[tuple[int, NDArray[np.int64], str]]) -> Iterator[int]:
-        job, sketches = self._job, self._ranked.sketches
+        job, sketches = self._job, self._source
         sketcher = job.sketcher
 
         def wanted() -> Iterator[tuple[int, str, Wanted | None]]:
@@ -267,7 +282,7 @@ class Matching:
                 writer.abandon()
 
     def _from_sketches(self, missing: list[tuple[int, NDArray[np.int64], str]]) -> Iterator[int]:
-        sketches = self._ranked.sketches
+        sketches = self._source
         for place, chosen, key in missing:
             writer = SetWriter(self._stage.path(self._names[place]), key)
             origin = int(sketches.starts[place])
@@ -284,7 +299,7 @@ class Matching:
 # -- decide -------------------------------------------------------------------------------------
 
 
-def comparing(job: Job, sets: Sets, ranked: Ranked) -> Comparing:
+def comparing(job: Job, sets: Sets | MergedSets, ranked: Ranked) -> Comparing:
     """Compares candidates by their sets."""
     return Comparing(sets, ranked.ranking, job.options, job.budget, job.workers)
 

@@ -18,6 +18,7 @@ from neardup.cli.demo import demo
 from neardup.cli.merge import merge
 from neardup.cli.report import report
 from neardup.cli.spec import spec
+from neardup.cli.status import status
 from neardup.errors import NeardupError
 
 INTERRUPTED = 130
@@ -32,6 +33,7 @@ app = typer.Typer(
 )
 app.command()(dedup)
 app.command()(merge)
+app.command()(status)
 app.command()(demo)
 app.command()(report)
 app.command()(spec)

@@ -88,6 +88,9 @@ def dedup(
     prefer: Annotated[str | None, typer.Option(
         metavar="GLOB", help="Copies in these inputs go before copies in the others.",
         show_default=False, rich_help_panel=KEEP)] = None,
+    merge_rows: Annotated[str | None, typer.Option(
+        metavar="COLUMN", help="Rows with the same value are one document, wherever they are.",
+        show_default=False, rich_help_panel=INPUT)] = None,
     against: Annotated[list[Path] | None, typer.Option(
         metavar="PATH", help="Also remove what is similar to a document of an earlier run, of "
         "saved sketches or of these files, which are only read. Can be given several times.",
@@ -126,7 +129,7 @@ def dedup(
     """
     from neardup.cli.progress import progress_for
     from neardup.corpus.inputs import find_inputs
-    from neardup.errors import ParameterError
+    from neardup.errors import ParameterError, UsageError
     from neardup.options import Options
 
     options = Options.of(
@@ -145,8 +148,10 @@ def dedup(
         from neardup.corpus.documents import Columns
         from neardup.report.page import write_report
 
+        if merge_rows is not None and id is not None:
+            raise UsageError("--merge-rows names the documents: leave out --id")
         columns = Columns(
-            text=text, id=id, keep=options.keep_policy[1], within=within,
+            text=text, id=merge_rows or id, keep=options.keep_policy[1], within=within,
             tokens=options.spec.unit == "token",
         )  # fmt: skip
         finished = run(
@@ -155,6 +160,7 @@ def dedup(
                 workers=workers or usable_cores(), pairs=pairs, kept=not no_kept,
                 folders=tuple(filter(os.path.isdir, inputs)), force=force, strict=strict,
                 against=tuple(against or ()), prefer=prefer, save_sketches=save_sketches,
+                merge_rows=merge_rows is not None,
                 skip_bad_files=skip_bad_files, finish=write_report,
                 budget=Budget(None if memory is None else parse_size(memory)),
             ),
