@@ -19,6 +19,7 @@ from command_line import write_jsonl as jsonl
 
 import neardup as package
 from neardup.batch import run as batch_run
+from neardup.batch.budget import shown
 from neardup.cli import progress
 from neardup.corpus import write_tables
 from neardup.spec import Spec
@@ -275,7 +276,7 @@ def test_lines_with_a_rate_when_piped(tmp_path: Path, many: Path,
     lines = ran.err.splitlines()
     assert all(line.startswith("neardup: ") for line in lines)
     assert any(
-        " MB of 8.3 MB, " in line and " MB/s, " in line and " s left, " in line
+        f" MB of {shown(many.stat().st_size)}, " in line and " MB/s, " in line and " s left, " in line
         and line.endswith(" MB of memory") for line in lines
     )  # fmt: skip
     assert "\x1b" not in ran.err and "\r" not in ran.err
