@@ -25,9 +25,11 @@ from neardup.batch.rounds import Tally
 from neardup.cluster import beyond_cap
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.source import reading
+from neardup.text.ignored import IgnoredLines
 
 LISTED_BUCKETS = 100
 LISTED_REASONS = 20
+LISTED_LINES = 50
 SAMPLED = 3
 
 
@@ -114,6 +116,17 @@ def describe(job: Job, counts: Counts) -> dict[str, Any]:
             "rounds": counts.tally.rounds,
         },
     }  # fmt: skip
+
+
+def ignored_lines(ignored: IgnoredLines) -> dict[str, Any]:
+    """The lines that were ignored: how many, and the most frequent ones."""
+    if not len(ignored):
+        return {}
+    listed = [
+        {"line": line, "documents": documents}
+        for line, documents in ignored.most_frequent()[:LISTED_LINES]
+    ]
+    return {"ignored_lines": {"count": len(ignored), "listed": listed}}
 
 
 @dataclass(frozen=True)

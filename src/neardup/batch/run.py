@@ -101,6 +101,7 @@ def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
         made["metrics"] |= sizes.metrics()
         made |= sizes.describe(catalogue, ranked.ranking)
         made |= {"pairs": pairs, "skipped_files": read.skipped}
+        made |= record.ignored_lines(job.ignored)
         made["inputs"] = hashing.inputs(catalogue)
     for shard in rows.shards[len(read.earlier.shards) :]:
         shard.check()
