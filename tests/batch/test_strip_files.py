@@ -17,7 +17,7 @@ BANNER = " ".join(f"cookie{n}" for n in range(80)) + "\n"
 def pages(strip: str) -> list[str]:
     banner = BANNER if "lines" in strip else ""
     texts = [banner + edited(n % 30, count=8) for n in range(60)]
-    wrap = "<html><body><script>{}</script><p>{{}}</p></body></html>".format("x = 1; " * 400)
+    wrap = "<html><body><script>{}</script><p>{{}}</p></body></html>".format(BANNER)
     return [wrap.format(text.replace("\n", "<br>")) if "html" in strip else text for text in texts]
 
 
