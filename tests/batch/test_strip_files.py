@@ -11,13 +11,13 @@ from command_line import dedup, edited, neardup, refused, table, write_jsonl
 import neardup as package
 from neardup.text.ignored import IgnoredLines
 
-BANNER = " ".join(f"cookie{n}" for n in range(80)) + "\n"
+BANNER = " ".join(f"cookie{n}" for n in range(200)) + "\n"
 
 
 def pages(strip: str) -> list[str]:
     banner = BANNER if "lines" in strip else ""
     texts = [banner + edited(n % 30, count=8) for n in range(60)]
-    wrap = "<html><body><script>{}</script><p>{{}}</p></body></html>".format(BANNER)
+    wrap = f"<html><body><script>{BANNER}</script><p>{{}}</p></body></html>"
     return [wrap.format(text.replace("\n", "<br>")) if "html" in strip else text for text in texts]
 
 
