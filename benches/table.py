@@ -39,8 +39,8 @@ def machine() -> dict[str, Value]:
     }
 
 
-def markdown(heads: Mapping[str, Value], figures: Sequence[Figure]) -> str:
-    lines = ["# The core, measured", ""]
+def markdown(title: str, heads: Mapping[str, Value], figures: Sequence[Figure]) -> str:
+    lines = [f"# {title}", ""]
     lines += [f"- {name}: {value}" for name, value in heads.items()]
     return "\n".join([*lines, *(_section(figure) for figure in figures), ""])
 
@@ -53,7 +53,7 @@ def _section(figure: Figure) -> str:
 
 
 def _grid(rows: Sequence[Row]) -> list[str]:
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    names = list(dict.fromkeys(name for row in rows for name in row if row[name] is not None))
     body = [[_cell(row.get(name)) for name in names] for row in rows]
     rule = ["---"] * len(names)
     return ["| " + " | ".join(cells) + " |" for cells in [names, rule, *body]]
