@@ -26,6 +26,7 @@ TWEETS = 5_000_000
 STEPS = (300_000, 1_000_000, 2_500_000, TWEETS)
 LARGE_BYTES = 3_100_000_000
 SIGNATURES = 20_000_000
+SKETCH_FILES, IN_ALL = "sketch files", "in all"
 DECISIONS = "neardup, decisions alone"
 BLOCKS_MB = (1, 8, 32)
 TWEET_PEERS = ("rensa", "daft", "datasketch")
@@ -250,31 +251,38 @@ def signatures(bench: Bench) -> Figure:
     )  # fmt: skip
     result = contenders.attempt(US, run)
     report = result.report or {"stages": [], "disk": {}}
+    disk = report["disk"]
     rows: list[Row] = [
         {
             "stage": stage["name"],
             "seconds": stage["seconds"],
             "peak MB so far": stage["peak_memory_bytes"] / MB,
-            "MB on disk after it": (report["disk"]["sketch"] + report["disk"][stage["name"]]) / MB,
-            "bytes a document": report["disk"][stage["name"]] / count,
+            "MB on disk": disk[stage["name"]] / MB,
+            "bytes a document": disk[stage["name"]] / count,
         }
         for stage in report["stages"]
     ]
     total = {
-        "stage": "in all",
+        "stage": IN_ALL,
+        "documents": count,
+        "cores": len(bench.cores),
         "seconds": result.seconds or None,
         "peak MB so far": result.peak_mb or None,
         "notes": result.error or None,
         **{name: report.get(name) for name in ("removed", "comparisons", "rounds", "wrong")},
     }
-    sketches = report["disk"].get("sketch", 0)
+    sketches = disk.get("sketch", 0)
+    made_row = {
+        "stage": SKETCH_FILES,
+        "MB on disk": sketches / MB,
+        "bytes a document": sketches / count,
+    }
     return Figure(
         "20 million synthetic signatures through band, match and decide",
-        f"{count:,} signatures of {synthetic.SLOTS} random slots, {sketches / MB:,.0f} MB "
-        f"({sketches / count:.0f} bytes each); each tenth is a copy of an earlier one with "
+        f"{synthetic.SLOTS} random slots each; each tenth is a copy of an earlier one with "
         f"{', '.join(map(str, synthetic.REPLACED))} slots replaced, by turns; threshold 0.8, "
-        f"verified by estimate, --memory 4GB, {len(bench.cores)} cores; disk beside the sketches",
-        [*rows, total],
+        "verified by estimate, --memory 4GB; on disk after each stage, beside the sketches",
+        [made_row, *rows, total],
         {
             "within 4 GB": _only(result.works, result.peak_mb <= 4000),
             "every planted document is decided rightly": _only(
@@ -312,7 +320,9 @@ def _stage_row(name: str, result: Result) -> dict[str, Value]:
     if result.report is None:
         return _row(name, result)
     stages = {stage["name"]: stage["seconds"] for stage in result.report["stages"]}
-    return {**_row(name, result), "removed": result.report["counts"]["removed"], **stages}
+    counts = {name: result.report["counts"][name] for name in ("documents", "removed")}
+    size = sum(file["size"] for file in result.report["inputs"]) / MB
+    return {**_row(name, result), **counts, "MB read": size, **stages}
 
 
 def _peer_targets(

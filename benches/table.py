@@ -49,10 +49,10 @@ def _section(figure: Figure) -> str:
     verdict = {True: "reached", False: "**not reached**", None: "not measured"}
     targets = [f"- {target}: {verdict[reached]}" for target, reached in figure.targets.items()]
     head = ["", f"## {figure.title}", "", f"Data: {figure.data}. Measured {figure.measured}.", ""]
-    return "\n".join([*head, *(_grid(figure.rows) if figure.rows else []), "", *targets])
+    return "\n".join([*head, *(grid(figure.rows) if figure.rows else []), "", *targets])
 
 
-def _grid(rows: Sequence[Row]) -> list[str]:
+def grid(rows: Sequence[Row]) -> list[str]:
     names = list(dict.fromkeys(name for row in rows for name in row if row[name] is not None))
     body = [[_cell(row.get(name)) for name in names] for row in rows]
     rule = ["---"] * len(names)
