@@ -24,6 +24,7 @@ from table import Figure, Row, Value
 MB = 1e6
 TWEETS = 5_000_000
 STEPS = (300_000, 1_000_000, 2_500_000, TWEETS)
+FEW = 100
 LARGE_BYTES = 3_100_000_000
 SIGNATURES = 20_000_000
 SKETCH_FILES, IN_ALL = "sketch files", "in all"
@@ -193,12 +194,12 @@ def limit(bench: Bench) -> Figure:
 
 
 def growth(bench: Bench) -> Figure:
-    few = plain(bench.tweets(), bench.work / "tweets_few.jsonl", 10)
+    few = plain(bench.grown_tweets(TWEETS), bench.work / "tweets_few.jsonl", FEW)
     corpora = {bench.scaled(count): warm(bench.grown_tweets(count)) for count in STEPS}
     options = ("--no-kept", "--threshold", "0.9", "--memory", "2GB")
     entrants = {
         f"{US}, {count:,}": partial(dedup, bench, path, len(bench.cores), *options)
-        for count, path in {10: few, **corpora}.items()
+        for count, path in {FEW: few, **corpora}.items()
     }
     results = race(bench, entrants)
     start, *sized = results.values()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -94,7 +95,10 @@ def measured(figures: Mapping[str, Sequence[Mapping[str, Value]]]) -> Measured:
 def _rows(
     figures: Mapping[str, Sequence[Mapping[str, Value]]], begins: str
 ) -> Sequence[Mapping[str, Value]]:
-    return next(rows for title, rows in figures.items() if title.startswith(begins))
+    found = [rows for title, rows in figures.items() if title.startswith(begins)]
+    if not found:
+        sys.exit(f"the figure {begins!r} has not been measured: see benches/README.md")
+    return found[0]
 
 
 def stages(corpus: Corpus, machine: Machine, seen: Measured) -> list[Row]:

@@ -52,7 +52,7 @@ class Suite:
         text = ""
         for name in args.only:
             print(name, file=sys.stderr, flush=True)
-            text = self._write(heads, self._figure(name, bench), args.results)
+            text = self._write(heads, name, self._figure(name, bench), args.results)
         return text
 
     def _figure(self, name: str, bench: object) -> Figure:
@@ -62,9 +62,9 @@ class Suite:
         except (OSError, RuntimeError, ValueError, subprocess.SubprocessError) as error:
             return Figure(name, f"failed: {error}", [], {"measured": False}, now())
 
-    def _write(self, heads: Mapping[str, Value], figure: Figure, results: Path) -> str:
+    def _write(self, heads: Mapping[str, Value], name: str, figure: Figure, results: Path) -> str:
         heads = {"date": now(), **heads}
-        figures = self._with_earlier(figure, results)
+        figures = self._with_earlier(name, figure, results)
         text = markdown(self.title, heads, figures)
         results.mkdir(parents=True, exist_ok=True)
         report = {"run": heads, "figures": [asdict(each) for each in figures]}
@@ -72,13 +72,13 @@ class Suite:
         (results / f"{self.name}.md").write_text(text)
         return text
 
-    def _with_earlier(self, figure: Figure, results: Path) -> list[Figure]:
-        """Figures that were not measured now stay as they were."""
+    def _with_earlier(self, name: str, figure: Figure, results: Path) -> list[Figure]:
+        """Figures that were not measured now stay as they were; one that failed has its name."""
         try:
             earlier = json.loads((results / f"{self.name}.json").read_text())["figures"]
         except (OSError, ValueError):
             return [figure]
-        kept = {each["title"]: Figure(**each) for each in earlier}
+        kept = {each["title"]: Figure(**each) for each in earlier if each["title"] != name}
         return list((kept | {figure.title: figure}).values())
 
 

@@ -166,7 +166,7 @@ def used(folder: Path) -> int:
 def wrong(verdicts: Verdicts, count: int) -> int:
     """How many documents are removed and should not be, or for another one, or not and should."""
     expected = np.zeros(count, bool)
-    for start, end in steps(count, 64 * BLOCK_ROWS):
+    for start, end in steps(count, BLOCK_ROWS):
         copies = copies_in(np.arange(start, end))
         expected[copies] = should_go(copies)
     errors = 0
