@@ -11,9 +11,11 @@ and `batch.md`; those of another scale to the work folder.
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
+import contenders
 import startup
 from batch_figures import FIGURES, Bench
 from suite import Suite
@@ -41,6 +43,7 @@ def main() -> None:
         startup.wall([startup.command(), "demo"], cwd=folder)  # compiles the kernels
     heads = {"cores used": ", ".join(map(str, cores)), "scale": args.scale}
     print(SUITE.measure(args, bench, heads))
+    shutil.rmtree(contenders.output(bench), ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ LARGE_BYTES = 3_100_000_000
 SIGNATURES = 20_000_000
 SKETCH_FILES, IN_ALL = "sketch files", "in all"
 DECISIONS = "neardup, decisions alone"
-BLOCKS_MB = (1, 8, 32)
+BLOCKS_KB = (256, 1024, 4096)
 TWEET_PEERS = ("rensa", "daft", "datasketch")
 """gaoya needs more than 11 GB for a million tweets; the others take most of an hour."""
 
@@ -50,10 +50,11 @@ class Bench(contenders.Bench):
 
     def tweets(self) -> Path:
         """A million tweets."""
-        count = None if self.is_full else self.scaled(1_000_000)
-        return plain(
-            self.data / "tweets_1m.jsonl.zst", self.work / f"tweets_{count or 'all'}.jsonl", count
-        )
+        source = self.data / "tweets_1m.jsonl.zst"
+        if self.is_full:
+            return plain(source, self.work / "tweets_1m.jsonl")
+        count = self.scaled(1_000_000)
+        return plain(source, self.work / f"tweets_{count}.jsonl", count)
 
     def grown_tweets(self, count: int) -> Path:
         """So many of the five million tweets that are made of the one million."""
@@ -158,11 +159,11 @@ def limit(bench: Bench) -> Figure:
     corpus = warm(bench.large())
     cores = len(bench.cores)
     reading = {
-        f"PyArrow {mode}, blocks of {block} MB": partial(
+        f"PyArrow {mode}, blocks of {block} KB": partial(
             module, bench, sys.executable, "reading", mode, str(block), corpus, cores=cores
         )
         for mode in ("open_json", "read_json")
-        for block in BLOCKS_MB
+        for block in BLOCKS_KB
     }
     runs = {
         DECISIONS: partial(dedup, bench, corpus, cores, "--no-kept"),

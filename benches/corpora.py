@@ -40,7 +40,9 @@ def unpack(data: Path, work: Path, small: bool) -> Corpora:
         rfc_pairs=data / ("rfc_10k.exact.tsv" if small else "rfc_100k.exact.tsv.zst"),
         rfc_start=start,
         guide=plain(data / "debian_install_guide.documents.jsonl.zst", work / "guide.jsonl"),
-        tweets=plain(tweets, work / "tweets.jsonl", 100_000 if small else None),
+        tweets=plain(tweets, work / "tweets_100k.jsonl", 100_000)
+        if small
+        else plain(tweets, work / "tweets_1m.jsonl"),
         tweets_judged=judged,
         tweets_pairs=work / "tweets_110k.exact.tsv",
         few=plain(data / "rfc_10k.jsonl.zst", work / "few.jsonl", 10),

@@ -1,6 +1,6 @@
 """How long does it take to only read a JSONL file with PyArrow? The limit for any tool.
 
-python -m reading open_json|read_json BLOCK_MB PATH
+python -m reading open_json|read_json BLOCK_KB PATH
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def whole(path: str, options: reader.ReadOptions) -> int:
 
 if __name__ == "__main__":
     read = {"open_json": streamed, "read_json": whole}[sys.argv[1]]
-    options = reader.ReadOptions(use_threads=True, block_size=int(sys.argv[2]) << 20)
+    options = reader.ReadOptions(use_threads=True, block_size=int(sys.argv[2]) << 10)
     start = time.perf_counter()
     rows = read(sys.argv[3], options)
     print(json.dumps({"seconds": time.perf_counter() - start, "documents": rows}))
