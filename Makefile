@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PEERS := .venv-bench/bin
 
-.PHONY: setup test lint bench demo clean
+.PHONY: setup test lint bench bench-core bench-batch demo clean
 
 setup: .venv/ready
 
@@ -30,8 +30,16 @@ test: lint
 	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest tests/kernels --numprocesses 2
 
 # The corpora are not part of the repository: make bench DATA=folder, see benches/README.md.
-bench: setup .venv-bench/ready
+bench: bench-core bench-batch
+
+bench-core: setup .venv-bench/ready
 	$(BIN)/python benches/core.py --data "$(DATA)" --peers-python $(PEERS)/python
+
+# WORK=folder is where the large corpora are made and kept: 25 GB.
+bench-batch: setup .venv-bench/ready
+	$(BIN)/python benches/batch.py --data "$(DATA)" --peers-python $(PEERS)/python \
+		$(if $(WORK),--work "$(WORK)")
+	$(BIN)/python benches/scale.py
 
 demo: setup
 	$(BIN)/neardup demo

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import startup
-from corpora import Corpora
 from measure import Measured, measured
 
 HERE = Path(__file__).parent
@@ -23,14 +24,12 @@ NOT_REPEATED_SECONDS = 60
 
 @dataclass(frozen=True)
 class Bench:
-    """Where and how to measure."""
+    """Where and how to measure. What runs on one core runs on the last of `cores`."""
 
     peers_python: str
-    core: int
+    cores: tuple[int, ...]
     repeat: int
-    small: bool
     work: Path
-    corpora: Corpora
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Result:
 
     seconds: float = 0.0
     peak_mb: float = 0.0
-    report: Mapping[str, float] | None = None
+    report: Mapping[str, Any] | None = None
     error: str = ""
 
     @property
@@ -48,11 +47,24 @@ class Result:
 
 
 def script(bench: Bench, name: str, *arguments: str | Path) -> Result:
-    """Run a contender's script; its own clock counts, since it reads its input untimed."""
-    python, module = (
+    """Run a contender's script."""
+    python, module_name = (
         (sys.executable, "ours") if name == US else (bench.peers_python, f"peers.{name}")
     )
-    done = start(bench, [python, "-m", module, *map(str, arguments)])
+    return module(bench, python, module_name, *arguments)
+
+
+def module(
+    bench: Bench,
+    python: str,
+    name: str,
+    *arguments: str | Path,
+    cores: int = 1,
+    shown: bool = False,
+) -> Result:
+    """Run a module of this folder; its own clock counts, since it prepares its input untimed."""
+    command = [python, "-m", name, *map(str, arguments)]
+    done = start(bench, command, cores, shown)
     report = json.loads(done.stdout.strip().splitlines()[-1])
     return Result(report["seconds"], done.peak_mb, report)
 
@@ -65,22 +77,35 @@ def peer_run(bench: Bench, name: str, corpus: Path) -> Result:
 
 
 def our_run(bench: Bench, name: str, corpus: Path, *options: str) -> Result:
-    out = bench.work / "out"
-    shutil.rmtree(out, ignore_errors=True)
-    fixed = ["--workers", "1", "--quiet"]
-    done = start(bench, [startup.command(), "dedup", str(corpus), "-o", str(out), *fixed, *options])
-    table = pq.read_table(out / "removed.parquet", columns=["id", "witness"])
+    result = dedup(bench, corpus, 1, "--quiet", *options)
+    table = pq.read_table(output(bench) / "removed.parquet", columns=["id", "witness"])
     with decisions(bench, name).open("w") as lines:
         lines.writelines(f"{row['id']}\t{row['witness']}\n" for row in table.to_pylist())
-    return Result(done.seconds, done.peak_mb)
+    return result
+
+
+def dedup(bench: Bench, corpus: Path, cores: int, *options: str) -> Result:
+    """Our command on that many cores; its record of the run is the report."""
+    out = output(bench)
+    shutil.rmtree(out, ignore_errors=True)
+    fixed = [str(corpus), "-o", str(out), "--workers", str(cores)]
+    done = start(bench, [startup.command(), "dedup", *fixed, *options], cores, shown=True)
+    return Result(done.seconds, done.peak_mb, json.loads((out / "run.json").read_text()))
+
+
+def output(bench: Bench) -> Path:
+    """Where our command's last run is."""
+    return bench.work / "out"
 
 
 def decisions(bench: Bench, name: str) -> Path:
     return bench.work / f"{name.replace(' ', '_')}.decisions.tsv"
 
 
-def start(bench: Bench, command: list[str]) -> Measured:
-    return measured(command, bench.core, {"PYTHONPATH": str(HERE)})
+def start(bench: Bench, command: list[str], cores: int = 1, shown: bool = False) -> Measured:
+    paths = filter(None, [str(HERE), os.environ.get("PYTHONPATH")])
+    env = {"PYTHONPATH": os.pathsep.join(paths)}
+    return measured(command, bench.cores[-cores:], env, shown)
 
 
 def race(bench: Bench, entrants: Mapping[str, Callable[[], Result]]) -> dict[str, Result]:
@@ -103,6 +128,7 @@ def race(bench: Bench, entrants: Mapping[str, Callable[[], Result]]) -> dict[str
 
 def attempt(name: str, run: Callable[[], Result]) -> Result:
     """A contender that fails is a row with its error, not the end of the benchmark."""
+    print(f"  {name} ...", file=sys.stderr, flush=True)
     try:
         result = run()
     except (RuntimeError, OSError) as error:
@@ -112,7 +138,7 @@ def attempt(name: str, run: Callable[[], Result]) -> Result:
 
 
 def versions(peers_python: str) -> dict[str, str]:
-    """Installed versions of neardup (in this Python) and of the peers (in theirs)."""
+    """Installed versions of neardup and PyArrow (in this Python) and of the peers (in theirs)."""
     code = (
         "import json, sys\nfrom importlib.metadata import distributions\n"
         "have = {d.name.lower(): d.version for d in distributions()}\n"
@@ -120,7 +146,7 @@ def versions(peers_python: str) -> dict[str, str]:
     )
     found: dict[str, str] = {}
     names = [name.replace("_", "-") for name in PEERS]
-    for python, wanted in ((sys.executable, [US]), (peers_python, names)):
+    for python, wanted in ((sys.executable, [US, "pyarrow"]), (peers_python, names)):
         done = subprocess.run(
             [python, "-c", code, *wanted], check=True, capture_output=True, text=True
         )

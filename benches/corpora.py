@@ -31,19 +31,21 @@ class Corpora:
 
 def unpack(data: Path, work: Path, small: bool) -> Corpora:
     """Decompress what the figures need; `small` takes a tenth of it."""
-    start = _plain(data / "rfc_10k.jsonl.zst", work / "rfc_10k.jsonl")
-    rfc = start if small else _plain(data / "rfc_100k.jsonl.zst", work / "rfc_100k.jsonl")
+    start = plain(data / "rfc_10k.jsonl.zst", work / "rfc_10k.jsonl")
+    rfc = start if small else plain(data / "rfc_100k.jsonl.zst", work / "rfc_100k.jsonl")
     tweets = data / "tweets_1m.jsonl.zst"
-    judged = _plain(tweets, work / "tweets_110k.jsonl", 110_000)
+    judged = plain(tweets, work / "tweets_110k.jsonl", 110_000)
     return Corpora(
         rfc=rfc,
         rfc_pairs=data / ("rfc_10k.exact.tsv" if small else "rfc_100k.exact.tsv.zst"),
         rfc_start=start,
-        guide=_plain(data / "debian_install_guide.documents.jsonl.zst", work / "guide.jsonl"),
-        tweets=_plain(tweets, work / "tweets.jsonl", 100_000 if small else None),
+        guide=plain(data / "debian_install_guide.documents.jsonl.zst", work / "guide.jsonl"),
+        tweets=plain(tweets, work / "tweets_100k.jsonl", 100_000)
+        if small
+        else plain(tweets, work / "tweets_1m.jsonl"),
         tweets_judged=judged,
         tweets_pairs=work / "tweets_110k.exact.tsv",
-        few=_plain(data / "rfc_10k.jsonl.zst", work / "few.jsonl", 10),
+        few=plain(data / "rfc_10k.jsonl.zst", work / "few.jsonl", 10),
     )
 
 
@@ -69,7 +71,7 @@ def _shingle_counts(corpus: Path) -> Iterator[int]:
     return (max(1, len(WORD.findall(text)) - 4) for _, text in documents(corpus))
 
 
-def _plain(source: Path, target: Path, count: int | None = None) -> Path:
+def plain(source: Path, target: Path, count: int | None = None) -> Path:
     """A decompressed copy, or its first `count` documents."""
     if not target.exists():
         part = target.with_suffix(".part")
@@ -86,3 +88,12 @@ def _lines(stream: pa.NativeFile) -> Iterator[bytes]:
         yield from (line + b"\n" for line in whole)
     if rest:
         yield rest
+
+
+def count_of(corpus: Path) -> int:
+    with corpus.open("rb") as lines:
+        return sum(1 for _ in lines)
+
+
+def describe(corpus: Path) -> str:
+    return f"{corpus.name}, {count_of(corpus):,} documents, {corpus.stat().st_size / 1e6:,.0f} MB"

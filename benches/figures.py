@@ -5,18 +5,35 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import contenders
 import startup
-from contenders import PEERS, US, Bench, Result, attempt, our_run, peer_run, race, script
-from corpora import hashed_shingles, judged_tweets
-from judge import Quality, Truth, judge, load_truth, read_decisions
+from contenders import PEERS, US, Result, attempt, our_run, race, script
+from corpora import Corpora, count_of, describe, hashed_shingles, judged_tweets
+from judge import Quality, load_truth
+from races import (
+    WITH_KEPT,
+    fastest_peers,
+    judged_race,
+    ratio_reached,
+    run_row,
+    times,
+    whole_runs,
+)
 from table import Figure, Row
 
 SKETCHERS = tuple(name for name in PEERS if name != "text_dedup")
-WITH_KEPT = "neardup, kept files written"
+
+
+@dataclass(frozen=True)
+class Bench(contenders.Bench):
+    """`small` takes a tenth of the data."""
+
+    small: bool
+    corpora: Corpora
 
 
 def signatures(bench: Bench) -> Figure:
@@ -43,13 +60,13 @@ def kernel_tweets(bench: Bench) -> Figure:
 def run(bench: Bench) -> Figure:
     corpus = bench.corpora.rfc
     truth = load_truth(corpus, bench.corpora.rfc_pairs)
-    entrants = _whole_runs(bench, corpus)
+    entrants = whole_runs(bench, corpus)
     entrants[WITH_KEPT] = partial(our_run, bench, WITH_KEPT, corpus)
-    results, qualities = _judged_race(bench, truth, entrants)
-    rows = [_run_row(name, results, qualities) for name in results]
+    results, qualities = judged_race(bench, truth, entrants)
+    rows = [run_row(name, results, qualities) for name in results]
     return Figure(
         "Whole run, JSONL in, decisions out, threshold 0.8",
-        _describe(corpus),
+        describe(corpus),
         rows,
         _speed_targets(results) | _quality_targets(qualities.get(US)),
     )
@@ -58,12 +75,12 @@ def run(bench: Bench) -> Figure:
 def short(bench: Bench) -> Figure:
     corpus = bench.corpora.tweets_judged
     truth = load_truth(corpus, judged_tweets(bench.corpora))
-    results, qualities = _judged_race(bench, truth, _whole_runs(bench, corpus))
+    results, qualities = judged_race(bench, truth, whole_runs(bench, corpus))
     ours = qualities.get(US)
     return Figure(
         "Short texts: the whole run on tweets",
-        _describe(corpus),
-        [_run_row(name, results, qualities) for name in results],
+        describe(corpus),
+        [run_row(name, results, qualities) for name in results],
         {"precision 1.0 on tweets": ours and ours.precision == 1.0 and ours.witnessed == 1.0},
     )
 
@@ -118,7 +135,7 @@ def growth(bench: Bench) -> Figure:
     first, last = (row["µs a document, start-up taken off"] for row in rows)
     return Figure(
         "Growth: time per document",
-        f"{_describe(corpora.rfc_start)}; {_describe(corpora.rfc)}",
+        f"{describe(corpora.rfc_start)}; {describe(corpora.rfc)}",
         rows,
         {"grows by less than 15 %": None if bench.small or not works else last < 1.15 * first},
     )
@@ -146,34 +163,17 @@ def _sketching(bench: Bench, title: str, corpus: Path) -> Figure:
     results = race(
         bench, {name: partial(script, bench, name, "signatures", corpus) for name in names}
     )
-    target = {"at least 4 x Daft": _ratio_reached(results, "daft", 4)}
-    return Figure(title, _describe(corpus), _rate_rows(results), target)
+    target = {"at least 4 x Daft": ratio_reached(results, "daft", 4)}
+    return Figure(title, describe(corpus), _rate_rows(results), target)
 
 
 def _hashed(bench: Bench, title: str, corpus: Path) -> Figure:
     paths = hashed_shingles(corpus)
     entrants = {name: partial(script, bench, name, "kernel", *paths) for name in (US, "rensa")}
     results = race(bench, entrants)
-    target = {"at least 0.8 x rensa": _ratio_reached(results, "rensa", 0.8)}
+    target = {"at least 0.8 x rensa": ratio_reached(results, "rensa", 0.8)}
     data = f"random 64-bit shingles, as many a document as in the first 50,000 of {corpus.name}"
     return Figure(title, data, _rate_rows(results), target)
-
-
-def _whole_runs(bench: Bench, corpus: Path) -> dict[str, Callable[[], Result]]:
-    peers = {name: partial(peer_run, bench, name, corpus) for name in PEERS}
-    return {US: partial(our_run, bench, US, corpus, "--no-kept"), **peers}
-
-
-def _judged_race(
-    bench: Bench, truth: Truth, entrants: Mapping[str, Callable[[], Result]]
-) -> tuple[dict[str, Result], dict[str, Quality]]:
-    results = race(bench, entrants)
-    qualities = {
-        name: judge(truth, read_decisions(contenders.decisions(bench, name)))
-        for name in entrants
-        if results[name].works
-    }
-    return results, qualities
 
 
 def _estimate(bench: Bench, name: str, scale: float) -> Result:
@@ -183,35 +183,18 @@ def _estimate(bench: Bench, name: str, scale: float) -> Result:
 
 
 def _rate_rows(results: Mapping[str, Result]) -> list[Row]:
-    fastest = _fastest_peers(results)[:1]
+    fastest = fastest_peers(results)[:1]
     return [
         {
             "tool": name,
             "MB/s": result.report["bytes"] / result.seconds / 1e6 if result.report else None,
             "documents/s": result.report["documents"] / result.seconds if result.report else None,
             "peak MB": result.peak_mb or None,
-            "x fastest peer": _times(results[fastest[0]], result) if fastest else None,
+            "x fastest peer": times(results[fastest[0]], result) if fastest else None,
             "notes": result.error or result.report["notes"],
         }
         for name, result in results.items()
     ]
-
-
-def _run_row(name: str, results: Mapping[str, Result], qualities: Mapping[str, Quality]) -> Row:
-    result, quality = results[name], qualities.get(name)
-    fastest = _fastest_peers(results)[:1]
-    return {
-        "tool": name,
-        "seconds": result.seconds or None,
-        "peak MB": result.peak_mb or None,
-        "x fastest peer": _times(results[fastest[0]], result) if fastest else None,
-        "recall": quality and quality.recall,
-        "precision": quality and quality.precision,
-        "witnessed": quality and quality.witnessed,
-        "nothing above 0.7": quality and quality.lost,
-        "removed": quality and quality.removed,
-        "notes": result.error,
-    }
 
 
 def _estimator_row(name: str, result: Result) -> Row:
@@ -231,7 +214,7 @@ def _estimator_row(name: str, result: Result) -> Row:
 
 
 def _growth_row(corpus: Path, result: Result, few: Result) -> Row:
-    count = _count(corpus)
+    count = count_of(corpus)
     micro = 1e6 / count
     return {
         "tool": US,
@@ -245,14 +228,14 @@ def _growth_row(corpus: Path, result: Result, few: Result) -> Row:
 
 
 def _speed_targets(results: Mapping[str, Result]) -> dict[str, bool | None]:
-    fastest = _fastest_peers(results)[:3]
+    fastest = fastest_peers(results)[:3]
     ours = results[US]
     if not ours.works or not fastest:
         return {"at least 4 x the fastest peer": None, "memory": None}
     leanest = min(results[name].peak_mb for name in fastest)
     three = ", ".join(fastest)
     return {
-        f"at least 4 x the fastest peer ({fastest[0]})": _ratio_reached(results, fastest[0], 4),
+        f"at least 4 x the fastest peer ({fastest[0]})": ratio_reached(results, fastest[0], 4),
         f"memory no worse than the leanest of {three} ({leanest:.0f} MB)": ours.peak_mb <= leanest,
     }
 
@@ -263,27 +246,3 @@ def _quality_targets(ours: Quality | None) -> dict[str, bool | None]:
         "precision 1.0": ours and ours.precision == 1.0,
         "no removal without a witness": ours and ours.witnessed == 1.0,
     }
-
-
-def _fastest_peers(results: Mapping[str, Result]) -> list[str]:
-    able = [name for name in results if name in PEERS and results[name].works]
-    return sorted(able, key=lambda name: results[name].seconds)
-
-
-def _times(peer: Result, result: Result) -> float | None:
-    return peer.seconds / result.seconds if result.works else None
-
-
-def _ratio_reached(results: Mapping[str, Result], peer: str, wanted: float) -> bool | None:
-    if not (results[US].works and results[peer].works):
-        return None
-    return results[peer].seconds / results[US].seconds >= wanted
-
-
-def _count(corpus: Path) -> int:
-    with corpus.open("rb") as lines:
-        return sum(1 for _ in lines)
-
-
-def _describe(corpus: Path) -> str:
-    return f"{corpus.name}, {_count(corpus):,} documents, {corpus.stat().st_size / 1e6:,.0f} MB"

@@ -1,4 +1,4 @@
-"""How long does a command take on one core, and how much memory does it need at its peak?
+"""How long does a command take on some cores, and how much memory does it need at its peak?
 
 The command is started by this file run as a small script of its own. Linux carries the peak
 memory of the process that forks over to the child, so a large parent would spoil the figure.
@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +31,8 @@ ONE_THREAD = dict.fromkeys(
         "TOKIO_WORKER_THREADS",
     ),
     "1",
-) | {"DAFT_PROGRESS_BAR": "0", "DAFT_ANALYTICS_ENABLED": "0", "DO_NOT_TRACK": "1"}
+)
+SILENT = {"DAFT_PROGRESS_BAR": "0", "DAFT_ANALYTICS_ENABLED": "0", "DO_NOT_TRACK": "1"}
 
 
 @dataclass(frozen=True)
@@ -40,26 +42,40 @@ class Measured:
     peak_mb: float
 
 
-def measured(command: list[str], core: int, env: dict[str, str] | None = None) -> Measured:
-    """Run a command pinned to `core`; an error carries the end of what it wrote to stderr."""
-    launcher = [sys.executable, "-S", "-E", __file__, str(core), *command]
-    environment = os.environ | ONE_THREAD | (env or {})
-    done = subprocess.run(launcher, env=environment, capture_output=True, text=True, check=False)
+def measured(
+    command: list[str], cores: Sequence[int], env: dict[str, str], shown: bool = False
+) -> Measured:
+    """Run a command pinned to `cores`; an error carries the end of what it wrote to stderr.
+
+    If that is `shown`, it goes to whoever waits instead. What others have written is on disk
+    before the clock starts.
+    """
+    launcher = [sys.executable, "-S", "-E", __file__, ",".join(map(str, cores)), *command]
+    environment = os.environ | SILENT | (ONE_THREAD if len(cores) == 1 else {}) | env
+    os.sync()
+    done = subprocess.run(
+        launcher,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=None if shown else subprocess.PIPE,
+        text=True,
+        check=False,
+    )
     *output, report = done.stdout.splitlines() or [""]
     if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}\n{done.stderr[-2000:]}")
+        raise RuntimeError(f"{' '.join(command)}\n{(done.stderr or 'failed')[-2000:]}")
     figures = json.loads(report)
     return Measured("\n".join(output), figures["seconds"], figures["peak_mb"])
 
 
-def _launch(core: int, command: list[str]) -> int:
+def _launch(cores: set[int], command: list[str]) -> int:
     start = time.perf_counter()
     pid = os.fork()
     if pid == 0:
-        os.sched_setaffinity(0, {core})
+        os.sched_setaffinity(0, cores)
         os.execvp(command[0], command)
     seconds, peak, status = _watch(pid, start)
-    print(f"\n{json.dumps({'seconds': seconds, 'peak_mb': peak / 1024})}")
+    print(f"\n{json.dumps({'seconds': seconds, 'peak_mb': peak * 1024 / 1e6})}")
     return os.waitstatus_to_exitcode(status)
 
 
@@ -98,4 +114,4 @@ def _share(pid: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_launch(int(sys.argv[1]), sys.argv[2:]))
+    sys.exit(_launch(set(map(int, sys.argv[1].split(","))), sys.argv[2:]))

@@ -39,8 +39,8 @@ def machine() -> dict[str, Value]:
     }
 
 
-def markdown(heads: Mapping[str, Value], figures: Sequence[Figure]) -> str:
-    lines = ["# The core, measured", ""]
+def markdown(title: str, heads: Mapping[str, Value], figures: Sequence[Figure]) -> str:
+    lines = [f"# {title}", ""]
     lines += [f"- {name}: {value}" for name, value in heads.items()]
     return "\n".join([*lines, *(_section(figure) for figure in figures), ""])
 
@@ -49,11 +49,11 @@ def _section(figure: Figure) -> str:
     verdict = {True: "reached", False: "**not reached**", None: "not measured"}
     targets = [f"- {target}: {verdict[reached]}" for target, reached in figure.targets.items()]
     head = ["", f"## {figure.title}", "", f"Data: {figure.data}. Measured {figure.measured}.", ""]
-    return "\n".join([*head, *(_grid(figure.rows) if figure.rows else []), "", *targets])
+    return "\n".join([*head, *(grid(figure.rows) if figure.rows else []), "", *targets])
 
 
-def _grid(rows: Sequence[Row]) -> list[str]:
-    names = list(dict.fromkeys(name for row in rows for name in row))
+def grid(rows: Sequence[Row]) -> list[str]:
+    names = list(dict.fromkeys(name for row in rows for name in row if row[name] is not None))
     body = [[_cell(row.get(name)) for name in names] for row in rows]
     rule = ["---"] * len(names)
     return ["| " + " | ".join(cells) + " |" for cells in [names, rule, *body]]

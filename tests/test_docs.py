@@ -52,7 +52,7 @@ def test_the_two_commands_of_the_readme_are_targets():
     assert all(f"\n{command.split()[1]}:" in makefile for command in commands)
 
 
-@pytest.mark.parametrize("command", ["dedup", "exact", "report", "spec", "demo"])
+@pytest.mark.parametrize("command", ["dedup", "exact", "report", "merge", "spec", "demo"])
 def test_every_option_is_documented(command):
     import typer
 

@@ -80,7 +80,7 @@ class Sketcher:
             signatures=signatures(cut.shingles.data, cut.shingles.offsets, self.spec),
             shingles=cut.shingles,
             apart=apart_hashes(documents),
-            lengths=_raw_lengths(documents.texts),
+            lengths=raw_lengths(documents.texts),
         )
 
     def cut(self, documents: Documents) -> Shingled:
@@ -103,7 +103,7 @@ def _group_hashes(values: pa.Array) -> NDArray[np.uint64]:
     return hashes  # type: ignore[no-any-return]
 
 
-def _raw_lengths(texts: pa.Array) -> Integers:
+def raw_lengths(texts: pa.Array) -> Integers:
     """Raw UTF-8 bytes of a text, or the number of tokens."""
     rows = strings(texts) if pa.types.is_large_string(texts.type) else integers(texts)
     return rows.sizes

@@ -188,7 +188,10 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("extension", ["jsonl", "jsonl.zst", "csv", "parquet", "arrow"])
-def test_no_space_for_the_kept_files(tmp_path: Path, tiny_disk: Path, extension: str) -> None:
+def test_no_space_for_the_kept_files(
+    tmp_path: Path, tiny_disk: Path, extension: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("neardup.batch.run.check_room", lambda *_: None)
     source = tmp_path / f"a.{extension}"
     random = np.random.default_rng(1)
     rows = [{"text": random.bytes(2_000).hex(" ", 2), "id": n} for n in range(700)]
@@ -197,6 +200,13 @@ def test_no_space_for_the_kept_files(tmp_path: Path, tiny_disk: Path, extension:
     ran = run(source, "-o", tiny_disk / "out")
     refused(ran, 1, f"a.{extension}", "No space left on device", "choose another output")
     assert os.listdir(tiny_disk / "out") == [".unfinished"]
+
+
+def test_too_little_space_is_noticed_before_the_run_begins(tmp_path: Path, tiny_disk: Path) -> None:
+    rows = [{"text": f"{n} " * 500} for n in range(1_000)]
+    ran = run(jsonl(tmp_path / "a.jsonl", rows), "-o", tiny_disk / "out")
+    refused(ran, 1, str(tiny_disk), "of disk are needed", "--no-kept")
+    assert os.listdir(tiny_disk) == []
 
 
 def test_out_on_a_disk_of_its_own(source: Path, tiny_disk: Path) -> None:

@@ -547,3 +547,36 @@ def test_strict_and_bad_files(tmp_path: Path) -> None:
     refused(neardup("exact", good, bad, "-o", tmp_path / "out", "-q"), 1, str(bad))
     record = exact(good, bad, "-o", tmp_path / "out", "--skip-bad-files")
     assert [file["file"] for file in record["skipped_files"]] == [str(bad)]
+
+
+def test_preferred_inputs_go_first(tmp_path: Path) -> None:
+    rows = random_rows(12)
+    first = write_jsonl(tmp_path / "a.jsonl", rows[:30])
+    better = write_jsonl(tmp_path / "b.jsonl", rows[30:])
+    exact(first, better, "-o", tmp_path / "out", "--prefer", "b.*", "--unit", "line")
+    turned = rows[30:] + rows[:30]
+    wanted = cut_rows(turned, "line")
+    for name, start in (("b.jsonl", 0), ("a.jsonl", 30)):
+        kept = read_rows(tmp_path / "out" / "kept" / name)
+        assert kept == [
+            turned[n] | {"text": wanted[n][0]}
+            for n in range(start, start + 30) if wanted[n][2] is None
+        ]  # fmt: skip
+
+
+def test_against_what_exact_has_kept(tmp_path: Path) -> None:
+    old = write_jsonl(tmp_path / "old.jsonl", [{"id": "a", "text": LONG}, {"text": LONG}])
+    new = write_jsonl(tmp_path / "new.jsonl", [{"text": LONG + " "}, {"text": OTHER}])
+    exact(old, "-o", tmp_path / "earlier")
+    ran = neardup("dedup", new, "-o", tmp_path / "out", "--against", tmp_path / "earlier", "-q")
+    assert ran.code == 0, ran.err
+    (removed,) = table(tmp_path / "out", "removed")
+    assert (removed["row"], removed["witness"]) == (0, "a")
+
+
+@pytest.mark.parametrize("unit", ["document", "line"])
+def test_no_documents(tmp_path: Path, unit: str) -> None:
+    (tmp_path / "none.jsonl").touch()
+    record = exact(tmp_path / "none.jsonl", "-o", tmp_path / "out", "--unit", unit)
+    assert record["counts"]["documents"] == 0
+    assert (tmp_path / "out" / "kept" / "none.jsonl").read_bytes() == b""

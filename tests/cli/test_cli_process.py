@@ -19,6 +19,7 @@ from command_line import write_jsonl as jsonl
 
 import neardup as package
 from neardup.batch import run as batch_run
+from neardup.batch.budget import shown
 from neardup.cli import progress
 from neardup.corpus import write_tables
 from neardup.spec import Spec
@@ -124,7 +125,9 @@ def test_as_a_user_types_it(tmp_path: Path) -> None:
     ran = process("dedup", "a.jsonl", "-o", "clean", cwd=tmp_path)
     assert ran.returncode == 0
     assert ran.stdout.startswith("17 documents   9 kept   7 removed (3 identical)   1 rejected\n")
-    assert [line.rsplit(" ", 2)[0] for line in ran.stderr.splitlines()] == [
+    first, *others = ran.stderr.splitlines()
+    assert first.startswith("neardup: about 17 documents: takes about ")
+    assert [line.rsplit(" ", 2)[0] for line in others] == [
         "neardup: reading", "neardup: ranking", "neardup: banding", "neardup: shingling",
         "neardup: deciding", "neardup: writing tables", "neardup: writing",
     ]  # fmt: skip
@@ -278,7 +281,11 @@ def test_lines_with_a_rate_when_piped(tmp_path: Path, many: Path,
     ran = neardup("dedup", many, "-o", tmp_path / "out")
     lines = ran.err.splitlines()
     assert all(line.startswith("neardup: ") for line in lines)
-    assert any(" MB of 8 MB, " in line and "MB/s, " in line and " s left" in line for line in lines)
+    assert any(
+        f" MB of {shown(many.stat().st_size)}, " in line and " MB/s, " in line
+        and " s left, " in line
+        and line.endswith(" MB of memory") for line in lines
+    )  # fmt: skip
     assert "\x1b" not in ran.err and "\r" not in ran.err
 
 

@@ -1,7 +1,8 @@
 """Which documents meet? Band by band, their keys are sorted; equal ones are a bucket.
 
-Only buckets of two documents or more are written. A band whose keys don't fit into memory is
-handled in slices by key.
+A first pass sorts the keys with the rank in their lowest bits, eight bytes a document, and finds
+out who may meet; a second one looks at their full keys. Only buckets of two documents or more are
+written. A band whose keys don't fit into memory is handled in slices by key.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +24,11 @@ from neardup.lsh.bands import meeting
 from neardup.lsh.curve import Curve
 
 KIND = "buckets"
-BYTES_EACH = 56
+AT_ONCE = 1 << 16
+BYTES_EACH = 12
 """What sorting a document's key takes, about."""
+BYTES_EACH_FOUND = 64
+"""What grouping a document that may meet others takes, about."""
 
 
 @dataclass(frozen=True)
@@ -72,30 +77,79 @@ class Banding:
     workers: int
 
     def __call__(self, band: int) -> Reader:
-        room = self.budget.share(2 * self.workers)
+        room = self.budget.share(self.workers) // 2
         bits = slice_bits(len(self.sketches), BYTES_EACH, room)
         with Writer(self.path(band), KIND, key=self.key, band=band) as writer:
             for wanted in range(1 << bits):
-                keys, ranks = self._slice(band, bits, wanted)
-                places, sizes = meeting(keys)
-                firsts = places[np.cumsum(sizes) - sizes]
-                writer.add({"members": ranks[places], "sizes": sizes, "keys": keys[firsts]})
+                may_meet = self._may_meet(band, bits, wanted)
+                count = int(np.count_nonzero(may_meet))
+                more = slice_bits(count, BYTES_EACH_FOUND, room)
+                for part in range(wanted << more, (wanted + 1) << more):
+                    writer.add(self._buckets(*self._keys(band, bits + more, part, may_meet)))
             writer.close()
         return Reader(self.path(band), KIND)
 
-    def _slice(
-        self, band: int, bits: int, wanted: int
+    def _may_meet(self, band: int, bits: int, wanted: int) -> NDArray[np.bool_]:
+        """By rank: who shares the leading bits of a key with someone, in this slice."""
+        low = np.uint64((1 << max(len(self.sketches) - 1, 1).bit_length()) - 1)
+        packed = self._packed(band, bits, wanted, low)
+        packed.sort()
+        found = np.zeros(len(self.state), bool)
+        for start in range(0, len(packed), AT_ONCE):
+            here = packed[start : start + AT_ONCE + 1]
+            beside = np.flatnonzero((here[1:] ^ here[:-1]) <= low)
+            found[(here[beside] & low).astype(np.int64)] = True
+            found[(here[beside + 1] & low).astype(np.int64)] = True
+        return found
+
+    def _packed(self, band: int, bits: int, wanted: int, low: np.uint64) -> NDArray[np.uint64]:
+        """The keys of a slice with ranks in their lowest bits."""
+        taking_part = self.state != 0
+        count = int(np.count_nonzero(taking_part))
+        # Slices differ little in size, unless a bucket is hot.
+        packed = np.empty(count if bits == 0 else (count >> bits) * 9 // 8 + AT_ONCE, np.uint64)
+        end = 0
+        for keys, ranks in self._blocks(band, bits, wanted, taking_part):
+            if end + len(keys) > len(packed):
+                packed = np.concatenate([packed, np.empty(len(packed) // 4 + len(keys), np.uint64)])
+            packed[end : end + len(keys)] = keys << np.uint64(bits) & ~low | ranks.view(np.uint64)
+            end += len(keys)
+        return packed[:end]
+
+    def _keys(
+        self, band: int, bits: int, wanted: int, among: NDArray[np.bool_]
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-        """Keys and ranks of the documents that take part, best rank first."""
+        """Keys and ranks of some documents, best rank first."""
         keys, ranks = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)]
-        for block in self.sketches.blocks:
-            here = self.ranking.of(np.arange(block.start, block.end))
-            found = block.band(band, self.curve.rows)
-            chosen = np.flatnonzero((self.state[here] != 0) & in_slice(found, bits, wanted))
-            keys.append(found[chosen])
-            ranks.append(here[chosen].astype(np.uint32))
+        for some, whose in self._blocks(band, bits, wanted, among):
+            keys.append(some)
+            ranks.append(whose.astype(np.uint32))
         all_keys, all_ranks = np.concatenate(keys), np.concatenate(ranks)
         if self.ranking.order is not None:
             order = np.argsort(all_ranks)
             return all_keys[order], all_ranks[order]
         return all_keys, all_ranks
+
+    def _blocks(
+        self, band: int, bits: int, wanted: int, among: NDArray[np.bool_]
+    ) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.int64]]]:
+        """Keys and ranks of those who are among some, and in a slice; block by block."""
+        for block in self.sketches.blocks:
+            ranks = self.ranking.of(np.arange(block.start, block.end))
+            keys = block.band(band, self.curve.rows)
+            chosen = among[ranks]
+            if bits:
+                chosen &= in_slice(keys, bits, wanted)
+            yield keys[chosen], ranks[chosen]
+
+    def _buckets(
+        self, keys: NDArray[np.uint64], ranks: NDArray[np.uint32]
+    ) -> dict[str, NDArray[Any]]:
+        """Those in which a new document is: the last member is the worst in rank."""
+        places, sizes = meeting(keys)
+        ends = np.cumsum(sizes)
+        if self.sketches.first_new:
+            has_new = ranks[places[ends - 1]] >= self.sketches.first_new
+            places, sizes = places[np.repeat(has_new, sizes)], sizes[has_new]
+            ends = np.cumsum(sizes)
+        return {"members": ranks[places], "sizes": sizes, "keys": keys[places[ends - sizes]]}

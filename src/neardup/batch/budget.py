@@ -50,6 +50,11 @@ def shown(size: float) -> str:
     return f"{size:.1f} TB"
 
 
+def amount(number: float, unit: str) -> str:
+    """So many of a unit, as people read it."""
+    return shown(number) if unit == "bytes" else f"{number:,.0f} {unit}"
+
+
 def resident_memory() -> int:
     """What this process holds now."""
     with suppress(OSError):

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.batch.sketches import Block, Sketches
-from neardup.corpus.documents import Columns
 from neardup.corpus.read import Chunk, parse_some
+from neardup.corpus.shards import Shard
 from neardup.corpus.source import changed
 from neardup.dedup import Sketcher
 from neardup.errors import FormatError
@@ -44,19 +44,13 @@ class Wanted:
     content: NDArray[np.uint64]
 
 
-@dataclass(frozen=True)
-class ShingleAgain:
-    """What is done with the candidates of a chunk: sorted sets of their shingles."""
-
-    columns: Columns
-    sketcher: Sketcher
-
-    def __call__(self, wanted: Wanted) -> Ragged:
-        documents = parse_some(wanted.chunk, self.columns, wanted.rows, wanted.size)
-        cut = self.sketcher.cut(documents)
-        if not np.array_equal(cut.content.T, wanted.content):
-            raise changed(wanted.chunk.files[0])
-        return as_sets(cut.shingles)
+def shingle_again(wanted: Wanted, shard: Shard, sketcher: Sketcher) -> Ragged:
+    """The sorted sets of a chunk's candidates."""
+    documents = parse_some(wanted.chunk, shard.reading.columns, wanted.rows, wanted.size)
+    cut = sketcher.cut(documents)
+    if not np.array_equal(cut.content.T, wanted.content):
+        raise changed(wanted.chunk.files[0])
+    return as_sets(cut.shingles)
 
 
 def as_sets(rows: Ragged) -> Ragged:
@@ -68,11 +62,9 @@ def as_sets(rows: Ragged) -> Ragged:
     return Ragged(rows.data[: offsets[-1]], offsets)
 
 
-def wanted_of(
-    sketches: Sketches, shard: int, chosen: Integers, columns: Columns, size: int
-) -> Iterator[Wanted]:
+def wanted_of(sketches: Sketches, shard: int, chosen: Integers) -> Iterator[Wanted]:
     """The chunks of a shard that hold any of the chosen documents (places in it, ascending)."""
-    chunks = sketches.shards[shard].chunks(columns, size)
+    chunks = sketches.shards[shard].chunks()
     origin = int(sketches.starts[shard])
     for block in sketches.blocks_of(shard):
         start = block.start - origin

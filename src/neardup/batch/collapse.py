@@ -27,14 +27,15 @@ def collapse(
     sketches: Sketches, ranking: Ranking, state: NDArray[np.uint8], copies: Sorter, budget: Budget
 ) -> int:
     """Mark the usable documents in `state`, but for copies; those go to `copies` with the document
-    that stands for them, as one number: its rank << 32 | the copy's rank. Returns how many."""
+    that stands for them, as one number: its rank << 32 | the copy's rank. Returns how many of
+    them are new."""
     for block in sketches.blocks:
         state[ranking.of(block.start + np.flatnonzero(block.usable()))] = 1
     count = 0
     for leaders, doubles in _identical(sketches, ranking, budget):
         state[doubles] = 0
         copies.add(leaders.astype(np.uint64) << np.uint64(32) | doubles.astype(np.uint64))
-        count += len(doubles)
+        count += int(np.count_nonzero(doubles >= sketches.first_new))
     return count
 
 

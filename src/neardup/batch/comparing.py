@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from neardup.batch.budget import Budget
 from neardup.batch.candidates import Sets
+from neardup.batch.parts import MergedSets
 from neardup.batch.ranks import Ranking
 from neardup.batch.sketching import in_order
 from neardup.options import Options
@@ -27,7 +28,12 @@ class Comparing:
     """The similarity of pairs of ranks, -1.0 where it is below the threshold."""
 
     def __init__(
-        self, sets: Sets, ranking: Ranking, options: Options, budget: Budget, workers: int
+        self,
+        sets: Sets | MergedSets,
+        ranking: Ranking,
+        options: Options,
+        budget: Budget,
+        workers: int,
     ) -> None:
         self._sets, self._ranking = sets, ranking
         self._options, self._budget, self._workers = options, budget, workers

@@ -23,7 +23,12 @@ ALL = np.iinfo(np.int64).max
 
 
 def connected(
-    buckets: BucketFiles, state: NDArray[np.uint8], compare: Comparing, folder: Path, budget: Budget
+    buckets: BucketFiles,
+    state: NDArray[np.uint8],
+    new: int,
+    compare: Comparing,
+    folder: Path,
+    budget: Budget,
 ) -> tuple[Iterator[Records], Tally, NDArray[np.uint32]]:
     """Each removed document with the best-ranked one that it is connected with.
 
@@ -34,7 +39,7 @@ def connected(
     tally, fresh, most = Tally(), 0, 1
     largest = max((int(some.sizes.max(initial=0)) for some in buckets), default=0)
     while fresh < min(largest, BUCKET_CAP):
-        for pairs in member_pairs(buckets, parent, fresh, most, ALL, folder, budget):
+        for pairs in member_pairs(buckets, parent, new, fresh, most, ALL, folder, budget):
             left, right = split(pairs)
             similar = compare(left, right) >= 0.0
             kernels.join_all(parent, left[similar], right[similar])
@@ -43,13 +48,13 @@ def connected(
         kernels.to_roots(parent)
         tally.rounds += 1
         fresh, most = most, min(2 * most, BUCKET_CAP)
-    return _removed(parent, state, compare), tally, parent
+    return _removed(parent, state, new, compare), tally, parent
 
 
 def _removed(
-    parent: NDArray[np.uint32], state: NDArray[np.uint8], compare: Comparing
+    parent: NDArray[np.uint32], state: NDArray[np.uint8], new: int, compare: Comparing
 ) -> Iterator[Records]:
-    for start in range(0, len(parent), PAIRS_AT_ONCE):
+    for start in range(new, len(parent), PAIRS_AT_ONCE):
         here = parent[start : start + PAIRS_AT_ONCE].astype(np.int64)
         gone = start + np.flatnonzero(here != np.arange(start, start + len(here)))
         witness = here[gone - start]
@@ -59,17 +64,26 @@ def _removed(
 
 
 def member_pairs(
-    buckets: BucketFiles, roots: NDArray[np.uint32], fresh: int, most: int, last: int,
+    buckets: BucketFiles, roots: NDArray[np.uint32], new: int, fresh: int, most: int, last: int,
     folder: Path, budget: Budget,
 ) -> Iterator[NDArray[np.uint64]]:  # fmt: skip
     """Every pair of a bucket's members number `fresh` to `most` with later ones before `last`, of
-    different roots, once, sorted, block by block."""
+    different roots, once, sorted, block by block; none of two ranks below `new`."""
     sorter = Sorter(folder / "members", budget.share(4))
     for some in buckets:
         bucket = place = 0
         while bucket < len(some.sizes):
             pairs, bucket, place = kernels.member_pairs(
-                some.members, some.starts, roots, fresh, most, last, bucket, place, PAIRS_AT_ONCE
+                some.members,
+                some.starts,
+                roots,
+                new,
+                fresh,
+                most,
+                last,
+                bucket,
+                place,
+                PAIRS_AT_ONCE,
             )
             sorter.add(pairs)
     for pairs, _ in sorter:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from neardup.batch.catalogue import Catalogue
 from neardup.batch.job import Progress
+from neardup.batch.sketches import Sketches
 from neardup.batch.verdicts import Removed, Verdicts
 from neardup.corpus.rows import Edit
 from neardup.corpus.values import strings
@@ -55,11 +56,11 @@ def write_clusters(
     return most
 
 
-def write_rejected(folder: Path, catalogue: Catalogue) -> Counter[str]:
+def write_rejected(folder: Path, catalogue: Catalogue, sketches: Sketches) -> Counter[str]:
     """rejected.parquet; and how many there are for each reason."""
     counted: Counter[str] = Counter()
     with TableWriter(folder / "rejected.parquet", tables.REJECTED) as table:
-        for documents, reasons in catalogue.rejected():
+        for documents, reasons in sketches.rejected():
             file, row = catalogue.place(documents)
             table.add({
                 "id": catalogue.names(documents), "file": file, "row": row,
@@ -76,13 +77,13 @@ def write_files(
     progress: Progress,
     edit: Callable[[int], Edit] | None = None,
 ) -> None:
-    """kept/: every input again, without the rows that go; files that are there are complete.
+    """kept/: every input again, without the rows that go.
 
     `edit` gives the rows with another text, by the number of the file.
     """
-    progress.stage("writing", len(kept), "documents")
+    progress.stage("writing", len(kept) - catalogue.sketches.first_new, "rows")
     folder.mkdir(exist_ok=True)
-    for place, file in enumerate(catalogue.files):
+    for place, file in enumerate(catalogue.files[catalogue.new :], catalogue.new):
         mask = kept[catalogue.starts[place] : catalogue.starts[place + 1]]
         edited = None if edit is None else edit(place)
         write_kept(file, mask, folder / file.kept_name, progress.advance, edited)

@@ -24,12 +24,12 @@ from neardup.batch.output import RUN
 from neardup.batch.ranks import ranked
 from neardup.batch.record import LISTED_REASONS, Clock, Finished, Hashing
 from neardup.batch.repeats import Cuts, find_repeats
-from neardup.batch.run import kept_documents, sketched
-from neardup.batch.sameness import ReadAndHash, Sameness
-from neardup.batch.sketches import Sketches
+from neardup.batch.run import Read, kept_documents, preferred, sketched
+from neardup.batch.sameness import MakeHashes, Sameness
 from neardup.batch.sorting import Records
 from neardup.batch.stages import rank
 from neardup.batch.verdicts import Verdicts, collect
+from neardup.batch.work import digest
 from neardup.corpus.documents import Columns
 from neardup.corpus.rows import Edit, Integers
 from neardup.corpus.source import changed
@@ -55,29 +55,29 @@ class ExactDuplicates:
         clock = Clock()
         with Hashing() as hashing:
             with clock.stage("hash"):
-                read = ReadAndHash(job.columns, self.sameness)
-                sketching, skipped = sketched(job, folder, progress, read)
-            sketches = sketching.sketches
+                read = sketched(job, folder, progress, MakeHashes(self.sameness))
+            sketches = read.sketches
             catalogue = Catalogue.of(sketches)
             for file in catalogue.files:
                 hashing.add(file)
             verdicts = Verdicts(folder, job.budget)
             with clock.stage("compare"):
                 compare = _documents if self.sameness.unit == "document" else self._parts
-                decided = compare(job, folder, sketches, sketching.keys, verdicts, progress)
+                classes = preferred(job, catalogue)
+                decided = compare(job, folder, read, classes, verdicts, progress)
             with clock.stage("tables"):
                 progress.stage("writing tables", verdicts.count, "documents")
                 decisions.write_removed(folder, catalogue, verdicts)
                 largest = decisions.write_clusters(folder, catalogue, verdicts, samples.CLUSTERS)
-                reasons = decisions.write_rejected(folder, catalogue)
-                examples = samples.write(folder, job, catalogue, verdicts, largest)
+                reasons = decisions.write_rejected(folder, catalogue, sketches)
+                examples = samples.write(folder, catalogue, verdicts, largest)
                 if decided.cuts is not None:
                     _write_cuts(folder, catalogue, decided.cuts)
             if job.kept:
                 with clock.stage("filter"):
                     _write_kept(folder / "kept", job, catalogue, decided, progress)
             made = self._describe(job, len(sketches), verdicts.count, reasons, decided)
-            made |= {"skipped_files": skipped, "inputs": hashing.inputs(catalogue)}
+            made |= {"skipped_files": read.skipped, "inputs": hashing.inputs(catalogue)}
         for shard in sketches.shards:
             shard.check()
         made |= {
@@ -90,13 +90,14 @@ class ExactDuplicates:
         return Finished(made, samples.named(catalogue, largest), examples)
 
     def _parts(
-        self, job: Job, folder: Path, sketches: Sketches, keys: list[str], verdicts: Verdicts,
+        self, job: Job, folder: Path, read: Read, classes: list[int], verdicts: Verdicts,
         progress: Progress,
     ) -> Decided:  # fmt: skip
         """Cut what was there before; a document of which nothing is left goes."""
-        ranking = ranked(sketches, job.options, [])
-        file = find_repeats(job, folder, sketches, keys, ranking, progress)
-        cuts = Cuts(sketches, file, self.sameness)
+        ranking = ranked(read.sketches, job.options, classes)
+        key = digest(read.keys, job.options.keep, classes)
+        file = find_repeats(job, folder, read.sketches, key, ranking, progress)
+        cuts = Cuts(read.sketches, file, self.sameness)
         for documents, witnesses, share in cuts.removed():
             verdicts.add(documents, witnesses, share, True)
         return Decided(cuts.kept, cuts)
@@ -113,8 +114,9 @@ class ExactDuplicates:
             "spec": self.sameness.stated,
             "fingerprint": self.sameness.fingerprint,
             "parameters": {
-                "keep": job.options.keep, "text": columns.text, "id": columns.id,
-                "within": columns.within, "workers": job.workers, "kept_files": job.kept,
+                "keep": job.options.keep, "prefer": job.prefer, "text": columns.text,
+                "id": columns.id, "within": columns.within, "workers": job.workers,
+                "kept_files": job.kept,
                 "strict": job.strict, "skip_bad_files": job.skip_bad_files,
             },
             "counts": {
@@ -127,11 +129,12 @@ class ExactDuplicates:
 
 
 def _documents(
-    job: Job, folder: Path, sketches: Sketches, keys: list[str], verdicts: Verdicts,
+    job: Job, folder: Path, read: Read, classes: list[int], verdicts: Verdicts,
     progress: Progress,
 ) -> Decided:  # fmt: skip
     """Of identical documents the best one stays."""
-    found = rank(job, folder, sketches, keys, progress)
+    rows = read.sketches
+    found = rank(job, folder, rows, rows, None, read.keys, classes, progress)
     nothing: Iterator[Records] = iter(())
     collect(verdicts, nothing, found.copies, found.ranking, True, 0)
     found.copies.close()

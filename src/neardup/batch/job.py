@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Protocol
 
@@ -11,8 +12,11 @@ from neardup.batch.budget import Budget
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import CHUNK
-from neardup.corpus.shards import SHARD
+from neardup.corpus.shards import SHARD, Reading
+from neardup.dedup import Sketcher
+from neardup.errors import UsageError
 from neardup.options import Options
+from neardup.text.ignored import IgnoredLines
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,36 @@ class Job:
     finish: Callable[[Path], object] = lambda _: None
     """Called with the folder that becomes OUT, when everything else is in it."""
     budget: Budget = field(default_factory=Budget)
+    against: tuple[Path, ...] = ()
+    prefer: str | None = None
+    save_sketches: bool = False
+    merge_rows: bool = False
+    ignored: IgnoredLines = field(default_factory=IgnoredLines)
     shard: int = SHARD
     chunk: int = CHUNK
+
+    def prefers(self, file: InputFile) -> bool:
+        """Whether a file goes before the others."""
+        return self.prefer is not None and (
+            fnmatchcase(file.name, self.prefer) or fnmatchcase(file.path.name, self.prefer)
+        )
+
+    def in_order(self) -> list[InputFile]:
+        """The inputs, the preferred ones first."""
+        if self.prefer is not None and not any(map(self.prefers, self.inputs)):
+            raise UsageError(
+                f"--prefer {self.prefer!r} matches none of the inputs: check the pattern"
+            )
+        return sorted(self.inputs, key=lambda file: not self.prefers(file))
+
+    @property
+    def reading(self) -> Reading:
+        """How the inputs are read."""
+        return Reading(self.columns, self.chunk, self.shard)
+
+    @property
+    def sketcher(self) -> Sketcher:
+        return Sketcher(self.options.spec, self.ignored)
 
 
 class Progress(Protocol):

@@ -23,10 +23,9 @@ RUN = "run.json"
 # run.json is moved last: while it is there, the rest is complete.
 NAMES = (
     "kept", "removed.parquet", "clusters.parquet", "rejected.parquet", "pairs.parquet",
-    "cut.parquet", "samples.parquet", "report.html", RUN,
+    "cut.parquet", "samples.parquet", "report.html", "ignored-lines", "sketches", RUN,
 )  # fmt: skip
 WORK = ".unfinished"
-SKETCHES = "sketches"
 
 
 def check_output(out: Path, inputs: Iterable[InputFile], folders: Sequence[str]) -> None:
@@ -60,7 +59,7 @@ def output_folder(out: Path, force: bool) -> Iterator[Path]:
                 _move(work, place)
             _remove(work)
         except BaseException:
-            if not any((work / SKETCHES).glob("*")):
+            if not any((work / "shards").glob("*")):
                 _remove(work)
             raise
 
@@ -132,6 +131,21 @@ def _locked(folder: Path, out: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def is_locked(out: Path) -> bool:
+    """Whether a run is writing to OUT now."""
+    try:
+        handle = os.open(out, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 def _lock(handle: int, out: Path) -> None:

@@ -75,7 +75,9 @@ def _leader_pairs(
     copied = np.flatnonzero(np.diff(ends) > 1)
     yield copied, copied, np.ones(len(copied))
     everyone = np.arange(len(ranked.state), dtype=np.uint32)
-    for pairs in member_pairs(buckets, everyone, 0, BUCKET_CAP, BUCKET_CAP, folder, job.budget):
+    for pairs in member_pairs(
+        buckets, everyone, ranked.sketches.first_new, 0, BUCKET_CAP, BUCKET_CAP, folder, job.budget
+    ):
         left, right = split(pairs)
         similar = compare(left, right)
         good = similar >= 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from neardup.batch.sketches import Sketches
@@ -45,7 +46,10 @@ def ranked(sketches: Sketches, options: Options, classes: list[int]) -> Ranking:
     if policy == "longest":
         order = np.argsort(-_whole(sketches, "lengths"), kind="stable")
     else:
-        values = concat_keep(block.arrow("keep") for block in sketches.blocks)
+        values = concat_keep(
+            block.arrow("keep") if block.start >= sketches.first_new else pa.nulls(block.rows)
+            for block in sketches.blocks
+        )
         order = by_value(values, "descending" if policy == "max" else "ascending")
     group = np.searchsorted(np.array(classes), order, side="right")
     by_rank: NDArray[np.uint32] = order[np.argsort(group, kind="stable")].astype(np.uint32)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -25,9 +25,11 @@ from neardup.batch.rounds import Tally
 from neardup.cluster import beyond_cap
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.source import reading
+from neardup.text.ignored import IgnoredLines
 
 LISTED_BUCKETS = 100
 LISTED_REASONS = 20
+LISTED_LINES = 50
 SAMPLED = 3
 
 
@@ -69,6 +71,7 @@ class Counts:
     identical: int
     tally: Tally
     reasons: Counter[str] = field(default_factory=Counter)
+    earlier: int = 0
 
     @property
     def rejected(self) -> int:
@@ -81,7 +84,7 @@ def describe(job: Job, counts: Counts) -> dict[str, Any]:
     verified = counts.tally.verified
     return {
         "version": neardup.__version__,
-        "spec": asdict(options.spec),
+        "spec": options.spec.stated,
         "fingerprint": options.spec.fingerprint,
         "parameters": {
             "threshold": options.threshold, "recall": options.recall, "bands": curve.bands,
@@ -89,7 +92,9 @@ def describe(job: Job, counts: Counts) -> dict[str, Any]:
             "cluster": options.cluster, "limit": options.limit, "text": columns.text,
             "id": columns.id, "within": columns.within, "workers": job.workers,
             "pairs": job.pairs, "kept_files": job.kept, "strict": job.strict,
-            "skip_bad_files": job.skip_bad_files,
+            "skip_bad_files": job.skip_bad_files, "prefer": job.prefer,
+            "against": [str(path) for path in job.against], "strip": str(options.strip),
+            "save_sketches": job.save_sketches, "merge_rows": job.merge_rows,
         },
         "counts": {
             "documents": counts.documents,
@@ -98,6 +103,7 @@ def describe(job: Job, counts: Counts) -> dict[str, Any]:
             "rejected": counts.rejected,
             "identical": counts.identical,
             "comparisons": verified,
+            "earlier": counts.earlier,
         },
         "reasons": dict(counts.reasons.most_common(LISTED_REASONS)),
         "predicted": {
@@ -110,6 +116,17 @@ def describe(job: Job, counts: Counts) -> dict[str, Any]:
             "rounds": counts.tally.rounds,
         },
     }  # fmt: skip
+
+
+def ignored_lines(ignored: IgnoredLines) -> dict[str, Any]:
+    """The lines that were ignored: how many, and the most frequent ones."""
+    if not len(ignored):
+        return {}
+    listed = [
+        {"line": line, "documents": documents}
+        for line, documents in ignored.most_frequent()[:LISTED_LINES]
+    ]
+    return {"ignored_lines": {"count": len(ignored), "listed": listed}}
 
 
 @dataclass(frozen=True)
@@ -203,7 +220,8 @@ class Hashing:
     def inputs(self, catalogue: Catalogue) -> list[dict[str, Any]]:
         """Each input's size, hash and number of documents."""
         described = []
-        for file, rows in zip(catalogue.files, np.diff(catalogue.starts).tolist(), strict=True):
+        counts = np.diff(catalogue.starts)[catalogue.new :].tolist()
+        for file, rows in zip(catalogue.files[catalogue.new :], counts, strict=True):
             self.add(file)
             size, digest = self._found[file].result()
             described.append(

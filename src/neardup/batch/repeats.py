@@ -30,7 +30,7 @@ from neardup.batch.ranks import Ranking
 from neardup.batch.sameness import Sameness
 from neardup.batch.sketches import Block, Sketches
 from neardup.batch.sorting import Sorter, Stream
-from neardup.batch.work import Stage, digest
+from neardup.batch.work import Stage
 from neardup.formats.blocks import Reader, Writer
 from neardup.text.parts import without_parts
 
@@ -43,13 +43,12 @@ Integers = NDArray[np.int64]
 
 
 def find_repeats(
-    job: Job, folder: Path, sketches: Sketches, keys: list[str], ranking: Ranking,
-    progress: Progress,
+    job: Job, folder: Path, sketches: Sketches, key: str, ranking: Ranking, progress: Progress
 ) -> Reader:  # fmt: skip
     """The file of what is cut; of an earlier attempt, if it is what is needed now."""
     total = sum(map(_size, sketches.blocks))
     progress.stage("comparing", total, "parts")
-    stage, key = Stage(folder / "cuts", KIND), digest(keys, job.options.keep)
+    stage = Stage(folder / "cuts", KIND)
     if (found := stage.find(NAME, key)) is not None:
         progress.advance(total)
         return found

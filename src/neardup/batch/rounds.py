@@ -51,12 +51,14 @@ class Rounds:
     """Everything that the rounds need. Documents are known by their rank.
 
     state     a byte each: bit 0 says that it is kept; 0 that it takes no part
+    new       ranks before this one are of an earlier corpus: kept, whatever happens
     verify    the similarity of pairs (u, v), -1.0 where it is below the threshold
     folder    for sorting, and for the pairs that have been verified: a killed run goes on with them
     """
 
     buckets: BucketFiles
     state: Bytes
+    new: int
     limit: int
     verify: Verify
     folder: Path
@@ -91,7 +93,7 @@ class Rounds:
             while bucket < len(buckets.sizes):
                 pairs, bucket, place, leaders = kernels.leader_pairs(
                     buckets.members, buckets.starts, self.state, self.bound, self.shift,
-                    limit, fresh, most, bucket, place, PAIRS_AT_ONCE,
+                    self.new, limit, fresh, most, bucket, place, PAIRS_AT_ONCE,
                 )  # fmt: skip
                 sorter.add(pairs)
                 longest = max(longest, leaders)

@@ -6,21 +6,38 @@ Each stage leaves files in a work folder, so that a run that was stopped goes on
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.batch import decisions, record, samples
+from neardup.batch import decisions, record, samples, saved
+from neardup.batch.boilerplate import ignored_lines
 from neardup.batch.budget import peak_memory
 from neardup.batch.catalogue import Catalogue
+from neardup.batch.earlier import Earlier
 from neardup.batch.interrupts import Interruptible, held
 from neardup.batch.job import Job, Progress
 from neardup.batch.output import RUN, check_output, output_folder
 from neardup.batch.pairs import write_pairs
-from neardup.batch.sketching import Reading
-from neardup.batch.stages import Matching, Ranked, Sketching, band, comparing, decide, rank
+from neardup.batch.parts import Parts, merged
+from neardup.batch.room import check_room
+from neardup.batch.sketches import Sketches
+from neardup.batch.sketching import Making
+from neardup.batch.stages import (
+    SHARDS,
+    SKETCHES,
+    Matching,
+    Ranked,
+    Sketching,
+    band,
+    comparing,
+    decide,
+    rank,
+)
+from neardup.batch.status import Recorded
 from neardup.batch.verdicts import Verdicts, collect
 from neardup.corpus.shards import cut
 from neardup.errors import InputError, RowError
@@ -37,7 +54,7 @@ def run(job: Job, progress: Progress, make: Make | None = None) -> record.Finish
     make = make or near_duplicates
     check_output(job.out, job.inputs, job.folders)
     with held() as obey, output_folder(job.out, job.force) as folder:
-        finished = make(job, folder, Interruptible(progress, obey))
+        finished = make(job, folder, Interruptible(Recorded(progress, folder), obey))
         obey()
     return finished
 
@@ -47,13 +64,16 @@ def near_duplicates(job: Job, folder: Path, progress: Progress) -> record.Finish
     clock = record.Clock()
     with record.Hashing() as hashing:
         with clock.stage("sketch"):
-            sketching, skipped = sketched(job, folder, progress)
-        sketches = sketching.sketches
-        catalogue = Catalogue.of(sketches)
-        for file in catalogue.files:
+            read = sketched(job, folder, progress)
+            job, rows = read.job, read.sketches
+            parts = Parts.of(rows) if job.merge_rows else None
+            sketches = rows if parts is None else merged(job, rows, parts, folder / "merged")
+        catalogue = Catalogue.of(rows, parts)
+        for file in catalogue.files[catalogue.new :]:
             hashing.add(file)
         with clock.stage("rank"):
-            ranked = rank(job, folder, sketches, sketching.keys, progress)
+            classes = [sketches.first_new, *preferred(job, catalogue)]
+            ranked = rank(job, folder, sketches, rows, parts, read.keys, classes, progress)
         with clock.stage("band"):
             buckets = band(job, folder, ranked, progress)
         with clock.stage("match"):
@@ -62,14 +82,16 @@ def near_duplicates(job: Job, folder: Path, progress: Progress) -> record.Finish
             decided = decide(job, folder, ranked, buckets, compare, progress)
             verdicts = Verdicts(folder, job.budget)
             exact = job.options.verify == "exact"
-            collect(verdicts, decided.pairs, ranked.copies, ranked.ranking, exact, 0)
+            collect(
+                verdicts, decided.pairs, ranked.copies, ranked.ranking, exact, sketches.first_new
+            )
             sizes = record.BucketRecord(buckets, job.options.limit, ranked.state, decided.roots)
         with clock.stage("tables"):
             progress.stage("writing tables", verdicts.count, "documents")
             decisions.write_removed(folder, catalogue, verdicts)
             largest = decisions.write_clusters(folder, catalogue, verdicts, samples.CLUSTERS)
-            reasons = decisions.write_rejected(folder, catalogue)
-            examples = samples.write(folder, job, catalogue, verdicts, largest)
+            reasons = decisions.write_rejected(folder, catalogue, sketches)
+            examples = samples.write(folder, catalogue, verdicts, largest)
         pairs = None
         if job.pairs:
             with clock.stage("pairs"):
@@ -77,16 +99,19 @@ def near_duplicates(job: Job, folder: Path, progress: Progress) -> record.Finish
                 pairs = write_pairs(job, folder, catalogue, ranked, buckets, compare)
         if job.kept:
             with clock.stage("filter"):
-                kept = kept_documents(ranked)
+                kept = catalogue.rows_kept(kept_documents(ranked))
                 decisions.write_files(folder / "kept", catalogue, kept, progress)
         counts = record.Counts(
-            len(sketches), verdicts.count, ranked.identical, decided.tally, reasons
-        )
+            len(sketches) - sketches.first_new, verdicts.count, ranked.identical, decided.tally,
+            reasons, sketches.first_new,
+        )  # fmt: skip
         made = record.describe(job, counts)
         made["metrics"] |= sizes.metrics()
         made |= sizes.describe(catalogue, ranked.ranking)
-        made |= {"pairs": pairs, "skipped_files": skipped, "inputs": hashing.inputs(catalogue)}
-    for shard in sketches.shards:
+        made |= {"pairs": pairs, "skipped_files": read.skipped}
+        made |= record.ignored_lines(job.ignored)
+        made["inputs"] = hashing.inputs(catalogue)
+    for shard in rows.shards[len(read.earlier.shards) :]:
         shard.check()
     made |= {
         "seconds": clock.seconds, "stages": clock.stages, "peak_memory_bytes": peak_memory(),
@@ -94,21 +119,46 @@ def near_duplicates(job: Job, folder: Path, progress: Progress) -> record.Finish
     }  # fmt: skip
     write_json(folder / RUN, made)
     job.finish(folder)
+    if len(job.ignored):
+        (folder / saved.IGNORED).write_bytes(job.ignored.to_bytes())
     ranked.copies.close()
     verdicts.close()
+    if job.save_sketches:
+        kept = catalogue.rows_kept(kept_documents(ranked))
+        saved.save(folder / SHARDS, rows, kept, job.options.spec, job.ignored)
+        (folder / SHARDS).rename(folder / SKETCHES)
     return record.Finished(made, samples.named(catalogue, largest), examples)
 
 
-def sketched(
-    job: Job, folder: Path, progress: Progress, read: Reading | None = None
-) -> tuple[Sketching, list[dict[str, Any]]]:
-    """Everything that can be read, sketched; and the files that can't, if these may be skipped."""
+@dataclass(frozen=True)
+class Read:
+    """All documents, sketched; the job as it is now known; the files that had to be skipped."""
+
+    job: Job
+    earlier: Earlier
+    sketches: Sketches
+    keys: list[str]
+    skipped: list[dict[str, Any]]
+
+
+def sketched(job: Job, folder: Path, progress: Progress, making: Making | None = None) -> Read:
+    """Everything that can be read, sketched; or what else is to be made of it."""
+    earlier = Earlier.of(job.against)
     bad: dict[str, str] = {}
-    sketching = Sketching(job, folder, progress, read)
+    sketching = Sketching(job, folder, progress, making)
     while True:
         try:
-            sketching.run(cut(job.inputs, job.shard, set(bad)))
-            return sketching, [{"file": file, "reason": why} for file, why in bad.items()]
+            shards = cut(job.in_order(), job.reading, set(bad))
+            if not bad:
+                check_room(job, shards, progress, making)
+            ignored = earlier.ignored
+            if job.options.strip.lines is not None and not len(ignored):
+                ignored = ignored_lines(job, folder, shards, progress)
+            job = replace(job, options=job.options.ignoring(ignored.digest), ignored=ignored)
+            earlier.check(job.options.spec, job.options.verify == "exact")
+            others = cut(earlier.inputs, replace(job.reading, columns=job.columns.plain))
+            sketching.run(job, [*others, *shards])
+            break
         except RowError:
             raise
         except InputError as error:
@@ -116,6 +166,24 @@ def sketched(
                 raise
             bad[error.file] = str(error)
             progress.say(f"skipped: {error}")
+    sketches = Sketches(
+        [*earlier.shards, *others, *shards], [*earlier.files, *sketching.files],
+        len(earlier.shards) + len(others), earlier.kept,
+    )  # fmt: skip
+    skipped = [{"file": file, "reason": why} for file, why in bad.items()]
+    return Read(job, earlier, sketches, [*earlier.keys, *sketching.keys], skipped)
+
+
+def preferred(job: Job, catalogue: Catalogue) -> list[int]:
+    """The number of the first document that is not in a preferred input, if some are."""
+    if job.prefer is None:
+        return []
+    count = sum(map(job.prefers, catalogue.files[catalogue.new :]))
+    first = int(catalogue.starts[catalogue.new + count])
+    if catalogue.parts is None:
+        return [first]
+    # Documents are numbered by their first row.
+    return [int(np.searchsorted(catalogue.parts.rows[catalogue.parts.starts[:-1]], first))]
 
 
 def kept_documents(ranked: Ranked) -> NDArray[np.bool_]:

@@ -21,8 +21,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from neardup.batch.sketches import Piece
-from neardup.corpus.documents import Columns, Documents
-from neardup.corpus.read import Chunk, parse
+from neardup.batch.sketching import BESIDES
+from neardup.corpus.documents import Documents
+from neardup.corpus.read import Chunk
 from neardup.dedup import apart_hashes
 from neardup.errors import ParameterError
 from neardup.spec import PROFILES, Spec, one_of, whole
@@ -41,6 +42,8 @@ UNITS: Final = ("document", "paragraph", "line")
 VERSION: Final = 1
 MIN_LENGTH: Final = 20
 MOST_LENGTH: Final = 2**31 - 1
+BYTES_OF_PART: Final = 40
+"""Lines have so many bytes, about; paragraphs more."""
 
 
 @dataclass(frozen=True)
@@ -105,14 +108,16 @@ class Sameness:
 
 
 @dataclass(frozen=True)
-class ReadAndHash:
-    """What is done with a chunk."""
+class MakeHashes:
+    """Documents to hashes of them, or of their parts."""
 
-    columns: Columns
     spec: Sameness
 
-    def __call__(self, chunk: Chunk) -> Piece:
-        documents = parse(chunk, self.columns)
+    def room(self, documents: int, length: int) -> float:
+        parts = 0 if self.spec.unit == "document" else length / BYTES_OF_PART
+        return BESIDES * documents + 21 * parts
+
+    def __call__(self, chunk: Chunk, documents: Documents) -> Piece:
         made = self._whole if self.spec.unit == "document" else self._in_parts
         columns, empty = made(documents)
         columns["lengths"] = strings(documents.texts).sizes

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from neardup.batch.catalogue import Catalogue
-from neardup.batch.job import Job
 from neardup.batch.verdicts import Verdicts
 from neardup.corpus.read import parse_some
 from neardup.corpus.values import strings
@@ -23,7 +22,7 @@ MOST_TEXT = 20_000
 
 
 def write(
-    folder: Path, job: Job, catalogue: Catalogue, verdicts: Verdicts,
+    folder: Path, catalogue: Catalogue, verdicts: Verdicts,
     largest: list[tuple[int, int]],
 ) -> list[tuple[str, str, float]]:  # fmt: skip
     """samples.parquet: the largest clusters, each with its kept document first; and removed
@@ -43,7 +42,7 @@ def write(
             for place in np.flatnonzero(here)[: SHOWN - len(listed)].tolist():
                 listed.append((int(some.documents[place]), int(some.witnesses[place]),
                                float(some.similarity[place])))  # fmt: skip
-    _write_samples(folder, job, catalogue, largest, chosen)
+    _write_samples(folder, catalogue, largest, chosen)
     shown = near or other
     names = catalogue.names(np.array([d for d, _, _ in shown], np.int64)).to_pylist()
     witnesses = catalogue.names(np.array([w for _, w, _ in shown], np.int64)).to_pylist()
@@ -61,7 +60,7 @@ def named(catalogue: Catalogue, largest: list[tuple[int, int]]) -> list[tuple[st
 
 
 def _write_samples(
-    folder: Path, job: Job, catalogue: Catalogue, largest: list[tuple[int, int]],
+    folder: Path, catalogue: Catalogue, largest: list[tuple[int, int]],
     chosen: dict[int, list[tuple[float, int]]],
 ) -> None:  # fmt: skip
     rows = [
@@ -76,25 +75,25 @@ def _write_samples(
         table.add({
             "cluster": np.array(cluster, np.int64), "id": catalogue.names(numbers), "file": file,
             "row": row, "kept": np.array(is_kept, bool), "similarity": np.array(similarity, float),
-            "text": texts(job, catalogue, numbers.tolist()),
+            "text": texts(catalogue, catalogue.first_rows(numbers).tolist()),
         })  # fmt: skip
 
 
-def texts(job: Job, catalogue: Catalogue, documents: list[int]) -> pa.Array:
+def texts(catalogue: Catalogue, documents: list[int]) -> pa.Array:
     """The beginnings of some documents' texts, read again; null where that fails."""
     found: dict[int, str] = {}
     sketches = catalogue.sketches
     for shard in np.unique(np.searchsorted(sketches.starts, documents, side="right") - 1).tolist():
         start, end = sketches.starts[shard : shard + 2].tolist()
         wanted = {document for document in documents if start <= document < end}
-        chunks = sketches.shards[shard].chunks(job.columns, job.chunk)
+        reading, chunks = sketches.shards[shard].reading, sketches.shards[shard].chunks()
         counts = [count for block in sketches.blocks_of(shard) for count in block.chunks]
         try:
             for count, chunk in zip(counts, chunks, strict=False):
                 here = sorted(d for d in wanted if start <= d < start + count)
                 if here:
                     rows = np.array(here, np.int64) - start
-                    column = parse_some(chunk, job.columns, rows, count).texts
+                    column = parse_some(chunk, reading.columns, rows, count).texts
                     for place, document in enumerate(here):
                         found[document] = _beginning(column[place].as_py())
                 start += count

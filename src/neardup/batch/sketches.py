@@ -111,9 +111,9 @@ class SketchWriter:
         for why in (why for piece in held for why in piece.rejected.values()):
             codes.setdefault(why, len(codes) + 1)
         columns["rejected"] = np.concatenate([_coded(piece, codes) for piece in held])
-        columns["ids"] = _packed(pa.concat_arrays([piece.ids for piece in held]))
+        columns["ids"] = packed(pa.concat_arrays([piece.ids for piece in held]))
         if held[0].keep is not None:
-            columns["keep"] = _packed(concat_keep(piece.keep for piece in held))
+            columns["keep"] = packed(concat_keep(piece.keep for piece in held))
         self._file.add(columns, chunks=[piece.rows for piece in held], reasons=list(codes))
 
 
@@ -125,7 +125,7 @@ def _coded(piece: Piece, codes: dict[str, int]) -> NDArray[np.uint32]:
     return found
 
 
-def _packed(values: pa.Array) -> NDArray[np.uint8]:
+def packed(values: pa.Array) -> NDArray[np.uint8]:
     """An Arrow column as the bytes of an Arrow stream."""
     batch = pa.RecordBatch.from_arrays([values], names=["values"])
     sink = pa.BufferOutputStream()
@@ -145,6 +145,8 @@ class Block:
     file: Reader
     number: int
     start: int
+    counts: NDArray[np.bool_] | None = None
+    """Of an earlier corpus: which documents were kept; the others don't count any more."""
 
     @property
     def rows(self) -> int:
@@ -164,8 +166,9 @@ class Block:
         return self.file.read(self.number, name)
 
     def usable(self) -> NDArray[np.bool_]:
-        """Which documents are not rejected."""
-        return np.equal(self.column("rejected"), 0)
+        """Which documents take part."""
+        good: NDArray[np.bool_] = np.equal(self.column("rejected"), 0)
+        return good if self.counts is None else good & self.counts
 
     def rejected(self) -> tuple[NDArray[np.int64], list[str]]:
         """The rejected documents' numbers in the corpus, and why."""
@@ -187,26 +190,40 @@ class Block:
 
 
 class Sketches:
-    """The documents of all shards, numbered from 0 in input order."""
+    """The documents of all shards, numbered from 0 in input order.
 
-    def __init__(self, shards: Sequence[Shard], files: Sequence[Reader]) -> None:
-        self.shards, self.files = list(shards), list(files)
-        counts = [sum(file.note["rows"]) for file in files]
-        self.starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    The first `earlier` shards are of an earlier corpus, of which nothing is removed; `counts` says
+    for the first documents whether they were kept there.
+    """
+
+    def __init__(
+        self, shards: Sequence[Shard], files: Sequence[Reader], earlier: int = 0,
+        counts: NDArray[np.bool_] | None = None,
+    ) -> None:  # fmt: skip
+        self.shards, self.files, self.earlier = list(shards), list(files), earlier
+        rows = [sum(file.note["rows"]) for file in files]
+        self.starts = np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)
         """The number of each shard's first document, and of all documents."""
+        self.first_new = int(self.starts[earlier])
+        known = 0 if counts is None else len(counts)
         self.blocks: list[Block] = []
         for file, start in zip(files, self.starts.tolist(), strict=False):
             for number in range(len(file)):
-                self.blocks.append(Block(file, number, start))
-                start = self.blocks[-1].end
+                block = Block(file, number, start)
+                if counts is not None and block.end <= known:
+                    block = Block(file, number, start, counts[start : block.end])
+                self.blocks.append(block)
+                start = block.end
 
     def __len__(self) -> int:
         return int(self.starts[-1])
 
+    def rejected(self) -> Iterator[tuple[NDArray[np.int64], list[str]]]:
+        """The rejected new documents and why, block by block."""
+        for block in self.blocks:
+            documents, reasons = block.rejected()
+            if len(documents) and block.start >= self.first_new:
+                yield documents, reasons
+
     def blocks_of(self, shard: int) -> list[Block]:
         return [block for block in self.blocks if block.file is self.files[shard]]
-
-    def rows(self) -> Iterator[tuple[InputFile, int]]:
-        """Each input file in turn, a part of it at a time, and the number of its documents."""
-        for shard, file in zip(self.shards, self.files, strict=True):
-            yield from zip(shard.files, file.note["rows"], strict=True)

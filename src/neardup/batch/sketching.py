@@ -12,40 +12,68 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from neardup.batch.job import Job
 from neardup.batch.sketches import Piece, Specification
-from neardup.corpus.documents import Columns
+from neardup.corpus.documents import Documents
 from neardup.corpus.read import Chunk, parse
+from neardup.corpus.shards import Shard
 from neardup.dedup import Sketcher
 
 Work = TypeVar("Work")
 Done = TypeVar("Done")
 
+CANDIDATES = 0.3
+"""The share of documents that share a bucket, about: 0.1 on posts, 0.3 on manuals."""
+
+UNITS_PER_BYTE = {"word": 1 / 6, "char": 1.0, "line": 1 / 40, "token": 1.0}
+BESIDES = 60
+"""Bytes of a document's sketch that are not slots: content hash, length, id."""
+
 AHEAD = 2
 """Pieces of work a thread that may wait for their turn."""
 
 
-class Reading(Protocol):
-    """What is done with a chunk, by which rules."""
+class Making(Protocol):
+    """What is made of the documents of a chunk, and by which rules."""
 
     @property
     def spec(self) -> Specification: ...
-    def __call__(self, chunk: Chunk) -> Piece: ...
+    def __call__(self, chunk: Chunk, documents: Documents) -> Piece: ...
+
+    def room(self, documents: int, length: int) -> float:
+        """How many bytes on disk so many documents of so many bytes will take, about."""
 
 
 @dataclass(frozen=True)
-class ReadAndSketch:
+class MakeSketches:
     """Documents to sketches."""
 
-    columns: Columns
     sketcher: Sketcher
+    exact: bool
 
     @property
     def spec(self) -> Specification:
         return self.sketcher.spec
 
-    def __call__(self, chunk: Chunk) -> Piece:
-        documents = parse(chunk, self.columns)
+    def __call__(self, chunk: Chunk, documents: Documents) -> Piece:
         return Piece.of(chunk, documents, self.sketcher(documents))
+
+    def room(self, documents: int, length: int) -> float:
+        """For the sketches, and for the sets of those that share a bucket."""
+        spec = self.sketcher.spec
+        slots = 4 * spec.slots * documents
+        sets = 8 * length * UNITS_PER_BYTE[spec.unit] if self.exact else slots
+        return slots + BESIDES * documents + CANDIDATES * sets
+
+
+def sketches_of(job: Job) -> MakeSketches:
+    """What is made of documents, if nothing else is asked for."""
+    return MakeSketches(job.sketcher, job.options.verify == "exact")
+
+
+def read_and_make(chunk: Chunk, shard: Shard, making: Making) -> Piece:
+    """What is done with a chunk of a shard."""
+    return making(chunk, parse(chunk, shard.reading.columns))
 
 
 def in_order(

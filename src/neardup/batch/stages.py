@@ -20,8 +20,8 @@ from neardup.batch.budget import shown
 from neardup.batch.candidates import (
     Sets,
     SetWriter,
-    ShingleAgain,
     Wanted,
+    shingle_again,
     signature_rows,
     wanted_of,
 )
@@ -29,30 +29,37 @@ from neardup.batch.collapse import collapse
 from neardup.batch.comparing import Comparing
 from neardup.batch.components import connected
 from neardup.batch.job import Job, Progress
+from neardup.batch.parts import MergedSets, Parts
 from neardup.batch.ranks import Ranking, ranked
 from neardup.batch.rounds import KIND as KIND_OF_PAIRS
 from neardup.batch.rounds import VERIFIED, Rounds, Tally
 from neardup.batch.sketches import KIND, Piece, Sketches, SketchWriter
-from neardup.batch.sketching import ReadAndSketch, Reading, in_order
+from neardup.batch.sketching import Making, in_order, read_and_make, sketches_of
 from neardup.batch.sorting import Records, Sorter
 from neardup.batch.work import Stage, digest, shard_key
 from neardup.corpus.read import Chunk
 from neardup.corpus.shards import Shard
-from neardup.dedup import Sketcher
 from neardup.errors import RowError
 from neardup.formats.blocks import Reader
 from neardup.text.arrays import Ragged
 
 CANDIDATE = np.uint8(2)
+SHARDS, SKETCHES = "shards", "sketches"
 
 
 @dataclass
 class Ranked:
-    """The sketched documents, ranked, copies set aside. `state` has a byte for each rank:
-    0 takes no part, bit 0 kept, bit 1 in a bucket with others."""
+    """The sketched documents, ranked, copies set aside.
+
+    rows   the rows that documents are made of; without `parts`, each is one
+    state  a byte for each rank: 0 takes no part, bit 0 kept, bit 1 in a bucket with others
+    """
 
     sketches: Sketches
+    rows: Sketches
+    parts: Parts | None
     keys: list[str]
+    classes: list[int]
     ranking: Ranking
     state: NDArray[np.uint8]
     copies: Sorter
@@ -66,24 +73,26 @@ class Sketching:
     """Reads and sketches what is not sketched yet, shard by shard."""
 
     def __init__(
-        self, job: Job, folder: Path, progress: Progress, read: Reading | None = None
+        self, job: Job, folder: Path, progress: Progress, making: Making | None = None
     ) -> None:
         self._job, self._progress = job, progress
-        self._read = read or ReadAndSketch(job.columns, Sketcher(job.options.spec))
-        self._stage = Stage(folder / "sketches", KIND)
+        self._given = making
+        self._making = making or sketches_of(job)
+        self._stage = Stage(folder / SHARDS, KIND, job.out / SKETCHES)
         self._files: dict[str, Reader] = {}
         self._shards: list[Shard] = []
         self.keys: list[str] = []
 
     @property
-    def sketches(self) -> Sketches:
-        return Sketches(self._shards, [self._files[key] for key in self.keys])
+    def files(self) -> list[Reader]:
+        """The sketches of all shards."""
+        return [self._files[key] for key in self.keys]
 
-    def run(self, shards: list[Shard]) -> None:
+    def run(self, job: Job, shards: list[Shard]) -> None:
         """Sketch these shards; called again, it goes on."""
-        job, self._shards = self._job, shards
-        rules = self._read.spec.fingerprint
-        self.keys = [shard_key(shard, rules, job.columns, job.chunk) for shard in shards]
+        self._job, self._shards = job, shards
+        self._making = self._given or sketches_of(job)
+        self.keys = [shard_key(shard, self._making.spec.fingerprint) for shard in shards]
         total = sum(shard.stored for shard in shards)
         self._progress.stage("reading", total, "bytes")
         for key in self.keys:
@@ -98,8 +107,11 @@ class Sketching:
         self._sketch(missing)
 
     def _sketch(self, missing: list[int]) -> None:
+        making = self._making
+
         def do(item: tuple[int, Chunk | None]) -> Piece | None:
-            return None if item[1] is None else self._read(item[1])
+            place, chunk = item
+            return None if chunk is None else read_and_make(chunk, self._shards[place], making)
 
         writer: SketchWriter | None = None
         try:
@@ -121,13 +133,13 @@ class Sketching:
     def _chunks(self, missing: list[int]) -> Iterator[tuple[int, Chunk | None]]:
         """The chunks of the missing shards; None after the last of each."""
         for place in missing:
-            for chunk in self._shards[place].chunks(self._job.columns, self._job.chunk):
+            for chunk in self._shards[place].chunks():
                 yield place, chunk
             yield place, None
 
     def _writer(self, place: int) -> SketchWriter:
         key = self.keys[place]
-        return SketchWriter(self._stage.path(key), self._read.spec, key, self._shards[place])
+        return SketchWriter(self._stage.path(key), self._making.spec, key, self._shards[place])
 
     def _finish(self, place: int, writer: SketchWriter) -> None:
         self._shards[place].check()
@@ -151,15 +163,18 @@ class Sketching:
 # -- rank, collapse -----------------------------------------------------------------------------
 
 
-def rank(job: Job, folder: Path, sketches: Sketches, keys: list[str], progress: Progress) -> Ranked:
-    """Rank the documents; identical ones collapse."""
+def rank(
+    job: Job, folder: Path, sketches: Sketches, rows: Sketches, parts: Parts | None,
+    keys: list[str], classes: list[int], progress: Progress,
+) -> Ranked:  # fmt: skip
+    """Rank the documents; identical ones collapse. See `ranked` for the classes."""
     progress.stage("ranking", len(sketches), "documents")
-    ranking = ranked(sketches, job.options, [])
+    ranking = ranked(sketches, job.options, classes)
     state = np.zeros(len(sketches), np.uint8)
     copies = Sorter(folder / "copies", job.budget.share(4))
     identical = collapse(sketches, ranking, state, copies, job.budget)
     progress.advance(len(sketches))
-    return Ranked(sketches, keys, ranking, state, copies, identical)
+    return Ranked(sketches, rows, parts, keys, classes, ranking, state, copies, identical)
 
 
 # -- band ---------------------------------------------------------------------------------------
@@ -168,7 +183,7 @@ def rank(job: Job, folder: Path, sketches: Sketches, keys: list[str], progress: 
 def band(job: Job, folder: Path, ranked: Ranked, progress: Progress) -> BucketFiles:
     """The buckets of each band; documents in them are marked as candidates."""
     stage, curve = Stage(folder / "buckets", banding.KIND), job.options.curve
-    key = digest(ranked.keys, job.options.keep, [curve.bands, curve.rows])
+    key = digest(ranked.keys, job.options.keep, ranked.classes, [curve.bands, curve.rows])
     progress.stage("banding", curve.bands, "bands")
     workers = min(job.workers, curve.bands)
     make = Banding(
@@ -197,17 +212,22 @@ class Matching:
     def __init__(self, job: Job, folder: Path, ranked: Ranked, progress: Progress) -> None:
         self._job, self._ranked, self._progress = job, ranked, progress
         self._stage = Stage(folder / "sets", candidates.KIND)
-        self._names = [str(place) for place in range(len(ranked.sketches.shards))]
+        self._exact = job.options.verify == "exact"
+        # Texts are in rows, sketches of documents.
+        self._source = ranked.rows if self._exact else ranked.sketches
+        self._names = [str(place) for place in range(len(self._source.files))]
 
-    def run(self) -> Sets:
-        sketches, exact = self._ranked.sketches, self._job.options.verify == "exact"
+    def run(self) -> Sets | MergedSets:
+        sketches, exact = self._source, self._exact
         amount = int(np.count_nonzero(self._ranked.state & CANDIDATE))
         self._progress.stage("shingling", amount, "candidates")
         files: dict[int, Reader] = {}
         missing: list[tuple[int, NDArray[np.int64], str]] = []
-        for place in range(len(sketches.shards)):
+        for place in range(len(sketches.files)):
             chosen = self._candidates(place)
-            key = digest(self._ranked.keys[place], exact, xxhash.xxh3_64_hexdigest(chosen.data))
+            keys = self._ranked.keys
+            depends = keys[place] if sketches is self._ranked.rows else keys
+            key = digest(depends, exact, xxhash.xxh3_64_hexdigest(chosen.data))
             file = self._stage.find(self._names[place], key)
             if file is None:
                 missing.append((place, chosen, key))
@@ -217,28 +237,35 @@ class Matching:
         for place in self._from_texts(missing) if exact else self._from_sketches(missing):
             files[place] = self._stage.open(self._names[place])
         self._stage.only(self._names)
-        return Sets([files[place] for place in range(len(sketches.shards))], sketches.starts,
+        sets = Sets([files[place] for place in range(len(sketches.files))], sketches.starts,
                     np.uint64 if exact else np.uint32)  # fmt: skip
+        parts = self._ranked.parts
+        return MergedSets(sets, parts) if exact and parts is not None else sets
 
     def _candidates(self, place: int) -> NDArray[np.int64]:
         """The candidates of a shard, as places in it."""
-        start, end = self._ranked.sketches.starts[place : place + 2].tolist()
-        ranks = self._ranked.ranking.of(np.arange(start, end))
+        here = np.arange(*self._source.starts[place : place + 2].tolist())
+        if self._exact and self._ranked.parts is not None:
+            here = self._ranked.parts.document[here].astype(np.int64)
+        ranks = self._ranked.ranking.of(here)
         return np.flatnonzero(self._ranked.state[ranks] & CANDIDATE)
 
     def _from_texts(self, missing: list[tuple[int, NDArray[np.int64], str]]) -> Iterator[int]:
-        job, sketches = self._job, self._ranked.sketches
-        shingle = ShingleAgain(job.columns, Sketcher(job.options.spec))
+        job, sketches = self._job, self._source
+        sketcher = job.sketcher
 
         def wanted() -> Iterator[tuple[int, str, Wanted | None]]:
             for place, chosen, key in missing:
                 if len(chosen):
-                    for some in wanted_of(sketches, place, chosen, job.columns, job.chunk):
+                    for some in wanted_of(sketches, place, chosen):
                         yield place, key, some
                 yield place, key, None
 
         def do(item: tuple[int, str, Wanted | None]) -> Ragged | None:
-            return None if item[2] is None else shingle(item[2])
+            place, _, some = item
+            if some is None:
+                return None
+            return shingle_again(some, sketches.shards[place], sketcher)
 
         writer: SetWriter | None = None
         try:
@@ -258,7 +285,7 @@ class Matching:
                 writer.abandon()
 
     def _from_sketches(self, missing: list[tuple[int, NDArray[np.int64], str]]) -> Iterator[int]:
-        sketches = self._ranked.sketches
+        sketches = self._source
         for place, chosen, key in missing:
             writer = SetWriter(self._stage.path(self._names[place]), key)
             origin = int(sketches.starts[place])
@@ -275,7 +302,7 @@ class Matching:
 # -- decide -------------------------------------------------------------------------------------
 
 
-def comparing(job: Job, sets: Sets, ranked: Ranked) -> Comparing:
+def comparing(job: Job, sets: Sets | MergedSets, ranked: Ranked) -> Comparing:
     """Compares candidates by their sets."""
     return Comparing(sets, ranked.ranking, job.options, job.budget, job.workers)
 
@@ -298,15 +325,16 @@ def decide(
     progress.stage("deciding", len(ranked.sketches), "documents")
     options = job.options
     key = digest(
-        ranked.keys, options.keep, [options.curve.bands, options.curve.rows], options.threshold,
-        options.verify, options.cluster, options.limit,
+        ranked.keys, options.keep, ranked.classes, [options.curve.bands, options.curve.rows],
+        options.threshold, options.verify, options.cluster, options.limit,
     )  # fmt: skip
+    new = ranked.sketches.first_new
     stage = Stage(folder / "pairs", KIND_OF_PAIRS)
     stage.only([VERIFIED] if stage.find(VERIFIED, key) else [])
     if options.cluster == "components":
-        return Decided(*connected(buckets, ranked.state, compare, stage.folder, job.budget))
+        return Decided(*connected(buckets, ranked.state, new, compare, stage.folder, job.budget))
     rounds = Rounds(
-        buckets, ranked.state, options.limit, compare, stage.folder, key, job.budget,
+        buckets, ranked.state, new, options.limit, compare, stage.folder, key, job.budget,
         progress.advance,
     )  # fmt: skip
     return Decided(rounds.run(), rounds.tally)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from neardup.corpus.documents import Columns
 from neardup.corpus.shards import Shard
 from neardup.errors import FormatError
 from neardup.formats.blocks import Reader
@@ -27,20 +27,21 @@ def digest(*parts: Any) -> str:
     return blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def shard_key(shard: Shard, fingerprint: str, columns: Columns, chunk: int) -> str:
+def shard_key(shard: Shard, fingerprint: str) -> str:
     """What a shard's sketches depend on."""
     files = [
         (os.fsencode(os.path.abspath(file.path)).hex(), file.format, file.compression, stamp)
         for file, stamp in zip(shard.files, shard.stamps, strict=True)
     ]
-    return digest(files, shard.part, fingerprint, asdict(columns), chunk)
+    how = asdict(shard.reading.columns), shard.reading.chunk
+    return digest(files, shard.part, fingerprint, how)
 
 
 class Stage:
-    """The files of one stage, by name."""
+    """The files of one stage, by name; those in `saved` are as good."""
 
-    def __init__(self, folder: Path, kind: str) -> None:
-        self.folder, self._kind = folder, kind
+    def __init__(self, folder: Path, kind: str, saved: Path | None = None) -> None:
+        self.folder, self._kind, self._saved = folder, kind, saved
         self._old = folder.exists()
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -53,6 +54,10 @@ class Stage:
     def find(self, name: str, key: str) -> Reader | None:
         """The file of an earlier attempt, if it is what is needed now."""
         path = self.path(name)
+        if self._saved is not None and not path.exists() and (self._saved / name).is_file():
+            with suppress(OSError):  # no second names on this disk: then it is made again
+                os.link(self._saved / name, path)
+                self._old = True
         if not self._old or not path.exists():
             return None
         try:
@@ -72,5 +77,5 @@ class Stage:
         """Remove all other files."""
         wanted = set(names)
         for path in self.folder.iterdir():
-            if path.name not in wanted:
+            if path.name not in wanted and path.is_file():
                 path.unlink()

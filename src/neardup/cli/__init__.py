@@ -16,8 +16,10 @@ import neardup
 from neardup.cli.dedup import dedup
 from neardup.cli.demo import demo
 from neardup.cli.exact import exact
+from neardup.cli.merge import merge
 from neardup.cli.report import report
 from neardup.cli.spec import spec
+from neardup.cli.status import status
 from neardup.errors import NeardupError
 
 INTERRUPTED = 130
@@ -32,6 +34,8 @@ app = typer.Typer(
 )
 app.command()(dedup)
 app.command()(exact)
+app.command()(merge)
+app.command()(status)
 app.command()(demo)
 app.command()(report)
 app.command()(spec)

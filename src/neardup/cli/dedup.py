@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from neardup.cli.shared import (
+    INPUT,
     KEEP,
     MATCH,
     OUTPUT,
@@ -21,6 +22,7 @@ from neardup.cli.shared import (
     Memory,
     NoKept,
     Out,
+    Prefer,
     Quiet,
     SkipBadFiles,
     Strict,
@@ -71,8 +73,20 @@ def dedup(
     verify: Annotated[str, typer.Option(
         help="exact Jaccard of the shingles, estimate from the signatures, or none.",
         rich_help_panel=MATCH)] = "exact",
+    strip: Annotated[list[str] | None, typer.Option(
+        metavar="WHAT", help="Ignore markup (html), or lines that are in more than a share of the "
+        "documents (lines:0.1%). Can be given several times.", show_default=False,
+        rich_help_panel=MATCH)] = None,
     within: Within = None,
     keep: Keep = "first",
+    prefer: Prefer = None,
+    merge_rows: Annotated[str | None, typer.Option(
+        metavar="COLUMN", help="Rows with the same value are one document, wherever they are.",
+        show_default=False, rich_help_panel=INPUT)] = None,
+    against: Annotated[list[Path] | None, typer.Option(
+        metavar="PATH", help="Also remove what is similar to a document of an earlier run, of "
+        "saved sketches or of these files, which are only read. Can be given several times.",
+        show_default=False, rich_help_panel=KEEP)] = None,
     cluster: Annotated[str, typer.Option(
         help="stars: each removed document is similar to a kept one. components: whole chains "
         "are merged, without that promise.", rich_help_panel=KEEP)] = "stars",
@@ -80,6 +94,9 @@ def dedup(
         "--pairs", help="Also write pairs.parquet: all similar pairs, not only those that decided.",
         rich_help_panel=OUTPUT)] = False,
     no_kept: NoKept = False,
+    save_sketches: Annotated[bool, typer.Option(
+        "--save-sketches", help="Keep the sketches in OUT, for --against and for other thresholds.",
+        rich_help_panel=OUTPUT)] = False,
     force: Force = False,
     memory: Memory = None,
     workers: Workers = None,
@@ -95,12 +112,13 @@ def dedup(
     from neardup.cli.progress import progress_for
     from neardup.cli.summary import show
     from neardup.corpus.inputs import find_inputs
+    from neardup.errors import UsageError
     from neardup.options import Options
 
     options = Options.of(
         preset=preset, shingle=shingle, slots=slots, text_profile=text_profile, seed=seed,
         threshold=threshold, recall=recall, bands=bands, rows=rows, verify=verify, keep=keep,
-        cluster=cluster,
+        cluster=cluster, strip=strip,
     )  # fmt: skip
     threads = check_workers(workers)
     found = find_inputs(inputs, format)
@@ -112,8 +130,10 @@ def dedup(
         from neardup.corpus.documents import Columns
         from neardup.report.page import write_report
 
+        if merge_rows is not None and id is not None:
+            raise UsageError("--merge-rows names the documents: leave out --id")
         columns = Columns(
-            text=text, id=id, keep=options.keep_policy[1], within=within,
+            text=text, id=merge_rows or id, keep=options.keep_policy[1], within=within,
             tokens=options.spec.unit == "token",
         )  # fmt: skip
         finished = run(
@@ -121,6 +141,8 @@ def dedup(
                 inputs=found, out=out, options=options, columns=columns,
                 workers=threads, pairs=pairs, kept=not no_kept,
                 folders=tuple(filter(os.path.isdir, inputs)), force=force, strict=strict,
+                against=tuple(against or ()), prefer=prefer, save_sketches=save_sketches,
+                merge_rows=merge_rows is not None,
                 skip_bad_files=skip_bad_files, finish=write_report,
                 budget=Budget(None if memory is None else parse_size(memory)),
             ),

@@ -20,6 +20,7 @@ from neardup.cli.shared import (
     Memory,
     NoKept,
     Out,
+    Prefer,
     Quiet,
     SkipBadFiles,
     Strict,
@@ -54,6 +55,7 @@ def exact(
     text_profile: TextProfile = "standard",
     within: Within = None,
     keep: Keep = "first",
+    prefer: Prefer = None,
     no_kept: NoKept = False,
     force: Force = False,
     memory: Memory = None,
@@ -87,7 +89,7 @@ def exact(
         job = Job(
             inputs=found, out=out, options=options, workers=threads, kept=not no_kept,
             columns=Columns(text=text, id=id, keep=options.keep_policy[1], within=within),
-            folders=tuple(filter(os.path.isdir, inputs)), force=force, strict=strict,
+            folders=tuple(filter(os.path.isdir, inputs)), force=force, strict=strict, prefer=prefer,
             skip_bad_files=skip_bad_files, finish=write_report,
             budget=Budget(None if memory is None else parse_size(memory)),
         )  # fmt: skip

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from neardup import kernel_cache
+from neardup.batch.budget import amount, resident_memory
 
 EVERY_SECONDS = 10.0
 
@@ -23,7 +24,7 @@ class Silent:
     def stage(self, name: str, total: int, unit: str) -> None:
         pass
 
-    def advance(self, amount: int) -> None:
+    def advance(self, done: int) -> None:
         pass
 
     def say(self, message: str) -> None:
@@ -43,10 +44,10 @@ class Lines(Silent):
     def stage(self, name: str, total: int, unit: str) -> None:
         self._name, self._unit, self._total, self._done = name, unit, total, 0
         self._begun = self._said = time.monotonic()
-        self.say(f"{name} {shown(total, unit)}")
+        self.say(f"{name} {amount(total, unit)}")
 
-    def advance(self, amount: int) -> None:
-        self._done += amount
+    def advance(self, done: int) -> None:
+        self._done += done
         now = time.monotonic()
         if now - self._said >= EVERY_SECONDS and self._done:
             self._said = now
@@ -59,9 +60,9 @@ class Lines(Silent):
     def so_far(self) -> str:
         left = max(self._total - self._done, 0) / self.rate
         return (
-            f"{self._name} {shown(self._done, self._unit)} of "
-            f"{shown(self._total, self._unit)}, {shown(self.rate, self._unit)}/s, "
-            f"{left:.0f} s left"
+            f"{self._name} {amount(self._done, self._unit)} of "
+            f"{amount(self._total, self._unit)}, {amount(self.rate, self._unit)}/s, "
+            f"{left:.0f} s left, {amount(resident_memory(), 'bytes')} of memory"
         )
 
 
@@ -81,18 +82,12 @@ class Bars(Lines):
             self._bar.remove_task(self._task)
         self._unit, self._total, self._done = unit, total, 0
         self._begun = time.monotonic()
-        self._task = self._bar.add_task(f"{name} {shown(total, unit)}", total=None, rate="")
+        self._task = self._bar.add_task(f"{name} {amount(total, unit)}", total=None, rate="")
 
-    def advance(self, amount: int) -> None:
-        self._done += amount
-        rate = f"{shown(self.rate, self._unit)}/s"
+    def advance(self, done: int) -> None:
+        self._done += done
+        rate = f"{amount(self.rate, self._unit)}/s"
         self._bar.update(self._task, total=self._total, completed=self._done, rate=rate)
-
-
-def shown(number: float, unit: str) -> str:
-    if unit != "bytes":
-        return f"{number:,.0f} {unit}"
-    return f"{number / 1e6:,.0f} MB" if number >= 1e6 else f"{number / 1e3:,.0f} KB"
 
 
 @contextmanager

@@ -47,6 +47,9 @@ Within = Annotated[str | None, typer.Option(
 Keep = Annotated[str, typer.Option(
     metavar="POLICY", help="Which copy stays: first, longest, max:COLUMN or min:COLUMN.",
     rich_help_panel=KEEP)]  # fmt: skip
+Prefer = Annotated[str | None, typer.Option(
+    metavar="GLOB", help="Copies in these inputs go before copies in the others.",
+    show_default=False, rich_help_panel=KEEP)]  # fmt: skip
 NoKept = Annotated[bool, typer.Option(
     "--no-kept", help="Decide only, copy nothing.", rich_help_panel=OUTPUT)]  # fmt: skip
 Force = Annotated[bool, typer.Option(

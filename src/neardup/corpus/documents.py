@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,11 @@ class Columns:
     keep: str | None = None
     within: str | None = None
     tokens: bool = False
+
+    @property
+    def plain(self) -> Columns:
+        """The same without the column that only new documents need."""
+        return replace(self, keep=None)
 
     def asked(self) -> dict[str, str]:
         """Option -> column, for the columns that must be there."""

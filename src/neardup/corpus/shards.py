@@ -15,7 +15,8 @@ from neardup.corpus.columnar import row_group_sizes
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import CHUNK, Chunk, chunks, chunks_of
-from neardup.corpus.source import changed, reading
+from neardup.corpus.source import changed
+from neardup.corpus.source import reading as being_read
 from neardup.errors import InputError
 
 SHARD = 64 << 20
@@ -25,15 +26,26 @@ Stamp = tuple[int, int]  # size and time of the last change
 
 
 @dataclass(frozen=True)
+class Reading:
+    """How files are read: which columns, in chunks and shards of about how many bytes."""
+
+    columns: Columns
+    chunk: int = CHUNK
+    shard: int = SHARD
+
+
+@dataclass(frozen=True)
 class Shard:
     """Files with their stamps; `part` is a range of bytes (JSONL) or row groups (Parquet)."""
 
     files: tuple[InputFile, ...]
     stamps: tuple[Stamp, ...]
+    reading: Reading
     part: tuple[int, int] | None = None
 
-    def chunks(self, columns: Columns, size: int = CHUNK) -> Iterator[Chunk]:
+    def chunks(self) -> Iterator[Chunk]:
         """The shard's records, in pieces for the workers."""
+        columns, size = self.reading.columns, self.reading.chunk
         if self.part is None:
             return chunks_of(self.files, columns, size)
         return chunks(self.files[0], columns, size, self.part)
@@ -65,18 +77,17 @@ class Shard:
 
 def stamp_of(file: InputFile) -> Stamp:
     """The file's size and the time of its last change."""
-    with reading(file):
+    with being_read(file):
         found = os.stat(file.path)
     return found.st_size, found.st_mtime_ns
 
 
-def cut(
-    files: Iterable[InputFile], size: int = SHARD, without: Collection[str] = ()
-) -> list[Shard]:
-    """All files in shards of about `size` bytes, in order.
+def cut(files: Iterable[InputFile], reading: Reading, without: Collection[str] = ()) -> list[Shard]:
+    """All files in shards, in order.
 
     Files named in `without` are left out; the other shards stay as they are.
     """
+    size = reading.shard
     shards: list[Shard] = []
     small: list[tuple[InputFile, Stamp]] = []
     held = count = 0
@@ -84,7 +95,8 @@ def cut(
     def flush() -> None:
         nonlocal held, count
         if small:
-            shards.append(_together(small))
+            together, stamps = zip(*small, strict=True)
+            shards.append(Shard(together, stamps, reading))
         small.clear()
         held = count = 0
 
@@ -97,7 +109,8 @@ def cut(
             held, count = held + stamp[0], count + 1
             small += [] if left_out else [(file, stamp)]
         elif not left_out:
-            shards.extend(Shard((file,), (stamp,), part) for part in _parts(file, stamp[0], size))
+            parts = _parts(file, stamp[0], size)
+            shards.extend(Shard((file,), (stamp,), reading, part) for part in parts)
     flush()
     return shards
 
@@ -106,11 +119,6 @@ def _stamp_or_nothing(file: InputFile) -> Stamp:
     with suppress(InputError):
         return stamp_of(file)
     return 0, 0
-
-
-def _together(small: list[tuple[InputFile, Stamp]]) -> Shard:
-    files, stamps = zip(*small, strict=True)
-    return Shard(files, stamps)
 
 
 def _parts(file: InputFile, stored: int, size: int) -> Iterator[tuple[int, int] | None]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.kernels.compile import I64, U8, inner, kernel
-from neardup.kernels.hashing import load64, trailing_zeros
+from neardup.kernels.compile import I64, U8, inline, inner, kernel
+from neardup.kernels.hashing import load64, store64, trailing_zeros
 from neardup.kernels.jsonl import (
     BACKSLASH,
     CLOSE,
@@ -22,7 +22,7 @@ from neardup.kernels.jsonl import (
     special,
 )
 from neardup.kernels.lines import append
-from neardup.kernels.units import U, decode, is_ascii
+from neardup.kernels.units import HIGH, ONES, SEVENS, U, decode, is_ascii
 
 LONGEST_ESCAPE = 6
 
@@ -76,6 +76,13 @@ def string_of(data, at, end, key):
     return begin, stop
 
 
+@inline
+def beyond_ascii(eight):
+    """0x80 in the lowest byte that is not ASCII, or is the last of it, a control character."""
+    delete = eight ^ SEVENS
+    return (eight | ((delete - ONES) & ~delete)) & HIGH
+
+
 @inner
 def write_escape(out, write, code):
     """A UTF-16 code unit as six bytes."""
@@ -92,6 +99,17 @@ def write_string(out, write, texts, at, end, only_ascii):
     out[U(write)] = QUOTE
     write += 1
     while at < end:
+        if at + 8 <= end:
+            eight = load64(texts, at)
+            store64(out, write, eight)
+            marks = special(eight)
+            if only_ascii:
+                marks |= beyond_ascii(eight)
+            step = trailing_zeros(marks) >> 3
+            if step:
+                at += step
+                write += step
+                continue
         code, length = decode(texts, at)
         short = 0
         if code == QUOTE or code == BACKSLASH:
@@ -128,7 +146,9 @@ def edit_strings(data, begins, ends, key, texts, offsets):
     """The data with text i in the field `key` of the line from begins[i] to ends[i]; nothing, if
     one of these lines leaves a doubt."""
     lines = begins.size
-    out = np.empty(data.size + LONGEST_ESCAPE * (offsets[lines] - offsets[0]) + 2 * lines, np.uint8)
+    # An escape has up to six bytes; eight are written at a time, and there are quotes.
+    room = LONGEST_ESCAPE * (offsets[lines] - offsets[0]) + 2 * lines + 8
+    out = np.empty(data.size + room, np.uint8)
     write, left = 0, 0
     for i in range(lines):
         begin, stop = string_of(data, begins[i], ends[i], key)

@@ -22,13 +22,15 @@ def counts_for(u, v, state, bound, shift):
     return (state[v] & KEPT) != 0 or (u >> shift) <= np.int64(bound[v])
 
 
-@kernel(U32, I64, OUT_U8, OUT_U8, int64, int64, int64, int64, int64, int64, int64)
-def leader_pairs(members, starts, state, bound, shift, limit, fresh, most, bucket, place, room):
+@kernel(U32, I64, OUT_U8, OUT_U8, int64, int64, int64, int64, int64, int64, int64, int64)
+def leader_pairs(
+    members, starts, state, bound, shift, new, limit, fresh, most, bucket, place, room
+):
     """Pairs of each bucket's leaders number `fresh` to `most` with its later members.
 
     A bucket's leaders are its first `limit` kept members; of a hot bucket all of them are
-    given, from number 0. About `room` pairs from (bucket, place) on; where to go on; the largest
-    number of leaders met.
+    given, from number 0. Members with a rank below `new` only lead. About `room` pairs from
+    (bucket, place) on; where to go on; the largest number of leaders met.
     """
     out = np.empty(room + most, np.uint64)
     leaders = np.empty(limit, np.int64)
@@ -38,7 +40,7 @@ def leader_pairs(members, starts, state, bound, shift, limit, fresh, most, bucke
         hot, leading = U(size > limit), 0
         for at in range(size):
             v = np.int64(members[begin + at])
-            if at >= place:
+            if at >= place and v >= new:
                 if count >= room:
                     return out[:count], g, at, longest
                 for i in range(0 if hot else fresh, min(leading, most)):
@@ -95,11 +97,12 @@ def kept_in(members, starts, state):
     return out
 
 
-@kernel(U32, I64, U32, int64, int64, int64, int64, int64, int64)
-def member_pairs(members, starts, roots, fresh, most, last, bucket, place, room):
+@kernel(U32, I64, U32, int64, int64, int64, int64, int64, int64, int64)
+def member_pairs(members, starts, roots, new, fresh, most, last, bucket, place, room):
     """Pairs of each bucket's members number `fresh` to `most` with later ones before `last`.
 
-    None with the same root. About `room` pairs from (bucket, place) on, and where to go on.
+    None with the same root, none of two ranks below `new`. About `room` pairs from (bucket,
+    place) on, and where to go on.
     """
     out = np.empty(room + most, np.uint64)
     count = 0
@@ -109,7 +112,7 @@ def member_pairs(members, starts, roots, fresh, most, last, bucket, place, room)
             if count >= room:
                 return out[:count], g, at
             v = np.int64(members[begin + at])
-            for i in range(fresh, min(at, most)):
+            for i in range(fresh, min(at, most) if v >= new else 0):
                 u = np.int64(members[begin + i])
                 if roots[u] != roots[v]:
                     out[count] = U(v) << U(32) | U(u) << U(1)

@@ -1,0 +1,63 @@
+"""Which lines are in too many documents? Two passes over the input, before anything is sketched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+from neardup.batch.job import Job, Progress
+from neardup.batch.saved import IGNORED, read_ignored
+from neardup.batch.sketching import in_order
+from neardup.batch.work import digest, shard_key
+from neardup.corpus.read import Chunk, parse
+from neardup.corpus.shards import Shard
+from neardup.errors import NeardupError
+from neardup.formats.tables import no_room, write_text
+from neardup.text.ignored import IgnoredLines
+from neardup.text.lines import LineCounts
+
+KEY = "ignored-lines-of"
+
+
+def ignored_lines(job: Job, folder: Path, shards: list[Shard], progress: Progress) -> IgnoredLines:
+    """The lines in more than the wanted share of documents; found once, then kept in the folder."""
+    share, spec = job.options.strip.lines, job.options.spec
+    if share is None:
+        return IgnoredLines()
+    key = digest([shard_key(shard, spec.fingerprint) for shard in shards], str(share))
+    if (found := _found_before(folder, key)) is not None:
+        return found
+    counts = LineCounts(spec)
+    _read(job, shards, counts.add, "counting lines", progress)
+    frequent = counts.above(share)
+    _read(job, shards, frequent.add, "comparing lines", progress)
+    ignored = frequent.freeze()
+    try:
+        (folder / IGNORED).write_bytes(ignored.to_bytes())
+    except OSError as error:
+        raise no_room(folder / IGNORED, error) from None
+    write_text(folder / KEY, key)
+    return ignored
+
+
+def _found_before(folder: Path, key: str) -> IgnoredLines | None:
+    try:
+        return read_ignored(folder) if (folder / KEY).read_text("utf-8") == key else None
+    except (OSError, ValueError, NeardupError):
+        return None
+
+
+def _read(
+    job: Job, shards: list[Shard], take: Callable[[pa.Array], None], what: str, progress: Progress
+) -> None:
+    progress.stage(what, sum(shard.stored for shard in shards), "bytes")
+
+    def do(item: tuple[Shard, Chunk]) -> None:
+        shard, chunk = item
+        take(parse(chunk, shard.reading.columns).texts)
+
+    work = ((shard, chunk) for shard in shards for chunk in shard.chunks())
+    for (_, chunk), _ in in_order(work, do, job.workers):
+        progress.advance(chunk.stored)

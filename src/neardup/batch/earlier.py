@@ -1,0 +1,99 @@
+"""What is there already? Earlier runs, saved sketches or plain files, to compare with.
+
+Their documents rank before all new ones, and are never removed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup.batch.output import RUN, is_run
+from neardup.batch.saved import SET, SketchSet, read_ignored, sketch_folder
+from neardup.corpus.inputs import InputFile, find_inputs
+from neardup.corpus.shards import Shard
+from neardup.errors import InputError, UsageError
+from neardup.formats.blocks import Reader
+from neardup.spec import Spec
+from neardup.text.ignored import IgnoredLines
+
+
+@dataclass
+class Earlier:
+    """Sets of sketches, and files that are still to be sketched; with the specification of each."""
+
+    sets: list[SketchSet] = field(default_factory=list)
+    inputs: list[InputFile] = field(default_factory=list)
+    specs: list[tuple[str, Spec]] = field(default_factory=list)
+    ignored: IgnoredLines = field(default_factory=IgnoredLines)
+
+    @classmethod
+    def of(cls, paths: Sequence[Path]) -> Earlier:
+        found = cls()
+        for path in paths:
+            if (sketch_folder(path) / SET).exists():
+                found._add_set(path)
+            elif is_run(path):
+                found._add_run(path)
+            else:
+                found.inputs += find_inputs([path])
+        return found
+
+    def _add_set(self, path: Path) -> None:
+        one = SketchSet.open(sketch_folder(path))
+        self.sets.append(one)
+        self.specs.append((str(path), one.spec))
+        self._adopt(one.ignored)
+
+    def _add_run(self, path: Path) -> None:
+        if not (path / "kept").is_dir():
+            raise UsageError(
+                f"{path} has neither kept files nor sketches: make it again without --no-kept, or "
+                "with --save-sketches, or give its inputs"
+            )
+        record = json.loads((path / RUN).read_bytes())
+        if "by" not in record["spec"]:  # a run of neardup exact has no sketches to agree with
+            self.specs.append((str(path), Spec.from_json(json.dumps(record["spec"]))))
+        self._adopt(read_ignored(path))
+        self.inputs += find_inputs([path / "kept"])
+
+    def _adopt(self, ignored: IgnoredLines) -> None:
+        """Lines that were ignored are ignored again."""
+        self.ignored = self.ignored if len(self.ignored) else ignored
+
+    def check(self, spec: Spec, exact: bool) -> None:
+        """Everything must be of one specification; the texts must be there to be compared."""
+        for name, other in self.specs:
+            spec.require_same(other, "the new documents", name)
+        if exact:
+            for shard in self.shards:
+                try:
+                    shard.check()
+                except InputError as error:
+                    raise InputError(
+                        f"{error.file}: saved sketches are of this file, and it is gone or has "
+                        "changed: put it back, or compare signatures with --verify estimate",
+                        error.file,
+                    ) from None
+
+    @property
+    def shards(self) -> list[Shard]:
+        return [shard for one in self.sets for shard in one.shards]
+
+    @property
+    def files(self) -> list[Reader]:
+        return [file for one in self.sets for file in one.files]
+
+    @property
+    def keys(self) -> list[str]:
+        return [key for one in self.sets for key in one.keys]
+
+    @property
+    def kept(self) -> NDArray[np.bool_] | None:
+        """Which documents of the sets count."""
+        return np.concatenate([one.kept for one in self.sets]) if self.sets else None

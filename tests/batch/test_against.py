@@ -1,0 +1,178 @@
+"""New documents against what is there already: the earlier corpus counts, and is only read."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from command_line import Row, dedup, edited, neardup, refused, table, write_jsonl
+
+OLD = [{"id": f"old-{n}", "text": edited(n % 7, 79 - n // 7)} for n in range(30)]
+NEW = [{"id": f"new-{n}", "text": edited(n % 9, *range(1 + n // 9))} for n in range(40)]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("against")
+    write_jsonl(folder / "old.jsonl", OLD)
+    write_jsonl(folder / "new.jsonl", NEW)
+    dedup(folder / "old.jsonl", "-o", folder / "old", "--save-sketches")
+    return folder
+
+
+def answer(out: Path) -> list[tuple[str, str, float]]:
+    return [(row["id"], row["witness"], row["similarity"]) for row in table(out, "removed")]
+
+
+def contents(folder: Path) -> dict[Path, tuple[bytes, int]]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+@pytest.fixture(scope="module")
+def together(corpus: Path) -> list[tuple[str, str, float]]:
+    """What one run over the earlier kept documents and the new ones removes."""
+    dedup(corpus / "old" / "kept", corpus / "new.jsonl", "-o", corpus / "together")
+    found = answer(corpus / "together")
+    assert {name[:3] for name, _, _ in found} == {"new"}
+    assert {witness[:3] for _, witness, _ in found} == {"old", "new"}
+    return found
+
+
+@pytest.mark.parametrize("earlier", ["old", "old/sketches", "old/kept"])
+def test_the_answer_is_that_of_one_run_over_both(
+    tmp_path: Path, corpus: Path, together: list[tuple[str, str, float]], earlier: str
+) -> None:
+    before = contents(corpus / "old")
+    record = dedup(corpus / "new.jsonl", "-o", tmp_path / "out", "--against", corpus / earlier)
+    assert answer(tmp_path / "out") == together
+    assert record["counts"]["documents"] == len(NEW)
+    assert record["counts"]["removed"] == len(together)
+    assert os.listdir(tmp_path / "out" / "kept") == ["new.jsonl"]
+    assert contents(corpus / "old") == before
+
+
+def test_documents_that_were_removed_earlier_do_not_count(tmp_path: Path) -> None:
+    # b is similar to a, c to b alone: with b gone, c stays.
+    a, b, c = edited(1), edited(1, 0), edited(1, 0, 79)
+    old = write_jsonl(tmp_path / "old.jsonl", [{"id": "a", "text": a}, {"id": "b", "text": b}])
+    new = write_jsonl(tmp_path / "new.jsonl", [{"id": "c", "text": c}])
+    dedup(old, "-o", tmp_path / "old", "--save-sketches", "--threshold", 0.95)
+    assert [row["id"] for row in table(tmp_path / "old", "removed")] == ["b"]
+    for earlier, removed in (("old", []), ("old.jsonl", ["c"])):
+        dedup(new, "-o", tmp_path / f"new-{earlier}", "--against", tmp_path / earlier,
+              "--threshold", 0.95)  # fmt: skip
+        found = [row["id"] for row in table(tmp_path / f"new-{earlier}", "removed")]
+        assert found == removed, earlier
+
+
+@pytest.mark.parametrize("keep", ["longest", "max:score", "min:score"])
+def test_earlier_documents_rank_first_whatever_the_policy(tmp_path: Path, keep: str) -> None:
+    old = write_jsonl(tmp_path / "old.jsonl", [{"id": "old", "text": edited(1, 3)}])
+    rows = [{"id": n, "text": edited(1) + " more" * n, "score": n} for n in range(3)]
+    new = write_jsonl(tmp_path / "new.jsonl", rows)
+    dedup(new, "-o", tmp_path / "out", "--against", old, "--keep", keep)
+    assert answer(tmp_path / "out") and {w for _, w, _ in answer(tmp_path / "out")} == {"old"}
+    assert len(answer(tmp_path / "out")) == 3
+
+
+def test_an_earlier_corpus_with_copies_loses_nothing(tmp_path: Path) -> None:
+    old = write_jsonl(tmp_path / "old.jsonl", [{"id": n, "text": edited(1)} for n in range(4)])
+    new = write_jsonl(tmp_path / "new.jsonl", [{"id": "n", "text": edited(1, 2)}])
+    for cluster in ("stars", "components"):
+        record = dedup(new, "-o", tmp_path / cluster, "--against", old, "--cluster", cluster)
+        assert record["counts"]["identical"] == 0
+        assert [(name, witness) for name, witness, _ in answer(tmp_path / cluster)] == [("n", "0")]
+
+
+def test_sets_can_be_merged(tmp_path: Path, corpus: Path) -> None:
+    new, old = corpus / "new.jsonl", corpus / "old"
+    dedup(new, "-o", tmp_path / "second", "--against", old, "--save-sketches")
+    ran = neardup("merge", old, tmp_path / "second", "-o", tmp_path / "both")
+    assert ran.code == 0, ran.err
+    kept = sum(json.loads((run / "run.json").read_bytes())["counts"]["kept"]
+               for run in (old, tmp_path / "second"))  # fmt: skip
+    assert ran.out == f"{len(OLD) + len(NEW)} documents, {kept} of them kept; {tmp_path}/both\n"
+    everything = write_jsonl(tmp_path / "all.jsonl", [*OLD, *NEW, {"text": "something new"}])
+    dedup(everything, "-o", tmp_path / "third", "--against", tmp_path / "both")
+    assert [row["id"] for row in table(tmp_path / "third", "removed")] == [
+        row["id"] for row in [*OLD, *NEW]
+    ]
+    refused(neardup("merge", old, "-o", tmp_path / "both"), 1, "exists", "another output")
+
+
+def test_saved_sketches_are_used_again_for_another_threshold(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "new.jsonl", NEW)
+    dedup(source, "-o", tmp_path / "out", "--save-sketches")
+    (tmp_path / "out" / "sketches").chmod(0o700)
+    inodes = {path.name: path.stat().st_ino for path in (tmp_path / "out" / "sketches").iterdir()}
+    dedup(source, "-o", tmp_path / "out", "--save-sketches", "--force", "--threshold", 0.95)
+    again = {path.name: path.stat().st_ino for path in (tmp_path / "out" / "sketches").iterdir()}
+    (shard,) = set(inodes) - {"set.json", "kept"}
+    assert again[shard] == inodes[shard]
+    dedup(source, "-o", tmp_path / "fresh", "--threshold", 0.95)
+    assert answer(tmp_path / "out") == answer(tmp_path / "fresh")
+
+
+def test_another_specification_is_refused(tmp_path: Path, corpus: Path) -> None:
+    for earlier in ("old", "old/sketches"):
+        ran = neardup("dedup", corpus / "new.jsonl", "-o", tmp_path / "out", "-q", "--against",
+                      corpus / earlier, "--shingle", "word:3")  # fmt: skip
+        refused(ran, 1, "size", str(corpus / "old"))
+
+
+def test_without_the_texts_signatures_can_be_compared(tmp_path: Path) -> None:
+    old = write_jsonl(tmp_path / "old.jsonl", OLD)
+    new = write_jsonl(tmp_path / "new.jsonl", NEW)
+    dedup(old, "-o", tmp_path / "old", "--save-sketches")
+    old.unlink()
+    ran = neardup("dedup", new, "-o", tmp_path / "out", "-q", "--against", tmp_path / "old")
+    refused(ran, 1, str(old), "--verify estimate")
+    record = dedup(new, "-o", tmp_path / "out", "--against", tmp_path / "old",
+                   "--verify", "estimate")  # fmt: skip
+    assert record["counts"]["removed"] > 0
+
+
+@pytest.mark.parametrize("damage", ["set.json", "kept", "shard"])
+def test_a_damaged_set_is_refused(tmp_path: Path, damage: str) -> None:
+    new = write_jsonl(tmp_path / "new.jsonl", NEW)
+    dedup(write_jsonl(tmp_path / "old.jsonl", OLD), "-o", tmp_path / "old", "--save-sketches")
+    folder = tmp_path / "old" / "sketches"
+    (shard,) = {path.name for path in folder.iterdir()} - {"set.json", "kept"}
+    path = folder / (shard if damage == "shard" else damage)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 255
+    path.write_bytes(data)
+    ran = neardup("dedup", new, "-o", tmp_path / "out", "-q", "--against", tmp_path / "old")
+    assert ran.code == 1 and str(folder) in ran.err, ran.err
+
+
+def test_a_run_without_texts_and_sketches_is_refused(tmp_path: Path) -> None:
+    source: Row = write_jsonl(tmp_path / "old.jsonl", OLD)
+    dedup(source, "-o", tmp_path / "old", "--no-kept")
+    ran = neardup("dedup", source, "-o", tmp_path / "out", "-q", "--against", tmp_path / "old")
+    refused(ran, 2, str(tmp_path / "old"), "--save-sketches")
+
+
+def test_preferred_inputs_keep_their_copies(tmp_path: Path) -> None:
+    first = write_jsonl(tmp_path / "crawl.jsonl", [{"id": "c", "text": edited(1) + " and more"}])
+    second = write_jsonl(tmp_path / "books.jsonl", [{"id": "b", "text": edited(1)}])
+    for keep in ("first", "longest"):
+        dedup(first, second, "-o", tmp_path / keep, "--prefer", "books*", "--keep", keep)
+        assert [(name, witness) for name, witness, _ in answer(tmp_path / keep)] == [("c", "b")]
+    ran = neardup("dedup", first, "-o", tmp_path / "out", "-q", "--prefer", "none*")
+    refused(ran, 2, "none*", "matches none")
+
+
+def test_ignored_lines_are_ignored_again(tmp_path: Path) -> None:
+    banner = "we use cookies to make this page better for you and our partners please accept\n"
+    pages = [{"id": n, "text": banner + edited(n, count=6)} for n in range(20)]
+    old = write_jsonl(tmp_path / "old.jsonl", pages)
+    record = dedup(old, "-o", tmp_path / "old", "--strip", "lines:50%", "--save-sketches")
+    assert record["counts"]["removed"] == 0
+    new = write_jsonl(tmp_path / "new.jsonl", [{"id": "n", "text": edited(3, count=6)}])
+    for earlier in ("old", "old/sketches"):
+        dedup(new, "-o", tmp_path / "out", "--against", tmp_path / earlier, "--force")
+        assert answer(tmp_path / "out") == [("n", "3", 1.0)], earlier

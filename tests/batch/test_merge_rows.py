@@ -1,0 +1,112 @@
+"""Rows with the same key are one document: the union of their shingles, wherever they are."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from command_line import Row, dedup, neardup, read_rows, refused, table, words, write_jsonl
+
+from neardup import reference
+from neardup.spec import Spec
+
+
+def shingles(text: str) -> set[int]:
+    return reference.shingles(reference.unit_hashes(reference.units(text, Spec()), 0), 5)
+
+
+def corpus(seed: int) -> list[list[Row]]:
+    """Documents of one to four rows, some of them copies but for a row; in two files, shuffled."""
+    rng = random.Random(seed)
+    rows = []
+    for number in range(40):
+        family = rng.randrange(8)
+        parts = [" ".join(words(100 * family + part, 30)) for part in range(1 + family % 4)]
+        if rng.random() < 0.5:
+            place = rng.randrange(len(parts))
+            parts[place] = parts[place].rsplit(" ", rng.choice([1, 2, 15]))[0]
+        rows += [{"doc": f"d{number}", "text": part} for part in parts]
+    rng.shuffle(rows)
+    cut = rng.randrange(len(rows))
+    return [rows[:cut], rows[cut:]]
+
+
+def expected(rows: list[Row]) -> dict[str, tuple[str, float]]:
+    """By the definition, for documents in the order of their first rows; all are candidates."""
+    sets: dict[str, set[int]] = {}
+    for row in rows:
+        sets.setdefault(row["doc"], set()).update(shingles(row["text"]))
+    kept: list[str] = []
+    removed: dict[str, tuple[str, float]] = {}
+    for name, mine in sets.items():
+        similar = [(u, reference.jaccard(sets[u], mine)) for u in kept]
+        witness = next(((u, value) for u, value in similar if value >= 0.8), None)
+        if witness is None:
+            kept.append(name)
+        else:
+            removed[name] = witness
+    return removed
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_answer_is_that_of_the_union(tmp_path: Path, seed: int) -> None:
+    files = corpus(seed)
+    paths = [write_jsonl(tmp_path / f"{n}.jsonl", rows) for n, rows in enumerate(files)]
+    record = dedup(
+        *paths, "-o", tmp_path / "out", "--merge-rows", "doc", "--bands", 128, "--rows", 1
+    )
+    wanted = expected([*files[0], *files[1]])
+    found = {row["id"]: (row["witness"], row["similarity"])
+             for row in table(tmp_path / "out", "removed")}  # fmt: skip
+    assert found == wanted and len(found) > 5
+    assert record["counts"]["documents"] == 40
+    assert record["counts"]["kept"] == 40 - len(wanted)
+    for path, rows in zip(paths, files, strict=True):
+        assert read_rows(tmp_path / "out" / "kept" / path.name) == [
+            row for row in rows if row["doc"] not in wanted
+        ]
+
+
+def test_one_row_a_document_changes_nothing(tmp_path: Path) -> None:
+    rows = [row | {"doc": str(n)} for n, row in enumerate([*corpus(1)[0], *corpus(1)[1]])]
+    source = write_jsonl(tmp_path / "a.jsonl", rows)
+    for options in ([], ["--keep", "longest"], ["--verify", "estimate"]):
+        dedup(source, "-o", tmp_path / "plain", "--id", "doc", "--force", *options)
+        dedup(source, "-o", tmp_path / "merged", "--merge-rows", "doc", "--force", *options)
+        assert table(tmp_path / "plain", "removed") == table(tmp_path / "merged", "removed")
+        assert table(tmp_path / "plain", "removed")
+
+
+def test_a_part_that_can_not_be_used_follows_its_document(tmp_path: Path) -> None:
+    rows = [
+        {"doc": "a", "text": " ".join(words(1, 40))}, {"doc": "a", "text": None},
+        {"doc": "b", "text": ""}, {"doc": "b", "text": 7}, {"doc": None, "text": "on its own"},
+        {"doc": None, "text": "and another"},
+    ]  # fmt: skip
+    source = write_jsonl(tmp_path / "a.jsonl", rows)
+    record = dedup(source, "-o", tmp_path / "out", "--merge-rows", "doc")
+    assert record["counts"] | {"comparisons": 0} == {
+        "documents": 4, "kept": 3, "removed": 0, "rejected": 1, "identical": 0, "comparisons": 0,
+        "earlier": 0,
+    }  # fmt: skip
+    assert [row["id"] for row in table(tmp_path / "out", "rejected")] == ["b"]
+    assert read_rows(tmp_path / "out" / "kept" / "a.jsonl") == [*rows[:2], *rows[4:]]
+
+
+def test_the_best_value_of_the_parts_counts(tmp_path: Path) -> None:
+    text = " ".join(words(1, 40))
+    rows = [{"doc": "a", "text": text, "score": 3}, {"doc": "b", "text": text, "score": 1},
+            {"doc": "b", "text": "more of it", "score": 9}]  # fmt: skip
+    source = write_jsonl(tmp_path / "a.jsonl", rows)
+    for keep, gone in (("max:score", "a"), ("min:score", "a"), ("longest", "a"), ("first", "b")):
+        dedup(source, "-o", tmp_path / "out", "--merge-rows", "doc", "--keep", keep, "--force")
+        assert [row["id"] for row in table(tmp_path / "out", "removed")] == [gone], keep
+
+
+def test_an_id_besides_is_refused(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "a.jsonl", [{"doc": 1, "text": "x"}])
+    ran = neardup("dedup", source, "-o", tmp_path / "out", "--merge-rows", "doc", "--id", "doc")
+    refused(ran, 2, "--merge-rows", "leave out --id")
+    assert json.loads(source.read_text()) == {"doc": 1, "text": "x"}
