@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from neardup.batch.job import Job, Progress
 from neardup.batch.saved import IGNORED, read_ignored
-from neardup.batch.sketching import in_order
+from neardup.batch.making import in_order
 from neardup.batch.work import digest, shard_key
 from neardup.corpus.read import Chunk, parse
 from neardup.corpus.shards import Shard

@@ -10,7 +10,7 @@ import numpy as np
 
 from neardup.batch.budget import shown
 from neardup.batch.job import Job, Progress
-from neardup.batch.sketching import Making, sketches_of
+from neardup.batch.making import Making, sketches_of
 from neardup.corpus.read import parse
 from neardup.corpus.shards import Shard
 from neardup.dedup import raw_lengths

@@ -25,7 +25,7 @@ from neardup.batch.pairs import write_pairs
 from neardup.batch.parts import Parts, merged
 from neardup.batch.room import check_room
 from neardup.batch.sketches import Sketches
-from neardup.batch.sketching import Making
+from neardup.batch.making import Making
 from neardup.batch.stages import (
     SHARDS,
     SKETCHES,
@@ -123,11 +123,12 @@ def near_duplicates(job: Job, folder: Path, progress: Progress) -> record.Finish
         (folder / saved.IGNORED).write_bytes(job.ignored.to_bytes())
     ranked.copies.close()
     verdicts.close()
+    shown = samples.named(catalogue, largest)
     if job.save_sketches:
         kept = catalogue.rows_kept(kept_documents(ranked))
         saved.save(folder / SHARDS, rows, kept, job.options.spec, job.ignored)
         (folder / SHARDS).rename(folder / SKETCHES)
-    return record.Finished(made, samples.named(catalogue, largest), examples)
+    return record.Finished(made, shown, examples)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from neardup.batch.sketches import Piece
-from neardup.batch.sketching import BESIDES
+from neardup.batch.making import BESIDES
 from neardup.corpus.documents import Documents
 from neardup.corpus.read import Chunk
 from neardup.dedup import apart_hashes

@@ -34,7 +34,7 @@ from neardup.batch.ranks import Ranking, ranked
 from neardup.batch.rounds import KIND as KIND_OF_PAIRS
 from neardup.batch.rounds import VERIFIED, Rounds, Tally
 from neardup.batch.sketches import KIND, Piece, Sketches, SketchWriter
-from neardup.batch.sketching import Making, in_order, read_and_make, sketches_of
+from neardup.batch.making import Making, in_order, read_and_make, sketches_of
 from neardup.batch.sorting import Records, Sorter
 from neardup.batch.work import Stage, digest, shard_key
 from neardup.corpus.read import Chunk
