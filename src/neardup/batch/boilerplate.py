@@ -59,5 +59,5 @@ def _read(
         take(parse(chunk, shard.reading.columns).texts)
 
     work = ((shard, chunk) for shard in shards for chunk in shard.chunks())
-    for (_, chunk), _ in in_order(work, do, job.workers):
+    for (_, chunk), _ in in_order(work, do, job.budget.threads(job.workers)):
         progress.advance(chunk.stored)

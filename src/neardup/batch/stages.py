@@ -112,7 +112,9 @@ class Sketching:
 
         writer: SketchWriter | None = None
         try:
-            for (place, chunk), piece in in_order(self._chunks(missing), do, self._job.workers):
+            for (place, chunk), piece in in_order(
+                self._chunks(missing), do, self._job.budget.threads(self._job.workers)
+            ):
                 if writer is None:
                     writer = self._writer(place)
                 if piece is None or chunk is None:
@@ -266,7 +268,7 @@ class Matching:
 
         writer: SetWriter | None = None
         try:
-            for (place, key, some), rows in in_order(wanted(), do, job.workers):
+            for (place, key, some), rows in in_order(wanted(), do, job.budget.threads(job.workers)):
                 if writer is None:
                     writer = SetWriter(self._stage.path(self._names[place]), key)
                 if some is None or rows is None:
