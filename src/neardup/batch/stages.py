@@ -184,7 +184,9 @@ def band(job: Job, folder: Path, ranked: Ranked, progress: Progress) -> BucketFi
     stage, curve = Stage(folder / "buckets", banding.KIND), job.options.curve
     key = digest(ranked.keys, job.options.keep, ranked.classes, [curve.bands, curve.rows])
     progress.stage("banding", curve.bands, "bands")
-    workers = min(job.workers, curve.bands)
+    # Fewer threads rather than slices: each slice reads the band again.
+    fits = job.budget.share() // max(len(ranked.sketches) * banding.BYTES_EACH * 2, 1)
+    workers = max(min(job.workers, curve.bands, fits), 1)
     make = Banding(
         ranked.sketches, ranked.ranking, ranked.state, curve,
         lambda number: stage.path(str(number)), key, job.budget, workers,
