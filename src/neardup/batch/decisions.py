@@ -69,11 +69,11 @@ def write_rejected(folder: Path, catalogue: Catalogue, sketches: Sketches) -> Co
 
 
 def write_files(
-    folder: Path, catalogue: Catalogue, kept: NDArray[np.bool_], progress: Progress
+    folder: Path, catalogue: Catalogue, kept: NDArray[np.bool_], workers: int, progress: Progress
 ) -> None:
     """kept/: every input again, without the rows that go."""
     progress.stage("writing", len(kept) - catalogue.sketches.first_new, "rows")
     folder.mkdir(exist_ok=True)
     for place, file in enumerate(catalogue.files[catalogue.new :], catalogue.new):
         mask = kept[catalogue.starts[place] : catalogue.starts[place + 1]]
-        write_kept(file, mask, folder / file.kept_name, progress.advance)
+        write_kept(file, mask, folder / file.kept_name, progress.advance, workers)

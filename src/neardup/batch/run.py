@@ -92,7 +92,7 @@ def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
         if job.kept:
             with clock.stage("filter"):
                 kept = catalogue.rows_kept(kept_documents(ranked))
-                decisions.write_files(folder / "kept", catalogue, kept, progress)
+                decisions.write_files(folder / "kept", catalogue, kept, job.workers, progress)
         counts = record.Counts(
             len(sketches) - sketches.first_new, verdicts.count, ranked.identical, decided.tally,
             reasons, sketches.first_new,

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from neardup import kernels
 from neardup.corpus.documents import Documents, concat_keep
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.read import Chunk
+from neardup.corpus.read import Chunk, parse
 from neardup.corpus.shards import Shard
-from neardup.dedup import Sketch
+from neardup.dedup import Sketch, Sketcher
 from neardup.formats.blocks import Reader, Writer
 from neardup.spec import Spec
 
@@ -54,6 +54,12 @@ class Piece:
         empty = dict.fromkeys(sketch.empty.tolist(), "empty")
         return cls(columns, documents.ids, documents.keep, empty | documents.rejected,
                    len(documents), chunk.files)  # fmt: skip
+
+
+def read_and_sketch(chunk: Chunk, shard: Shard, sketcher: Sketcher) -> Piece:
+    """What is done with a chunk of a shard."""
+    documents = parse(chunk, shard.reading.columns)
+    return Piece.of(chunk, documents, sketcher(documents))
 
 
 class SketchWriter:

@@ -33,8 +33,7 @@ from neardup.batch.parts import MergedSets, Parts
 from neardup.batch.ranks import Ranking, ranked
 from neardup.batch.rounds import KIND as KIND_OF_PAIRS
 from neardup.batch.rounds import VERIFIED, Rounds, Tally
-from neardup.batch.sketches import KIND, Piece, Sketches, SketchWriter
-from neardup.batch.sketching import in_order, read_and_sketch
+from neardup.batch.sketches import KIND, Piece, Sketches, SketchWriter, read_and_sketch
 from neardup.batch.sorting import Records, Sorter
 from neardup.batch.work import Stage, digest, shard_key
 from neardup.corpus.read import Chunk
@@ -42,6 +41,7 @@ from neardup.corpus.shards import Shard
 from neardup.errors import RowError
 from neardup.formats.blocks import Reader
 from neardup.text.arrays import Ragged
+from neardup.threads import in_order
 
 CANDIDATE = np.uint8(2)
 SHARDS, SKETCHES = "shards", "sketches"

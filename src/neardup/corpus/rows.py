@@ -20,8 +20,9 @@ Advance = Callable[[int], None]  # told how many rows are done
 class Rows:
     """The keep list of a file, one entry a row, taken from its front."""
 
-    def __init__(self, file: InputFile, keep: Mask, advance: Advance) -> None:
-        self.file, self._keep, self._next, self._advance = file, keep, 0, advance
+    def __init__(self, file: InputFile, keep: Mask, advance: Advance, workers: int) -> None:
+        self.file, self.workers = file, workers
+        self._keep, self._next, self._advance = keep, 0, advance
 
     def take(self, count: int) -> Mask:
         """Which of the next `count` rows to keep."""

@@ -18,19 +18,26 @@ import numpy as np
 import pyarrow as pa
 
 from neardup.corpus import delimited
+from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.jsonl import line_bounds
+from neardup.corpus.jsonl import LineBounds, line_bounds
+from neardup.corpus.read import Chunk, chunks, stored_bytes
 from neardup.corpus.rows import Advance, Mask, Rows
-from neardup.corpus.source import line_blocks, opened, reading
+from neardup.corpus.source import opened, reading
 from neardup.corpus.write_tables import write_arrow, write_parquet
 from neardup.errors import OutputError
+from neardup.threads import in_order
 
 _BLOCK = 1 << 20
 _HELD_LINES = 4096
 
 
 def write_kept(
-    file: InputFile, keep: Mask, destination: Path, advance: Advance = lambda _: None
+    file: InputFile,
+    keep: Mask,
+    destination: Path,
+    advance: Advance = lambda _: None,
+    workers: int = 1,
 ) -> None:
     """Write the rows of `file` where `keep` is true to `destination`, the new file's path.
 
@@ -40,7 +47,7 @@ def write_kept(
     if file.format == "text" and not keep.all():
         advance(1)
         return
-    rows = Rows(file, keep, advance)
+    rows = Rows(file, keep, advance, workers)
     with _replacing(destination) as beside:
         _WRITERS[file.format](rows, beside)
         rows.check_end()
@@ -83,18 +90,21 @@ def _read(file: InputFile, blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _write_jsonl(rows: Rows, beside: Path) -> None:
-    first = True
     with _sink(rows.file, beside) as sink:
-        for block in _read(rows.file, line_blocks(rows.file, _BLOCK)):
-            view = memoryview(block)
-            runs = _kept_runs(block, rows, first)
-            sink.write(b"".join([view[start:end] for start, end in runs]))
-            first = False
+        for _, (data, bounds) in in_order(chunks(rows.file, Columns()), _lines, rows.workers):
+            view = memoryview(data)
+            sink.write(b"".join([view[start:end] for start, end in _kept_runs(bounds, rows)]))
 
 
-def _kept_runs(block: bytes, rows: Rows, first: bool) -> list[tuple[int, int]]:
+def _lines(chunk: Chunk) -> tuple[bytes, LineBounds]:
+    with reading(chunk.files[0]):
+        data = stored_bytes(chunk)
+    return data, line_bounds(data, chunk.first)
+
+
+def _kept_runs(bounds: LineBounds, rows: Rows) -> list[tuple[int, int]]:
     """(start, end) of the stretches of kept lines."""
-    starts, ends, is_document = line_bounds(block, first)
+    starts, ends, is_document = bounds
     kept = np.zeros(len(ends) + 2, bool)
     kept[1:-1][is_document] = rows.take(int(is_document.sum()))
     edges = np.flatnonzero(kept[1:] != kept[:-1])

@@ -1,8 +1,4 @@
-"""Shards to sketch files, on as many cores as wanted.
-
-Reading usual lines and sketching are kernels that release the GIL, so threads share the chunks
-of a shard without sending anything between processes. Files are written in order by the caller.
-"""
+"""Work on as many cores as wanted. By threads: the kernels, which take the time, release the GIL."""
 
 from __future__ import annotations
 
@@ -11,22 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from neardup.batch.sketches import Piece
-from neardup.corpus.read import Chunk, parse
-from neardup.corpus.shards import Shard
-from neardup.dedup import Sketcher
-
 Work = TypeVar("Work")
 Done = TypeVar("Done")
 
 AHEAD = 2
 """Pieces of work a thread that may wait for their turn."""
-
-
-def read_and_sketch(chunk: Chunk, shard: Shard, sketcher: Sketcher) -> Piece:
-    """What is done with a chunk of a shard."""
-    documents = parse(chunk, shard.reading.columns)
-    return Piece.of(chunk, documents, sketcher(documents))
 
 
 def in_order(
