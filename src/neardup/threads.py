@@ -1,4 +1,4 @@
-"""Work on as many cores as wanted. By threads: the kernels, which take the time, release the GIL."""
+"""Work on as many cores as wanted. By threads: what takes the time, the kernels, has no GIL."""
 
 from __future__ import annotations
 
