@@ -53,6 +53,20 @@ class Graph:
         }
         return cls(buckets, similarity, absent)
 
+    @classmethod
+    def of_chains(cls, seed: int) -> Graph:
+        """Long chains through many buckets: leaders come and go while the rounds last."""
+        chance = random.Random(seed)
+        count, width, reach = chance.randint(60, 120), chance.choice([4, 8]), chance.randint(3, 10)
+        buckets = [[10 * band + chance.randrange(width) for band in range(5)] for _ in range(count)]
+        similarity = {
+            (u, v): chance.choice([0.5, 0.75, 1.0])
+            for v in range(count)
+            for u in range(v)
+            if chance.random() < (0.6 if v - u <= reach else 0.01)
+        }
+        return cls(buckets, similarity, set())
+
     def files(self, folder: Path, chance: random.Random) -> BucketFiles:
         """The buckets of two members or more, band by band, some blocks a file."""
         members: dict[int, list[int]] = {}
@@ -137,6 +151,14 @@ def test_random_graphs_end_in_the_answer(tmp_path: Path, part: int) -> None:
         assert len(verify.asked) == len(set(verify.asked)), "a pair is verified once"
         hot += graph.hot(limit)
     assert hot > 200
+
+
+def test_leaders_that_come_and_go_count_only_while_they_lead(tmp_path: Path) -> None:
+    for seed in range(150):
+        chance = random.Random(seed)
+        graph, limit = Graph.of_chains(seed), chance.randint(1, 6)
+        assert graph.hot(limit)
+        check(graph, rounds_of(graph, tmp_path / str(seed), limit, chance, Verifier(graph)), limit)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
