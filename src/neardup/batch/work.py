@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from neardup.batch.output import discard
 from neardup.corpus.documents import Columns
 from neardup.corpus.shards import Shard
 from neardup.errors import FormatError
@@ -56,14 +58,13 @@ class Stage:
         path = self.path(name)
         if not self._old or not path.exists():
             return None
-        try:
+        with suppress(FormatError):
             found = Reader(path, self._kind)
-            if found.header.get("key") != key:
-                return None
-            found.verify()
-        except FormatError:
-            return None
-        return found
+            if found.header.get("key") == key:
+                found.verify()
+                return found
+        discard(path)
+        return None
 
     def open(self, name: str) -> Reader:
         """A file that this run has made."""
@@ -74,4 +75,4 @@ class Stage:
         wanted = set(names)
         for path in self.folder.iterdir():
             if path.name not in wanted:
-                path.unlink()
+                discard(path)
