@@ -54,8 +54,10 @@ class ShingleAgain:
     def __call__(self, wanted: Wanted) -> Ragged:
         documents = parse_some(wanted.chunk, self.columns, wanted.rows, wanted.size)
         cut = self.sketcher.cut(documents)
-        if not np.array_equal(cut.content.T, wanted.content):
-            raise changed(wanted.chunk.files[0])
+        different = (cut.content.T != wanted.content).any(axis=0)
+        if different.any():
+            files = wanted.chunk.files
+            raise changed(files[wanted.rows[different][0]] if len(files) > 1 else files[0])
         return as_sets(cut.shingles)
 
 
