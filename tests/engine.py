@@ -56,6 +56,9 @@ class Little(Budget):
     def share(self, parts: int = 1) -> int:
         return self.each
 
+    def __repr__(self) -> str:
+        return f"Little({self.each})"
+
 
 def job(
     inputs: Sequence[Path], out: Path, *, workers: int = 1, shard: int = 2_000, chunk: int = 700,
