@@ -54,7 +54,7 @@ class ShingleAgain:
     def __call__(self, wanted: Wanted) -> Ragged:
         documents = parse_some(wanted.chunk, self.columns, wanted.rows, wanted.size)
         cut = self.sketcher.cut(documents)
-        different = (cut.content.T != wanted.content).any(axis=0)
+        different = (wanted.content != cut.content.T).any(axis=0)
         if different.any():
             files = wanted.chunk.files
             raise changed(files[wanted.rows[different][0]] if len(files) > 1 else files[0])

@@ -190,7 +190,7 @@ def _put_back(work: Path, out: Path) -> None:
         for name in NAMES:
             if os.path.lexists(old / name):
                 (old / name).rename(out / name)
-        old.rmdir()
+        discard(old)
 
 
 def discard(path: Path) -> None:
