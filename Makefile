@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PEERS := .venv-bench/bin
 
-.PHONY: setup test lint bench bench-core bench-batch demo clean
+.PHONY: setup test soak lint bench bench-core bench-batch demo clean
 
 setup: .venv/ready
 
@@ -28,6 +28,10 @@ lint: setup
 test: lint
 	$(BIN)/python -m pytest --numprocesses 2
 	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest tests/kernels --numprocesses 2
+
+# Kills, corruption and random settings in full size: some minutes.
+soak: setup
+	$(BIN)/python -m pytest tests -m slow --numprocesses 2
 
 # The corpora are not part of the repository: make bench DATA=folder, see benches/README.md.
 bench: bench-core bench-batch

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from neardup.batch.job import Job, Progress
 from neardup.batch.saved import IGNORED, read_ignored
-from neardup.batch.making import in_order
 from neardup.batch.work import digest, shard_key
 from neardup.corpus.read import Chunk, parse
 from neardup.corpus.shards import Shard
@@ -17,6 +16,7 @@ from neardup.errors import NeardupError
 from neardup.formats.tables import no_room, write_text
 from neardup.text.ignored import IgnoredLines
 from neardup.text.lines import LineCounts
+from neardup.threads import in_order
 
 KEY = "ignored-lines-of"
 
@@ -59,5 +59,5 @@ def _read(
         take(parse(chunk, shard.reading.columns).texts)
 
     work = ((shard, chunk) for shard in shards for chunk in shard.chunks())
-    for (_, chunk), _ in in_order(work, do, job.workers):
+    for (_, chunk), _ in in_order(work, do, job.budget.threads(job.workers)):
         progress.advance(chunk.stored)

@@ -10,8 +10,11 @@ from pathlib import Path
 
 from neardup.errors import ParameterError
 
-LEAST = 400 << 20
+LEAST = 400 * 10**6
 """The interpreter, its libraries and the work on a few chunks need so much."""
+
+EACH_THREAD = 48 << 20
+"""What a thread that reads and sketches takes, with the chunks that wait for it."""
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
@@ -29,6 +32,10 @@ class Budget:
     def share(self, parts: int = 1) -> int:
         """What each of some parts may use now; a little is always left."""
         return max(self.total - resident_memory(), LEAST // 16) // max(parts, 1)
+
+    def threads(self, wanted: int) -> int:
+        """As many threads as are wanted, if there is room for their chunks."""
+        return max(min(wanted, self.share() // EACH_THREAD), 1)
 
 
 def parse_size(text: str) -> int:

@@ -48,8 +48,10 @@ def shingle_again(wanted: Wanted, shard: Shard, sketcher: Sketcher) -> Ragged:
     """The sorted sets of a chunk's candidates."""
     documents = parse_some(wanted.chunk, shard.reading.columns, wanted.rows, wanted.size)
     cut = sketcher.cut(documents)
-    if not np.array_equal(cut.content.T, wanted.content):
-        raise changed(wanted.chunk.files[0])
+    different = (wanted.content != cut.content.T).any(axis=0)
+    if different.any():
+        files = wanted.chunk.files
+        raise changed(files[wanted.rows[different][0]] if len(files) > 1 else files[0])
     return as_sets(cut.shingles)
 
 

@@ -14,7 +14,7 @@ from neardup.batch.parts import Parts
 from neardup.batch.sketches import Sketches
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.values import strings
-from neardup.formats.tables import TEXT, column
+from neardup.formats.tables import column
 
 Integers = NDArray[np.int64]
 
@@ -62,8 +62,8 @@ class Catalogue:
     def names(self, documents: Integers) -> pa.Array:
         """The id of each document: its own, or file:row."""
         wanted, back = np.unique(self.first_rows(documents), return_inverse=True)
-        own = pa.chunked_array(list(self._ids(wanted)), TEXT).combine_chunks()
-        own = own.take(column(back.reshape(-1)))
+        # Without pa.chunked_array and pa.array, which import pandas for nothing.
+        own = pa.concat_arrays([strings([]), *self._ids(wanted)]).take(column(back.reshape(-1)))
         if own.null_count == 0:
             return own
         files, rows = (part.to_pylist() for part in self.place(documents))

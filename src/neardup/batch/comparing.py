@@ -12,9 +12,9 @@ from neardup.batch.budget import Budget
 from neardup.batch.candidates import Sets
 from neardup.batch.parts import MergedSets
 from neardup.batch.ranks import Ranking
-from neardup.batch.making import in_order
 from neardup.options import Options
 from neardup.text.arrays import Ragged
+from neardup.threads import in_order
 from neardup.verify import Estimated, Exact
 
 AT_ONCE = 1 << 14

@@ -74,6 +74,7 @@ def write_files(
     folder: Path,
     catalogue: Catalogue,
     kept: NDArray[np.bool_],
+    workers: int,
     progress: Progress,
     edit: Callable[[int], Edit] | None = None,
 ) -> None:
@@ -86,4 +87,4 @@ def write_files(
     for place, file in enumerate(catalogue.files[catalogue.new :], catalogue.new):
         mask = kept[catalogue.starts[place] : catalogue.starts[place + 1]]
         edited = None if edit is None else edit(place)
-        write_kept(file, mask, folder / file.kept_name, progress.advance, edited)
+        write_kept(file, mask, folder / file.kept_name, progress.advance, workers, edited)

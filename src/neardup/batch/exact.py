@@ -156,7 +156,7 @@ def _write_kept(
     edits = None
     if decided.cuts is not None:
         edits = _Edits(catalogue, decided.cuts, job.columns.text)
-    decisions.write_files(folder, catalogue, decided.kept, progress, edits)
+    decisions.write_files(folder, catalogue, decided.kept, job.workers, progress, edits)
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,9 @@
-"""Shards to sketch files, on as many cores as wanted.
-
-Reading usual lines and sketching are kernels that release the GIL, so threads share the chunks
-of a shard without sending anything between processes. Files are written in order by the caller.
-"""
+"""What is made of the documents of a shard: sketches, or something else of the same form?"""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from neardup.batch.job import Job
 from neardup.batch.sketches import Piece, Specification
@@ -19,18 +12,12 @@ from neardup.corpus.read import Chunk, parse
 from neardup.corpus.shards import Shard
 from neardup.dedup import Sketcher
 
-Work = TypeVar("Work")
-Done = TypeVar("Done")
-
 CANDIDATES = 0.3
 """The share of documents that share a bucket, about: 0.1 on posts, 0.3 on manuals."""
 
 UNITS_PER_BYTE = {"word": 1 / 6, "char": 1.0, "line": 1 / 40, "token": 1.0}
 BESIDES = 60
 """Bytes of a document's sketch that are not slots: content hash, length, id."""
-
-AHEAD = 2
-"""Pieces of work a thread that may wait for their turn."""
 
 
 class Making(Protocol):
@@ -74,26 +61,3 @@ def sketches_of(job: Job) -> MakeSketches:
 def read_and_make(chunk: Chunk, shard: Shard, making: Making) -> Piece:
     """What is done with a chunk of a shard."""
     return making(chunk, parse(chunk, shard.reading.columns))
-
-
-def in_order(
-    work: Iterable[Work], do: Callable[[Work], Done], workers: int
-) -> Iterator[tuple[Work, Done]]:
-    """Each piece of work and what came of it, in order, done by that many threads."""
-    if workers == 1:
-        for piece in work:
-            yield piece, do(piece)
-        return
-    waiting: deque[tuple[Work, Future[Done]]] = deque()
-    with ThreadPoolExecutor(workers) as pool:
-        try:
-            for piece in work:
-                waiting.append((piece, pool.submit(do, piece)))
-                if len(waiting) > AHEAD * workers:
-                    done, future = waiting.popleft()
-                    yield done, future.result()
-            while waiting:
-                done, future = waiting.popleft()
-                yield done, future.result()
-        finally:
-            pool.shutdown(cancel_futures=True)

@@ -26,6 +26,8 @@ NAMES = (
     "cut.parquet", "samples.parquet", "report.html", "ignored-lines", "sketches", RUN,
 )  # fmt: skip
 WORK = ".unfinished"
+OLD, REPLACED = "old", "replaced"
+"""Inside of WORK: an old run that is being moved away, and one that has been."""
 
 
 def check_output(out: Path, inputs: Iterable[InputFile], folders: Sequence[str]) -> None:
@@ -46,13 +48,16 @@ def check_output(out: Path, inputs: Iterable[InputFile], folders: Sequence[str])
 def output_folder(out: Path, force: bool) -> Iterator[Path]:
     """A folder to make the run in; its content is moved to OUT if nothing goes wrong."""
     place = out.resolve()
+    work = place / WORK
     with _writing(out):
-        _check_free(out, force)
+        if not _half_moved(work):
+            _check_free(out, force)
     with _made(place, out), _locked(place, out):
-        _check_free(out, force)  # again: another run may have ended just now
-        work = place / WORK
         with _writing(out):
+            _put_back(work, place)
+            _check_free(out, force)  # again: another run may have ended just now
             work.mkdir(mode=0o700, exist_ok=True)  # or of a run that was stopped: it goes on
+            _clean(work)
         try:
             yield work
             with _writing(out):
@@ -159,22 +164,55 @@ def _lock(handle: int, out: Path) -> None:
         pass  # some network file systems have no locks; most runs have nobody to fear
 
 
+def _clean(work: Path) -> None:
+    """What a stopped run has left goes, but for the folders of the stages."""
+    for path in work.iterdir():
+        if path.name in (*NAMES, REPLACED) or not path.is_dir():
+            discard(path)
+
+
 def _move(work: Path, out: Path) -> None:
     """Put the new run in the place of an old one, by renaming; undone if it can't be finished."""
-    old = work / "old"
-    old.mkdir()
-    there = [name for name in reversed(NAMES) if os.path.lexists(out / name)]
-    made = [name for name in NAMES if (work / name).exists()]
-    moves = [(out / name, old / name) for name in there]
-    moves += [(work / name, out / name) for name in made]
+    old = work / OLD
     try:
-        for source, target in moves:
-            source.rename(target)
+        old.mkdir()
+        for name in reversed(NAMES):
+            if os.path.lexists(out / name):
+                (out / name).rename(old / name)
+        old.rename(work / REPLACED)
+        for name in NAMES:
+            if (work / name).exists():
+                (work / name).rename(out / name)
     except BaseException:
-        for source, target in reversed(moves):
-            if os.path.lexists(target) and not os.path.lexists(source):
-                target.rename(source)
+        _put_back(work, out)
         raise
+
+
+def _half_moved(work: Path) -> bool:
+    return (work / OLD).exists() or (work / REPLACED).exists()
+
+
+def _put_back(work: Path, out: Path) -> None:
+    """Undo a move that was not finished, in this run or in one that was killed meanwhile."""
+    old, replaced = work / OLD, work / REPLACED
+    if replaced.exists() and not (out / RUN).exists():
+        for name in reversed(NAMES):
+            if os.path.lexists(out / name):
+                (out / name).rename(work / name)
+        replaced.rename(old)
+    if old.exists():
+        for name in NAMES:
+            if os.path.lexists(old / name):
+                (old / name).rename(out / name)
+        discard(old)
+
+
+def discard(path: Path) -> None:
+    """Remove a file, or a folder with everything in it."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _remove(folder: Path) -> None:

@@ -211,8 +211,9 @@ class Cuts:
 
     def _block(self, number: int) -> tuple[NDArray[np.uint8], Integers]:
         """The flags of a block and where each document's begin; the last one is kept at hand."""
-        if self._latest is None or self._latest[0] != number:
+        latest = self._latest  # threads share it: another one may replace it at any time
+        if latest is None or latest[0] != number:
             counts = self._sketches.blocks[number].column("part_counts")
             firsts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-            self._latest = number, self._file.read(number, "gone"), firsts
-        return self._latest[1:]
+            self._latest = latest = number, self._file.read(number, "gone"), firsts
+        return latest[1:]

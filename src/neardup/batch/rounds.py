@@ -122,7 +122,9 @@ class Rounds:
     def _windows(self, needed: Sorter) -> Iterator[tuple[Keys, Values, int, NDArray[np.bool_]]]:
         """All known pairs, with the needed ones among them verified: pairs, similarities, how many
         are new or count in a new way, which are needed now."""
-        wanted, known = Stream(iter(needed)), Stream(stored(self.folder / VERIFIED))
+        earlier = self.folder / VERIFIED
+        wanted = Stream(iter(needed))
+        known = Stream(stored(earlier) if earlier.exists() else iter(()))
         for bound in windows([wanted, known], self.budget.share() // BYTES_EACH):
             pairs, similarity = known.until(bound)
             yield self._merged(_once(wanted.until(bound)[0]), pairs, similarity)
@@ -161,11 +163,10 @@ class Rounds:
 
 
 def stored(path: Path) -> Iterator[Records]:
-    """The pairs in a file, and their similarities; none if it is not there."""
-    if path.exists():
-        file = Reader(path, KIND)
-        for block in range(len(file)):
-            yield file.read(block, "keys"), file.read(block, "values")
+    """The pairs in a file, and their similarities."""
+    file = Reader(path, KIND)
+    for block in range(len(file)):
+        yield file.read(block, "keys"), file.read(block, "values")
 
 
 def split(pairs: Keys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

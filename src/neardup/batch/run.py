@@ -20,12 +20,12 @@ from neardup.batch.catalogue import Catalogue
 from neardup.batch.earlier import Earlier
 from neardup.batch.interrupts import Interruptible, held
 from neardup.batch.job import Job, Progress
+from neardup.batch.making import Making
 from neardup.batch.output import RUN, check_output, output_folder
 from neardup.batch.pairs import write_pairs
 from neardup.batch.parts import Parts, merged
 from neardup.batch.room import check_room
 from neardup.batch.sketches import Sketches
-from neardup.batch.making import Making
 from neardup.batch.stages import (
     SHARDS,
     SKETCHES,
@@ -100,7 +100,7 @@ def near_duplicates(job: Job, folder: Path, progress: Progress) -> record.Finish
         if job.kept:
             with clock.stage("filter"):
                 kept = catalogue.rows_kept(kept_documents(ranked))
-                decisions.write_files(folder / "kept", catalogue, kept, progress)
+                decisions.write_files(folder / "kept", catalogue, kept, job.workers, progress)
         counts = record.Counts(
             len(sketches) - sketches.first_new, verdicts.count, ranked.identical, decided.tally,
             reasons, sketches.first_new,

@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from neardup.batch.sketches import Piece
 from neardup.batch.making import BESIDES
+from neardup.batch.sketches import Piece
 from neardup.corpus.documents import Documents
 from neardup.corpus.read import Chunk
 from neardup.dedup import apart_hashes

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -57,7 +58,7 @@ class SketchSet:
             listed = json.loads((folder / SET).read_text("utf-8"))
             spec = Spec.from_json(listed["spec"])
             shards = [_shard(one, listed["reading"]) for one in listed["shards"]]
-            files = [Reader(folder / str(one["key"]), KIND) for one in listed["shards"]]
+            files = [Reader(folder / _name(one["key"]), KIND) for one in listed["shards"]]
             kept = _unpacked(Reader(folder / KEPT, KEPT))
             ignored = read_ignored(folder)
         except NeardupError:
@@ -98,6 +99,13 @@ class SketchSet:
                 for shard, key in zip(self.shards, self.keys, strict=True)
             ],
         })  # fmt: skip
+
+
+def _name(key: object) -> str:
+    """A key is a name in the folder, and nothing else."""
+    if not isinstance(key, str) or not re.fullmatch("[0-9a-f]{32}", key):
+        raise ValueError("not a key")
+    return key
 
 
 def _listed(file: InputFile) -> dict[str, Any]:

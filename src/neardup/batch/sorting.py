@@ -68,7 +68,8 @@ class Sorter:
         if not self._runs:
             yield self._held[0]
             return
-        self._spill()
+        if self._count:
+            self._spill()
         yield from _merged([Run(Reader(path, KIND)) for path in self._runs], self._carries)
 
     def close(self) -> None:

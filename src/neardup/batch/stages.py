@@ -29,12 +29,12 @@ from neardup.batch.collapse import collapse
 from neardup.batch.comparing import Comparing
 from neardup.batch.components import connected
 from neardup.batch.job import Job, Progress
+from neardup.batch.making import Making, read_and_make, sketches_of
 from neardup.batch.parts import MergedSets, Parts
 from neardup.batch.ranks import Ranking, ranked
 from neardup.batch.rounds import KIND as KIND_OF_PAIRS
 from neardup.batch.rounds import VERIFIED, Rounds, Tally
 from neardup.batch.sketches import KIND, Piece, Sketches, SketchWriter
-from neardup.batch.making import Making, in_order, read_and_make, sketches_of
 from neardup.batch.sorting import Records, Sorter
 from neardup.batch.work import Stage, digest, shard_key
 from neardup.corpus.read import Chunk
@@ -42,6 +42,7 @@ from neardup.corpus.shards import Shard
 from neardup.errors import RowError
 from neardup.formats.blocks import Reader
 from neardup.text.arrays import Ragged
+from neardup.threads import in_order
 
 CANDIDATE = np.uint8(2)
 SHARDS, SKETCHES = "shards", "sketches"
@@ -115,7 +116,9 @@ class Sketching:
 
         writer: SketchWriter | None = None
         try:
-            for (place, chunk), piece in in_order(self._chunks(missing), do, self._job.workers):
+            for (place, chunk), piece in in_order(
+                self._chunks(missing), do, self._job.budget.threads(self._job.workers)
+            ):
                 if writer is None:
                     writer = self._writer(place)
                 if piece is None or chunk is None:
@@ -185,7 +188,9 @@ def band(job: Job, folder: Path, ranked: Ranked, progress: Progress) -> BucketFi
     stage, curve = Stage(folder / "buckets", banding.KIND), job.options.curve
     key = digest(ranked.keys, job.options.keep, ranked.classes, [curve.bands, curve.rows])
     progress.stage("banding", curve.bands, "bands")
-    workers = min(job.workers, curve.bands)
+    # Fewer threads rather than slices: each slice reads the band again.
+    fits = job.budget.share() // max(len(ranked.sketches) * banding.BYTES_EACH * 2, 1)
+    workers = max(min(job.workers, curve.bands, fits), 1)
     make = Banding(
         ranked.sketches, ranked.ranking, ranked.state, curve,
         lambda number: stage.path(str(number)), key, job.budget, workers,
@@ -269,7 +274,7 @@ class Matching:
 
         writer: SetWriter | None = None
         try:
-            for (place, key, some), rows in in_order(wanted(), do, job.workers):
+            for (place, key, some), rows in in_order(wanted(), do, job.budget.threads(job.workers)):
                 if writer is None:
                     writer = SetWriter(self._stage.path(self._names[place]), key)
                 if some is None or rows is None:

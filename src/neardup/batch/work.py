@@ -16,6 +16,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from neardup.batch.output import discard
 from neardup.corpus.shards import Shard
 from neardup.errors import FormatError
 from neardup.formats.blocks import Reader
@@ -60,14 +61,13 @@ class Stage:
                 self._old = True
         if not self._old or not path.exists():
             return None
-        try:
+        with suppress(FormatError):
             found = Reader(path, self._kind)
-            if found.header.get("key") != key:
-                return None
-            found.verify()
-        except FormatError:
-            return None
-        return found
+            if found.header.get("key") == key:
+                found.verify()
+                return found
+        discard(path)
+        return None
 
     def open(self, name: str) -> Reader:
         """A file that this run has made."""
@@ -77,5 +77,5 @@ class Stage:
         """Remove all other files."""
         wanted = set(names)
         for path in self.folder.iterdir():
-            if path.name not in wanted and path.is_file():
-                path.unlink()
+            if path.name not in wanted:
+                discard(path)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from neardup import kernels
 from neardup.corpus.delimited import DELIMITERS, decoded_header
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.jsonl import line_bounds, parse_lines, some_lines
+from neardup.corpus.jsonl import LineBounds, parse_lines, some_lines
 from neardup.corpus.rows import Edit, Integers
 from neardup.corpus.source import BOM
 from neardup.corpus.tables import decoded
@@ -29,9 +29,11 @@ _JSON = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]:,]', re.DOTALL)
 _AT_ONCE, _MOST_RECORDS = 4 << 20, 4096
 
 
-def edit_lines(block: bytes, first: bool, start: int, edit: Edit, name: str) -> bytes:
+def edit_lines(
+    block: bytes, bounds: LineBounds, first: bool, start: int, edit: Edit, name: str
+) -> bytes:
     """Lines of JSON with the new texts; `start` is the row of the first of them."""
-    starts, ends, is_document = line_bounds(block, first)
+    starts, ends, is_document = bounds
     documents = np.flatnonzero(is_document)
     rows = np.flatnonzero(edit.changed[start : start + len(documents)])
     if not len(rows):

@@ -23,6 +23,7 @@ from neardup.corpus.tables import Source, resolve
 from neardup.corpus.values import keep_column, rendered_column, string_column, text_column
 
 Record = dict[str, Any]
+LineBounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]
 
 
 class _RefusedError(Exception):
@@ -34,9 +35,7 @@ def is_blank(line: bytes) -> bool:
     return not line or line.isspace()
 
 
-def line_bounds(
-    data: bytes, first: bool
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def line_bounds(data: bytes, first: bool) -> LineBounds:
     """Where lines begin and end (with their newline), and which of them are documents."""
     letters = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(letters == ord("\n")) + 1

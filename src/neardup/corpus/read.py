@@ -148,13 +148,17 @@ def _packed(table: pa.RecordBatch) -> bytes:
     return packed
 
 
+def stored_bytes(chunk: Chunk) -> bytes:
+    """The lines of a chunk of JSONL."""
+    return chunk.data if chunk.span is None else read_range(chunk.files[0], *chunk.span)
+
+
 def parse(chunk: Chunk, columns: Columns) -> Documents:
     """The documents of a chunk. `columns` as they were given to `chunks`."""
     file = chunk.files[0]
     with reading(file):
         if file.format == "jsonl":
-            data = chunk.data if chunk.span is None else read_range(file, *chunk.span)
-            return parse_lines(data, chunk.first, columns, file.name)
+            return parse_lines(stored_bytes(chunk), chunk.first, columns, file.name)
         if file.format == "text":
             return _text_files(chunk.files)
         return _unpacked(chunk, columns)
@@ -165,8 +169,7 @@ def parse_some(chunk: Chunk, columns: Columns, rows: npt.NDArray[np.int64], size
     file = chunk.files[0]
     if file.format == "jsonl":
         with reading(file):
-            data = chunk.data if chunk.span is None else read_range(file, *chunk.span)
-            lines, count = some_lines(data, chunk.first, rows)
+            lines, count = some_lines(stored_bytes(chunk), chunk.first, rows)
             if count != size:
                 raise changed(file)
             return parse_lines(lines, False, columns, file.name)

@@ -26,7 +26,7 @@ class Edit:
 
     changed   which rows
     columns   where the texts are
-    rewrite   from such rows, in ascending order, and their texts to the new texts
+    rewrite   from such rows, in ascending order, and their texts to the new texts; from threads
     """
 
     changed: Mask
@@ -38,10 +38,10 @@ class Rows:
     """The keep list of a file, one entry a row, taken from its front. `next` is the first one."""
 
     def __init__(
-        self, file: InputFile, keep: Mask, advance: Advance, edit: Edit | None = None
+        self, file: InputFile, keep: Mask, advance: Advance, workers: int, edit: Edit | None
     ) -> None:
-        self.file, self._keep, self.next, self._advance = file, keep, 0, advance
-        self.edit = edit
+        self.file, self.workers, self.edit = file, workers, edit
+        self._keep, self.next, self._advance = keep, 0, advance
 
     def take(self, count: int) -> Mask:
         """Which of the next `count` rows to keep."""

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -19,13 +20,16 @@ import numpy as np
 import pyarrow as pa
 
 from neardup.corpus import delimited
+from neardup.corpus.documents import Columns
 from neardup.corpus.edit import edit_lines, edit_records, edit_text
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.jsonl import line_bounds
+from neardup.corpus.jsonl import LineBounds, line_bounds
+from neardup.corpus.read import Chunk, chunks, stored_bytes
 from neardup.corpus.rows import Advance, Edit, Mask, Rows
-from neardup.corpus.source import decompressed, line_blocks, opened, reading
+from neardup.corpus.source import decompressed, opened, reading
 from neardup.corpus.write_tables import write_arrow, write_parquet
 from neardup.errors import OutputError
+from neardup.threads import in_order
 
 _BLOCK = 1 << 20
 _HELD_LINES = 4096
@@ -36,6 +40,7 @@ def write_kept(
     keep: Mask,
     destination: Path,
     advance: Advance = lambda _: None,
+    workers: int = 1,
     edit: Edit | None = None,
 ) -> None:
     """Write the rows of `file` where `keep` is true to `destination`, the new file's path.
@@ -46,7 +51,7 @@ def write_kept(
     if file.format == "text" and not keep.all():
         advance(1)
         return
-    rows = Rows(file, keep, advance, edit)
+    rows = Rows(file, keep, advance, workers, edit)
     with _replacing(destination) as beside:
         _WRITERS[file.format](rows, beside)
         rows.check_end()
@@ -89,20 +94,46 @@ def _read(file: InputFile, blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _write_jsonl(rows: Rows, beside: Path) -> None:
-    first = True
     with _sink(rows.file, beside) as sink:
-        for block in _read(rows.file, line_blocks(rows.file, _BLOCK)):
-            if rows.edit is not None:
-                block = edit_lines(block, first, rows.next, rows.edit, rows.file.name)
-            view = memoryview(block)
-            runs = _kept_runs(block, rows, first)
-            sink.write(b"".join([view[start:end] for start, end in runs]))
-            first = False
+        for data, bounds in _all_lines(rows):
+            view = memoryview(data)
+            sink.write(b"".join([view[start:end] for start, end in _kept_runs(bounds, rows)]))
 
 
-def _kept_runs(block: bytes, rows: Rows, first: bool) -> list[tuple[int, int]]:
+def _all_lines(rows: Rows) -> Iterator[tuple[bytes, LineBounds]]:
+    """The lines of the file, some at a time, with new texts where there are any."""
+    found = in_order(chunks(rows.file, Columns()), _lines, rows.workers)
+    if rows.edit is None:
+        return (lines for _, lines in found)
+    edited = in_order(_numbered(found), partial(_edited, rows.edit), rows.workers)
+    return (lines for _, lines in edited)
+
+
+def _numbered(
+    found: Iterator[tuple[Chunk, tuple[bytes, LineBounds]]],
+) -> Iterator[tuple[Chunk, bytes, LineBounds, int]]:
+    """The same, with the row of the first line."""
+    row = 0
+    for chunk, (data, bounds) in found:
+        yield chunk, data, bounds, row
+        row += int(bounds[2].sum())
+
+
+def _edited(edit: Edit, lines: tuple[Chunk, bytes, LineBounds, int]) -> tuple[bytes, LineBounds]:
+    chunk, data, bounds, row = lines
+    fresh = edit_lines(data, bounds, chunk.first, row, edit, chunk.files[0].name)
+    return fresh, bounds if fresh is data else line_bounds(fresh, chunk.first)
+
+
+def _lines(chunk: Chunk) -> tuple[bytes, LineBounds]:
+    with reading(chunk.files[0]):
+        data = stored_bytes(chunk)
+    return data, line_bounds(data, chunk.first)
+
+
+def _kept_runs(bounds: LineBounds, rows: Rows) -> list[tuple[int, int]]:
     """(start, end) of the stretches of kept lines."""
-    starts, ends, is_document = line_bounds(block, first)
+    starts, ends, is_document = bounds
     kept = np.zeros(len(ends) + 2, bool)
     kept[1:-1][is_document] = rows.take(int(is_document.sum()))
     edges = np.flatnonzero(kept[1:] != kept[:-1])

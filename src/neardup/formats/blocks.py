@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+from math import prod
 from pathlib import Path
 from struct import Struct
 from typing import Any, Self
@@ -96,6 +97,17 @@ def _bytes(values: Array) -> memoryview:
     return values.reshape(-1).view(np.uint8).data if values.size else memoryview(b"")
 
 
+def _is_sound(column: dict[str, Any], size: int) -> bool:
+    """Whether a column is inside of its file, and of a type that we write."""
+    shape, at = column["shape"], column["at"]
+    if column["type"] not in DTYPES or len(shape) not in (1, 2) or min(at, *shape) < 0:
+        return False
+    rows = shape[0] if len(shape) == 2 else 1
+    return at + np.dtype(column["type"]).itemsize * prod(shape) <= size and rows == len(
+        column["sums"]
+    )
+
+
 class Reader:
     """A complete file of blocks. The index is checked when it is opened, columns when read."""
 
@@ -105,12 +117,17 @@ class Reader:
             with open(path, "rb", buffering=0) as file:
                 self.header = self._front(file.fileno())
                 index = self._index(file.fileno())
+                size = os.fstat(file.fileno()).st_size
+            self._blocks: list[dict[str, Any]] = index["blocks"]
+            self.note: dict[str, Any] = index["note"]
+            sound = all(_is_sound(column, size) for block in self._blocks
+                        for column in block["columns"].values())  # fmt: skip
         except OSError as error:
             raise self.damaged(os.strerror(error.errno or 0)) from None
-        if self.header.get("kind") != kind:
-            raise self.damaged(f"holds {self.header.get('kind')!r}, not {kind!r}")
-        self._blocks: list[dict[str, Any]] = index["blocks"]
-        self.note: dict[str, Any] = index["note"]
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise self.damaged("its description") from None
+        if self.header.get("kind") != kind or not sound:
+            raise self.damaged(f"it holds {str(self.header.get('kind'))[:40]!r}, not {kind!r}")
 
     def __len__(self) -> int:
         return len(self._blocks)

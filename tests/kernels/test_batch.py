@@ -1,0 +1,238 @@
+"""The kernels of the batch engine equal plain Python."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neardup import kernels, reference
+from neardup.lsh.bands import meeting
+
+words = st.integers(0, 2**64 - 1)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def ragged(rows: list[list[int]], dtype: type = np.uint64) -> tuple[np.ndarray, np.ndarray]:
+    flat = np.array([value for row in rows for value in row], dtype)
+    return flat, np.cumsum([0, *map(len, rows)]).astype(np.int64)
+
+
+# -- sketches -----------------------------------------------------------------------------------
+
+
+@given(seeds, st.integers(0, 40), st.integers(1, 9), st.integers(0, 20))
+def test_columns_have_the_keys_of_rows(seed, documents, rows, band):
+    random = np.random.default_rng(seed)
+    signatures = random.integers(0, 2**32, (documents, rows), np.uint32)
+    columns = kernels.transposed(signatures)
+    assert columns.flags.c_contiguous
+    assert np.array_equal(columns, signatures.T)
+    keys = kernels.column_keys(columns, band).tolist()
+    padded = [[0] * rows * band + row for row in signatures.tolist()]
+    assert keys == [reference.band_keys(row, band + 1, rows)[band] for row in padded]
+
+
+# -- sets ---------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.lists(st.one_of(words, st.integers(0, 3)), max_size=12)), st.integers(0, 8))
+def test_short_rows_are_sorted_and_long_ones_left_alone(rows, longest):
+    values, offsets = ragged(rows)
+    kernels.sort_short(values, offsets, longest)
+    want = [sorted(row) if len(row) <= longest else row for row in rows]
+    assert values.tolist() == [value for row in want for value in row]
+
+
+@given(st.lists(st.binary(max_size=70)))
+def test_sums_are_those_of_each_row(rows):
+    data, offsets = ragged([list(row) for row in rows], np.uint8)
+    assert kernels.row_sums(data, offsets).tolist() == [reference.xxh64(row, 0) for row in rows]
+
+
+@given(st.binary(max_size=200), st.lists(st.tuples(st.integers(0, 200), st.integers(0, 30))))
+def test_rows_are_copied_from_anywhere(data, places):
+    places = [(start, size) for start, size in places if start + size <= len(data)]
+    starts, sizes = (np.array([p[k] for p in places], np.int64) for k in (0, 1))
+    out = np.full(int(sizes.sum()), 255, np.uint8)
+    kernels.copy_rows(np.frombuffer(data, np.uint8), starts, sizes, out)
+    assert out.tobytes() == b"".join(data[start : start + size] for start, size in places)
+
+
+# -- buckets ------------------------------------------------------------------------------------
+
+
+def naive_meeting(keys: list[int]) -> tuple[list[int], list[int]]:
+    found = [[p for p, other in enumerate(keys) if other == key] for key in sorted(set(keys))]
+    buckets = [places for places in found if len(places) > 1]
+    return [place for places in buckets for place in places], [len(places) for places in buckets]
+
+
+def check_meeting(keys: list[int]) -> None:
+    places, sizes = meeting(np.array(keys, np.uint64))
+    assert (places.tolist(), sizes.tolist()) == naive_meeting(keys)
+
+
+@given(st.lists(st.one_of(words, st.integers(0, 5), st.integers(2**64 - 5, 2**64 - 1))))
+def test_places_with_equal_keys_meet(keys):
+    check_meeting(keys)
+
+
+@given(words, st.lists(st.integers(0, 9), max_size=40))
+def test_keys_that_differ_in_their_lowest_bits_only_do_not_meet(key, low):
+    check_meeting([key ^ bits for bits in low])
+
+
+@given(st.lists(st.sampled_from([0, 1, 2**63, 2**63 + 1, 2**64 - 1, 2**64 - 2]), max_size=40))
+def test_the_ends_of_the_range_meet_too(keys):
+    check_meeting(keys)
+
+
+def test_many_places_need_many_of_the_lowest_bits():
+    random = np.random.default_rng(1)
+    keys = random.integers(0, 1 << 18, 70_000, np.uint64)
+    places, sizes = meeting(keys)
+    values, counts = np.unique(keys, return_counts=True)
+    assert sizes.tolist() == counts[counts > 1].tolist()
+    assert keys[places].tolist() == np.repeat(values[counts > 1], sizes).tolist()
+    starts = np.cumsum(sizes) - sizes
+    rising = np.diff(places) > 0
+    rising[starts[1:] - 1] = True
+    assert rising.all()
+
+
+@st.composite
+def bucketed(draw):
+    """Some buckets of ascending documents, and a byte of state for each document."""
+    count = draw(st.integers(2, 20))
+    buckets = draw(
+        st.lists(
+            st.lists(st.integers(0, count - 1), min_size=2, max_size=12, unique=True).map(sorted),
+            max_size=5,
+        )
+    )
+    state = draw(st.lists(st.integers(0, 3), min_size=count, max_size=count))
+    return buckets, np.array(state, np.uint8)
+
+
+def pair(u: int, v: int, hot: bool = False) -> int:
+    return v << 32 | u << 1 | hot
+
+
+@given(bucketed())
+def test_kept_members_are_counted(graph):
+    buckets, state = graph
+    members, starts = ragged(buckets, np.uint32)
+    got = kernels.kept_in(members, starts, state).tolist()
+    assert got == [sum(int(state[v]) & 1 for v in bucket) for bucket in buckets]
+
+
+def all_pieces(give, buckets):
+    """Call a kernel that goes on where it stopped, until the end; its pairs, and what else."""
+    found, others, bucket, place = [], [], 0, 0
+    while bucket < len(buckets):
+        before = bucket, place
+        pairs, bucket, place, *rest = give(bucket, place)
+        assert (bucket, place) > before, "or it would never end"
+        found += pairs.tolist()
+        others.append(rest)
+    return found, others
+
+
+@given(
+    bucketed(), st.integers(1, 6), st.integers(1, 6), st.integers(0, 3), st.integers(1, 9),
+    st.integers(0, 2), st.randoms(use_true_random=False),
+)  # fmt: skip
+def test_leaders_are_paired_with_later_members(graph, limit, most, fresh, room, shift, random):
+    buckets, state = graph
+    bound = np.array([random.randrange(6) for _ in state], np.uint8)
+    members, starts = ragged(buckets, np.uint32)
+    got, longest = all_pieces(
+        lambda bucket, place: kernels.leader_pairs(
+            members, starts, state, bound, shift, limit, fresh, most, bucket, place, room
+        ),
+        buckets,
+    )
+    want, leading = [], 0
+    for bucket in buckets:
+        hot = len(bucket) > limit
+        for place, v in enumerate(bucket):
+            leaders = [u for u in bucket[:place] if state[u] & 1][:limit]
+            want += [
+                pair(u, v, hot)
+                for u in leaders[0 if hot else fresh : most]
+                if state[v] & 1 or u >> shift <= bound[v]
+            ]
+        leading = max(leading, min(sum(int(state[v]) & 1 for v in bucket), limit))
+    assert got == want
+    assert max((one for (one,) in longest), default=0) == leading
+
+
+@given(bucketed(), st.integers(0, 4), st.integers(1, 8), st.integers(1, 15), st.integers(1, 9),
+       st.randoms(use_true_random=False))  # fmt: skip
+def test_members_are_paired_unless_they_are_connected(graph, fresh, most, last, room, random):
+    buckets, state = graph
+    roots = np.array([random.randrange(3) for _ in state], np.uint32)
+    members, starts = ragged(buckets, np.uint32)
+    got, _ = all_pieces(
+        lambda bucket, place: kernels.member_pairs(
+            members, starts, roots, fresh, most, last, bucket, place, room
+        ),
+        buckets,
+    )
+    assert got == [
+        pair(u, v)
+        for bucket in buckets
+        for place, v in enumerate(bucket[:last])
+        for u in bucket[fresh : min(place, most)]
+        if roots[u] != roots[v]
+    ]
+
+
+# -- who stays ----------------------------------------------------------------------------------
+
+
+@given(st.integers(2, 15), st.integers(0, 3), st.randoms(use_true_random=False))
+def test_a_document_goes_for_the_best_kept_similar_one_that_counts(count, shift, random):
+    pairs = [(u, v) for v in range(count) for u in range(v) if random.random() < 0.5]
+    similar = [random.choice([-1.0, 0.0, 0.5, 1.0]) for _ in pairs]
+    marks = [random.randrange(2) for _ in pairs]
+    state = np.array([random.choice([0, 1, 2, 3]) for _ in range(count)], np.uint8)
+    bound = np.array([random.randrange(4) for _ in range(count)], np.uint8)
+    kept = [bool(byte & 1) for byte in state.tolist()]
+    others, bounds = (state & 2).tolist(), bound.tolist()
+    deciding, differs = [], False
+    for v in sorted({v for _, v in pairs}):
+        found = [
+            place for place, (u, w) in enumerate(pairs)
+            if w == v and similar[place] >= 0.0 and marks[place] and kept[u]
+        ][:1]  # fmt: skip
+        witness = [pairs[place][0] >> shift for place in found]
+        differs |= kept[v] == bool(found) or (bool(found) and witness[0] != bounds[v])
+        kept[v], bounds[v] = not found, (witness or [bounds[v]])[0]
+        deciding += found
+    keys = np.array([pair(u, v, random.random() < 0.5) for u, v in pairs], np.uint64)
+    got, changed = kernels.decide(
+        keys, np.array(similar), np.array(marks, np.uint8), state, bound, shift
+    )
+    assert got.tolist() == deciding
+    assert changed == differs
+    assert bound.tolist() == bounds
+    assert state.tolist() == [other | keep for other, keep in zip(others, kept, strict=True)]
+
+
+@given(st.integers(1, 30), st.lists(st.tuples(st.integers(0, 29), st.integers(0, 29))))
+def test_joined_documents_have_the_best_ranked_root(count, edges):
+    edges = [(u, v) for u, v in edges if u < count and v < count]
+    best = list(range(count))
+    for _ in range(count):
+        for u, v in edges:
+            best[u] = best[v] = min(best[u], best[v])
+    parent = np.arange(count, dtype=np.uint32)
+    left, right = (np.array([edge[k] for edge in edges], np.int64) for k in (0, 1))
+    middle = len(edges) // 2
+    kernels.join_all(parent, left[:middle], right[:middle])
+    kernels.to_roots(parent)
+    kernels.join_all(parent, left[middle:], right[middle:])
+    kernels.to_roots(parent)
+    assert parent.tolist() == best
