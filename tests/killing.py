@@ -29,7 +29,7 @@ CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir")
 
 def sketches(work: Path) -> Seen:
     """The sketch files that are complete: name to inode and time."""
-    files = [path for path in work.glob("sketches/*") if not path.name.startswith(".")]
+    files = [path for path in work.glob("shards/*") if not path.name.startswith(".")]
     return {path.name: [path.stat().st_ino, path.stat().st_mtime_ns] for path in files}
 
 

@@ -18,7 +18,7 @@ from neardup.batch.output import NAMES
 from neardup.errors import FormatError
 
 ASKED = {"limit": 3, "keep": "longest"}
-STAGES = ["sketches", "buckets", "sets", "pairs"]
+STAGES = ["shards", "buckets", "sets", "pairs"]
 
 
 class Stopped(BaseException):
@@ -120,7 +120,7 @@ def loop(path: Path) -> None:
 
 
 def another_stage(path: Path) -> None:
-    other = "buckets" if path.parent.name == "sketches" else "sketches"
+    other = "buckets" if path.parent.name == "shards" else "shards"
     shutil.copy(files(path.parent.parent, other)[0], path)
 
 
@@ -171,7 +171,7 @@ def test_whatever_is_in_the_work_folder(
 
 # -- while it runs ------------------------------------------------------------------------------
 
-READ_LATER = {"sketches": "rank", "buckets": "decide", "sets": "comparing", "pairs": "collect"}
+READ_LATER = {"shards": "rank", "buckets": "decide", "sets": "comparing", "pairs": "collect"}
 """Each stage, and the function of the run before which its files are damaged."""
 
 

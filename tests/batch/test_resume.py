@@ -109,7 +109,7 @@ def test_a_signal_leaves_a_run_that_goes_on(
         line, stderr=subprocess.PIPE, text=True, env=engine.environment(), start_new_session=True
     )
     end = time.monotonic() + 60
-    while len(list(engine.unfinished(out).glob("sketches/*"))) < 5:
+    while len(list(engine.unfinished(out).glob("shards/*"))) < 5:
         assert run.poll() is None and time.monotonic() < end
         time.sleep(0.002)
     run.send_signal(number)

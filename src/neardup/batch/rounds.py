@@ -51,20 +51,20 @@ class Rounds:
     """Everything that the rounds need. Documents are known by their rank.
 
     state     a byte each: bit 0 says that it is kept; 0 that it takes no part
-    new       ranks before this one are of an earlier corpus: kept, whatever happens
     verify    the similarity of pairs (u, v), -1.0 where it is below the threshold
     folder    for sorting, and for the pairs that have been verified: a killed run goes on with them
+    new       ranks before this one are of an earlier corpus: kept, whatever happens
     """
 
     buckets: BucketFiles
     state: Bytes
-    new: int
     limit: int
     verify: Verify
     folder: Path
     key: str
     budget: Budget
     step: Callable[[int], None]
+    new: int = 0
 
     def __post_init__(self) -> None:
         self.bound = np.zeros(len(self.state), np.uint8)

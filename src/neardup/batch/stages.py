@@ -339,7 +339,7 @@ def decide(
     if options.cluster == "components":
         return Decided(*connected(buckets, ranked.state, new, compare, stage.folder, job.budget))
     rounds = Rounds(
-        buckets, ranked.state, new, options.limit, compare, stage.folder, key, job.budget,
-        progress.advance,
+        buckets, ranked.state, options.limit, compare, stage.folder, key, job.budget,
+        progress.advance, new,
     )  # fmt: skip
     return Decided(rounds.run(), rounds.tally)

@@ -72,7 +72,9 @@ class Recorded:
         self._status.written, self._status.memory = now, resident_memory()
         beside = self._path.with_suffix(".tmp")
         try:
-            beside.write_text(json.dumps(asdict(self._status)), "utf-8")
+            handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with open(handle, "w", encoding="utf-8") as file:
+                json.dump(asdict(self._status), file)
             beside.replace(self._path)
         except OSError:
             pass  # a full disk is noticed, and said, by those who need the room
