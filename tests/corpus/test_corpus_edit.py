@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from neardup.corpus.edit import edit_line, edit_record, edit_strings
 
 json_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+long_text = st.text(st.sampled_from('ab"\\\n\x00\x7féあ。😀'), max_size=60)
 names = st.one_of(st.sampled_from(["text", "id", 'te"xt', "te\\xt", "é"]), json_text)
 values = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), json_text),
@@ -34,7 +35,8 @@ def test_a_field_of_a_line_is_replaced(record, field, old, new, ascii_only):
     assert got.isascii() or not line.isascii()
 
 
-@given(st.lists(st.tuples(st.dictionaries(names, values, max_size=4), json_text, st.booleans())))
+@given(st.lists(st.tuples(st.dictionaries(names, values, max_size=4), json_text | long_text,
+                          st.booleans())))  # fmt: skip
 def test_the_kernel_equals_its_twin(found):
     lines = [
         json.dumps(record | {"text": "old " * 3}, ensure_ascii=ascii_only).encode() + b"\n"

@@ -110,6 +110,11 @@ def write_string(out, write, texts, at, end, only_ascii):
                 at += step
                 write += step
                 continue
+        if texts[U(at)] >= 0x80 and not only_ascii:  # maybe in the middle of a character
+            out[U(write)] = texts[U(at)]
+            at += 1
+            write += 1
+            continue
         code, length = decode(texts, at)
         short = 0
         if code == QUOTE or code == BACKSLASH:
@@ -133,9 +138,8 @@ def write_string(out, write, texts, at, end, only_ascii):
                 code = 0xDC00 + (code & 0x3FF)
             write = write_escape(out, write, code)
         else:
-            for i in range(length):
-                out[U(write + i)] = texts[U(at + i)]
-            write += length
+            out[U(write)] = code
+            write += 1
         at += length
     out[U(write)] = QUOTE
     return write + 1
