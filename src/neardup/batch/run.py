@@ -144,7 +144,7 @@ def sketched(job: Job, folder: Path, progress: Progress) -> Read:
         try:
             shards = cut(job.in_order(), job.reading, set(bad))
             if not bad:
-                check_room(job, shards, progress)
+                check_room(job, folder, shards, progress)
             ignored = earlier.ignored
             if job.options.strip.lines is not None and not len(ignored):
                 ignored = ignored_lines(job, folder, shards, progress)
