@@ -272,4 +272,4 @@ def test_everything_unfinished_is_for_its_owner_only(
                 assert path.stat().st_mode & 0o777 == 0o600, path
 
     engine.go(inputs, tmp_path / "out", others={"finish": look}, budget=engine.Little(1_000))
-    assert kinds == {*STAGES, "copies", "removed", "clusters"}
+    assert kinds == {*STAGES, "copies", "removed", "clusters", "status.json"}

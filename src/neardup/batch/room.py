@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -51,17 +52,18 @@ def estimate(job: Job, shards: list[Shard], making: Making) -> Need:
 
 
 def check_room(
-    job: Job, shards: list[Shard], progress: Progress, making: Making | None = None
+    job: Job, folder: Path, shards: list[Shard], progress: Progress, making: Making | None = None
 ) -> None:
-    """Say how much disk the run will take; an error if there is less."""
+    """Say how much disk the run will take; an error if there is less. `folder` may hold some."""
     need = estimate(job, shards, making or sketches_of(job))
     place = next(path for path in (job.out, *job.out.absolute().parents) if path.exists())
     free = shutil.disk_usage(place).free
+    there = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     progress.say(
         f"about {need.documents:,} documents: takes about {shown(need.total)} of disk, "
         f"{shown(free)} are free"
     )
-    if need.total > free:
+    if need.total > free + there:
         raise OutputError(
             f"{job.out}: about {shown(need.total)} of disk are needed ({shown(need.kept)} of them "
             f"for kept files), {shown(free)} are free: choose another output, or use --no-kept"

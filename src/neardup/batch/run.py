@@ -151,7 +151,7 @@ def sketched(job: Job, folder: Path, progress: Progress, making: Making | None =
         try:
             shards = cut(job.in_order(), job.reading, set(bad))
             if not bad:
-                check_room(job, shards, progress, making)
+                check_room(job, folder, shards, progress, making)
             ignored = earlier.ignored
             if job.options.strip.lines is not None and not len(ignored):
                 ignored = ignored_lines(job, folder, shards, progress)

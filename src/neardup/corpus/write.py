@@ -60,7 +60,8 @@ def write_kept(
 @contextmanager
 def _replacing(destination: Path) -> Iterator[Path]:
     """A path beside the destination, which takes its place at the end; or is removed."""
-    beside = destination.with_name(f".{destination.name[:200]}.{os.getpid()}.tmp")
+    begins = os.fsdecode(os.fsencode(destination.name)[:200])  # a name has at most 255 bytes
+    beside = destination.with_name(f".{begins}.{os.getpid()}.tmp")
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
         try:
