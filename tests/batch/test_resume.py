@@ -56,7 +56,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_killed_often_at_random_moments(tmp_path: Path) -> None:
-    kill_at_random_times(tmp_path, 20_000, wanted=100)
+    kill_at_random_times(tmp_path, 5_000, wanted=100)
 
 
 def kill_at_steps(inputs: list[Path], folder: Path, **given: Any) -> None:
