@@ -145,11 +145,12 @@ def all_pieces(give, buckets):
 )  # fmt: skip
 def test_leaders_are_paired_with_later_members(graph, limit, most, fresh, room, shift, random):
     buckets, state = graph
+    new = random.randrange(len(state) + 1)
     bound = np.array([random.randrange(6) for _ in state], np.uint8)
     members, starts = ragged(buckets, np.uint32)
     got, longest = all_pieces(
         lambda bucket, place: kernels.leader_pairs(
-            members, starts, state, bound, shift, limit, fresh, most, bucket, place, room
+            members, starts, state, bound, shift, new, limit, fresh, most, bucket, place, room
         ),
         buckets,
     )
@@ -161,7 +162,7 @@ def test_leaders_are_paired_with_later_members(graph, limit, most, fresh, room, 
             want += [
                 pair(u, v, hot)
                 for u in leaders[0 if hot else fresh : most]
-                if state[v] & 1 or u >> shift <= bound[v]
+                if v >= new and (state[v] & 1 or u >> shift <= bound[v])
             ]
         leading = max(leading, min(sum(int(state[v]) & 1 for v in bucket), limit))
     assert got == want
@@ -172,11 +173,12 @@ def test_leaders_are_paired_with_later_members(graph, limit, most, fresh, room, 
        st.randoms(use_true_random=False))  # fmt: skip
 def test_members_are_paired_unless_they_are_connected(graph, fresh, most, last, room, random):
     buckets, state = graph
+    new = random.randrange(len(state) + 1)
     roots = np.array([random.randrange(3) for _ in state], np.uint32)
     members, starts = ragged(buckets, np.uint32)
     got, _ = all_pieces(
         lambda bucket, place: kernels.member_pairs(
-            members, starts, roots, fresh, most, last, bucket, place, room
+            members, starts, roots, new, fresh, most, last, bucket, place, room
         ),
         buckets,
     )
@@ -185,7 +187,7 @@ def test_members_are_paired_unless_they_are_connected(graph, fresh, most, last, 
         for bucket in buckets
         for place, v in enumerate(bucket[:last])
         for u in bucket[fresh : min(place, most)]
-        if roots[u] != roots[v]
+        if v >= new and roots[u] != roots[v]
     ]
 
 
