@@ -10,7 +10,7 @@ from typing import TypeVar
 Work = TypeVar("Work")
 Done = TypeVar("Done")
 
-AHEAD = 2
+AHEAD = 4
 """Pieces of work a thread that may wait for their turn."""
 
 

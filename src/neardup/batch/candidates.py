@@ -22,9 +22,10 @@ from neardup.dedup import Sketcher
 from neardup.errors import FormatError
 from neardup.formats.blocks import Reader, Writer
 from neardup.text.arrays import Ragged
+from neardup.threads import in_order
 
 KIND = "sets"
-BLOCK_BYTES = 16 << 20
+BLOCK_BYTES = 4 << 20
 SHORT = 48
 """Rows up to this length are sorted faster by insertion."""
 NEAR = 1 << 16
@@ -127,8 +128,11 @@ def signature_rows(block: Block, chosen: Integers) -> Ragged:
 class Sets:
     """All candidates' sets, by the document's number. `starts` are those of the shards."""
 
-    def __init__(self, files: list[Reader], starts: Integers, dtype: type) -> None:
+    def __init__(
+        self, files: list[Reader], starts: Integers, dtype: type, workers: int = 1
+    ) -> None:
         self._files, self._starts, self._dtype = files, starts, dtype
+        self._workers = workers
 
     def __len__(self) -> int:
         return sum(file.shape(block, "places")[0] for file, block, _ in self._blocks())
@@ -156,11 +160,10 @@ class Sets:
             raise FormatError("a candidate has no set: run again with another output")
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         out = np.empty(offsets[-1], np.uint8)
-        first = 0
-        for some in found:
-            last = first + len(some.sizes)
-            some.read(out[offsets[first] : offsets[last]])
-            first = last
+        firsts = np.cumsum([0, *(len(some.sizes) for some in found)])
+        work = zip(found, offsets[firsts[:-1]].tolist(), offsets[firsts[1:]].tolist(), strict=True)
+        for _ in in_order(work, lambda one: one[0].read(out[one[1] : one[2]]), self._workers):
+            pass
         return Ragged(out.view(self._dtype), offsets // np.dtype(self._dtype).itemsize)
 
     def _found(self, documents: Integers) -> Iterator[SomeRows]:

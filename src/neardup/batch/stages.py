@@ -243,7 +243,7 @@ class Matching:
             files[place] = self._stage.open(self._names[place])
         self._stage.only(self._names)
         sets = Sets([files[place] for place in range(len(sketches.files))], sketches.starts,
-                    np.uint64 if exact else np.uint32)  # fmt: skip
+                    np.uint64 if exact else np.uint32, self._job.workers)  # fmt: skip
         parts = self._ranked.parts
         return MergedSets(sets, parts) if exact and parts is not None else sets
 
