@@ -1,13 +1,13 @@
 """Which documents meet? Band by band, their keys are sorted; equal ones are a bucket.
 
-A first pass sorts the keys with the rank in their lowest bits, eight bytes a document, and finds
-out who may meet; a second one looks at their full keys. Only buckets of two documents or more are
-written. A band whose keys don't fit into memory is handled in slices by key.
+A first look sorts the keys with the rank in their lowest bits, eight bytes a document, and finds
+out who may meet; a second one is at their full keys, which are held or made again. Only buckets of
+two documents or more are written. What does not fit into memory is handled in slices by key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,13 @@ KIND = "buckets"
 AT_ONCE = 1 << 16
 BYTES_EACH = 12
 """What sorting a document's key takes, about."""
+BYTES_EACH_HELD = 32
+"""The same, if the keys are held for the second look."""
 BYTES_EACH_FOUND = 64
 """What grouping a document that may meet others takes, about."""
+
+
+Keyed = tuple[NDArray[np.uint64], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -79,20 +84,32 @@ class Banding:
     def __call__(self, band: int) -> Reader:
         room = self.budget.share(self.workers) // 2
         bits = slice_bits(len(self.sketches), BYTES_EACH, room)
+        holds = len(self.sketches) * BYTES_EACH_HELD < room
         with Writer(self.path(band), KIND, key=self.key, band=band) as writer:
             for wanted in range(1 << bits):
-                may_meet = self._may_meet(band, bits, wanted)
-                count = int(np.count_nonzero(may_meet))
-                more = slice_bits(count, BYTES_EACH_FOUND, room)
+                held = list(self._blocks(band, bits, wanted)) if holds else None
+                may_meet = self._may_meet(bits, held or self._blocks(band, bits, wanted))
+                more = slice_bits(int(np.count_nonzero(may_meet)), BYTES_EACH_FOUND, room)
                 for part in range(wanted << more, (wanted + 1) << more):
-                    writer.add(self._buckets(*self._keys(band, bits + more, part, may_meet)))
+                    blocks = held or self._blocks(band, bits, wanted)
+                    writer.add(self._buckets(*self._keys(bits + more, part, may_meet, blocks)))
             writer.close()
         return Reader(self.path(band), KIND)
 
-    def _may_meet(self, band: int, bits: int, wanted: int) -> NDArray[np.bool_]:
-        """By rank: who shares the leading bits of a key with someone, in this slice."""
+    def _blocks(self, band: int, bits: int, wanted: int) -> Iterator[Keyed]:
+        """Keys and ranks of those in a slice who take part, block by block."""
+        for block in self.sketches.blocks:
+            ranks = self.ranking.of(np.arange(block.start, block.end))
+            keys = block.band(band, self.curve.rows)
+            chosen = self.state[ranks] != 0
+            if bits:
+                chosen &= in_slice(keys, bits, wanted)
+            yield keys[chosen], ranks[chosen]
+
+    def _may_meet(self, bits: int, blocks: Iterable[Keyed]) -> NDArray[np.bool_]:
+        """By rank: who shares the leading bits of a key with someone."""
         low = np.uint64((1 << max(len(self.sketches) - 1, 1).bit_length()) - 1)
-        packed = self._packed(band, bits, wanted, low)
+        packed = self._packed(bits, low, blocks)
         packed.sort()
         found = np.zeros(len(self.state), bool)
         for start in range(0, len(packed), AT_ONCE):
@@ -102,14 +119,12 @@ class Banding:
             found[(here[beside + 1] & low).astype(np.int64)] = True
         return found
 
-    def _packed(self, band: int, bits: int, wanted: int, low: np.uint64) -> NDArray[np.uint64]:
+    def _packed(self, bits: int, low: np.uint64, blocks: Iterable[Keyed]) -> NDArray[np.uint64]:
         """The keys of a slice with ranks in their lowest bits."""
-        taking_part = self.state != 0
-        count = int(np.count_nonzero(taking_part))
         # Slices differ little in size, unless a bucket is hot.
-        packed = np.empty(count if bits == 0 else (count >> bits) * 9 // 8 + AT_ONCE, np.uint64)
+        packed = np.empty((len(self.sketches) >> bits) * 9 // 8 + AT_ONCE, np.uint64)
         end = 0
-        for keys, ranks in self._blocks(band, bits, wanted, taking_part):
+        for keys, ranks in blocks:
             if end + len(keys) > len(packed):
                 packed = np.concatenate([packed, np.empty(len(packed) // 4 + len(keys), np.uint64)])
             packed[end : end + len(keys)] = keys << np.uint64(bits) & ~low | ranks.view(np.uint64)
@@ -117,30 +132,21 @@ class Banding:
         return packed[:end]
 
     def _keys(
-        self, band: int, bits: int, wanted: int, among: NDArray[np.bool_]
+        self, bits: int, wanted: int, among: NDArray[np.bool_], blocks: Iterable[Keyed]
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-        """Keys and ranks of some documents, best rank first."""
+        """Keys and ranks of some documents in a slice, best rank first."""
         keys, ranks = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)]
-        for some, whose in self._blocks(band, bits, wanted, among):
-            keys.append(some)
-            ranks.append(whose.astype(np.uint32))
+        for some, whose in blocks:
+            chosen = among[whose]
+            if bits:
+                chosen &= in_slice(some, bits, wanted)
+            keys.append(some[chosen])
+            ranks.append(whose[chosen].astype(np.uint32))
         all_keys, all_ranks = np.concatenate(keys), np.concatenate(ranks)
         if self.ranking.order is not None:
             order = np.argsort(all_ranks)
             return all_keys[order], all_ranks[order]
         return all_keys, all_ranks
-
-    def _blocks(
-        self, band: int, bits: int, wanted: int, among: NDArray[np.bool_]
-    ) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.int64]]]:
-        """Keys and ranks of those who are among some, and in a slice; block by block."""
-        for block in self.sketches.blocks:
-            ranks = self.ranking.of(np.arange(block.start, block.end))
-            keys = block.band(band, self.curve.rows)
-            chosen = among[ranks]
-            if bits:
-                chosen &= in_slice(keys, bits, wanted)
-            yield keys[chosen], ranks[chosen]
 
     def _buckets(
         self, keys: NDArray[np.uint64], ranks: NDArray[np.uint32]

@@ -16,11 +16,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import neardup
-from neardup.batch import decisions, samples
-from neardup.batch.budget import peak_memory
+from neardup.batch import decisions
 from neardup.batch.catalogue import Catalogue
+from neardup.batch.ending import complete, write_tables
 from neardup.batch.job import Job, Progress
-from neardup.batch.output import RUN
 from neardup.batch.ranks import ranked
 from neardup.batch.record import LISTED_REASONS, Clock, Finished, Hashing
 from neardup.batch.repeats import Cuts, find_repeats
@@ -34,7 +33,7 @@ from neardup.corpus.documents import Columns
 from neardup.corpus.rows import Edit, Integers
 from neardup.corpus.source import changed
 from neardup.formats import tables
-from neardup.formats.tables import TableWriter, write_json
+from neardup.formats.tables import TableWriter
 
 
 @dataclass(frozen=True)
@@ -58,36 +57,23 @@ class ExactDuplicates:
                 read = sketched(job, folder, progress, MakeHashes(self.sameness))
             sketches = read.sketches
             catalogue = Catalogue.of(sketches)
-            for file in catalogue.files:
-                hashing.add(file)
+            hashing.add(*catalogue.files)
             verdicts = Verdicts(folder, job.budget)
             with clock.stage("compare"):
                 compare = _documents if self.sameness.unit == "document" else self._parts
                 classes = preferred(job, catalogue)
                 decided = compare(job, folder, read, classes, verdicts, progress)
             with clock.stage("tables"):
-                progress.stage("writing tables", verdicts.count, "documents")
-                decisions.write_removed(folder, catalogue, verdicts)
-                largest = decisions.write_clusters(folder, catalogue, verdicts, samples.CLUSTERS)
-                reasons = decisions.write_rejected(folder, catalogue, sketches)
-                examples = samples.write(folder, catalogue, verdicts, largest)
+                told = write_tables(folder, catalogue, sketches, verdicts, progress)
                 if decided.cuts is not None:
                     _write_cuts(folder, catalogue, decided.cuts)
             if job.kept:
                 with clock.stage("filter"):
                     _write_kept(folder / "kept", job, catalogue, decided, progress)
-            made = self._describe(job, len(sketches), verdicts.count, reasons, decided)
+            made = self._describe(job, len(sketches), verdicts.count, told.reasons, decided)
             made |= {"skipped_files": read.skipped, "inputs": hashing.inputs(catalogue)}
-        for shard in sketches.shards:
-            shard.check()
-        made |= {
-            "seconds": clock.seconds, "stages": clock.stages, "peak_memory_bytes": peak_memory(),
-            "memory_budget_bytes": job.budget.total,
-        }  # fmt: skip
-        write_json(folder / RUN, made)
-        job.finish(folder)
         verdicts.close()
-        return Finished(made, samples.named(catalogue, largest), examples)
+        return complete(job, folder, made, told, clock, sketches.shards)
 
     def _parts(
         self, job: Job, folder: Path, read: Read, classes: list[int], verdicts: Verdicts,

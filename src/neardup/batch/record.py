@@ -212,9 +212,9 @@ class Hashing:
         self._pool = ThreadPoolExecutor(1)
         self._found: dict[InputFile, Future[tuple[int, str]]] = {}
 
-    def add(self, file: InputFile) -> None:
-        """Hash a file soon."""
-        if file not in self._found:
+    def add(self, *files: InputFile) -> None:
+        """Hash some files soon."""
+        for file in files:
             self._found[file] = self._pool.submit(_hashed, file)
 
     def inputs(self, catalogue: Catalogue) -> list[dict[str, Any]]:
@@ -222,7 +222,6 @@ class Hashing:
         described = []
         counts = np.diff(catalogue.starts)[catalogue.new :].tolist()
         for file, rows in zip(catalogue.files[catalogue.new :], counts, strict=True):
-            self.add(file)
             size, digest = self._found[file].result()
             described.append(
                 {"file": file.name, "size": size, "documents": rows, "xxh3_128": digest}

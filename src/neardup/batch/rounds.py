@@ -78,6 +78,7 @@ class Rounds:
             needed, leaders = self._needed(fresh, most)
             new, changed = self._sweep(needed)
             self.tally.rounds += 1
+            self.step(1)
             if not new and not changed and leaders <= most:
                 return stored(self.folder / VERDICTS)
             fresh = 0 if changed else most

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.batch import decisions, record, samples, saved
+from neardup.batch import decisions, record, saved
 from neardup.batch.boilerplate import ignored_lines
-from neardup.batch.budget import peak_memory
 from neardup.batch.catalogue import Catalogue
 from neardup.batch.earlier import Earlier
+from neardup.batch.ending import complete, write_tables
 from neardup.batch.interrupts import Interruptible, held
 from neardup.batch.job import Job, Progress
 from neardup.batch.making import Making
-from neardup.batch.output import RUN, check_output, output_folder
+from neardup.batch.output import check_output, output_folder
 from neardup.batch.pairs import write_pairs
 from neardup.batch.parts import Parts, merged
 from neardup.batch.room import check_room
@@ -41,7 +41,6 @@ from neardup.batch.status import Recorded
 from neardup.batch.verdicts import Verdicts, collect
 from neardup.corpus.shards import cut
 from neardup.errors import InputError, RowError
-from neardup.formats.tables import write_json
 
 Make = Callable[[Job, Path, Progress], record.Finished]
 
@@ -69,8 +68,7 @@ def near_duplicates(job: Job, folder: Path, progress: Progress) -> record.Finish
             parts = Parts.of(rows) if job.merge_rows else None
             sketches = rows if parts is None else merged(job, rows, parts, folder / "merged")
         catalogue = Catalogue.of(rows, parts)
-        for file in catalogue.files[catalogue.new :]:
-            hashing.add(file)
+        hashing.add(*catalogue.files[catalogue.new :])
         with clock.stage("rank"):
             classes = [sketches.first_new, *preferred(job, catalogue)]
             ranked = rank(job, folder, sketches, rows, parts, read.keys, classes, progress)
@@ -78,57 +76,41 @@ def near_duplicates(job: Job, folder: Path, progress: Progress) -> record.Finish
             buckets = band(job, folder, ranked, progress)
         with clock.stage("match"):
             compare = comparing(job, Matching(job, folder, ranked, progress).run(), ranked)
+        verdicts = Verdicts(folder, job.budget)
         with clock.stage("decide"):
             decided = decide(job, folder, ranked, buckets, compare, progress)
-            verdicts = Verdicts(folder, job.budget)
-            exact = job.options.verify == "exact"
-            collect(
-                verdicts, decided.pairs, ranked.copies, ranked.ranking, exact, sketches.first_new
-            )
+            exact, new = job.options.verify == "exact", sketches.first_new
+            collect(verdicts, decided.pairs, ranked.copies, ranked.ranking, exact, new)
             sizes = record.BucketRecord(buckets, job.options.limit, ranked.state, decided.roots)
         with clock.stage("tables"):
-            progress.stage("writing tables", verdicts.count, "documents")
-            decisions.write_removed(folder, catalogue, verdicts)
-            largest = decisions.write_clusters(folder, catalogue, verdicts, samples.CLUSTERS)
-            reasons = decisions.write_rejected(folder, catalogue, sketches)
-            examples = samples.write(folder, catalogue, verdicts, largest)
+            told = write_tables(folder, catalogue, sketches, verdicts, progress)
         pairs = None
         if job.pairs:
             with clock.stage("pairs"):
                 progress.stage("pairing", len(sketches), "documents")
                 pairs = write_pairs(job, folder, catalogue, ranked, buckets, compare)
+        kept = catalogue.rows_kept(kept_documents(ranked))
         if job.kept:
             with clock.stage("filter"):
-                kept = catalogue.rows_kept(kept_documents(ranked))
                 decisions.write_files(folder / "kept", catalogue, kept, job.workers, progress)
         counts = record.Counts(
-            len(sketches) - sketches.first_new, verdicts.count, ranked.identical, decided.tally,
-            reasons, sketches.first_new,
-        )  # fmt: skip
+            len(sketches) - new, verdicts.count, ranked.identical, decided.tally, told.reasons, new
+        )
         made = record.describe(job, counts)
         made["metrics"] |= sizes.metrics()
         made |= sizes.describe(catalogue, ranked.ranking)
         made |= {"pairs": pairs, "skipped_files": read.skipped}
         made |= record.ignored_lines(job.ignored)
         made["inputs"] = hashing.inputs(catalogue)
-    for shard in rows.shards[len(read.earlier.shards) :]:
-        shard.check()
-    made |= {
-        "seconds": clock.seconds, "stages": clock.stages, "peak_memory_bytes": peak_memory(),
-        "memory_budget_bytes": job.budget.total,
-    }  # fmt: skip
-    write_json(folder / RUN, made)
-    job.finish(folder)
-    if len(job.ignored):
-        (folder / saved.IGNORED).write_bytes(job.ignored.to_bytes())
     ranked.copies.close()
     verdicts.close()
-    shown = samples.named(catalogue, largest)
+    finished = complete(job, folder, made, told, clock, rows.shards[len(read.earlier.shards) :])
+    if len(job.ignored):
+        (folder / saved.IGNORED).write_bytes(job.ignored.to_bytes())
     if job.save_sketches:
-        kept = catalogue.rows_kept(kept_documents(ranked))
         saved.save(folder / SHARDS, rows, kept, job.options.spec, job.ignored)
         (folder / SHARDS).rename(folder / SKETCHES)
-    return record.Finished(made, shown, examples)
+    return finished
 
 
 @dataclass(frozen=True)

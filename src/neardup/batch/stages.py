@@ -327,7 +327,7 @@ def decide(
     progress: Progress,
 ) -> Decided:  # fmt: skip
     """Who stays: by stars, or by connected components."""
-    progress.stage("deciding", len(ranked.sketches), "documents")
+    progress.stage("deciding", job.options.limit.bit_length() + 1, "rounds")
     options = job.options
     key = digest(
         ranked.keys, options.keep, ranked.classes, [options.curve.bands, options.curve.rows],

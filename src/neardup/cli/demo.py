@@ -38,7 +38,7 @@ def demo(
         out = Path(folder) / "clean"
         job = Job(source_files(library), out, options, Columns(), workers=1, kept=False)
         finished = run(job, progress)
-        removed = pq.read_table(out / "removed.parquet").to_pylist()
+        removed = pq.ParquetFile(out / "removed.parquet").read(use_threads=False).to_pylist()
     sys.stdout.write(f"{library}, every .py file\n\n")
     sys.stdout.write(summary(finished, options, Path("clean")).rsplit("\n", 2)[0] + "\n")
     families: dict[str, list[str]] = {}

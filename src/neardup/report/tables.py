@@ -71,7 +71,9 @@ class Table:
     ) -> Iterator[pa.RecordBatch]:
         # One row group a call: of several, PyArrow reads all ahead.
         with self._reading():
-            yield from self._file.iter_batches(size, row_groups=[group], columns=columns)
+            yield from self._file.iter_batches(
+                size, row_groups=[group], columns=columns, use_threads=False
+            )
 
     def _row(self, batch: pa.RecordBatch, place: int) -> Row:
         with self._reading():
