@@ -143,13 +143,12 @@ def tweets(bench: Bench) -> Figure:
 
 def documents(bench: Bench) -> Figure:
     corpus, pairs = bench.documents()
-    memory = ("--memory", "420MB")
-    entrants = whole_runs(bench, warm(corpus), PEERS, memory)
-    entrants[WITH_KEPT] = partial(our_run, bench, WITH_KEPT, corpus, *memory)
+    entrants = whole_runs(bench, warm(corpus), PEERS)
+    entrants[WITH_KEPT] = partial(our_run, bench, WITH_KEPT, corpus)
     results, qualities = judged_race(bench, load_truth(corpus, pairs), entrants)
     return Figure(
         "110,000 documents of 3 KB, one core",
-        f"{describe(corpus)}, threshold 0.8, neardup with --memory 420MB, the least there is",
+        f"{describe(corpus)}, threshold 0.8",
         [run_row(name, results, qualities) for name in results],
         _peer_targets(bench, results, 400),
     )

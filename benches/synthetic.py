@@ -31,7 +31,7 @@ from neardup.batch.verdicts import Verdicts, collect
 from neardup.cli.progress import Lines
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.shards import Shard
+from neardup.corpus.shards import Reading, Shard
 from neardup.formats.blocks import Reader
 from neardup.options import Options
 
@@ -113,7 +113,7 @@ def shards_of(count: int) -> list[Shard]:
     """Files that never were, one a shard."""
     names = [f"{start}.jsonl" for start, _ in steps(count, SHARD_ROWS)]
     files = [InputFile(Path(name), name, name, "jsonl", None) for name in names]
-    return [Shard((file,), ((0, 0),)) for file in files]
+    return [Shard((file,), ((0, 0),), Reading(Columns())) for file in files]
 
 
 def make(folder: Path, count: int, progress: Progress) -> None:
@@ -139,7 +139,7 @@ def run(made: Path, folder: Path, count: int, job: Job, progress: Progress) -> d
     sketches = Sketches(shards, [Reader(made / key, KIND) for key in keys])
     clock, disk = Clock(), {"sketch": used(made)}
     with clock.stage("rank"):
-        ranked = rank(job, folder, sketches, keys, progress)
+        ranked = rank(job, folder, sketches, sketches, None, keys, [], progress)
     disk["rank"] = used(folder)
     with clock.stage("band"):
         buckets = band(job, folder, ranked, progress)
