@@ -72,8 +72,9 @@ class ExactDuplicates:
                     _write_kept(folder / "kept", job, catalogue, decided, progress)
             made = self._describe(job, len(sketches), verdicts.count, told.reasons, decided)
             made |= {"skipped_files": read.skipped, "inputs": hashing.inputs(catalogue)}
+        finished = complete(job, folder, made, told, clock, sketches.shards)
         verdicts.close()
-        return complete(job, folder, made, told, clock, sketches.shards)
+        return finished
 
     def _parts(
         self, job: Job, folder: Path, read: Read, classes: list[int], verdicts: Verdicts,

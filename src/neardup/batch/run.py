@@ -102,9 +102,9 @@ def near_duplicates(job: Job, folder: Path, progress: Progress) -> record.Finish
         made |= {"pairs": pairs, "skipped_files": read.skipped}
         made |= record.ignored_lines(job.ignored)
         made["inputs"] = hashing.inputs(catalogue)
+    finished = complete(job, folder, made, told, clock, rows.shards[len(read.earlier.shards) :])
     ranked.copies.close()
     verdicts.close()
-    finished = complete(job, folder, made, told, clock, rows.shards[len(read.earlier.shards) :])
     if len(job.ignored):
         (folder / saved.IGNORED).write_bytes(job.ignored.to_bytes())
     if job.save_sketches:
