@@ -111,7 +111,7 @@ def bucketed(draw):
             max_size=5,
         )
     )
-    state = draw(st.lists(st.integers(0, 3), min_size=count, max_size=count))
+    state = draw(st.lists(st.integers(0, 7), min_size=count, max_size=count))
     return buckets, np.array(state, np.uint8)
 
 
@@ -157,11 +157,12 @@ def test_leaders_are_paired_with_later_members(graph, limit, most, fresh, room, 
     want, leading = [], 0
     for bucket in buckets:
         hot = len(bucket) > limit
+        changed = any(state[v] & 4 for v in bucket)
         for place, v in enumerate(bucket):
             leaders = [u for u in bucket[:place] if state[u] & 1][:limit]
             want += [
                 pair(u, v, hot)
-                for u in leaders[0 if hot else fresh : most]
+                for u in leaders[0 if hot or changed else fresh : most]
                 if v >= new and (state[v] & 1 or u >> shift <= bound[v])
             ]
         leading = max(leading, min(sum(int(state[v]) & 1 for v in bucket), limit))
@@ -203,14 +204,15 @@ def test_a_document_goes_for_the_best_kept_similar_one_that_counts(count, shift,
     bound = np.array([random.randrange(4) for _ in range(count)], np.uint8)
     kept = [bool(byte & 1) for byte in state.tolist()]
     others, bounds = (state & 2).tolist(), bound.tolist()
-    deciding, differs = [], False
+    deciding, anew = [], set()
     for v in sorted({v for _, v in pairs}):
         found = [
             place for place, (u, w) in enumerate(pairs)
             if w == v and similar[place] >= 0.0 and marks[place] and kept[u]
         ][:1]  # fmt: skip
         witness = [pairs[place][0] >> shift for place in found]
-        differs |= kept[v] == bool(found) or (bool(found) and witness[0] != bounds[v])
+        if kept[v] == bool(found) or (found and witness[0] != bounds[v]):
+            anew.add(v)
         kept[v], bounds[v] = not found, (witness or [bounds[v]])[0]
         deciding += found
     keys = np.array([pair(u, v, random.random() < 0.5) for u, v in pairs], np.uint64)
@@ -218,9 +220,12 @@ def test_a_document_goes_for_the_best_kept_similar_one_that_counts(count, shift,
         keys, np.array(similar), np.array(marks, np.uint8), state, bound, shift
     )
     assert got.tolist() == deciding
-    assert changed == differs
+    assert changed == bool(anew)
     assert bound.tolist() == bounds
-    assert state.tolist() == [other | keep for other, keep in zip(others, kept, strict=True)]
+    assert state.tolist() == [
+        other | keep | 4 * (v in anew)
+        for v, (other, keep) in enumerate(zip(others, kept, strict=True))
+    ]
 
 
 @given(st.integers(1, 30), st.lists(st.tuples(st.integers(0, 29), st.integers(0, 29))))

@@ -30,6 +30,9 @@ PAIRS_AT_ONCE = 1 << 20
 BYTES_EACH = 160
 """What a pair takes in memory while it is merged, verified and decided, about."""
 
+CHANGED = np.uint8(4)
+"""The bit of a document's state that says that the last round has decided it anew."""
+
 HOT = np.uint64(1)
 """The lowest bit of a pair: its documents share only buckets with more members than the limit."""
 
@@ -81,8 +84,7 @@ class Rounds:
             self.step(1)
             if not new and not changed and leaders <= most:
                 return stored(self.folder / VERDICTS)
-            fresh = 0 if changed else most
-            most = min(2 * most, self.limit)
+            fresh, most = most, min(2 * most, self.limit)
 
     def _needed(self, fresh: int, most: int) -> tuple[Sorter, int]:
         """Pairs of leaders and later members, and how many leaders a bucket has at most."""
@@ -99,6 +101,7 @@ class Rounds:
                 sorter.add(pairs)
                 longest = max(longest, leaders)
                 self.step(0)
+        self.state &= ~CHANGED
         return sorter, longest
 
     def _sweep(self, needed: Sorter) -> tuple[int, bool]:

@@ -1,9 +1,10 @@
 """The keep list by rounds, for corpora that don't fit into memory.
 
-Documents are known by their rank. `state` and `bound` hold a byte for each: whether it is kept,
-and, for a removed one, its witness's rank without the lowest `shift` bits. A pair of documents
-u < v is one number, v << 32 | u << 1; its lowest bit says that they share no bucket but hot ones
-(of more members than the limit), where u counts only as long as it is one of the leaders.
+Documents are known by their rank. `state` and `bound` hold a byte for each: whether it is kept, and
+whether the last round has changed that; for a removed one, its witness's rank without the lowest
+`shift` bits. A pair of documents u < v is one number, v << 32 | u << 1; its lowest bit says that
+they share no bucket but hot ones (of more members than the limit), where u counts only as long as
+it is one of the leaders.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from neardup.kernels.compile import F64, I64, OUT_U8, U32, U64, inner, int64, kernel
 
 U = np.uint64
-KEPT = np.uint8(1)
+KEPT, CHANGED = np.uint8(1), np.uint8(4)
 
 
 @inner
@@ -22,15 +23,24 @@ def counts_for(u, v, state, bound, shift):
     return (state[v] & KEPT) != 0 or (u >> shift) <= np.int64(bound[v])
 
 
+@inner
+def has_changed(members, begin, end, state):
+    for at in range(begin, end):
+        if (state[members[at]] & CHANGED) != 0:
+            return True
+    return False
+
+
 @kernel(U32, I64, OUT_U8, OUT_U8, int64, int64, int64, int64, int64, int64, int64, int64)
 def leader_pairs(
     members, starts, state, bound, shift, new, limit, fresh, most, bucket, place, room
 ):
     """Pairs of each bucket's leaders number `fresh` to `most` with its later members.
 
-    A bucket's leaders are its first `limit` kept members; of a hot bucket all of them are
-    given, from number 0. Members with a rank below `new` only lead. About `room` pairs from
-    (bucket, place) on; where to go on; the largest number of leaders met.
+    A bucket's leaders are its first `limit` kept members. Of a hot bucket, and of one in which
+    the last round has changed something, all are given, from number 0. Members with a rank below
+    `new` only lead. About `room` pairs from (bucket, place) on; where to go on; the largest number
+    of leaders met.
     """
     out = np.empty(room + most, np.uint64)
     leaders = np.empty(limit, np.int64)
@@ -38,12 +48,13 @@ def leader_pairs(
     for g in range(bucket, starts.size - 1):
         begin, size = starts[g], starts[g + 1] - starts[g]
         hot, leading = U(size > limit), 0
+        first = 0 if hot or has_changed(members, begin, begin + size, state) else fresh
         for at in range(size):
             v = np.int64(members[begin + at])
             if at >= place and v >= new:
                 if count >= room:
                     return out[:count], g, at, longest
-                for i in range(0 if hot else fresh, min(leading, most)):
+                for i in range(first, min(leading, most)):
                     u = leaders[i]
                     if counts_for(u, v, state, bound, shift):
                         out[count] = U(v) << U(32) | U(u) << U(1) | hot
@@ -61,7 +72,7 @@ def decide(pairs, similarity, marks, state, bound, shift):
     """What becomes of each document on the right of a pair, in rank order.
 
     It is removed if a kept document is similar to it and counts. Places of the deciding pairs,
-    and whether anything has changed.
+    and whether anything has changed; who has is marked in `state`.
     """
     out = np.empty(pairs.size, np.int64)
     count, changed = 0, False
@@ -80,10 +91,13 @@ def decide(pairs, similarity, marks, state, bound, shift):
         if witness >= 0:
             state[v] &= ~KEPT
             bound[v] = np.uint8(witness >> shift)
-            changed = changed or was or bound[v] != before
+            different = was or bound[v] != before
         else:
             state[v] |= KEPT
-            changed = changed or not was
+            different = not was
+        if different:
+            state[v] |= CHANGED
+            changed = True
     return out[:count], changed
 
 
