@@ -64,12 +64,15 @@ def test_values_that_are_not_known(wrong):
 
 def test_a_mismatch_says_what_differs():
     for other, message in (
-        (Spec(strip="html"), r"strip nothing against 'html': make both with the same Spec"),
+        (Spec(strip="html"), r"strip nothing against 'html': make both with the same --strip"),
         (
             Spec(ignored=DIGEST),
             rf"ignored nothing against '{DIGEST}': .* same list of ignored lines",
         ),
-        (Spec(ignored=DIGEST, seed=1), r"seed 0 against 1, ignored nothing .* the same Spec"),
+        (
+            Spec(ignored=DIGEST, seed=1),
+            r"seed 0 against 1, ignored nothing .* the same --seed and list",
+        ),
     ):
         with pytest.raises(SpecMismatch, match=message):
             Spec().require_same(other, "a", "b")

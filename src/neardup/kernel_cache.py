@@ -27,6 +27,8 @@ def folder() -> Path:
     # Bounds checks are compiled in or not, and Numba's own cache does not tell the two apart.
     digest = hashlib.blake2b(os.environ.get("NUMBA_BOUNDSCHECK", "").encode(), digest_size=8)
     digest.update(version("numba").encode() + os.environ.get("NUMBA_CPU_NAME", "").encode())
+    # Numba finds a compiled function by the place of its source: another installation has its own.
+    digest.update(os.fsencode(Path(__file__).resolve().parent))
     for source in sorted((Path(__file__).parent / "kernels").glob("*.py")):
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
     try:
@@ -51,7 +53,9 @@ def is_compiled() -> bool:
 def announce() -> None:
     """Say why the first use takes long, unless somebody asked for silence."""
     if not quiet and not is_compiled():
-        print("neardup: first run: compiling, about 20 seconds, once", file=sys.stderr, flush=True)
+        print(
+            "neardup: first run: compiling, about half a minute, once", file=sys.stderr, flush=True
+        )
 
 
 def mark_compiled() -> None:

@@ -130,11 +130,19 @@ class Spec:
         differing = [name for name in a if a[name] != b[name]]
         if differing:
             shown = [f"{name} {_shown(a[name])} against {_shown(b[name])}" for name in differing]
-            same = "list of ignored lines" if differing == ["ignored"] else "Spec"
+            same = " and ".join(dict.fromkeys(MADE_WITH.get(name, "Spec") for name in differing))
             raise SpecMismatch(
                 f"{mine} ({self.fingerprint[:8]}) and {theirs} ({other.fingerprint[:8]}) differ in "
                 f"{', '.join(shown)}: make both with the same {same}"
             )
+
+
+MADE_WITH: Final = {
+    "unit": "--shingle (Spec.of)", "size": "--shingle (Spec.of)", "slots": "--slots",
+    "profile": "--text-profile", "seed": "--seed", "strip": "--strip",
+    "ignored": "list of ignored lines",
+}  # fmt: skip
+"""The options that lead to the fields."""
 
 
 def _shown(value: object) -> str:

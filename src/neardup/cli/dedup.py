@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -133,7 +134,8 @@ def dedup(
         if merge_rows is not None and id is not None:
             raise UsageError("--merge-rows names the documents: leave out --id")
         columns = Columns(
-            text=text, id=merge_rows or id, keep=options.keep_policy[1], within=within,
+            text=text, id=merge_rows or id, id_option="merge-rows" if merge_rows else "id",
+            keep=options.keep_policy[1], within=within,
             tokens=options.spec.unit == "token",
         )  # fmt: skip
         finished = run(
@@ -143,7 +145,8 @@ def dedup(
                 folders=tuple(filter(os.path.isdir, inputs)), force=force, strict=strict,
                 against=tuple(against or ()), prefer=prefer, save_sketches=save_sketches,
                 merge_rows=merge_rows is not None,
-                skip_bad_files=skip_bad_files, finish=write_report,
+                skip_bad_files=skip_bad_files,
+                finish=partial(write_report, title=out.resolve().name),
                 budget=Budget(None if memory is None else parse_size(memory)),
             ),
             progress,
@@ -168,6 +171,11 @@ def summary(finished: Finished, options: Options, out: Path) -> str:
     for name, witness, similarity in finished.examples:
         lines.append(f"an example          {name} removed, {similarity:.2f} similar to {witness}")
     lines += rejected_line(record)
+    if ignored := record.get("ignored_lines"):
+        lines.append(
+            f"ignored             {ignored['count']:,} lines that are in too many documents; "
+            "run.json lists them"
+        )
     if record["full_buckets"]["count"]:
         lines.append(
             f"hot buckets         {record['full_buckets']['count']:,} in which not every document "

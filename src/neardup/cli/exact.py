@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -90,7 +91,7 @@ def exact(
             inputs=found, out=out, options=options, workers=threads, kept=not no_kept,
             columns=Columns(text=text, id=id, keep=options.keep_policy[1], within=within),
             folders=tuple(filter(os.path.isdir, inputs)), force=force, strict=strict, prefer=prefer,
-            skip_bad_files=skip_bad_files, finish=write_report,
+            skip_bad_files=skip_bad_files, finish=partial(write_report, title=out.resolve().name),
             budget=Budget(None if memory is None else parse_size(memory)),
         )  # fmt: skip
         sameness = Sameness.of(by, unit, min_length, text_profile)

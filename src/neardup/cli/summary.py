@@ -26,8 +26,9 @@ def last_lines(record: dict[str, Any], out: Path) -> Iterator[str]:
     """Bad files, if there were any; what it took, and where to look."""
     if record["skipped_files"]:
         skipped = len(record["skipped_files"])
-        yield f"skipped             {skipped:,} bad files; run.json lists them"
-    seconds, memory = record["seconds"]["total"], record["peak_memory_bytes"] / 2**20
+        files = "file" if skipped == 1 else "files"
+        yield f"skipped             {skipped:,} bad {files}; run.json lists them"
+    seconds, memory = record["seconds"]["total"], record["peak_memory_bytes"] / 10**6
     yield f"{seconds:.1f} s, {memory:,.0f} MB at most; {out}/report.html shows it"
 
 

@@ -27,6 +27,8 @@ class Columns:
     keep: str | None = None
     within: str | None = None
     tokens: bool = False
+    id_option: str = "id"
+    """What the user calls the choice of `id`."""
 
     @property
     def plain(self) -> Columns:
@@ -35,7 +37,8 @@ class Columns:
 
     def asked(self) -> dict[str, str]:
         """Option -> column, for the columns that must be there."""
-        named = {"text": self.text, "id": self.id, "keep": self.keep, "within": self.within}
+        named = {"text": self.text, self.id_option: self.id, "keep": self.keep,
+                 "within": self.within}  # fmt: skip
         return {option: name for option, name in named.items() if name is not None}
 
 

@@ -47,8 +47,9 @@ def _corrupt(file: InputFile, error: Exception) -> InputError:
     # Arrow's messages go on for lines; the first sentence says what is wrong.
     why = str(error).strip().split("\n")[0].split(". ")[0][:120]
     return InputError(
-        f"{file.name}: truncated or corrupt {kind} data ({why}): get it again", file.name
-    )
+        f"{file.name}: truncated or corrupt {kind} data ({why}): get it again, or leave it out "
+        "with --skip-bad-files", file.name,
+    )  # fmt: skip
 
 
 def changed(file: InputFile) -> InputError:

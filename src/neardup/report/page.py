@@ -22,14 +22,17 @@ REJECTED: Final = 10
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def write_report(run: Path) -> Path:
-    """Make RUN/report.html of a finished run, and say where it is."""
+def write_report(run: Path, title: str | None = None) -> Path:
+    """Make RUN/report.html of a finished run, and say where it is.
+
+    The title is the run's name, unless it is going to be moved to another place.
+    """
     path = run / REPORT
-    tables.write_text(path, page(run))
+    tables.write_text(path, page(run, title or run.resolve().name))
     return path
 
 
-def page(run: Path) -> Html:
+def page(run: Path, title: str) -> Html:
     """The whole report."""
     record = read_record(run)
     parts = dict(sections_of(run, record))
@@ -39,7 +42,7 @@ def page(run: Path) -> Html:
         Html(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
         Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         Html('<meta name="color-scheme" content="light dark">'),
-        tag("title", f"{run.resolve().name}: neardup report"),
+        tag("title", f"{title}: neardup report"),
         tag("style", Html(style)),
     )
     body = tag("body", tag("main", sections.overview(record, parts), *parts.values()))

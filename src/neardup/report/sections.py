@@ -261,14 +261,14 @@ def _size(count: int | None) -> str:
     """Bytes as people read them.
 
     >>> _size(819_453_952), _size(1_500), _size(None)
-    ('781.5 MB', '1.5 KB', '—')
+    ('819.5 MB', '1.5 KB', '—')
     """
     if count is None:
         return "—"
     shown, units = float(count), iter(("bytes", "KB", "MB", "GB", "TB"))
     unit = next(units)
-    while shown >= 1024 and (larger := next(units, "")):
-        shown, unit = shown / 1024, larger
+    while shown >= 1000 and (larger := next(units, "")):
+        shown, unit = shown / 1000, larger
     return f"{shown:,.0f} {unit}" if unit == "bytes" else f"{shown:,.1f} {unit}"
 
 
