@@ -91,7 +91,8 @@ class Earlier:
 
     @property
     def keys(self) -> list[str]:
-        return [key for one in self.sets for key in one.keys]
+        """What the documents of the sets are, and which of them count."""
+        return [key + one.kept_digest for one in self.sets for key in one.keys]
 
     @property
     def kept(self) -> NDArray[np.bool_] | None:
