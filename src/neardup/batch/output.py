@@ -117,7 +117,11 @@ def is_run(out: Path) -> bool:
         record = json.loads((out / RUN).read_bytes())
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(record, dict) and {"version", "fingerprint", "counts"} <= set(record)
+    if not isinstance(record, dict) or not {"version", "fingerprint"} <= set(record):
+        return False
+    counts, spec = record.get("counts"), record.get("spec")
+    needed = {"documents", "kept", "removed", "rejected"}
+    return isinstance(spec, dict) and isinstance(counts, dict) and needed <= set(counts)
 
 
 @contextmanager
