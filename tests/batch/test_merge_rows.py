@@ -126,7 +126,7 @@ def test_a_part_that_can_not_be_used_adds_nothing(tmp_path: Path, keep: str) -> 
 
 def test_the_first_part_says_within_what_a_document_is_compared(tmp_path: Path) -> None:
     rng = random.Random(2)
-    letters = "alpha beta gamma delta epsilon zeta".split()
+    letters = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
     rows = [{"id": f"d{rng.randrange(40)}", "text": " ".join(rng.choices(letters, k=6)),
              "lang": rng.choice("ab")} for _ in range(150)]  # fmt: skip
     paths = engine.write(tmp_path / "in", rows)
