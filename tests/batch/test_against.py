@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+import engine
 import pytest
 from command_line import Row, dedup, edited, neardup, refused, table, write_jsonl
 
@@ -176,3 +177,35 @@ def test_ignored_lines_are_ignored_again(tmp_path: Path) -> None:
     for earlier in ("old", "old/sketches"):
         dedup(new, "-o", tmp_path / "out", "--against", tmp_path / earlier, "--force")
         assert answer(tmp_path / "out") == [("n", "3", 1.0)], earlier
+
+
+@pytest.mark.parametrize("place", ["old", "old/sub", "."])
+def test_what_is_there_is_never_written_to(tmp_path: Path, corpus: Path, place: str) -> None:
+    before = contents(corpus / "old")
+    ran = neardup("dedup", corpus / "new.jsonl", "-o", corpus / place, "--force",
+                  "--against", corpus / "old")  # fmt: skip
+    refused(ran, 2, "--against", "choose another output")
+    assert contents(corpus / "old") == before
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_groups_of_one_side_only_are_refused(tmp_path: Path, saved: bool) -> None:
+    rows = [{"id": "a", "text": edited(1), "lang": "en"}]
+    source = write_jsonl(tmp_path / "a.jsonl", rows)
+    within = ["--within", "lang"]
+    first, second = (within, []) if saved else ([], within)
+    dedup(source, "-o", tmp_path / "old", "--save-sketches", *first)
+    ran = neardup("dedup", source, "-o", tmp_path / "out", "--against", tmp_path / "old", "-q",
+                  *second)  # fmt: skip
+    refused(ran, 2, "--within")
+
+
+def test_a_file_may_be_on_both_sides(tmp_path: Path) -> None:
+    documents = engine.rows(3, 200)
+    (a, b) = engine.write(tmp_path / "in", documents, files=2)
+    both = engine.go([a, b], tmp_path / "both", others={"against": (a,)})
+    only = engine.go([b], tmp_path / "only", others={"against": (a,)})
+    new = {row["id"] for row in documents[50:]}
+    assert [row["id"] for row in both.removed if row["id"] in new] == [
+        row["id"] for row in only.removed
+    ]

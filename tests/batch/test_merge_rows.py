@@ -6,6 +6,7 @@ import json
 import random
 from pathlib import Path
 
+import engine
 import pytest
 from command_line import Row, dedup, neardup, read_rows, refused, table, words, write_jsonl
 
@@ -110,3 +111,28 @@ def test_an_id_besides_is_refused(tmp_path: Path) -> None:
     ran = neardup("dedup", source, "-o", tmp_path / "out", "--merge-rows", "doc", "--id", "doc")
     refused(ran, 2, "--merge-rows", "leave out --id")
     assert json.loads(source.read_text()) == {"doc": 1, "text": "x"}
+
+
+@pytest.mark.parametrize("keep", ["longest", "max:score"])
+def test_a_part_that_can_not_be_used_adds_nothing(tmp_path: Path, keep: str) -> None:
+    text = " ".join(words(1, 40))
+    rows = [{"doc": "a", "text": text + " and so on", "score": 2},
+            {"doc": "b", "text": text, "score": 1},
+            {"doc": "b", "text": " " * 900, "score": 9}]  # fmt: skip
+    source = write_jsonl(tmp_path / "a.jsonl", rows)
+    dedup(source, "-o", tmp_path / "out", "--merge-rows", "doc", "--keep", keep)
+    assert [row["id"] for row in table(tmp_path / "out", "removed")] == ["b"]
+
+
+def test_the_first_part_says_within_what_a_document_is_compared(tmp_path: Path) -> None:
+    rng = random.Random(2)
+    letters = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
+    rows = [{"id": f"d{rng.randrange(40)}", "text": " ".join(rng.choices(letters, k=6)),
+             "lang": rng.choice("ab")} for _ in range(150)]  # fmt: skip
+    paths = engine.write(tmp_path / "in", rows)
+    found = [
+        engine.go(paths, tmp_path / str(size), shard=size, chunk=size // 4, within="lang",
+                  others={"merge_rows": True})
+        for size in (400, 2_000, 1 << 20)
+    ]  # fmt: skip
+    assert found[0] == found[1] == found[2] and found[0].removed

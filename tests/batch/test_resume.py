@@ -198,6 +198,29 @@ def test_what_is_in_a_sketch_makes_them_again(
     assert second.outcome == engine.go(inputs, tmp_path / "plain", **FIRST | asked)
 
 
+def test_rows_that_are_one_document_now_but_were_not_before(tmp_path: Path) -> None:
+    rows = [row | {"id": f"d{number % 90}"} for number, row in enumerate(engine.rows(7, 150))]
+    inputs = engine.write(tmp_path / "in", rows)
+    asked: engine.Row = {}
+    merging = {"others": {"merge_rows": True}}
+    for number, (before, now) in enumerate([(asked, merging), (merging, asked)]):
+        Attempt(inputs, tmp_path / f"out{number}", stop=True, **before)
+        second = Attempt(inputs, tmp_path / f"out{number}", **now)
+        assert second.outcome == engine.go(inputs, tmp_path / f"plain{number}", **now)
+
+
+def test_an_earlier_run_that_was_made_again_with_another_threshold(tmp_path: Path) -> None:
+    old = engine.write(tmp_path / "old", engine.rows(3, 80))
+    new = engine.write(tmp_path / "new", engine.rows(3, 150)[60:])
+    against = {"against": (tmp_path / "earlier",)}
+    saving = {"save_sketches": True, "force": True}
+    engine.go(old, tmp_path / "earlier", threshold=0.95, others=saving)
+    Attempt(new, tmp_path / "out", stop=True, others=against)
+    engine.go(old, tmp_path / "earlier", threshold=0.3, others=saving)
+    second = Attempt(new, tmp_path / "out", others=against)
+    assert second.outcome == engine.go(new, tmp_path / "plain", others=against)
+
+
 def test_nothing_of_another_attempt_is_in_the_result(tmp_path: Path) -> None:
     """Text files that are removed now, tables and files that nobody asks for any more."""
     (tmp_path / "in").mkdir()

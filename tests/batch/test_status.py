@@ -82,3 +82,9 @@ def test_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     (out / ".unfinished" / status.FILE).write_text("{")
     with pytest.raises(Exception, match="holds no run"):
         status_of(out)
+
+
+def test_a_run_json_of_something_else(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"version": 1, "fingerprint": 2, "counts": 3}')
+    ran = neardup("status", tmp_path)
+    assert ran.code == 2 and "holds no run" in ran.err

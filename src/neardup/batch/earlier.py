@@ -66,10 +66,18 @@ class Earlier:
         """Lines that were ignored are ignored again."""
         self.ignored = self.ignored if len(self.ignored) else ignored
 
-    def check(self, spec: Spec, exact: bool) -> None:
+    def check(self, spec: Spec, exact: bool, within: str | None) -> None:
         """Everything must be of one specification; the texts must be there to be compared."""
         for name, other in self.specs:
             spec.require_same(other, "the new documents", name)
+        for shard in self.shards:
+            theirs = shard.reading.columns.within
+            if (theirs is None) != (within is None):
+                how = "without --within" if theirs is None else f"with --within {theirs}"
+                raise UsageError(
+                    f"--against: the sketches of {shard.name} were made {how}, and would never "
+                    "match: give the same --within, or give the files themselves"
+                )
         if exact:
             for shard in self.shards:
                 try:
@@ -91,7 +99,8 @@ class Earlier:
 
     @property
     def keys(self) -> list[str]:
-        return [key for one in self.sets for key in one.keys]
+        """What the documents of the sets are, and which of them count."""
+        return [key + one.kept_digest for one in self.sets for key in one.keys]
 
     @property
     def kept(self) -> NDArray[np.bool_] | None:

@@ -30,9 +30,18 @@ OLD, REPLACED = "old", "replaced"
 """Inside of WORK: an old run that is being moved away, and one that has been."""
 
 
-def check_output(out: Path, inputs: Iterable[InputFile], folders: Sequence[str]) -> None:
-    """Refuse an OUT that an input is in, or that is in an input folder."""
+def check_output(
+    out: Path, inputs: Iterable[InputFile], folders: Sequence[str], against: Sequence[Path] = ()
+) -> None:
+    """Refuse an OUT that an input is in, or that is in an input folder; the same for `against`."""
     place = out.resolve()
+    for earlier in against:
+        other = earlier.resolve()
+        if other.is_relative_to(place) or place.is_relative_to(other):
+            raise UsageError(
+                f"{out} and --against {earlier} are in each other, and what is there already is "
+                "only read: choose another output"
+            )
     for folder in folders:
         if place.is_relative_to(Path(folder).resolve()):
             raise UsageError(
@@ -108,7 +117,11 @@ def is_run(out: Path) -> bool:
         record = json.loads((out / RUN).read_bytes())
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(record, dict) and {"version", "fingerprint", "counts"} <= set(record)
+    if not isinstance(record, dict) or not {"version", "fingerprint"} <= set(record):
+        return False
+    counts, spec = record.get("counts"), record.get("spec")
+    needed = {"documents", "kept", "removed", "rejected"}
+    return isinstance(spec, dict) and isinstance(counts, dict) and needed <= set(counts)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 from numpy.typing import NDArray
 
@@ -138,6 +139,7 @@ class Window:
         self._content: list[tuple[Integers, NDArray[np.uint64]]] = []
         self._keep: list[tuple[Integers, pa.Array]] = []
         self._apart: NDArray[np.uint64] | None = None
+        self._known = np.zeros(count, bool)
         self.reasons: list[str] = []
 
     def add(self, block: Block, rows: Integers, documents: Integers) -> None:
@@ -148,17 +150,22 @@ class Window:
         least = np.minimum.reduceat(block.column("slots")[:, rows], starts, axis=1)
         whom = documents[starts]
         self._slots[:, whom] = np.minimum(self._slots[:, whom], least)
-        np.add.at(self._lengths, documents, block.column("lengths")[rows])
         usable = block.usable()[rows]
+        np.add.at(self._lengths, documents[usable], block.column("lengths")[rows[usable]])
         self._usable[documents[usable]] = True
         self._content.append((documents[usable], block.column("content")[:, rows[usable]]))
         self._note_reasons(block, rows[~usable], documents[~usable])
         if block.file.has(block.number, "keep"):
-            self._keep.append((documents, block.arrow("keep").take(column(rows))))
+            values = block.arrow("keep").take(column(rows))
+            nothing = pa.scalar(None, values.type)
+            self._keep.append((documents, pc.if_else(pa.array(usable), values, nothing)))
         if block.file.has(block.number, "apart"):
             if self._apart is None:
                 self._apart = np.zeros(len(self._usable), np.uint64)
-            self._apart[whom] = block.column("apart")[rows[starts]]
+            # Blocks come in order, and rows in a block: the first row counts.
+            unknown = ~self._known[whom]
+            self._apart[whom[unknown]] = block.column("apart")[rows[starts[unknown]]]
+            self._known[whom] = True
 
     def _note_reasons(self, block: Block, rows: Integers, documents: Integers) -> None:
         listed = block.file.note_of(block.number)["reasons"]

@@ -51,7 +51,7 @@ def run(job: Job, progress: Progress, make: Make | None = None) -> record.Finish
     `make` writes everything that belongs into OUT; near-duplicates are found unless it is given.
     """
     make = make or near_duplicates
-    check_output(job.out, job.inputs, job.folders)
+    check_output(job.out, job.inputs, job.folders, job.against)
     with held() as obey, output_folder(job.out, job.force) as folder:
         finished = make(job, folder, Interruptible(Recorded(progress, folder), obey))
         obey()
@@ -138,7 +138,8 @@ def sketched(job: Job, folder: Path, progress: Progress, making: Making | None =
             if job.options.strip.lines is not None and not len(ignored):
                 ignored = ignored_lines(job, folder, shards, progress)
             job = replace(job, options=job.options.ignoring(ignored.digest), ignored=ignored)
-            earlier.check(job.options.spec, job.options.verify == "exact")
+            exact = job.options.verify == "exact"
+            earlier.check(job.options.spec, exact, job.columns.within)
             others = cut(earlier.inputs, replace(job.reading, columns=job.columns.plain))
             sketching.run(job, [*others, *shards])
             break

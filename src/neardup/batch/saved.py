@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from neardup.batch.sketches import KIND, Sketches
@@ -50,6 +51,10 @@ class SketchSet:
     @property
     def keys(self) -> list[str]:
         return [str(file.header["key"]) for file in self.files]
+
+    @property
+    def kept_digest(self) -> str:
+        return xxhash.xxh3_64_hexdigest(np.packbits(self.kept).data)
 
     @classmethod
     def open(cls, folder: Path) -> SketchSet:

@@ -226,4 +226,6 @@ class Sketches:
                 yield documents, reasons
 
     def blocks_of(self, shard: int) -> list[Block]:
-        return [block for block in self.blocks if block.file is self.files[shard]]
+        # Not by file: a file that is an input and in the earlier corpus is two shards.
+        begin, end = self.starts[shard : shard + 2].tolist()
+        return [block for block in self.blocks if begin <= block.start < end]

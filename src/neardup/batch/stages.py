@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xxhash
@@ -65,6 +66,11 @@ class Ranked:
     state: NDArray[np.uint8]
     copies: Sorter
     identical: int
+
+    @property
+    def basis(self) -> list[Any]:
+        """What the documents and their classes depend on."""
+        return [self.keys, self.classes, self.parts is not None]
 
 
 # -- sketch -------------------------------------------------------------------------------------
@@ -186,7 +192,7 @@ def rank(
 def band(job: Job, folder: Path, ranked: Ranked, progress: Progress) -> BucketFiles:
     """The buckets of each band; documents in them are marked as candidates."""
     stage, curve = Stage(folder / "buckets", banding.KIND), job.options.curve
-    key = digest(ranked.keys, job.options.keep, ranked.classes, [curve.bands, curve.rows])
+    key = digest(ranked.basis, job.options.keep, [curve.bands, curve.rows])
     progress.stage("banding", curve.bands, "bands")
     # Fewer threads rather than slices: each slice reads the band again.
     fits = job.budget.share() // max(len(ranked.sketches) * banding.BYTES_EACH * 2, 1)
@@ -330,7 +336,7 @@ def decide(
     progress.stage("deciding", job.options.limit.bit_length() + 1, "rounds")
     options = job.options
     key = digest(
-        ranked.keys, options.keep, ranked.classes, [options.curve.bands, options.curve.rows],
+        ranked.basis, options.keep, [options.curve.bands, options.curve.rows],
         options.threshold, options.verify, options.cluster, options.limit,
     )  # fmt: skip
     new = ranked.sketches.first_new
