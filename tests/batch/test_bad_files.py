@@ -120,4 +120,4 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     ran = neardup(*command, "--skip-bad-files")
     assert ran.code == 0
     assert f"skipped: {paths[3]}" in ran.err
-    assert "skipped             1 bad files; run.json lists them" in ran.out
+    assert "skipped             1 bad file; run.json lists them" in ran.out

@@ -136,3 +136,16 @@ def test_the_first_part_says_within_what_a_document_is_compared(tmp_path: Path) 
         for size in (400, 2_000, 1 << 20)
     ]  # fmt: skip
     assert found[0] == found[1] == found[2] and found[0].removed
+
+
+def test_rows_that_were_removed_earlier_add_nothing(tmp_path: Path) -> None:
+    one, other = " ".join(words(1, 40)), " ".join(words(2, 40))
+    earlier = [{"doc": "p", "text": other}, {"doc": "k", "text": one}, {"doc": "k", "text": other}]
+    dedup(write_jsonl(tmp_path / "e.jsonl", earlier), "-o", tmp_path / "e", "--id", "doc",
+          "--save-sketches")  # fmt: skip
+    new = write_jsonl(tmp_path / "n.jsonl", [{"doc": "n", "text": one + " tail"}])
+    for against in ("e", "e/kept"):
+        dedup(new, "-o", tmp_path / "out", "--merge-rows", "doc", "--against", tmp_path / against,
+              "--force")  # fmt: skip
+        found = [(row["id"], row["witness"]) for row in table(tmp_path / "out", "removed")]
+        assert found == [("n", "k")], against

@@ -52,3 +52,14 @@ def test_the_report_tells_of_it(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in pages("lines")])
     dedup(source, "-o", tmp_path / "out", "--strip", "lines:50%")
     assert json.loads((tmp_path / "out" / "run.json").read_bytes())["ignored_lines"]["count"] == 1
+
+
+def test_lines_are_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in pages("lines")])
+    command = ["dedup", source, "-o", tmp_path / "out", "--strip", "lines:50%"]
+    with monkeypatch.context() as stopping:
+        stopping.setattr("neardup.batch.run.rank", lambda *_: 1 / 0)
+        assert neardup(*command, "-q").code == 1
+    going_on = neardup(*command)
+    assert going_on.code == 0
+    assert "counting lines" not in going_on.err and "going on: " in going_on.err

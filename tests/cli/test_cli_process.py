@@ -282,9 +282,9 @@ def test_lines_with_a_rate_when_piped(tmp_path: Path, many: Path,
     lines = ran.err.splitlines()
     assert all(line.startswith("neardup: ") for line in lines)
     assert any(
-        f" MB of {shown(many.stat().st_size)}, " in line and " MB/s, " in line
+        f" MB of {shown(many.stat().st_size)}, " in line and "B/s, " in line
         and " s left, " in line
-        and line.endswith(" MB of memory") for line in lines
+        and line.endswith("B of memory") for line in lines
     )  # fmt: skip
     assert "\x1b" not in ran.err and "\r" not in ran.err
 

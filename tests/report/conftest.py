@@ -38,12 +38,12 @@ def full_record(id: str, file: str, removed: int) -> Row:
             {"band": 2, "key": id, "size": 8123, "not_compared": 45, "sample": [id, id]}],
         "metrics": {"candidate_pairs_per_doc": 1.25, "bucket_size_p99": 7.0,
                     "verify_drop_rate": 0.25, "buckets": 1234, "candidates": 5678},
-        "inputs": [{"file": file, "size": 2048, "documents": 9, "xxh3_128": "00ff"}],
+        "inputs": [{"file": file, "size": 2_000, "documents": 9, "xxh3_128": "00ff"}],
         "skipped_files": [{"file": file, "reason": id}],
         "seconds": {"sketch": 1.5, "decide": 0.25, "total": 2.0},
-        "stages": [{"name": id, "seconds": 1.5, "peak_memory_bytes": 3 << 20}],
-        "peak_memory_bytes": 5 << 20,
-        "memory_budget_bytes": 1 << 30,
+        "stages": [{"name": id, "seconds": 1.5, "peak_memory_bytes": 3_000_000}],
+        "peak_memory_bytes": 5_000_000,
+        "memory_budget_bytes": 10**9,
     }  # fmt: skip
 
 

@@ -27,6 +27,8 @@ def ignored_lines(job: Job, folder: Path, shards: list[Shard], progress: Progres
     if share is None:
         return IgnoredLines()
     key = digest([shard_key(shard, spec.fingerprint) for shard in shards], str(share))
+    folder = folder / "lines"
+    folder.mkdir(mode=0o700, exist_ok=True)
     if (found := _found_before(folder, key)) is not None:
         return found
     counts = LineCounts(spec)

@@ -73,7 +73,7 @@ def output_folder(out: Path, force: bool) -> Iterator[Path]:
                 _move(work, place)
             _remove(work)
         except BaseException:
-            if not any((work / "shards").glob("*")):
+            if not any(work.glob("shards/*")) and not any(work.glob("sketches/*")):
                 _remove(work)
             raise
 
@@ -179,6 +179,8 @@ def _lock(handle: int, out: Path) -> None:
 
 def _clean(work: Path) -> None:
     """What a stopped run has left goes, but for the folders of the stages."""
+    if (work / "sketches").is_dir() and not (work / "shards").exists():
+        (work / "sketches").rename(work / "shards")  # they were about to be saved
     for path in work.iterdir():
         if path.name in (*NAMES, REPLACED) or not path.is_dir():
             discard(path)

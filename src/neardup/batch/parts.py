@@ -127,6 +127,11 @@ def _window(
     return made.columns(), made.reasons
 
 
+def first_of_each(documents: Integers) -> Integers:
+    """Where each of some documents, which are in order, is for the first time."""
+    return np.flatnonzero(np.concatenate([[True], documents[1:] != documents[:-1]]))
+
+
 class Window:
     """Some documents that are being put together, row by row."""
 
@@ -146,11 +151,8 @@ class Window:
         """Rows of a block, and the document that each belongs to."""
         order = np.argsort(documents, kind="stable")
         rows, documents = rows[order], documents[order]
-        starts = np.flatnonzero(np.concatenate([[True], documents[1:] != documents[:-1]]))
-        least = np.minimum.reduceat(block.column("slots")[:, rows], starts, axis=1)
-        whom = documents[starts]
-        self._slots[:, whom] = np.minimum(self._slots[:, whom], least)
         usable = block.usable()[rows]
+        self._merge_slots(block, rows[usable], documents[usable])
         np.add.at(self._lengths, documents[usable], block.column("lengths")[rows[usable]])
         self._usable[documents[usable]] = True
         self._content.append((documents[usable], block.column("content")[:, rows[usable]]))
@@ -163,9 +165,18 @@ class Window:
             if self._apart is None:
                 self._apart = np.zeros(len(self._usable), np.uint64)
             # Blocks come in order, and rows in a block: the first row counts.
+            starts = first_of_each(documents)
+            whom = documents[starts]
             unknown = ~self._known[whom]
             self._apart[whom[unknown]] = block.column("apart")[rows[starts[unknown]]]
             self._known[whom] = True
+
+    def _merge_slots(self, block: Block, rows: Integers, documents: Integers) -> None:
+        if len(rows):
+            starts = first_of_each(documents)
+            least = np.minimum.reduceat(block.column("slots")[:, rows], starts, axis=1)
+            whom = documents[starts]
+            self._slots[:, whom] = np.minimum(self._slots[:, whom], least)
 
     def _note_reasons(self, block: Block, rows: Integers, documents: Integers) -> None:
         listed = block.file.note_of(block.number)["reasons"]
@@ -222,10 +233,12 @@ class Window:
 
 
 class MergedSets:
-    """The sets of documents, from those of their rows."""
+    """The sets of documents, from those of their rows that have one."""
 
     def __init__(self, sets: Sets, parts: Parts) -> None:
         self._sets, self._parts = sets, parts
+        self._has_set = np.zeros(len(parts.document), bool)
+        self._has_set[sets.documents()] = True
 
     def __len__(self) -> int:
         return len(self._sets)
@@ -240,6 +253,9 @@ class MergedSets:
     def gather(self, documents: Integers) -> Ragged:
         """The union of each document's rows."""
         wanted = self._parts.rows_of(documents)
+        used = self._has_set[wanted.data]
+        ends = np.concatenate([[0], np.cumsum(used)])[wanted.offsets]
+        wanted = Ragged(wanted.data[used], ends)
         order = np.argsort(wanted.data)
         found = self._sets.gather(wanted.data[order])
         place = np.empty(len(order), np.int64)

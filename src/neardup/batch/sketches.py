@@ -25,6 +25,9 @@ from neardup.dedup import Sketch
 from neardup.formats.blocks import Reader, Writer
 
 KIND = "sketches"
+ALONE = pa.ipc.IpcReadOptions(use_threads=False)
+"""Arrow's threads may still hold Python's memory when a process ends, which aborts it."""
+
 BLOCK_ROWS, BLOCK_BYTES = 1 << 15, 32 << 20
 
 Array = NDArray[Any]
@@ -135,7 +138,7 @@ def packed(values: pa.Array) -> NDArray[np.uint8]:
 
 
 def _unpacked(data: Array) -> pa.Array:
-    return pa.ipc.open_stream(pa.py_buffer(data)).read_next_batch().column(0)
+    return pa.ipc.open_stream(pa.py_buffer(data), options=ALONE).read_next_batch().column(0)
 
 
 @dataclass(frozen=True)

@@ -258,8 +258,11 @@ class Matching:
         here = np.arange(*self._source.starts[place : place + 2].tolist())
         if self._exact and self._ranked.parts is not None:
             here = self._ranked.parts.document[here].astype(np.int64)
-        ranks = self._ranked.ranking.of(here)
-        return np.flatnonzero(self._ranked.state[ranks] & CANDIDATE)
+        wanted = self._ranked.state[self._ranked.ranking.of(here)] & CANDIDATE
+        for block in self._source.blocks_of(place):
+            start = block.start - int(self._source.starts[place])
+            wanted[start : start + block.rows][~block.usable()] = 0
+        return np.flatnonzero(wanted)
 
     def _from_texts(self, missing: list[tuple[int, NDArray[np.int64], str]]) -> Iterator[int]:
         job, sketches = self._job, self._source

@@ -130,7 +130,7 @@ def _arrow_stream(file: InputFile, source: pa.NativeFile, choose: Choose) -> Pla
 def _only(schema: pa.Schema, choose: Choose) -> pa.ipc.IpcReadOptions:
     wanted = set(choose(schema.names))
     places = [place for place, name in enumerate(schema.names) if name in wanted]
-    return pa.ipc.IpcReadOptions(included_fields=places)
+    return pa.ipc.IpcReadOptions(included_fields=places, use_threads=False)
 
 
 def _check_layout(batch: pa.RecordBatch) -> None:

@@ -36,6 +36,8 @@ from neardup.errors import UsageError
 # JSONL ran at 520 MB/s instead of 760.
 CHUNK = 1 << 20
 _MOST_FILES = 512
+# Arrow's threads may still hold Python's memory when a process ends, which aborts it.
+_ALONE = pa.ipc.IpcReadOptions(use_threads=False)
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ def parse_some(chunk: Chunk, columns: Columns, rows: npt.NDArray[np.int64], size
 def _unpacked(chunk: Chunk, columns: Columns) -> Documents:
     file = chunk.files[0]
     source = Source(file.name)
-    table = pa.ipc.open_stream(chunk.data).read_next_batch()
+    table = pa.ipc.open_stream(chunk.data, options=_ALONE).read_next_batch()
     found = documents(table, resolve(columns, table.schema.names, source), source)
     found.ids = as_strings(found.ids)
     found.texts = blank(found.texts, set(chunk.rejected))
