@@ -65,6 +65,15 @@ class Shard:
             return self.part[1] - self.part[0]
         return sum(row_group_sizes(self.files[0])[slice(*self.part)])
 
+    @property
+    def name(self) -> str:
+        """Where it is, as a person would say it."""
+        first = self.files[0].name
+        if self.part is not None:
+            unit = "bytes" if self.files[0].format == "jsonl" else "row groups"
+            return f"{first}, {unit} {self.part[0]} to {self.part[1]}"
+        return first if len(self.files) == 1 else f"{first} and {len(self.files) - 1} more"
+
 
 def stamp_of(file: InputFile) -> Stamp:
     """The file's size and the time of its last change."""
