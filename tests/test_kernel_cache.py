@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-ASK = "from neardup import kernel_cache; print(kernel_cache.folder())"
+from neardup import kernel_cache, kernels
+
+ASK = "from neardup import kernel_cache; print(kernel_cache.folder('bands'))"
 
 
 def asked(**environment: str) -> Path:
@@ -35,5 +37,17 @@ def test_a_place_that_is_no_folder_means_a_private_one(tmp_path):
     file = tmp_path / "file"
     file.touch()
     private = asked(XDG_CACHE_HOME=str(file))
-    assert private.name.startswith("neardup-kernels-")
-    assert not private.exists(), "it goes with the process"
+    assert private.parent.name.startswith("neardup-kernels-")
+    assert not private.parent.exists(), "it goes with the process"
+
+
+def test_every_kernel_is_where_it_is_said_to_be():
+    for module, names in kernels.KERNELS.items():
+        assert module not in {name for some in kernels.KERNELS.values() for name in some}
+        for name in names:
+            assert getattr(kernels, name).__module__ == f"neardup.kernels.{module}"
+
+
+def test_a_module_has_a_new_cache_when_one_changes_that_it_imports():
+    assert set(kernel_cache._sources("json_edit")) >= {"compile", "hashing", "jsonl", "lines"}
+    assert "jsonl" not in kernel_cache._sources("bands")

@@ -1,7 +1,8 @@
 """Where compiled kernels are kept, and whether they are there already. Imports no Numba.
 
 Numba does not notice when a function changes that a cached one calls in another file, so the
-cache folder's name is a hash of every kernel source: a changed kernel never meets an old cache.
+cache folder's name has a hash of a kernel's source and of all that it imports: a changed kernel
+never meets an old cache.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -22,42 +24,63 @@ quiet = False
 
 
 @cache
-def folder() -> Path:
-    """The cache folder of exactly these kernel sources, or a private one if it can't be used."""
+def folder(module: str) -> Path:
+    """The cache folder of exactly these sources, or a private one if it can't be used."""
     # Bounds checks are compiled in or not, and Numba's own cache does not tell the two apart.
     digest = hashlib.blake2b(os.environ.get("NUMBA_BOUNDSCHECK", "").encode(), digest_size=8)
     digest.update(version("numba").encode() + os.environ.get("NUMBA_CPU_NAME", "").encode())
     # Numba finds a compiled function by the place of its source: another installation has its own.
     digest.update(os.fsencode(Path(__file__).resolve().parent))
-    for source in sorted((Path(__file__).parent / "kernels").glob("*.py")):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    for name, source in sorted(_sources(module).items()):
+        digest.update(name.encode() + b"\0" + source)
     try:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        wanted = home / "neardup" / digest.hexdigest()
+        wanted = home / "neardup" / f"{module}-{digest.hexdigest()}"
         wanted.mkdir(parents=True, exist_ok=True, mode=0o700)
         if os.access(wanted, os.W_OK):
             return wanted
     except (OSError, RuntimeError):  # not writable, or there is no home
         pass
+    return _private_folder() / module
+
+
+@cache
+def _private_folder() -> Path:
     # For this process alone: a name that others could guess could be planted with foreign code.
     private = tempfile.mkdtemp(prefix="neardup-kernels-")
     atexit.register(shutil.rmtree, private, ignore_errors=True)
     return Path(private)
 
 
-def is_compiled() -> bool:
-    """Whether a process has left all kernels in the cache."""
-    return (folder() / COMPLETE).exists()
+def _sources(module: str) -> dict[str, bytes]:
+    """The source of a kernel module and of those that it imports."""
+    found: dict[str, bytes] = {}
+    wanted = [module]
+    while wanted:
+        name = wanted.pop()
+        if name not in found:
+            found[name] = (Path(__file__).parent / "kernels" / f"{name}.py").read_bytes()
+            wanted += re.findall(
+                r"^from neardup\.kernels\.(\w+) import", found[name].decode(), re.M
+            )
+    return found
 
 
-def announce() -> None:
-    """Say why the first use takes long, unless somebody asked for silence."""
-    if not quiet and not is_compiled():
+def is_compiled(module: str) -> bool:
+    """Whether a process has left a module's kernels in the cache."""
+    return (folder(module) / COMPLETE).exists()
+
+
+def announce(module: str) -> None:
+    """Say, once, why the first use takes long, unless somebody asked for silence."""
+    global quiet
+    if not quiet and not is_compiled(module):
+        quiet = True
         print(
             "neardup: first run: compiling, about half a minute, once", file=sys.stderr, flush=True
         )
 
 
-def mark_compiled() -> None:
+def mark_compiled(module: str) -> None:
     with suppress(OSError):  # a full disk: the next run compiles again
-        (folder() / COMPLETE).touch()
+        (folder(module) / COMPLETE).touch()

@@ -124,7 +124,6 @@ def dedup(
     threads = check_workers(workers)
     found = find_inputs(inputs, format)
     with progress_for(quiet=quiet or as_json) as progress:
-        progress.compile_kernels()
         from neardup.batch.budget import Budget, parse_size
         from neardup.batch.job import Job
         from neardup.batch.run import run

@@ -30,7 +30,6 @@ def demo(
     library = Path(sysconfig.get_paths()["stdlib"])
     options = Options.of(threshold=threshold)
     with tempfile.TemporaryDirectory() as folder, progress_for(quiet=False) as progress:
-        progress.compile_kernels()
         from neardup.batch.job import Job
         from neardup.batch.run import run
         from neardup.corpus.documents import Columns

@@ -17,10 +17,6 @@ EVERY_SECONDS = 10.0
 class Silent:
     """Says nothing."""
 
-    def compile_kernels(self) -> None:
-        kernel_cache.quiet = type(self) is Silent
-        import neardup.kernels  # noqa: F401  # importing compiles, and says so
-
     def stage(self, name: str, total: int, unit: str) -> None:
         pass
 
@@ -93,6 +89,7 @@ class Bars(Lines):
 @contextmanager
 def progress_for(quiet: bool) -> Iterator[Silent]:
     """The progress that fits where standard error goes."""
+    kernel_cache.quiet = quiet
     if quiet:
         yield Silent()
     elif not sys.stderr.isatty():
