@@ -1,0 +1,35 @@
+"""The whole method in plain, slow Python: the oracle that every kernel is tested against.
+
+    text -> shingles -> sketch -> bands -> candidates -> verified pairs -> keep list
+
+Standard library only. Nothing here is fast, and nothing here is clever. Modules follow the
+sentence above; `docs/format.md` states the same rules in words.
+"""
+
+from __future__ import annotations
+
+from neardup.reference.answer import cut_repeats as cut_repeats
+from neardup.reference.answer import dedup as dedup
+from neardup.reference.answer import keep_list as keep_list
+from neardup.reference.answer import parts as parts
+from neardup.reference.answer import visible as visible
+from neardup.reference.characters import decomposed as decomposed
+from neardup.reference.characters import kind as kind
+from neardup.reference.characters import normalise as normalise
+from neardup.reference.characters import tables as tables
+from neardup.reference.hashes import xxh64 as xxh64
+from neardup.reference.sketches import band_keys as band_keys
+from neardup.reference.sketches import content_hash as content_hash
+from neardup.reference.sketches import estimate as estimate
+from neardup.reference.sketches import jaccard as jaccard
+from neardup.reference.sketches import permutation as permutation
+from neardup.reference.sketches import shingle_hash as shingle_hash
+from neardup.reference.sketches import shingles as shingles
+from neardup.reference.sketches import signature as signature
+from neardup.reference.sketches import unit_hashes as unit_hashes
+from neardup.reference.units import frequent_lines as frequent_lines
+from neardup.reference.units import ignore_lines as ignore_lines
+from neardup.reference.units import line_hash as line_hash
+from neardup.reference.units import token_units as token_units
+from neardup.reference.units import units as units
+from neardup.reference.units import whole as whole

@@ -1,0 +1,127 @@
+"""Who stays? The keep list by its definition, and what is exactly the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from neardup.reference.characters import kind
+from neardup.reference.sketches import (
+    band_keys,
+    content_hash,
+    jaccard,
+    shingles,
+    signature,
+    unit_hashes,
+)
+from neardup.reference.units import units
+from neardup.spec import Spec
+
+
+def keep_list(
+    buckets: Sequence[Sequence[int]],
+    similarity: dict[tuple[int, int], float],
+    threshold: float,
+    limit: int,
+) -> list[tuple[int, float] | None]:
+    """The answer, by its definition. Documents are 0, 1, 2, ... in rank order.
+
+    In rank order a document is removed if and only if it is similar to one of the first
+    `limit` kept documents of one of its buckets; its witness is the best-ranked of them.
+    `buckets[v]` names v's buckets; `similarity[u, v]` with u < v. None means kept.
+    """
+    answer: list[tuple[int, float] | None] = []
+    for v, mine in enumerate(buckets):
+        leaders: set[int] = set()
+        for bucket in mine:
+            kept = [u for u in range(v) if answer[u] is None and bucket in buckets[u]]
+            leaders.update(kept[:limit])
+        found = [(u, similarity.get((u, v), 0.0)) for u in sorted(leaders)]
+        answer.append(next((pair for pair in found if pair[1] >= threshold), None))
+    return answer
+
+
+def dedup(
+    texts: Sequence[str],
+    spec: Spec,
+    bands: int,
+    rows: int,
+    threshold: float,
+    limit: int = 256,
+) -> list[tuple[int, float] | None]:
+    """Texts in rank order to their keep list: None is kept, else (witness, exact similarity).
+
+    A text with nothing in it is its own witness, with similarity 0: it is rejected.
+    """
+    hashes = [unit_hashes(units(text, spec), spec.seed) for text in texts]
+    first: dict[tuple[int, int], int] = {}
+    for v, found in enumerate(hashes):
+        if found:
+            first.setdefault(content_hash(found), v)
+    unique = sorted(first.values())
+    sets = {v: shingles(hashes[v], spec.size) for v in unique}
+    keys = [list(enumerate(band_keys(signature(sets[v], spec), bands, rows))) for v in unique]
+    numbers = {key: n for n, key in enumerate(sorted({key for mine in keys for key in mine}))}
+    similar = {
+        (i, j): jaccard(sets[u], sets[v])
+        for j, v in enumerate(unique)
+        for i, u in enumerate(unique[:j])
+    }
+    decided = keep_list([[numbers[k] for k in mine] for mine in keys], similar, threshold, limit)
+    standing = dict(zip(unique, decided, strict=True))
+    answer: list[tuple[int, float] | None] = []
+    for v, found in enumerate(hashes):
+        if not found:
+            answer.append((v, 0.0))
+            continue
+        best = first[content_hash(found)]
+        verdict = standing[best]
+        if verdict is not None:
+            answer.append((unique[verdict[0]], verdict[1]))
+        else:
+            answer.append(None if v == best else (best, 1.0))
+    return answer
+
+
+def visible(text: str) -> int:
+    """How many characters are neither white space nor dropped."""
+    return sum(kind(ord(c)) not in "_D" for c in text)
+
+
+def parts(text: str, unit: str) -> list[tuple[str, str | None]]:
+    """The text in pieces, each with its line breaks and what it is without the last; None for
+    blank lines. A piece is a line; of paragraphs, consecutive lines that are not blank."""
+    pieces: list[tuple[str, str | None]] = []
+    for line in re.findall("[^\n]*\n|[^\n]+", text):
+        content = re.sub("\r?\n\\Z", "", line) if visible(line) else None
+        if unit == "paragraph" and content is not None and pieces and pieces[-1][1] is not None:
+            before, _ = pieces.pop()
+            pieces.append((before + line, before + content))
+        else:
+            pieces.append((line, content))
+    return pieces
+
+
+def cut_repeats(
+    texts: Sequence[str], unit: str, min_length: int, spec: Spec | None
+) -> list[tuple[str, int, int | None]]:
+    """Texts in rank order without the parts that were there before, by bytes or, with a
+    specification, by words. Each text, how many parts it lost, and if nothing visible is left the
+    text in which its first part stays."""
+    seen: dict[object, int] = {}
+    answer: list[tuple[str, int, int | None]] = []
+    for number, text in enumerate(texts):
+        left, repeats = "", []
+        for piece, content in parts(text, unit):
+            if content is None or visible(content) < min_length:
+                left += piece
+                continue
+            same = content if spec is None else tuple(units(content, spec))
+            if same in seen:
+                repeats.append(seen[same])
+            else:
+                seen[same] = number
+                left += piece
+        gone = repeats and not visible(left)
+        answer.append((left, len(repeats), repeats[0] if gone else None))
+    return answer

@@ -1,0 +1,70 @@
+"""Units to shingles, to signatures, to band keys; and what two of them say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import pack
+
+from neardup.reference.hashes import MASK, mix, xxh64
+from neardup.spec import Spec
+
+EMPTY_SLOT = 2**32 - 1
+
+
+def unit_hashes(found: Sequence[bytes], seed: int) -> list[int]:
+    return [xxh64(unit, seed) for unit in found]
+
+
+def content_hash(hashes: Sequence[int]) -> tuple[int, int]:
+    """128 bits over the sequence of units: equal for identical documents."""
+    data = pack(f"<{len(hashes)}Q", *hashes)
+    return xxh64(data, 1), xxh64(data, 2)
+
+
+SHINGLE_BASE = 0x9E3779B97F4A7C15
+SHINGLE_LENGTH = 0xD6E8FEB86659FD93
+
+
+def shingle_hash(hashes: Sequence[int]) -> int:
+    """One shingle from its units' hashes: a polynomial mod 2^64, the length, a finaliser."""
+    h = 0
+    for unit in hashes:
+        h = (h * SHINGLE_BASE + unit) & MASK
+    return mix((h + len(hashes) * SHINGLE_LENGTH) & MASK)
+
+
+def shingles(hashes: Sequence[int], size: int) -> set[int]:
+    """Every run of `size` units; fewer units than that are one whole shingle."""
+    if not hashes:
+        return set()
+    last = max(len(hashes) - size, 0)
+    return {shingle_hash(hashes[at : at + size]) for at in range(last + 1)}
+
+
+def permutation(slot: int, seed: int) -> tuple[int, int]:
+    """The constants of one slot, from the seed alone."""
+    a = xxh64(f"a:{slot}".encode(), seed) % 2**32 | 1
+    b = xxh64(f"b:{slot}".encode(), seed) % 2**32
+    return a, b
+
+
+def signature(elements: set[int], spec: Spec) -> list[int]:
+    """k-hash MinHash: slot i is the least (a_i x + b_i) mod 2^32 over the elements' low halves."""
+    rows = (permutation(slot, spec.seed) for slot in range(spec.slots))
+    return [min(((a * x + b) % 2**32 for x in elements), default=EMPTY_SLOT) for a, b in rows]
+
+
+def band_keys(sig: Sequence[int], bands: int, rows: int) -> list[int]:
+    """The key of band j is the xxHash64, with seed j, of its slots as little-endian bytes."""
+    return [
+        xxh64(pack(f"<{rows}I", *sig[band * rows : (band + 1) * rows]), band)
+        for band in range(bands)
+    ]
+
+
+def jaccard(a: set[int], b: set[int]) -> float:
+    return len(a & b) / len(a | b) if a or b else 1.0
+
+
+def estimate(a: Sequence[int], b: Sequence[int]) -> float:
+    return sum(x == y for x, y in zip(a, b, strict=True)) / len(a)
