@@ -20,9 +20,14 @@ from typing import Any
 
 import engine
 
+from neardup import kernels
 from neardup.batch.run import run
 
 Seen = dict[str, list[int]]
+
+for _names in kernels.KERNELS.values():
+    for _name in _names:
+        getattr(kernels, _name)
 
 CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir")
 

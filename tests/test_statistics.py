@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from neardup.lsh.bands import band_keys
 from neardup.lsh.curve import Curve
+from neardup.lsh.tables import Bands
 from neardup.sketch.minhash import signatures
 from neardup.spec import Spec
 
@@ -45,7 +45,8 @@ def test_the_estimate_is_unbiased_and_has_the_least_variance(size, similarity):
 def test_pairs_meet_as_often_as_the_curve_says(similarity, curve):
     trials = 4_000
     left, right, truth = sketched_pairs(200, similarity, trials)
-    met = (band_keys(left, curve) == band_keys(right, curve)).any(axis=1).mean()
+    bands = Bands((curve,))
+    met = (bands.keys(left) == bands.keys(right)).any(axis=1).mean()
     want = curve.probability(truth)
     assert abs(met - want) < 5 * np.sqrt(want * (1 - want) / trials) + 0.002
 

@@ -37,7 +37,7 @@ class Verifier(Protocol):
 
 
 class Grouped(Protocol):
-    """Documents in shared buckets; `neardup.lsh.bands` makes them."""
+    """Documents in shared buckets; `neardup.lsh.buckets` makes them."""
 
     @property
     def numbers(self) -> Integers: ...

@@ -22,11 +22,11 @@ from neardup.cluster import KEPT, REJECTED, Decisions, FullBucket, Pairs
 from neardup.corpus.documents import Columns, Documents, concat_keep
 from neardup.corpus.frames import from_data, require_rereadable
 from neardup.formats.spool import Spool
-from neardup.lsh.bands import Buckets, band_keys, group
-from neardup.lsh.curve import Curve
+from neardup.lsh.buckets import Buckets, group
+from neardup.lsh.tables import Tables
 from neardup.options import Options
 from neardup.result import Result
-from neardup.sketch.minhash import signatures
+from neardup.sketch import bulk
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged, integers, strings
 from neardup.text.ignored import IgnoredLines
@@ -47,7 +47,7 @@ class Sketch:
     """
 
     content: NDArray[np.uint64]
-    signatures: NDArray[np.uint32]
+    signatures: bulk.Signatures
     shingles: Ragged
     apart: NDArray[np.uint64] | None
     lengths: Integers
@@ -57,9 +57,9 @@ class Sketch:
         """The documents that have nothing visible in them."""
         return np.flatnonzero(self.shingles.sizes == 0)
 
-    def keys(self, curve: Curve) -> NDArray[np.uint64]:
-        """The documents' band keys."""
-        found = band_keys(self.signatures, curve)
+    def keys(self, tables: Tables) -> NDArray[np.uint64]:
+        """The documents' keys in all tables."""
+        found = tables.keys(self.signatures)
         return found if self.apart is None else found ^ self.apart[:, None]
 
 
@@ -77,7 +77,7 @@ class Sketcher:
         cut = self.cut(documents)
         return Sketch(
             content=cut.content,
-            signatures=signatures(cut.shingles.data, cut.shingles.offsets, self.spec),
+            signatures=bulk.signatures(cut.shingles.data, cut.shingles.offsets, self.spec),
             shingles=cut.shingles,
             apart=apart_hashes(documents),
             lengths=raw_lengths(documents.texts),
@@ -127,7 +127,7 @@ class Corpus:
         for row in sketch.empty.tolist():
             self.rejected.setdefault(self.size + row, "empty")
         columns: dict[str, NDArray[Any]] = {
-            "content": sketch.content, "keys": sketch.keys(self.options.curve),
+            "content": sketch.content, "keys": sketch.keys(self.options.tables),
             "lengths": sketch.lengths,
         }  # fmt: skip
         if self.options.verify == "exact":
@@ -202,7 +202,7 @@ class Corpus:
             order = self._ranked()
             leader = cluster.identical(self._column("content", 2, np.uint64), order)
             unique = order[leader[order] == order]
-            buckets = group(self._column("keys", self.options.curve.bands, np.uint64), unique)
+            buckets = group(self._column("keys", self.options.tables.count, np.uint64), unique)
             verifier = self._verifier(unique[buckets.documents])
             self._found = order, leader, buckets, verifier
             # Nothing asks for these again.
@@ -230,9 +230,9 @@ class Corpus:
             sets, offsets = self._spool.sorted_sets(shared)
             offsets = kernels.unique_sorted(sets, offsets)
             return Exact(sets[: offsets[-1]], offsets, self.options.threshold)
-        slots = self._column("signatures", self.options.spec.slots, np.uint32)[shared]
-        least = self.options.threshold if self.options.verify == "estimate" else 0.0
-        return Estimated(slots, least)
+        spec = self.options.spec
+        rows = self._column("signatures", bulk.columns(spec), bulk.column_type(spec))[shared]
+        return self.options.estimated(rows)
 
     def _full_buckets(
         self, buckets: Buckets, turned_away: Integers, shared: Integers
@@ -283,6 +283,8 @@ def dedup(
     within: str | None = None,
     verify: str = "exact",
     cluster: str = "stars",
+    sketch: str | None = None,
+    family: str | None = None,
     shingle: str | None = None,
     text_profile: str = "standard",
     slots: int | None = None,
@@ -308,7 +310,8 @@ def dedup(
     [Removed(id=1, witness=0, similarity=1.0, exact=True, cluster=0)]
     """
     options = Options.of(
-        preset=preset, shingle=shingle, slots=slots, text_profile=text_profile, seed=seed,
+        preset=preset, sketch=sketch, family=family, shingle=shingle, slots=slots,
+        text_profile=text_profile, seed=seed,
         threshold=threshold, recall=recall, bands=bands, rows=rows, verify=verify, keep=keep,
         cluster=cluster, limit=limit, strip=strip,
     )  # fmt: skip

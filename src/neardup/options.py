@@ -11,10 +11,14 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final
 
+from numpy.typing import NDArray
+
 from neardup.errors import ParameterError
 from neardup.lsh.curve import Curve, check_threshold, choose
+from neardup.lsh.tables import Bands, Tables
 from neardup.spec import Spec, one_of, whole
 from neardup.text.html import require_html_library
+from neardup.verify import Estimated
 
 VERIFY: Final = ("exact", "estimate", "none")
 CLUSTER: Final = ("stars", "components")
@@ -26,6 +30,10 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
     "fineweb": {"shingle": "word:5", "slots": 112, "bands": 14, "rows": 8},
     "nemo": {"shingle": "char:24", "slots": 260, "bands": 20, "rows": 13},
 }
+
+
+SPEC_NAMES: Final = ("shingle", "sketch", "family", "slots")
+"""What people write among the options and is the specification's."""
 
 
 @dataclass(frozen=True)
@@ -107,23 +115,22 @@ class Options:
         _ = self.keep_policy, self.curve
 
     @classmethod
-    def of(cls, *, preset: str | None = None, shingle: str | None = None,
+    def of(cls, *, preset: str | None = None, sketch: str | None = None,
+           family: str | None = None, shingle: str | None = None,
            slots: int | None = None, text_profile: str = "standard", seed: int = 0,
            strip: str | Iterable[str] | None = None, **others: Any) -> Options:  # fmt: skip
         """Options as people write them; what is given goes before what a preset says."""
-        base: dict[str, Any] = {"shingle": "word:5", "slots": 128}
+        base: dict[str, Any] = {"shingle": "word:5", "sketch": "minhash"}
         if preset is not None:
             one_of("preset", preset, tuple(PRESETS))
             base.update(PRESETS[preset])
-        given = {"shingle": shingle, "slots": slots, **others}
+        given = {"shingle": shingle, "sketch": sketch, "family": family, "slots": slots, **others}
         base.update({name: value for name, value in given.items() if value is not None})
         asked = parse_strip(strip)
         if asked.html:
             require_html_library()
-        spec = Spec.of(
-            base.pop("shingle"), slots=base.pop("slots"), profile=text_profile, seed=seed,
-            strip=asked.markup,
-        )  # fmt: skip
+        of_the_spec = {name: base.pop(name) for name in SPEC_NAMES if name in base}
+        spec = Spec.of(**of_the_spec, profile=text_profile, seed=seed, strip=asked.markup)
         return cls(spec=spec, strip=asked, **base)
 
     def ignoring(self, digest: str) -> Options:
@@ -144,6 +151,15 @@ class Options:
                 f"{self.spec.slots}: use fewer bands or rows, or --slots {curve.slots}"
             )
         return curve
+
+    @property
+    def tables(self) -> Tables:
+        """Which documents meet."""
+        return Bands((self.curve,))
+
+    def estimated(self, rows: NDArray[Any]) -> Estimated:
+        """How candidates are judged by their signatures, a row each."""
+        return Estimated(rows, self.threshold if self.verify == "estimate" else 0.0)
 
     @property
     def keep_policy(self) -> tuple[str, str | None]:

@@ -20,6 +20,13 @@ UNICODE: Final = "14.0.0"
 PROFILES: Final = ("conservative", "standard", "aggressive")
 STRIPS: Final = ("", "html")
 UNITS: Final = ("word", "char", "line", "token")
+HASHES: Final = ("xxh64",)
+FAMILIES: Final[dict[str, dict[str, int]]] = {
+    "minhash": {"affine32": 32},
+}
+"""Sketch -> how its slots are made, and the bits of a slot that is made so; the usual way first."""
+SLOTS: Final = {"minhash": 128}
+"""The usual number of slots."""
 MAX_SHINGLE: Final = 1_000
 MAX_SLOTS: Final = 65_536
 # Younger than version 1: named only where they say something, so that all others stay as they are.
@@ -58,10 +65,10 @@ class Spec:
     def __post_init__(self) -> None:
         one_of("text profile", self.profile, PROFILES)
         one_of("shingle unit", self.unit, UNITS)
-        one_of("hash", self.hash, ("xxh64",))
-        one_of("sketch", self.sketch, ("minhash",))
-        one_of("permutation family", self.family, ("affine32",))
-        one_of("slot width", self.bits, (32,))
+        one_of("hash", self.hash, HASHES)
+        one_of("sketch", self.sketch, tuple(FAMILIES))
+        one_of(f"family of {self.sketch}", self.family, tuple(FAMILIES[self.sketch]))
+        one_of(f"slot width of {self.family}", self.bits, (self.width,))
         one_of("Unicode version", self.unicode, (UNICODE,))
         one_of("format version", self.version, (VERSION,))
         one_of("strip", self.strip, STRIPS)
@@ -80,18 +87,45 @@ class Spec:
             object.__setattr__(self, name, whole(what, getattr(self, name), low, high))
 
     @classmethod
-    def of(cls, shingle: str = "word:5", **others: Any) -> Spec:
-        """A specification with the shingle written as people write it: `word:5`, `char:24`."""
+    def of(
+        cls,
+        shingle: str = "word:5",
+        *,
+        sketch: str = "minhash",
+        family: str | None = None,
+        slots: int | None = None,
+        bits: int | None = None,
+        **others: Any,
+    ) -> Spec:
+        """A specification as people write it: the shingle as `word:5` or `char:24`, and of the
+        sketch only what is not usual.
+
+        >>> Spec.of("char:24", slots=260).bits
+        32
+        """
         unit, colon, size = str(shingle).partition(":")
         if not colon or not size.isascii() or not size.isdigit() or len(size) > 9:
             raise ParameterError(
                 f"shingle {shingle!r} is not UNIT:SIZE: write word:5, char:24, line:1 or token:5"
             )
-        return cls(unit=unit, size=int(size), **others)
+        one_of("sketch", sketch, tuple(FAMILIES))
+        ways = FAMILIES[sketch]
+        family = next(iter(ways)) if family is None else family
+        one_of(f"family of {sketch}", family, tuple(ways))
+        return cls(
+            unit=unit, size=int(size), sketch=sketch, family=family,
+            slots=SLOTS[sketch] if slots is None else slots,
+            bits=ways[family] if bits is None else bits, **others,
+        )  # fmt: skip
 
     @property
     def shingle(self) -> str:
         return f"{self.unit}:{self.size}"
+
+    @property
+    def width(self) -> int:
+        """The bits of a slot when it is made; `bits` are those that are stored."""
+        return FAMILIES[self.sketch][self.family]
 
     @property
     def canonical(self) -> str:
@@ -139,7 +173,8 @@ class Spec:
 
 MADE_WITH: Final = {
     "unit": "--shingle (Spec.of)", "size": "--shingle (Spec.of)", "slots": "--slots",
-    "profile": "--text-profile", "seed": "--seed", "strip": "--strip",
+    "profile": "--text-profile", "seed": "--seed", "strip": "--strip", "sketch": "--sketch",
+    "family": "--family", "bits": "--bits", "hash": "--hash",
     "ignored": "list of ignored lines",
 }  # fmt: skip
 """The options that lead to the fields."""

@@ -52,7 +52,7 @@ class Exact:
 class Estimated:
     """Verification by signatures; with threshold 0.0 every candidate counts as similar."""
 
-    signatures: NDArray[np.uint32]
+    signatures: NDArray[Any]
     threshold: float
     exact: bool = False
 

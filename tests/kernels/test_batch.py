@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup import kernels, reference
-from neardup.lsh.bands import meeting
+from neardup.lsh.buckets import meeting
 
 words = st.integers(0, 2**64 - 1)
 seeds = st.integers(0, 2**32 - 1)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neardup import cluster, reference
-from neardup.lsh.bands import group
+from neardup.lsh.buckets import group
 from neardup.verify import Estimated, Exact
 
 

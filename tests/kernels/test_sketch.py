@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup import reference
-from neardup.lsh.bands import band_keys, group
+from neardup.lsh.buckets import group
 from neardup.lsh.curve import Curve
+from neardup.lsh.tables import Bands
 from neardup.sketch.minhash import permutations, signatures
 from neardup.spec import Spec
 
@@ -28,7 +29,7 @@ def test_minhash_equals_its_twin(rows, slots, seed):
 def test_band_keys_equal_their_twin(bands, rows, random):
     slots = bands * rows + random.randint(0, 3)
     sig = [[random.getrandbits(32) for _ in range(slots)] for _ in range(3)]
-    got = band_keys(np.array(sig, np.uint32), Curve(bands, rows)).tolist()
+    got = Bands((Curve(bands, rows),)).keys(np.array(sig, np.uint32)).tolist()
     assert got == [reference.band_keys(row, bands, rows) for row in sig]
 
 

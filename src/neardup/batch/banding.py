@@ -20,8 +20,8 @@ from neardup.batch.collapse import in_slice, slice_bits
 from neardup.batch.ranks import Ranking
 from neardup.batch.sketches import Sketches
 from neardup.formats.blocks import Reader, Writer
-from neardup.lsh.bands import meeting
-from neardup.lsh.curve import Curve
+from neardup.lsh.buckets import meeting
+from neardup.lsh.tables import Tables
 
 KIND = "buckets"
 AT_ONCE = 1 << 16
@@ -75,7 +75,7 @@ class Banding:
     sketches: Sketches
     ranking: Ranking
     state: NDArray[np.uint8]
-    curve: Curve
+    tables: Tables
     path: Callable[[int], Path]
     key: str
     budget: Budget
@@ -100,7 +100,7 @@ class Banding:
         """Keys and ranks of those in a slice who take part, block by block."""
         for block in self.sketches.blocks:
             ranks = self.ranking.of(np.arange(block.start, block.end))
-            keys = block.band(band, self.curve.rows)
+            keys = block.keys(self.tables, band)
             chosen = self.state[ranks] != 0
             if bits:
                 chosen &= in_slice(keys, bits, wanted)

@@ -15,7 +15,7 @@ from neardup.batch.budget import Budget
 from neardup.batch.ranks import Ranking
 from neardup.batch.sketches import Sketches
 from neardup.batch.sorting import Sorter
-from neardup.lsh.bands import meeting
+from neardup.lsh.buckets import meeting
 
 BYTES_EACH = 72
 """What sorting a document's hash takes, about."""

@@ -13,6 +13,7 @@ from neardup.batch.candidates import Sets
 from neardup.batch.parts import MergedSets
 from neardup.batch.ranks import Ranking
 from neardup.options import Options
+from neardup.sketch.bulk import columns
 from neardup.text.arrays import Ragged
 from neardup.threads import in_order
 from neardup.verify import Estimated, Exact
@@ -72,8 +73,7 @@ class Comparing:
         options = self._options
         if options.verify == "exact":
             return Exact(rows.data, rows.offsets, options.threshold)
-        least = options.threshold if options.verify == "estimate" else 0.0
-        return Estimated(rows.data.reshape(-1, options.spec.slots), least)
+        return options.estimated(rows.data.reshape(-1, columns(options.spec)))
 
     def _compared(
         self, documents: Integers, verifier: Exact | Estimated, left: Integers, right: Integers,

@@ -48,7 +48,7 @@ class MakeSketches:
     def room(self, documents: int, length: int) -> float:
         """For the sketches, and for the sets of those that share a bucket."""
         spec = self.sketcher.spec
-        slots = 4 * spec.slots * documents
+        slots = spec.slots * spec.width // 8 * documents
         sets = 8 * length * UNITS_PER_BYTE[spec.unit] if self.exact else slots
         return slots + BESIDES * documents + CANDIDATES * sets
 

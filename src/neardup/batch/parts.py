@@ -25,7 +25,7 @@ from neardup.corpus.documents import concat_keep
 from neardup.dedup import by_value
 from neardup.formats.blocks import Reader, Writer
 from neardup.formats.tables import column
-from neardup.sketch.minhash import EMPTY
+from neardup.sketch.bulk import empty_columns
 from neardup.text.arrays import Ragged, strings
 
 Integers = NDArray[np.int64]
@@ -137,7 +137,7 @@ class Window:
 
     def __init__(self, job: Job, count: int) -> None:
         self._job = job
-        self._slots = np.full((job.options.spec.slots, count), EMPTY, np.uint32)
+        self._slots = empty_columns(job.options.spec, count)
         self._lengths = np.zeros(count, np.int64)
         self._usable = np.zeros(count, bool)
         self._reason = np.zeros(count, np.uint32)

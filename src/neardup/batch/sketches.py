@@ -23,6 +23,7 @@ from neardup.corpus.read import Chunk
 from neardup.corpus.shards import Shard
 from neardup.dedup import Sketch
 from neardup.formats.blocks import Reader, Writer
+from neardup.lsh.tables import Tables
 
 KIND = "sketches"
 ALONE = pa.ipc.IpcReadOptions(use_threads=False)
@@ -183,10 +184,10 @@ class Block:
     def arrow(self, name: str) -> pa.Array:
         return _unpacked(self.column(name))
 
-    def band(self, number: int, rows: int) -> NDArray[np.uint64]:
-        """The documents' keys of one band."""
-        slots = self.file.read(self.number, "slots", slice(number * rows, (number + 1) * rows))
-        keys: NDArray[np.uint64] = kernels.column_keys(slots, number)
+    def keys(self, tables: Tables, table: int) -> NDArray[np.uint64]:
+        """The documents' keys in one table."""
+        columns = self.file.read(self.number, "slots", tables.columns(table))
+        keys = tables.column_keys(columns, table)
         if self.file.has(self.number, "apart"):
             keys ^= self.column("apart")
         return keys

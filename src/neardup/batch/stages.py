@@ -42,6 +42,7 @@ from neardup.corpus.read import Chunk
 from neardup.corpus.shards import Shard
 from neardup.errors import RowError
 from neardup.formats.blocks import Reader
+from neardup.sketch.bulk import column_type
 from neardup.text.arrays import Ragged
 from neardup.threads import in_order
 
@@ -191,23 +192,23 @@ def rank(
 
 def band(job: Job, folder: Path, ranked: Ranked, progress: Progress) -> BucketFiles:
     """The buckets of each band; documents in them are marked as candidates."""
-    stage, curve = Stage(folder / "buckets", banding.KIND), job.options.curve
-    key = digest(ranked.basis, job.options.keep, [curve.bands, curve.rows])
-    progress.stage("banding", curve.bands, "bands")
+    stage, tables = Stage(folder / "buckets", banding.KIND), job.options.tables
+    key = digest(ranked.basis, job.options.keep, tables.stated)
+    progress.stage("banding", tables.count, "bands")
     # Fewer threads rather than slices: each slice reads the band again.
     fits = job.budget.share() // max(len(ranked.sketches) * banding.BYTES_EACH * 2, 1)
-    workers = max(min(job.workers, curve.bands, fits), 1)
+    workers = max(min(job.workers, tables.count, fits), 1)
     make = Banding(
-        ranked.sketches, ranked.ranking, ranked.state, curve,
+        ranked.sketches, ranked.ranking, ranked.state, tables,
         lambda number: stage.path(str(number)), key, job.budget, workers,
     )  # fmt: skip
     files = []
     for _, file in in_order(
-        range(curve.bands), lambda number: stage.find(str(number), key) or make(number), workers
+        range(tables.count), lambda number: stage.find(str(number), key) or make(number), workers
     ):
         files.append(file)
         progress.advance(1)
-    stage.only(str(number) for number in range(curve.bands))
+    stage.only(str(number) for number in range(tables.count))
     buckets = BucketFiles(files)
     for some in buckets:
         ranked.state[some.members] |= CANDIDATE
@@ -249,7 +250,8 @@ class Matching:
             files[place] = self._stage.open(self._names[place])
         self._stage.only(self._names)
         sets = Sets([files[place] for place in range(len(sketches.files))], sketches.starts,
-                    np.uint64 if exact else np.uint32, self._job.workers)  # fmt: skip
+                    np.uint64 if exact else column_type(self._job.options.spec),
+                    self._job.workers)  # fmt: skip
         parts = self._ranked.parts
         return MergedSets(sets, parts) if exact and parts is not None else sets
 
@@ -339,7 +341,7 @@ def decide(
     progress.stage("deciding", job.options.limit.bit_length() + 1, "rounds")
     options = job.options
     key = digest(
-        ranked.basis, options.keep, [options.curve.bands, options.curve.rows],
+        ranked.basis, options.keep, options.tables.stated,
         options.threshold, options.verify, options.cluster, options.limit,
     )  # fmt: skip
     new = ranked.sketches.first_new

@@ -61,6 +61,12 @@ def dedup(
     slots: Annotated[int | None, typer.Option(
         help="Slots of a signature.  [default: 128]", show_default=False,
         rich_help_panel=MATCH)] = None,
+    sketch: Annotated[str | None, typer.Option(
+        help="What is made of a document: minhash.  [default: minhash]", show_default=False,
+        rich_help_panel=MATCH)] = None,
+    family: Annotated[str | None, typer.Option(
+        help="How slots are made: affine32.  [default: the usual one of the sketch]",
+        show_default=False, rich_help_panel=MATCH)] = None,
     shingle: Annotated[str | None, typer.Option(
         metavar="UNIT:SIZE", help="What is compared: word:5, char:24, line:1, or token:5 for a "
         "column of token ids.  [default: word:5]", show_default=False,
@@ -117,7 +123,8 @@ def dedup(
     from neardup.options import Options
 
     options = Options.of(
-        preset=preset, shingle=shingle, slots=slots, text_profile=text_profile, seed=seed,
+        preset=preset, sketch=sketch, family=family, shingle=shingle, slots=slots,
+        text_profile=text_profile, seed=seed,
         threshold=threshold, recall=recall, bands=bands, rows=rows, verify=verify, keep=keep,
         cluster=cluster, strip=strip,
     )  # fmt: skip

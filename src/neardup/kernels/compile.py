@@ -19,7 +19,9 @@ U32 = types.Array(types.uint32, 1, "C", readonly=True)
 U64 = types.Array(types.uint64, 1, "C", readonly=True)
 I64 = types.Array(types.int64, 1, "C", readonly=True)
 F64 = types.Array(types.float64, 1, "C", readonly=True)
+U8_ROWS = types.Array(types.uint8, 2, "C", readonly=True)
 U32_ROWS = types.Array(types.uint32, 2, "C", readonly=True)
+U64_ROWS = types.Array(types.uint64, 2, "C", readonly=True)
 I64_ROWS = types.Array(types.int64, 2, "C", readonly=True)
 OUT_U8 = types.Array(types.uint8, 1, "C")
 OUT_U32 = types.Array(types.uint32, 1, "C")
@@ -31,6 +33,12 @@ int64, uint64, float64, boolean = types.int64, types.uint64, types.float64, type
 def kernel(*arguments: Any) -> Callable[[Compiled], Compiled]:
     """A function that Python calls; compiled for exactly these argument types."""
     decorate: Callable[[Compiled], Compiled] = njit(arguments, nogil=True, cache=True)
+    return decorate
+
+
+def kernel_for(*signatures: tuple[Any, ...]) -> Callable[[Compiled], Compiled]:
+    """The same, compiled once for each of several lists of argument types."""
+    decorate: Callable[[Compiled], Compiled] = njit(list(signatures), nogil=True, cache=True)
     return decorate
 
 

@@ -7,7 +7,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.kernels.compile import I64, OUT_U32, U32_ROWS, U64, float64, inner, int64, kernel
+from neardup.kernels.compile import (
+    I64,
+    OUT_U32,
+    U8_ROWS,
+    U32_ROWS,
+    U64,
+    U64_ROWS,
+    float64,
+    inner,
+    int64,
+    kernel,
+    kernel_for,
+)
 from neardup.kernels.jaccard import reach
 
 
@@ -52,7 +64,11 @@ def components_exact(documents, members, starts, cap, shingles, offsets, thresho
     return connect(documents, members, starts, cap, (shingles, offsets), threshold)
 
 
-@kernel(int64, I64, I64, int64, U32_ROWS, float64)
+@kernel_for(
+    (int64, I64, I64, int64, U8_ROWS, float64),
+    (int64, I64, I64, int64, U32_ROWS, float64),
+    (int64, I64, I64, int64, U64_ROWS, float64),
+)
 def components_slots(documents, members, starts, cap, signatures, threshold):
     """The same by estimated similarity."""
     return connect(documents, members, starts, cap, signatures, threshold)

@@ -9,7 +9,17 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from neardup.kernels.compile import I64, U32_ROWS, U64, float64, inner, kernel
+from neardup.kernels.compile import (
+    I64,
+    U8_ROWS,
+    U32_ROWS,
+    U64,
+    U64_ROWS,
+    float64,
+    inner,
+    kernel,
+    kernel_for,
+)
 
 CHECK_EVERY = 32
 
@@ -122,7 +132,9 @@ def exact_pairs(shingles, offsets, left, right, threshold):
     return out
 
 
-@kernel(U32_ROWS, I64, I64, float64)
+@kernel_for(
+    (U8_ROWS, I64, I64, float64), (U32_ROWS, I64, I64, float64), (U64_ROWS, I64, I64, float64)
+)
 def slot_pairs(signatures, left, right, threshold):
     """Estimated Jaccard of each pair; -1.0 for those below the threshold."""
     out = np.empty(left.size, np.float64)

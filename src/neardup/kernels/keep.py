@@ -10,7 +10,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.kernels.compile import I64, I64_ROWS, U32_ROWS, U64, float64, inner, kernel
+from neardup.kernels.compile import (
+    I64,
+    I64_ROWS,
+    U8_ROWS,
+    U32_ROWS,
+    U64,
+    U64_ROWS,
+    float64,
+    inner,
+    kernel,
+    kernel_for,
+)
 from neardup.kernels.jaccard import similarity
 
 
@@ -69,7 +80,11 @@ def keep_exact(buckets, room, shingles, offsets, threshold):
     return keep_pass(buckets, room, (shingles, offsets), threshold)
 
 
-@kernel(I64_ROWS, I64, U32_ROWS, float64)
+@kernel_for(
+    (I64_ROWS, I64, U8_ROWS, float64),
+    (I64_ROWS, I64, U32_ROWS, float64),
+    (I64_ROWS, I64, U64_ROWS, float64),
+)
 def keep_slots(buckets, room, signatures, threshold):
     """The same by estimated similarity; with threshold 0.0 every leader counts as similar."""
     return keep_pass(buckets, room, signatures, threshold)

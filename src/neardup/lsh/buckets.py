@@ -1,4 +1,4 @@
-"""Split a signature into b bands of r rows; documents with an equal band share a bucket."""
+"""Documents with an equal key share a bucket: who is in a bucket with others?"""
 
 from __future__ import annotations
 
@@ -6,23 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from neardup import kernels
-from neardup.errors import ParameterError
-from neardup.lsh.curve import Curve
-
-
-def band_keys(signatures: NDArray[np.uint32], curve: Curve) -> NDArray[np.uint64]:
-    """One 64-bit key a band; two documents are candidates if one of their keys is equal."""
-    documents, slots = signatures.shape
-    if curve.slots > slots:
-        raise ParameterError(
-            f"{curve.bands} bands of {curve.rows} rows need {curve.slots} slots, there are {slots}:"
-            f" use fewer bands or rows, or at least {curve.slots} slots"
-        )
-    flat = np.ascontiguousarray(signatures).reshape(-1).view(np.uint8)
-    keys: NDArray[np.uint64] = kernels.band_keys(flat, documents, slots, curve.bands, curve.rows)
-    return keys
 
 
 @dataclass(frozen=True)
