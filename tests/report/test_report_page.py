@@ -14,7 +14,7 @@ from unittest import mock
 import pytest
 from command_line import DOCUMENTS, dedup, neardup, words, write_jsonl
 
-from neardup.report import page
+from neardup.report import frame, page
 from neardup.report.page import write_report
 
 MakeRun = Any
@@ -138,8 +138,8 @@ def test_the_page_loads_nothing_and_runs_nothing(make_run: MakeRun) -> None:
         assert name not in ("src", "href") or value.startswith("#"), (tag, value)
     style = Path(page.__file__).with_name("page.css").read_text("utf-8")
     assert "url(" not in style and "@import" not in style
-    assert ("meta", "content", page.POLICY) in found.attributes
-    assert page.POLICY.startswith("default-src 'none'; style-src")
+    assert ("meta", "content", frame.POLICY) in found.attributes
+    assert frame.POLICY.startswith("default-src 'none'; style-src")
 
 
 @pytest.mark.parametrize("data", UNSHOWABLE)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import neardup
+from neardup.cli.compare_sketches import compare_sketches
 from neardup.cli.dedup import dedup
 from neardup.cli.demo import demo
 from neardup.cli.exact import exact
@@ -39,6 +40,7 @@ app.command()(status)
 app.command()(demo)
 app.command()(report)
 app.command()(spec)
+app.command()(compare_sketches)
 
 
 def show_version(wanted: bool) -> None:

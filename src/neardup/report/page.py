@@ -9,7 +9,8 @@ from typing import Final
 from neardup.formats import tables
 from neardup.report import sections
 from neardup.report.clusters import Clusters, clusters, sampled
-from neardup.report.html import Html, tag
+from neardup.report.frame import whole
+from neardup.report.html import Html
 from neardup.report.record import Record, read_record
 from neardup.report.tables import Row, Table, similarity_counts, size_counts, smallest
 
@@ -17,9 +18,6 @@ REPORT: Final = "report.html"
 LARGEST: Final = 10
 CLOSEST: Final = 5
 REJECTED: Final = 10
-
-# No script, no picture, no font, nothing from elsewhere: whatever a document holds, it is shown.
-POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def write_report(run: Path, title: str | None = None) -> Path:
@@ -36,17 +34,7 @@ def page(run: Path, title: str) -> Html:
     """The whole report."""
     record = read_record(run)
     parts = dict(sections_of(run, record))
-    style = Path(__file__).with_name("page.css").read_text("utf-8")
-    head = (
-        Html('<meta charset="utf-8">'),
-        Html(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
-        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Html('<meta name="color-scheme" content="light dark">'),
-        tag("title", f"{title}: neardup report"),
-        tag("style", Html(style)),
-    )
-    body = tag("body", tag("main", sections.overview(record, parts), *parts.values()))
-    return Html(f"<!doctype html>\n{tag('html', tag('head', *head), body, lang='en')}\n")
+    return whole(f"{title}: neardup report", sections.overview(record, parts), *parts.values())
 
 
 def sections_of(run: Path, record: Record) -> Iterator[tuple[str, Html]]:

@@ -1,0 +1,108 @@
+"""neardup compare-sketches: every sketch on a sample of the user's own data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from neardup.cli.shared import Format, Inputs, Quiet, Text, TextProfile, Workers, check_workers
+
+if TYPE_CHECKING:
+    from neardup.corpus.documents import Documents
+    from neardup.evaluate.contest import Measured
+
+
+def compare_sketches(
+    inputs: Inputs,
+    text: Text = "text",
+    format: Format = "auto",
+    sample: Annotated[int, typer.Option(
+        metavar="N", help="Look at so many documents, and at an edited copy of each.")] = 2_000,
+    threshold: Annotated[float, typer.Option(help="Pairs at least this similar are to be found.")]
+    = 0.8,
+    recall: Annotated[float, typer.Option(
+        help="The share of pairs exactly at the threshold that bands are chosen for.")] = 0.99,
+    shingle: Annotated[str, typer.Option(metavar="UNIT:SIZE", help="As in dedup.")] = "word:5",
+    text_profile: TextProfile = "standard",
+    seed: Annotated[int, typer.Option(help="Of the sample, the edits and the hashes.")] = 0,
+    plot: Annotated[Path | None, typer.Option(
+        metavar="FILE.html", help="Also write a page with a plot.", show_default=False)] = None,
+    workers: Workers = None,
+    quiet: Quiet = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:  # fmt: skip
+    """Measure every sketch on a sample of your documents, against brute force.
+
+    Bytes, speed, error, recall and precision at the threshold, with sorted neighbourhood beside
+    them as the way to do without.
+    """
+    from neardup.cli.progress import progress_for
+    from neardup.corpus.documents import Columns
+    from neardup.corpus.inputs import find_inputs
+    from neardup.corpus.read import chunks_of, parse
+    from neardup.evaluate.contest import CONTENDERS, Contest
+    from neardup.evaluate.sample import sample as chosen
+    from neardup.evaluate.sample import with_copies
+    from neardup.formats.tables import write_text
+    from neardup.spec import whole
+
+    count = whole("--sample", sample, 2, 20_000)
+    threads = check_workers(workers)
+    files, columns = find_inputs(inputs, format), Columns(text=text)
+    with progress_for(quiet=quiet or as_json) as progress:
+        progress.stage("reading", sum(file.path.stat().st_size for file in files), "bytes")
+
+        def read() -> Iterator[Documents]:
+            for chunk in chunks_of(files, columns):
+                yield parse(chunk, columns)
+                progress.advance(chunk.stored)
+
+        texts = with_copies(chosen(read(), count, seed), seed)
+        progress.stage("comparing", len(CONTENDERS) + 2, "sketches")
+        contest = Contest.of(
+            texts, threshold, threads, recall=recall, shingle=shingle,
+            text_profile=text_profile, seed=seed,
+        )  # fmt: skip
+        progress.advance(1)
+        rows = []
+        for row in contest.results():
+            rows.append(row)
+            progress.advance(1)
+    about = (
+        f"{len(texts):,} documents, half of them edited copies of the others; "
+        f"{contest.truth.similar(threshold):,} pairs are at least {threshold:g} similar "
+        f"({shingle} shingles, every pair compared)"
+    )
+    if plot is not None:
+        from neardup.report.sketches import page
+
+        write_text(plot, page(rows, about))
+    show(rows, about, as_json, quiet)
+
+
+def show(rows: list[Measured], about: str, as_json: bool, quiet: bool) -> None:
+    """The table, on standard output."""
+    if as_json:
+        import json
+        from dataclasses import asdict
+
+        print(json.dumps({"about": about, "sketches": [asdict(row) for row in rows]}, indent=2))
+    elif not quiet:
+        from rich.console import Console
+        from rich.table import Table
+
+        from neardup.report.sketches import COLUMNS, MEANING, cells
+
+        table = Table(*COLUMNS, box=None, header_style="bold")
+        for column in table.columns[1:]:
+            column.justify = "right"
+        for row in rows:
+            table.add_row(*cells(row))
+        console = Console()
+        table.columns[0].no_wrap = True
+        console.print(about)
+        console.print(table)
+        console.print(MEANING)

@@ -1,0 +1,1 @@
+"""How good is it, on the user's own data? Measured against brute force."""

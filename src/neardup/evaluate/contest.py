@@ -1,0 +1,152 @@
+"""Every sketch on the same documents: what it costs, what it finds, how wrong its estimate is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup import cluster
+from neardup.batch.candidates import as_sets
+from neardup.dedup import Sketch, Sketcher
+from neardup.evaluate.neighbourhood import KEY, neighbours
+from neardup.evaluate.sample import as_documents
+from neardup.evaluate.truth import Truth, brute_force
+from neardup.lsh.buckets import group
+from neardup.options import Options
+
+FLOOR = 0.1
+"""Pairs below this similarity are not looked at: almost all are, and nobody asks for them."""
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A sketch with a name, and the options that lead to it."""
+
+    name: str
+    options: dict[str, Any]
+
+
+CONTENDERS = (
+    Contender("minhash 128 x 32", {}),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was seen of one contender.
+
+    size         bytes of a stored signature
+    speed        MB of text a second, from text to signature, on one core
+    error        mean distance of the estimate from the exact similarity, over pairs above 0.1
+    found        share of the similar pairs that meet: the recall with exact verification
+    candidates   pairs that meet, by document: what exact verification has to look at
+    recall       share of the similar pairs that are found by signatures alone
+    precision    share of those found by signatures alone that are similar
+    """
+
+    name: str
+    size: float
+    speed: float | None
+    error: float | None
+    found: float
+    candidates: float
+    recall: float | None
+    precision: float | None
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Documents, all similar pairs among them, and a threshold to reach."""
+
+    texts: Sequence[str]
+    truth: Truth
+    threshold: float
+    asked: dict[str, Any]
+
+    @classmethod
+    def of(cls, texts: Sequence[str], threshold: float, workers: int, **asked: Any) -> Contest:
+        """Brute force over all pairs; `asked` are options that all contenders share."""
+        options = Options.of(threshold=threshold, **asked)
+        cut = Sketcher(options.spec).cut(as_documents(texts)).shingles
+        truth = brute_force(as_sets(cut), min(FLOOR, threshold), workers)
+        return cls(texts, truth, threshold, asked)
+
+    def results(self, contenders: Sequence[Contender] = CONTENDERS) -> Iterator[Measured]:
+        for contender in contenders:
+            yield self.measure(contender)
+        yield self.baseline()
+
+    def measure(self, contender: Contender) -> Measured:
+        options = Options.of(
+            **{"threshold": self.threshold, "verify": "estimate", **self.asked, **contender.options}
+        )
+        sketch, speed = self._sketched(options)
+        keys = sketch.keys(options.tables)
+        a, b = _met(keys)
+        verifier = options.estimated(sketch.signatures)
+        exact = self.truth.of(a, b)
+        verdict = verifier.pairs(a, b) >= 0.0
+        estimates = verifier.pairs(self.truth.a, self.truth.b, least=0.0)
+        error = np.abs(estimates - self.truth.similarity)
+        return self._measured(
+            contender.name, sketch.signatures.nbytes / len(self.texts), speed, exact,
+            float(error.mean()) if len(error) else None, verdict,
+        )  # fmt: skip
+
+    def baseline(self) -> Measured:
+        """Sorted neighbourhood: no sketch, whatever is near when sorted is compared exactly."""
+        a, b = neighbours(self.texts)
+        name = "sorted neighbourhood"
+        return self._measured(name, 2 * KEY, None, self.truth.of(a, b), None, None)
+
+    def _sketched(self, options: Options) -> tuple[Sketch, float]:
+        documents, sketcher = as_documents(self.texts), Sketcher(options.spec)
+        sketcher(documents.take(np.arange(1)))  # what has to be compiled is compiled now
+        size = documents.texts.nbytes
+        sketch, seconds = _timed(lambda: sketcher(documents))
+        return sketch, size / seconds / 1e6
+
+    def _measured(
+        self, name: str, size: float, speed: float | None, exact: NDArray[np.float64],
+        error: float | None, verdict: NDArray[np.bool_] | None,
+    ) -> Measured:  # fmt: skip
+        """`exact` is the similarity of the pairs that met, `verdict` what signatures say of it."""
+        all_similar = max(self.truth.similar(self.threshold), 1)
+        similar = exact >= self.threshold
+        recall = precision = None
+        if verdict is not None:
+            right = int(np.count_nonzero(similar & verdict))
+            recall = right / all_similar
+            precision = right / max(int(np.count_nonzero(verdict)), 1)
+        return Measured(
+            name, size, speed, error, float(np.count_nonzero(similar) / all_similar),
+            len(exact) / len(self.texts), recall, precision,
+        )  # fmt: skip
+
+
+def _met(keys: NDArray[np.uint64]) -> tuple[Integers, Integers]:
+    """All pairs that share a bucket."""
+    buckets = group(keys)
+    parts = list(cluster.candidates(buckets))
+    empty = np.empty(0, np.int64)
+    a = np.concatenate([empty, *(left for left, _ in parts)])
+    b = np.concatenate([empty, *(right for _, right in parts)])
+    return buckets.documents[a], buckets.documents[b]
+
+
+def _timed(work: Callable[[], Sketch], times: int = 3) -> tuple[Sketch, float]:
+    """The result, and the shortest of some attempts in seconds."""
+    best, result = float("inf"), None
+    for _ in range(times):
+        begun = time.perf_counter()
+        result = work()
+        best = min(best, time.perf_counter() - begun)
+    assert result is not None  # noqa: S101  # for the type checker: times is at least 1
+    return result, best

@@ -1,0 +1,91 @@
+"""How do sketches compare? A page with a plot and the table behind it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from neardup.evaluate.contest import Measured
+from neardup.report.frame import whole
+from neardup.report.html import Html, note, table, tag
+
+WIDTH: Final = 720
+HEIGHT: Final = 400
+LEFT: Final = 64
+RIGHT: Final = 520
+TOP: Final = 24
+BOTTOM: Final = 340
+COLUMNS: Final = (
+    "sketch", "bytes", "MB/s", "mean error", "meet", "candidates", "recall", "precision",
+)  # fmt: skip
+MEANING: Final = (
+    "Bytes of a stored signature; MB of text a second from text to signature on one core; mean "
+    "distance of the estimate from the exact similarity; share of the similar pairs that meet "
+    "(recall with exact verification); pairs that meet, by document; recall and precision when "
+    "signatures alone decide."
+)
+
+
+def page(rows: Sequence[Measured], about: str) -> Html:
+    """The whole page."""
+    return whole(
+        "neardup: sketches compared", tag("p", "neardup", class_="brand"),
+        tag("h1", "Sketches compared"), tag("p", about), plot(rows),
+        table("Sketches", COLUMNS, map(cells, rows), COLUMNS[1:]), note(MEANING),
+    )  # fmt: skip
+
+
+def cells(row: Measured) -> list[str]:
+    """A row of the table, as people read numbers."""
+    return [
+        row.name, f"{row.size:,.0f}", _number(row.speed, ",.0f"), _number(row.error, ".4f"),
+        f"{row.found:.4f}", f"{row.candidates:,.2f}", _number(row.recall, ".4f"),
+        _number(row.precision, ".4f"),
+    ]  # fmt: skip
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def plot(rows: Sequence[Measured]) -> Html:
+    """Bytes of a signature, logarithmic, against the share of similar pairs found by it alone."""
+    shown = [row for row in rows if row.recall is not None]
+    powers = range(
+        math.floor(math.log2(min(row.size for row in shown))),
+        math.ceil(math.log2(max(row.size for row in shown))) + 1,
+    )
+    low, high = powers[0], max(powers[-1], powers[0] + 1)
+
+    def x(size: float) -> float:
+        return round(LEFT + (RIGHT - LEFT) * (math.log2(size) - low) / (high - low), 1)
+
+    marks = [_text(LEFT, TOP - 8, "mean error of the estimate (dots), found by it alone (labels)")]
+    worst = max((row.error or 0.0 for row in shown), default=0.0) or 1.0
+
+    def y(error: float) -> float:
+        return round(BOTTOM - (BOTTOM - TOP) * error / (1.1 * worst), 1)
+
+    for power in powers:
+        marks += [_rule(x(2**power), TOP, x(2**power), BOTTOM),
+                  _text(x(2**power), BOTTOM + 20, f"{2**power:,}", "middle")]  # fmt: skip
+    for step in range(5):
+        error = worst * step / 4
+        marks += [_rule(LEFT, y(error), RIGHT, y(error)),
+                  _text(LEFT - 8, y(error) + 4, f"{error:.3f}", "end")]  # fmt: skip
+    marks.append(_text((LEFT + RIGHT) / 2, HEIGHT - 12, "bytes of a signature", "middle"))
+    for row in shown:
+        at = x(row.size), y(row.error or 0.0)
+        marks += [tag("circle", tag("title", row.name), cx=at[0], cy=at[1], r=5, class_="point"),
+                  _text(at[0] + 9, at[1] + 4, f"{row.name}: {row.recall:.2f}")]  # fmt: skip
+    return tag("svg", tag("title", "Bytes of a signature against its error"), *marks,
+               viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", class_="plot")  # fmt: skip
+
+
+def _text(x: float, y: float, text: str, kind: str = "start") -> Html:
+    return tag("text", text, x=x, y=y, class_=kind)
+
+
+def _rule(x1: float, y1: float, x2: float, y2: float) -> Html:
+    return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_="grid")
