@@ -85,7 +85,7 @@ def test_values_of_the_format_page():
     page = (ROOT / "docs/format.md").read_text("utf-8")
     spec = Spec()
     hashes = reference.unit_hashes(
-        reference.units("The quick brown Fox jumps over the lazy dog.", spec), 0
+        reference.units("The quick brown Fox jumps over the lazy dog.", spec), spec
     )
     slots = reference.signature(reference.shingles(hashes, 5), spec)
     keys = reference.band_keys(slots, 21, 6)

@@ -40,7 +40,7 @@ class Truth:
     """Sets and buckets of a corpus by the reference."""
 
     def __init__(self, texts, spec, bands, rows):
-        hashes = [reference.unit_hashes(reference.units(text, spec), spec.seed) for text in texts]
+        hashes = [reference.unit_hashes(reference.units(text, spec), spec) for text in texts]
         self.empty = [not found for found in hashes]
         self.sets = [reference.shingles(found, spec.size) for found in hashes]
         self.keys = [

@@ -6,13 +6,16 @@ import random
 import sys
 import unicodedata
 
+import mmh3
 import pytest
+import siphash24
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import texts
 
 from neardup import reference
+from neardup.reference.hashes import element_hash, fnv1a, murmur3, siphash
 from neardup.spec import Spec
 from neardup.text.normalise import fold_accents, nfc
 from neardup.text.tables import unassigned
@@ -26,6 +29,40 @@ def test_xxh64_equals_the_library(data, seed):
 def test_xxh64_published_vectors():
     assert reference.xxh64(b"") == 0xEF46DB3751D8E999
     assert reference.xxh64(b"Nobody inspects the spammish repetition") == 0xFBCEA83C8A378BF1
+
+
+@given(st.binary(max_size=100), st.integers(0, 2**32 - 1))
+def test_murmur3_equals_the_library(data, seed):
+    assert murmur3(data, seed) == mmh3.hash64(data, seed, x64arch=True, signed=False)
+
+
+@pytest.mark.parametrize(
+    ("data", "published"),
+    [(b"", 0xCBF29CE484222325), (b"a", 0xAF63DC4C8601EC8C), (b"foobar", 0x85944171F73967E8)],
+)
+def test_fnv1a_published_vectors(data, published):
+    assert fnv1a(data) == published
+
+
+@given(st.binary(max_size=100), st.binary(min_size=16, max_size=16))
+def test_siphash_equals_the_library(data, key):
+    digest = siphash24.siphash24(data, key=key).digest()
+    assert siphash(data, key) == int.from_bytes(digest, "little")
+
+
+def test_siphash_published_vectors():
+    key = bytes(range(16))
+    assert siphash(b"", key) == 0x726FDB47DD0E0E31
+    assert siphash(bytes(range(15)), key) == 0xA129CA6149BE45E5
+    assert siphash(bytes(range(63)), key) == 0x958A324CEB064572
+
+
+def test_an_element_is_hashed_as_the_specification_says():
+    assert element_hash(b"a", Spec()) == reference.xxh64(b"a")
+    assert element_hash(b"a", Spec(hash="murmur3", seed=7)) == murmur3(b"a", 7)[0]
+    assert element_hash(b"a", Spec(hash="fnv1a")) == 0xAF63DC4C8601EC8C
+    keyed = Spec(hash="siphash", key="0" * 16)
+    assert element_hash(b"", keyed, bytes(range(16))) == 0x726FDB47DD0E0E31
 
 
 def known(text: str) -> bool:
@@ -102,8 +139,8 @@ def test_characters_lines_and_the_whole():
 
 
 def test_the_worked_example_of_minhash():
-    a = reference.shingles(reference.unit_hashes([b"the", b"cat", b"sat"], 0), 2)
-    b = reference.shingles(reference.unit_hashes([b"the", b"cat", b"lay"], 0), 2)
+    a = reference.shingles(reference.unit_hashes([b"the", b"cat", b"sat"], Spec()), 2)
+    b = reference.shingles(reference.unit_hashes([b"the", b"cat", b"lay"], Spec()), 2)
     assert (len(a & b), len(a | b)) == (1, 3)
     assert reference.jaccard(a, b) == 1 / 3
     # Sig(A) = [1, 1] and Sig(B) = [3, 1] agree in one slot of two.

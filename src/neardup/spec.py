@@ -20,7 +20,8 @@ UNICODE: Final = "14.0.0"
 PROFILES: Final = ("conservative", "standard", "aggressive")
 STRIPS: Final = ("", "html")
 UNITS: Final = ("word", "char", "line", "token")
-HASHES: Final = ("xxh64",)
+HASHES: Final = ("xxh64", "murmur3", "fnv1a", "siphash")
+KEYED: Final = "siphash"
 FAMILIES: Final[dict[str, dict[str, int]]] = {
     "minhash": {"affine32": 32},
 }
@@ -30,7 +31,7 @@ SLOTS: Final = {"minhash": 128}
 MAX_SHINGLE: Final = 1_000
 MAX_SLOTS: Final = 65_536
 # Younger than version 1: named only where they say something, so that all others stay as they are.
-LATER_FIELDS: Final = ("strip", "ignored")
+LATER_FIELDS: Final = ("strip", "ignored", "key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,8 @@ class Spec:
     False
 
     `strip` says what is taken out of a text before anything else; `ignored` is the digest of the
-    list of lines that are ignored. Both are empty by default.
+    list of lines that are ignored, `key` the id of the key of a keyed hash. All three are empty by
+    default.
     """
 
     profile: str = "standard"
@@ -61,6 +63,7 @@ class Spec:
     version: int = VERSION
     strip: str = ""
     ignored: str = ""
+    key: str = ""
 
     def __post_init__(self) -> None:
         one_of("text profile", self.profile, PROFILES)
@@ -75,6 +78,13 @@ class Spec:
         if not isinstance(self.ignored, str) or not re.fullmatch("([0-9a-f]{32})?", self.ignored):
             raise ParameterError(
                 f"ignored lines {self.ignored!r} are not known: give their list's digest, 32 digits"
+            )
+        if not isinstance(self.key, str) or not re.fullmatch("([0-9a-f]{16})?", self.key):
+            raise ParameterError("a key's id has 16 digits, and only that is in a specification")
+        if (self.hash == KEYED) != bool(self.key):
+            raise ParameterError(
+                f"hash {self.hash} {'needs' if self.hash == KEYED else 'takes no'} key: "
+                f"give {KEYED} and a key (--key-file, key=), or neither"
             )
         if self.unit == "token" and (self.strip or self.ignored):
             raise ParameterError("tokens have neither markup nor lines: strip texts, or nothing")
@@ -174,7 +184,7 @@ class Spec:
 MADE_WITH: Final = {
     "unit": "--shingle (Spec.of)", "size": "--shingle (Spec.of)", "slots": "--slots",
     "profile": "--text-profile", "seed": "--seed", "strip": "--strip", "sketch": "--sketch",
-    "family": "--family", "bits": "--bits", "hash": "--hash",
+    "family": "--family", "bits": "--bits", "hash": "--hash", "key": "--key-file",
     "ignored": "list of ignored lines",
 }  # fmt: skip
 """The options that lead to the fields."""

@@ -15,7 +15,7 @@ from neardup.spec import Spec
 
 
 def shingles(text: str) -> set[int]:
-    return reference.shingles(reference.unit_hashes(reference.units(text, Spec()), 0), 5)
+    return reference.shingles(reference.unit_hashes(reference.units(text, Spec()), Spec()), 5)
 
 
 def corpus(seed: int) -> list[list[Row]]:

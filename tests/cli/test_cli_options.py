@@ -102,7 +102,7 @@ def test_verify(tmp_path: Path, verify: str) -> None:
     texts = [A, edited(1, 20, 60), A.upper(), edited(1, 10, 30, 50)]
     rows = [{"text": text} for text in texts]
     found = decided(tmp_path, rows, "--verify", verify, "--threshold", 0.8)
-    hashes = [reference.unit_hashes(reference.units(text, Spec()), 0) for text in texts]
+    hashes = [reference.unit_hashes(reference.units(text, Spec()), Spec()) for text in texts]
     sets = [reference.shingles(each, 5) for each in hashes]
     slots = [reference.signature(each, Spec()) for each in sets]
     keys = [set(enumerate(reference.band_keys(each, 21, 6))) for each in slots]

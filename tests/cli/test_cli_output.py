@@ -76,7 +76,7 @@ def test_every_removed_document_is_as_similar_to_its_witness_as_it_says(
     ran: tuple[Path, Path, Row],
 ) -> None:
     shingles = [
-        reference.shingles(reference.unit_hashes(reference.units(text, Spec()), 0), 5)
+        reference.shingles(reference.unit_hashes(reference.units(text, Spec()), Spec()), 5)
         for text in TEXTS
     ]
     removed = table(ran[1], "removed")
@@ -120,7 +120,7 @@ def test_a_cluster_has_the_number_of_its_document_in_input_order(tmp_path: Path)
 
 
 def test_pairs_are_all_similar_pairs_that_share_a_bucket(ran: tuple[Path, Path, Row]) -> None:
-    hashes = [reference.unit_hashes(reference.units(text, Spec()), 0) for text in TEXTS]
+    hashes = [reference.unit_hashes(reference.units(text, Spec()), Spec()) for text in TEXTS]
     shingles = [reference.shingles(found, 5) for found in hashes]
     keys = [
         set(enumerate(reference.band_keys(reference.signature(found, Spec()), 21, 6)))

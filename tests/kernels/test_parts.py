@@ -55,7 +55,7 @@ def test_hashes_of_parts_equal_their_twin(found, unit, least):
     raw = [(reference.xxh64(c.encode(), 1), reference.xxh64(c.encode(), 2)) for c in contents]
     assert part_hashes(got, None).tolist() == [list(halves) for halves in raw]
     for spec in (Spec(), Spec(profile="aggressive")):
-        sequences = [reference.unit_hashes(reference.units(c, spec), 0) for c in contents]
+        sequences = [reference.unit_hashes(reference.units(c, spec), spec) for c in contents]
         twins = [list(reference.content_hash(sequence)) for sequence in sequences]
         assert part_hashes(got, spec).tolist() == twins
 

@@ -14,6 +14,7 @@ from neardup import kernel_cache
 KERNELS = {
     "bands": ("band_keys", "column_keys", "transposed"),
     "components": ("components_exact", "components_slots", "join_all", "to_roots"),
+    "hash_functions": ("element_hashes",),
     "jaccard": ("exact_pairs", "slot_pairs"),
     "json_edit": ("edit_strings",),
     "jsonl": ("read_records",),

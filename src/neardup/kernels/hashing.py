@@ -84,6 +84,14 @@ def avalanche(h):
     return h ^ (h >> U(32))
 
 
+@inner
+def mix(h):
+    """MurmurHash3's 64-bit finaliser."""
+    h = (h ^ (h >> U(33))) * U(0xFF51AFD7ED558CCD)
+    h = (h ^ (h >> U(33))) * U(0xC4CEB9FE1A85EC53)
+    return h ^ (h >> U(33))
+
+
 @inline
 def lane(k):
     return rotl(k * P2, 31) * P1
@@ -119,6 +127,15 @@ def absorb(h, bytes8):
     return rotl(h ^ lane(bytes8), 27) * P1 + P4
 
 
+@inline
+def load_few(data, at, count):
+    """The next `count` < 8 bytes, little-endian; nothing past them is read."""
+    rest = U(0)
+    for i in range(count):
+        rest |= U(data[U(at + i)]) << U(8 * i)
+    return rest
+
+
 @inner
 def xxh64(data, start, length, seed):
     """xxHash64 of data[start : start + length]."""
@@ -143,7 +160,4 @@ def xxh64(data, start, length, seed):
     while at + 8 <= end:
         h = absorb(h, load64(data, at))
         at += 8
-    rest = U(0)
-    for i in range(end - at):
-        rest |= U(data[U(at + i)]) << U(8 * i)
-    return finish(h, rest, end - at)
+    return finish(h, load_few(data, at, end - at), end - at)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from neardup.kernels.compile import (
+    HASHER,
     I64,
     OUT_U32_ROWS,
     U8,
@@ -19,7 +20,6 @@ from neardup.kernels.compile import (
     inner,
     int64,
     kernel,
-    uint64,
 )
 from neardup.kernels.units import NEWLINE, RETURN, U, hash_unit, longest, scratch, squeeze
 
@@ -53,10 +53,11 @@ def append(out, write, data, begin, end):
     return write + end - begin
 
 
-@kernel(U8, I64, U8, I64, boolean, U16, U32, boolean, boolean, U64, uint64)
+@kernel(U8, I64, U8, I64, boolean, U16, U32, boolean, boolean, U64, HASHER)
 def ignore_lines(
-    data, offsets, plain, plain_offsets, same, stage1, stage2, fold_case, fold_digits, ignored, seed
-):
+    data, offsets, plain, plain_offsets, same, stage1, stage2, fold_case, fold_digits, ignored,
+    hasher,
+):  # fmt: skip
     """The texts without the lines whose hashes are in `ignored`; line breaks stay.
 
     `plain` holds the texts in normal form, which has the same line breaks; with `same` it is
@@ -75,7 +76,7 @@ def ignore_lines(
         while plain_at < plain_end:
             plain_at, size = squeeze(plain, plain_at, plain_end, rules, yes, buffer)
             line_end = plain_at if same else end_of_line(data, at, end)
-            if size and place_in(ignored, hash_unit(buffer, 0, size, seed)) >= 0:
+            if size and place_in(ignored, hash_unit(buffer, 0, size, hasher)) >= 0:
                 write = append(out, write, data, left, at)
                 left = line_end
             elif size:
@@ -88,8 +89,8 @@ def ignore_lines(
     return out[:write], starts
 
 
-@kernel(U8, I64, U16, U32, boolean, boolean, U64, uint64, int64)
-def line_texts(plain, offsets, stage1, stage2, fold_case, fold_digits, wanted, seed, most):
+@kernel(U8, I64, U16, U32, boolean, boolean, U64, HASHER, int64)
+def line_texts(plain, offsets, stage1, stage2, fold_case, fold_digits, wanted, hasher, most):
     """The folded and squeezed text, up to `most` bytes, of each line whose hash is wanted.
 
     `wanted` is ascending; returns bytes, and where each wanted line's begin and end in them.
@@ -104,7 +105,7 @@ def line_texts(plain, offsets, stage1, stage2, fold_case, fold_digits, wanted, s
         at, end = offsets[i], offsets[i + 1]
         while at < end and missing:
             at, size = squeeze(plain, at, end, rules, yes, buffer)
-            place = place_in(wanted, hash_unit(buffer, 0, size, seed)) if size else -1
+            place = place_in(wanted, hash_unit(buffer, 0, size, hasher)) if size else -1
             if place >= 0 and ends[place] == 0:
                 begins[place] = write
                 write = append(out, write, buffer, 0, min(size, most))

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.kernels.compile import I64, OUT_U8, OUT_U64, U8, U64, inner, int64, kernel
-from neardup.kernels.hashing import xxh64
+from neardup.kernels.compile import I64, OUT_U8, OUT_U64, U8, U64, int64, kernel
+from neardup.kernels.hashing import mix, xxh64
 
 U = np.uint64
 BASE = U(0x9E3779B97F4A7C15)
 LENGTH = U(0xD6E8FEB86659FD93)
-
-
-@inner
-def mix(h):
-    """MurmurHash3's 64-bit finaliser."""
-    h = (h ^ (h >> U(33))) * U(0xFF51AFD7ED558CCD)
-    h = (h ^ (h >> U(33))) * U(0xC4CEB9FE1A85EC53)
-    return h ^ (h >> U(33))
 
 
 @kernel(U64, I64, int64)

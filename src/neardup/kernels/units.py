@@ -15,7 +15,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.kernels.compile import I64, U8, U16, U32, boolean, inline, inner, kernel, uint64
+from neardup.kernels.compile import (
+    HASHER,
+    I64,
+    U8,
+    U16,
+    U32,
+    boolean,
+    inline,
+    inner,
+    kernel,
+    uint64,
+)
+from neardup.kernels.hash_functions import XXH64, hash_bytes
 from neardup.kernels.hashing import (
     bits_set,
     load64,
@@ -136,11 +148,11 @@ def gather(flags):
 
 
 @inline
-def hash_unit(buffer, start, length, seed):
+def hash_unit(buffer, start, length, hasher):
     """The hash of a unit in the scratch buffer, which may be read past the unit's end."""
-    if length < 8:
-        return xxh64_short(load64(buffer, start), length, seed)
-    return xxh64(buffer, start, length, seed)
+    if length < 8 and hasher[0] == XXH64:
+        return xxh64_short(load64(buffer, start), length, hasher[1])
+    return hash_bytes(buffer, start, length, hasher)
 
 
 @inline
@@ -217,7 +229,7 @@ def find_words(data, begin, end, stage1, stage2, fold_case, fold_digits, folded_
 
 @inner
 def hash_words(folded_text, edge, edges, seed, first8, lengths, long, out, count):
-    """Append the words' hashes to out[count:]; returns the new count.
+    """Append the words' xxHash64 to out[count:]; returns the new count.
 
     The first loop gathers, the second hashes all as if they were short, eight at a time in
     vector registers, the third does those again that are not.
@@ -236,6 +248,15 @@ def hash_words(folded_text, edge, edges, seed, first8, lengths, long, out, count
         i = U(long[j])
         here[i] = xxh64(folded_text, edge[U(2) * i], lengths[i], seed)
     return count + words
+
+
+@inner
+def hash_words_singly(folded_text, edge, edges, hasher, out, count):
+    """The same for every hash function, word by word."""
+    for i in range(edges >> 1):
+        start = edge[2 * i]
+        out[count + i] = hash_bytes(folded_text, start, edge[2 * i + 1] - start, hasher)
+    return count + (edges >> 1)
 
 
 @inner
@@ -283,22 +304,24 @@ def squeeze(data, begin, end, rules, per_line, buffer):
 
 
 @inner
-def squeezed_of(data, begin, end, rules, per_line, seed, buffer, out, count):
+def squeezed_of(data, begin, end, rules, per_line, hasher, buffer, out, count):
     """Append the hashes of a text's lines, or of the whole text as one unit."""
     at = begin
     while at < end:
         at, size = squeeze(data, at, end, rules, per_line, buffer)
         if size:
-            out[count] = hash_unit(buffer, 0, size, seed)
+            out[count] = hash_unit(buffer, 0, size, hasher)
             count += 1
         at += 1
     return count
 
 
 @inner
-def hash_char(code, seed):
-    """The hash of a character's UTF-8, without a detour through memory."""
-    c = U(code)
+def hash_char(code, hasher, buffer):
+    """The hash of a character's UTF-8; xxHash64 takes no detour through memory."""
+    if hasher[0] != XXH64:
+        return hash_bytes(buffer, 0, encode(buffer, 0, code), hasher)
+    c, seed = U(code), hasher[1]
     if code < 0x80:
         return xxh64_short(c, 1, seed)
     last = U(0x80) | c & U(0x3F)
@@ -313,7 +336,7 @@ def hash_char(code, seed):
 
 
 @inner
-def chars_of(data, begin, end, stage1, stage2, seed, ascii_hash, out, count):
+def chars_of(data, begin, end, stage1, stage2, hasher, buffer, ascii_hash, out, count):
     """Append the hashes of a text's characters; runs of white space count as one space."""
     at, place, gap, some = begin, U(count), False, False
     while at < end:
@@ -332,7 +355,10 @@ def chars_of(data, begin, end, stage1, stage2, seed, ascii_hash, out, count):
             gap = False
         some = True
         mapped = folded(code, packed)
-        out[place] = ascii_hash[U(mapped)] if mapped < 0x80 else hash_char(mapped, seed)
+        if mapped < 0x80:
+            out[place] = ascii_hash[U(mapped)]
+        else:
+            out[place] = hash_char(mapped, hasher, buffer)
         place += U(1)
     return np.int64(place)
 
@@ -351,8 +377,8 @@ def scratch(most):
     return np.empty(2 * most + 128, np.uint8)
 
 
-@kernel(U8, I64, U16, U32, boolean, boolean, uint64)
-def word_units(data, offsets, stage1, stage2, fold_case, fold_digits, seed):
+@kernel(U8, I64, U16, U32, boolean, boolean, HASHER)
+def word_units(data, offsets, stage1, stage2, fold_case, fold_digits, hasher):
     """The hashes of all texts' words, and where each text's begin.
 
     A text without any word is one unit, its whole text; a text with nothing visible has none.
@@ -369,16 +395,18 @@ def word_units(data, offsets, stage1, stage2, fold_case, fold_digits, seed):
     for i in range(rows):
         begin, end = offsets[i], offsets[i + 1]
         edges = find_words(data, begin, end, stage1, stage2, fold_case, fold_digits, text, edge)
-        if edges:
-            count = hash_words(text, edge, edges, seed, first8, lengths, long, out, count)
+        if edges == 0:
+            count = squeezed_of(data, begin, end, rules, no, hasher, text, out, count)
+        elif hasher[0] == XXH64:
+            count = hash_words(text, edge, edges, hasher[1], first8, lengths, long, out, count)
         else:
-            count = squeezed_of(data, begin, end, rules, no, seed, text, out, count)
+            count = hash_words_singly(text, edge, edges, hasher, out, count)
         starts[i + 1] = count
     return out[:count], starts
 
 
-@kernel(U8, I64, U16, U32, boolean, boolean, boolean, uint64)
-def squeezed_units(data, offsets, stage1, stage2, fold_case, fold_digits, per_char, seed):
+@kernel(U8, I64, U16, U32, boolean, boolean, boolean, HASHER)
+def squeezed_units(data, offsets, stage1, stage2, fold_case, fold_digits, per_char, hasher):
     """The hashes of all texts' characters, or lines, and where each text's begin."""
     rows = offsets.size - 1
     out = np.empty(offsets[rows] - offsets[0] + rows + 1, np.uint64)
@@ -386,15 +414,17 @@ def squeezed_units(data, offsets, stage1, stage2, fold_case, fold_digits, per_ch
     buffer = scratch(longest(offsets))
     ascii_hash = np.empty(128, np.uint64)
     for code in range(128):
-        ascii_hash[code] = hash_char(code, seed)
+        ascii_hash[code] = hash_char(code, hasher, buffer)
     count, rules = np.int64(0), (stage1, stage2, fold_case, fold_digits)
     yes = rows >= 0
     for i in range(rows):
         begin, end = offsets[i], offsets[i + 1]
         if per_char:
-            count = chars_of(data, begin, end, stage1, stage2, seed, ascii_hash, out, count)
+            count = chars_of(
+                data, begin, end, stage1, stage2, hasher, buffer, ascii_hash, out, count
+            )
         else:
-            count = squeezed_of(data, begin, end, rules, yes, seed, buffer, out, count)
+            count = squeezed_of(data, begin, end, rules, yes, hasher, buffer, out, count)
         starts[i + 1] = count
     return out[:count], starts
 

@@ -48,19 +48,20 @@ def dedup(
     rows: int,
     threshold: float,
     limit: int = 256,
+    key: bytes = b"",
 ) -> list[tuple[int, float] | None]:
     """Texts in rank order to their keep list: None is kept, else (witness, exact similarity).
 
     A text with nothing in it is its own witness, with similarity 0: it is rejected.
     """
-    hashes = [unit_hashes(units(text, spec), spec.seed) for text in texts]
+    hashes = [unit_hashes(units(text, spec), spec, key) for text in texts]
     first: dict[tuple[int, int], int] = {}
     for v, found in enumerate(hashes):
         if found:
             first.setdefault(content_hash(found), v)
     unique = sorted(first.values())
     sets = {v: shingles(hashes[v], spec.size) for v in unique}
-    keys = [list(enumerate(band_keys(signature(sets[v], spec), bands, rows))) for v in unique]
+    keys = [list(enumerate(band_keys(signature(sets[v], spec, key), bands, rows))) for v in unique]
     numbers = {key: n for n, key in enumerate(sorted({key for mine in keys for key in mine}))}
     similar = {
         (i, j): jaccard(sets[u], sets[v])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from struct import iter_unpack
+
+from neardup.spec import Spec
 
 MASK = 2**64 - 1
 
@@ -54,3 +57,92 @@ def mix(h: int) -> int:
     h = (h ^ h >> 33) * 0xFF51AFD7ED558CCD & MASK
     h = (h ^ h >> 33) * 0xC4CEB9FE1A85EC53 & MASK
     return h ^ h >> 33
+
+
+def murmur3(data: bytes, seed: int = 0) -> tuple[int, int]:
+    """MurmurHash3, the 128-bit variant for x64: both halves. A seed of 64 bits is allowed."""
+    c1, c2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
+
+    def stir1(k: int) -> int:
+        return rotl(k * c1 & MASK, 31) * c2 & MASK
+
+    def stir2(k: int) -> int:
+        return rotl(k * c2 & MASK, 33) * c1 & MASK
+
+    h1 = h2 = seed
+    whole = len(data) // 16 * 16
+    for k1, k2 in iter_unpack("<QQ", data[:whole]):
+        h1 = ((rotl(h1 ^ stir1(k1), 27) + h2) * 5 + 0x52DCE729) & MASK
+        h2 = ((rotl(h2 ^ stir2(k2), 31) + h1) * 5 + 0x38495AB5) & MASK
+    h1 ^= stir1(int.from_bytes(data[whole : whole + 8], "little"))
+    h2 ^= stir2(int.from_bytes(data[whole + 8 :], "little"))
+    h1, h2 = h1 ^ len(data), h2 ^ len(data)
+    h1 = (h1 + h2) & MASK
+    h2 = (h2 + h1) & MASK
+    h1, h2 = mix(h1), mix(h2)
+    h1 = (h1 + h2) & MASK
+    return h1, (h2 + h1) & MASK
+
+
+FNV_BASIS = 14695981039346656037
+
+
+def fnv1a(data: bytes, seed: int = 0) -> int:
+    """FNV-1a, 64 bits; the seed is XORed with the offset basis."""
+    h = FNV_BASIS ^ seed
+    for byte in data:
+        h = (h ^ byte) * 0x100000001B3 & MASK
+    return h
+
+
+def siphash(data: bytes, key: bytes) -> int:
+    """SipHash-2-4, 64 bits, with a key of 16 bytes."""
+    k0, k1 = int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little")
+    v0, v1 = k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D
+    v2, v3 = k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573
+
+    def rounds(many: int) -> None:
+        nonlocal v0, v1, v2, v3
+        for _ in range(many):
+            v0, v2 = (v0 + v1) & MASK, (v2 + v3) & MASK
+            v1, v3 = rotl(v1, 13) ^ v0, rotl(v3, 16) ^ v2
+            v0 = rotl(v0, 32)
+            v2, v0 = (v2 + v1) & MASK, (v0 + v3) & MASK
+            v1, v3 = rotl(v1, 17) ^ v2, rotl(v3, 21) ^ v0
+            v2 = rotl(v2, 32)
+
+    padded = data + bytes(7 - len(data) % 8) + bytes([len(data) % 256])
+    for (m,) in iter_unpack("<Q", padded):
+        v3 ^= m
+        rounds(2)
+        v0 ^= m
+    v2 ^= 0xFF
+    rounds(4)
+    return v0 ^ v1 ^ v2 ^ v3
+
+
+def element_hash(data: bytes, spec: Spec, key: bytes = b"") -> int:
+    """The 64-bit hash of an element, as the specification has it."""
+    match spec.hash:
+        case "murmur3":
+            return murmur3(data, spec.seed)[0]
+        case "fnv1a":
+            return fnv1a(data, spec.seed)
+        case "siphash":
+            return siphash(data, key)
+    return xxh64(data, spec.seed)
+
+
+def key_id(key: bytes) -> str:
+    """What a specification says of a key; it tells nothing about it."""
+    return blake2b(key=key, digest_size=8, person=b"neardup key id").hexdigest()
+
+
+def constants_seed(spec: Spec, key: bytes = b"") -> int:
+    """What a sketch's constants are made from: the seed, or the key and the seed."""
+    if spec.hash != "siphash":
+        return spec.seed
+    seed = spec.seed.to_bytes(8, "little")
+    return int.from_bytes(
+        blake2b(seed, key=key, digest_size=8, person=b"neardup seed").digest(), "little"
+    )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import pack
 
-from neardup.reference.hashes import MASK, mix, xxh64
+from neardup.reference.hashes import MASK, constants_seed, element_hash, mix, xxh64
 from neardup.spec import Spec
 
 EMPTY_SLOT = 2**32 - 1
 
 
-def unit_hashes(found: Sequence[bytes], seed: int) -> list[int]:
-    return [xxh64(unit, seed) for unit in found]
+def unit_hashes(found: Sequence[bytes], spec: Spec, key: bytes = b"") -> list[int]:
+    return [element_hash(unit, spec, key) for unit in found]
 
 
 def content_hash(hashes: Sequence[int]) -> tuple[int, int]:
@@ -48,9 +48,10 @@ def permutation(slot: int, seed: int) -> tuple[int, int]:
     return a, b
 
 
-def signature(elements: set[int], spec: Spec) -> list[int]:
+def signature(elements: set[int], spec: Spec, key: bytes = b"") -> list[int]:
     """k-hash MinHash: slot i is the least (a_i x + b_i) mod 2^32 over the elements' low halves."""
-    rows = (permutation(slot, spec.seed) for slot in range(spec.slots))
+    seed = constants_seed(spec, key)
+    rows = (permutation(slot, seed) for slot in range(spec.slots))
     return [min(((a * x + b) % 2**32 for x in elements), default=EMPTY_SLOT) for a, b in rows]
 
 

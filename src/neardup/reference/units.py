@@ -9,7 +9,7 @@ from fractions import Fraction
 from struct import pack
 
 from neardup.reference.characters import kind, normalise
-from neardup.reference.hashes import xxh64
+from neardup.reference.hashes import element_hash
 from neardup.spec import Spec
 
 
@@ -57,10 +57,10 @@ def token_units(tokens: Sequence[int]) -> list[bytes]:
     return [pack("<q", token) for token in tokens]
 
 
-def line_hash(line: str, spec: Spec) -> int | None:
+def line_hash(line: str, spec: Spec, key: bytes = b"") -> int | None:
     """What a line is known by; None for a line with nothing visible in it."""
     squeezed = whole(normalise(line, spec.profile))
-    return xxh64(squeezed.encode(), spec.seed) if squeezed else None
+    return element_hash(squeezed.encode(), spec, key) if squeezed else None
 
 
 def frequent_lines(texts: Sequence[str], share: Fraction, spec: Spec) -> dict[int, int]:

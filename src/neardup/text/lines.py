@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.errors import UsageError
+from neardup.keys import Key, hasher
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged, strings
 from neardup.text.html import without_markup
@@ -39,12 +40,12 @@ FULL = 2**32 - 1
 Lines = NDArray[np.uint64]
 
 
-def line_hashes(texts: pa.Array, spec: Spec) -> Ragged:
+def line_hashes(texts: pa.Array, spec: Spec, key: Key | None = None) -> Ragged:
     """What the lines of each text are known by: the hashes of the specification's unit `line`."""
-    return unit_hashes(texts, replace(spec, unit="line", size=1))
+    return unit_hashes(texts, replace(spec, unit="line", size=1), key)
 
 
-def ignore_lines(texts: pa.Array, ignored: Lines, spec: Spec) -> pa.Array:
+def ignore_lines(texts: pa.Array, ignored: Lines, spec: Spec, key: Key | None = None) -> pa.Array:
     """The texts without the lines whose hashes are in the ascending `ignored`.
 
     What stays, stays byte for byte, line breaks too. A text of which no line would stay stays
@@ -56,7 +57,7 @@ def ignore_lines(texts: pa.Array, ignored: Lines, spec: Spec) -> pa.Array:
     plain = normalised(raw, spec.profile)
     data, offsets = kernels.ignore_lines(
         raw.data, raw.offsets, plain.data, plain.offsets, plain is raw, *_rules(spec),
-        ignored, np.uint64(spec.seed),
+        ignored, hasher(spec, key),
     )  # fmt: skip
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     left = pa.Array.from_buffers(texts.type, len(texts), buffers)
@@ -69,9 +70,9 @@ def _rules(spec: Spec) -> tuple[Any, ...]:
     return table.stage1, table.stage2, spec.profile != "conservative", spec.profile == "aggressive"
 
 
-def _distinct_lines(texts: pa.Array, spec: Spec) -> tuple[Lines, int]:
+def _distinct_lines(texts: pa.Array, spec: Spec, key: Key | None) -> tuple[Lines, int]:
     """Every document's lines, each once, one after another; and how many documents have any."""
-    found = line_hashes(texts, spec)
+    found = line_hashes(texts, spec, key)
     lines, _ = kernels.distinct_rows(found.data, found.offsets)
     return lines, int(np.count_nonzero(found.sizes))
 
@@ -96,15 +97,16 @@ class LineCounts(_Shared):
     counts. Counting is plain addition, so neither batches nor their order can change it.
     """
 
-    def __init__(self, spec: Spec, slots: int = SLOTS) -> None:
+    def __init__(self, spec: Spec, slots: int = SLOTS, key: Key | None = None) -> None:
         super().__init__()
-        self.spec = spec
+        self.spec, self.key = spec, key
         self.documents = 0
         self._table = np.zeros((2, slots), np.uint32)
 
     def add(self, texts: pa.Array) -> None:
         """Count the lines of some documents. Nulls and texts without any line don't count."""
-        lines, documents = _distinct_lines(without_markup(texts, self.spec), self.spec)
+        texts = without_markup(texts, self.spec)
+        lines, documents = _distinct_lines(texts, self.spec, self.key)
         with self._lock:
             self.documents += documents
             kernels.count_lines(lines, self._table)
@@ -119,7 +121,7 @@ class LineCounts(_Shared):
 
     def above(self, share: Fraction) -> FrequentLines:
         """Pass 2, for the lines that are in strictly more than this share of the documents."""
-        return FrequentLines(self.spec, share, self.documents, self._table)
+        return FrequentLines(self.spec, self.key, share, self.documents, self._table)
 
 
 class FrequentLines(_Shared):
@@ -129,11 +131,10 @@ class FrequentLines(_Shared):
     thousand are, one in ten million of the others is counted in vain.
     """
 
-    def __init__(
-        self, spec: Spec, share: Fraction, documents: int, table: NDArray[np.uint32]
-    ) -> None:
+    def __init__(self, spec: Spec, key: Key | None, share: Fraction, documents: int,
+                 table: NDArray[np.uint32]) -> None:  # fmt: skip
         super().__init__()
-        self.spec, self.share, self.documents = spec, share, documents
+        self.spec, self.key, self.share, self.documents = spec, key, share, documents
         self.limit = max(1, int(share * documents))
         self._table = table
         self._seen = 0
@@ -143,11 +144,11 @@ class FrequentLines(_Shared):
     def add(self, texts: pa.Array) -> None:
         """Count the lines of some documents: of all those that pass 1 has counted, once each."""
         texts = without_markup(texts, self.spec)
-        lines, documents = _distinct_lines(texts, self.spec)
+        lines, documents = _distinct_lines(texts, self.spec, self.key)
         likely = kernels.lines_above(lines, self._table, min(self.limit, FULL - 1))
         found, counts = np.unique(likely, return_counts=True)
         fresh = np.array([line for line in found.tolist() if line not in self._samples], np.uint64)
-        samples = _texts_of(fresh, texts, self.spec)
+        samples = _texts_of(fresh, texts, self.spec, self.key)
         with self._lock:
             self._take(documents, found, counts, samples)
 
@@ -180,14 +181,14 @@ class FrequentLines(_Shared):
         return IgnoredLines(lines, self._counts[over], samples, self.documents)
 
 
-def _texts_of(lines: Lines, texts: pa.Array, spec: Spec) -> dict[int, str]:
+def _texts_of(lines: Lines, texts: pa.Array, spec: Spec, key: Key | None) -> dict[int, str]:
     """Hash -> the line as it is compared, cut. The same wherever the line was found."""
     if not lines.size:
         return {}
     plain = normalised(strings(texts), spec.profile)
     # A character has up to four bytes; one that the cut has hit is dropped by the second cut.
     data, begins, ends = kernels.line_texts(
-        plain.data, plain.offsets, *_rules(spec), lines, np.uint64(spec.seed), 4 * SAMPLE
+        plain.data, plain.offsets, *_rules(spec), lines, hasher(spec, key), 4 * SAMPLE
     )
     return {
         line: data[begin:end].tobytes().decode(errors="ignore")[:SAMPLE]

@@ -5,15 +5,18 @@ from __future__ import annotations
 import pyarrow as pa
 
 from neardup.errors import SpecMismatch
+from neardup.keys import Key
 from neardup.spec import Spec
 from neardup.text.html import without_markup
 from neardup.text.ignored import IgnoredLines
 from neardup.text.lines import ignore_lines
 
 
-def stripped(texts: pa.Array, spec: Spec, ignored: IgnoredLines) -> pa.Array:
+def stripped(
+    texts: pa.Array, spec: Spec, ignored: IgnoredLines, key: Key | None = None
+) -> pa.Array:
     """The texts as they are cut into shingles. A step that would leave nothing is left out."""
-    return ignore_lines(without_markup(texts, spec), ignored.hashes, spec)
+    return ignore_lines(without_markup(texts, spec), ignored.hashes, spec, key)
 
 
 def require_list(spec: Spec, ignored: IgnoredLines) -> None:

@@ -1,0 +1,93 @@
+"""The secret of a keyed hash, and what elements are hashed with.
+
+A key is used, never shown: it is in no specification, file, message or pickle. What is written
+down is its id, from which the key cannot be found. `docs/format.md` has the rules.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import NoReturn
+
+import numpy as np
+
+from neardup.errors import ParameterError, SpecMismatch, UsageError
+from neardup.spec import HASHES, KEYED, Spec
+
+Hasher = tuple[int, np.uint64, np.uint64]
+"""Which function, and what it starts from: see `kernels/hash_functions.py`."""
+
+
+class Key:
+    """16 secret bytes, given as they are or as 32 hexadecimal digits.
+
+    >>> Key(bytes(range(16)))
+    Key(id='d4b1a8c5a4dcd85d')
+    >>> Key(b"000102030405060708090a0b0c0d0e0f").id
+    'd4b1a8c5a4dcd85d'
+    """
+
+    __slots__ = ("_secret", "id")
+
+    def __init__(self, secret: bytes) -> None:
+        if not isinstance(secret, (bytes, bytearray, memoryview)):
+            raise ParameterError(f"a key is bytes, not {type(secret).__name__}")
+        secret = bytes(secret)
+        if re.fullmatch(rb"[0-9A-Fa-f]{32}(\r?\n)?", secret):
+            secret = bytes.fromhex(secret.decode())
+        if len(secret) != 16:
+            raise ParameterError(
+                "a key has 16 bytes, or 32 hexadecimal digits: make one with openssl rand -hex 16"
+            )
+        self._secret = secret
+        self.id = self._derived(b"", b"neardup key id").hex()
+
+    def halves(self) -> tuple[int, int]:
+        """What SipHash calls k0 and k1."""
+        return (
+            int.from_bytes(self._secret[:8], "little"),
+            int.from_bytes(self._secret[8:], "little"),
+        )
+
+    def seed(self, seed: int) -> int:
+        """A secret seed for a sketch's constants."""
+        return int.from_bytes(self._derived(seed.to_bytes(8, "little"), b"neardup seed"), "little")
+
+    def _derived(self, data: bytes, purpose: bytes) -> bytes:
+        return hashlib.blake2b(data, key=self._secret, digest_size=8, person=purpose).digest()
+
+    def __repr__(self) -> str:
+        return f"Key(id={self.id!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise UsageError("a key is never pickled: give it to each process by itself")
+
+
+def require_key(spec: Spec, key: Key | None) -> None:
+    """Refuse to go on without the key that a specification names, or with another one."""
+    if spec.hash != KEYED:
+        if key is not None:
+            raise ParameterError(f"a key goes with the hash {KEYED}, not with {spec.hash}")
+    elif key is None:
+        raise ParameterError(
+            f"the key {spec.key} is missing: give the key with this id (--key-file, key=)"
+        )
+    elif key.id != spec.key:
+        raise SpecMismatch(
+            f"the key {key.id} was given, {spec.key} is needed: give the key with that id "
+            "(--key-file, key=)"
+        )
+
+
+def hasher(spec: Spec, key: Key | None) -> Hasher:
+    """What the specification hashes elements with."""
+    require_key(spec, key)
+    k0, k1 = key.halves() if key else (spec.seed, 0)
+    return HASHES.index(spec.hash), np.uint64(k0), np.uint64(k1)
+
+
+def constants_seed(spec: Spec, key: Key | None) -> int:
+    """What a sketch's constants are made from: the seed, and the key if there is one."""
+    require_key(spec, key)
+    return key.seed(spec.seed) if key else spec.seed
