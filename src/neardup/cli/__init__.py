@@ -17,6 +17,7 @@ from neardup.cli.compare_sketches import compare_sketches
 from neardup.cli.dedup import dedup
 from neardup.cli.demo import demo
 from neardup.cli.exact import exact
+from neardup.cli.hashes import hashes
 from neardup.cli.merge import merge
 from neardup.cli.report import report
 from neardup.cli.spec import spec
@@ -41,6 +42,7 @@ app.command()(demo)
 app.command()(report)
 app.command()(spec)
 app.command()(compare_sketches)
+app.command()(hashes)
 
 
 def show_version(wanted: bool) -> None:

@@ -85,10 +85,7 @@ def siphash(data, start, length, k0, k1):
     at, end = start, start + length
     last = U(length) << U(56)
     for _ in range((length >> 3) + 1):
-        if at + 8 <= end:
-            m = load64(data, at)
-        else:
-            m = last | load_few(data, at, end - at)
+        m = load64(data, at) if at + 8 <= end else last | load_few(data, at, end - at)
         v0, v1, v2, v3 = sip_round(v0, v1, v2, v3 ^ m)
         v0, v1, v2, v3 = sip_round(v0, v1, v2, v3)
         v0 ^= m

@@ -1,0 +1,196 @@
+"""How fast and how random are hash functions, on this machine?
+
+Every function gives 64 bits; of longer digests the first 64 count. The four that elements can be
+hashed with run as compiled loops, the others a call at a time, because that is how Python has them.
+Python's `hash` is measured and never used: each process seeds it anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup import kernels
+from neardup.spec import HASHES
+
+KEYS = 500_000
+LONG = 3_000
+MESSAGES = 2_000
+MESSAGE = 8
+WHY_NOT_HASH = (
+    "Python's hash is never used: each process seeds it anew, so what one process has made, "
+    "another could not compare."
+)
+
+Hashes = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Messages as one array of bytes, and as Python has them."""
+
+    data: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    messages: list[bytes]
+
+    @classmethod
+    def of(cls, messages: list[bytes]) -> Rows:
+        ends = np.cumsum([0, *map(len, messages)], dtype=np.int64)
+        return cls(np.frombuffer(b"".join(messages), np.uint8), ends, messages)
+
+    @property
+    def megabytes(self) -> float:
+        return len(self.data) / 1e6
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What was measured of one function."""
+
+    name: str
+    words_mb_s: float
+    long_mb_s: float
+    avalanche_mean: float
+    """How far the share of output bits that turn over is from one half, on average."""
+    avalanche_worst: float
+    """The same of the worst pair of an input and an output bit."""
+    collisions: int
+    longest_chain: int
+
+
+@dataclass(frozen=True)
+class Theory:
+    """What a random function would be expected to have."""
+
+    avalanche_worst: float
+    collisions: float
+    longest_chain: float
+
+
+def functions() -> dict[str, Callable[[Rows], Hashes]]:
+    """All functions by name. SipHash has a key that everybody knows: only its speed counts here."""
+    compiled: dict[str, Callable[[Rows], Hashes]] = {
+        name: partial(_compiled, kind) for kind, name in enumerate(HASHES)
+    }
+    return compiled | {
+        "sha256": partial(_called, _sha256),
+        "blake2b": partial(_called, _blake2b),
+        "Python hash": partial(_called, _python_hash),
+    }
+
+
+def _compiled(kind: int, rows: Rows) -> Hashes:
+    hasher = (kind, np.uint64(0), np.uint64(0))
+    found: Hashes = kernels.element_hashes(rows.data, rows.offsets, hasher)
+    return found
+
+
+def _called(function: Callable[[bytes], int], rows: Rows) -> Hashes:
+    return np.fromiter(map(function, rows.messages), np.uint64, len(rows.messages))
+
+
+def _sha256(message: bytes) -> int:
+    return int.from_bytes(hashlib.sha256(message).digest()[:8], "little")
+
+
+def _blake2b(message: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(message, digest_size=8).digest(), "little")
+
+
+def _python_hash(message: bytes) -> int:
+    return hash(message) & 0xFFFFFFFFFFFFFFFF
+
+
+def measure(keys: int = KEYS) -> list[Figures]:
+    """The figures of all functions, on the words w0, w1, w2, ... and on rows of 3,000 bytes."""
+    words = Rows.of([b"w%d" % number for number in range(keys)])
+    random = np.random.default_rng(4)
+    long = Rows.of([random.bytes(LONG) for _ in range(max(1, keys // 200))])
+    flips = Rows.of(flipped(random.bytes(MESSAGES * MESSAGE)))
+    return [_figures(name, function, words, long, flips) for name, function in functions().items()]
+
+
+def _figures(
+    name: str, function: Callable[[Rows], Hashes], words: Rows, long: Rows, flips: Rows
+) -> Figures:
+    # Only once where Python calls: bytes remember their own hash.
+    attempts = 3 if name in HASHES else 1
+    hashes, words_mb_s = _timed(function, words, attempts)
+    _, long_mb_s = _timed(function, long, attempts)
+    mean, worst = avalanche(function(flips))
+    return Figures(
+        name, words_mb_s, long_mb_s, mean, worst, collisions(hashes),
+        longest_chain(hashes, buckets_for(len(hashes))),
+    )  # fmt: skip
+
+
+def _timed(function: Callable[[Rows], Hashes], rows: Rows, attempts: int) -> tuple[Hashes, float]:
+    """The hashes, and the best speed."""
+    best = math.inf
+    for _ in range(attempts):
+        start = time.perf_counter()
+        hashes = function(rows)
+        best = min(best, time.perf_counter() - start)
+    return hashes, rows.megabytes / best
+
+
+def flipped(data: bytes) -> list[bytes]:
+    """Messages of eight bytes, each followed by the 64 messages that differ from it in one bit."""
+    found = []
+    for at in range(0, len(data), MESSAGE):
+        number = int.from_bytes(data[at : at + MESSAGE], "little")
+        changed = [number, *(number ^ 1 << bit for bit in range(8 * MESSAGE))]
+        found += [message.to_bytes(MESSAGE, "little") for message in changed]
+    return found
+
+
+def avalanche(hashes: Hashes) -> tuple[float, float]:
+    """How far from one half is the chance that an input bit turns an output bit over?
+
+    Of the hashes of `flipped` messages: the mean over all pairs of bits, and the worst pair.
+    """
+    of_messages = hashes.reshape(-1, 8 * MESSAGE + 1)
+    turned = of_messages[:, :1] ^ of_messages[:, 1:]
+    shares = np.array([(turned >> np.uint64(bit) & np.uint64(1)).mean(axis=0) for bit in range(64)])
+    return float(abs(shares.mean() - 0.5)), float(np.abs(shares - 0.5).max())
+
+
+def collisions(hashes: Hashes) -> int:
+    """How many keys have lower 32 bits that an earlier key has too."""
+    return len(hashes) - len(np.unique(hashes.astype(np.uint32)))
+
+
+def buckets_for(keys: int) -> int:
+    return max(1, keys // 2)
+
+
+def longest_chain(hashes: Hashes, buckets: int) -> int:
+    """The most keys in a bucket of a table that takes a hash modulo its size."""
+    return int(np.bincount((hashes % np.uint64(buckets)).astype(np.int64)).max())
+
+
+def theory(keys: int = KEYS) -> Theory:
+    """What a random function would be expected to have, with this many different keys."""
+    # The largest of 64 x 64 shares, each with the spread of so many throws of a coin.
+    worst = math.sqrt(2 * math.log(2 * 64 * 8 * MESSAGE)) * 0.5 / math.sqrt(MESSAGES)
+    same = keys + 2**32 * math.expm1(keys * math.log1p(-(2.0**-32)))
+    return Theory(worst, same, _expected_longest(keys, buckets_for(keys)))
+
+
+def _expected_longest(keys: int, buckets: int) -> float:
+    """The sum over k of the chance that some bucket has k keys or more; buckets are Poisson."""
+    load = keys / buckets
+    share = math.exp(-load)
+    fewer, total = 0.0, 0.0
+    for size in range(1, 200):
+        fewer += share
+        share *= load / size
+        total += -math.expm1(buckets * math.log1p(-max(1 - fewer, 0.0)))
+    return total
