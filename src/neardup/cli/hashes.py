@@ -24,7 +24,8 @@ NOTES = (
 
 def hashes(
     keys: Annotated[int, typer.Option(
-        metavar="N", min=1_000, max=10_000_000, help="How many different words to hash.")] = 500_000,
+        metavar="N", min=1_000, max=10_000_000,
+        help="How many different words to hash.")] = 500_000,
     plot: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Also draw the figures: .png, .svg or .pdf. Needs neardup[plot].",
         show_default=False)] = None,
