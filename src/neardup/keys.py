@@ -23,9 +23,9 @@ class Key:
     """16 secret bytes, given as they are or as 32 hexadecimal digits.
 
     >>> Key(bytes(range(16)))
-    Key(id='d4b1a8c5a4dcd85d')
+    Key(id='616a7e8911622fde')
     >>> Key(b"000102030405060708090a0b0c0d0e0f").id
-    'd4b1a8c5a4dcd85d'
+    '616a7e8911622fde'
     """
 
     __slots__ = ("_secret", "id")

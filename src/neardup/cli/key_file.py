@@ -1,0 +1,47 @@
+"""The options --hash and --key-file: which hash, and the file that holds its key."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from neardup.cli.shared import MATCH
+
+if TYPE_CHECKING:
+    from neardup.keys import Key
+
+MOST = 64  # bytes; a key in digits has 34 at most
+
+Hash = Annotated[str, typer.Option(
+    help="What words are hashed with: xxh64, murmur3, fnv1a, or siphash with a key.",
+    rich_help_panel=MATCH)]  # fmt: skip
+KeyFile = Annotated[Path | None, typer.Option(
+    metavar="FILE", help="The key of --hash siphash: 16 bytes, or 32 hexadecimal digits.",
+    show_default=False, rich_help_panel=MATCH)]  # fmt: skip
+
+
+def read_key(file: Path | None, quiet: bool = False) -> Key | None:
+    """The key in a file; what is in it never appears in a message."""
+    from neardup.errors import InputError, ParameterError
+    from neardup.keys import Key
+
+    if file is None:
+        return None
+    try:
+        with open(file, "rb") as source:
+            content, mode = source.read(MOST), os.fstat(source.fileno()).st_mode
+    except OSError as error:
+        raise InputError(f"key file {file} can't be read: {error.strerror}", str(file)) from None
+    try:
+        key = Key(content)
+    except ParameterError as error:
+        raise ParameterError(f"key file {file} holds no key: {error}") from None
+    if not quiet and stat.S_ISREG(mode) and mode & (stat.S_IRGRP | stat.S_IROTH):
+        print(f"neardup: others can read the key file: chmod 600 {file}", file=sys.stderr)
+    return key
+
