@@ -22,6 +22,7 @@ from neardup.cluster import KEPT, REJECTED, Decisions, FullBucket, Pairs
 from neardup.corpus.documents import Columns, Documents, concat_keep
 from neardup.corpus.frames import from_data, require_rereadable
 from neardup.formats.spool import Spool
+from neardup.keys import Key, key_of, require_key, seeded
 from neardup.lsh.buckets import Buckets, group
 from neardup.lsh.tables import Tables
 from neardup.options import Options
@@ -69,15 +70,19 @@ class Sketcher:
 
     spec: Spec
     ignored: IgnoredLines = field(default_factory=IgnoredLines)
+    key: Key | None = None
 
     def __post_init__(self) -> None:
         require_list(self.spec, self.ignored)
+        require_key(self.spec, self.key)
 
     def __call__(self, documents: Documents) -> Sketch:
         cut = self.cut(documents)
         return Sketch(
             content=cut.content,
-            signatures=bulk.signatures(cut.shingles.data, cut.shingles.offsets, self.spec),
+            signatures=bulk.signatures(
+                cut.shingles.data, cut.shingles.offsets, seeded(self.spec, self.key)
+            ),
             shingles=cut.shingles,
             apart=apart_hashes(documents),
             lengths=raw_lengths(documents.texts),
@@ -85,7 +90,8 @@ class Sketcher:
 
     def cut(self, documents: Documents) -> Shingled:
         """The documents' shingles and content hashes, without a sketch."""
-        found = shingled(stripped(documents.texts, self.spec, self.ignored), self.spec)
+        texts = stripped(documents.texts, self.spec, self.ignored, self.key)
+        found = shingled(texts, self.spec, self.key)
         if (apart := apart_hashes(documents)) is not None:
             np.bitwise_xor(found.content, apart[:, None], out=found.content)
         return found
@@ -259,11 +265,13 @@ def by_value(values: pa.Array, direction: str) -> Integers:
     return order.to_numpy().astype(np.int64)  # type: ignore[no-any-return]
 
 
-def find_ignored_lines(read: Callable[[], Iterable[Documents]], options: Options) -> IgnoredLines:
+def find_ignored_lines(
+    read: Callable[[], Iterable[Documents]], options: Options, key: Key | None = None
+) -> IgnoredLines:
     """The lines to ignore, if that is asked for: two passes over the documents."""
     if options.strip.lines is None:
         return IgnoredLines()
-    counts = LineCounts(options.spec)
+    counts = LineCounts(options.spec, key=key)
     for documents in read():
         counts.add(documents.texts)
     frequent = counts.above(options.strip.lines)
@@ -292,6 +300,8 @@ def dedup(
     rows: int | None = None,
     preset: str | None = None,
     seed: int = 0,
+    hash: str = "xxh64",
+    key: bytes | Key | None = None,
     limit: int | None = None,
     strip: str | Iterable[str] | None = None,
 ) -> Result:
@@ -301,7 +311,8 @@ def dedup(
     with the Arrow stream interface), whose column `text` holds the documents. Two documents
     are similar when the exact Jaccard similarity of their shingles reaches `threshold`.
     `strip` says what is not compared: `html` markup, and with `lines:0.1%` the lines that are in
-    more than that share of the documents.
+    more than that share of the documents. With `hash="siphash"` and a secret `key`, nobody who
+    does not know the key can write a copy that is not found.
 
     >>> result = dedup(["the cat sat on the mat today", "The cat sat on the mat, today!", "hi"])
     >>> result.kept
@@ -309,11 +320,12 @@ def dedup(
     >>> result.removed
     [Removed(id=1, witness=0, similarity=1.0, exact=True, cluster=0)]
     """
+    secret = key_of(key)
     options = Options.of(
         preset=preset, sketch=sketch, family=family, shingle=shingle, slots=slots,
         text_profile=text_profile, seed=seed,
         threshold=threshold, recall=recall, bands=bands, rows=rows, verify=verify, keep=keep,
-        cluster=cluster, limit=limit, strip=strip,
+        cluster=cluster, limit=limit, strip=strip, hash=hash, key=secret,
     )  # fmt: skip
     columns = Columns(
         text=text, id=id, keep=options.keep_policy[1], within=within,
@@ -321,9 +333,9 @@ def dedup(
     )  # fmt: skip
     if options.strip.lines is not None:
         require_rereadable(data)
-    ignored = find_ignored_lines(lambda: from_data(data, columns), options)
+    ignored = find_ignored_lines(lambda: from_data(data, columns), options, secret)
     options = options.ignoring(ignored.digest)
-    sketcher, corpus = Sketcher(options.spec, ignored), Corpus(options)
+    sketcher, corpus = Sketcher(options.spec, ignored, secret), Corpus(options)
     ids: list[pa.Array | list[Any]] = []
     for documents in from_data(data, columns):
         corpus.add(documents, sketcher(documents))

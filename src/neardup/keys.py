@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 from typing import NoReturn
 
 import numpy as np
@@ -68,7 +69,7 @@ def require_key(spec: Spec, key: Key | None) -> None:
     """Refuse to go on without the key that a specification names, or with another one."""
     if spec.hash != KEYED:
         if key is not None:
-            raise ParameterError(f"a key goes with the hash {KEYED}, not with {spec.hash}")
+            raise ParameterError(f"a key goes with hash {KEYED}, not with {spec.hash}")
     elif key is None:
         raise ParameterError(
             f"the key {spec.key} is missing: give the key with this id (--key-file, key=)"
@@ -87,7 +88,15 @@ def hasher(spec: Spec, key: Key | None) -> Hasher:
     return HASHES.index(spec.hash), np.uint64(k0), np.uint64(k1)
 
 
-def constants_seed(spec: Spec, key: Key | None) -> int:
-    """What a sketch's constants are made from: the seed, and the key if there is one."""
+def key_of(given: bytes | Key | None) -> Key | None:
+    """The key, if there is one, as people give it."""
+    return given if given is None or isinstance(given, Key) else Key(given)
+
+
+def seeded(spec: Spec, key: Key | None) -> Spec:
+    """The specification with the seed that a sketch's constants are made from.
+
+    With a key that seed is secret: what is returned makes a signature and is dropped.
+    """
     require_key(spec, key)
-    return key.seed(spec.seed) if key else spec.seed
+    return replace(spec, seed=key.seed(spec.seed)) if key else spec

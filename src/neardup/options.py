@@ -14,6 +14,7 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from neardup.errors import ParameterError
+from neardup.keys import Key
 from neardup.lsh.curve import Curve, check_threshold, choose
 from neardup.lsh.tables import Bands, Tables
 from neardup.spec import Spec, one_of, whole
@@ -118,6 +119,7 @@ class Options:
     def of(cls, *, preset: str | None = None, sketch: str | None = None,
            family: str | None = None, shingle: str | None = None,
            slots: int | None = None, text_profile: str = "standard", seed: int = 0,
+           hash: str = "xxh64", key: Key | None = None,
            strip: str | Iterable[str] | None = None, **others: Any) -> Options:  # fmt: skip
         """Options as people write them; what is given goes before what a preset says."""
         base: dict[str, Any] = {"shingle": "word:5", "sketch": "minhash"}
@@ -130,7 +132,10 @@ class Options:
         if asked.html:
             require_html_library()
         of_the_spec = {name: base.pop(name) for name in SPEC_NAMES if name in base}
-        spec = Spec.of(**of_the_spec, profile=text_profile, seed=seed, strip=asked.markup)
+        spec = Spec.of(
+            **of_the_spec, profile=text_profile, seed=seed, hash=hash, key=key.id if key else "",
+            strip=asked.markup,
+        )  # fmt: skip
         return cls(spec=spec, strip=asked, **base)
 
     def ignoring(self, digest: str) -> Options:

@@ -81,11 +81,10 @@ class Spec:
             )
         if not isinstance(self.key, str) or not re.fullmatch("([0-9a-f]{16})?", self.key):
             raise ParameterError("a key's id has 16 digits, and only that is in a specification")
-        if (self.hash == KEYED) != bool(self.key):
-            raise ParameterError(
-                f"hash {self.hash} {'needs' if self.hash == KEYED else 'takes no'} key: "
-                f"give {KEYED} and a key (--key-file, key=), or neither"
-            )
+        if self.hash == KEYED and not self.key:
+            raise ParameterError(f"hash {KEYED} needs a key: give one (--key-file, key=)")
+        if self.hash != KEYED and self.key:
+            raise ParameterError(f"a key goes with hash {KEYED}, not with {self.hash}")
         if self.unit == "token" and (self.strip or self.ignored):
             raise ParameterError("tokens have neither markup nor lines: strip texts, or nothing")
         for what, name, low, high in (

@@ -31,7 +31,7 @@ def ignored_lines(job: Job, folder: Path, shards: list[Shard], progress: Progres
     folder.mkdir(mode=0o700, exist_ok=True)
     if (found := _found_before(folder, key)) is not None:
         return found
-    counts = LineCounts(spec)
+    counts = LineCounts(spec, key=job.key)
     _read(job, shards, counts.add, "counting lines", progress)
     frequent = counts.above(share)
     _read(job, shards, frequent.add, "comparing lines", progress)

@@ -15,6 +15,7 @@ from neardup.corpus.read import CHUNK
 from neardup.corpus.shards import SHARD, Reading
 from neardup.dedup import Sketcher
 from neardup.errors import UsageError
+from neardup.keys import Key
 from neardup.options import Options
 from neardup.text.ignored import IgnoredLines
 
@@ -42,6 +43,7 @@ class Job:
     save_sketches: bool = False
     merge_rows: bool = False
     ignored: IgnoredLines = field(default_factory=IgnoredLines)
+    key: Key | None = None
     shard: int = SHARD
     chunk: int = CHUNK
 
@@ -66,7 +68,7 @@ class Job:
 
     @property
     def sketcher(self) -> Sketcher:
-        return Sketcher(self.options.spec, self.ignored)
+        return Sketcher(self.options.spec, self.ignored, self.key)
 
 
 class Progress(Protocol):

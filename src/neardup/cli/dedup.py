@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from neardup.cli.key_file import Hash, KeyFile, read_key
 from neardup.cli.shared import (
     INPUT,
     KEEP,
@@ -77,6 +78,8 @@ def dedup(
         show_default=False, rich_help_panel=MATCH)] = None,
     seed: Annotated[int, typer.Option(
         help="Seed of all hashes.", rich_help_panel=MATCH)] = 0,
+    hash: Hash = "xxh64",
+    key_file: KeyFile = None,
     verify: Annotated[str, typer.Option(
         help="exact Jaccard of the shingles, estimate from the signatures, or none.",
         rich_help_panel=MATCH)] = "exact",
@@ -122,11 +125,12 @@ def dedup(
     from neardup.errors import UsageError
     from neardup.options import Options
 
+    key = read_key(key_file, quiet)
     options = Options.of(
         preset=preset, sketch=sketch, family=family, shingle=shingle, slots=slots,
         text_profile=text_profile, seed=seed,
         threshold=threshold, recall=recall, bands=bands, rows=rows, verify=verify, keep=keep,
-        cluster=cluster, strip=strip,
+        cluster=cluster, strip=strip, hash=hash, key=key,
     )  # fmt: skip
     threads = check_workers(workers)
     found = find_inputs(inputs, format)
@@ -151,7 +155,7 @@ def dedup(
                 folders=tuple(filter(os.path.isdir, inputs)), force=force, strict=strict,
                 against=tuple(against or ()), prefer=prefer, save_sketches=save_sketches,
                 merge_rows=merge_rows is not None,
-                skip_bad_files=skip_bad_files,
+                skip_bad_files=skip_bad_files, key=key,
                 finish=partial(write_report, title=out.resolve().name),
                 budget=Budget(None if memory is None else parse_size(memory)),
             ),

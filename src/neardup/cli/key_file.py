@@ -44,4 +44,3 @@ def read_key(file: Path | None, quiet: bool = False) -> Key | None:
     if not quiet and stat.S_ISREG(mode) and mode & (stat.S_IRGRP | stat.S_IROTH):
         print(f"neardup: others can read the key file: chmod 600 {file}", file=sys.stderr)
     return key
-

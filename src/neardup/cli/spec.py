@@ -6,19 +6,27 @@ from typing import Annotated
 
 import typer
 
+from neardup.cli.key_file import Hash, KeyFile, read_key
+
 
 def spec(
     shingle: Annotated[str, typer.Option(metavar="UNIT:SIZE", help="As in dedup.")] = "word:5",
     text_profile: Annotated[str, typer.Option(help="As in dedup.")] = "standard",
     slots: Annotated[int, typer.Option(help="As in dedup.")] = 128,
     seed: Annotated[int, typer.Option(help="As in dedup.")] = 0,
+    hash: Hash = "xxh64",
+    key_file: KeyFile = None,
     as_json: Annotated[bool, typer.Option(
         "--json", help="Print the canonical JSON; the fingerprint is its BLAKE2b.")] = False,
 ) -> None:  # fmt: skip
     """Show the specification and its fingerprint: what must agree for sketches to be compared."""
     from neardup.spec import Spec
 
-    made = Spec.of(shingle, profile=text_profile, slots=slots, seed=seed)
+    key = read_key(key_file)
+    made = Spec.of(
+        shingle, profile=text_profile, slots=slots, seed=seed, hash=hash,
+        key=key.id if key else "",
+    )  # fmt: skip
     if as_json:
         print(made.canonical)
         return

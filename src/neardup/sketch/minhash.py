@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.errors import ParameterError
+from neardup.keys import Key, key_of, require_key, seeded
 from neardup.sketch import wire
+from neardup.sketch.elements import element_hash, element_hashes
 from neardup.spec import Spec
 
 EMPTY = np.uint32(0xFFFFFFFF)
@@ -57,8 +59,14 @@ class MinHash:
     True
     """
 
-    def __init__(self, slots: int = 128, seed: int = 0, *, spec: Spec | None = None) -> None:
-        self.spec = spec if spec is not None else Spec(slots=slots, seed=seed)
+    def __init__(self, slots: int = 128, seed: int = 0, *, hash: str = "xxh64",
+                 key: bytes | Key | None = None, spec: Spec | None = None) -> None:  # fmt: skip
+        self._key = key_of(key)
+        if spec is None:
+            spec = Spec(slots=slots, seed=seed, hash=hash, key=self._key.id if self._key else "")
+        if self._key is not None:
+            require_key(spec, self._key)
+        self.spec = spec
         self._slots = np.full(self.spec.slots, EMPTY, np.uint32)
         self._lock = threading.Lock()
 
@@ -70,18 +78,11 @@ class MinHash:
 
     def update(self, element: str | bytes) -> None:
         """Add one element to the set."""
-        hashed = xxhash.xxh64_intdigest(_bytes(element), self.spec.seed)
-        self._add(np.array([hashed], np.uint64))
+        self._add(element_hash(element, self.spec, self._key))
 
     def update_batch(self, elements: Iterable[str | bytes]) -> None:
         """Add many elements; the same as `update` for each, and much faster."""
-        if isinstance(elements, (str, bytes)):
-            raise ParameterError("update_batch takes many elements: use update for a single one")
-        data = [_bytes(element) for element in elements]
-        if data:
-            ends = np.cumsum([0, *map(len, data)], dtype=np.int64)
-            joined = np.frombuffer(b"".join(data), np.uint8)
-            self._add(kernels.hash_rows(joined, ends, np.uint64(self.spec.seed)))
+        self._add(element_hashes(elements, self.spec, self._key))
 
     def update_hashes(self, hashes: NDArray[np.uint64]) -> None:
         """Add elements that are 64-bit hashes already, such as shingles."""
@@ -115,7 +116,7 @@ class MinHash:
         return bool((self.slots == EMPTY).all())
 
     def copy(self) -> MinHash:
-        twin = type(self)(spec=self.spec)
+        twin = type(self)(spec=self.spec, key=self._key)
         twin._slots = self.slots
         return twin
 
@@ -124,15 +125,19 @@ class MinHash:
         return wire.pack(self.spec, self.slots.astype("<u4").tobytes())
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> MinHash:
-        """The sketch that `to_bytes` wrote; anything truncated or altered is an error."""
+    def from_bytes(cls, data: bytes, key: bytes | Key | None = None) -> MinHash:
+        """The sketch that `to_bytes` wrote; anything truncated or altered is an error.
+
+        A keyed sketch can be compared and merged without its key, but not updated.
+        """
         spec, payload = wire.unpack(data, lambda spec: spec.slots * 4)
-        sketch = cls(spec=spec)
+        sketch = cls(spec=spec, key=key)
         sketch._slots = np.frombuffer(payload, "<u4").astype(np.uint32)
         return sketch
 
     def _add(self, hashes: NDArray[np.uint64]) -> None:
-        fresh = signatures(hashes, np.array([0, len(hashes)], np.int64), self.spec)[0]
+        offsets = np.array([0, len(hashes)], np.int64)
+        fresh = signatures(hashes, offsets, seeded(self.spec, self._key))[0]
         with self._lock:
             np.minimum(self._slots, fresh, out=self._slots)
 
@@ -151,18 +156,11 @@ class MinHash:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         twin = MinHash.from_bytes(state["bytes"])
-        self.spec, self._slots, self._lock = twin.spec, twin._slots, threading.Lock()
+        self.spec, self._key, self._slots = twin.spec, None, twin._slots
+        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"MinHash(slots={self.spec.slots}, seed={self.spec.seed}, count≈{self.count():.0f})"
-
-
-def _bytes(element: str | bytes) -> bytes:
-    if isinstance(element, str):
-        return element.encode("utf-8", "surrogatepass")
-    if isinstance(element, (bytes, bytearray, memoryview)):
-        return bytes(element)
-    raise ParameterError(f"elements are strings or bytes, not {type(element).__name__}")
 
 
 def _check(other: object) -> None:
