@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from neardup import reference
+from neardup.reference.hashes import constants_seed, key_id
 from neardup.spec import Spec
 
 ROOT = Path(__file__).parents[1]
@@ -52,7 +53,7 @@ def test_the_two_commands_of_the_readme_are_targets():
     assert all(f"\n{command.split()[1]}:" in makefile for command in commands)
 
 
-@pytest.mark.parametrize("command", ["dedup", "exact", "report", "merge", "spec", "demo"])
+@pytest.mark.parametrize("command", ["dedup", "exact", "report", "merge", "spec", "demo", "hashes"])
 def test_every_option_is_documented(command):
     import typer
 
@@ -101,6 +102,9 @@ def test_values_of_the_format_page():
         *(f"{key:016x}" for key in keys[:2]),
         f"{reference.shingle_hash(hashes[:1]):016x}",
     ]
+    key = bytes(range(16))
+    keyed = Spec(hash="siphash", key=key_id(key))
+    values += [keyed.key, f"{constants_seed(keyed, key):016x}"]
     for value in values:
         assert f"`{value}`" in page
     for key in spec.canonical.strip("{}").split(","):
