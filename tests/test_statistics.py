@@ -12,7 +12,7 @@ import pytest
 from neardup.lsh.curve import Curve
 from neardup.lsh.tables import Bands
 from neardup.sketch.minhash import signatures
-from neardup.spec import Spec
+from neardup.spec import HASHES, KEYED, Spec
 
 SLOTS = 128
 
@@ -59,3 +59,18 @@ def test_counts_are_within_five_standard_errors(size):
     sketch = MinHash()
     sketch.update_hashes(rng.integers(0, 2**64, size, dtype=np.uint64))
     assert abs(sketch.count() - size) <= 5 * size / np.sqrt(SLOTS) + 1
+
+
+@pytest.mark.parametrize("name", HASHES)
+def test_words_that_look_alike_are_told_apart_by_every_hash(name):
+    """w0 ... w999 against w500 ... w1499: a third is common. Each seed, or key, is a trial."""
+    from neardup import MinHash
+
+    trials, truth, estimates = 40, 1 / 3, []
+    for trial in range(trials):
+        given = {"key": bytes([trial] * 16)} if name == KEYED else {"seed": trial}
+        sketches = [MinHash(SLOTS, hash=name, **given) for _ in range(2)]
+        for sketch, first in zip(sketches, (0, 500), strict=True):
+            sketch.update_batch(f"w{number}" for number in range(first, first + 1_000))
+        estimates.append(sketches[0].jaccard(sketches[1]))
+    assert abs(np.mean(estimates) - truth) < 5 * np.sqrt(truth * (1 - truth) / SLOTS / trials)

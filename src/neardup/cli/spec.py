@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from neardup.cli.key_file import Hash, KeyFile, read_key
+from neardup.cli.key_file import read_key
 
 
 def spec(
@@ -14,8 +15,9 @@ def spec(
     text_profile: Annotated[str, typer.Option(help="As in dedup.")] = "standard",
     slots: Annotated[int, typer.Option(help="As in dedup.")] = 128,
     seed: Annotated[int, typer.Option(help="As in dedup.")] = 0,
-    hash: Hash = "xxh64",
-    key_file: KeyFile = None,
+    hash: Annotated[str, typer.Option(help="As in dedup.")] = "xxh64",
+    key_file: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="As in dedup.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option(
         "--json", help="Print the canonical JSON; the fingerprint is its BLAKE2b.")] = False,
 ) -> None:  # fmt: skip

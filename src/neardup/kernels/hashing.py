@@ -129,7 +129,9 @@ def absorb(h, bytes8):
 
 @inline
 def load_few(data, at, count):
-    """The next `count` < 8 bytes, little-endian; nothing past them is read."""
+    """The next `count` < 8 bytes, little-endian. No byte past the array is read."""
+    if at + 8 <= data.size:
+        return load64(data, at) & ((U(1) << U(8 * count)) - U(1))
     rest = U(0)
     for i in range(count):
         rest |= U(data[U(at + i)]) << U(8 * i)
