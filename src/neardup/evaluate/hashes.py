@@ -24,10 +24,6 @@ KEYS = 500_000
 LONG = 3_000
 MESSAGES = 2_000
 MESSAGE = 8
-WHY_NOT_HASH = (
-    "Python's hash is never used: each process seeds it anew, so what one process has made, "
-    "another could not compare."
-)
 
 Hashes = NDArray[np.uint64]
 
