@@ -96,6 +96,21 @@ def interrupt(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
+def test_a_stopped_run_does_not_go_on_with_another_key(inputs, key_file, tmp_path, monkeypatch):
+    asked = ("dedup", inputs, "-o", tmp_path / "out", "--save-sketches", *KEYED)
+    with monkeypatch.context() as patched:
+        patched.setattr("neardup.report.page.write_report", interrupt)
+        assert neardup(*asked, key_file).code == 130
+    assert neardup(*asked, key_in(tmp_path / "other", OTHER)).code == 0
+    plain = ("dedup", inputs, "-o", tmp_path / "plain", "--save-sketches", *KEYED)
+    assert neardup(*plain, tmp_path / "other").code == 0
+    found, wanted = (
+        {path.name: path.read_bytes() for path in (tmp_path / name / "sketches").iterdir()}
+        for name in ("out", "plain")
+    )
+    assert len(found) > 2 and found == wanted
+
+
 @pytest.mark.parametrize("saved", [["--save-sketches"], []])
 def test_against_a_keyed_run(inputs, key_file, tmp_path, saved):
     first = tmp_path / "first"

@@ -27,11 +27,11 @@ KeyFile = Annotated[Path | None, typer.Option(
 
 def read_key(file: Path | None, quiet: bool = False) -> Key | None:
     """The key in a file; what is in it never appears in a message."""
+    if file is None:
+        return None
     from neardup.errors import InputError, ParameterError
     from neardup.keys import Key
 
-    if file is None:
-        return None
     try:
         with open(file, "rb") as source:
             content, mode = source.read(MOST), os.fstat(source.fileno()).st_mode
