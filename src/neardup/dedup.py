@@ -311,8 +311,8 @@ def dedup(
     with the Arrow stream interface), whose column `text` holds the documents. Two documents
     are similar when the exact Jaccard similarity of their shingles reaches `threshold`.
     `strip` says what is not compared: `html` markup, and with `lines:0.1%` the lines that are in
-    more than that share of the documents. With `hash="siphash"` and a secret `key`, nobody who
-    does not know the key can write a copy that is not found.
+    more than that share of the documents. With `hash="siphash"` and a secret `key`, nobody
+    without the key can plan a copy that is not found.
 
     >>> result = dedup(["the cat sat on the mat today", "The cat sat on the mat, today!", "hi"])
     >>> result.kept
