@@ -17,22 +17,29 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from neardup.dedup import dedup as dedup
     from neardup.errors import NeardupError as NeardupError
+    from neardup.minhash_lsh import MinHashLSH as MinHashLSH
     from neardup.result import Result as Result
     from neardup.similarity import similarity as similarity
     from neardup.sketch.minhash import MinHash as MinHash
+    from neardup.sketch.probes import ProbeMinHash as ProbeMinHash
     from neardup.spec import Spec as Spec
 
 # The public names, and where they live: importing neardup imports neither Numba nor PyArrow.
 _HOMES = {
     "MinHash": "neardup.sketch.minhash",
+    "MinHashLSH": "neardup.minhash_lsh",
     "NeardupError": "neardup.errors",
+    "ProbeMinHash": "neardup.sketch.probes",
     "Result": "neardup.result",
     "Spec": "neardup.spec",
     "dedup": "neardup.dedup",
     "similarity": "neardup.similarity",
 }
 
-__all__ = ["MinHash", "NeardupError", "Result", "Spec", "__version__", "dedup", "similarity"]
+__all__ = [
+    "MinHash", "MinHashLSH", "NeardupError", "ProbeMinHash", "Result", "Spec", "__version__",
+    "dedup", "similarity",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

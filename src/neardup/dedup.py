@@ -235,7 +235,7 @@ class Corpus:
         if self.options.verify == "exact":
             sets, offsets = self._spool.sorted_sets(shared)
             offsets = kernels.unique_sorted(sets, offsets)
-            return Exact(sets[: offsets[-1]], offsets, self.options.threshold)
+            return self.options.exact(sets[: offsets[-1]], offsets)
         spec = self.options.spec
         rows = self._column("signatures", bulk.columns(spec), bulk.column_type(spec))[shared]
         return self.options.estimated(rows)
@@ -290,6 +290,7 @@ def dedup(
     keep: str = "first",
     within: str | None = None,
     verify: str = "exact",
+    measure: str = "jaccard",
     cluster: str = "stars",
     sketch: str | None = None,
     family: str | None = None,
@@ -298,6 +299,7 @@ def dedup(
     slots: int | None = None,
     bands: int | None = None,
     rows: int | None = None,
+    tables: int | str | None = None,
     preset: str | None = None,
     seed: int = 0,
     hash: str = "xxh64",
@@ -309,7 +311,8 @@ def dedup(
 
     `data` is a list of strings, or a pandas, Polars, PyArrow or Hugging Face table (anything
     with the Arrow stream interface), whose column `text` holds the documents. Two documents
-    are similar when the exact Jaccard similarity of their shingles reaches `threshold`.
+    are similar when the exact Jaccard similarity of their shingles reaches `threshold`; or, with
+    `measure="containment"`, when that share of the one is inside the other, which is kept.
     `strip` says what is not compared: `html` markup, and with `lines:0.1%` the lines that are in
     more than that share of the documents. With `hash="siphash"` and a secret `key`, nobody
     without the key can plan a copy that is not found.
@@ -326,6 +329,7 @@ def dedup(
         text_profile=text_profile, seed=seed,
         threshold=threshold, recall=recall, bands=bands, rows=rows, verify=verify, keep=keep,
         cluster=cluster, limit=limit, strip=strip, hash=hash, key=secret,
+        measure=measure, tables=tables,
     )  # fmt: skip
     columns = Columns(
         text=text, id=id, keep=options.keep_policy[1], within=within,

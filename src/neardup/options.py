@@ -15,13 +15,22 @@ from numpy.typing import NDArray
 
 from neardup.errors import ParameterError
 from neardup.keys import Key
-from neardup.lsh.curve import Curve, check_threshold, choose
+from neardup.lsh.curve import (
+    ByContainment,
+    Curve,
+    Curves,
+    Meeting,
+    check_threshold,
+    jaccard_of,
+)
+from neardup.lsh.layout import lay
 from neardup.lsh.tables import Bands, Tables
 from neardup.spec import Spec, one_of, whole
 from neardup.text.html import require_html_library
-from neardup.verify import Estimated
+from neardup.verify import Contained, Estimated, Exact
 
 VERIFY: Final = ("exact", "estimate", "none")
+MEASURES: Final = ("jaccard", "containment")
 CLUSTER: Final = ("stars", "components")
 LIMIT: Final = 256
 MOST: Final = 2**31 - 1
@@ -91,10 +100,19 @@ class Options:
     cluster: str = "stars"
     limit: int = LIMIT
     strip: Strip = field(default_factory=Strip)
+    layout: int | str = 1
+    """The tables, as `lsh.layout.lay` reads them."""
+    measure: str = "jaccard"
 
     def __post_init__(self) -> None:
         one_of("verify", self.verify, VERIFY)
         one_of("cluster", self.cluster, CLUSTER)
+        one_of("measure", self.measure, MEASURES)
+        if self.measure == "containment" and (self.verify, self.cluster) != ("exact", "stars"):
+            raise ParameterError(
+                "containment is exact and has a direction, which signatures and components don't "
+                "know: use --verify exact and --cluster stars, or --measure jaccard"
+            )
         if self.strip.markup != self.spec.strip:
             raise ParameterError(
                 f"strip {str(self.strip)!r} is not that of the Spec, {self.spec.strip!r}: "
@@ -120,13 +138,15 @@ class Options:
            family: str | None = None, shingle: str | None = None,
            slots: int | None = None, text_profile: str = "standard", seed: int = 0,
            hash: str = "xxh64", key: Key | None = None,
-           strip: str | Iterable[str] | None = None, **others: Any) -> Options:  # fmt: skip
+           strip: str | Iterable[str] | None = None, tables: int | str | None = None,
+           **others: Any) -> Options:  # fmt: skip
         """Options as people write them; what is given goes before what a preset says."""
         base: dict[str, Any] = {"shingle": "word:5", "sketch": "minhash"}
         if preset is not None:
             one_of("preset", preset, tuple(PRESETS))
             base.update(PRESETS[preset])
-        given = {"shingle": shingle, "sketch": sketch, "family": family, "slots": slots, **others}
+        given = {"shingle": shingle, "sketch": sketch, "family": family, "slots": slots,
+                 "layout": tables, **others}  # fmt: skip
         base.update({name: value for name, value in given.items() if value is not None})
         asked = parse_strip(strip)
         if asked.html:
@@ -143,24 +163,31 @@ class Options:
         return replace(self, spec=replace(self.spec, ignored=digest))
 
     @property
-    def curve(self) -> Curve:
+    def curve(self) -> Curve | Curves:
         """The bands: as given, or the steepest that reach the wanted recall at the threshold."""
-        if self.bands is None and self.rows is None:
-            return choose(self.spec.slots, self.threshold, self.recall)
-        if self.bands is None or self.rows is None:
+        given = None
+        if self.bands is not None and self.rows is not None:
+            given = Curve(self.bands, self.rows)
+        elif self.bands is not None or self.rows is not None:
             raise ParameterError("bands and rows belong together: give both or neither")
-        curve = Curve(self.bands, self.rows)
-        if curve.slots > self.spec.slots:
-            raise ParameterError(
-                f"{self.bands} bands of {self.rows} rows need {curve.slots} slots, there are "
-                f"{self.spec.slots}: use fewer bands or rows, or --slots {curve.slots}"
-            )
-        return curve
+        contained = self.measure == "containment"
+        threshold = jaccard_of(self.threshold) if contained else self.threshold
+        return lay(self.spec.slots, threshold, self.recall, given, self.layout)
+
+    @property
+    def meeting(self) -> Meeting:
+        """How likely two documents are to meet, by the measure of this run."""
+        return ByContainment(self.curve) if self.measure == "containment" else self.curve
 
     @property
     def tables(self) -> Tables:
         """Which documents meet."""
-        return Bands((self.curve,))
+        return Bands(self.curve.parts)
+
+    def exact(self, shingles: NDArray[Any], offsets: NDArray[Any]) -> Exact:
+        """How candidates are judged by their sets of shingles."""
+        judge = Contained if self.measure == "containment" else Exact
+        return judge(shingles, offsets, self.threshold)
 
     def estimated(self, rows: NDArray[Any]) -> Estimated:
         """How candidates are judged by their signatures, a row each."""

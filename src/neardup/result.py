@@ -193,13 +193,13 @@ class Result:
             also = f"; {copies} removed because of it" if copies else ""
             return Verdict(name, "kept", f"{name!r} was kept{also}")
         gone = self._removed(row)
-        how = "exact Jaccard" if gone.exact else "estimated Jaccard"
+        how = f"{'exact' if gone.exact else 'estimated'} {measured(self.options)}"
         judged = f"{how} of {self.options.spec.shingle} shingles{self._judgement()}"
+        alike = likeness(self.options, f"{gone.similarity:.4f}", repr(gone.witness))
         return Verdict(
             name,
             "removed",
-            f"{name!r} was removed: {gone.similarity:.4f} similar to {gone.witness!r}, which was "
-            f"kept ({judged})",
+            f"{name!r} was removed: {alike}, which was kept ({judged})",
             gone.witness,
             gone.similarity,
         )
@@ -213,19 +213,18 @@ class Result:
 
     def summary(self) -> str:
         """The end of a run as a person sees it."""
-        curve, options = self.options.curve, self.options
+        options = self.options
         lines = [
             counts_line(len(self), len(self.kept_rows), len(self._decisions.removed),
                         self._decisions.identical, len(self._rejected)),
-            method_line(options, curve.probability(options.threshold)),
+            method_line(options, options.meeting.probability(options.threshold)),
         ]  # fmt: skip
         if str(options.strip):
             lines.append(strip_line(options.strip, len(self._ignored)))
         if self.clusters:
             lines.append(largest_line([(repr(c.id), c.size - 1) for c in self.clusters[:3]]))
         lines += [
-            f"an example          {gone.id!r} removed, {gone.similarity:.2f} similar to "
-            f"{gone.witness!r}"
+            example_line(options, repr(gone.id), repr(gone.witness), gone.similarity)
             for gone in self.removed[:3]
         ]
         return "\n".join(lines)
@@ -295,17 +294,33 @@ def largest_line(largest: list[tuple[str, int]]) -> str:
 
 
 def method_line(options: Options, recall: float) -> str:
-    curve = options.curve
-    measure = "exact" if options.verify == "exact" else "estimated"
+    how = "exact" if options.verify == "exact" else "estimated"
     exactly = options.threshold == round(options.threshold, 2)
     threshold = f"{options.threshold:.2f}" if exactly else f"{options.threshold:g}"
-    judged = f"{measure} Jaccard >= {threshold} of"
+    judged = f"{how} {measured(options)} >= {threshold} of"
     if options.verify == "none":
         judged = "not verified, a shared bucket is enough:"
     return (
-        f"{judged} {options.spec.shingle} shingles, {curve.bands} bands of {curve.rows}: "
-        f"predicted recall at the threshold {recall:.4f}"
+        f"{judged} {options.spec.shingle} shingles, {options.curve}: "
+        f"predicted recall at the threshold{options.meeting.condition} {recall:.4f}"
     )
+
+
+def measured(options: Options) -> str:
+    """The measure's name in a sentence."""
+    return "Jaccard" if options.measure == "jaccard" else options.measure
+
+
+def likeness(options: Options, similarity: str, witness: str) -> str:
+    """How a removed document is like its witness."""
+    if options.measure == "containment":
+        return f"{similarity} of it is in {witness}"
+    return f"{similarity} similar to {witness}"
+
+
+def example_line(options: Options, name: str, witness: str, similarity: float) -> str:
+    alike = likeness(options, f"{similarity:.2f}", witness)
+    return f"an example          {name} removed, {alike}"
 
 
 def strip_line(strip: Strip, ignored: int) -> str:

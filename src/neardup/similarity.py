@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from neardup import kernels
 from neardup.errors import ParameterError
-from neardup.options import parse_strip
-from neardup.spec import Spec
+from neardup.options import MEASURES, parse_strip
+from neardup.spec import Spec, one_of
 from neardup.text.html import without_markup
 from neardup.text.shingle import shingled
 
@@ -20,12 +20,16 @@ def similarity(
     shingle: str = "word:5",
     text_profile: str = "standard",
     strip: str | None = None,
+    measure: str = "jaccard",
 ) -> float:
-    """The exact Jaccard similarity of two texts' shingles.
+    """The exact Jaccard similarity of two texts' shingles; or the share of a that is inside b.
 
     >>> similarity("the cat sat", "the cat lay", shingle="word:2")
     0.3333333333333333
+    >>> similarity("the cat sat", "and the cat sat down", shingle="word:2", measure="containment")
+    1.0
     """
+    one_of("measure", measure, MEASURES)
     if not isinstance(a, str) or not isinstance(b, str):
         raise ParameterError("similarity compares two strings")
     asked = parse_strip(strip)
@@ -41,5 +45,7 @@ def similarity(
     if not (mine.size and theirs.size):
         return float(mine.size == theirs.size)
     offsets = np.array([0, mine.size, mine.size + theirs.size], np.int64)
-    one = np.zeros(1, np.int64)
-    return float(kernels.exact_pairs(np.append(mine, theirs), offsets, one, one + 1, 0.0)[0])
+    compare = kernels.exact_pairs if measure == "jaccard" else kernels.contained_pairs
+    a_place = np.zeros(1, np.int64)
+    found = compare(np.append(mine, theirs), offsets, a_place + 1, a_place, 0.0)
+    return float(found[0])

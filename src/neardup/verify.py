@@ -1,7 +1,7 @@
 """Are two documents similar enough? By their shingles, exactly, or by their slots, estimated.
 
-Similarity is one float64 division, of the intersection by the union or of the equal slots by
-all slots; similar means that it reaches the threshold.
+Similarity is one float64 division, of the intersection by the union (or, for containment, by the
+one set), or of the equal slots by all slots; similar means that it reaches the threshold.
 """
 
 from __future__ import annotations
@@ -44,6 +44,26 @@ class Exact:
         documents = len(self.offsets) - 1
         found: Connected = kernels.components_exact(
             documents, members, starts, cap, self.shingles, self.offsets, self.threshold
+        )
+        return found
+
+
+@dataclass(frozen=True)
+class Contained(Exact):
+    """The same by containment: how much of the later candidate is inside the earlier one."""
+
+    def keep(self, buckets: Integers, room: Integers) -> Kept:
+        """The pass of `kernels/keep.py`."""
+        kept: Kept = kernels.keep_contained(
+            buckets, room, self.shingles, self.offsets, self.threshold
+        )
+        return kept
+
+    def pairs(self, left: Integers, right: Integers, least: float | None = None) -> NDArray[Any]:
+        """The share of each of `right` that is inside the one of `left`; -1.0 below the bound."""
+        bound = self.threshold if least is None else least
+        found: NDArray[Any] = kernels.contained_pairs(
+            self.shingles, self.offsets, left, right, bound
         )
         return found
 

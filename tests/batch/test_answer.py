@@ -25,6 +25,10 @@ QUESTIONS: list[engine.Row] = [
     {"within": "lang", "keep": "max:score", "limit": 1},
     {"verify": "estimate"},
     {"verify": "none", "limit": 2},
+    {"measure": "containment"},
+    {"measure": "containment", "keep": "longest", "limit": 2, "threshold": 0.7},
+    {"bands": None, "rows": None, "tables": "2x3,3x2"},
+    {"tables": 2, "rows": 1},
     {"cluster": "components"},
     {"cluster": "components", "verify": "estimate", "keep": "longest"},
     {"cluster": "components", "verify": "none", "threshold": 1.0},
@@ -64,18 +68,20 @@ def kept_ids(got: engine.Outcome) -> list[str]:
     return [line.split(b'"id": "')[1].split(b'"')[0].decode() for line in lines]
 
 
+@pytest.mark.parametrize("measure", ["jaccard", "containment"])
 @pytest.mark.parametrize("limit", [1, 2, 5, 256])
-def test_the_answer_is_the_definition(tmp_path: Path, limit: int) -> None:
-    spec = Spec(size=2, slots=engine.SLOTS)
+def test_the_answer_is_the_definition(tmp_path: Path, limit: int, measure: str) -> None:
+    spec, by = Spec(size=2, slots=engine.SLOTS), getattr(reference, measure)
     full = 0
     for seed in range(20):
         documents = engine.rows(seed, 40, words=6)
         threshold = [0.3, 0.5, 0.75, 1.0][seed % 4]
         want = reference.dedup([row["text"] for row in documents], spec, engine.BANDS, engine.ROWS,
-                               threshold, limit)  # fmt: skip
+                               threshold, limit, measure=by)  # fmt: skip
         got = engine.go(
             engine.write(tmp_path / f"in{seed}", documents), tmp_path / f"out{seed}",
-            threshold=threshold, limit=limit, shard=300 + 70 * seed, chunk=100 + 50 * seed,
+            threshold=threshold, limit=limit, measure=measure,
+            shard=300 + 70 * seed, chunk=100 + 50 * seed,
         )  # fmt: skip
         answer: list[tuple[int, float] | None] = [None] * len(documents)
         for row in got.removed:
@@ -87,12 +93,13 @@ def test_the_answer_is_the_definition(tmp_path: Path, limit: int) -> None:
     assert full > 10 or limit == 256
 
 
-def test_pairs_are_the_library_s(tmp_path: Path) -> None:
+@pytest.mark.parametrize("measure", ["jaccard", "containment"])
+def test_pairs_are_the_library_s(tmp_path: Path, measure: str) -> None:
     documents = engine.rows(5, 120)
     paths = engine.write(tmp_path / "in", documents)
-    engine.go(paths, tmp_path / "out", others={"pairs": True}, keep="longest")
+    engine.go(paths, tmp_path / "out", others={"pairs": True}, keep="longest", measure=measure)
     got = [tuple(row.values()) for row in engine.table(tmp_path / "out", "pairs")]
-    want = by_library(documents, keep="longest").pairs
+    want = by_library(documents, keep="longest", measure=measure).pairs
     assert got == [(pair.a, pair.b, pair.similarity) for pair in want]
     assert len(got) > 50
 

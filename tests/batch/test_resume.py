@@ -169,6 +169,7 @@ FIRST = {"threshold": 0.5, "limit": 3}
 @pytest.mark.parametrize(
     "asked",
     [{}, {"threshold": 0.4}, {"threshold": 0.9}, {"bands": 4, "rows": 3}, {"limit": 1},
+     {"bands": None, "rows": None, "tables": "2x3,3x2"}, {"measure": "containment"},
      {"keep": "longest"}, {"verify": "estimate"}, {"verify": "none"}, {"cluster": "components"},
      {"workers": 2}, {"budget": engine.Little(1_000)}],
     ids=str,
@@ -196,6 +197,23 @@ def test_what_is_in_a_sketch_makes_them_again(
     second = Attempt(inputs, tmp_path / "out", **FIRST | asked)
     assert len(second.again) == second.shards > 5
     assert second.outcome == engine.go(inputs, tmp_path / "plain", **FIRST | asked)
+
+
+def test_saved_sketches_serve_other_tables(tmp_path: Path, inputs: list[Path]) -> None:
+    """More recall without a rebuild: slots that the first run did not use are there."""
+    out, saving = tmp_path / "out", {"others": {"save_sketches": True, "force": True}}
+
+    def places() -> dict[str, int]:
+        files = {path.name: path.stat().st_ino for path in (out / "sketches").iterdir()}
+        return {name: files[name] for name in set(files) - {"set.json", "kept"}}
+
+    few = engine.go(inputs, out, bands=2, rows=3, **saving)
+    saved = places()
+    asked = {"bands": None, "rows": None, "tables": "2x3,3x2"}
+    more = engine.go(inputs, out, **asked | saving)
+    assert places() == saved
+    assert more == engine.go(inputs, tmp_path / "plain", **asked)
+    assert more.counts["removed"] > few.counts["removed"]
 
 
 def test_rows_that_are_one_document_now_but_were_not_before(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from command_line import (
     dedup,
     edited,
     expected,
+    neardup,
     table,
     words,
     write_jsonl,
@@ -189,6 +190,41 @@ def test_bands_rows_and_slots(tmp_path: Path) -> None:
     assert record["fingerprint"] == spec.fingerprint
     answer = expected(TEXTS, 0.6, spec, 10, 4)
     assert removed_rows(tmp_path / "out") == [(n, v[0]) for n, v in enumerate(answer) if v and v[1]]
+
+
+def test_several_tables(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
+    options = ("--tables", "10x4,5x3", "--slots", 60, "--threshold", 0.6)
+    record = dedup(source, "-o", tmp_path / "out", *options)
+    stated = {"tables": "10x4,5x3", "bands": None, "rows": None}
+    assert stated.items() <= record["parameters"].items()
+    missed = (1 - Curve(10, 4).probability(0.6)) * (1 - Curve(5, 3).probability(0.6))
+    assert record["predicted"]["recall_at_threshold"] == pytest.approx(1 - missed)
+    page = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "10 bands of 4 and 5 of 3" in page
+    assert f"{1 - missed:.4f}" in page
+
+
+def test_containment_removes_what_is_inside(tmp_path: Path) -> None:
+    part, whole = " ".join(words(3, 40)), " ".join([*words(3, 40), *words(4, 20)])
+    rows = [{"text": part}, {"text": whole}, {"text": A}]
+    options = ("--measure", "containment", "--slots", 256)
+    assert decided(tmp_path, rows) == []
+    out = tmp_path / "inside"
+    record = dedup(tmp_path / "a.jsonl", "-o", out, *options, "--keep", "longest", "--pairs")
+    assert removed_rows(out) == [(0, 1)]
+    assert [row["similarity"] for row in table(out, "removed")] == [1.0]
+    assert [row["similarity"] for row in table(out, "pairs")] == [1.0]
+    assert record["parameters"]["measure"] == "containment"
+    curve = Curve(record["parameters"]["bands"], record["parameters"]["rows"])
+    assert record["predicted"]["recall_at_threshold"] == curve.probability(0.8 / 1.2)
+    page = (out / "report.html").read_text("utf-8")
+    assert "predicted recall at the threshold for documents of equal size" in page
+    # The whole is not inside its part.
+    ran = neardup("dedup", tmp_path / "a.jsonl", "-o", tmp_path / "first", *options)
+    assert removed_rows(tmp_path / "first") == []
+    assert "exact containment >= 0.80 of word:5 shingles" in ran.out
+    assert "predicted recall at the threshold for documents of equal size 0.99" in ran.out
 
 
 def test_recall_chooses_the_bands(tmp_path: Path) -> None:

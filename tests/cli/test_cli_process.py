@@ -53,7 +53,7 @@ def test_help_names_every_option() -> None:
     assert ran.code == 0
     options = """
         text id format strict threshold recall bands rows slots shingle text-profile preset seed
-        verify within keep cluster pairs no-kept force workers quiet json out
+        verify tables measure within keep cluster pairs no-kept force workers quiet json out
     """
     for option in options.split():
         assert f"--{option}" in ran.out

@@ -72,7 +72,7 @@ def test_a_run_as_the_command_line_leaves_it(tmp_path: Path) -> None:
         f"kept{counts['kept']} ", f"identical{counts['identical']} ",
         f"near-duplicates{counts['removed'] - counts['identical']} ",
         f"rejected{counts['rejected']} ", f"comparisons{counts['comparisons']}",
-        record["fingerprint"], "21 × 6", "0.9983", "doc-0", str(source), "1empty",
+        record["fingerprint"], "21 bands of 6", "0.9983", "doc-0", str(source), "1empty",
     ):  # fmt: skip
         assert shown in found.text, shown
     assert "no samples.parquet" not in found.text

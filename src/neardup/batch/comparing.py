@@ -72,7 +72,7 @@ class Comparing:
     def _verifier(self, rows: Ragged) -> Exact | Estimated:
         options = self._options
         if options.verify == "exact":
-            return Exact(rows.data, rows.offsets, options.threshold)
+            return options.exact(rows.data, rows.offsets)
         return options.estimated(rows.data.reshape(-1, columns(options.spec)))
 
     def _compared(

@@ -25,6 +25,8 @@ from neardup.batch.rounds import Tally
 from neardup.cluster import beyond_cap
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.source import reading
+from neardup.lsh.curve import Curve, Curves
+from neardup.lsh.layout import written
 from neardup.text.ignored import IgnoredLines
 
 LISTED_BUCKETS = 100
@@ -80,15 +82,15 @@ class Counts:
 
 def describe(job: Job, counts: Counts) -> dict[str, Any]:
     """What was asked for, and what came out."""
-    options, columns, curve = job.options, job.columns, job.options.curve
+    options, columns, meeting = job.options, job.columns, job.options.meeting
     verified = counts.tally.verified
     return {
         "version": neardup.__version__,
         "spec": options.spec.stated,
         "fingerprint": options.spec.fingerprint,
         "parameters": {
-            "threshold": options.threshold, "recall": options.recall, "bands": curve.bands,
-            "rows": curve.rows, "verify": options.verify, "keep": options.keep,
+            "threshold": options.threshold, "recall": options.recall, **_bands(options.curve),
+            "verify": options.verify, "measure": options.measure, "keep": options.keep,
             "cluster": options.cluster, "limit": options.limit, "text": columns.text,
             "id": None if job.merge_rows else columns.id, "within": columns.within,
             "workers": job.workers, "pairs": job.pairs, "kept_files": job.kept,
@@ -108,8 +110,8 @@ def describe(job: Job, counts: Counts) -> dict[str, Any]:
         },
         "reasons": dict(counts.reasons.most_common(LISTED_REASONS)),
         "predicted": {
-            "recall_at_threshold": curve.probability(options.threshold),
-            "false_candidate_rate": curve.false_positive_rate(options.threshold),
+            "recall_at_threshold": meeting.probability(options.threshold),
+            "false_candidate_rate": meeting.false_positive_rate(options.threshold),
         },
         "metrics": {
             "candidate_pairs_per_doc": verified / max(counts.documents, 1),
@@ -117,6 +119,13 @@ def describe(job: Job, counts: Counts) -> dict[str, Any]:
             "rounds": counts.tally.rounds,
         },
     }  # fmt: skip
+
+
+def _bands(curve: Curve | Curves) -> dict[str, Any]:
+    """The tables; bands and rows by themselves where all are alike."""
+    first, *others = curve.parts
+    return {"bands": None if others else first.bands, "rows": None if others else first.rows,
+            "tables": written(curve)}  # fmt: skip
 
 
 def ignored_lines(ignored: IgnoredLines) -> dict[str, Any]:

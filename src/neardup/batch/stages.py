@@ -342,7 +342,7 @@ def decide(
     options = job.options
     key = digest(
         ranked.basis, options.keep, options.tables.stated,
-        options.threshold, options.verify, options.cluster, options.limit,
+        options.threshold, options.verify, options.measure, options.cluster, options.limit,
     )  # fmt: skip
     new = ranked.sketches.first_new
     stage = Stage(folder / "pairs", KIND_OF_PAIRS)

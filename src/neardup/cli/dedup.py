@@ -59,6 +59,10 @@ def dedup(
     rows: Annotated[int | None, typer.Option(
         help="...of this many rows, instead of choosing.", show_default=False,
         rich_help_panel=MATCH)] = None,
+    tables: Annotated[str | None, typer.Option(
+        metavar="WHAT", help="More recall: the bands so many times (2), or bands of several sizes "
+        "(20x5,10x8), each over slots of its own.  [default: 1]", show_default=False,
+        rich_help_panel=MATCH)] = None,
     slots: Annotated[int | None, typer.Option(
         help="Slots of a signature.  [default: 128]", show_default=False,
         rich_help_panel=MATCH)] = None,
@@ -81,8 +85,11 @@ def dedup(
     hash: Hash = "xxh64",
     key_file: KeyFile = None,
     verify: Annotated[str, typer.Option(
-        help="exact Jaccard of the shingles, estimate from the signatures, or none.",
+        help="exact similarity of the shingles, estimate from the signatures, or none.",
         rich_help_panel=MATCH)] = "exact",
+    measure: Annotated[str, typer.Option(
+        help="jaccard; or containment: how much of a document is inside a kept one.",
+        rich_help_panel=MATCH)] = "jaccard",
     strip: Annotated[list[str] | None, typer.Option(
         metavar="WHAT", help="Ignore markup (html), or lines that are in more than a share of the "
         "documents (lines:0.1%). Can be given several times.", show_default=False,
@@ -130,7 +137,7 @@ def dedup(
         preset=preset, sketch=sketch, family=family, shingle=shingle, slots=slots,
         text_profile=text_profile, seed=seed,
         threshold=threshold, recall=recall, bands=bands, rows=rows, verify=verify, keep=keep,
-        cluster=cluster, strip=strip, hash=hash, key=key,
+        cluster=cluster, strip=strip, hash=hash, key=key, measure=measure, tables=tables,
     )  # fmt: skip
     threads = check_workers(workers)
     found = find_inputs(inputs, format)
@@ -167,7 +174,7 @@ def dedup(
 def summary(finished: Finished, options: Options, out: Path) -> str:
     """The end of a run, as a person sees it."""
     from neardup.cli.summary import last_lines, rejected_line
-    from neardup.result import counts_line, largest_line, method_line
+    from neardup.result import counts_line, example_line, largest_line, method_line
 
     record = finished.record
     counts = {name: record["counts"][name] for name in
@@ -179,7 +186,7 @@ def summary(finished: Finished, options: Options, out: Path) -> str:
     if finished.largest:
         lines.append(largest_line(finished.largest))
     for name, witness, similarity in finished.examples:
-        lines.append(f"an example          {name} removed, {similarity:.2f} similar to {witness}")
+        lines.append(example_line(options, name, witness, similarity))
     lines += rejected_line(record)
     if ignored := record.get("ignored_lines"):
         lines.append(

@@ -14,6 +14,7 @@ from neardup import kernel_cache
 KERNELS = {
     "bands": ("band_keys", "column_keys", "transposed"),
     "components": ("components_exact", "components_slots", "join_all", "to_roots"),
+    "contained": ("contained_pairs", "keep_contained"),
     "hash_functions": ("element_hashes",),
     "jaccard": ("exact_pairs", "slot_pairs"),
     "json_edit": ("edit_strings",),
@@ -23,6 +24,7 @@ KERNELS = {
     "lines": ("count_lines", "distinct_rows", "ignore_lines", "line_texts", "lines_above"),
     "pairs": ("candidate_pairs", "spread_pairs"),
     "pieces": ("parts", "span_hashes", "without_parts"),
+    "probes": ("two_least",),
     "rounds": ("decide", "kept_in", "leader_pairs", "member_pairs"),
     "shingles": (
         "content_hashes", "copy_rows", "row_sums", "shingle", "sort_short", "unique_sorted",

@@ -1,9 +1,11 @@
 """How similar two documents are: exactly, from sorted shingles, or estimated, from slots.
 
-Similarity is one float64 division. Both comparisons stop as soon as the verdict is certain.
+Similarity is one float64 division. All comparisons stop as soon as the verdict is certain.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import types
@@ -22,6 +24,24 @@ from neardup.kernels.compile import (
 )
 
 CHECK_EVERY = 32
+
+
+class Nested(NamedTuple):
+    """Sets of shingles that are compared by containment; a plain pair of the same by Jaccard."""
+
+    shingles: np.ndarray
+    offsets: np.ndarray
+
+
+@inner
+def part_needed(whole, threshold):
+    """The least c with c / whole >= threshold."""
+    need = np.int64(threshold * whole)
+    while need > 0 and (need - 1) / whole >= threshold:
+        need -= 1
+    while need <= whole and need / whole < threshold:
+        need += 1
+    return need
 
 
 @inner
@@ -66,14 +86,20 @@ def exact_similarity(data, u, v, threshold):
 
 
 @inner
+def containment(data, u, v, threshold):
+    """The share of v that is inside u, or -1.0 when it is below the threshold."""
+    shingles, offsets = data.shingles, data.offsets
+    size = offsets[v + 1] - offsets[v]
+    need = part_needed(size, threshold)
+    common = common_at_least(shingles, offsets[u], offsets[u + 1], offsets[v], offsets[v + 1], need)
+    return common / size if common >= 0 else -1.0
+
+
+@inner
 def slot_similarity(data, u, v, threshold):
     """The share of equal slots of u and v, or -1.0 when it is below the threshold."""
     slots = data.shape[1]
-    need = np.int64(threshold * slots)
-    while need > 0 and (need - 1) / slots >= threshold:
-        need -= 1
-    while need <= slots and need / slots < threshold:
-        need += 1
+    need = part_needed(slots, threshold)
     equal = 0
     for start in range(0, slots, CHECK_EVERY):
         end = min(start + CHECK_EVERY, slots)
@@ -85,12 +111,14 @@ def slot_similarity(data, u, v, threshold):
 
 
 def similarity(data, u, v, threshold):
-    """Similarity of documents u and v by what `data` is: shingle sets or signatures."""
+    """Similarity of documents u and v by what `data` is: sets of shingles or signatures."""
     raise NotImplementedError("only kernels call this")
 
 
 @overload(similarity)
 def _choose_similarity(data, u, v, threshold):
+    if isinstance(data, types.BaseNamedTuple):
+        return containment.py_func
     chosen = exact_similarity if isinstance(data, types.BaseTuple) else slot_similarity
     return chosen.py_func
 

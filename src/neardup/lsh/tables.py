@@ -5,10 +5,8 @@ A table looks at some columns of a signature and makes one 64-bit key a document
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from typing import Any, Protocol
 
 import numpy as np
@@ -63,15 +61,18 @@ class Bands:
         return [[curve.bands, curve.rows] for curve in self.curves]
 
     @cached_property
-    def _rows(self) -> Sequence[int]:
-        return [curve.rows for curve in self.curves for _ in range(curve.bands)]
+    def rows(self) -> NDArray[np.int64]:
+        """How many slots each band has."""
+        return np.repeat([curve.rows for curve in self.curves], [c.bands for c in self.curves])
 
     @cached_property
-    def _starts(self) -> Sequence[int]:
-        return list(accumulate(self._rows[:-1], initial=0))
+    def starts(self) -> NDArray[np.int64]:
+        """The first slot of each band."""
+        return np.cumsum(self.rows) - self.rows
 
     def columns(self, table: int) -> slice:
-        return slice(self._starts[table], self._starts[table] + self._rows[table])
+        start = int(self.starts[table])
+        return slice(start, start + int(self.rows[table]))
 
     def column_keys(self, columns: Columns, table: int) -> Keys:
         keys: Keys = kernels.column_keys(np.ascontiguousarray(columns), table)
@@ -85,6 +86,5 @@ class Bands:
                 f"or at least {self.slots} slots"
             )
         flat = np.ascontiguousarray(signatures).reshape(-1).view(np.uint8)
-        starts, sizes = np.array(self._starts, np.int64), np.array(self._rows, np.int64)
-        keys: Keys = kernels.band_keys(flat, slots * each, starts * each, sizes * each)
+        keys: Keys = kernels.band_keys(flat, slots * each, self.starts * each, self.rows * each)
         return keys

@@ -19,6 +19,7 @@ from neardup.reference.characters import normalise as normalise
 from neardup.reference.characters import tables as tables
 from neardup.reference.hashes import xxh64 as xxh64
 from neardup.reference.sketches import band_keys as band_keys
+from neardup.reference.sketches import containment as containment
 from neardup.reference.sketches import content_hash as content_hash
 from neardup.reference.sketches import estimate as estimate
 from neardup.reference.sketches import jaccard as jaccard
@@ -26,6 +27,7 @@ from neardup.reference.sketches import permutation as permutation
 from neardup.reference.sketches import shingle_hash as shingle_hash
 from neardup.reference.sketches import shingles as shingles
 from neardup.reference.sketches import signature as signature
+from neardup.reference.sketches import table_keys as table_keys
 from neardup.reference.sketches import unit_hashes as unit_hashes
 from neardup.reference.units import frequent_lines as frequent_lines
 from neardup.reference.units import ignore_lines as ignore_lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from neardup.reference.characters import kind
 from neardup.reference.sketches import (
@@ -49,10 +49,12 @@ def dedup(
     threshold: float,
     limit: int = 256,
     key: bytes = b"",
+    measure: Callable[[set[int], set[int]], float] = jaccard,
 ) -> list[tuple[int, float] | None]:
     """Texts in rank order to their keep list: None is kept, else (witness, exact similarity).
 
-    A text with nothing in it is its own witness, with similarity 0: it is rejected.
+    `measure` is `jaccard`, or `containment`: of the later document in the earlier one. A text with
+    nothing in it is its own witness, with similarity 0: it is rejected.
     """
     hashes = [unit_hashes(units(text, spec), spec, key) for text in texts]
     first: dict[tuple[int, int], int] = {}
@@ -64,7 +66,7 @@ def dedup(
     keys = [list(enumerate(band_keys(signature(sets[v], spec, key), bands, rows))) for v in unique]
     numbers = {key: n for n, key in enumerate(sorted({key for mine in keys for key in mine}))}
     similar = {
-        (i, j): jaccard(sets[u], sets[v])
+        (i, j): measure(sets[v], sets[u])
         for j, v in enumerate(unique)
         for i, u in enumerate(unique[:j])
     }

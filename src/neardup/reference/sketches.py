@@ -57,14 +57,26 @@ def signature(elements: set[int], spec: Spec, key: bytes = b"") -> list[int]:
 
 def band_keys(sig: Sequence[int], bands: int, rows: int) -> list[int]:
     """The key of band j is the xxHash64, with seed j, of its slots as little-endian bytes."""
+    return table_keys(sig, [(bands, rows)])
+
+
+def table_keys(sig: Sequence[int], curves: Sequence[tuple[int, int]]) -> list[int]:
+    """The same for bands of several sizes, counted through, over consecutive slots."""
+    sizes = [rows for bands, rows in curves for _ in range(bands)]
+    starts = [sum(sizes[:band]) for band in range(len(sizes))]
     return [
-        xxh64(pack(f"<{rows}I", *sig[band * rows : (band + 1) * rows]), band)
-        for band in range(bands)
+        xxh64(pack(f"<{rows}I", *sig[start : start + rows]), band)
+        for band, (start, rows) in enumerate(zip(starts, sizes, strict=True))
     ]
 
 
 def jaccard(a: set[int], b: set[int]) -> float:
     return len(a & b) / len(a | b) if a or b else 1.0
+
+
+def containment(a: set[int], b: set[int]) -> float:
+    """The share of a that is inside b."""
+    return len(a & b) / len(a) if a else 1.0
 
 
 def estimate(a: Sequence[int], b: Sequence[int]) -> float:

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.lsh.curve import Curve
+from neardup.lsh.curve import Meeting
 from neardup.report.html import Html, tag
 from neardup.report.tables import SIMILARITIES
 
@@ -22,15 +22,15 @@ BOTTOM: Final = 308
 STEPS: Final = 200
 
 
-def s_curve(curve: Curve, threshold: float, removed: NDArray[np.int64]) -> Html:
+def s_curve(curve: Meeting, threshold: float, removed: NDArray[np.int64]) -> Html:
     """The chance to meet by similarity, and on the same axis how similar removed documents were.
 
     `removed` counts documents in each bin of `SIMILARITIES`.
     """
     recall = curve.probability(threshold)
     title = (
-        f"With {curve.bands} bands of {curve.rows} rows, two documents of similarity "
-        f"{threshold:g} share a bucket with probability {recall:.4f}"
+        f"With {curve} rows, two documents of similarity {threshold:g} share a bucket with "
+        f"probability {recall:.4f}{curve.condition}"
     )
     return tag(
         "svg", tag("title", title), *_frame(_decades(removed)), *_histogram(removed),
@@ -132,7 +132,7 @@ def _histogram(counts: NDArray[np.int64]) -> list[Html]:
     return bars
 
 
-def _line(curve: Curve) -> list[Html]:
+def _line(curve: Meeting) -> list[Html]:
     shares = [step / STEPS for step in range(STEPS + 1)]
     points = " ".join(f"{_x(share):g},{_y(curve.probability(share)):g}" for share in shares)
     area = f"{LEFT},{BOTTOM} {points} {RIGHT},{BOTTOM}"

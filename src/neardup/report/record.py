@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from neardup.batch.output import RUN
 from neardup.errors import FormatError, UsageError
-from neardup.lsh.curve import Curve
+from neardup.lsh.curve import ByContainment, Curve, Meeting
+from neardup.lsh.layout import parse
 
 LONGEST_REASON: Final = 100
 
@@ -76,7 +77,7 @@ class Record:
     parameters: dict[str, str]
     counts: Counts
     reasons: dict[str, int]
-    curve: Curve | None
+    curve: Meeting | None
     threshold: float | None
     metrics: dict[str, float]
     stages: list[Stage]
@@ -143,7 +144,11 @@ def _shown(values: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _curve(parameters: dict[str, Any]) -> Curve | None:
+def _curve(parameters: dict[str, Any]) -> Meeting | None:
+    if "tables" in parameters:
+        curve = parse(str(parameters["tables"]))
+        contained = parameters.get("measure") == "containment"
+        return ByContainment(curve) if contained else curve
     if "bands" not in parameters or "rows" not in parameters:
         return None
     return Curve(int(parameters["bands"]), int(parameters["rows"]))

@@ -160,8 +160,8 @@ def candidates(record: Record, removals: Removals) -> Html:
                        pairs(shown), *_closest(removals))  # fmt: skip
     curve, recall = record.curve, record.curve.probability(record.threshold)
     shown = [
-        ("bands of rows", f"{curve.bands} × {curve.rows}"),
-        ("predicted recall at the threshold", f"{recall:.4f}"),
+        ("bands", str(curve)),
+        (f"predicted recall at the threshold{curve.condition}", f"{recall:.4f}"),
         ("found every other time", f"{curve.half:.3f}"),
         *shown,
     ]

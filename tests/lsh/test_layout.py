@@ -1,0 +1,116 @@
+"""Several tables: how they are written, laid over the slots, and how often documents meet."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neardup.errors import ParameterError
+from neardup.lsh.curve import ByContainment, Curve, Curves, choose, jaccard_of
+from neardup.lsh.layout import joined, lay, parse, written
+from neardup.lsh.tables import Bands
+from neardup.sketch.minhash import signatures
+from neardup.spec import Spec
+
+curves = st.lists(st.builds(Curve, st.integers(1, 30), st.integers(1, 12)), min_size=1, max_size=4)
+
+
+@given(curves, st.floats(0.0, 1.0))
+def test_the_chance_to_miss_is_that_of_all_tables(given_curves, similarity):
+    missed = np.prod([1 - curve.probability(similarity) for curve in given_curves])
+    assert joined(given_curves).probability(similarity) == pytest.approx(1 - missed, abs=1e-12)
+
+
+@given(curves)
+def test_the_layout_is_written_and_read(given_curves):
+    curve = joined(given_curves)
+    assert parse(written(curve)) == curve
+    assert curve.slots == sum(one.slots for one in given_curves)
+    assert curve.probability(curve.half) == pytest.approx(0.5)
+
+
+@given(curves)
+def test_bands_lie_one_after_the_other(given_curves):
+    bands, end = Bands(joined(given_curves).parts), 0
+    for table in range(bands.count):
+        columns = bands.columns(table)
+        assert columns.start == end
+        end = columns.stop
+    assert end == bands.slots
+    assert bands.count == sum(curve.bands for curve in given_curves)
+
+
+def test_a_number_of_tables():
+    assert lay(128, 0.8, 0.99) == choose(128, 0.8, 0.99)
+    assert lay(256, 0.8, 0.99, tables=2) == Curve(42, 6)
+    assert lay(256, 0.8, 0.99, tables="2") == Curve(42, 6)
+    assert lay(200, 0.8, 0.99, Curve(20, 5), tables=2) == Curve(40, 5)
+    assert Curve(40, 5).probability(0.5) == pytest.approx(
+        1 - (1 - Curve(20, 5).probability(0.5)) ** 2
+    )
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ("20x5,", "'20x5,' are not known: use a number, or bands and rows such as 20x5,10x8"),
+        ("20*5", "are not known"),
+        ("-1", "are not known"),
+        ("", "are not known"),
+        (0, "tables must be a whole number from 1 to 128"),
+        (1.5, "tables must be a whole number"),
+        ("0", "tables must be a whole number"),
+        (
+            "20x5,10x8",
+            "20 bands of 5 and 10 of 8 rows need 180 slots, there are 128: .* --slots 180",
+        ),
+        ("0x5", "0 bands of 5 rows"),
+    ],
+)
+def test_tables_that_cannot_be(tables, message):
+    with pytest.raises(ParameterError, match=message):
+        lay(128, 0.8, 0.99, tables=tables)
+
+
+def test_bands_are_said_once():
+    with pytest.raises(ParameterError, match="leave out bands, rows and preset"):
+        lay(256, 0.8, 0.99, Curve(20, 5), tables="20x5")
+    with pytest.raises(ParameterError, match=r"need 300 slots, there are 256: .* --slots 300"):
+        lay(256, 0.8, 0.99, Curve(20, 5), tables=3)
+
+
+@pytest.mark.parametrize("ratio", [1, 3])
+@pytest.mark.parametrize("containment", [0.6, 0.8, 0.95])
+def test_pairs_meet_as_often_as_the_curves_say(containment, ratio):
+    """4,000 random pairs, that share of 200 elements inside a set `ratio` times as large; the
+    tolerance is five standard errors."""
+    trials, size = 4_000, 200
+    spec, curve = Spec(slots=180), Curves((Curve(20, 5), Curve(10, 8)))
+    common, around = round(size * containment), size * ratio
+    union = np.random.default_rng(7).integers(0, 2**64, (trials, size + around - common), np.uint64)
+
+    def keys(part):
+        rows = np.ascontiguousarray(union[:, part])
+        offsets = np.arange(trials + 1, dtype=np.int64) * rows.shape[1]
+        return Bands(curve.parts).keys(signatures(rows.reshape(-1), offsets, spec))
+
+    met = (keys(slice(size)) == keys(slice(size - common, None))).any(axis=1).mean()
+    want = curve.probability(jaccard_of(containment, ratio))
+    assert abs(met - want) < 5 * np.sqrt(want * (1 - want) / trials) + 0.001
+
+
+@given(st.integers(1, 50), st.integers(1, 50), st.data())
+def test_jaccard_of_a_containment(inside, around, data):
+    common = data.draw(st.integers(0, min(inside, around)))
+    got = jaccard_of(common / inside, around / inside)
+    assert got == pytest.approx(common / (inside + around - common))
+
+
+def test_meeting_by_containment():
+    by = ByContainment(Curve(20, 5))
+    assert by.probability(0.8) == pytest.approx(Curve(20, 5).probability(2 / 3))
+    assert jaccard_of(by.half) == pytest.approx(Curve(20, 5).half)
+    assert str(by) == "20 bands of 5"
+    assert by.condition == " for documents of equal size"
