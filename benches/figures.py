@@ -164,7 +164,7 @@ def _sketching(bench: Bench, title: str, corpus: Path) -> Figure:
         bench, {name: partial(script, bench, name, "signatures", corpus) for name in names}
     )
     target = {"at least 4 x Daft": ratio_reached(results, "daft", 4)}
-    return Figure(title, describe(corpus), _rate_rows(results), target)
+    return Figure(title, describe(corpus), rate_rows(results), target)
 
 
 def _hashed(bench: Bench, title: str, corpus: Path) -> Figure:
@@ -173,7 +173,7 @@ def _hashed(bench: Bench, title: str, corpus: Path) -> Figure:
     results = race(bench, entrants)
     target = {"at least 0.8 x rensa": ratio_reached(results, "rensa", 0.8)}
     data = f"random 64-bit shingles, as many a document as in the first 50,000 of {corpus.name}"
-    return Figure(title, data, _rate_rows(results), target)
+    return Figure(title, data, rate_rows(results), target)
 
 
 def _estimate(bench: Bench, name: str, scale: float) -> Result:
@@ -182,7 +182,7 @@ def _estimate(bench: Bench, name: str, scale: float) -> Result:
     return Result(done.seconds, done.peak_mb, json.loads(done.stdout.strip().splitlines()[-1]))
 
 
-def _rate_rows(results: Mapping[str, Result]) -> list[Row]:
+def rate_rows(results: Mapping[str, Result]) -> list[Row]:
     fastest = fastest_peers(results)[:1]
     return [
         {

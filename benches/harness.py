@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,9 @@ Decisions = Iterable[tuple[str, str]]
 class Contender:
     """A distribution's name and the tasks it can do.
 
-    `signatures` takes the texts (or what `prepare` made of them, untimed), `kernel` hashed
-    shingles and row offsets, `run` the path of a JSONL file; `run` returns (removed id, witness
-    id or "").
+    `signatures` and `fingerprints` (SimHash) take the texts (or what `prepare` made of them,
+    untimed), `kernel` hashed shingles and row offsets, `run` the path of a JSONL file; `run`
+    returns (removed id, witness id or "").
     """
 
     package: str
@@ -42,6 +43,7 @@ class Contender:
     kernel: Callable[[np.ndarray, np.ndarray], object] | None = None
     run: Callable[[Path], Decisions] | None = None
     prepare: Callable[[list[str]], object] = list
+    fingerprints: Callable[[Any], object] | None = None
 
 
 def shingles(text: str) -> list[str]:
@@ -72,21 +74,26 @@ def batches(path: Path, size: int = 1000) -> Iterator[list[tuple[str, str]]]:
 
 def main(contender: Contender) -> None:
     parser = argparse.ArgumentParser(description=f"Time {contender.package}.")
-    parser.add_argument("task", choices=("signatures", "kernel", "run"))
+    parser.add_argument("task", choices=("signatures", "fingerprints", "kernel", "run"))
     parser.add_argument("paths", nargs="+", type=Path)
     args = parser.parse_args()
     if getattr(contender, args.task) is None:
         sys.exit(f"{contender.package} has no {args.task}")
-    task = {"signatures": _signatures, "kernel": _kernel, "run": _run}[args.task]
-    result = task(contender, *args.paths)
+    tasks = {
+        "signatures": partial(_sketches, contender.signatures),
+        "fingerprints": partial(_sketches, contender.fingerprints),
+        "kernel": _kernel,
+        "run": _run,
+    }
+    result = tasks[args.task](contender, *args.paths)
     head = {"peer": contender.package, "version": version(contender.package), "task": args.task}
     print(json.dumps(head | result | {"notes": contender.notes}))
 
 
-def _signatures(contender: Contender, path: Path) -> dict[str, float]:
+def _sketches(make: Callable[[Any], object], contender: Contender, path: Path) -> dict[str, float]:
     texts = [text for _, text in documents(path)]
     size = sum(len(text.encode()) for text in texts)
-    seconds = _timed(contender.signatures, contender.prepare(texts))
+    seconds = _timed(make, contender.prepare(texts))
     return {"seconds": seconds, "documents": len(texts), "bytes": size}
 
 

@@ -7,11 +7,12 @@ import pyarrow as pa
 from harness import Contender, main
 
 from neardup import kernels
-from neardup.sketch import minhash
+from neardup.sketch import bulk, minhash
 from neardup.spec import Spec
 from neardup.text.shingle import unit_hashes
 
 SPEC = Spec()
+BITS = Spec.of(sketch="simhash")
 BATCH = 1 << 20
 
 
@@ -20,13 +21,22 @@ def signatures(texts: pa.Array) -> list[np.ndarray]:
 
     About a megabyte of text at a time, as a run over files does it.
     """
+    return _in_batches(texts, SPEC)
+
+
+def fingerprints(texts: pa.Array) -> list[np.ndarray]:
+    """The same to SimHash fingerprints of 64 bits."""
+    return _in_batches(texts, BITS)
+
+
+def _in_batches(texts: pa.Array, spec: Spec) -> list[np.ndarray]:
     rows = max(len(texts) * BATCH // max(texts.nbytes, 1), 1)
-    return [_sketched(texts[at : at + rows]) for at in range(0, len(texts), rows)]
+    return [_sketched(texts[at : at + rows], spec) for at in range(0, len(texts), rows)]
 
 
-def _sketched(texts: pa.Array) -> np.ndarray:
-    units = unit_hashes(texts, SPEC)
-    return minhash.signatures(*kernels.shingle(units.data, units.offsets, SPEC.size), SPEC)
+def _sketched(texts: pa.Array, spec: Spec) -> np.ndarray:
+    units = unit_hashes(texts, spec)
+    return bulk.signatures(*kernels.shingle(units.data, units.offsets, spec.size), spec)
 
 
 def kernel(shingles: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -38,8 +48,9 @@ def prepare(texts: list[str]) -> pa.Array:
     """The texts as an Arrow column, and the kernels compiled: neither is sketching."""
     column = pa.array(texts, pa.large_string())
     signatures(column[:10])
+    fingerprints(column[:10])
     return column
 
 
 if __name__ == "__main__":
-    main(Contender("neardup", "every shingle", signatures, kernel, None, prepare))
+    main(Contender("neardup", "every shingle", signatures, kernel, None, prepare, fingerprints))

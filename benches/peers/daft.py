@@ -11,7 +11,7 @@ from pathlib import Path
 import daft
 import numpy as np
 from daft import DataFrame, Expression, col
-from daft.functions import minhash, normalize
+from daft.functions import minhash, normalize, simhash
 from harness import SLOTS, Contender, Decisions, main
 
 BANDS, ROWS = 9, 13
@@ -31,6 +31,12 @@ def prepare(texts: list[str]) -> DataFrame:
 
 def signatures(frame: DataFrame) -> None:
     frame.select(sketch(col("text"))).collect()
+
+
+def fingerprints(frame: DataFrame) -> None:
+    """Daft's SimHash has characters for shingles, here of five."""
+    plain = normalize(col("text"), remove_punct=True, lowercase=True, white_space=True)
+    frame.select(simhash(plain, ngram_size=5)).collect()
 
 
 def components(rows: np.ndarray) -> np.ndarray:
@@ -62,4 +68,4 @@ def run(path: Path) -> Decisions:
 
 if __name__ == "__main__":
     notes = "white-space words, punctuation removed; components, not verified"
-    main(Contender("daft", notes, signatures, None, run, prepare))
+    main(Contender("daft", notes, signatures, None, run, prepare, fingerprints))

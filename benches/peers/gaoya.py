@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gaoya.minhash import MinHashStringIndex
+from gaoya.simhash import SimHashStringIndex
 from harness import SLOTS, THRESHOLD, Contender, Decisions, documents, main
 
 
@@ -29,6 +30,12 @@ def signatures(texts: list[str]) -> None:
         index.minhash_index.bulk_hash_docs(texts[start : start + 1000])
 
 
+def fingerprints(texts: list[str]) -> None:
+    index = SimHashStringIndex(analyzer="word", lowercase=True, ngram_range=(5, 5))
+    for text in texts:
+        index.index.doc2signature(text)
+
+
 def run(path: Path) -> Decisions:
     index = index_of(num_bands=None, band_size=None, num_hashes=SLOTS)
     keys: list[str] = []
@@ -42,4 +49,4 @@ def run(path: Path) -> Decisions:
 
 if __name__ == "__main__":
     notes = "white-space words; a text under 5 words has no shingle"
-    main(Contender("gaoya", notes, signatures, None, run))
+    main(Contender("gaoya", notes, signatures, None, run, fingerprints=fingerprints))

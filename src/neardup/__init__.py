@@ -17,28 +17,32 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from neardup.dedup import dedup as dedup
     from neardup.errors import NeardupError as NeardupError
+    from neardup.lsh.hamming import HammingIndex as HammingIndex
     from neardup.minhash_lsh import MinHashLSH as MinHashLSH
     from neardup.result import Result as Result
     from neardup.similarity import similarity as similarity
     from neardup.sketch.minhash import MinHash as MinHash
     from neardup.sketch.probes import ProbeMinHash as ProbeMinHash
+    from neardup.sketch.simhash import SimHash as SimHash
     from neardup.spec import Spec as Spec
 
 # The public names, and where they live: importing neardup imports neither Numba nor PyArrow.
 _HOMES = {
+    "HammingIndex": "neardup.lsh.hamming",
     "MinHash": "neardup.sketch.minhash",
     "MinHashLSH": "neardup.minhash_lsh",
     "NeardupError": "neardup.errors",
     "ProbeMinHash": "neardup.sketch.probes",
     "Result": "neardup.result",
+    "SimHash": "neardup.sketch.simhash",
     "Spec": "neardup.spec",
     "dedup": "neardup.dedup",
     "similarity": "neardup.similarity",
 }
 
 __all__ = [
-    "MinHash", "MinHashLSH", "NeardupError", "ProbeMinHash", "Result", "Spec", "__version__",
-    "dedup", "similarity",
+    "HammingIndex", "MinHash", "MinHashLSH", "NeardupError", "ProbeMinHash", "Result", "SimHash",
+    "Spec", "__version__", "dedup", "similarity",
 ]  # fmt: skip
 
 

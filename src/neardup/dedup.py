@@ -30,6 +30,7 @@ from neardup.result import Result
 from neardup.sketch import bulk
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged, integers, strings
+from neardup.text.frequencies import Frequencies, FrequencyCounts, require_frequencies
 from neardup.text.ignored import IgnoredLines
 from neardup.text.lines import LineCounts
 from neardup.text.shingle import Shingled, shingled
@@ -71,17 +72,22 @@ class Sketcher:
     spec: Spec
     ignored: IgnoredLines = field(default_factory=IgnoredLines)
     key: Key | None = None
+    frequencies: Frequencies = field(default_factory=Frequencies)
 
     def __post_init__(self) -> None:
         require_list(self.spec, self.ignored)
         require_key(self.spec, self.key)
+        require_frequencies(self.spec, self.frequencies)
 
     def __call__(self, documents: Documents) -> Sketch:
         cut = self.cut(documents)
         return Sketch(
             content=cut.content,
             signatures=bulk.signatures(
-                cut.shingles.data, cut.shingles.offsets, seeded(self.spec, self.key)
+                cut.shingles.data,
+                cut.shingles.offsets,
+                seeded(self.spec, self.key),
+                self.frequencies.weights,
             ),
             shingles=cut.shingles,
             apart=apart_hashes(documents),
@@ -280,16 +286,29 @@ def find_ignored_lines(
     return frequent.freeze()
 
 
+def find_frequencies(
+    read: Callable[[], Iterable[Documents]], options: Options, ignored: IgnoredLines,
+    key: Key | None = None,
+) -> Frequencies:  # fmt: skip
+    """In how many documents shingles are, if that is asked for: one pass over the documents."""
+    if options.weights != "tf-idf":
+        return Frequencies()
+    counts, sketcher = FrequencyCounts(), Sketcher(options.spec, ignored, key)
+    for documents in read():
+        counts.add(sketcher.cut(documents).shingles)
+    return counts.freeze()
+
+
 def dedup(
     data: object,
     *,
     text: str = "text",
     id: str | None = None,
-    threshold: float = 0.8,
+    threshold: float | None = None,
     recall: float = 0.99,
     keep: str = "first",
     within: str | None = None,
-    verify: str = "exact",
+    verify: str | None = None,
     measure: str = "jaccard",
     cluster: str = "stars",
     sketch: str | None = None,
@@ -300,6 +319,9 @@ def dedup(
     bands: int | None = None,
     rows: int | None = None,
     tables: int | str | None = None,
+    hamming: int | None = None,
+    blocks: int | None = None,
+    weights: str = "tf",
     preset: str | None = None,
     seed: int = 0,
     hash: str = "xxh64",
@@ -311,8 +333,10 @@ def dedup(
 
     `data` is a list of strings, or a pandas, Polars, PyArrow or Hugging Face table (anything
     with the Arrow stream interface), whose column `text` holds the documents. Two documents
-    are similar when the exact Jaccard similarity of their shingles reaches `threshold`; or, with
-    `measure="containment"`, when that share of the one is inside the other, which is kept.
+    are similar when the exact Jaccard similarity of their shingles reaches `threshold`, 0.8 if it
+    is not given; or, with `measure="containment"`, when that share of the one is inside the other,
+    which is kept; or, with `sketch="simhash"`, when their fingerprints differ in at most `hamming`
+    bits, 3 if it is not given.
     `strip` says what is not compared: `html` markup, and with `lines:0.1%` the lines that are in
     more than that share of the documents. With `hash="siphash"` and a secret `key`, nobody
     without the key can plan a copy that is not found.
@@ -329,17 +353,19 @@ def dedup(
         text_profile=text_profile, seed=seed,
         threshold=threshold, recall=recall, bands=bands, rows=rows, verify=verify, keep=keep,
         cluster=cluster, limit=limit, strip=strip, hash=hash, key=secret,
-        measure=measure, tables=tables,
+        measure=measure, tables=tables, hamming=hamming, blocks=blocks, weights=weights,
     )  # fmt: skip
     columns = Columns(
         text=text, id=id, keep=options.keep_policy[1], within=within,
         tokens=options.spec.unit == "token",
     )  # fmt: skip
-    if options.strip.lines is not None:
+    if options.strip.lines is not None or options.weights == "tf-idf":
         require_rereadable(data)
     ignored = find_ignored_lines(lambda: from_data(data, columns), options, secret)
     options = options.ignoring(ignored.digest)
-    sketcher, corpus = Sketcher(options.spec, ignored, secret), Corpus(options)
+    frequencies = find_frequencies(lambda: from_data(data, columns), options, ignored, secret)
+    options = options.weighing(frequencies.stated)
+    sketcher, corpus = Sketcher(options.spec, ignored, secret, frequencies), Corpus(options)
     ids: list[pa.Array | list[Any]] = []
     for documents in from_data(data, columns):
         corpus.add(documents, sketcher(documents))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from neardup.errors import ParameterError
 from neardup.keys import Key
+from neardup.lsh.blocks import Blocks, ByJaccard
 from neardup.lsh.curve import (
     ByContainment,
     Curve,
@@ -25,13 +26,16 @@ from neardup.lsh.curve import (
 )
 from neardup.lsh.layout import lay
 from neardup.lsh.tables import Bands, Tables
-from neardup.spec import Spec, one_of, whole
+from neardup.spec import WEIGHTED, Spec, one_of, whole
 from neardup.text.html import require_html_library
-from neardup.verify import Contained, Estimated, Exact
+from neardup.verify import Contained, Estimated, Exact, Near
 
 VERIFY: Final = ("exact", "estimate", "none")
 MEASURES: Final = ("jaccard", "containment")
 CLUSTER: Final = ("stars", "components")
+WEIGHTS: Final = ("tf", "tf-idf")
+THRESHOLD: Final = 0.8
+HAMMING: Final = 3
 LIMIT: Final = 256
 MOST: Final = 2**31 - 1
 
@@ -91,7 +95,7 @@ class Options:
     """How to find candidates, how to judge them, and which copy stays."""
 
     spec: Spec = field(default_factory=Spec)
-    threshold: float = 0.8
+    threshold: float = THRESHOLD
     recall: float = 0.99
     bands: int | None = None
     rows: int | None = None
@@ -103,10 +107,16 @@ class Options:
     layout: int | str = 1
     """The tables, as `lsh.layout.lay` reads them."""
     measure: str = "jaccard"
+    hamming: int | None = None
+    """Of fingerprints: in how many bits similar ones differ at most."""
+    blocks: int | None = None
+    weights: str = "tf"
 
     def __post_init__(self) -> None:
         one_of("verify", self.verify, VERIFY)
         one_of("cluster", self.cluster, CLUSTER)
+        one_of("weights", self.weights, WEIGHTS)
+        self._check_sketch()
         one_of("measure", self.measure, MEASURES)
         if self.measure == "containment" and (self.verify, self.cluster) != ("exact", "stars"):
             raise ParameterError(
@@ -131,7 +141,35 @@ class Options:
         for name, value in plain.items():
             object.__setattr__(self, name, value)
         check_threshold(self.threshold)
-        _ = self.keep_policy, self.curve
+        _ = self.keep_policy, self.tables
+
+    def _check_sketch(self) -> None:
+        """Refuse what the sketch has no use for."""
+        if self.weights != "tf" and self.spec.sketch not in WEIGHTED:
+            raise ParameterError(
+                f"a {self.spec.sketch} does not weigh its shingles: use --sketch "
+                f"{' or '.join(WEIGHTED)}, or --weights tf"
+            )
+        if not self.by_bits:
+            if self.hamming is not None or self.blocks is not None:
+                raise ParameterError(
+                    f"a {self.spec.sketch} has no Hamming distance: leave out --hamming and "
+                    "--blocks, or use --sketch simhash"
+                )
+            return
+        if (self.bands, self.rows, self.layout, self.measure) != (None, None, 1, "jaccard"):
+            raise ParameterError(
+                "a simhash has neither bands nor containment: leave out --bands, --rows, --tables "
+                "and --measure, or use another sketch"
+            )
+        distance = HAMMING if self.hamming is None else self.hamming
+        tables = Blocks.usual(self.spec.slots, distance)
+        if self.blocks is not None:
+            tables = Blocks(self.spec.slots, distance, self.blocks)
+        object.__setattr__(self, "hamming", int(tables.distance))
+        object.__setattr__(self, "blocks", int(tables.blocks))
+        if self.verify != "exact":
+            object.__setattr__(self, "threshold", 1.0 - distance / self.spec.slots)
 
     @classmethod
     def of(cls, *, preset: str | None = None, sketch: str | None = None,
@@ -139,6 +177,7 @@ class Options:
            slots: int | None = None, text_profile: str = "standard", seed: int = 0,
            hash: str = "xxh64", key: Key | None = None,
            strip: str | Iterable[str] | None = None, tables: int | str | None = None,
+           verify: str | None = None, threshold: float | None = None,
            **others: Any) -> Options:  # fmt: skip
         """Options as people write them; what is given goes before what a preset says."""
         base: dict[str, Any] = {"shingle": "word:5", "sketch": "minhash"}
@@ -146,11 +185,18 @@ class Options:
             one_of("preset", preset, tuple(PRESETS))
             base.update(PRESETS[preset])
         given = {"shingle": shingle, "sketch": sketch, "family": family, "slots": slots,
-                 "layout": tables, **others}  # fmt: skip
+                 "layout": tables, "verify": verify, "threshold": threshold, **others}  # fmt: skip
         base.update({name: value for name, value in given.items() if value is not None})
         asked = parse_strip(strip)
         if asked.html:
             require_html_library()
+        if base["sketch"] == "simhash":
+            base.setdefault("verify", "estimate")
+            if base["verify"] != "exact" and threshold is not None:
+                raise ParameterError(
+                    "fingerprints are compared by their Hamming distance: use --hamming instead of "
+                    "--threshold, or --verify exact"
+                )
         of_the_spec = {name: base.pop(name) for name in SPEC_NAMES if name in base}
         spec = Spec.of(
             **of_the_spec, profile=text_profile, seed=seed, hash=hash, key=key.id if key else "",
@@ -161,6 +207,15 @@ class Options:
     def ignoring(self, digest: str) -> Options:
         """The same with the list of ignored lines that has this digest."""
         return replace(self, spec=replace(self.spec, ignored=digest))
+
+    def weighing(self, stated: str) -> Options:
+        """The same with the document frequencies of which the specification says this."""
+        return replace(self, spec=replace(self.spec, weights=stated))
+
+    @property
+    def by_bits(self) -> bool:
+        """Whether signatures are fingerprints, which are compared bit by bit."""
+        return self.spec.sketch == "simhash"
 
     @property
     def curve(self) -> Curve | Curves:
@@ -177,11 +232,15 @@ class Options:
     @property
     def meeting(self) -> Meeting:
         """How likely two documents are to meet, by the measure of this run."""
+        if isinstance(self.tables, Blocks):
+            return ByJaccard(self.tables) if self.verify == "exact" else self.tables
         return ByContainment(self.curve) if self.measure == "containment" else self.curve
 
     @property
     def tables(self) -> Tables:
         """Which documents meet."""
+        if self.hamming is not None and self.blocks is not None:
+            return Blocks(self.spec.slots, self.hamming, self.blocks)
         return Bands(self.curve.parts)
 
     def exact(self, shingles: NDArray[Any], offsets: NDArray[Any]) -> Exact:
@@ -191,7 +250,8 @@ class Options:
 
     def estimated(self, rows: NDArray[Any]) -> Estimated:
         """How candidates are judged by their signatures, a row each."""
-        return Estimated(rows, self.threshold if self.verify == "estimate" else 0.0)
+        judge = Near if self.by_bits else Estimated
+        return judge(rows, self.threshold if self.verify == "estimate" else 0.0)
 
     @property
     def keep_policy(self) -> tuple[str, str | None]:

@@ -193,7 +193,7 @@ class Result:
             also = f"; {copies} removed because of it" if copies else ""
             return Verdict(name, "kept", f"{name!r} was kept{also}")
         gone = self._removed(row)
-        how = f"{'exact' if gone.exact else 'estimated'} {measured(self.options)}"
+        how = f"exact {measured(self.options)}" if gone.exact else estimated(self.options)
         judged = f"{how} of {self.options.spec.shingle} shingles{self._judgement()}"
         alike = likeness(self.options, f"{gone.similarity:.4f}", repr(gone.witness))
         return Verdict(
@@ -209,6 +209,8 @@ class Result:
             return ", not decisive: both are in one component"
         if self.options.verify == "none":
             return ", not decisive: a shared bucket is enough"
+        if by_distance(self.options):
+            return f", at most {self.options.hamming} bits differ"
         return f", threshold {self.options.threshold:g}"
 
     def summary(self) -> str:
@@ -294,6 +296,11 @@ def largest_line(largest: list[tuple[str, int]]) -> str:
 
 
 def method_line(options: Options, recall: float) -> str:
+    if by_distance(options):
+        return (
+            f"Hamming distance <= {options.hamming} of {estimated(options)} of "
+            f"{options.spec.shingle} shingles, {options.meeting}: all pairs within it meet"
+        )
     how = "exact" if options.verify == "exact" else "estimated"
     exactly = options.threshold == round(options.threshold, 2)
     threshold = f"{options.threshold:.2f}" if exactly else f"{options.threshold:g}"
@@ -301,9 +308,21 @@ def method_line(options: Options, recall: float) -> str:
     if options.verify == "none":
         judged = "not verified, a shared bucket is enough:"
     return (
-        f"{judged} {options.spec.shingle} shingles, {options.curve}: "
+        f"{judged} {options.spec.shingle} shingles, {options.meeting}: "
         f"predicted recall at the threshold{options.meeting.condition} {recall:.4f}"
     )
+
+
+def by_distance(options: Options) -> bool:
+    """Whether documents are judged by the distance of their fingerprints."""
+    return options.by_bits and options.verify == "estimate"
+
+
+def estimated(options: Options) -> str:
+    """What candidates are judged by in a sentence, if that is their signatures."""
+    if options.by_bits:
+        return f"{options.spec.slots}-bit SimHash"
+    return f"estimated {measured(options)}"
 
 
 def measured(options: Options) -> str:

@@ -24,14 +24,19 @@ HASHES: Final = ("xxh64", "murmur3", "fnv1a", "siphash")
 KEYED: Final = "siphash"
 FAMILIES: Final[dict[str, dict[str, int]]] = {
     "minhash": {"affine32": 32},
+    "simhash": {"sign": 1},
 }
 """Sketch -> how its slots are made, and the bits of a slot that is made so; the usual way first."""
-SLOTS: Final = {"minhash": 128}
+SLOTS: Final = {"minhash": 128, "simhash": 64}
 """The usual number of slots."""
+WEIGHTED: Final = ("simhash",)
+"""Sketches whose shingles may have weights."""
+FINGERPRINTS: Final = (64, 128)
+"""How many slots, which are bits, a SimHash may have."""
 MAX_SHINGLE: Final = 1_000
 MAX_SLOTS: Final = 65_536
 # Younger than version 1: named only where they say something, so that all others stay as they are.
-LATER_FIELDS: Final = ("strip", "ignored", "key")
+LATER_FIELDS: Final = ("strip", "ignored", "key", "weights")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +51,9 @@ class Spec:
     False
 
     `strip` says what is taken out of a text before anything else; `ignored` is the digest of the
-    list of lines that are ignored, `key` the id of the key of a keyed hash. All three are empty by
-    default.
+    list of lines that are ignored, `key` the id of the key of a keyed hash; `weights` says what
+    shingles weigh where that depends on the corpus: `tf-idf:` and the digest of its document
+    frequencies. All are empty by default.
     """
 
     profile: str = "standard"
@@ -64,6 +70,7 @@ class Spec:
     strip: str = ""
     ignored: str = ""
     key: str = ""
+    weights: str = ""
 
     def __post_init__(self) -> None:
         one_of("text profile", self.profile, PROFILES)
@@ -87,6 +94,7 @@ class Spec:
             raise ParameterError(f"a key goes with hash {KEYED}, not with {self.hash}")
         if self.unit == "token" and (self.strip or self.ignored):
             raise ParameterError("tokens have neither markup nor lines: strip texts, or nothing")
+        self._check_weights()
         for what, name, low, high in (
             ("shingle size", "size", 1, MAX_SHINGLE),
             ("number of slots", "slots", 1, MAX_SLOTS),
@@ -94,6 +102,21 @@ class Spec:
         ):
             # Plain ints, also when a NumPy integer came: the fingerprint is made of them.
             object.__setattr__(self, name, whole(what, getattr(self, name), low, high))
+        if self.sketch == "simhash":
+            one_of("number of bits (slots) of a SimHash", self.slots, FINGERPRINTS)
+
+    def _check_weights(self) -> None:
+        if not isinstance(self.weights, str) or not re.fullmatch(
+            "(tf-idf:[0-9a-f]{32})?", self.weights
+        ):
+            raise ParameterError(
+                f"weights {self.weights!r} are not known: give tf-idf: and the digest of the "
+                "document frequencies, 32 digits"
+            )
+        if self.weights and self.sketch not in WEIGHTED:
+            raise ParameterError(
+                f"a {self.sketch} has no weights: use one of {', '.join(WEIGHTED)}, or none"
+            )
 
     @classmethod
     def of(
@@ -184,7 +207,7 @@ MADE_WITH: Final = {
     "unit": "--shingle (Spec.of)", "size": "--shingle (Spec.of)", "slots": "--slots",
     "profile": "--text-profile", "seed": "--seed", "strip": "--strip", "sketch": "--sketch",
     "family": "--family", "bits": "--bits", "hash": "--hash", "key": "--key-file",
-    "ignored": "list of ignored lines",
+    "ignored": "list of ignored lines", "weights": "--weights and document frequencies",
 }  # fmt: skip
 """The options that lead to the fields."""
 

@@ -93,3 +93,26 @@ class Estimated:
             len(self.signatures), members, starts, cap, self.signatures, self.threshold
         )
         return found
+
+
+@dataclass(frozen=True)
+class Near(Estimated):
+    """Verification by fingerprints: similarity is the share of equal bits."""
+
+    def keep(self, buckets: Integers, room: Integers) -> Kept:
+        """The pass of `kernels/keep.py`."""
+        kept: Kept = kernels.keep_near(buckets, room, self.signatures, self.threshold)
+        return kept
+
+    def pairs(self, left: Integers, right: Integers, least: float | None = None) -> NDArray[Any]:
+        """The similarity of each pair; -1.0 below the threshold (or `least`, when given)."""
+        bound = self.threshold if least is None else least
+        found: NDArray[Any] = kernels.near_pairs(self.signatures, left, right, bound)
+        return found
+
+    def connect(self, members: Integers, starts: Integers, cap: int) -> Connected:
+        """The pass of `kernels/components.py`."""
+        found: Connected = kernels.components_near(
+            len(self.signatures), members, starts, cap, self.signatures, self.threshold
+        )
+        return found

@@ -14,12 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.batch.output import RUN, is_run
-from neardup.batch.saved import SET, SketchSet, read_ignored, sketch_folder
+from neardup.batch.saved import (
+    SET,
+    SketchSet,
+    read_frequencies,
+    read_ignored,
+    sketch_folder,
+)
 from neardup.corpus.inputs import InputFile, find_inputs
 from neardup.corpus.shards import Shard
 from neardup.errors import InputError, UsageError
 from neardup.formats.blocks import Reader
 from neardup.spec import Spec
+from neardup.text.frequencies import Frequencies
 from neardup.text.ignored import IgnoredLines
 
 
@@ -31,6 +38,7 @@ class Earlier:
     inputs: list[InputFile] = field(default_factory=list)
     specs: list[tuple[str, Spec]] = field(default_factory=list)
     ignored: IgnoredLines = field(default_factory=IgnoredLines)
+    frequencies: Frequencies = field(default_factory=Frequencies)
 
     @classmethod
     def of(cls, paths: Sequence[Path]) -> Earlier:
@@ -48,7 +56,7 @@ class Earlier:
         one = SketchSet.open(sketch_folder(path))
         self.sets.append(one)
         self.specs.append((str(path), one.spec))
-        self._adopt(one.ignored)
+        self._adopt(one.ignored, one.frequencies)
 
     def _add_run(self, path: Path) -> None:
         if not (path / "kept").is_dir():
@@ -59,12 +67,13 @@ class Earlier:
         record = json.loads((path / RUN).read_bytes())
         if "by" not in record["spec"]:  # a run of neardup exact has no sketches to agree with
             self.specs.append((str(path), Spec.from_json(json.dumps(record["spec"]))))
-        self._adopt(read_ignored(path))
+        self._adopt(read_ignored(path), read_frequencies(path))
         self.inputs += find_inputs([path / "kept"])
 
-    def _adopt(self, ignored: IgnoredLines) -> None:
-        """Lines that were ignored are ignored again."""
+    def _adopt(self, ignored: IgnoredLines, frequencies: Frequencies) -> None:
+        """Lines that were ignored are ignored again, and shingles weigh what they weighed."""
         self.ignored = self.ignored if len(self.ignored) else ignored
+        self.frequencies = self.frequencies or frequencies
 
     def check(self, spec: Spec, exact: bool, within: str | None) -> None:
         """Everything must be of one specification; the texts must be there to be compared."""

@@ -17,6 +17,7 @@ from neardup.dedup import Sketcher
 from neardup.errors import UsageError
 from neardup.keys import Key
 from neardup.options import Options
+from neardup.text.frequencies import Frequencies
 from neardup.text.ignored import IgnoredLines
 
 
@@ -44,6 +45,7 @@ class Job:
     merge_rows: bool = False
     ignored: IgnoredLines = field(default_factory=IgnoredLines)
     key: Key | None = None
+    frequencies: Frequencies = field(default_factory=Frequencies)
     shard: int = SHARD
     chunk: int = CHUNK
 
@@ -68,7 +70,7 @@ class Job:
 
     @property
     def sketcher(self) -> Sketcher:
-        return Sketcher(self.options.spec, self.ignored, self.key)
+        return Sketcher(self.options.spec, self.ignored, self.key, self.frequencies)
 
 
 class Progress(Protocol):

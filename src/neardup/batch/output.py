@@ -23,7 +23,8 @@ RUN = "run.json"
 # run.json is moved last: while it is there, the rest is complete.
 NAMES = (
     "kept", "removed.parquet", "clusters.parquet", "rejected.parquet", "pairs.parquet",
-    "cut.parquet", "samples.parquet", "report.html", "ignored-lines", "sketches", RUN,
+    "cut.parquet", "samples.parquet", "report.html", "ignored-lines",
+    "document-frequencies", "sketches", RUN,
 )  # fmt: skip
 WORK = ".unfinished"
 OLD, REPLACED = "old", "replaced"

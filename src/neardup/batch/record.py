@@ -25,8 +25,8 @@ from neardup.batch.rounds import Tally
 from neardup.cluster import beyond_cap
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.source import reading
-from neardup.lsh.curve import Curve, Curves
 from neardup.lsh.layout import written
+from neardup.options import Options
 from neardup.text.ignored import IgnoredLines
 
 LISTED_BUCKETS = 100
@@ -89,7 +89,7 @@ def describe(job: Job, counts: Counts) -> dict[str, Any]:
         "spec": options.spec.stated,
         "fingerprint": options.spec.fingerprint,
         "parameters": {
-            "threshold": options.threshold, "recall": options.recall, **_bands(options.curve),
+            "threshold": options.threshold, "recall": options.recall, **_tables(options),
             "verify": options.verify, "measure": options.measure, "keep": options.keep,
             "cluster": options.cluster, "limit": options.limit, "text": columns.text,
             "id": None if job.merge_rows else columns.id, "within": columns.within,
@@ -121,11 +121,13 @@ def describe(job: Job, counts: Counts) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _bands(curve: Curve | Curves) -> dict[str, Any]:
+def _tables(options: Options) -> dict[str, Any]:
     """The tables; bands and rows by themselves where all are alike."""
-    first, *others = curve.parts
+    if options.by_bits:
+        return {"hamming": options.hamming, "blocks": options.blocks, "weights": options.weights}
+    first, *others = options.curve.parts
     return {"bands": None if others else first.bands, "rows": None if others else first.rows,
-            "tables": written(curve)}  # fmt: skip
+            "tables": written(options.curve)}  # fmt: skip
 
 
 def ignored_lines(ignored: IgnoredLines) -> dict[str, Any]:

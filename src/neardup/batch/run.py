@@ -39,8 +39,11 @@ from neardup.batch.stages import (
 )
 from neardup.batch.status import Recorded
 from neardup.batch.verdicts import Verdicts, collect
+from neardup.batch.weighing import document_frequencies
 from neardup.corpus.shards import cut
 from neardup.errors import InputError, RowError
+from neardup.spec import WEIGHTED
+from neardup.text.frequencies import Frequencies
 
 Make = Callable[[Job, Path, Progress], record.Finished]
 
@@ -107,8 +110,10 @@ def near_duplicates(job: Job, folder: Path, progress: Progress) -> record.Finish
     verdicts.close()
     if len(job.ignored):
         (folder / saved.IGNORED).write_bytes(job.ignored.to_bytes())
+    if job.frequencies:
+        (folder / saved.FREQUENCIES).write_bytes(job.frequencies.to_bytes())
     if job.save_sketches:
-        saved.save(folder / SHARDS, rows, kept, job.options.spec, job.ignored)
+        saved.save(folder / SHARDS, rows, kept, job.options.spec, job.ignored, job.frequencies)
         (folder / SHARDS).rename(folder / SKETCHES)
     return finished
 
@@ -138,6 +143,12 @@ def sketched(job: Job, folder: Path, progress: Progress, making: Making | None =
             if job.options.strip.lines is not None and not len(ignored):
                 ignored = ignored_lines(job, folder, shards, progress)
             job = replace(job, options=job.options.ignoring(ignored.digest), ignored=ignored)
+            weighted = job.options.spec.sketch in WEIGHTED
+            frequencies = earlier.frequencies if weighted else Frequencies()
+            if job.options.weights == "tf-idf" and not frequencies:
+                frequencies = document_frequencies(job, folder, shards, progress)
+            options = job.options.weighing(frequencies.stated)
+            job = replace(job, options=options, frequencies=frequencies)
             exact = job.options.verify == "exact"
             earlier.check(job.options.spec, exact, job.columns.within)
             others = cut(earlier.inputs, replace(job.reading, columns=job.columns.plain))

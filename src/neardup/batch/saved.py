@@ -1,9 +1,10 @@
 """Sketches that outlive their run: a folder with sketch files, a list of them, and who was kept.
 
-    set.json      specification, how the inputs were read, the shards with their inputs
-    <key>         the sketches of a shard, as a run makes them
-    kept          a bit for each document of all shards, in order: whether it was kept
-    ignored-lines the list of ignored lines, if there is one
+    set.json              specification, how the inputs were read, the shards with their inputs
+    <key>                 the sketches of a shard, as a run makes them
+    kept                  a bit for each document of all shards, in order: whether it was kept
+    ignored-lines         the list of ignored lines, if there is one
+    document-frequencies  what shingles were weighed by, if they were
 
 Texts are not in it. The inputs are named with size and time, so that candidates can be compared
 exactly as long as they are there.
@@ -32,9 +33,10 @@ from neardup.errors import FormatError, NeardupError, OutputError, UsageError
 from neardup.formats.blocks import Reader, Writer
 from neardup.formats.tables import no_room, write_json
 from neardup.spec import Spec
+from neardup.text.frequencies import Frequencies
 from neardup.text.ignored import IgnoredLines
 
-SET, KEPT, IGNORED = "set.json", "kept", "ignored-lines"
+SET, KEPT, IGNORED, FREQUENCIES = "set.json", "kept", "ignored-lines", "document-frequencies"
 VERSION = 1
 
 
@@ -47,6 +49,7 @@ class SketchSet:
     files: list[Reader]
     kept: NDArray[np.bool_]
     ignored: IgnoredLines = field(default_factory=IgnoredLines)
+    frequencies: Frequencies = field(default_factory=Frequencies)
 
     @property
     def keys(self) -> list[str]:
@@ -65,7 +68,7 @@ class SketchSet:
             shards = [_shard(one, listed["reading"]) for one in listed["shards"]]
             files = [Reader(folder / _name(one["key"]), KIND) for one in listed["shards"]]
             kept = _unpacked(Reader(folder / KEPT, KEPT))
-            ignored = read_ignored(folder)
+            ignored, frequencies = read_ignored(folder), read_frequencies(folder)
         except NeardupError:
             raise
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
@@ -73,14 +76,16 @@ class SketchSet:
                 f"{folder} holds no set of sketches ({type(error).__name__}): make one with "
                 "neardup dedup --save-sketches"
             ) from None
-        found = cls(spec, shards, files, kept, ignored)
+        found = cls(spec, shards, files, kept, ignored, frequencies)
         found._check(folder)
         return found
 
     def _check(self, folder: Path) -> None:
         rows = sum(sum(file.note["rows"]) for file in self.files)
         same = all(file.header["fingerprint"] == self.spec.fingerprint for file in self.files)
-        if rows != len(self.kept) or not same or self.ignored.digest != self.spec.ignored:
+        same &= self.ignored.digest == self.spec.ignored
+        same &= self.frequencies.stated == self.spec.weights
+        if rows != len(self.kept) or not same:
             raise FormatError(f"{folder}: its files don't belong together: make the set again")
 
     def write(self, folder: Path) -> None:
@@ -91,6 +96,8 @@ class SketchSet:
                 writer.close()
             if len(self.ignored):
                 (folder / IGNORED).write_bytes(self.ignored.to_bytes())
+            if self.frequencies:
+                (folder / FREQUENCIES).write_bytes(self.frequencies.to_bytes())
         except OSError as error:
             raise no_room(folder, error) from None
         write_json(folder / SET, {
@@ -141,13 +148,20 @@ def read_ignored(folder: Path) -> IgnoredLines:
     return IgnoredLines.from_bytes(path.read_bytes()) if path.exists() else IgnoredLines()
 
 
+def read_frequencies(folder: Path) -> Frequencies:
+    """The document frequencies of a set or a run; empty ones if it has none."""
+    path = folder / FREQUENCIES
+    return Frequencies.from_bytes(path.read_bytes()) if path.is_file() else Frequencies()
+
+
 def save(folder: Path, sketches: Sketches, kept: NDArray[np.bool_], spec: Spec,
-         ignored: IgnoredLines) -> None:  # fmt: skip
+         ignored: IgnoredLines, frequencies: Frequencies) -> None:  # fmt: skip
     """Make a set of the new documents of a run, whose sketch files are in the folder already."""
     first = sketches.earlier
     new = SketchSet(
-        spec, sketches.shards[first:], sketches.files[first:], kept[sketches.first_new :], ignored
-    )
+        spec, sketches.shards[first:], sketches.files[first:], kept[sketches.first_new :], ignored,
+        frequencies,
+    )  # fmt: skip
     new.write(folder)
 
 
@@ -170,7 +184,7 @@ def merge(folders: Sequence[Path], out: Path) -> SketchSet:
         files = [_copied(file, beside) for one in sets for file in one.files]
         shards = [shard for one in sets for shard in one.shards]
         kept = np.concatenate([one.kept for one in sets])
-        joined = SketchSet(first.spec, shards, files, kept, first.ignored)
+        joined = SketchSet(first.spec, shards, files, kept, first.ignored, first.frequencies)
         joined.write(beside)
         beside.rename(out)
     except OSError as error:

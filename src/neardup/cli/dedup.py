@@ -48,9 +48,9 @@ def dedup(
     format: Format = "auto",
     strict: Strict = False,
     skip_bad_files: SkipBadFiles = False,
-    threshold: Annotated[float, typer.Option(
-        help="Documents at least this similar are duplicates: above 0, at most 1.",
-        rich_help_panel=MATCH)] = 0.8,
+    threshold: Annotated[float | None, typer.Option(
+        help="Documents at least this similar are duplicates: above 0, at most 1.  "
+        "[default: 0.8]", show_default=False, rich_help_panel=MATCH)] = None,
     recall: Annotated[float, typer.Option(
         help="The share of pairs exactly at the threshold to find at least; bands and rows are "
         "chosen for it.", rich_help_panel=MATCH)] = 0.99,
@@ -64,10 +64,12 @@ def dedup(
         "(20x5,10x8), each over slots of its own.  [default: 1]", show_default=False,
         rich_help_panel=MATCH)] = None,
     slots: Annotated[int | None, typer.Option(
-        help="Slots of a signature.  [default: 128]", show_default=False,
+        help="Slots of a signature; of a simhash its bits, 64 or 128.  [default: 128; of a simhash "
+        "64]", show_default=False,
         rich_help_panel=MATCH)] = None,
     sketch: Annotated[str | None, typer.Option(
-        help="What is made of a document: minhash.  [default: minhash]", show_default=False,
+        help="What is made of a document: minhash, or simhash, whose bits are compared.  "
+        "[default: minhash]", show_default=False,
         rich_help_panel=MATCH)] = None,
     family: Annotated[str | None, typer.Option(
         help="How slots are made: affine32.  [default: the usual one of the sketch]",
@@ -84,9 +86,20 @@ def dedup(
         help="Seed of all hashes.", rich_help_panel=MATCH)] = 0,
     hash: Hash = "xxh64",
     key_file: KeyFile = None,
-    verify: Annotated[str, typer.Option(
-        help="exact similarity of the shingles, estimate from the signatures, or none.",
-        rich_help_panel=MATCH)] = "exact",
+    hamming: Annotated[int | None, typer.Option(
+        help="With --sketch simhash: fingerprints that differ in at most so many bits are similar."
+        "  [default: 3]", show_default=False, rich_help_panel=MATCH)] = None,
+    blocks: Annotated[int | None, typer.Option(
+        help="With --sketch simhash: cut fingerprints into so many blocks, more than --hamming; "
+        "more of them make rarer keys and more tables.  [default: chosen by --hamming]",
+        show_default=False, rich_help_panel=MATCH)] = None,
+    weights: Annotated[str, typer.Option(
+        help="With --sketch simhash: tf, every occurrence of a shingle counts; or tf-idf, those "
+        "that are in few documents count more.", rich_help_panel=MATCH)] = "tf",
+    verify: Annotated[str | None, typer.Option(
+        help="exact similarity of the shingles, estimate from the signatures, or none.  "
+        "[default: exact; with --sketch simhash, estimate]", show_default=False,
+        rich_help_panel=MATCH)] = None,
     measure: Annotated[str, typer.Option(
         help="jaccard; or containment: how much of a document is inside a kept one.",
         rich_help_panel=MATCH)] = "jaccard",
@@ -138,6 +151,7 @@ def dedup(
         text_profile=text_profile, seed=seed,
         threshold=threshold, recall=recall, bands=bands, rows=rows, verify=verify, keep=keep,
         cluster=cluster, strip=strip, hash=hash, key=key, measure=measure, tables=tables,
+        hamming=hamming, blocks=blocks, weights=weights,
     )  # fmt: skip
     threads = check_workers(workers)
     found = find_inputs(inputs, format)
@@ -150,6 +164,11 @@ def dedup(
 
         if merge_rows is not None and id is not None:
             raise UsageError("--merge-rows names the documents: leave out --id")
+        if merge_rows is not None and options.by_bits:
+            raise UsageError(
+                "--merge-rows joins sketches, and fingerprints can't be joined: use --sketch "
+                "minhash, or join the rows before"
+            )
         columns = Columns(
             text=text, id=merge_rows or id, id_option="merge-rows" if merge_rows else "id",
             keep=options.keep_policy[1], within=within,

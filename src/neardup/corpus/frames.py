@@ -63,7 +63,7 @@ def require_rereadable(data: object) -> None:
     """Refuse data that is gone once it has been read."""
     if isinstance(data, (Iterator, pa.RecordBatchReader)):
         raise UsageError(
-            f"this {type(data).__name__} can be read only once, and counting lines reads the "
+            f"this {type(data).__name__} can be read only once, and counting reads the "
             "documents before they are compared: pass a list or a table"
         )
 

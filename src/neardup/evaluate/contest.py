@@ -35,6 +35,9 @@ class Contender:
 
 CONTENDERS = (
     Contender("minhash 128 x 32", {}),
+    Contender("simhash 64 x 1, 3 differ", {"sketch": "simhash", "threshold": None}),
+    Contender("simhash 128 x 1, 7 differ",
+              {"sketch": "simhash", "threshold": None, "slots": 128, "hamming": 7}),
 )  # fmt: skip
 
 
@@ -94,6 +97,8 @@ class Contest:
         exact = self.truth.of(a, b)
         verdict = verifier.pairs(a, b) >= 0.0
         estimates = verifier.pairs(self.truth.a, self.truth.b, least=0.0)
+        if options.by_bits:
+            estimates = _jaccard(estimates)
         error = np.abs(estimates - self.truth.similarity)
         return self._measured(
             contender.name, sketch.signatures.nbytes / len(self.texts), speed, exact,
@@ -129,6 +134,12 @@ class Contest:
             name, size, speed, error, float(np.count_nonzero(similar) / all_similar),
             len(exact) / len(self.texts), recall, precision,
         )  # fmt: skip
+
+
+def _jaccard(equal_bits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The Jaccard similarity of sets of equal size at the angle that so many equal bits mean."""
+    cosine = np.cos(np.pi * (1 - equal_bits))
+    return np.maximum(cosine, 0.0) / (2 - cosine)  # type: ignore[no-any-return]
 
 
 def _met(keys: NDArray[np.uint64]) -> tuple[Integers, Integers]:

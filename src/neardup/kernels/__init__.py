@@ -15,6 +15,7 @@ KERNELS = {
     "bands": ("band_keys", "column_keys", "transposed"),
     "components": ("components_exact", "components_slots", "join_all", "to_roots"),
     "contained": ("contained_pairs", "keep_contained"),
+    "hamming": ("block_keys", "key_starts", "packed_keys", "search_all", "search_table"),
     "hash_functions": ("element_hashes",),
     "jaccard": ("exact_pairs", "slot_pairs"),
     "json_edit": ("edit_strings",),
@@ -22,6 +23,7 @@ KERNELS = {
     "keep": ("keep_exact", "keep_slots"),
     "khash": ("minhash",),
     "lines": ("count_lines", "distinct_rows", "ignore_lines", "line_texts", "lines_above"),
+    "nearness": ("components_near", "keep_near", "near_pairs"),
     "pairs": ("candidate_pairs", "spread_pairs"),
     "pieces": ("parts", "span_hashes", "without_parts"),
     "probes": ("two_least",),
@@ -29,6 +31,7 @@ KERNELS = {
     "shingles": (
         "content_hashes", "copy_rows", "row_sums", "shingle", "sort_short", "unique_sorted",
     ),
+    "simhash": ("cell_weights", "count_cells", "simhash_cells", "simhash_equal", "simhash_sums"),
     "units": ("hash_rows", "squeezed_units", "unsettled", "word_units"),
 }  # fmt: skip
 """Module -> its kernels. No kernel has a module's name: importing that would hide it."""

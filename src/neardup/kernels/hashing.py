@@ -70,6 +70,30 @@ def trailing_zeros(typing: Any, bits: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
+@intrinsic
+def add_where(typing: Any, sums: Any, first: Any, bits: Any, value: Any) -> Any:
+    """Add a value to those of 64 sums whose bit is set. Not bounds-checked."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = ir.VectorType(ir.IntType(64), 64)
+        at = _pointer(
+            context, builder, signature.args[0], args[0],
+            builder.mul(args[1], ir.Constant(ir.IntType(64), 8)), 64,
+        )  # fmt: skip
+        at = builder.bitcast(at, lanes.as_pointer())
+        chosen = builder.bitcast(args[2], ir.VectorType(ir.IntType(1), 64))
+        one = builder.insert_element(
+            ir.Constant(lanes, ir.Undefined), args[3], ir.Constant(ir.IntType(32), 0)
+        )
+        nowhere = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
+        every = builder.shuffle_vector(one, ir.Constant(lanes, ir.Undefined), nowhere)
+        added = builder.select(chosen, every, ir.Constant(lanes, [0] * 64))
+        builder.store(builder.add(builder.load(at, align=8), added), at, align=8)
+        return context.get_dummy_value()
+
+    return types.void(sums, types.int64, types.uint64, types.uint64), generate
+
+
 @inline
 def rotl(x, r):
     return (x << U(r)) | (x >> U(64 - r))

@@ -22,6 +22,7 @@ from neardup.kernels.compile import (
     kernel,
     kernel_for,
 )
+from neardup.kernels.hashing import bits_set
 
 CHECK_EVERY = 32
 
@@ -31,6 +32,12 @@ class Nested(NamedTuple):
 
     shingles: np.ndarray
     offsets: np.ndarray
+
+
+class Fingerprints(NamedTuple):
+    """Rows of words that are compared by their bits; plain rows by their values."""
+
+    words: np.ndarray
 
 
 @inner
@@ -110,6 +117,19 @@ def slot_similarity(data, u, v, threshold):
     return equal / slots
 
 
+@inner
+def bit_similarity(data, u, v, threshold):
+    """The share of equal bits of u and v, or -1.0 when it is below the threshold."""
+    words, apart = data.words, 0
+    for place in range(words.shape[1]):
+        apart += bits_set(words[u, place] ^ words[v, place])
+    equal = 1.0 - apart / (64 * words.shape[1])
+    return equal if equal >= threshold else -1.0
+
+
+MEASURES = {Nested: containment, Fingerprints: bit_similarity}
+
+
 def similarity(data, u, v, threshold):
     """Similarity of documents u and v by what `data` is: sets of shingles or signatures."""
     raise NotImplementedError("only kernels call this")
@@ -118,7 +138,7 @@ def similarity(data, u, v, threshold):
 @overload(similarity)
 def _choose_similarity(data, u, v, threshold):
     if isinstance(data, types.BaseNamedTuple):
-        return containment.py_func
+        return MEASURES[data.instance_class].py_func
     chosen = exact_similarity if isinstance(data, types.BaseTuple) else slot_similarity
     return chosen.py_func
 
@@ -141,6 +161,14 @@ def slots_reach(data, u, v, threshold):
     return False
 
 
+@inner
+def bits_reach(data, u, v, threshold):
+    return bit_similarity(data, u, v, threshold) >= 0.0
+
+
+VERDICTS = {Fingerprints: bits_reach}
+
+
 def reach(data, u, v, threshold):
     """Whether documents u and v are similar, by what `data` is."""
     raise NotImplementedError("only kernels call this")
@@ -148,6 +176,8 @@ def reach(data, u, v, threshold):
 
 @overload(reach)
 def _choose_reach(data, u, v, threshold):
+    if isinstance(data, types.BaseNamedTuple):
+        return VERDICTS[data.instance_class].py_func
     return (sets_reach if isinstance(data, types.BaseTuple) else slots_reach).py_func
 
 

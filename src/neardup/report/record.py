@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from neardup.batch.output import RUN
 from neardup.errors import FormatError, UsageError
+from neardup.lsh.blocks import Blocks, ByJaccard
 from neardup.lsh.curve import ByContainment, Curve, Meeting
 from neardup.lsh.layout import parse
 
@@ -120,7 +121,7 @@ def _record(given: dict[str, Any]) -> Record:
         counts=Counts(**{name: int(given["counts"].get(name, 0)) for name in
                          Counts.__dataclass_fields__}),
         reasons={str(reason): int(n) for reason, n in given.get("reasons", {}).items()},
-        curve=_curve(parameters),
+        curve=_curve(parameters, given.get("spec", {})),
         threshold=_optional_real(parameters.get("threshold")),
         metrics={str(k): _real(v) for k, v in given.get("metrics", {}).items() if v is not None},
         stages=_stages(given, seconds),
@@ -144,7 +145,10 @@ def _shown(values: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _curve(parameters: dict[str, Any]) -> Meeting | None:
+def _curve(parameters: dict[str, Any], spec: dict[str, Any]) -> Meeting | None:
+    if "hamming" in parameters:
+        blocks = Blocks(int(spec["slots"]), int(parameters["hamming"]), int(parameters["blocks"]))
+        return ByJaccard(blocks) if parameters.get("verify") == "exact" else blocks
     if "tables" in parameters:
         curve = parse(str(parameters["tables"]))
         contained = parameters.get("measure") == "containment"

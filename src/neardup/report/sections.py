@@ -104,6 +104,11 @@ def _rule(record: Record) -> Iterator[Html]:
     similar = f"is at least {record.threshold:g} similar to"
     shingle = shortened(f"{spec['unit']}:{spec['size']}")
     how = f"{measure} Jaccard of {shingle} shingles"
+    if "hamming" in given and given.get("verify") == "estimate":
+        how = (
+            f"{shortened(given['hamming'])} or fewer of {shortened(spec['slots'])} bits differ, "
+            f"SimHash of {shingle} shingles"
+        )
     if given.get("verify") == "none":
         similar, how = "shares a bucket with", "not verified"
     if given.get("cluster") == "components":

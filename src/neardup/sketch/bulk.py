@@ -8,18 +8,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.sketch import minhash
+from neardup.sketch import minhash, simhash
 from neardup.spec import Spec
 
 Signatures = NDArray[Any]
+Weights = NDArray[np.uint32]
 Make = Callable[[NDArray[np.uint64], NDArray[np.int64], Spec], Signatures]
+MakeWeighted = Callable[[NDArray[np.uint64], NDArray[np.int64], Spec, Weights | None], Signatures]
 
 MAKE: dict[str, Make] = {"minhash": minhash.signatures}
 """Sketch -> shingles and where each document's begin to one row of columns a document."""
+MAKE_WEIGHTED: dict[str, MakeWeighted] = {"simhash": simhash.fingerprints}
+"""The same for sketches that weigh their shingles, by the weights of cells (`text/frequencies.py`)
+or, without them, all alike."""
 
 
-def signatures(shingles: NDArray[np.uint64], offsets: NDArray[np.int64], spec: Spec) -> Signatures:
+def signatures(
+    shingles: NDArray[np.uint64], offsets: NDArray[np.int64], spec: Spec,
+    weights: Weights | None = None,
+) -> Signatures:  # fmt: skip
     """One row a document. Shingles come unsorted and with repeats."""
+    if spec.sketch in MAKE_WEIGHTED:
+        return MAKE_WEIGHTED[spec.sketch](shingles, offsets, spec, weights)
     return MAKE[spec.sketch](shingles, offsets, spec)
 
 

@@ -26,8 +26,11 @@ def pack(spec: Spec, payload: bytes) -> bytes:
     return body + xxhash.xxh3_64_intdigest(body).to_bytes(TAIL, "little")
 
 
-def unpack(data: bytes, payload_size: Callable[[Spec], int]) -> tuple[Spec, bytes]:
-    """The specification and the sketch's own bytes, checked in every respect."""
+def unpack(data: bytes, payload_size: Callable[[Spec], int] | None = None) -> tuple[Spec, bytes]:
+    """The specification and the sketch's own bytes, checked in every respect.
+
+    Without `payload_size` the sketch checks itself how many bytes of its own there are.
+    """
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise FormatError(f"a sketch is read from bytes, not from {type(data).__name__}")
     data = bytes(data)
@@ -44,7 +47,7 @@ def unpack(data: bytes, payload_size: Callable[[Spec], int]) -> tuple[Spec, byte
     except ParameterError as error:
         raise FormatError(f"the sketch needs another version of neardup: {error}") from None
     payload = body[end:]
-    if len(payload) != payload_size(spec):
+    if payload_size is not None and len(payload) != payload_size(spec):
         raise FormatError(
             f"the sketch holds {len(payload)} bytes, its specification says {payload_size(spec)}"
         )

@@ -1,0 +1,152 @@
+"""What the sketches of one set or bag have in common: elements, specification, bytes, threads.
+
+A sketch says in `_payload` what it holds and in `_restore` how that comes back; copies, pickles,
+equality and bytes follow from the two. Updates and merges may come from several threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from neardup.errors import FormatError, ParameterError
+from neardup.keys import Key, key_of, require_key, seeded
+from neardup.sketch import wire
+from neardup.sketch.elements import Hashes, element_hash, element_hashes
+from neardup.spec import Spec
+
+
+class Sketch(ABC):
+    """A sketch that travels with its specification."""
+
+    KIND: ClassVar[str]
+    """The specification's `sketch`."""
+
+    def __init__(
+        self, spec: Spec | None, key: bytes | Key | None = None, **made: int | str
+    ) -> None:
+        """As the specification says; without one, as usual except for what is `made` otherwise."""
+        self._key = key_of(key)
+        if spec is None:
+            key_id = self._key.id if self._key else ""
+            spec = Spec.of(sketch=self.KIND, key=key_id, **made)  # type: ignore[arg-type]
+        if self._key is not None:
+            require_key(spec, self._key)
+        if spec.sketch != self.KIND:
+            raise ParameterError(
+                f"{type(self).__name__} is made with sketch {self.KIND!r}, not {spec.sketch!r}: "
+                f"use Spec.of(sketch={self.KIND!r})"
+            )
+        self.spec = spec
+        self._lock = threading.RLock()
+
+    @abstractmethod
+    def _payload(self) -> bytes:
+        """What the sketch holds. Equal sketches hold equal bytes."""
+
+    @abstractmethod
+    def _restore(self, payload: bytes) -> None:
+        """Take what `_payload` wrote; a `FormatError` if it can't have written that."""
+
+    @abstractmethod
+    def _absorb(self, other: Self) -> None:
+        """Become the sketch of both."""
+
+    def merge(self, other: Self) -> None:
+        """Make this the sketch of both sets together, whatever the order."""
+        theirs = self._snapshot(other)
+        with self._lock:
+            self._absorb(theirs)
+
+    def copy(self) -> Self:
+        """A snapshot: it stays as it is, whatever happens to this sketch."""
+        return self.from_bytes(self.to_bytes(), self._key)
+
+    def to_bytes(self) -> bytes:
+        """The sketch with its specification and a checksum; `from_bytes` reads it."""
+        with self._lock:
+            return wire.pack(self.spec, self._payload())
+
+    @classmethod
+    def from_bytes(cls, data: bytes, key: bytes | Key | None = None) -> Self:
+        """The sketch that `to_bytes` wrote; anything truncated, altered or foreign is an error.
+
+        A keyed sketch can be compared and merged without its key, but not updated.
+        """
+        spec, payload = wire.unpack(data)
+        if spec.sketch != cls.KIND:
+            raise FormatError(f"these are the bytes of a {spec.sketch!r} sketch, not {cls.KIND!r}")
+        sketch = cls.__new__(cls)
+        Sketch.__init__(sketch, spec, key)
+        sketch._restore(payload)
+        return sketch
+
+    @property
+    def _seed(self) -> int:
+        """What the sketch's constants are made from; a secret, if there is a key."""
+        return seeded(self.spec, self._key).seed
+
+    def _hash(self, element: str | bytes) -> Hashes:
+        """One element's hash, as an array."""
+        return element_hash(element, self.spec, self._key)
+
+    def _hashes(self, elements: Iterable[str | bytes]) -> Hashes:
+        """The elements' hashes, in order."""
+        return element_hashes(elements, self.spec, self._key)
+
+    def _snapshot(self, other: object) -> Self:
+        """The other as it is now, if it may be compared with this one."""
+        if not isinstance(other, type(self)):
+            name = type(self).__name__
+            raise ParameterError(f"the other must be a {name}, not {type(other).__name__}")
+        self.spec.require_same(other.spec, f"this {type(self).__name__}", "the other")
+        return other.copy()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return self.to_bytes() == other.to_bytes()
+
+    __hash__ = None  # type: ignore[assignment]  # it changes with every update
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"bytes": self.to_bytes()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(self.from_bytes(state["bytes"]).__dict__)
+
+
+class SetSketch(Sketch):
+    """A sketch of a set: an element that comes again changes nothing."""
+
+    @abstractmethod
+    def _add(self, hashes: Hashes) -> None:
+        """Add elements by their hashes; the lock is held."""
+
+    def update(self, element: str | bytes) -> None:
+        """Add one element to the set."""
+        self.update_hashes(self._hash(element))
+
+    def update_batch(self, elements: Iterable[str | bytes]) -> None:
+        """Add many elements; the same as `update` for each, and much faster."""
+        self.update_hashes(self._hashes(elements))
+
+    def update_hashes(self, hashes: Hashes) -> None:
+        """Add elements that are 64-bit hashes already, such as shingles."""
+        values = np.asarray(hashes)
+        if values.dtype != np.uint64 or values.ndim != 1:
+            raise ParameterError(f"hashes must be an array of uint64, not of {values.dtype}")
+        with self._lock:
+            self._add(np.ascontiguousarray(values))
+
+
+def mixed(values: Hashes) -> Hashes:
+    """MurmurHash3's 64-bit finaliser of each value: one to one."""
+    h: Hashes = values ^ (values >> np.uint64(33))
+    h = h * np.uint64(0xFF51AFD7ED558CCD)
+    h = (h ^ (h >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
+    return h ^ (h >> np.uint64(33))

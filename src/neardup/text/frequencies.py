@@ -1,0 +1,138 @@
+"""In how many documents is a shingle? Counted in one pass, in a table of fixed size; also as bytes.
+
+The table has 2^22 cells; a shingle's cell is the top 22 bits of its hash. A cell counts the
+documents that have a shingle in it, so that a shingle's frequency is never too low, and too high by
+those that share its cell. Counts add up whatever the order, the threads or the parts of the corpus.
+
+0    8  magic "ndf1" and four zeros
+8    8  number of documents that have a shingle, little-endian, as everything here
+16   n  the cells, four bytes each, as a zlib stream
+16+n 8  XXH3-64 of everything before
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import zlib
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from neardup import kernels
+from neardup.errors import FormatError, SpecMismatch
+from neardup.spec import Spec
+from neardup.text.arrays import Ragged
+
+MAGIC = b"ndf1" + bytes(4)
+HEAD, TAIL = 16, 8
+CELLS = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class Frequencies:
+    """The counts of a corpus; without documents they say nothing, and all weigh the same."""
+
+    documents: int = 0
+    cells: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
+
+    def __bool__(self) -> bool:
+        return self.documents > 0
+
+    @property
+    def stated(self) -> str:
+        """What a specification says of them: nothing if there are none."""
+        if not self:
+            return ""
+        counted = self.documents.to_bytes(8, "little") + self.cells.astype("<u4").tobytes()
+        return f"tf-idf:{hashlib.blake2b(counted, digest_size=16).hexdigest()}"
+
+    @cached_property
+    def weights(self) -> NDArray[np.uint32] | None:
+        """What a shingle in each cell weighs, in 2^-16: 1 + log2((1 + N) / (1 + count))."""
+        if not self:
+            return None
+        found: NDArray[np.uint32] = kernels.cell_weights(self.cells, np.uint64(self.documents))
+        return found
+
+    def to_bytes(self) -> bytes:
+        head = MAGIC + self.documents.to_bytes(8, "little")
+        body = head + zlib.compress(self.cells.astype("<u4").tobytes(), 1)
+        return body + xxhash.xxh3_64_intdigest(body).to_bytes(TAIL, "little")
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Frequencies:
+        """The counts that `to_bytes` wrote, checked in every respect."""
+        if data[:8] != MAGIC:
+            raise FormatError(
+                f"not document frequencies: expected {MAGIC!r} first, got {data[:8]!r}"
+            )
+        body, tail = data[:-TAIL], data[-TAIL:]
+        try:
+            if tail != xxhash.xxh3_64_intdigest(body).to_bytes(TAIL, "little"):
+                raise ValueError
+            cells = np.frombuffer(zlib.decompress(body[HEAD:]), "<u4").astype(np.uint32)
+            if len(cells) != CELLS:
+                raise ValueError
+        except (ValueError, zlib.error):
+            raise FormatError(
+                "the document frequencies are truncated or altered: make or fetch them again"
+            ) from None
+        return cls(int.from_bytes(body[8:HEAD], "little"), cells)
+
+
+@dataclass
+class _Table:
+    """What one thread has counted; `last` holds the number of the last document of each cell."""
+
+    cells: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(CELLS, np.uint32))
+    last: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(CELLS, np.uint32))
+    rows: int = 0
+    documents: int = 0
+
+    def add(self, shingles: Ragged) -> None:
+        count = len(shingles.offsets) - 1
+        if self.rows + count >= 1 << 32:
+            self.last[:], self.rows = 0, 0
+        kernels.count_cells(
+            shingles.data, shingles.offsets, self.cells, self.last, np.uint32(self.rows + 1)
+        )
+        self.rows += count
+        self.documents += int(np.count_nonzero(shingles.sizes))
+
+
+class FrequencyCounts:
+    """Counts batches of documents, on any number of threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._all: list[_Table] = []
+        self._free: list[_Table] = []
+
+    def add(self, shingles: Ragged) -> None:
+        """Count some documents, each given as its shingles."""
+        with self._lock:
+            if not self._free:
+                self._free.append(_Table())
+                self._all.append(self._free[-1])
+            table = self._free.pop()
+        table.add(shingles)
+        with self._lock:
+            self._free.append(table)
+
+    def freeze(self) -> Frequencies:
+        """What was counted so far."""
+        cells = sum((table.cells for table in self._all), np.zeros(CELLS, np.uint32))
+        return Frequencies(sum(table.documents for table in self._all), cells)
+
+
+def require_frequencies(spec: Spec, frequencies: Frequencies) -> None:
+    """Refuse document frequencies that are not those which the specification names."""
+    if spec.weights != frequencies.stated:
+        raise SpecMismatch(
+            f"the specification weighs by {spec.weights}, at hand is "
+            f"{frequencies.stated or 'nothing'}: pass the frequencies that it was made with"
+        )
