@@ -21,28 +21,37 @@ if TYPE_CHECKING:
     from neardup.minhash_lsh import MinHashLSH as MinHashLSH
     from neardup.result import Result as Result
     from neardup.similarity import similarity as similarity
+    from neardup.sketch.bottomk import BottomK as BottomK
+    from neardup.sketch.hyperloglog import HyperLogLog as HyperLogLog
     from neardup.sketch.minhash import MinHash as MinHash
     from neardup.sketch.probes import ProbeMinHash as ProbeMinHash
+    from neardup.sketch.removable import RemovableMinHash as RemovableMinHash
     from neardup.sketch.simhash import SimHash as SimHash
+    from neardup.sketch.weighted import WeightedMinHash as WeightedMinHash
     from neardup.spec import Spec as Spec
 
 # The public names, and where they live: importing neardup imports neither Numba nor PyArrow.
 _HOMES = {
+    "BottomK": "neardup.sketch.bottomk",
     "HammingIndex": "neardup.lsh.hamming",
+    "HyperLogLog": "neardup.sketch.hyperloglog",
     "MinHash": "neardup.sketch.minhash",
     "MinHashLSH": "neardup.minhash_lsh",
     "NeardupError": "neardup.errors",
     "ProbeMinHash": "neardup.sketch.probes",
+    "RemovableMinHash": "neardup.sketch.removable",
     "Result": "neardup.result",
     "SimHash": "neardup.sketch.simhash",
     "Spec": "neardup.spec",
+    "WeightedMinHash": "neardup.sketch.weighted",
     "dedup": "neardup.dedup",
     "similarity": "neardup.similarity",
 }
 
 __all__ = [
-    "HammingIndex", "MinHash", "MinHashLSH", "NeardupError", "ProbeMinHash", "Result", "SimHash",
-    "Spec", "__version__", "dedup", "similarity",
+    "BottomK", "HammingIndex", "HyperLogLog", "MinHash", "MinHashLSH", "NeardupError",
+    "ProbeMinHash", "RemovableMinHash", "Result", "SimHash", "Spec", "WeightedMinHash",
+    "__version__", "dedup", "similarity",
 ]  # fmt: skip
 
 

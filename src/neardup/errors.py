@@ -8,7 +8,8 @@
     │   └── RowError             exit 1, HTTP 422   one bad document, and --strict was asked for
     ├── OutputError              exit 1, HTTP 507   the result cannot be written where it should go
     ├── FormatError              exit 1, HTTP 422   bytes that are truncated, altered or foreign
-    └── SpecMismatch             exit 1, HTTP 409   two things made by different specifications
+    ├── SpecMismatch             exit 1, HTTP 409   two things made by different specifications
+    └── StaleSketch              exit 1, HTTP 409   a sketch that no longer knows what is asked
 
 Every message is one line: what happened, on which side, and the cure.
 """
@@ -81,5 +82,11 @@ class FormatError(NeardupError):
 
 class SpecMismatch(NeardupError, ValueError):  # noqa: N818  # reads as what happened
     """Two things made by different specifications were about to be compared."""
+
+    http_status = 409
+
+
+class StaleSketch(NeardupError):  # noqa: N818  # reads as what happened
+    """A sketch does not hold enough to answer: it must be made again of what is in the set now."""
 
     http_status = 409

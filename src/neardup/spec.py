@@ -24,10 +24,15 @@ HASHES: Final = ("xxh64", "murmur3", "fnv1a", "siphash")
 KEYED: Final = "siphash"
 FAMILIES: Final[dict[str, dict[str, int]]] = {
     "minhash": {"affine32": 32},
+    "weighted": {"darts": 32},
     "simhash": {"sign": 1},
+    "bottomk": {"mix": 64},
+    "hyperloglog": {"hll8": 8},
 }
 """Sketch -> how its slots are made, and the bits of a slot that is made so; the usual way first."""
-SLOTS: Final = {"minhash": 128, "simhash": 64}
+SLOTS: Final = {
+    "minhash": 128, "weighted": 128, "simhash": 64, "bottomk": 256, "hyperloglog": 4_096,
+}  # fmt: skip
 """The usual number of slots."""
 WEIGHTED: Final = ("simhash",)
 """Sketches whose shingles may have weights."""
@@ -153,6 +158,11 @@ class Spec:
     @property
     def shingle(self) -> str:
         return f"{self.unit}:{self.size}"
+
+    @property
+    def of_bags(self) -> bool:
+        """Whether it matters how often a shingle is in a document."""
+        return self.sketch == "weighted"
 
     @property
     def width(self) -> int:

@@ -116,3 +116,51 @@ class Near(Estimated):
             len(self.signatures), members, starts, cap, self.signatures, self.threshold
         )
         return found
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """Verification by sorted bags of shingles, repeats among them, each occurrence with its weight.
+
+    `sums` are the weights of all occurrences, added up: sums[i + 1] - sums[i] is that of i. All
+    occurrences of a shingle weigh the same.
+    """
+
+    shingles: NDArray[np.uint64]
+    offsets: Integers
+    sums: Integers
+    threshold: float
+    exact: bool = True
+
+    @classmethod
+    def of(
+        cls, shingles: NDArray[np.uint64], offsets: Integers, weights: NDArray[Any],
+        threshold: float,
+    ) -> Weighed:  # fmt: skip
+        """With one weight an occurrence."""
+        sums = np.zeros(len(shingles) + 1, np.int64)
+        np.cumsum(weights, out=sums[1:])
+        return cls(shingles, offsets, sums, threshold)
+
+    def keep(self, buckets: Integers, room: Integers) -> Kept:
+        """The pass of `kernels/keep.py`."""
+        kept: Kept = kernels.keep_bags(
+            buckets, room, self.shingles, self.offsets, self.sums, self.threshold
+        )
+        return kept
+
+    def pairs(self, left: Integers, right: Integers, least: float | None = None) -> NDArray[Any]:
+        """The similarity of each pair; -1.0 below the threshold (or `least`, when given)."""
+        bound = self.threshold if least is None else least
+        found: NDArray[Any] = kernels.bag_pairs(
+            self.shingles, self.offsets, self.sums, left, right, bound
+        )
+        return found
+
+    def connect(self, members: Integers, starts: Integers, cap: int) -> Connected:
+        """The pass of `kernels/components.py`."""
+        found: Connected = kernels.components_bags(
+            len(self.offsets) - 1, members, starts, cap, self.shingles, self.offsets, self.sums,
+            self.threshold,
+        )  # fmt: skip
+        return found

@@ -12,9 +12,11 @@ from typing import Any
 from neardup import kernel_cache
 
 KERNELS = {
+    "bags": ("bag_pairs", "components_bags", "keep_bags"),
     "bands": ("band_keys", "column_keys", "transposed"),
     "components": ("components_exact", "components_slots", "join_all", "to_roots"),
     "contained": ("contained_pairs", "keep_contained"),
+    "darts": ("throw_darts",),
     "hamming": ("block_keys", "key_starts", "packed_keys", "search_all", "search_table"),
     "hash_functions": ("element_hashes",),
     "jaccard": ("exact_pairs", "slot_pairs"),
@@ -32,6 +34,7 @@ KERNELS = {
         "content_hashes", "copy_rows", "row_sums", "shingle", "sort_short", "unique_sorted",
     ),
     "simhash": ("cell_weights", "count_cells", "simhash_cells", "simhash_equal", "simhash_sums"),
+    "spares": ("add_keys", "merge_keys", "remove_key"),
     "units": ("hash_rows", "squeezed_units", "unsettled", "word_units"),
 }  # fmt: skip
 """Module -> its kernels. No kernel has a module's name: importing that would hide it."""

@@ -27,6 +27,14 @@ from neardup.kernels.hashing import bits_set
 CHECK_EVERY = 32
 
 
+class Bags(NamedTuple):
+    """Sorted shingles with repeats, and the weights of all occurrences, added up."""
+
+    shingles: np.ndarray
+    offsets: np.ndarray
+    sums: np.ndarray
+
+
 class Nested(NamedTuple):
     """Sets of shingles that are compared by containment; a plain pair of the same by Jaccard."""
 
@@ -93,6 +101,38 @@ def exact_similarity(data, u, v, threshold):
 
 
 @inner
+def common_weight(shingles, sums, a, a_end, b, b_end, need):
+    """The weight that two sorted bags have in common, or -1 when it is less than `need`."""
+    common = 0
+    i, j = np.uint64(a), np.uint64(b)
+    while np.int64(i) < a_end and np.int64(j) < b_end:
+        if common + min(sums[a_end] - sums[i], sums[b_end] - sums[j]) < need:
+            return -1
+        for _ in range(min(min(a_end - np.int64(i), b_end - np.int64(j)), CHECK_EVERY)):
+            x, y = shingles[i], shingles[j]
+            if x == y:
+                common += sums[i + np.uint64(1)] - sums[i]
+            i += np.uint64(x <= y)
+            j += np.uint64(y <= x)
+    return common if common >= need else -1
+
+
+@inner
+def bag_similarity(data, u, v, threshold):
+    """Weighted Jaccard of documents u and v, or -1.0 when it is below the threshold.
+
+    An occurrence weighs the same wherever its shingle is, so that the lesser of two sums is that
+    over as many occurrences as both have.
+    """
+    sums, offsets = data.sums, data.offsets
+    a, a_end, b, b_end = offsets[u], offsets[u + 1], offsets[v], offsets[v + 1]
+    weight_u, weight_v = sums[a_end] - sums[a], sums[b_end] - sums[b]
+    need = overlap_needed(weight_u, weight_v, threshold)
+    common = common_weight(data.shingles, sums, a, a_end, b, b_end, need)
+    return common / (weight_u + weight_v - common) if common >= 0 else -1.0
+
+
+@inner
 def containment(data, u, v, threshold):
     """The share of v that is inside u, or -1.0 when it is below the threshold."""
     shingles, offsets = data.shingles, data.offsets
@@ -127,11 +167,11 @@ def bit_similarity(data, u, v, threshold):
     return equal if equal >= threshold else -1.0
 
 
-MEASURES = {Nested: containment, Fingerprints: bit_similarity}
+MEASURES = {Bags: bag_similarity, Nested: containment, Fingerprints: bit_similarity}
 
 
 def similarity(data, u, v, threshold):
-    """Similarity of documents u and v by what `data` is: sets of shingles or signatures."""
+    """Similarity of documents u and v by what `data` is: sets or bags of shingles, signatures."""
     raise NotImplementedError("only kernels call this")
 
 
@@ -146,6 +186,11 @@ def _choose_similarity(data, u, v, threshold):
 @inner
 def sets_reach(data, u, v, threshold):
     return exact_similarity(data, u, v, threshold) >= 0.0
+
+
+@inner
+def bags_reach(data, u, v, threshold):
+    return bag_similarity(data, u, v, threshold) >= 0.0
 
 
 @inner
@@ -166,7 +211,7 @@ def bits_reach(data, u, v, threshold):
     return bit_similarity(data, u, v, threshold) >= 0.0
 
 
-VERDICTS = {Fingerprints: bits_reach}
+VERDICTS = {Bags: bags_reach, Fingerprints: bits_reach}
 
 
 def reach(data, u, v, threshold):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.sketch import minhash, simhash
+from neardup.sketch import minhash, simhash, weighted
 from neardup.spec import Spec
 
 Signatures = NDArray[Any]
@@ -16,7 +16,7 @@ Weights = NDArray[np.uint32]
 Make = Callable[[NDArray[np.uint64], NDArray[np.int64], Spec], Signatures]
 MakeWeighted = Callable[[NDArray[np.uint64], NDArray[np.int64], Spec, Weights | None], Signatures]
 
-MAKE: dict[str, Make] = {"minhash": minhash.signatures}
+MAKE: dict[str, Make] = {"minhash": minhash.signatures, "weighted": weighted.signatures}
 """Sketch -> shingles and where each document's begin to one row of columns a document."""
 MAKE_WEIGHTED: dict[str, MakeWeighted] = {"simhash": simhash.fingerprints}
 """The same for sketches that weigh their shingles, by the weights of cells (`text/frequencies.py`)

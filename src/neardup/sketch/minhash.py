@@ -19,7 +19,7 @@ from neardup.errors import ParameterError
 from neardup.keys import Key, key_of, require_key, seeded
 from neardup.sketch import wire
 from neardup.sketch.elements import element_hash, element_hashes
-from neardup.spec import Spec
+from neardup.spec import Spec, one_of
 
 EMPTY = np.uint32(0xFFFFFFFF)
 
@@ -66,6 +66,7 @@ class MinHash:
             spec = Spec(slots=slots, seed=seed, hash=hash, key=self._key.id if self._key else "")
         if self._key is not None:
             require_key(spec, self._key)
+        one_of("sketch of a MinHash", spec.sketch, ("minhash",))
         self.spec = spec
         self._slots = np.full(self.spec.slots, EMPTY, np.uint32)
         self._lock = threading.Lock()

@@ -1,0 +1,150 @@
+"""MinHash from which elements can be removed: each slot keeps spare values beside its least one.
+
+`MinHash` forgets all but the least value of a slot, so nothing can be taken out again. Here a
+slot's next values are kept too. A slot whose values are all gone while the set had more of them
+is *stale*: its value is unknown until the set is sketched again, and nobody guesses it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup import kernels
+from neardup.errors import FormatError, ParameterError, StaleSketch
+from neardup.keys import Key
+from neardup.sketch.base import SetSketch
+from neardup.sketch.elements import Hashes
+from neardup.sketch.minhash import MinHash, permutations
+from neardup.spec import Spec, whole
+
+NONE = np.uint64(2**64 - 1)
+MAX_SPARE = 1_023
+
+
+class RemovableMinHash(SetSketch):
+    """A MinHash that also takes elements out of its set.
+
+    Its slots are those of the `MinHash` of the same set. With `spare` values a slot, at least that
+    many removals do no harm, usually far more: most removals touch few slots. A set, not a bag: an
+    element that was added twice is there once, and `remove` takes it out. A merged sketch has the
+    lesser of both spares.
+
+    >>> a, b = RemovableMinHash(), RemovableMinHash()
+    >>> a.update_batch(["the cat", "cat sat", "sat down"])
+    >>> b.update_batch(["the cat", "cat sat"])
+    >>> a.remove("sat down"), a.remove("no such thing")
+    (True, False)
+    >>> a.jaccard(b)
+    1.0
+    """
+
+    KIND = "minhash"
+
+    def __init__(self, slots: int = 128, spare: int = 8, seed: int = 0, *, hash: str = "xxh64",
+                 key: bytes | Key | None = None, spec: Spec | None = None) -> None:  # fmt: skip
+        super().__init__(spec, key, slots=slots, seed=seed, hash=hash)
+        if (self.spec.family, self.spec.bits) != ("affine32", 32):
+            raise ParameterError(
+                f"elements are removed from 32-bit slots of the family affine32, not from "
+                f"{self.spec.bits}-bit {self.spec.family}: leave bits and family as they are"
+            )
+        width = whole("number of spare values", spare, 0, MAX_SPARE) + 1
+        self._rows = np.full((self.spec.slots, width), NONE)
+        self._limits = np.full(self.spec.slots, NONE)
+
+    @property
+    def spare(self) -> int:
+        return self._rows.shape[1] - 1
+
+    @property
+    def slots(self) -> NDArray[np.uint32]:
+        """The slots of the set's `MinHash`; all are 2^32 - 1 for the empty set."""
+        with self._lock:
+            if stale := self.stale_slots:
+                raise StaleSketch(
+                    f"{stale} of {self.spec.slots} slots have lost all their values to removals: "
+                    "sketch the set again, or with more spare values"
+                )
+            return (self._rows[:, 0] >> np.uint64(32)).astype(np.uint32)
+
+    @property
+    def stale_slots(self) -> int:
+        """How many slots are unknown."""
+        with self._lock:
+            return int(np.count_nonzero((self._rows[:, 0] == NONE) & (self._limits != NONE)))
+
+    @property
+    def spare_left(self) -> int:
+        """How many removals, whichever they are, are certain to leave no slot unknown."""
+        with self._lock:
+            held = np.count_nonzero(self._rows != NONE, axis=1)
+            return max(int((held - (self._limits != NONE)).min()), 0)
+
+    def remove(self, element: str | bytes) -> bool | None:
+        """Take an element out of the set. True if it was there, False if it was not.
+
+        None if that can't be known: no slot keeps values as large as its own. Nothing changes then,
+        and nothing has to.
+        """
+        (hashed,) = self._hash(element)
+        with self._lock:
+            there, missing = kernels.remove_key(self._rows, self._limits, hashed, *self._constants)
+        return there > 0 if there or missing else None
+
+    def jaccard(self, other: RemovableMinHash) -> float:
+        """The estimated Jaccard similarity of the two sets: the share of equal slots."""
+        return float(np.mean(self.slots == self._snapshot(other).slots))
+
+    def minhash(self) -> MinHash:
+        """The set's `MinHash`, for whatever takes one."""
+        sketch = MinHash(spec=self.spec, key=self._key)
+        sketch._slots = self.slots
+        return sketch
+
+    def count(self) -> float:
+        """The estimated number of distinct elements."""
+        return self.minhash().count()
+
+    def is_empty(self) -> bool:
+        return bool((self._rows == NONE).all() and (self._limits == NONE).all())
+
+    @property
+    def _constants(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        return permutations(self.spec.slots, self._seed)
+
+    def _add(self, hashes: Hashes) -> None:
+        kernels.add_keys(self._rows, self._limits, hashes, *self._constants)
+
+    def _absorb(self, other: RemovableMinHash) -> None:
+        self._narrow(min(self.spare, other.spare) + 1)
+        kernels.merge_keys(self._rows, self._limits, other._rows, other._limits)
+
+    def _narrow(self, width: int) -> None:
+        if width < self._rows.shape[1]:
+            self._limits = np.minimum(self._limits, self._rows[:, width])
+            self._rows = np.ascontiguousarray(self._rows[:, :width])
+
+    def _payload(self) -> bytes:
+        rows, limits = self._rows.astype("<u8"), self._limits.astype("<u8")
+        return self.spare.to_bytes(4, "little") + limits.tobytes() + rows.tobytes()
+
+    def _restore(self, payload: bytes) -> None:
+        slots, spare = self.spec.slots, int.from_bytes(payload[:4], "little")
+        if len(payload) != 4 + 8 * slots * (spare + 2):
+            raise FormatError(
+                f"a RemovableMinHash of {slots} slots with {spare} spare values does not hold "
+                f"{len(payload)} bytes"
+            )
+        numbers = np.frombuffer(payload[4:], "<u8").astype(np.uint64)
+        self._limits, self._rows = numbers[:slots], numbers[slots:].reshape(slots, spare + 1)
+        ascending = (self._rows[:, :-1] < self._rows[:, 1:]) | (self._rows[:, 1:] == NONE)
+        known = (self._rows < self._limits[:, None]) | (self._rows == NONE)
+        if not (ascending.all() and known.all()):
+            raise FormatError("a slot of a RemovableMinHash holds ascending values up to its limit")
+
+    def __repr__(self) -> str:
+        return (
+            f"RemovableMinHash(slots={self.spec.slots}, seed={self.spec.seed}, "
+            f"spare_left={self.spare_left}, stale_slots={self.stale_slots})"
+        )

@@ -1,0 +1,218 @@
+"""What every sketch of a set or bag must do, whichever it is."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neardup import BottomK, HyperLogLog, MinHash, RemovableMinHash, WeightedMinHash, reference
+from neardup.errors import FormatError, NeardupError, ParameterError, SpecMismatch
+
+
+@dataclass(frozen=True)
+class Case:
+    """A sketch, how elements get into it, and what makes one that must not meet it."""
+
+    make: Callable[..., Any]
+    other_size: dict[str, int]
+    batch: Callable[[list[str]], Any] = list
+    numbers: tuple[str, ...] = ("count",)
+
+    def of(self, elements: list[str], **options: Any) -> Any:
+        sketch = self.make(**options)
+        sketch.update_batch(self.batch(elements))
+        return sketch
+
+
+CASES = {
+    "MinHash": Case(MinHash, {"slots": 64}, numbers=("count", "jaccard")),
+    "RemovableMinHash": Case(RemovableMinHash, {"slots": 64}, numbers=("count", "jaccard")),
+    "BottomK": Case(BottomK, {"k": 64}, numbers=("count", "jaccard", "containment")),
+    "BottomK, full": Case(
+        lambda **given: BottomK(**{"k": 4, "spare": 2, **given}), {"k": 5},
+        numbers=("count", "jaccard", "containment"),
+    ),
+    "HyperLogLog": Case(HyperLogLog, {"registers": 256}),
+    "WeightedMinHash": Case(
+        WeightedMinHash, {"slots": 64}, batch=lambda found: dict.fromkeys(found, 1.0),
+        numbers=("total", "jaccard"),
+    ),
+}  # fmt: skip
+
+every_sketch = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+elements = st.lists(st.text(max_size=5), max_size=20)
+
+
+def merged(*sketches):
+    whole = sketches[0].copy()
+    for other in sketches[1:]:
+        whole.merge(other)
+    return whole
+
+
+def said(case, sketch):
+    """All numbers that a sketch says of itself."""
+    return [
+        getattr(sketch, name)(*([sketch] if name in ("jaccard", "containment") else []))
+        for name in case.numbers
+    ]
+
+
+@every_sketch
+@given(elements)
+def test_one_by_one_is_the_same_as_a_batch(case, found):
+    sketch = case.make()
+    for element in found:
+        sketch.update(element)
+    assert sketch == case.of(found)
+    assert sketch.to_bytes() == case.of(found[::-1]).to_bytes()
+    assert said(case, sketch) == said(case, case.of(found[::-1]))
+
+
+@every_sketch
+@given(elements, elements, elements)
+def test_merging_is_the_union(case, a, b, c):
+    x, y, z = case.of(a), case.of(b), case.of(c)
+    assert merged(x, y) == merged(y, x) == case.of(a + b)
+    assert merged(merged(x, y), z) == merged(x, merged(y, z))
+    assert merged(x, x) == x
+    assert merged(x, case.make()) == merged(case.make(), x) == x
+    assert said(case, merged(x, y)) == said(case, case.of(a + b))
+
+
+@every_sketch
+def test_text_is_its_bytes(case):
+    assert case.of(["é", "\ud800"]) == case.of([b"\xc3\xa9", b"\xed\xa0\x80"])
+
+
+@every_sketch
+def test_a_snapshot_stays_as_it_is(case):
+    sketch = case.of(["a"])
+    snapshot = sketch.copy()
+    sketch.update("b")
+    assert snapshot == case.of(["a"]) != sketch
+    snapshot.update("c")
+    assert sketch == case.of(["a", "b"])
+
+
+@every_sketch
+def test_the_empty_set(case):
+    empty = case.make()
+    assert empty.is_empty()
+    assert not case.of(["x"]).is_empty()
+    assert said(case, empty)[0] == 0
+    assert case.make().from_bytes(empty.to_bytes()) == empty == case.of([])
+    if "jaccard" in case.numbers:
+        assert empty.jaccard(case.make()) == 1.0
+        assert empty.jaccard(case.of(["x"])) == 0.0
+
+
+@every_sketch
+@given(elements)
+def test_bytes_and_pickles_round_trip(case, found):
+    sketch = case.of(found, seed=9)
+    for twin in (sketch.from_bytes(sketch.to_bytes()), pickle.loads(pickle.dumps(sketch))):
+        assert twin == sketch
+        assert said(case, twin) == said(case, sketch)
+        twin.update("one more")
+        assert twin == case.of([*found, "one more"], seed=9)
+
+
+@every_sketch
+def test_truncated_and_altered_bytes_are_refused(case):
+    data = case.of(["a", "b"], **case.other_size).to_bytes()
+    for at in range(len(data)):
+        changed = bytearray(data)
+        changed[at] ^= 1
+        with pytest.raises(FormatError):
+            case.make().from_bytes(bytes(changed))
+        with pytest.raises(FormatError):
+            case.make().from_bytes(data[:at])
+    with pytest.raises(FormatError):
+        case.make().from_bytes(data + b"x")
+    with pytest.raises(FormatError):
+        case.make().from_bytes("text")
+
+
+@every_sketch
+def test_the_bytes_of_another_sketch_are_refused(case):
+    kinds = {type(other.make()) for other in CASES.values()} - {type(case.make())}
+    for kind in kinds:
+        with pytest.raises(NeardupError):
+            kind.from_bytes(case.of(["a"]).to_bytes())
+
+
+@every_sketch
+def test_different_specifications_never_meet(case):
+    for options in (case.other_size, {"seed": 1}):
+        sketch, other = case.make(), case.make(**options)
+        acts = [sketch.merge, *(getattr(sketch, name) for name in case.numbers[1:])]
+        for act in acts:
+            with pytest.raises(SpecMismatch, match=r"(slots|seed) \d+ against \d+: make both with"):
+                act(other)
+        with pytest.raises(ParameterError, match="must be a"):
+            sketch.merge("a sketch")
+
+
+@every_sketch
+def test_a_key_changes_everything_and_is_not_kept(case):
+    options, found = {"hash": "siphash", "key": bytes(range(16))}, ["a", "b"]
+    keyed = case.of(found, **options)
+    assert keyed == case.of(found, **options) == merged(keyed, keyed)
+    with pytest.raises(SpecMismatch):
+        keyed.merge(case.of(found))
+    read = keyed.from_bytes(keyed.to_bytes())
+    assert said(case, read) == said(case, keyed)
+    with pytest.raises(ParameterError, match="key 616a7e8911622fde is missing"):
+        read.update("c")
+    read = keyed.from_bytes(keyed.to_bytes(), bytes(range(16)))
+    read.update("c")
+    assert read == case.of([*found, "c"], **options)
+    assert bytes(range(16)) not in keyed.to_bytes() + pickle.dumps(keyed)
+
+
+@every_sketch
+def test_what_is_no_element_is_refused(case):
+    for wrong in (3, None, ["a"]):
+        with pytest.raises(ParameterError, match="strings or bytes"):
+            case.make().update(wrong)
+    with pytest.raises(ParameterError, match="update_batch takes"):
+        case.make().update_batch("text")
+
+
+@every_sketch
+def test_updates_and_merges_from_threads_are_not_lost(case):
+    sketch = case.make()
+    parts = [[f"{t}-{i}" for i in range(100)] for t in range(8)]
+
+    def add(part):
+        for element in part[:60]:
+            sketch.update(element)
+        sketch.merge(case.of(part[60:]))
+
+    threads = [threading.Thread(target=add, args=[part]) for part in parts]
+    for thread in threads:
+        thread.start()
+    for _ in range(20):  # readers see whole states only
+        assert sketch.from_bytes(sketch.to_bytes()).spec == sketch.spec
+    for thread in threads:
+        thread.join()
+    assert sketch == case.of([element for part in parts for element in part])
+
+
+@pytest.mark.parametrize("kind", [MinHash, RemovableMinHash, BottomK, HyperLogLog])
+def test_hashes_are_elements_too(kind):
+    sketch, other = kind(), kind()
+    sketch.update_hashes(np.array([reference.xxh64(b"x")], np.uint64))
+    other.update("x")
+    assert sketch == other
+    with pytest.raises(ParameterError, match="uint64"):
+        sketch.update_hashes(np.array([1.5]))
