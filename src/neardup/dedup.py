@@ -35,7 +35,7 @@ from neardup.text.ignored import IgnoredLines
 from neardup.text.lines import LineCounts
 from neardup.text.shingle import Shingled, shingled
 from neardup.text.strip import require_list, stripped
-from neardup.verify import Estimated, Exact
+from neardup.verify import Estimated, Exact, Weighed
 
 Integers = NDArray[np.int64]
 MAX_PAIRS = 10_000_000
@@ -124,8 +124,14 @@ def raw_lengths(texts: pa.Array) -> Integers:
 class Corpus:
     """All documents' sketches, in input order; texts are gone, shingles set aside on disk."""
 
-    def __init__(self, options: Options, spool_folder: str | None = None) -> None:
+    def __init__(
+        self,
+        options: Options,
+        spool_folder: str | None = None,
+        frequencies: Frequencies | None = None,
+    ) -> None:
         self.options = options
+        self._frequencies = frequencies or Frequencies()
         self.rejected: dict[int, str] = {}
         self.size = 0
         self._columns: dict[str, list[NDArray[Any]]] = {}
@@ -237,12 +243,13 @@ class Corpus:
             )
         return order[takes_part[order]]
 
-    def _verifier(self, shared: Integers) -> Exact | Estimated:
-        if self.options.verify == "exact":
-            sets, offsets = self._spool.sorted_sets(shared)
-            offsets = kernels.unique_sorted(sets, offsets)
-            return self.options.exact(sets[: offsets[-1]], offsets)
+    def _verifier(self, shared: Integers) -> Exact | Weighed | Estimated:
         spec = self.options.spec
+        if self.options.verify == "exact":
+            rows, offsets = self._spool.sorted_sets(shared)
+            if not spec.of_bags:
+                offsets = kernels.unique_sorted(rows, offsets)
+            return self.options.exact(rows[: offsets[-1]], offsets, self._frequencies.weights)
         rows = self._column("signatures", bulk.columns(spec), bulk.column_type(spec))[shared]
         return self.options.estimated(rows)
 
@@ -365,7 +372,8 @@ def dedup(
     options = options.ignoring(ignored.digest)
     frequencies = find_frequencies(lambda: from_data(data, columns), options, ignored, secret)
     options = options.weighing(frequencies.stated)
-    sketcher, corpus = Sketcher(options.spec, ignored, secret, frequencies), Corpus(options)
+    sketcher = Sketcher(options.spec, ignored, secret, frequencies)
+    corpus = Corpus(options, frequencies=frequencies)
     ids: list[pa.Array | list[Any]] = []
     for documents in from_data(data, columns):
         corpus.add(documents, sketcher(documents))

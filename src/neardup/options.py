@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final
 
+import numpy as np
 from numpy.typing import NDArray
 
 from neardup.errors import ParameterError
@@ -26,9 +27,11 @@ from neardup.lsh.curve import (
 )
 from neardup.lsh.layout import lay
 from neardup.lsh.tables import Bands, Tables
+from neardup.sketch.bulk import MAKE, MAKE_WEIGHTED
+from neardup.sketch.weighted import occurrence_weights
 from neardup.spec import WEIGHTED, Spec, one_of, whole
 from neardup.text.html import require_html_library
-from neardup.verify import Contained, Estimated, Exact, Near
+from neardup.verify import Contained, Estimated, Exact, Near, Weighed
 
 VERIFY: Final = ("exact", "estimate", "none")
 MEASURES: Final = ("jaccard", "containment")
@@ -150,6 +153,15 @@ class Options:
                 f"a {self.spec.sketch} does not weigh its shingles: use --sketch "
                 f"{' or '.join(WEIGHTED)}, or --weights tf"
             )
+        if self.spec.sketch not in (*MAKE, *MAKE_WEIGHTED):
+            raise ParameterError(
+                f"a {self.spec.sketch} finds no candidates, it is for the library: use --sketch "
+                f"{' or '.join([*MAKE, *MAKE_WEIGHTED])}"
+            )
+        if self.spec.of_bags and self.measure != "jaccard":
+            raise ParameterError(
+                "containment is that of sets: leave out --measure, or use --sketch minhash"
+            )
         if not self.by_bits:
             if self.hamming is not None or self.blocks is not None:
                 raise ParameterError(
@@ -243,8 +255,16 @@ class Options:
             return Blocks(self.spec.slots, self.hamming, self.blocks)
         return Bands(self.curve.parts)
 
-    def exact(self, shingles: NDArray[Any], offsets: NDArray[Any]) -> Exact:
-        """How candidates are judged by their sets of shingles."""
+    def exact(
+        self, shingles: NDArray[Any], offsets: NDArray[Any], weights: NDArray[np.uint32] | None
+    ) -> Exact | Weighed:
+        """How candidates are judged by their sets, or bags, of shingles, sorted.
+
+        `weights` are those of the cells, if bags depend on the corpus.
+        """
+        if self.spec.of_bags:
+            each = occurrence_weights(shingles, weights)
+            return Weighed.of(shingles, offsets, each, self.threshold)
         judge = Contained if self.measure == "containment" else Exact
         return judge(shingles, offsets, self.threshold)
 

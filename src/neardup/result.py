@@ -327,6 +327,8 @@ def estimated(options: Options) -> str:
 
 def measured(options: Options) -> str:
     """The measure's name in a sentence."""
+    if options.spec.of_bags:
+        return "weighted Jaccard"
     return "Jaccard" if options.measure == "jaccard" else options.measure
 
 

@@ -34,7 +34,7 @@ SLOTS: Final = {
     "minhash": 128, "weighted": 128, "simhash": 64, "bottomk": 256, "hyperloglog": 4_096,
 }  # fmt: skip
 """The usual number of slots."""
-WEIGHTED: Final = ("simhash",)
+WEIGHTED: Final = ("simhash", "weighted")
 """Sketches whose shingles may have weights."""
 FINGERPRINTS: Final = (64, 128)
 """How many slots, which are bits, a SimHash may have."""

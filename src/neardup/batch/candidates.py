@@ -46,21 +46,27 @@ class Wanted:
 
 
 def shingle_again(wanted: Wanted, shard: Shard, sketcher: Sketcher) -> Ragged:
-    """The sorted sets of a chunk's candidates."""
+    """The sorted sets, or bags, of a chunk's candidates."""
     documents = parse_some(wanted.chunk, shard.reading.columns, wanted.rows, wanted.size)
     cut = sketcher.cut(documents)
     different = (wanted.content != cut.content.T).any(axis=0)
     if different.any():
         files = wanted.chunk.files
         raise changed(files[wanted.rows[different][0]] if len(files) > 1 else files[0])
-    return as_sets(cut.shingles)
+    return as_bags(cut.shingles) if sketcher.spec.of_bags else as_sets(cut.shingles)
+
+
+def as_bags(rows: Ragged) -> Ragged:
+    """Each row sorted."""
+    kernels.sort_short(rows.data, rows.offsets, SHORT)
+    for row in np.flatnonzero(rows.sizes > SHORT).tolist():
+        rows.data[rows.offsets[row] : rows.offsets[row + 1]].sort()
+    return rows
 
 
 def as_sets(rows: Ragged) -> Ragged:
     """Each row sorted, without repeats."""
-    kernels.sort_short(rows.data, rows.offsets, SHORT)
-    for row in np.flatnonzero(rows.sizes > SHORT).tolist():
-        rows.data[rows.offsets[row] : rows.offsets[row + 1]].sort()
+    as_bags(rows)
     offsets = kernels.unique_sorted(rows.data, rows.offsets)
     return Ragged(rows.data[: offsets[-1]], offsets)
 

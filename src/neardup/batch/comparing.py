@@ -16,13 +16,14 @@ from neardup.options import Options
 from neardup.sketch.bulk import columns
 from neardup.text.arrays import Ragged
 from neardup.threads import in_order
-from neardup.verify import Estimated, Exact
+from neardup.verify import Estimated, Exact, Weighed
 
 AT_ONCE = 1 << 14
 BYTES_EACH = 64
 """What a pair takes besides its sets, about."""
 
 Integers = NDArray[np.int64]
+Verifier = Exact | Weighed | Estimated
 
 
 class Comparing:
@@ -35,9 +36,11 @@ class Comparing:
         options: Options,
         budget: Budget,
         workers: int,
+        weights: NDArray[np.uint32] | None = None,
     ) -> None:
         self._sets, self._ranking = sets, ranking
         self._options, self._budget, self._workers = options, budget, workers
+        self._weights = weights
         self._fits = sets.size + 8 * len(sets) < budget.share(3)
 
     def __call__(
@@ -53,7 +56,7 @@ class Comparing:
 
     def _batches(
         self, left: Integers, right: Integers
-    ) -> Iterator[tuple[int, int, Integers, Exact | Estimated]]:
+    ) -> Iterator[tuple[int, int, Integers, Verifier]]:
         if self._fits:
             yield 0, len(left), *self._everything
             return
@@ -65,18 +68,18 @@ class Comparing:
             yield start, end, documents, self._verifier(self._sets.gather(documents))
 
     @cached_property
-    def _everything(self) -> tuple[Integers, Exact | Estimated]:
+    def _everything(self) -> tuple[Integers, Verifier]:
         documents = self._sets.documents()
         return documents, self._verifier(self._sets.gather(documents))
 
-    def _verifier(self, rows: Ragged) -> Exact | Estimated:
+    def _verifier(self, rows: Ragged) -> Verifier:
         options = self._options
         if options.verify == "exact":
-            return options.exact(rows.data, rows.offsets)
+            return options.exact(rows.data, rows.offsets, self._weights)
         return options.estimated(rows.data.reshape(-1, columns(options.spec)))
 
     def _compared(
-        self, documents: Integers, verifier: Exact | Estimated, left: Integers, right: Integers,
+        self, documents: Integers, verifier: Verifier, left: Integers, right: Integers,
         least: float | None,
     ) -> NDArray[np.float64]:  # fmt: skip
         left, right = np.searchsorted(documents, left), np.searchsorted(documents, right)

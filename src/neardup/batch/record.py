@@ -126,8 +126,9 @@ def _tables(options: Options) -> dict[str, Any]:
     if options.by_bits:
         return {"hamming": options.hamming, "blocks": options.blocks, "weights": options.weights}
     first, *others = options.curve.parts
+    weights = {"weights": options.weights} if options.spec.of_bags else {}
     return {"bands": None if others else first.bands, "rows": None if others else first.rows,
-            "tables": written(options.curve)}  # fmt: skip
+            "tables": written(options.curve), **weights}  # fmt: skip
 
 
 def ignored_lines(ignored: IgnoredLines) -> dict[str, Any]:

@@ -320,7 +320,9 @@ class Matching:
 
 def comparing(job: Job, sets: Sets | MergedSets, ranked: Ranked) -> Comparing:
     """Compares candidates by their sets."""
-    return Comparing(sets, ranked.ranking, job.options, job.budget, job.workers)
+    return Comparing(
+        sets, ranked.ranking, job.options, job.budget, job.workers, job.frequencies.weights
+    )
 
 
 @dataclass(frozen=True)

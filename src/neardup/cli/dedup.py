@@ -68,11 +68,11 @@ def dedup(
         "64]", show_default=False,
         rich_help_panel=MATCH)] = None,
     sketch: Annotated[str | None, typer.Option(
-        help="What is made of a document: minhash, or simhash, whose bits are compared.  "
-        "[default: minhash]", show_default=False,
+        help="What is made of a document: minhash; weighted, where repeats and weights count; or "
+        "simhash, whose bits are compared.  [default: minhash]", show_default=False,
         rich_help_panel=MATCH)] = None,
     family: Annotated[str | None, typer.Option(
-        help="How slots are made: affine32.  [default: the usual one of the sketch]",
+        help="How slots are made: affine32, darts.  [default: the usual one of the sketch]",
         show_default=False, rich_help_panel=MATCH)] = None,
     shingle: Annotated[str | None, typer.Option(
         metavar="UNIT:SIZE", help="What is compared: word:5, char:24, line:1, or token:5 for a "
@@ -94,8 +94,8 @@ def dedup(
         "more of them make rarer keys and more tables.  [default: chosen by --hamming]",
         show_default=False, rich_help_panel=MATCH)] = None,
     weights: Annotated[str, typer.Option(
-        help="With --sketch simhash: tf, every occurrence of a shingle counts; or tf-idf, those "
-        "that are in few documents count more.", rich_help_panel=MATCH)] = "tf",
+        help="With --sketch weighted or simhash: tf, every occurrence of a shingle counts; or "
+        "tf-idf, those that are in few documents count more.", rich_help_panel=MATCH)] = "tf",
     verify: Annotated[str | None, typer.Option(
         help="exact similarity of the shingles, estimate from the signatures, or none.  "
         "[default: exact; with --sketch simhash, estimate]", show_default=False,
@@ -144,6 +144,7 @@ def dedup(
     from neardup.corpus.inputs import find_inputs
     from neardup.errors import UsageError
     from neardup.options import Options
+    from neardup.spec import WEIGHTED
 
     key = read_key(key_file, quiet)
     options = Options.of(
@@ -164,10 +165,11 @@ def dedup(
 
         if merge_rows is not None and id is not None:
             raise UsageError("--merge-rows names the documents: leave out --id")
-        if merge_rows is not None and options.by_bits:
+        if merge_rows is not None and options.spec.sketch in WEIGHTED:
+            what = "fingerprints" if options.by_bits else "those of bags"
             raise UsageError(
-                "--merge-rows joins sketches, and fingerprints can't be joined: use --sketch "
-                "minhash, or join the rows before"
+                f"--merge-rows joins sketches, and {what} can't be joined: use --sketch minhash, "
+                "or join the rows before"
             )
         columns = Columns(
             text=text, id=merge_rows or id, id_option="merge-rows" if merge_rows else "id",

@@ -103,7 +103,8 @@ def _rule(record: Record) -> Iterator[Html]:
     measure = "estimated" if given.get("verify") == "estimate" else "exact"
     similar = f"is at least {record.threshold:g} similar to"
     shingle = shortened(f"{spec['unit']}:{spec['size']}")
-    how = f"{measure} Jaccard of {shingle} shingles"
+    weighted = "weighted " if spec.get("sketch") == "weighted" else ""
+    how = f"{measure} {weighted}Jaccard of {shingle} shingles"
     if "hamming" in given and given.get("verify") == "estimate":
         how = (
             f"{shortened(given['hamming'])} or fewer of {shortened(spec['slots'])} bits differ, "

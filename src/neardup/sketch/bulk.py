@@ -16,9 +16,11 @@ Weights = NDArray[np.uint32]
 Make = Callable[[NDArray[np.uint64], NDArray[np.int64], Spec], Signatures]
 MakeWeighted = Callable[[NDArray[np.uint64], NDArray[np.int64], Spec, Weights | None], Signatures]
 
-MAKE: dict[str, Make] = {"minhash": minhash.signatures, "weighted": weighted.signatures}
+MAKE: dict[str, Make] = {"minhash": minhash.signatures}
 """Sketch -> shingles and where each document's begin to one row of columns a document."""
-MAKE_WEIGHTED: dict[str, MakeWeighted] = {"simhash": simhash.fingerprints}
+MAKE_WEIGHTED: dict[str, MakeWeighted] = {
+    "simhash": simhash.fingerprints, "weighted": weighted.signatures,
+}  # fmt: skip
 """The same for sketches that weigh their shingles, by the weights of cells (`text/frequencies.py`)
 or, without them, all alike."""
 
