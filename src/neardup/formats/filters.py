@@ -73,7 +73,8 @@ def _front(
     kind: str, parameters: dict[str, Any], arrays: dict[str, NDArray[Any]]
 ) -> tuple[bytes, list[int]]:
     """Everything before the arrays, and where these begin, counted from the arrays' own start."""
-    described, at = [], 0
+    described: list[dict[str, Any]] = []
+    at = 0
     for name, values in arrays.items():
         described.append({
             "name": name, "type": values.dtype.str, "size": values.size, "at": at,
@@ -103,14 +104,12 @@ def load_filter(path: str | os.PathLike[str]) -> Filter:
     try:
         header, start = _read_front(target, mapped)
         kind = KINDS[header["kind"]]
-        arrays = {
-            one["name"]: _array(target, mapped, start, one) for one in header["arrays"]
-        }
-        ends = [start] + [start + one["at"] + arrays[one["name"]].nbytes for one in header["arrays"]]
-        if max(ends) != len(mapped):
+        arrays = {one["name"]: _array(target, mapped, start, one) for one in header["arrays"]}
+        last = header["arrays"][-1]
+        if start + last["at"] + arrays[last["name"]].nbytes != len(mapped):
             raise _damaged(target, "there is something after its end")
         return kind.restore(header["parameters"], arrays)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(target, str(error)) from None
 
 

@@ -114,7 +114,7 @@ class BloomFilter(_Shaped):
             self._count += len(there) - int(np.count_nonzero(there))
             return there
 
-    def _insert(self, hashes: Hashes, once: bool) -> Flags:
+    def _insert(self, hashes: Hashes, once: bool) -> Flags:  # noqa: ARG002  # a key is in once anyway
         return self.insert_until(hashes, NO_LIMIT)
 
     def _contains(self, hashes: Hashes) -> Flags:
@@ -208,7 +208,5 @@ class CountingBloomFilter(_Shaped):
     @classmethod
     def restore(cls, parameters: Parameters, arrays: Arrays) -> Self:
         found = cls._bare(parameters)
-        found._counters = check_array(
-            arrays, "counters", "|u1", found.shape.blocks * COUNTER_BYTES
-        )
+        found._counters = check_array(arrays, "counters", "|u1", found.shape.blocks * COUNTER_BYTES)
         return found

@@ -49,7 +49,7 @@ class ExactSet(Filter):
     def _seeds(self) -> tuple[int, ...]:
         return (self.seed, (self.seed + 1) % 2**64)[: self.bits // 64]
 
-    def _insert(self, hashes: Hashes, once: bool) -> Flags:
+    def _insert(self, hashes: Hashes, once: bool) -> Flags:  # noqa: ARG002  # a key is in once anyway
         return self._table.put_many(hashes, np.zeros(len(hashes), np.int64)) >= 0
 
     def _contains(self, hashes: Hashes) -> Flags:

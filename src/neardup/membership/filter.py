@@ -89,7 +89,7 @@ class Filter(ABC):
     @abstractmethod
     def _contains(self, hashes: Hashes) -> Flags: ...
 
-    def _remove(self, hashes: Hashes) -> Flags:
+    def _remove(self, hashes: Hashes) -> Flags:  # noqa: ARG002  # whatever is asked for
         raise UsageError(
             f"a {type(self).__name__} can't forget a key: use CountingBloomFilter, CuckooFilter "
             "or ExactSet"
