@@ -96,6 +96,45 @@ class BloomShape:
         return filling(self.rate, keys)
 
 
+PLACES: Final = 4
+FINGERPRINTS: Final = 4095
+CUCKOO_LOAD: Final = 0.95
+SPARE_BUCKETS: Final = 2
+"""For small cuckoo filters, in which chance has more to say."""
+
+
+@dataclass(frozen=True)
+class CuckooShape:
+    """Buckets of four places for fingerprints of 12 bits."""
+
+    buckets: int
+
+    @classmethod
+    def of(cls, keys: int) -> CuckooShape:
+        """One with room for so many keys."""
+        return cls(ceil(check_keys(keys) / CUCKOO_LOAD / PLACES) + SPARE_BUCKETS)
+
+    @property
+    def places(self) -> int:
+        return self.buckets * PLACES
+
+    @property
+    def bits(self) -> int:
+        return self.places * 12
+
+    def rate(self, keys: int) -> float:
+        """The rate of false positives with so many keys: they may be in eight places.
+
+        >>> f"{CuckooShape.of(10**6).rate(10**6):.2%}"
+        '0.19%'
+        """
+        return float(1 - (1 - 1 / FINGERPRINTS) ** (2 * PLACES * keys / self.places))
+
+    def expected_lost(self, keys: int) -> float:
+        """How many of so many different keys will seem to be there when they come."""
+        return filling(self.rate, keys)
+
+
 def filling(rate: Callable[[int], float], keys: int) -> float:
     """The sum of the rates that a filter has while keys come in one after the other."""
     steps = np.linspace(0, keys, STEPS + 1).astype(np.int64).tolist()
