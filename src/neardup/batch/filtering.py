@@ -142,7 +142,8 @@ class _Known:
         return ~again
 
     def described(self) -> dict[str, Any]:
-        return {"bytes": self._table.nbytes, "estimated_fpr": 0.0, "expected_lost": 0}
+        return {"bytes": self._table.nbytes, "estimated_fpr": 0.0, "expected_lost": 0.0,
+                "witnesses": True}  # fmt: skip
 
 
 class _Likely:
@@ -174,5 +175,5 @@ class _Likely:
             lost = found.shape.expected_lost(round(len(found) + lost))
         return {
             "bytes": found.nbytes, "estimated_fpr": found.estimated_fpr,
-            "expected_lost": round(lost, 1),
+            "expected_lost": round(lost, 1), "witnesses": False,
         }  # fmt: skip
