@@ -35,7 +35,7 @@ FILTERS: dict[str, Make] = {
 }
 """Made for so many keys; the scalable one for far fewer."""
 RATES = {"set": 0, "set of 64 bits": 0, "bloom": 0.01, "strict bloom": 0.0001, "counting": 0.01,
-         "cuckoo": 0.0019, "scalable": 0.01}  # fmt: skip
+         "cuckoo": 0.0018, "scalable": 0.01}  # fmt: skip
 REMOVING = ["set", "set of 64 bits", "counting", "cuckoo"]
 KEYS, OTHERS = [f"key {i}" for i in range(20_000)], [f"other {i}" for i in range(20_000)]
 
@@ -129,10 +129,14 @@ def test_hashes_are_keys_as_they_are(make):
     assert seen.contains_many(hashes).all() and seen.contains_many(hashes[::2]).all()
 
 
-@pytest.mark.parametrize("keys", [
-    "one", b"one", 5, None, [1, 2], ["a", None], np.arange(3), np.zeros((2, 3), np.uint64),
-    pa.array([1.5]), pa.array(["a", None]), np.array([1.0]),
-], ids=repr)  # fmt: skip
+WRONG = {
+    "one string": "one", "bytes": b"one", "a number": 5, "nothing": None, "numbers": [1, 2],
+    "a null": ["a", None], "signed": np.arange(3), "rows of three": np.zeros((2, 3), np.uint64),
+    "floats": pa.array([1.5]), "an Arrow null": pa.array(["a", None]), "reals": np.array([1.0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("keys", WRONG.values(), ids=WRONG)
 def test_wrong_keys_are_refused(make, keys):
     seen = make(100)
     for method in (seen.insert_many, seen.contains_many):

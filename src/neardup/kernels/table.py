@@ -6,7 +6,9 @@ mixed bits, scaled to the number of slots; it is in the first slot from there on
 
 A table that grows has an old array beside the new one. What is in the old array's slots before
 `state[MOVED]` is in the new one as well and does not count; every insert moves some slots more.
-As homes keep their order, that reads and writes in sequence.
+New keys go into the old array where their slot is not moved yet. As homes keep their order, the
+new array is written from its beginning to its end, so that not even fresh memory is asked for in
+many places at once: 256 inserts that each touched a fresh page of 2 MB took half a second.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from neardup.kernels.shingles import mix
 
 U = np.uint64
 MOVED, COUNT = 0, 1
-STEP = 4
+STEP = 16
 """Slots of the old array that an insert moves."""
 DEAD = ~U(0)
 """The value of a removed entry of the old array; in the new one its slot is closed up."""
@@ -110,17 +112,17 @@ def table_put(old, new, state, keys, values, replace, limit):
             return before[:i]
         look_ahead(new, words, keys, i)
         first, second = keys[i, 0], keys[i, words - 1]
-        at = seek(new, slots, words, first, second)
+        entries, at = new, seek(new, slots, words, first, second)
         held = new[U(at)]
-        in_old = seek_old(old, words, first, second, state[MOVED]) if held == U(0) else -1
-        if in_old >= 0:
-            held = old[U(in_old)]
-            if replace:
-                old[U(in_old)] = U(values[i]) + U(1)
-        elif held == U(0) or replace:
+        if held == U(0) and state[MOVED] * (words + 1) < old.size:
+            place = seek(old, old.size // (words + 1), words, first, second)
+            if place // (words + 1) >= state[MOVED]:
+                entries, at = old, place
+                held = old[U(at)] if old[U(at)] != DEAD else U(0)
+        if held == U(0) or replace:
             for word in range(words):
-                new[U(at - words + word)] = keys[i, word]
-            new[U(at)] = U(values[i]) + U(1)
+                entries[U(at - words + word)] = keys[i, word]
+            entries[U(at)] = U(values[i]) + U(1)
             state[COUNT] += held == U(0)
         before[i] = np.int64(held) - 1
         state[MOVED] = move_some(old, new, words, state[MOVED])

@@ -27,7 +27,7 @@ class HashTable:
     """Keys of 64 or 128 bits to numbers from 0 on. One thread at a time.
 
     Keys are rows of one or two uint64. Twice the slots come when three quarters are used; an
-    insert then moves at most four slots of the old array, and memory is half as much again until
+    insert then moves at most 16 slots of the old array, and memory is half as much again until
     all are moved.
     """
 
