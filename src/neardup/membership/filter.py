@@ -120,7 +120,9 @@ class Filter(ABC):
 
     def __reduce__(self) -> tuple[Any, ...]:
         with self._lock:
-            return type(self).restore, self.state()
+            parameters, arrays = self.state()
+            held = {name: values.copy() for name, values in arrays.items()}
+        return type(self).restore, (parameters, held)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self):,} keys, {self.nbytes:,} bytes)"

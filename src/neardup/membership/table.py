@@ -95,8 +95,9 @@ class HashTable:
         """The table that had these slots, and so many keys."""
         table = cls(words=words)
         table._new = entries
-        if len(entries) % (words + 1) or not 0 <= keys <= table._limit:
-            raise ParameterError(f"{keys} keys don't fit into {len(entries)} words of a table")
+        used = int(np.count_nonzero(entries[words :: words + 1]))
+        if len(entries) % (words + 1) or used != keys or keys > table._limit:
+            raise ParameterError(f"{keys} keys are not what {len(entries)} words of a table hold")
         table._state[1] = keys
         return table
 
