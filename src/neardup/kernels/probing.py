@@ -10,7 +10,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from neardup.kernels.compile import inline
-from neardup.kernels.shingles import mix
+from neardup.kernels.hashing import mix
 
 U = np.uint64
 AHEAD = 16

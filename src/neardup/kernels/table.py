@@ -27,8 +27,8 @@ from neardup.kernels.compile import (
     int64,
     kernel,
 )
+from neardup.kernels.hashing import mix
 from neardup.kernels.probing import AHEAD, prefetch, scaled
-from neardup.kernels.shingles import mix
 
 U = np.uint64
 MOVED, COUNT = 0, 1
