@@ -17,15 +17,15 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from neardup.dedup import dedup as dedup
     from neardup.errors import NeardupError as NeardupError
-    from neardup.lsh.hamming import HammingIndex as HammingIndex
-    from neardup.minhash_lsh import MinHashLSH as MinHashLSH
     from neardup.formats.filters import load_filter as load_filter
     from neardup.formats.filters import save_filter as save_filter
+    from neardup.lsh.hamming import HammingIndex as HammingIndex
     from neardup.membership.bloom import BloomFilter as BloomFilter
     from neardup.membership.bloom import CountingBloomFilter as CountingBloomFilter
     from neardup.membership.cuckoo import CuckooFilter as CuckooFilter
     from neardup.membership.exact import ExactSet as ExactSet
     from neardup.membership.scalable import ScalableBloomFilter as ScalableBloomFilter
+    from neardup.minhash_lsh import MinHashLSH as MinHashLSH
     from neardup.result import Result as Result
     from neardup.similarity import similarity as similarity
     from neardup.sketch.bottomk import BottomK as BottomK
