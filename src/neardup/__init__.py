@@ -17,7 +17,14 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from neardup.dedup import dedup as dedup
     from neardup.errors import NeardupError as NeardupError
+    from neardup.formats.filters import load_filter as load_filter
+    from neardup.formats.filters import save_filter as save_filter
     from neardup.lsh.hamming import HammingIndex as HammingIndex
+    from neardup.membership.bloom import BloomFilter as BloomFilter
+    from neardup.membership.bloom import CountingBloomFilter as CountingBloomFilter
+    from neardup.membership.cuckoo import CuckooFilter as CuckooFilter
+    from neardup.membership.exact import ExactSet as ExactSet
+    from neardup.membership.scalable import ScalableBloomFilter as ScalableBloomFilter
     from neardup.minhash_lsh import MinHashLSH as MinHashLSH
     from neardup.result import Result as Result
     from neardup.similarity import similarity as similarity
@@ -32,7 +39,11 @@ if TYPE_CHECKING:
 
 # The public names, and where they live: importing neardup imports neither Numba nor PyArrow.
 _HOMES = {
+    "BloomFilter": "neardup.membership.bloom",
     "BottomK": "neardup.sketch.bottomk",
+    "CountingBloomFilter": "neardup.membership.bloom",
+    "CuckooFilter": "neardup.membership.cuckoo",
+    "ExactSet": "neardup.membership.exact",
     "HammingIndex": "neardup.lsh.hamming",
     "HyperLogLog": "neardup.sketch.hyperloglog",
     "MinHash": "neardup.sketch.minhash",
@@ -41,17 +52,21 @@ _HOMES = {
     "ProbeMinHash": "neardup.sketch.probes",
     "RemovableMinHash": "neardup.sketch.removable",
     "Result": "neardup.result",
+    "ScalableBloomFilter": "neardup.membership.scalable",
     "SimHash": "neardup.sketch.simhash",
     "Spec": "neardup.spec",
     "WeightedMinHash": "neardup.sketch.weighted",
     "dedup": "neardup.dedup",
+    "load_filter": "neardup.formats.filters",
+    "save_filter": "neardup.formats.filters",
     "similarity": "neardup.similarity",
 }
 
 __all__ = [
-    "BottomK", "HammingIndex", "HyperLogLog", "MinHash", "MinHashLSH", "NeardupError",
-    "ProbeMinHash", "RemovableMinHash", "Result", "SimHash", "Spec", "WeightedMinHash",
-    "__version__", "dedup", "similarity",
+    "BloomFilter", "BottomK", "CountingBloomFilter", "CuckooFilter", "ExactSet", "HammingIndex",
+    "HyperLogLog", "MinHash", "MinHashLSH", "NeardupError", "ProbeMinHash", "RemovableMinHash",
+    "Result", "ScalableBloomFilter", "SimHash", "Spec", "WeightedMinHash", "__version__", "dedup",
+    "load_filter", "save_filter", "similarity",
 ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@
     │   └── ColumnError          exit 2, HTTP 400   a column that the data does not have
     ├── InputError               exit 1, HTTP 422   a file that can't be read as what it claims
     │   └── RowError             exit 1, HTTP 422   one bad document, and --strict was asked for
+    ├── FilterFull               exit 1, HTTP 507   a filter that has no room for one more key
     ├── OutputError              exit 1, HTTP 507   the result cannot be written where it should go
     ├── FormatError              exit 1, HTTP 422   bytes that are truncated, altered or foreign
     ├── SpecMismatch             exit 1, HTTP 409   two things made by different specifications
@@ -66,6 +67,16 @@ class InputError(NeardupError):
 
 class RowError(InputError):
     """A document was refused while strict reading was asked for."""
+
+
+class FilterFull(NeardupError):  # noqa: N818  # reads as what happened
+    """A filter has no room for one more key. `taken` keys of the batch are in it."""
+
+    http_status = 507
+
+    def __init__(self, message: str, taken: int = 0) -> None:
+        super().__init__(message)
+        self.taken = taken
 
 
 class OutputError(NeardupError):

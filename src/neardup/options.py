@@ -29,7 +29,7 @@ from neardup.lsh.layout import lay
 from neardup.lsh.tables import Bands, Tables
 from neardup.sketch.bulk import MAKE, MAKE_WEIGHTED
 from neardup.sketch.weighted import occurrence_weights
-from neardup.spec import WEIGHTED, Spec, one_of, whole
+from neardup.spec import WEIGHTED, Spec, one_of, real, whole
 from neardup.text.html import require_html_library
 from neardup.verify import Contained, Estimated, Exact, Near, Weighed
 
@@ -284,13 +284,3 @@ class Options:
         raise ParameterError(
             f"keep {self.keep!r} is not known: use first, longest, max:COLUMN or min:COLUMN"
         )
-
-
-def real(what: str, value: object) -> float:
-    """The value as a float, if it is a number."""
-    if isinstance(value, (str, bytes, bool)):
-        raise ParameterError(f"{what} must be a number, not {value!r}")
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        raise ParameterError(f"{what} must be a number, not {value!r}") from None

@@ -247,3 +247,13 @@ def whole(what: str, value: object, low: int, high: int) -> int:
             f"{what} must be a whole number from {low} to {high}, not {value!r}"
         ) from None
     return number
+
+
+def real(what: str, value: object) -> float:
+    """The value as a float, if it is a number."""
+    if isinstance(value, (str, bytes, bool)):
+        raise ParameterError(f"{what} must be a number, not {value!r}")
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(f"{what} must be a number, not {value!r}") from None

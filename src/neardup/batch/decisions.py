@@ -8,6 +8,7 @@ from heapq import nlargest
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from neardup.batch.catalogue import Catalogue
@@ -18,7 +19,7 @@ from neardup.corpus.rows import Edit
 from neardup.corpus.values import strings
 from neardup.corpus.write import write_kept
 from neardup.formats import tables
-from neardup.formats.tables import TableWriter
+from neardup.formats.tables import TableWriter, column
 
 
 def write_removed(folder: Path, catalogue: Catalogue, verdicts: Verdicts) -> None:
@@ -30,13 +31,27 @@ def write_removed(folder: Path, catalogue: Catalogue, verdicts: Verdicts) -> Non
 
 def _removed(catalogue: Catalogue, some: Removed) -> dict[str, object]:
     file, row = catalogue.place(some.documents)
-    witness_file, witness_row = catalogue.place(some.witnesses)
-    return {
-        "id": catalogue.names(some.documents), "file": file, "row": row,
-        "witness": catalogue.names(some.witnesses), "witness_file": witness_file,
-        "witness_row": witness_row, "similarity": some.similarity, "exact": some.exact,
-        "cluster": some.witnesses,
+    known = some.witnesses >= 0
+    witnesses = some.witnesses[known]
+    witness_file, witness_row = catalogue.place(witnesses)
+    named = {
+        "witness": catalogue.names(witnesses), "witness_file": witness_file,
+        "witness_row": witness_row, "similarity": column(some.similarity[known]),
+        "cluster": column(witnesses),
     }  # fmt: skip
+    return {
+        "id": catalogue.names(some.documents), "file": file, "row": row, "exact": some.exact,
+        **{name: _where(known, values) for name, values in named.items()},
+    }  # fmt: skip
+
+
+def _where(known: NDArray[np.bool_], values: pa.Array) -> pa.Array:
+    """The values in the places that are known, null in the others."""
+    if known.all():
+        return values
+    places = np.cumsum(known) - 1
+    bits = pa.py_buffer(np.packbits(known, bitorder="little"))
+    return values.take(pa.Array.from_buffers(pa.int64(), len(known), [bits, pa.py_buffer(places)]))
 
 
 def write_clusters(

@@ -19,6 +19,7 @@ import neardup
 from neardup.batch import decisions
 from neardup.batch.catalogue import Catalogue
 from neardup.batch.ending import complete, write_tables
+from neardup.batch.filtering import Filtering, filter_documents
 from neardup.batch.job import Job, Progress
 from neardup.batch.ranks import ranked
 from neardup.batch.record import LISTED_REASONS, Clock, Finished, Hashing
@@ -42,6 +43,7 @@ class Decided:
 
     kept: NDArray[np.bool_]
     cuts: Cuts | None = None
+    filter: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -49,20 +51,22 @@ class ExactDuplicates:
     """Makes everything that belongs into OUT."""
 
     sameness: Sameness
+    filtering: Filtering | None = None
 
     def __call__(self, job: Job, folder: Path, progress: Progress) -> Finished:
         clock = Clock()
         with Hashing() as hashing:
             with clock.stage("hash"):
+                if self.filtering is not None:
+                    self.filtering.announce(job, self.sameness, progress)
                 read = sketched(job, folder, progress, MakeHashes(self.sameness))
             sketches = read.sketches
             catalogue = Catalogue.of(sketches)
             hashing.add(*catalogue.files)
             verdicts = Verdicts(folder, job.budget)
             with clock.stage("compare"):
-                compare = _documents if self.sameness.unit == "document" else self._parts
                 classes = preferred(job, catalogue)
-                decided = compare(job, folder, read, classes, verdicts, progress)
+                decided = self._compare(job, folder, read, classes, verdicts, progress)
             with clock.stage("tables"):
                 told = write_tables(folder, catalogue, sketches, verdicts, progress)
                 if decided.cuts is not None:
@@ -75,6 +79,16 @@ class ExactDuplicates:
         finished = complete(job, folder, made, told, clock, sketches.shards)
         verdicts.close()
         return finished
+
+    def _compare(
+        self, job: Job, folder: Path, read: Read, classes: list[int], verdicts: Verdicts,
+        progress: Progress,
+    ) -> Decided:  # fmt: skip
+        if self.filtering is not None:
+            found = filter_documents(self.filtering, job, read.sketches, verdicts, progress)
+            return Decided(found.kept, filter=found.described)
+        compare = _documents if self.sameness.unit == "document" else self._parts
+        return compare(job, folder, read, classes, verdicts, progress)
 
     def _parts(
         self, job: Job, folder: Path, read: Read, classes: list[int], verdicts: Verdicts,
@@ -94,8 +108,10 @@ class ExactDuplicates:
     ) -> dict[str, Any]:
         """What was asked for, and what came out."""
         rejected, columns = reasons.total(), job.columns
-        whole = decided.cuts is None
+        witnessed = self.filtering is None or self.filtering.kind == "set"
+        whole = decided.cuts is None and witnessed
         cut = {} if decided.cuts is None else {"cut": asdict(decided.cuts.tally)}
+        by_filter = {} if decided.filter is None else {"filter": decided.filter}
         return {
             "version": neardup.__version__,
             "spec": self.sameness.stated,
@@ -105,12 +121,14 @@ class ExactDuplicates:
                 "id": columns.id, "within": columns.within, "workers": job.workers,
                 "kept_files": job.kept,
                 "strict": job.strict, "skip_bad_files": job.skip_bad_files,
+                "filter": None if self.filtering is None else self.filtering.kind,
             },
             "counts": {
                 "documents": documents, "kept": documents - removed - rejected,
                 "removed": removed, "rejected": rejected, "identical": removed if whole else 0,
             },
             **cut,
+            **by_filter,
             "reasons": dict(reasons.most_common(LISTED_REASONS)),
         }  # fmt: skip
 

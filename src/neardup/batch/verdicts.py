@@ -16,13 +16,18 @@ from neardup.batch.sorting import Records, Sorter, Stream
 
 AT_ONCE = 1 << 18
 EXACTLY = np.uint64(1)
+NOBODY = 2**31 - 1
+"""Stands for a witness that is not known; no document has this number."""
 
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Removed:
-    """Some removed documents, in input order, and what each was removed for."""
+    """Some removed documents, in input order, and what each was removed for.
+
+    The witness is -1, and the similarity NaN, where nobody knows.
+    """
 
     documents: Integers
     witnesses: Integers
@@ -48,9 +53,16 @@ class Verdicts:
         self._clusters.add(w << np.uint64(32) | d)
         self.count += len(documents)
 
+    def add_unwitnessed(self, documents: Integers) -> None:
+        """Take in documents that were removed for one that is not known."""
+        keys = documents.astype(np.uint64) << np.uint64(32) | np.uint64(NOBODY << 1)
+        self._removed.add(keys, np.full(len(documents), np.nan))
+        self.count += len(documents)
+
     def __iter__(self) -> Iterator[Removed]:
         for keys, values in _steps(self._removed):
             witnesses, documents = split(keys)
+            witnesses[witnesses == NOBODY] = -1
             assert values is not None  # noqa: S101  # this sorter carries them
             yield Removed(documents, witnesses, values, (keys & EXACTLY) == 1)
 

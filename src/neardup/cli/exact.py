@@ -53,6 +53,16 @@ def exact(
     min_length: Annotated[int | None, typer.Option(
         metavar="N", help="Never cut a paragraph or line with fewer characters, white space not "
         "counted.  [default: 20]", show_default=False, rich_help_panel=MATCH)] = None,
+    filter_kind: Annotated[str | None, typer.Option(
+        "--filter", metavar="KIND", help="One pass with a filter, in its memory: set (exact), "
+        "bloom or cuckoo (10 to 13 bits a document; some that are no copies are lost).",
+        show_default=False, rich_help_panel=MATCH)] = None,
+    fpr: Annotated[float | None, typer.Option(
+        metavar="RATE", help="False positives of --filter bloom when all documents are in.  "
+        "[default: 0.01]", show_default=False, rich_help_panel=MATCH)] = None,
+    expected: Annotated[int | None, typer.Option(
+        metavar="N", help="How many documents the filter is made for.  [default: as many as there "
+        "are]", show_default=False, rich_help_panel=MATCH)] = None,
     text_profile: TextProfile = "standard",
     within: Within = None,
     keep: Keep = "first",
@@ -80,6 +90,7 @@ def exact(
     with progress_for(quiet=quiet or as_json) as progress:
         from neardup.batch.budget import Budget, parse_size
         from neardup.batch.exact import ExactDuplicates
+        from neardup.batch.filtering import Filtering
         from neardup.batch.job import Job
         from neardup.batch.run import run
         from neardup.batch.sameness import Sameness
@@ -94,7 +105,8 @@ def exact(
             budget=Budget(None if memory is None else parse_size(memory)),
         )  # fmt: skip
         sameness = Sameness.of(by, unit, min_length, text_profile)
-        finished = run(job, progress, ExactDuplicates(sameness))
+        filtering = Filtering.of(filter_kind, fpr, expected, sameness, keep)
+        finished = run(job, progress, ExactDuplicates(sameness, filtering))
     show(finished.record, "\n".join(summary(finished, out)) + "\n", quiet, as_json)
 
 
@@ -115,6 +127,8 @@ def summary(finished: Finished, out: Path) -> Iterator[str]:
         yield cut_line(cut, spec, how)
     else:
         yield f"duplicates are {how}"
+    if found := record.get("filter"):
+        yield filter_line(found)
     if finished.largest:
         yield largest_line(finished.largest)
     for name, witness, _ in finished.examples:
@@ -123,6 +137,19 @@ def summary(finished: Finished, out: Path) -> Iterator[str]:
         )
     yield from rejected_line(record)
     yield from last_lines(record, out)
+
+
+def filter_line(found: dict[str, Any]) -> str:
+    from neardup.batch.budget import shown
+
+    size = shown(found["bytes"])
+    if found["kind"] == "set":
+        return f"found by a set of hashes, {size}"
+    return (
+        f"found by a {found['kind']} filter, {size}, estimated false-positive rate "
+        f"{found['estimated_fpr']:.5f}: about {found['expected_lost']:,.0f} of the removed are no "
+        "copies, and no witness is known"
+    )
 
 
 def cut_line(cut: dict[str, int], spec: dict[str, Any], how: str) -> str:

@@ -14,8 +14,11 @@ from neardup import kernel_cache
 KERNELS = {
     "bags": ("bag_pairs", "components_bags", "keep_bags"),
     "bands": ("band_keys", "column_keys", "transposed"),
+    "bloom": ("block_fills", "bloom_contains", "bloom_insert"),
     "components": ("components_exact", "components_slots", "join_all", "to_roots"),
     "contained": ("contained_pairs", "keep_contained"),
+    "counting": ("counting_contains", "counting_insert", "counting_remove"),
+    "cuckoo": ("cuckoo_contains", "cuckoo_insert", "cuckoo_remove"),
     "darts": ("throw_darts",),
     "hamming": ("block_keys", "key_starts", "packed_keys", "search_all", "search_table"),
     "hash_functions": ("element_hashes",),
@@ -35,6 +38,7 @@ KERNELS = {
     ),
     "simhash": ("cell_weights", "count_cells", "simhash_cells", "simhash_equal", "simhash_sums"),
     "spares": ("add_keys", "merge_keys", "remove_key"),
+    "table": ("table_get", "table_put", "table_remove", "table_settle"),
     "units": ("hash_rows", "squeezed_units", "unsettled", "word_units"),
 }  # fmt: skip
 """Module -> its kernels. No kernel has a module's name: importing that would hide it."""

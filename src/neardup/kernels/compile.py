@@ -26,6 +26,7 @@ I64_ROWS = types.Array(types.int64, 2, "C", readonly=True)
 OUT_U8 = types.Array(types.uint8, 1, "C")
 OUT_U32 = types.Array(types.uint32, 1, "C")
 OUT_U64 = types.Array(types.uint64, 1, "C")
+OUT_I64 = types.Array(types.int64, 1, "C")
 OUT_U32_ROWS = types.Array(types.uint32, 2, "C")
 OUT_U64_ROWS = types.Array(types.uint64, 2, "C")
 int64, uint64, float64, boolean = types.int64, types.uint64, types.float64, types.boolean

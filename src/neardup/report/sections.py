@@ -96,7 +96,7 @@ def _rule(record: Record) -> Iterator[Html]:
     """Why a document goes, if the run tells."""
     given, spec = record.parameters, record.spec
     if record.is_exact:
-        yield tag("p", _exact_rule(spec))
+        yield tag("p", _exact_rule(spec) + _filter_rule(given.get("filter")))
         return
     if record.threshold is None or "unit" not in spec or "size" not in spec:
         return
@@ -132,6 +132,15 @@ def _exact_rule(spec: dict[str, str]) -> str:
     return (
         f"A {spec.get('unit', 'part')} was cut if it is {same} one before it, in rank order. "
         "A document of which nothing visible was left was removed."
+    )
+
+
+def _filter_rule(kind: str | None) -> str:
+    if kind not in ("bloom", "cuckoo"):
+        return ""
+    return (
+        f" A {kind} filter was asked whether it was there: some removed documents are no copies, "
+        "and no witness is known."
     )
 
 

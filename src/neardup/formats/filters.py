@@ -1,0 +1,152 @@
+"""A filter as a file: its parameters and its arrays, mapped into memory when it is opened.
+
+    0    8  magic "ndfilter"
+    8    4  version, little-endian, 1
+    12   4  length n of the header, little-endian
+    16   n  the header, JSON: kind, parameters, arrays with type, size, place and XXH3-64
+    16+n 8  XXH3-64 of everything before, little-endian
+    ..      the arrays, little-endian, each at a multiple of 64 bytes, zeros between them
+
+All of it is checked when it is opened. The file has its name when it is complete, and can be read
+by its owner only: a filter says something about texts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from struct import Struct
+from typing import Any, Final
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from neardup.errors import FormatError, ParameterError
+from neardup.formats.tables import no_room
+from neardup.membership.bloom import BloomFilter, CountingBloomFilter
+from neardup.membership.cuckoo import CuckooFilter
+from neardup.membership.exact import ExactSet
+from neardup.membership.filter import Filter
+from neardup.membership.scalable import ScalableBloomFilter
+
+MAGIC: Final = b"ndfilter"
+VERSION: Final = 1
+HEAD, SUM = Struct("<8sII"), Struct("<Q")
+LINE: Final = 64
+MOST_HEADER: Final = 1 << 20
+TYPES: Final = ("<u8", "|u1")
+KINDS: Final[dict[str, type[Filter]]] = {
+    kind.kind: kind
+    for kind in (ExactSet, BloomFilter, CountingBloomFilter, CuckooFilter, ScalableBloomFilter)
+}
+
+
+def save_filter(filter: Filter, path: str | os.PathLike[str]) -> None:
+    """Write a filter; the file is complete under its name, or not there at all."""
+    if not isinstance(filter, Filter):
+        raise ParameterError(f"only filters can be saved here, not {type(filter).__name__}")
+    target = Path(path)
+    beside = target.with_name(f".{target.name}.tmp")
+    with filter._lock:  # nobody changes it meanwhile
+        parameters, arrays = filter.state()
+        front, places = _front(filter.kind, parameters, arrays)
+        try:
+            handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(front)
+                for place, values in zip(places, arrays.values(), strict=True):
+                    file.write(b"\0" * (place - file.tell()))
+                    file.write(values.data)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(target)
+        except OSError as error:
+            with suppress(OSError):
+                beside.unlink(missing_ok=True)
+            raise no_room(target, error) from None
+
+
+def _front(
+    kind: str, parameters: dict[str, Any], arrays: dict[str, NDArray[Any]]
+) -> tuple[bytes, list[int]]:
+    """Everything before the arrays, and where these begin, counted from the arrays' own start."""
+    described: list[dict[str, Any]] = []
+    at = 0
+    for name, values in arrays.items():
+        described.append({
+            "name": name, "type": values.dtype.str, "size": values.size, "at": at,
+            "xxh3_64": xxhash.xxh3_64_intdigest(values.data),
+        })  # fmt: skip
+        at = _next_line(at + values.nbytes)
+    header = {"kind": kind, "parameters": parameters, "arrays": described}
+    text = json.dumps(header, sort_keys=True).encode()
+    front = HEAD.pack(MAGIC, VERSION, len(text)) + text
+    front += SUM.pack(xxhash.xxh3_64_intdigest(front))
+    start = _next_line(len(front))
+    return front, [start + one["at"] for one in described]
+
+
+def _next_line(at: int) -> int:
+    return -(-at // LINE) * LINE
+
+
+def load_filter(path: str | os.PathLike[str]) -> Filter:
+    """The filter in a file. What is put in afterwards stays in memory: save it again."""
+    target = Path(path)
+    try:
+        mapped = np.memmap(target, np.uint8, "c") if target.stat().st_size else np.empty(0, "u1")
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        raise FormatError(f"{target} can't be opened ({why}): check the name") from None
+    try:
+        header, start = _read_front(target, mapped)
+        kind = KINDS[header["kind"]]
+        arrays = {one["name"]: _array(target, mapped, start, one) for one in header["arrays"]}
+        last = header["arrays"][-1]
+        if start + last["at"] + arrays[last["name"]].nbytes != len(mapped):
+            raise _damaged(target, "there is something after its end")
+        return kind.restore(header["parameters"], arrays)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(target, str(error)) from None
+
+
+def _read_front(path: Path, mapped: NDArray[np.uint8]) -> tuple[dict[str, Any], int]:
+    """The header, and where the arrays begin."""
+    head = mapped[: HEAD.size].tobytes()
+    if len(head) < HEAD.size or not head.startswith(MAGIC):
+        raise FormatError(f"{path} is not a filter of neardup: it begins with {head[:8]!r}")
+    _, version, length = HEAD.unpack(head)
+    if version != VERSION:
+        raise FormatError(
+            f"{path} has version {version} of the format, this is {VERSION}: use the neardup that "
+            "wrote it, or make it again"
+        )
+    end = HEAD.size + length
+    front = mapped[: end + SUM.size].tobytes()
+    if length > MOST_HEADER or front[end:] != SUM.pack(xxhash.xxh3_64_intdigest(front[:end])):
+        raise _damaged(path, "checksum of its header")
+    header = json.loads(front[HEAD.size : end])
+    return header, _next_line(end + SUM.size)
+
+
+def _array(
+    path: Path, mapped: NDArray[np.uint8], start: int, described: dict[str, Any]
+) -> NDArray[Any]:
+    """An array in the file, checked."""
+    if described["type"] not in TYPES:
+        raise _damaged(path, f"an array of {described['type']}")
+    begin = start + described["at"]
+    end = begin + described["size"] * np.dtype(described["type"]).itemsize
+    if not start <= begin <= end <= len(mapped):
+        raise _damaged(path, "too short")
+    if xxhash.xxh3_64_intdigest(mapped[begin:end].data) != described["xxh3_64"]:
+        raise _damaged(path, f"checksum of {described['name']}")
+    found: NDArray[Any] = np.asarray(mapped)[begin:end].view(described["type"])
+    return found
+
+
+def _damaged(path: Path, why: str) -> FormatError:
+    return FormatError(f"{path} is damaged ({why}): fetch it again, or make it again")

@@ -1,0 +1,212 @@
+"""The Bloom filter, in blocks of 512 bits; and the one with counters instead of bits."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup import kernels
+from neardup.errors import ParameterError, SpecMismatch
+from neardup.membership.filter import Arrays, Filter, Flags, Parameters, check_array, zeros
+from neardup.membership.keys import Hashes
+from neardup.membership.sizing import BLOCK, MOST_KEYS, MOST_PROBES, BloomShape
+from neardup.spec import whole
+
+WORDS, COUNTER_BYTES = BLOCK // 64, BLOCK // 2
+NO_LIMIT = 2**62
+
+
+class _Shaped(Filter):
+    """A filter of blocks in which each key has some places."""
+
+    def __init__(self, n: int, fpr: float = 0.01, *, seed: int = 0) -> None:
+        super().__init__(seed)
+        self._take(BloomShape.of(n, fpr), 0)
+
+    def _take(self, shape: BloomShape, count: int) -> None:
+        self.shape, self._count = shape, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _parameters(self) -> Parameters:
+        return {"seed": self.seed, "blocks": self.shape.blocks, "probes": self.shape.probes,
+                "keys": self._count}  # fmt: skip
+
+    @classmethod
+    def _bare(cls, parameters: Parameters) -> Self:
+        """The filter with these parameters, without its array."""
+        found = cls.__new__(cls)
+        Filter.__init__(found, parameters["seed"])
+        shape = BloomShape(
+            whole("blocks", parameters["blocks"], 1, MOST_KEYS),
+            whole("probes", parameters["probes"], 1, MOST_PROBES),
+        )
+        found._take(shape, whole("number of keys", parameters["keys"], 0, 2**63 - 1))
+        return found
+
+    @property
+    def estimated_fpr(self) -> float:
+        """From what is filled now: the mean over blocks."""
+        fills = self._fills()
+        filled = np.arange(BLOCK + 1) / BLOCK
+        return float(fills @ filled**self.shape.probes / self.shape.blocks)
+
+    @property
+    def fill(self) -> float:
+        """The share of places that are used; 0.5 or a little more when the planned keys are in."""
+        return float(self._fills() @ np.arange(BLOCK + 1) / self.shape.bits)
+
+    def _fills(self) -> NDArray[np.int64]:
+        """How many blocks have 0, 1, ... 512 places in use."""
+        raise NotImplementedError
+
+
+class BloomFilter(_Shaped):
+    """A set of keys in few bits each, 9.9 at 1 %, that sometimes says yes wrongly.
+
+    Made for `n` keys and a rate of false positives `fpr` when they are all in. Thread-safe. The
+    rate goes up, slowly, when more come: `estimated_fpr` says what it is.
+
+    >>> seen = BloomFilter(1000, 0.01)
+    >>> seen.insert("a"), seen.insert("a"), "a" in seen
+    (False, True, True)
+    """
+
+    kind: ClassVar[str] = "bloom"
+
+    def __init__(self, n: int, fpr: float = 0.01, *, seed: int = 0) -> None:
+        super().__init__(n, fpr, seed=seed)
+        self._words: NDArray[np.uint64] = zeros(self.shape.blocks * WORDS, np.uint64)
+
+    @property
+    def nbytes(self) -> int:
+        return self._words.nbytes
+
+    def merge(self, other: BloomFilter) -> None:
+        """Take in all keys of a filter that was made with the same n, fpr and seed."""
+        if not isinstance(other, BloomFilter):
+            raise ParameterError(f"the other must be a BloomFilter, not {type(other).__name__}")
+        mine, theirs = (
+            f"{one.shape.blocks} blocks, {one.shape.probes} bits a key, seed {one.seed}"
+            for one in (self, other)
+        )
+        if mine != theirs:
+            raise SpecMismatch(
+                f"this filter has {mine}, the other {theirs}: make both with the same n, fpr and "
+                "seed"
+            )
+        with ExitStack() as locks:
+            for one in sorted((self, other), key=id):  # always in the same order
+                locks.enter_context(one._lock)
+            self._words |= other._words
+            self._count = self._estimated_count()
+
+    def insert_until(self, hashes: Hashes, room: int) -> Flags:
+        """Insert rows of hashes until so many were new; an answer for each that was taken."""
+        with self._lock:
+            there: Flags = kernels.bloom_insert(
+                self._words, self.shape.probes, hashes.reshape(-1), self._salt, room
+            )
+            self._count += len(there) - int(np.count_nonzero(there))
+            return there
+
+    def _insert(self, hashes: Hashes, once: bool) -> Flags:  # noqa: ARG002  # a key is in once anyway
+        return self.insert_until(hashes, NO_LIMIT)
+
+    def _contains(self, hashes: Hashes) -> Flags:
+        there: Flags = kernels.bloom_contains(
+            self._words, self.shape.probes, hashes.reshape(-1), self._salt
+        )
+        return there
+
+    def _fills(self) -> NDArray[np.int64]:
+        with self._lock:
+            fills: NDArray[np.int64] = kernels.block_fills(self._words)
+            return fills
+
+    def _estimated_count(self) -> int:
+        """How many different keys leave so many bits set, block by block."""
+        unset = 1 - np.arange(BLOCK + 1) / BLOCK
+        unset[-1] = 0.5 / BLOCK  # a full block has at least so many
+        return round(float(self._fills() @ -np.log(unset)) * BLOCK / self.shape.probes)
+
+    def state(self) -> tuple[Parameters, Arrays]:
+        return self._parameters(), {"words": self._words}
+
+    @classmethod
+    def restore(cls, parameters: Parameters, arrays: Arrays) -> Self:
+        found = cls._bare(parameters)
+        found._words = check_array(arrays, "words", "<u8", found.shape.blocks * WORDS)
+        return found
+
+
+class CountingBloomFilter(_Shaped):
+    """A Bloom filter with a counter of four bits in each place: keys can be removed again.
+
+    A key that was put in twice is there until it is removed twice. Removing one that is not there
+    is answered with False; but one that only seems to be there can't be told from one that is, so
+    remove only what was put in. A counter that has reached 15 stays, and its keys with it:
+    `saturated` says how many there are. Thread-safe; four times the memory of a Bloom filter.
+
+    >>> seen = CountingBloomFilter(1000, 0.01)
+    >>> seen.insert("a"), seen.remove("a"), "a" in seen, seen.remove("a")
+    (False, True, False, False)
+    """
+
+    kind: ClassVar[str] = "counting"
+
+    def __init__(self, n: int, fpr: float = 0.01, *, seed: int = 0) -> None:
+        super().__init__(n, fpr, seed=seed)
+        self._counters: NDArray[np.uint8] = zeros(self.shape.blocks * COUNTER_BYTES, np.uint8)
+
+    @property
+    def nbytes(self) -> int:
+        return self._counters.nbytes
+
+    @property
+    def saturated(self) -> int:
+        """How many counters have reached 15, and stay there."""
+        return int(sum(np.count_nonzero(half == 15) for half in self._halves()))
+
+    def _insert(self, hashes: Hashes, once: bool) -> Flags:
+        there: Flags = kernels.counting_insert(
+            self._counters, self.shape.probes, hashes.reshape(-1), self._salt, once
+        )
+        self._count += len(there) - (int(np.count_nonzero(there)) if once else 0)
+        return there
+
+    def _contains(self, hashes: Hashes) -> Flags:
+        there: Flags = kernels.counting_contains(
+            self._counters, self.shape.probes, hashes.reshape(-1), self._salt
+        )
+        return there
+
+    def _remove(self, hashes: Hashes) -> Flags:
+        there: Flags = kernels.counting_remove(
+            self._counters, self.shape.probes, hashes.reshape(-1), self._salt
+        )
+        self._count -= int(np.count_nonzero(there))
+        return there
+
+    def _halves(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        with self._lock:
+            return self._counters & np.uint8(15), self._counters >> np.uint8(4)
+
+    def _fills(self) -> NDArray[np.int64]:
+        used = sum(
+            np.count_nonzero(half.reshape(-1, COUNTER_BYTES), axis=1) for half in self._halves()
+        )
+        return np.bincount(used, minlength=BLOCK + 1)
+
+    def state(self) -> tuple[Parameters, Arrays]:
+        return self._parameters(), {"counters": self._counters}
+
+    @classmethod
+    def restore(cls, parameters: Parameters, arrays: Arrays) -> Self:
+        found = cls._bare(parameters)
+        found._counters = check_array(arrays, "counters", "|u1", found.shape.blocks * COUNTER_BYTES)
+        return found

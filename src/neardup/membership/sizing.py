@@ -1,0 +1,181 @@
+"""How large must a filter be for so many keys and such a rate of false positives?
+
+The classic formulas are those of one large array of bits. A filter in blocks of 512 bits has
+blocks with more keys than others, which makes its rate higher: it gets the bits that the
+formula for blocks asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil, exp, log
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup.errors import ParameterError
+from neardup.spec import real, whole
+
+BLOCK: Final = 512
+MOST_PROBES: Final = 32
+MOST_BITS: Final = BLOCK
+MOST_KEYS: Final = 10**13
+STEPS: Final = 64
+"""Into so many steps the filling of a filter is cut to add up what is lost on the way."""
+
+
+def classic_rate(bits_per_key: float, probes: int) -> float:
+    """The rate of false positives of a Bloom filter that is one array of bits.
+
+    >>> f"{classic_rate(10, 7):.2%}"
+    '0.82%'
+    """
+    return (1 - exp(-probes / bits_per_key)) ** probes
+
+
+def best_probes(bits_per_key: float) -> int:
+    """The whole number of bits a key with the lowest classic rate."""
+    around = max(int(bits_per_key * log(2)), 1)
+    return min((around, around + 1), key=lambda probes: classic_rate(bits_per_key, probes))
+
+
+def classic_bits(rate: float) -> float:
+    """Bits per key for a rate, at the best number of probes, whole or not.
+
+    >>> round(classic_bits(0.01), 2)
+    9.59
+    """
+    return -log(rate) / log(2) ** 2
+
+
+def blocked_rate(bits_per_key: float, probes: int) -> float:
+    """The rate of a filter in blocks: the mean over blocks, of which each has its own keys."""
+    mean = BLOCK / bits_per_key
+    keys = np.arange(int(mean + 12 * mean**0.5 + 30))
+    share = np.exp(keys * log(mean) - mean - _log_factorials(len(keys)))
+    throws = keys * probes
+    unset = (1 - 1 / BLOCK) ** throws
+    filled = 1 - unset
+    # What a block has more or less than its mean raises the mean of a power.
+    variance = (1 - 1 / BLOCK) * (1 - 2 / BLOCK) ** throws + unset / BLOCK - unset**2
+    rates = filled**probes + probes * (probes - 1) / 2 * filled ** max(probes - 2, 0) * variance
+    return float(share @ np.minimum(rates, 1))
+
+
+def _log_factorials(count: int) -> NDArray[np.float64]:
+    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, count)))])
+
+
+@dataclass(frozen=True)
+class BloomShape:
+    """Blocks of 512 bits, and how many bits a key has."""
+
+    blocks: int
+    probes: int
+
+    @classmethod
+    def of(cls, keys: int, rate: float) -> BloomShape:
+        """The smallest one that has the rate when so many keys are in it."""
+        keys, rate = check_keys(keys), check_rate(rate)
+        bits, probes = _best(rate)
+        return cls(ceil(keys * bits / BLOCK), probes)
+
+    @property
+    def bits(self) -> int:
+        return self.blocks * BLOCK
+
+    def rate(self, keys: int) -> float:
+        """The expected rate of false positives with so many keys."""
+        return blocked_rate(self.bits / keys, self.probes) if keys else 0.0
+
+    def expected_lost(self, keys: int) -> float:
+        """How many of so many different keys will seem to be there when they come."""
+        return filling(self.rate, keys)
+
+
+PLACES: Final = 4
+FINGERPRINTS: Final = 4095
+CUCKOO_LOAD: Final = 0.94
+SPARE_BUCKETS: Final = 2
+"""For small cuckoo filters, in which chance has more to say."""
+
+
+@dataclass(frozen=True)
+class CuckooShape:
+    """Buckets of four places for fingerprints of 12 bits."""
+
+    buckets: int
+
+    @classmethod
+    def of(cls, keys: int) -> CuckooShape:
+        """One with room for so many keys."""
+        return cls(ceil(check_keys(keys) / CUCKOO_LOAD / PLACES) + SPARE_BUCKETS)
+
+    @property
+    def places(self) -> int:
+        return self.buckets * PLACES
+
+    @property
+    def bits(self) -> int:
+        return self.places * 12
+
+    def rate(self, keys: int) -> float:
+        """The rate of false positives with so many keys: they may be in eight places.
+
+        >>> f"{CuckooShape.of(10**6).rate(10**6):.2%}"
+        '0.18%'
+        """
+        return float(1 - (1 - 1 / FINGERPRINTS) ** (2 * PLACES * keys / self.places))
+
+    def expected_lost(self, keys: int) -> float:
+        """How many of so many different keys will seem to be there when they come."""
+        return filling(self.rate, keys)
+
+
+def filling(rate: Callable[[int], float], keys: int) -> float:
+    """The sum of the rates that a filter has while keys come in one after the other."""
+    steps = np.linspace(0, keys, STEPS + 1).astype(np.int64).tolist()
+    rates = [rate(step) for step in steps]
+    mean = (sum(rates) - (rates[0] + rates[-1]) / 2) / STEPS
+    return keys * mean
+
+
+@lru_cache(maxsize=64)
+def _best(rate: float) -> tuple[float, int]:
+    """Bits per key and probes: the fewest bits that have the rate in blocks."""
+    found = [
+        (bits, probes)
+        for probes in range(1, MOST_PROBES + 1)
+        if (bits := _bits_for(rate, probes)) < MOST_BITS
+    ]
+    if not found:
+        raise ParameterError(
+            f"a Bloom filter in blocks has no rate as low as {rate}: use ExactSet, or a higher rate"
+        )
+    return min(found)
+
+
+def _bits_for(rate: float, probes: int) -> float:
+    low, high = 0.1, float(MOST_BITS)
+    while high - low > 1e-4 * high:
+        middle = (low + high) / 2
+        if blocked_rate(middle, probes) > rate:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def check_keys(keys: object) -> int:
+    return whole("number of keys", keys, 1, MOST_KEYS)
+
+
+def check_rate(rate: object) -> float:
+    """The rate as a float between 0 and 1, both excluded."""
+    value = real("false-positive rate", rate)
+    if not 0 < value < 1:
+        raise ParameterError(f"false-positive rate must be above 0 and below 1, not {rate!r}")
+    return value

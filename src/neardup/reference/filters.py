@@ -1,0 +1,128 @@
+"""The filters, slowly: sets of places instead of packed bits, and a table that is a dict."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from neardup.reference.hashes import MASK, mix, xxh64
+
+ODD = 0x9E3779B97F4A7C15
+STEP = 0xD1342543DE82EF95
+BLOCK, DRAWS, MOST_COUNT = 512, 7, 15
+PLACES, MOST_MOVES = 4, 500
+
+
+def salt(seed: int) -> int:
+    return xxh64(b"filter", seed)
+
+
+def scaled(value: int, size: int) -> int:
+    """A 64-bit number to one below `size`."""
+    return value * size >> 64
+
+
+def bloom_places(hashed: int, salt: int, blocks: int, probes: int) -> list[int]:
+    """The bits of a key: all in one block of 512; some may be the same."""
+    key = mix(hashed ^ salt)
+    first, state, found = scaled(key, blocks) * BLOCK, key, list[int]()
+    while len(found) < probes:
+        state = (state ^ state >> 32) * ODD & MASK
+        found += [first + (state >> shift & 511) for shift in range(55, 55 - 9 * DRAWS, -9)]
+    return found[:probes]
+
+
+class Bloom:
+    """The bits that are set."""
+
+    def __init__(self, blocks: int, probes: int, seed: int) -> None:
+        self.blocks, self.probes, self.salt = blocks, probes, salt(seed)
+        self.places: Counter[int] = Counter()
+
+    def of(self, hashed: int) -> list[int]:
+        return bloom_places(hashed, self.salt, self.blocks, self.probes)
+
+    def contains(self, hashed: int) -> bool:
+        return all(self.places[place] for place in self.of(hashed))
+
+    def insert(self, hashed: int) -> bool:
+        there = self.contains(hashed)
+        for place in self.of(hashed):
+            self.places[place] = 1
+        return there
+
+
+class CountingBloom(Bloom):
+    """A number from 0 to 15 for each place; at 15 it stays."""
+
+    def insert(self, hashed: int) -> bool:
+        there = self.contains(hashed)
+        for place in self.of(hashed):
+            self.places[place] = min(self.places[place] + 1, MOST_COUNT)
+        return there
+
+    def remove(self, hashed: int) -> bool:
+        if not self.contains(hashed):
+            return False
+        for place in self.of(hashed):
+            if 0 < self.places[place] < MOST_COUNT:
+                self.places[place] -= 1
+        return True
+
+
+class Cuckoo:
+    """Buckets of four fingerprints, 0 where there is none."""
+
+    def __init__(self, buckets: int, seed: int) -> None:
+        self.salt = salt(seed)
+        self.buckets = [[0] * PLACES for _ in range(buckets)]
+
+    def other(self, bucket: int, mark: int) -> int:
+        total = scaled(mark * ODD & MASK, len(self.buckets))
+        return (total - bucket) % len(self.buckets)
+
+    def of(self, hashed: int) -> tuple[int, int, int, int]:
+        """The mixed key, its fingerprint, its two buckets."""
+        key = mix(hashed ^ self.salt)
+        mark, first = (key % 2**32 * 4095 >> 32) + 1, scaled(key, len(self.buckets))
+        return key, mark, first, self.other(first, mark)
+
+    def contains(self, hashed: int) -> bool:
+        _, mark, first, second = self.of(hashed)
+        return mark in self.buckets[first] + self.buckets[second]
+
+    def replace(self, bucket: int, old: int, new: int) -> bool:
+        """Put a fingerprint into the first place of a bucket that holds another one."""
+        if old not in self.buckets[bucket]:
+            return False
+        self.buckets[bucket][self.buckets[bucket].index(old)] = new
+        return True
+
+    def insert(self, hashed: int) -> bool:
+        """Whether there was room; if not, nothing is changed."""
+        key, mark, first, second = self.of(hashed)
+        if self.replace(first, 0, mark) or self.replace(second, 0, mark):
+            return True
+        before = [list(bucket) for bucket in self.buckets]
+        bucket, state = (second if key >> 63 else first), key
+        for _ in range(MOST_MOVES):
+            if self.move_one(bucket, mark):
+                return True
+            state = (state * STEP + ODD) & MASK
+            place = state >> 62
+            mark, self.buckets[bucket][place] = self.buckets[bucket][place], mark
+            bucket = self.other(bucket, mark)
+        self.buckets = before
+        return False
+
+    def move_one(self, bucket: int, mark: int) -> bool:
+        """Put a fingerprint in the place of the last one whose other bucket has room."""
+        for place in reversed(range(PLACES)):
+            moving = self.buckets[bucket][place]
+            if self.replace(self.other(bucket, moving), 0, moving):
+                self.buckets[bucket][place] = mark
+                return True
+        return False
+
+    def remove(self, hashed: int) -> bool:
+        _, mark, first, second = self.of(hashed)
+        return self.replace(first, mark, 0) or self.replace(second, mark, 0)
