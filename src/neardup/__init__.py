@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from neardup.sketch.bottomk import BottomK as BottomK
     from neardup.sketch.hyperloglog import HyperLogLog as HyperLogLog
     from neardup.sketch.minhash import MinHash as MinHash
-    from neardup.sketch.probes import ProbeMinHash as ProbeMinHash
     from neardup.sketch.removable import RemovableMinHash as RemovableMinHash
     from neardup.sketch.simhash import SimHash as SimHash
     from neardup.sketch.weighted import WeightedMinHash as WeightedMinHash
@@ -38,7 +37,6 @@ _HOMES = {
     "MinHash": "neardup.sketch.minhash",
     "MinHashLSH": "neardup.minhash_lsh",
     "NeardupError": "neardup.errors",
-    "ProbeMinHash": "neardup.sketch.probes",
     "RemovableMinHash": "neardup.sketch.removable",
     "Result": "neardup.result",
     "SimHash": "neardup.sketch.simhash",
@@ -50,7 +48,7 @@ _HOMES = {
 
 __all__ = [
     "BottomK", "HammingIndex", "HyperLogLog", "MinHash", "MinHashLSH", "NeardupError",
-    "ProbeMinHash", "RemovableMinHash", "Result", "SimHash", "Spec", "WeightedMinHash",
+    "RemovableMinHash", "Result", "SimHash", "Spec", "WeightedMinHash",
     "__version__", "dedup", "similarity",
 ]  # fmt: skip
 
