@@ -21,7 +21,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from neardup import MinHashLSH, ProbeMinHash, Spec
+from neardup import MinHashLSH, RemovableMinHash, Spec
 from neardup.text.shingle import shingled
 
 EDGES = (0.6, 0.7, 0.8, 0.9)
@@ -34,11 +34,11 @@ class Corpus:
     shingles: list[np.ndarray]
     pairs: list[tuple[str, str, float]]
 
-    def sketches(self, slots: int, wanted: set[str]) -> dict[str, ProbeMinHash]:
+    def sketches(self, slots: int, wanted: set[str]) -> dict[str, RemovableMinHash]:
         found = {}
         for name, shingles in zip(self.names, self.shingles, strict=True):
             if name in wanted:
-                found[name] = ProbeMinHash(slots)
+                found[name] = RemovableMinHash(slots, spare=1)
                 found[name].update_hashes(shingles)
         return found
 
@@ -82,7 +82,7 @@ def measured(corpus: Corpus, bands: int, rows: int) -> Iterator[Row]:
 
 
 def asked(
-    corpus: Corpus, index: MinHashLSH, sketches: dict[str, ProbeMinHash], probes: int
+    corpus: Corpus, index: MinHashLSH, sketches: dict[str, RemovableMinHash], probes: int
 ) -> tuple[list[float], float, float]:
     """Recall by similarity and over all, mean candidates, and time of a query."""
     queries = sorted({name for a, b, _ in corpus.pairs for name in (a, b)})

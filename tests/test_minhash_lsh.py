@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neardup import MinHash, MinHashLSH, ProbeMinHash, Spec
+from neardup import MinHash, MinHashLSH, RemovableMinHash, Spec
 from neardup.errors import ParameterError, SpecMismatch
 from neardup.lsh.curve import Curve, Curves
 from neardup.minhash_lsh import Match
@@ -22,6 +22,11 @@ def of(elements, kind=MinHash, **options):
     sketch = kind(**options)
     sketch.update_batch([f"e{element}" for element in elements])
     return sketch
+
+
+def probing(**options):
+    """What a query with probes is made with."""
+    return RemovableMinHash(spare=1, **options)
 
 
 def meet(a, b, bands, rows):
@@ -96,7 +101,7 @@ def test_keyed_sketches_meet_their_like():
     options = {"hash": "siphash", "key": bytes(range(16))}
     index = MinHashLSH(0.5, spec=MinHash(**options).spec)
     index.insert("a", of(range(9), **options))
-    assert index.query(of(range(9), ProbeMinHash, **options), probes=9) == ["a"]
+    assert index.query(of(range(9), probing, **options), probes=9) == ["a"]
     with pytest.raises(SpecMismatch, match="hash"):
         index.query(of(range(9)))
 
@@ -173,7 +178,7 @@ def test_threads_lose_nothing():
 
 def test_probes_need_second_values():
     index = MinHashLSH()
-    with pytest.raises(ParameterError, match="make the query with ProbeMinHash"):
+    with pytest.raises(ParameterError, match="make the query with RemovableMinHash"):
         index.query(of([1]), probes=3)
     with pytest.raises(ParameterError, match="probes must be a whole number"):
         index.query(of([1]), probes=-1)
@@ -183,7 +188,7 @@ def test_probes_need_second_values():
 @given(sets, sets)
 def test_a_probe_finds_those_that_differ_in_one_slot(query, other):
     index = MinHashLSH(slots=12, params=(4, 3))
-    inserted, asked = of(other, slots=12), of(query, ProbeMinHash, slots=12)
+    inserted, asked = of(other, slots=12), of(query, probing, slots=12)
     index.insert("there", inserted)
     theirs, mine, second = inserted.slots, asked.slots, asked.seconds
     want = meet(asked, inserted, 4, 3)
@@ -205,7 +210,7 @@ def test_probes_raise_recall():
         union = rng.integers(0, 2**62, 250)
         index = MinHashLSH(params=(8, 6))
         index.insert("near", of(union[:200].tolist()))
-        query = of(union[50:].tolist(), ProbeMinHash)
+        query = of(union[50:].tolist(), probing)
         for probes in found:
             found[probes] += len(index.query(query, probes=probes))
     error = 5 * np.sqrt(0.25 / 400)

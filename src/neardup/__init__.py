@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from neardup.sketch.bottomk import BottomK as BottomK
     from neardup.sketch.hyperloglog import HyperLogLog as HyperLogLog
     from neardup.sketch.minhash import MinHash as MinHash
-    from neardup.sketch.probes import ProbeMinHash as ProbeMinHash
     from neardup.sketch.removable import RemovableMinHash as RemovableMinHash
     from neardup.sketch.simhash import SimHash as SimHash
     from neardup.sketch.weighted import WeightedMinHash as WeightedMinHash
@@ -49,7 +48,6 @@ _HOMES = {
     "MinHash": "neardup.sketch.minhash",
     "MinHashLSH": "neardup.minhash_lsh",
     "NeardupError": "neardup.errors",
-    "ProbeMinHash": "neardup.sketch.probes",
     "RemovableMinHash": "neardup.sketch.removable",
     "Result": "neardup.result",
     "ScalableBloomFilter": "neardup.membership.scalable",
@@ -64,7 +62,7 @@ _HOMES = {
 
 __all__ = [
     "BloomFilter", "BottomK", "CountingBloomFilter", "CuckooFilter", "ExactSet", "HammingIndex",
-    "HyperLogLog", "MinHash", "MinHashLSH", "NeardupError", "ProbeMinHash", "RemovableMinHash",
+    "HyperLogLog", "MinHash", "MinHashLSH", "NeardupError", "RemovableMinHash",
     "Result", "ScalableBloomFilter", "SimHash", "Spec", "WeightedMinHash", "__version__", "dedup",
     "load_filter", "save_filter", "similarity",
 ]  # fmt: skip

@@ -110,7 +110,8 @@ class MinHashLSH:
         """The sets that share a bucket with this one, the most similar first, then as inserted.
 
         With `min_jaccard` only those whose estimated similarity reaches it. With `probes`, so many
-        more buckets are looked into, the likeliest first: the query must be a `ProbeMinHash`.
+        more buckets are looked into, the likeliest first: the query must be a `RemovableMinHash`
+        with a spare value.
         """
         slots = self._slots_of(minhash)
         places = list(enumerate(self._keys_of(slots))) + self._probes(minhash, slots, probes)
@@ -178,7 +179,8 @@ class MinHashLSH:
         seconds = getattr(minhash, "seconds", None)
         if seconds is None:
             raise ParameterError(
-                "probes need each slot's second least value: make the query with ProbeMinHash"
+                "probes need each slot's second least value: make the query with "
+                "RemovableMinHash(spare=1)"
             )
         return probe_keys(slots, seconds, self._bands, many)
 

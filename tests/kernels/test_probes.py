@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup import kernels, reference
+from neardup import RemovableMinHash, reference
+from neardup.errors import ParameterError
 from neardup.lsh.curve import Curve
 from neardup.lsh.probes import probe_keys
 from neardup.lsh.tables import Bands
@@ -15,15 +16,16 @@ from neardup.reference import probes as slow
 from neardup.spec import Spec
 
 
-@pytest.mark.parametrize("kind", [np.uint32, np.uint64])
-@given(st.integers(0, 9), st.integers(1, 9), st.randoms(use_true_random=False))
-def test_the_two_least_values_of_each_column(kind, rows, columns, random):
-    most = int(np.iinfo(kind).max)
-    values = [[random.choice([0, 1, 2, 3, most]) for _ in range(columns)] for _ in range(rows)]
-    got = kernels.two_least(np.array(values, kind).reshape(rows, columns))
-    for column in range(columns):
-        found = sorted({row[column] for row in values} | {most})
-        assert got[:, column].tolist() == [found[0], found[min(1, len(found) - 1)]]
+@given(st.sets(st.integers(0, 2**64 - 1), max_size=9), st.integers(1, 3))
+def test_second_values(elements, spare):
+    sketch = RemovableMinHash(17, spare=spare)
+    sketch.update_hashes(np.array(sorted(elements), np.uint64))
+    assert sketch.seconds.tolist() == slow.seconds(elements, Spec(slots=17))
+
+
+def test_second_values_are_spare_values():
+    with pytest.raises(ParameterError, match="spare=1"):
+        RemovableMinHash(spare=0).seconds  # noqa: B018
 
 
 @given(

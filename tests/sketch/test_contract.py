@@ -17,7 +17,6 @@ from neardup import (
     BottomK,
     HyperLogLog,
     MinHash,
-    ProbeMinHash,
     RemovableMinHash,
     SimHash,
     WeightedMinHash,
@@ -57,7 +56,6 @@ CASES = {
         numbers=("total", "jaccard"),
     ),
     "SimHash": Case(SimHash, {"bits": 128}, numbers=("total", "cosine"), of_bags=True),
-    "ProbeMinHash": Case(ProbeMinHash, {"slots": 64}, numbers=("count", "jaccard")),
 }  # fmt: skip
 
 COMPARING = ("jaccard", "containment", "cosine")

@@ -31,7 +31,6 @@ KERNELS = {
     "nearness": ("components_near", "keep_near", "near_pairs"),
     "pairs": ("candidate_pairs", "spread_pairs"),
     "pieces": ("parts", "span_hashes", "without_parts"),
-    "probes": ("two_least",),
     "rounds": ("decide", "kept_in", "leader_pairs", "member_pairs"),
     "shingles": (
         "content_hashes", "copy_rows", "row_sums", "shingle", "sort_short", "unique_sorted",

@@ -9,11 +9,11 @@ from neardup.spec import Spec
 
 
 def seconds(elements: set[int], spec: Spec) -> list[int]:
-    """Each slot's second least value of k-hash MinHash."""
+    """Each slot's value of k-hash MinHash without the element of its least one."""
     found = []
     for slot in range(spec.slots):
         a, b = permutation(slot, spec.seed)
-        values = sorted({(a * x + b) % 2**32 for x in elements})
+        values = sorted((a * x + b) % 2**32 for x in elements)
         found.append(values[1] if len(values) > 1 else EMPTY_SLOT)
     return found
 

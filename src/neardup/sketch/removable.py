@@ -69,6 +69,15 @@ class RemovableMinHash(SetSketch):
             return (self._rows[:, 0] >> np.uint64(32)).astype(np.uint32)
 
     @property
+    def seconds(self) -> NDArray[np.uint32]:
+        """Each slot's value if the element of its least one were not there, as far as it is known,
+        else 2^32 - 1. What a query of `MinHashLSH` with probes needs."""
+        if not self.spare:
+            raise ParameterError("second values are spare values: use RemovableMinHash(spare=1)")
+        with self._lock:
+            return (self._rows[:, 1] >> np.uint64(32)).astype(np.uint32)
+
+    @property
     def stale_slots(self) -> int:
         """How many slots are unknown."""
         with self._lock:
