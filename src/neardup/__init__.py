@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from neardup.minhash_lsh import MinHashLSH as MinHashLSH
     from neardup.result import Result as Result
     from neardup.similarity import similarity as similarity
+    from neardup.sketch.bbit import BBitMinHash as BBitMinHash
     from neardup.sketch.bottomk import BottomK as BottomK
     from neardup.sketch.hyperloglog import HyperLogLog as HyperLogLog
     from neardup.sketch.minhash import MinHash as MinHash
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 # The public names, and where they live: importing neardup imports neither Numba nor PyArrow.
 _HOMES = {
+    "BBitMinHash": "neardup.sketch.bbit",
     "BloomFilter": "neardup.membership.bloom",
     "BottomK": "neardup.sketch.bottomk",
     "CountingBloomFilter": "neardup.membership.bloom",
@@ -61,10 +63,10 @@ _HOMES = {
 }
 
 __all__ = [
-    "BloomFilter", "BottomK", "CountingBloomFilter", "CuckooFilter", "ExactSet", "HammingIndex",
-    "HyperLogLog", "MinHash", "MinHashLSH", "NeardupError", "RemovableMinHash",
-    "Result", "ScalableBloomFilter", "SimHash", "Spec", "WeightedMinHash", "__version__", "dedup",
-    "load_filter", "save_filter", "similarity",
+    "BBitMinHash", "BloomFilter", "BottomK", "CountingBloomFilter", "CuckooFilter", "ExactSet",
+    "HammingIndex", "HyperLogLog", "MinHash", "MinHashLSH", "NeardupError",
+    "RemovableMinHash", "Result", "ScalableBloomFilter", "SimHash", "Spec", "WeightedMinHash",
+    "__version__", "dedup", "load_filter", "save_filter", "similarity",
 ]  # fmt: skip
 
 

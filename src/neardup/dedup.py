@@ -53,6 +53,8 @@ class Sketch:
     shingles: Ragged
     apart: NDArray[np.uint64] | None
     lengths: Integers
+    empty_slots: int = 0
+    """Of all documents together, before they were filled."""
 
     @property
     def empty(self) -> Integers:
@@ -73,6 +75,8 @@ class Sketcher:
     ignored: IgnoredLines = field(default_factory=IgnoredLines)
     key: Key | None = None
     frequencies: Frequencies = field(default_factory=Frequencies)
+    open: bool = False
+    """Whether empty slots stay empty, because signatures will be merged."""
 
     def __post_init__(self) -> None:
         require_list(self.spec, self.ignored)
@@ -81,17 +85,20 @@ class Sketcher:
 
     def __call__(self, documents: Documents) -> Sketch:
         cut = self.cut(documents)
+        signatures, empty_slots = bulk.sketched(
+            cut.shingles.data,
+            cut.shingles.offsets,
+            seeded(self.spec, self.key),
+            self.frequencies.weights,
+            open=self.open,
+        )
         return Sketch(
             content=cut.content,
-            signatures=bulk.signatures(
-                cut.shingles.data,
-                cut.shingles.offsets,
-                seeded(self.spec, self.key),
-                self.frequencies.weights,
-            ),
+            signatures=signatures,
             shingles=cut.shingles,
             apart=apart_hashes(documents),
             lengths=raw_lengths(documents.texts),
+            empty_slots=empty_slots,
         )
 
     def cut(self, documents: Documents) -> Shingled:
@@ -151,7 +158,7 @@ class Corpus:
         if self.options.verify == "exact":
             self._spool.append(sketch.shingles.data, sketch.shingles.offsets)
         else:
-            columns["signatures"] = sketch.signatures
+            columns["signatures"] = bulk.compared(sketch.signatures, self.options.spec)
         for name, values in columns.items():
             self._columns.setdefault(name, []).append(values)
         if documents.keep is not None:
@@ -250,7 +257,7 @@ class Corpus:
             if not spec.of_bags:
                 offsets = kernels.unique_sorted(rows, offsets)
             return self.options.exact(rows[: offsets[-1]], offsets, self._frequencies.weights)
-        rows = self._column("signatures", bulk.columns(spec), bulk.column_type(spec))[shared]
+        rows = self._column("signatures", *bulk.compared_shape(spec))[shared]
         return self.options.estimated(rows)
 
     def _full_buckets(
@@ -323,6 +330,7 @@ def dedup(
     shingle: str | None = None,
     text_profile: str = "standard",
     slots: int | None = None,
+    bits: int | None = None,
     bands: int | None = None,
     rows: int | None = None,
     tables: int | str | None = None,
@@ -356,7 +364,7 @@ def dedup(
     """
     secret = key_of(key)
     options = Options.of(
-        preset=preset, sketch=sketch, family=family, shingle=shingle, slots=slots,
+        preset=preset, sketch=sketch, family=family, shingle=shingle, slots=slots, bits=bits,
         text_profile=text_profile, seed=seed,
         threshold=threshold, recall=recall, bands=bands, rows=rows, verify=verify, keep=keep,
         cluster=cluster, limit=limit, strip=strip, hash=hash, key=secret,

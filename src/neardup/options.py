@@ -27,6 +27,7 @@ from neardup.lsh.curve import (
 )
 from neardup.lsh.layout import lay
 from neardup.lsh.tables import Bands, Tables
+from neardup.sketch.bbit import chance, unpacked
 from neardup.sketch.bulk import MAKE, MAKE_WEIGHTED
 from neardup.sketch.weighted import occurrence_weights
 from neardup.spec import WEIGHTED, Spec, one_of, real, whole
@@ -49,7 +50,7 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-SPEC_NAMES: Final = ("shingle", "sketch", "family", "slots")
+SPEC_NAMES: Final = ("shingle", "sketch", "family", "slots", "bits")
 """What people write among the options and is the specification's."""
 
 
@@ -186,7 +187,8 @@ class Options:
     @classmethod
     def of(cls, *, preset: str | None = None, sketch: str | None = None,
            family: str | None = None, shingle: str | None = None,
-           slots: int | None = None, text_profile: str = "standard", seed: int = 0,
+           slots: int | None = None, bits: int | None = None,
+           text_profile: str = "standard", seed: int = 0,
            hash: str = "xxh64", key: Key | None = None,
            strip: str | Iterable[str] | None = None, tables: int | str | None = None,
            verify: str | None = None, threshold: float | None = None,
@@ -197,7 +199,8 @@ class Options:
             one_of("preset", preset, tuple(PRESETS))
             base.update(PRESETS[preset])
         given = {"shingle": shingle, "sketch": sketch, "family": family, "slots": slots,
-                 "layout": tables, "verify": verify, "threshold": threshold, **others}  # fmt: skip
+                 "bits": bits, "layout": tables, "verify": verify, "threshold": threshold,
+                 **others}  # fmt: skip
         base.update({name: value for name, value in given.items() if value is not None})
         asked = parse_strip(strip)
         if asked.html:
@@ -270,8 +273,13 @@ class Options:
 
     def estimated(self, rows: NDArray[Any]) -> Estimated:
         """How candidates are judged by their signatures, a row each."""
-        judge = Near if self.by_bits else Estimated
-        return judge(rows, self.threshold if self.verify == "estimate" else 0.0)
+        least = self.threshold if self.verify == "estimate" else 0.0
+        if self.by_bits:
+            return Near(rows, least)
+        if not self.spec.narrow:
+            return Estimated(rows, least)
+        bits = self.spec.bits
+        return Estimated(unpacked(rows, bits, self.spec.slots), least, chance(bits))
 
     @property
     def keep_policy(self) -> tuple[str, str | None]:

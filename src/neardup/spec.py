@@ -23,7 +23,8 @@ UNITS: Final = ("word", "char", "line", "token")
 HASHES: Final = ("xxh64", "murmur3", "fnv1a", "siphash")
 KEYED: Final = "siphash"
 FAMILIES: Final[dict[str, dict[str, int]]] = {
-    "minhash": {"affine32": 32},
+    "minhash": {"affine32": 32, "affine-m61": 64},
+    "oneperm": {"rounds": 32},
     "weighted": {"darts": 32},
     "simhash": {"sign": 1},
     "bottomk": {"mix": 64},
@@ -31,13 +32,16 @@ FAMILIES: Final[dict[str, dict[str, int]]] = {
 }
 """Sketch -> how its slots are made, and the bits of a slot that is made so; the usual way first."""
 SLOTS: Final = {
-    "minhash": 128, "weighted": 128, "simhash": 64, "bottomk": 256, "hyperloglog": 4_096,
+    "minhash": 128, "oneperm": 128, "weighted": 128, "simhash": 64, "bottomk": 256,
+    "hyperloglog": 4_096,
 }  # fmt: skip
 """The usual number of slots."""
 WEIGHTED: Final = ("simhash", "weighted")
 """Sketches whose shingles may have weights."""
 FINGERPRINTS: Final = (64, 128)
 """How many slots, which are bits, a SimHash may have."""
+B_BITS: Final = (1, 2, 4, 8, 16)
+"""What slots of minhash and oneperm can be cut down to, to be stored."""
 MAX_SHINGLE: Final = 1_000
 MAX_SLOTS: Final = 65_536
 # Younger than version 1: named only where they say something, so that all others stay as they are.
@@ -83,7 +87,8 @@ class Spec:
         one_of("hash", self.hash, HASHES)
         one_of("sketch", self.sketch, tuple(FAMILIES))
         one_of(f"family of {self.sketch}", self.family, tuple(FAMILIES[self.sketch]))
-        one_of(f"slot width of {self.family}", self.bits, (self.width,))
+        narrow = B_BITS if self.sketch in ("minhash", "oneperm") else ()
+        one_of(f"slot width of {self.family}", self.bits, (*narrow, self.width))
         one_of("Unicode version", self.unicode, (UNICODE,))
         one_of("format version", self.version, (VERSION,))
         one_of("strip", self.strip, STRIPS)
@@ -168,6 +173,11 @@ class Spec:
     def width(self) -> int:
         """The bits of a slot when it is made; `bits` are those that are stored."""
         return FAMILIES[self.sketch][self.family]
+
+    @property
+    def narrow(self) -> bool:
+        """Whether slots are cut down before they are stored."""
+        return self.bits < self.width
 
     @property
     def canonical(self) -> str:

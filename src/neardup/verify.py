@@ -70,29 +70,49 @@ class Contained(Exact):
 
 @dataclass(frozen=True)
 class Estimated:
-    """Verification by signatures; with threshold 0.0 every candidate counts as similar."""
+    """Verification by signatures; with threshold 0.0 every candidate counts as similar.
+
+    `chance` is how often slots of different values are equal: the share of equal slots is P, the
+    similarity is (P - chance) / (1 - chance), and 0 if that is less.
+    """
 
     signatures: NDArray[Any]
     threshold: float
+    chance: float = 0.0
     exact: bool = False
 
     def keep(self, buckets: Integers, room: Integers) -> Kept:
         """The pass of `kernels/keep.py`."""
-        kept: Kept = kernels.keep_slots(buckets, room, self.signatures, self.threshold)
-        return kept
+        kept: Kept = kernels.keep_slots(buckets, room, self.signatures, self._share(self.threshold))
+        witness, shares, compared, turned_away = kept
+        removed = witness >= 0
+        shares[removed] = self._similar(shares[removed])
+        return witness, shares, compared, turned_away
 
     def pairs(self, left: Integers, right: Integers, least: float | None = None) -> NDArray[Any]:
         """The similarity of each pair; -1.0 below the threshold (or `least`, when given)."""
         bound = self.threshold if least is None else least
-        found: NDArray[Any] = kernels.slot_pairs(self.signatures, left, right, bound)
-        return found
+        shares = kernels.slot_pairs(self.signatures, left, right, self._share(bound))
+        return np.where(shares < 0, -1.0, self._similar(shares))
 
     def connect(self, members: Integers, starts: Integers, cap: int) -> Connected:
         """The pass of `kernels/components.py`."""
         found: Connected = kernels.components_slots(
-            len(self.signatures), members, starts, cap, self.signatures, self.threshold
-        )
+            len(self.signatures), members, starts, cap, self.signatures,
+            self._share(self.threshold),
+        )  # fmt: skip
         return found
+
+    def _share(self, threshold: float) -> float:
+        """The least share of equal slots that is similar enough."""
+        if not self.chance or threshold <= 0.0:
+            return threshold
+        slots = self.signatures.shape[1]
+        shares = np.arange(slots + 1) / slots
+        return float(shares[np.searchsorted(self._similar(shares), threshold)])
+
+    def _similar(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.maximum((shares - self.chance) / (1 - self.chance), 0.0)
 
 
 @dataclass(frozen=True)

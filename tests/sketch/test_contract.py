@@ -19,10 +19,12 @@ from neardup import (
     MinHash,
     RemovableMinHash,
     SimHash,
+    Spec,
     WeightedMinHash,
     reference,
 )
 from neardup.errors import FormatError, NeardupError, ParameterError, SpecMismatch
+from neardup.keys import Key
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,23 @@ class Case:
         return sketch
 
 
+def minhash_by(**how: str) -> Callable[..., MinHash]:
+    """MinHash with another way to make slots."""
+
+    def make(*, key: bytes | None = None, **given: Any) -> MinHash:
+        spec = Spec.of(key=Key(key).id if key else "", **how, **given)
+        return MinHash(spec=spec, key=key)
+
+    return make
+
+
 CASES = {
+    "MinHash, 64 bits": Case(
+        minhash_by(family="affine-m61"), {"slots": 64}, numbers=("count", "jaccard")
+    ),
+    "MinHash, one permutation": Case(
+        minhash_by(sketch="oneperm"), {"slots": 64}, numbers=("count", "jaccard")
+    ),
     "MinHash": Case(MinHash, {"slots": 64}, numbers=("count", "jaccard")),
     "RemovableMinHash": Case(RemovableMinHash, {"slots": 64}, numbers=("count", "jaccard")),
     "BottomK": Case(BottomK, {"k": 64}, numbers=("count", "jaccard", "containment")),

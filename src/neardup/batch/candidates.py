@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.batch.sketches import Block, Sketches
+from neardup.batch.storing import compared_of
 from neardup.corpus.read import Chunk, parse_some
 from neardup.corpus.shards import Shard
 from neardup.corpus.source import changed
@@ -127,7 +128,7 @@ class SetWriter:
 
 def signature_rows(block: Block, chosen: Integers) -> Ragged:
     """The signatures of some documents of a block, one row each."""
-    slots = np.ascontiguousarray(block.column("slots")[:, chosen].T)
+    slots = np.ascontiguousarray(compared_of(block.file, block.number)[:, chosen].T)
     return Ragged(slots.reshape(-1), np.arange(len(slots) + 1, dtype=np.int64) * slots.shape[1])
 
 

@@ -13,7 +13,7 @@ from neardup.batch.candidates import Sets
 from neardup.batch.parts import MergedSets
 from neardup.batch.ranks import Ranking
 from neardup.options import Options
-from neardup.sketch.bulk import columns
+from neardup.sketch.bulk import compared_shape
 from neardup.text.arrays import Ragged
 from neardup.threads import in_order
 from neardup.verify import Estimated, Exact, Weighed
@@ -76,7 +76,7 @@ class Comparing:
         options = self._options
         if options.verify == "exact":
             return options.exact(rows.data, rows.offsets, self._weights)
-        return options.estimated(rows.data.reshape(-1, columns(options.spec)))
+        return options.estimated(rows.data.reshape(-1, compared_shape(options.spec)[0]))
 
     def _compared(
         self, documents: Integers, verifier: Verifier, left: Integers, right: Integers,

@@ -21,6 +21,7 @@ from neardup.batch.saved import (
     read_ignored,
     sketch_folder,
 )
+from neardup.batch.storing import Storing
 from neardup.corpus.inputs import InputFile, find_inputs
 from neardup.corpus.shards import Shard
 from neardup.errors import InputError, UsageError
@@ -75,10 +76,12 @@ class Earlier:
         self.ignored = self.ignored if len(self.ignored) else ignored
         self.frequencies = self.frequencies or frequencies
 
-    def check(self, spec: Spec, exact: bool, within: str | None) -> None:
+    def check(self, storing: Storing, exact: bool, within: str | None) -> None:
         """Everything must be of one specification; the texts must be there to be compared."""
         for name, other in self.specs:
-            spec.require_same(other, "the new documents", name)
+            storing.spec.require_same(other, "the new documents", name)
+        for shard, file in zip(self.shards, self.files, strict=True):
+            storing.check(file, shard.name)
         for shard in self.shards:
             theirs = shard.reading.columns.within
             if (theirs is None) != (within is None):

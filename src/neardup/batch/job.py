@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from neardup.batch.budget import Budget
+from neardup.batch.storing import Storing
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import CHUNK
@@ -42,12 +43,23 @@ class Job:
     against: tuple[Path, ...] = ()
     prefer: str | None = None
     save_sketches: bool = False
+    keep_full: bool = False
+    """Whether saved sketches whose slots are cut have the full ones as well."""
     merge_rows: bool = False
     ignored: IgnoredLines = field(default_factory=IgnoredLines)
     key: Key | None = None
     frequencies: Frequencies = field(default_factory=Frequencies)
     shard: int = SHARD
     chunk: int = CHUNK
+
+    def __post_init__(self) -> None:
+        narrow = self.options.spec.narrow
+        if narrow and self.merge_rows:
+            raise UsageError(
+                "--bits cuts slots, and then rows can't be merged: leave out --bits or --merge-rows"
+            )
+        if self.keep_full and not narrow:
+            raise UsageError("--keep-full belongs to --bits: without that, slots are full anyway")
 
     def prefers(self, file: InputFile) -> bool:
         """Whether a file goes before the others."""
@@ -70,7 +82,14 @@ class Job:
 
     @property
     def sketcher(self) -> Sketcher:
-        return Sketcher(self.options.spec, self.ignored, self.key, self.frequencies)
+        return Sketcher(
+            self.options.spec, self.ignored, self.key, self.frequencies, open=self.merge_rows
+        )
+
+    @property
+    def storing(self) -> Storing:
+        """What of the signatures is written."""
+        return Storing(self.options.spec, self.options.tables, self.keep_full, self.merge_rows)
 
 
 class Progress(Protocol):

@@ -7,6 +7,8 @@ from typing import Protocol
 
 from neardup.batch.job import Job
 from neardup.batch.sketches import Piece, Specification
+from neardup.batch.storing import Storing
+from neardup.batch.work import digest
 from neardup.corpus.documents import Documents
 from neardup.corpus.read import Chunk, parse
 from neardup.corpus.shards import Shard
@@ -25,6 +27,10 @@ class Making(Protocol):
 
     @property
     def spec(self) -> Specification: ...
+    @property
+    def basis(self) -> str:
+        """What it depends on besides the documents."""
+
     def __call__(self, chunk: Chunk, documents: Documents) -> Piece: ...
 
     def room(self, documents: int, length: int) -> float:
@@ -36,26 +42,34 @@ class MakeSketches:
     """Documents to sketches."""
 
     sketcher: Sketcher
+    storing: Storing
     exact: bool
 
     @property
     def spec(self) -> Specification:
         return self.sketcher.spec
 
+    @property
+    def basis(self) -> str:
+        stated = self.storing.stated
+        if not stated:
+            return self.spec.fingerprint
+        return digest(self.spec.fingerprint, stated, self.storing.keep_full)
+
     def __call__(self, chunk: Chunk, documents: Documents) -> Piece:
-        return Piece.of(chunk, documents, self.sketcher(documents))
+        return Piece.of(chunk, documents, self.sketcher(documents), self.storing)
 
     def room(self, documents: int, length: int) -> float:
         """For the sketches, and for the sets of those that share a bucket."""
         spec = self.sketcher.spec
-        slots = spec.slots * spec.width // 8 * documents
+        slots = self.storing.size() * documents
         sets = 8 * length * UNITS_PER_BYTE[spec.unit] if self.exact else slots
         return slots + BESIDES * documents + CANDIDATES * sets
 
 
 def sketches_of(job: Job) -> MakeSketches:
     """What is made of documents, if nothing else is asked for."""
-    return MakeSketches(job.sketcher, job.options.verify == "exact")
+    return MakeSketches(job.sketcher, job.storing, job.options.verify == "exact")
 
 
 def read_and_make(chunk: Chunk, shard: Shard, making: Making) -> Piece:

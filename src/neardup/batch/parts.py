@@ -21,11 +21,12 @@ from neardup import kernels
 from neardup.batch.candidates import Sets, as_sets
 from neardup.batch.job import Job
 from neardup.batch.sketches import KIND, Block, Sketches, packed
+from neardup.batch.storing import EMPTY
 from neardup.corpus.documents import concat_keep
 from neardup.dedup import by_value
 from neardup.formats.blocks import Reader, Writer
 from neardup.formats.tables import column
-from neardup.sketch.bulk import empty_columns
+from neardup.sketch.bulk import closed, empty_columns
 from neardup.text.arrays import Ragged, strings
 
 Integers = NDArray[np.int64]
@@ -101,8 +102,8 @@ def merged(job: Job, rows: Sketches, parts: Parts, folder: Path) -> Sketches:
     for begin, end in [*_steps(0, new, step), *_steps(new, len(parts), step)]:
         path = folder / str(begin)
         with Writer(path, KIND, key="") as writer:
-            columns, reasons = _window(job, rows, parts, begin, end)
-            writer.add(columns, reasons=reasons, chunks=[end - begin])
+            columns, stated = _window(job, rows, parts, begin, end)
+            writer.add(columns, chunks=[end - begin], **stated)
             writer.close(rows=[end - begin])
         files.append(Reader(path, KIND))
     earlier = len(list(_steps(0, new, step)))
@@ -116,15 +117,15 @@ def _steps(begin: int, end: int, step: int) -> Iterator[tuple[int, int]]:
 
 def _window(
     job: Job, rows: Sketches, parts: Parts, begin: int, end: int
-) -> tuple[dict[str, NDArray[Any]], list[str]]:
-    """The columns of some documents, and the reasons why some are rejected."""
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """The columns of some documents, and what is said of them: why some are rejected."""
     made = Window(job, end - begin)
     for block in rows.blocks:
         documents = parts.document[block.start : block.end].astype(np.int64)
         here = np.flatnonzero((documents >= begin) & (documents < end))
         if here.size:
             made.add(block, here, documents[here] - begin)
-    return made.columns(), made.reasons
+    return made.columns(), {"reasons": made.reasons} | made.empty_slots()
 
 
 def first_of_each(documents: Integers) -> Integers:
@@ -191,7 +192,8 @@ class Window:
 
     def columns(self) -> dict[str, NDArray[Any]]:
         found: dict[str, NDArray[Any]] = {
-            "slots": self._slots, "content": self._contents(), "lengths": self._lengths,
+            "slots": closed(self._slots, self._job.options.spec), "content": self._contents(),
+            "lengths": self._lengths,
             "rejected": np.where(self._usable, np.uint32(0), self._reason),
         }  # fmt: skip
         if self._keep:
@@ -199,6 +201,12 @@ class Window:
         if self._apart is not None:
             found["apart"] = self._apart
         return found
+
+    def empty_slots(self) -> dict[str, int]:
+        """How many slots there are to fill, if any."""
+        slots = self._slots[:, self._usable]
+        empty = np.count_nonzero(slots == np.iinfo(slots.dtype).max)
+        return {EMPTY: int(empty)} if empty else {}
 
     def _contents(self) -> NDArray[np.uint64]:
         """A part's content hash if all parts are identical, else a hash of the distinct ones."""

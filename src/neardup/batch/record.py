@@ -22,11 +22,13 @@ from neardup.batch.catalogue import Catalogue
 from neardup.batch.job import Job
 from neardup.batch.ranks import Ranking
 from neardup.batch.rounds import Tally
+from neardup.batch.sketches import Sketches
 from neardup.cluster import beyond_cap
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.source import reading
 from neardup.lsh.layout import written
 from neardup.options import Options
+from neardup.spec import Spec
 from neardup.text.ignored import IgnoredLines
 
 LISTED_BUCKETS = 100
@@ -96,7 +98,7 @@ def describe(job: Job, counts: Counts) -> dict[str, Any]:
             "workers": job.workers, "pairs": job.pairs, "kept_files": job.kept,
             "strict": job.strict, "skip_bad_files": job.skip_bad_files, "prefer": job.prefer,
             "against": [str(path) for path in job.against], "strip": str(options.strip),
-            "save_sketches": job.save_sketches,
+            "save_sketches": job.save_sketches, "keep_full": job.keep_full,
             "merge_rows": columns.id if job.merge_rows else None,
         },
         "counts": {
@@ -129,6 +131,16 @@ def _tables(options: Options) -> dict[str, Any]:
     weights = {"weights": options.weights} if options.spec.of_bags else {}
     return {"bands": None if others else first.bands, "rows": None if others else first.rows,
             "tables": written(options.curve), **weights}  # fmt: skip
+
+
+def empty_bins(spec: Spec, sketches: Sketches) -> dict[str, float]:
+    """Of a one-permutation sketch: the share of slots that were empty before they were filled."""
+    if spec.sketch != "oneperm":
+        return {}
+    new = [block for block in sketches.blocks if block.start >= sketches.first_new]
+    documents = sum(int(np.count_nonzero(block.usable())) for block in new)
+    empty = sum(block.empty_slots for block in new)
+    return {"empty_bin_rate": empty / max(documents * spec.slots, 1)}
 
 
 def ignored_lines(ignored: IgnoredLines) -> dict[str, Any]:

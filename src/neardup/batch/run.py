@@ -100,7 +100,7 @@ def near_duplicates(job: Job, folder: Path, progress: Progress) -> record.Finish
             len(sketches) - new, verdicts.count, ranked.identical, decided.tally, told.reasons, new
         )
         made = record.describe(job, counts)
-        made["metrics"] |= sizes.metrics()
+        made["metrics"] |= sizes.metrics() | record.empty_bins(job.options.spec, sketches)
         made |= sizes.describe(catalogue, ranked.ranking)
         made |= {"pairs": pairs, "skipped_files": read.skipped}
         made |= record.ignored_lines(job.ignored)
@@ -150,7 +150,7 @@ def sketched(job: Job, folder: Path, progress: Progress, making: Making | None =
             options = job.options.weighing(frequencies.stated)
             job = replace(job, options=options, frequencies=frequencies)
             exact = job.options.verify == "exact"
-            earlier.check(job.options.spec, exact, job.columns.within)
+            earlier.check(job.storing, exact, job.columns.within)
             others = cut(earlier.inputs, replace(job.reading, columns=job.columns.plain))
             sketching.run(job, [*others, *shards])
             break

@@ -113,6 +113,10 @@ class MakeHashes:
 
     spec: Sameness
 
+    @property
+    def basis(self) -> str:
+        return self.spec.fingerprint
+
     def room(self, documents: int, length: int) -> float:
         parts = 0 if self.spec.unit == "document" else length / BYTES_OF_PART
         return BESIDES * documents + 21 * parts

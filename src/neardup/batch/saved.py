@@ -26,6 +26,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from neardup.batch.sketches import KIND, Sketches
+from neardup.batch.storing import made_alike
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.shards import Reading, Shard
@@ -175,6 +176,11 @@ def merge(folders: Sequence[Path], out: Path) -> SketchSet:
             raise UsageError(
                 f"{folders[0]} and {folder} were read by different columns: merge sets of one kind"
             )
+    if not made_alike([file for one in sets for file in one.files]):
+        raise UsageError(
+            "the sets were made for different bands, or some with --merge-rows and some without: "
+            "merge sets of one kind"
+        )
     if out.exists():
         raise OutputError(f"{out} exists: choose another output")
     beside = out.with_name(f".{out.name}.tmp")

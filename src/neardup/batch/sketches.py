@@ -2,13 +2,13 @@
 
 A file holds blocks of some ten thousand documents. Slots are stored as columns: a band is a
 stretch of each block, so that any bands can be read without the others. Nothing of it depends
-on bands or thresholds.
+on bands or thresholds, unless slots are cut (`storing.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from neardup import kernels
+from neardup.batch.storing import EMPTY, Storing, keys_of
 from neardup.corpus.documents import Documents, concat_keep
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import Chunk
@@ -53,6 +53,9 @@ class Piece:
     rejected: dict[int, str]
     rows: int
     files: tuple[InputFile, ...]
+    stated: dict[str, Any] = field(default_factory=dict)
+    """What else is said of a block of such documents."""
+    empty_slots: int = 0
 
     @property
     def size(self) -> int:
@@ -60,9 +63,9 @@ class Piece:
         return sum(values.nbytes for values in self.columns.values())
 
     @classmethod
-    def of(cls, chunk: Chunk, documents: Documents, sketch: Sketch) -> Piece:
+    def of(cls, chunk: Chunk, documents: Documents, sketch: Sketch, storing: Storing) -> Piece:
         columns = {
-            "slots": kernels.transposed(sketch.signatures),
+            **storing.columns(sketch.signatures),
             "content": np.ascontiguousarray(sketch.content.T),
             "lengths": sketch.lengths,
         }
@@ -70,7 +73,7 @@ class Piece:
             columns["apart"] = sketch.apart
         empty = dict.fromkeys(sketch.empty.tolist(), "empty")
         return cls(columns, documents.ids, documents.keep, empty | documents.rejected,
-                   len(documents), chunk.files)  # fmt: skip
+                   len(documents), chunk.files, storing.stated, sketch.empty_slots)  # fmt: skip
 
 
 class SketchWriter:
@@ -118,7 +121,9 @@ class SketchWriter:
         columns["ids"] = packed(pa.concat_arrays([piece.ids for piece in held]))
         if held[0].keep is not None:
             columns["keep"] = packed(concat_keep(piece.keep for piece in held))
-        self._file.add(columns, chunks=[piece.rows for piece in held], reasons=list(codes))
+        empty = sum(piece.empty_slots for piece in held)
+        self._file.add(columns, chunks=[piece.rows for piece in held], reasons=list(codes),
+                       **held[0].stated, **({EMPTY: empty} if empty else {}))  # fmt: skip
 
 
 def _coded(piece: Piece, codes: dict[str, int]) -> NDArray[np.uint32]:
@@ -174,6 +179,12 @@ class Block:
         good: NDArray[np.bool_] = np.equal(self.column("rejected"), 0)
         return good if self.counts is None else good & self.counts
 
+    @property
+    def empty_slots(self) -> int:
+        """How many slots of all documents were empty before they were filled."""
+        found: int = self.file.note_of(self.number).get(EMPTY, 0)
+        return found
+
     def rejected(self) -> tuple[NDArray[np.int64], list[str]]:
         """The rejected documents' numbers in the corpus, and why."""
         codes = self.column("rejected")
@@ -186,8 +197,7 @@ class Block:
 
     def keys(self, tables: Tables, table: int) -> NDArray[np.uint64]:
         """The documents' keys in one table."""
-        columns = self.file.read(self.number, "slots", tables.columns(table))
-        keys = tables.column_keys(columns, table)
+        keys = keys_of(self.file, self.number, tables, table)
         if self.file.has(self.number, "apart"):
             keys ^= self.column("apart")
         return keys

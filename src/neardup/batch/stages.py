@@ -42,7 +42,7 @@ from neardup.corpus.read import Chunk
 from neardup.corpus.shards import Shard
 from neardup.errors import RowError
 from neardup.formats.blocks import Reader
-from neardup.sketch.bulk import column_type
+from neardup.sketch.bulk import compared_shape
 from neardup.text.arrays import Ragged
 from neardup.threads import in_order
 
@@ -100,7 +100,7 @@ class Sketching:
         """Sketch these shards; called again, it goes on."""
         self._job, self._shards = job, shards
         self._making = self._given or sketches_of(job)
-        self.keys = [shard_key(shard, self._making.spec.fingerprint) for shard in shards]
+        self.keys = [shard_key(shard, self._making.basis) for shard in shards]
         total = sum(shard.stored for shard in shards)
         self._progress.stage("reading", total, "bytes")
         for key in self.keys:
@@ -250,7 +250,7 @@ class Matching:
             files[place] = self._stage.open(self._names[place])
         self._stage.only(self._names)
         sets = Sets([files[place] for place in range(len(sketches.files))], sketches.starts,
-                    np.uint64 if exact else column_type(self._job.options.spec),
+                    np.uint64 if exact else compared_shape(self._job.options.spec)[1],
                     self._job.workers)  # fmt: skip
         parts = self._ranked.parts
         return MergedSets(sets, parts) if exact and parts is not None else sets

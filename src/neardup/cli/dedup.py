@@ -68,12 +68,16 @@ def dedup(
         "64]", show_default=False,
         rich_help_panel=MATCH)] = None,
     sketch: Annotated[str | None, typer.Option(
-        help="What is made of a document: minhash; weighted, where repeats and weights count; or "
-        "simhash, whose bits are compared.  [default: minhash]", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    family: Annotated[str | None, typer.Option(
-        help="How slots are made: affine32, darts.  [default: the usual one of the sketch]",
+        help="What is made of a document: minhash; oneperm, for many slots; weighted, where "
+        "repeats and weights count; or simhash, whose bits are compared.  [default: minhash]",
         show_default=False, rich_help_panel=MATCH)] = None,
+    family: Annotated[str | None, typer.Option(
+        help="How slots are made: affine32, affine-m61, rounds, darts.  [default: the usual one of "
+        "the sketch]",
+        show_default=False, rich_help_panel=MATCH)] = None,
+    bits: Annotated[int | None, typer.Option(
+        help="Store this many bits of a slot: 1, 2, 4, 8 or 16; bands are made before.  "
+        "[default: all]", show_default=False, rich_help_panel=MATCH)] = None,
     shingle: Annotated[str | None, typer.Option(
         metavar="UNIT:SIZE", help="What is compared: word:5, char:24, line:1, or token:5 for a "
         "column of token ids.  [default: word:5]", show_default=False,
@@ -127,6 +131,9 @@ def dedup(
     save_sketches: Annotated[bool, typer.Option(
         "--save-sketches", help="Keep the sketches in OUT, for --against and for other thresholds.",
         rich_help_panel=OUTPUT)] = False,
+    keep_full: Annotated[bool, typer.Option(
+        "--keep-full", help="With --bits: keep the full slots in the saved sketches too, for other "
+        "bands.", rich_help_panel=OUTPUT)] = False,
     force: Force = False,
     memory: Memory = None,
     workers: Workers = None,
@@ -148,7 +155,7 @@ def dedup(
 
     key = read_key(key_file, quiet)
     options = Options.of(
-        preset=preset, sketch=sketch, family=family, shingle=shingle, slots=slots,
+        preset=preset, sketch=sketch, family=family, shingle=shingle, slots=slots, bits=bits,
         text_profile=text_profile, seed=seed,
         threshold=threshold, recall=recall, bands=bands, rows=rows, verify=verify, keep=keep,
         cluster=cluster, strip=strip, hash=hash, key=key, measure=measure, tables=tables,
@@ -182,6 +189,7 @@ def dedup(
                 workers=threads, pairs=pairs, kept=not no_kept,
                 folders=tuple(filter(os.path.isdir, inputs)), force=force, strict=strict,
                 against=tuple(against or ()), prefer=prefer, save_sketches=save_sketches,
+                keep_full=keep_full,
                 merge_rows=merge_rows is not None,
                 skip_bad_files=skip_bad_files, key=key,
                 finish=partial(write_report, title=out.resolve().name),

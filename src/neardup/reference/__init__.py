@@ -29,6 +29,7 @@ from neardup.reference.sketches import shingles as shingles
 from neardup.reference.sketches import signature as signature
 from neardup.reference.sketches import table_keys as table_keys
 from neardup.reference.sketches import unit_hashes as unit_hashes
+from neardup.reference.sketches import wide_permutation as wide_permutation
 from neardup.reference.units import frequent_lines as frequent_lines
 from neardup.reference.units import ignore_lines as ignore_lines
 from neardup.reference.units import line_hash as line_hash

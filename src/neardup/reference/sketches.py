@@ -48,11 +48,43 @@ def permutation(slot: int, seed: int) -> tuple[int, int]:
     return a, b
 
 
+PRIME = 2**61 - 1
+
+
+def wide_permutation(slot: int, seed: int) -> tuple[int, int]:
+    """The same for arithmetic modulo 2^61 - 1."""
+    a = 1 + xxh64(f"a:{slot}".encode(), seed) % (PRIME - 1)
+    b = xxh64(f"b:{slot}".encode(), seed) % PRIME
+    return a, b
+
+
 def signature(elements: set[int], spec: Spec, key: bytes = b"") -> list[int]:
-    """k-hash MinHash: slot i is the least (a_i x + b_i) mod 2^32 over the elements' low halves."""
+    """k-hash MinHash: slot i is the least (a_i x + b_i) mod 2^32 over the elements' low halves.
+
+    Or modulo 2^61 - 1 over the whole elements, in the family affine-m61.
+    """
     seed = constants_seed(spec, key)
+    if spec.family == "affine-m61":
+        wide = (wide_permutation(slot, seed) for slot in range(spec.slots))
+        return [min(((a * x + b) % PRIME for x in elements), default=2**64 - 1) for a, b in wide]
     rows = (permutation(slot, seed) for slot in range(spec.slots))
     return [min(((a * x + b) % 2**32 for x in elements), default=EMPTY_SLOT) for a, b in rows]
+
+
+def b_bits(sig: Sequence[int], spec: Spec) -> bytes:
+    """The highest b bits of each slot times a constant; slot 0 in the lowest bits of byte 0."""
+    constant = 0x9E3779B1 if spec.width == 32 else 0x9E3779B97F4A7C15
+    bits = 0
+    for place, slot in enumerate(sig):
+        top = slot * constant % 2**spec.width >> (spec.width - spec.bits)
+        bits |= top << (place * spec.bits)
+    return bits.to_bytes(-(-len(sig) * spec.bits // 8), "little")
+
+
+def b_bit_estimate(a: Sequence[int], b: Sequence[int], bits: int) -> float:
+    """Different values agree in b bits by chance, once in 2^b times."""
+    chance = 2.0**-bits
+    return max((estimate(a, b) - chance) / (1 - chance), 0.0)
 
 
 def band_keys(sig: Sequence[int], bands: int, rows: int) -> list[int]:

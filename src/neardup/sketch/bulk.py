@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.sketch import minhash, simhash, weighted
+from neardup.sketch import bbit, minhash, oneperm, simhash, weighted
 from neardup.spec import Spec
 
 Signatures = NDArray[Any]
@@ -16,7 +16,10 @@ Weights = NDArray[np.uint32]
 Make = Callable[[NDArray[np.uint64], NDArray[np.int64], Spec], Signatures]
 MakeWeighted = Callable[[NDArray[np.uint64], NDArray[np.int64], Spec, Weights | None], Signatures]
 
-MAKE: dict[str, Make] = {"minhash": minhash.signatures}
+MAKE: dict[str, Make] = {
+    "minhash": minhash.signatures,
+    "oneperm": lambda shingles, offsets, spec: oneperm.signatures(shingles, offsets, spec)[0],
+}
 """Sketch -> shingles and where each document's begin to one row of columns a document."""
 MAKE_WEIGHTED: dict[str, MakeWeighted] = {
     "simhash": simhash.fingerprints, "weighted": weighted.signatures,
@@ -35,6 +38,27 @@ def signatures(
     return MAKE[spec.sketch](shingles, offsets, spec)
 
 
+def sketched(
+    shingles: NDArray[np.uint64], offsets: NDArray[np.int64], spec: Spec,
+    weights: Weights | None = None, *, open: bool = False,
+) -> tuple[Signatures, int]:  # fmt: skip
+    """The same, and how many slots were empty before they were filled.
+
+    Open ones stay empty, so that signatures can be merged by their least values.
+    """
+    if spec.sketch == "oneperm":
+        rows, empty = oneperm.signatures(shingles, offsets, spec, fill=not open)
+        return rows, int(empty[np.diff(offsets) > 0].sum())
+    return signatures(shingles, offsets, spec, weights), 0
+
+
+def closed(columns: Signatures, spec: Spec) -> Signatures:
+    """Merged open signatures, as columns, with their empty slots filled."""
+    if spec.sketch != "oneperm":
+        return columns
+    return np.ascontiguousarray(oneperm.filled(columns.T).T)
+
+
 def column_type(spec: Spec) -> type[np.uint32] | type[np.uint64]:
     """What a column of a signature holds."""
     return np.uint32 if spec.width == 32 else np.uint64
@@ -49,3 +73,15 @@ def empty_columns(spec: Spec, documents: int) -> Signatures:
     """Signatures of nothing, as columns: what any others are merged into by the least value."""
     kind = column_type(spec)
     return np.full((columns(spec), documents), np.iinfo(kind).max, kind)
+
+
+def compared(rows: Signatures, spec: Spec) -> Signatures:
+    """What is kept of signatures to compare them: all, or some bits of each slot, packed."""
+    return bbit.packed(rows, spec.bits) if spec.narrow else rows
+
+
+def compared_shape(spec: Spec) -> tuple[int, type]:
+    """How many columns that has, and what they hold."""
+    if spec.narrow:
+        return bbit.packed_size(spec), np.uint8
+    return columns(spec), column_type(spec)

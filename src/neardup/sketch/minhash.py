@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -17,11 +18,15 @@ from numpy.typing import NDArray
 from neardup import kernels
 from neardup.errors import ParameterError
 from neardup.keys import Key, key_of, require_key, seeded
-from neardup.sketch import wire
+from neardup.sketch import oneperm, wire
+from neardup.sketch.bbit import BBitMinHash, packed
 from neardup.sketch.elements import element_hash, element_hashes
-from neardup.spec import Spec, one_of
+from neardup.spec import B_BITS, Spec, one_of
 
-EMPTY = np.uint32(0xFFFFFFFF)
+PRIME = 2**61 - 1
+
+Slots = NDArray[Any]
+"""Of uint32, or uint64 for the family affine-m61."""
 
 
 @cache
@@ -36,14 +41,32 @@ def permutations(slots: int, seed: int) -> tuple[NDArray[np.uint32], NDArray[np.
     )
 
 
-def signatures(
-    shingles: NDArray[np.uint64], offsets: NDArray[np.int64], spec: Spec
-) -> NDArray[np.uint32]:
-    """One row of slots a document. Repeated shingles change nothing."""
-    rows: NDArray[np.uint32] = kernels.minhash(
-        shingles, offsets, *permutations(spec.slots, spec.seed)
+@cache
+def wide_permutations(slots: int, seed: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """The same for the prime 2^61 - 1: a from 1, b from 0, both less than it."""
+    a = [xxhash.xxh64_intdigest(f"a:{slot}".encode(), seed) for slot in range(slots)]
+    b = [xxhash.xxh64_intdigest(f"b:{slot}".encode(), seed) for slot in range(slots)]
+    return (
+        np.array([1 + value % (PRIME - 1) for value in a], np.uint64),
+        np.array([value % PRIME for value in b], np.uint64),
     )
+
+
+def signatures(shingles: NDArray[np.uint64], offsets: NDArray[np.int64], spec: Spec) -> Slots:
+    """One row of slots a document. Repeated shingles change nothing."""
+    rows: Slots
+    if spec.family == "affine32":
+        rows = kernels.minhash(shingles, offsets, *permutations(spec.slots, spec.seed))
+    else:
+        rows = kernels.minhash_m61(shingles, offsets, *wide_permutations(spec.slots, spec.seed))
     return rows
+
+
+def mergeable(shingles: NDArray[np.uint64], offsets: NDArray[np.int64], spec: Spec) -> Slots:
+    """The same, with slots that may be empty and are filled when all is merged."""
+    if spec.sketch == "oneperm":
+        return oneperm.signatures(shingles, offsets, spec, fill=False)[0]
+    return signatures(shingles, offsets, spec)
 
 
 class MinHash:
@@ -66,16 +89,35 @@ class MinHash:
             spec = Spec(slots=slots, seed=seed, hash=hash, key=self._key.id if self._key else "")
         if self._key is not None:
             require_key(spec, self._key)
-        one_of("sketch of a MinHash", spec.sketch, ("minhash",))
         self.spec = spec
-        self._slots = np.full(self.spec.slots, EMPTY, np.uint32)
+        one_of("sketch of a MinHash", self.spec.sketch, ("minhash", "oneperm"))
+        if self.spec.bits != self.spec.width:
+            raise ParameterError(
+                f"a MinHash has slots of {self.spec.width} bits: make it without bits, then call "
+                f"b_bit({self.spec.bits})"
+            )
+        kind = np.uint32 if self.spec.width == 32 else np.uint64
+        self._slots: Slots = np.full(self.spec.slots, np.iinfo(kind).max, kind)
         self._lock = threading.Lock()
 
     @property
-    def slots(self) -> NDArray[np.uint32]:
-        """A copy of the slots; all are 2^32 - 1 for the empty set."""
+    def slots(self) -> Slots:
+        """The slots as they are compared; all have the greatest value for the empty set."""
+        found = self._snapshot()
+        return oneperm.filled(found[None])[0] if self._fills else found
+
+    @property
+    def empty_bin_rate(self) -> float:
+        """The share of slots that no element fell into; `slots` has them filled."""
+        return float(np.count_nonzero(_is_empty(self._snapshot())) / self.spec.slots)
+
+    def _snapshot(self) -> Slots:
         with self._lock:
             return self._slots.copy()
+
+    @property
+    def _fills(self) -> bool:
+        return self.spec.sketch == "oneperm"
 
     def update(self, element: str | bytes) -> None:
         """Add one element to the set."""
@@ -96,7 +138,7 @@ class MinHash:
         """Make this the sketch of the union of both sets."""
         _check(other)
         self.spec.require_same(other.spec, "this MinHash", "the other")
-        theirs = other.slots
+        theirs = other._snapshot()
         with self._lock:
             np.minimum(self._slots, theirs, out=self._slots)
 
@@ -110,20 +152,30 @@ class MinHash:
         """The estimated number of distinct elements."""
         if self.is_empty():
             return 0.0
-        mean = float(np.mean((self.slots.astype(np.float64) + 1) / 2**32))
+        slots = self._snapshot()
+        if self._fills:
+            return max(oneperm.count(slots), 1.0)
+        values = 2**32 if self.spec.family == "affine32" else PRIME
+        mean = float(np.mean((slots.astype(np.float64) + 1) / values))
         return max(1 / mean - 1, 1.0)
 
     def is_empty(self) -> bool:
-        return bool((self.slots == EMPTY).all())
+        return bool(_is_empty(self._snapshot()).all())
 
     def copy(self) -> MinHash:
         twin = type(self)(spec=self.spec, key=self._key)
-        twin._slots = self.slots
+        twin._slots = self._snapshot()
         return twin
+
+    def b_bit(self, bits: int) -> BBitMinHash:
+        """The sketch with b bits a slot (1, 2, 4, 8, 16), to be stored and compared."""
+        one_of("bits of a slot", bits, B_BITS)
+        return BBitMinHash(replace(self.spec, bits=bits), packed(self.slots[None], bits).tobytes())
 
     def to_bytes(self) -> bytes:
         """The sketch with its specification and a checksum; `from_bytes` reads it."""
-        return wire.pack(self.spec, self.slots.astype("<u4").tobytes())
+        slots = self._snapshot()
+        return wire.pack(self.spec, slots.astype(slots.dtype.newbyteorder("<")).tobytes())
 
     @classmethod
     def from_bytes(cls, data: bytes, key: bytes | Key | None = None) -> MinHash:
@@ -131,21 +183,22 @@ class MinHash:
 
         A keyed sketch can be compared and merged without its key, but not updated.
         """
-        spec, payload = wire.unpack(data, lambda spec: spec.slots * 4)
+        spec, payload = wire.unpack(data, lambda spec: spec.slots * spec.bits // 8)
         sketch = cls(spec=spec, key=key)
-        sketch._slots = np.frombuffer(payload, "<u4").astype(np.uint32)
+        kind = sketch._slots.dtype
+        sketch._slots = np.frombuffer(payload, kind.newbyteorder("<")).astype(kind)
         return sketch
 
     def _add(self, hashes: NDArray[np.uint64]) -> None:
         offsets = np.array([0, len(hashes)], np.int64)
-        fresh = signatures(hashes, offsets, seeded(self.spec, self._key))[0]
+        fresh = mergeable(hashes, offsets, seeded(self.spec, self._key))[0]
         with self._lock:
             np.minimum(self._slots, fresh, out=self._slots)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MinHash):
             return NotImplemented
-        return self.spec == other.spec and bool((self.slots == other.slots).all())
+        return self.spec == other.spec and bool((self._snapshot() == other._snapshot()).all())
 
     __hash__ = None  # type: ignore[assignment]  # it changes with every update
 
@@ -157,11 +210,15 @@ class MinHash:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         twin = MinHash.from_bytes(state["bytes"])
-        self.spec, self._key, self._slots = twin.spec, None, twin._slots
-        self._lock = threading.Lock()
+        self.__dict__.update(twin.__dict__)
 
     def __repr__(self) -> str:
         return f"MinHash(slots={self.spec.slots}, seed={self.spec.seed}, count≈{self.count():.0f})"
+
+
+def _is_empty(slots: Slots) -> NDArray[np.bool_]:
+    empty: NDArray[np.bool_] = slots == np.iinfo(slots.dtype).max
+    return empty
 
 
 def _check(other: object) -> None:
