@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PEERS := .venv-bench/bin
 
-.PHONY: setup test soak lint bench bench-core bench-batch demo clean
+.PHONY: setup test soak lint bench bench-core bench-sketches bench-batch demo clean
 
 setup: .venv/ready
 
@@ -34,10 +34,16 @@ soak: setup
 	$(BIN)/python -m pytest tests -m slow --numprocesses 2
 
 # The corpora are not part of the repository: make bench DATA=folder, see benches/README.md.
-bench: bench-core bench-batch
+bench: bench-core bench-sketches bench-batch
 
 bench-core: setup .venv-bench/ready
 	$(BIN)/python benches/core.py --data "$(DATA)" --peers-python $(PEERS)/python
+
+bench-sketches: setup .venv-bench/ready
+	$(BIN)/python benches/sketches.py --data "$(DATA)" --peers-python $(PEERS)/python
+	$(BIN)/python benches/fingerprints.py --data "$(DATA)" --peers-python $(PEERS)/python
+	$(BIN)/python benches/filters.py --data "$(DATA)" --peers-python $(PEERS)/python
+	$(BIN)/python benches/hash_table.py
 
 # WORK=folder is where the large corpora are made and kept: 25 GB.
 bench-batch: setup .venv-bench/ready

@@ -61,7 +61,7 @@ def compare_sketches(
                 progress.advance(chunk.stored)
 
         texts = with_copies(chosen(read(), count, seed), seed)
-        progress.stage("comparing", len(CONTENDERS) + 2, "sketches")
+        progress.stage("comparing", len(CONTENDERS) + 3, "sketches")
         contest = Contest.of(
             texts, threshold, threads, recall=recall, shingle=shingle,
             text_profile=text_profile, seed=seed,

@@ -13,8 +13,10 @@ from neardup.report.html import Html, note, table, tag
 WIDTH: Final = 720
 HEIGHT: Final = 400
 LEFT: Final = 64
-RIGHT: Final = 520
-TOP: Final = 24
+RIGHT: Final = 400
+LABELS: Final = 470
+LINE: Final = 22
+TOP: Final = 40
 BOTTOM: Final = 340
 COLUMNS: Final = (
     "sketch", "bytes", "MB/s", "mean error", "meet", "candidates", "recall", "precision",
@@ -40,7 +42,7 @@ def cells(row: Measured) -> list[str]:
     """A row of the table, as people read numbers."""
     return [
         row.name, f"{row.size:,.0f}", _number(row.speed, ",.0f"), _number(row.error, ".4f"),
-        f"{row.found:.4f}", f"{row.candidates:,.2f}", _number(row.recall, ".4f"),
+        _number(row.found, ".4f"), _number(row.candidates, ",.2f"), _number(row.recall, ".4f"),
         _number(row.precision, ".4f"),
     ]  # fmt: skip
 
@@ -50,23 +52,28 @@ def _number(value: float | None, form: str) -> str:
 
 
 def plot(rows: Sequence[Measured]) -> Html:
-    """Bytes of a signature, logarithmic, against the share of similar pairs found by it alone."""
-    shown = [row for row in rows if row.recall is not None]
+    """Bytes of a signature, logarithmic, against the mean error of its estimate."""
+    shown = sorted((row for row in rows if row.error is not None), key=lambda row: -_error(row))
+    if not shown:
+        return note("There is no pair above 0.1: nothing to plot.")
     powers = range(
         math.floor(math.log2(min(row.size for row in shown))),
         math.ceil(math.log2(max(row.size for row in shown))) + 1,
     )
     low, high = powers[0], max(powers[-1], powers[0] + 1)
+    worst = _error(shown[0]) or 1.0
 
     def x(size: float) -> float:
         return round(LEFT + (RIGHT - LEFT) * (math.log2(size) - low) / (high - low), 1)
 
-    marks = [_text(LEFT, TOP - 8, "mean error of the estimate (dots), found by it alone (labels)")]
-    worst = max((row.error or 0.0 for row in shown), default=0.0) or 1.0
-
     def y(error: float) -> float:
-        return round(BOTTOM - (BOTTOM - TOP) * error / (1.1 * worst), 1)
+        return round(BOTTOM - (BOTTOM - TOP) * error / worst, 1)
 
+    marks = [
+        _text(0, TOP - 16, "mean error"),
+        _text(LABELS, TOP - 16, "sketch: recall of its estimate"),
+        _text((LEFT + RIGHT) / 2, HEIGHT - 12, "bytes of a signature", "middle"),
+    ]
     for power in powers:
         marks += [_rule(x(2**power), TOP, x(2**power), BOTTOM),
                   _text(x(2**power), BOTTOM + 20, f"{2**power:,}", "middle")]  # fmt: skip
@@ -74,13 +81,34 @@ def plot(rows: Sequence[Measured]) -> Html:
         error = worst * step / 4
         marks += [_rule(LEFT, y(error), RIGHT, y(error)),
                   _text(LEFT - 8, y(error) + 4, f"{error:.3f}", "end")]  # fmt: skip
-    marks.append(_text((LEFT + RIGHT) / 2, HEIGHT - 12, "bytes of a signature", "middle"))
-    for row in shown:
-        at = x(row.size), y(row.error or 0.0)
-        marks += [tag("circle", tag("title", row.name), cx=at[0], cy=at[1], r=5, class_="point"),
-                  _text(at[0] + 9, at[1] + 4, f"{row.name}: {row.recall:.2f}")]  # fmt: skip
+    places = spread([y(_error(row)) for row in shown], LINE, BOTTOM)
+    for row, place in zip(shown, places, strict=True):
+        at = x(row.size), y(_error(row))
+        marks += [_rule(*at, LABELS - 6, place),
+                  tag("circle", tag("title", row.name), cx=at[0], cy=at[1], r=5, class_="point"),
+                  _text(LABELS, place + 4, f"{row.name}: {row.recall:.2f}")]  # fmt: skip
     return tag("svg", tag("title", "Bytes of a signature against its error"), *marks,
                viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", class_="plot")  # fmt: skip
+
+
+def _error(row: Measured) -> float:
+    return row.error or 0.0
+
+
+def spread(wanted: Sequence[float], apart: float, last: float) -> list[float]:
+    """Ascending places close to those wanted, so far apart, none after the last if they fit.
+
+    >>> spread([0, 1, 2, 50], 10, 55)
+    [0, 10, 20, 50]
+    >>> spread([48, 49, 50], 10, 55)
+    [35, 45, 55]
+    """
+    places: list[float] = []
+    for place in wanted:
+        places.append(max(place, places[-1] + apart) if places else place)
+    for back in range(len(places)):
+        places[-1 - back] = min(places[-1 - back], last - apart * back)
+    return places
 
 
 def _text(x: float, y: float, text: str, kind: str = "start") -> Html:
