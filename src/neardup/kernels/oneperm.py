@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from neardup.kernels.compile import I64, OUT_U32_ROWS, U64, inline, inner, kernel, uint64
-from neardup.kernels.hashing import U
+from neardup.kernels.hashing import U, mix
 
 EMPTY = np.uint32(0xFFFFFFFF)
 LOW = U(0xFFFFFFFF)
@@ -24,16 +24,6 @@ AT_ONCE = 8
 CHUNK = 1024
 STRETCH = 512
 """Slots that are filled together: as long as one of them is empty, more shifts are tried."""
-
-
-@inline
-def mix(h):
-    """MurmurHash3's 64-bit finaliser."""
-    h ^= h >> U(33)
-    h *= U(0xFF51AFD7ED558CCD)
-    h ^= h >> U(33)
-    h *= U(0xC4CEB9FE1A85EC53)
-    return h ^ (h >> U(33))
 
 
 @inner

@@ -27,11 +27,6 @@ def word(element, place):
 
 
 @inline
-def half_add(a, b):
-    return a ^ b, a & b
-
-
-@inline
 def full_add(a, b, c):
     both = a ^ b
     return both ^ c, (a & b) | (both & c)
