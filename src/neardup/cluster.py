@@ -150,16 +150,16 @@ def beyond_cap(roots: Integers, starts: Integers, cap: int = BUCKET_CAP) -> Inte
     return np.where(alike, 0, np.maximum(sizes - cap, 0))
 
 
-def candidates(grouped: Grouped) -> Iterator[tuple[Integers, Integers]]:
+def candidates(grouped: Grouped, cap: int = BUCKET_CAP) -> Iterator[tuple[Integers, Integers]]:
     """Every pair that shares a bucket, once, in blocks; u < v by rank.
 
-    Of a bucket only the first BUCKET_CAP documents are paired.
+    Of a bucket only the first `cap` documents are paired.
     """
     members, starts = grouped.members()
     bucket, place = 0, 1
     while bucket < len(grouped.sizes):
         left, right, bucket, place = kernels.candidate_pairs(
-            grouped.numbers, members, starts, grouped.band_of, BUCKET_CAP, bucket, place,
+            grouped.numbers, members, starts, grouped.band_of, cap, bucket, place,
             PAIRS_AT_ONCE,
         )  # fmt: skip
         yield left, right

@@ -36,6 +36,7 @@ def ignored_lines(job: Job, folder: Path, shards: list[Shard], progress: Progres
     frequent = counts.above(share)
     _read(job, shards, frequent.add, "comparing lines", progress)
     ignored = frequent.freeze()
+    (folder / KEY).unlink(missing_ok=True)  # what it vouches for is about to change
     try:
         (folder / IGNORED).write_bytes(ignored.to_bytes())
     except OSError as error:

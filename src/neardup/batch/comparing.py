@@ -41,7 +41,8 @@ class Comparing:
         self._sets, self._ranking = sets, ranking
         self._options, self._budget, self._workers = options, budget, workers
         self._weights = weights
-        self._fits = sets.size + 8 * len(sets) < budget.share(3)
+        self._times = _unpacked(options)
+        self._fits = self._times * sets.size + 8 * len(sets) < budget.share(3)
 
     def __call__(
         self, left: Integers, right: Integers, least: float | None = None
@@ -60,7 +61,7 @@ class Comparing:
         if self._fits:
             yield 0, len(left), *self._everything
             return
-        each = BYTES_EACH + 4 * self._sets.size // max(len(self._sets), 1)
+        each = BYTES_EACH + 4 * self._times * self._sets.size // max(len(self._sets), 1)
         step = max(self._budget.share(2) // each, 1)
         for start in range(0, len(left), step):
             end = min(start + step, len(left))
@@ -91,3 +92,10 @@ class Comparing:
 
         parts = in_order(range(0, len(left), AT_ONCE), some, self._workers)
         return np.concatenate([np.empty(0), *(part for _, part in parts)])
+
+
+def _unpacked(options: Options) -> int:
+    """How many times what is stored of a candidate it takes while it is compared."""
+    if options.verify == "exact":
+        return 4 if options.spec.of_bags else 1  # places, weights and sums beside the shingles
+    return max(8 // options.spec.bits, 1) if options.spec.narrow else 1

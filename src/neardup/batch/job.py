@@ -21,6 +21,11 @@ from neardup.options import Options
 from neardup.text.frequencies import Frequencies
 from neardup.text.ignored import IgnoredLines
 
+SIGNATURES = 32 << 20
+"""Bytes of a chunk's signatures, at most, if its documents are not shorter than this:"""
+SHORT = 200
+LEAST_CHUNK = 1 << 16
+
 
 @dataclass(frozen=True)
 class Job:
@@ -78,7 +83,10 @@ class Job:
     @property
     def reading(self) -> Reading:
         """How the inputs are read."""
-        return Reading(self.columns, self.chunk, self.shard)
+        # Of short documents with long signatures, fewer at a time.
+        each = self.options.spec.slots * self.options.spec.width // 8
+        fits = max(SIGNATURES // each * SHORT, LEAST_CHUNK)
+        return Reading(self.columns, min(self.chunk, fits), self.shard)
 
     @property
     def sketcher(self) -> Sketcher:

@@ -42,7 +42,6 @@ from neardup.batch.verdicts import Verdicts, collect
 from neardup.batch.weighing import document_frequencies
 from neardup.corpus.shards import cut
 from neardup.errors import InputError, RowError
-from neardup.spec import WEIGHTED
 from neardup.text.frequencies import Frequencies
 
 Make = Callable[[Job, Path, Progress], record.Finished]
@@ -143,10 +142,11 @@ def sketched(job: Job, folder: Path, progress: Progress, making: Making | None =
             if job.options.strip.lines is not None and not len(ignored):
                 ignored = ignored_lines(job, folder, shards, progress)
             job = replace(job, options=job.options.ignoring(ignored.digest), ignored=ignored)
-            weighted = job.options.spec.sketch in WEIGHTED
-            frequencies = earlier.frequencies if weighted else Frequencies()
-            if job.options.weights == "tf-idf" and not frequencies:
-                frequencies = document_frequencies(job, folder, shards, progress)
+            frequencies = Frequencies()
+            if job.options.weights == "tf-idf":
+                frequencies = earlier.frequencies or document_frequencies(
+                    job, folder, shards, progress
+                )
             options = job.options.weighing(frequencies.stated)
             job = replace(job, options=options, frequencies=frequencies)
             exact = job.options.verify == "exact"

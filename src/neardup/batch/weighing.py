@@ -29,6 +29,7 @@ def document_frequencies(
     if (found := _found_before(folder, key)) is not None:
         return found
     frequencies = _counted(job, shards, progress)
+    (folder / KEY).unlink(missing_ok=True)  # what it vouches for is about to change
     try:
         (folder / FREQUENCIES).write_bytes(frequencies.to_bytes())
     except OSError as error:

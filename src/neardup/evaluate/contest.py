@@ -135,7 +135,7 @@ class Contest:
         errors = np.abs(estimates - self.truth.similarity)
         verdict, exact = estimates >= self.threshold, self.truth.similarity
         error = float(errors.mean()) if len(errors) else None
-        speed = documents.texts.nbytes / seconds / 1e6
+        speed = self._size / seconds / 1e6
         judged = self._measured(f"bottomk {LEAST} x 64", 8 * LEAST, speed, exact, error, verdict)
         return replace(judged, found=None, candidates=None)
 
@@ -145,29 +145,37 @@ class Contest:
         name = "sorted neighbourhood"
         return self._measured(name, 2 * KEY, None, self.truth.of(a, b), None, None)
 
+    @property
+    def _size(self) -> int:
+        """Bytes of all texts."""
+        return sum(len(text.encode("utf-8", "replace")) for text in self.texts)
+
     def _sketched(self, options: Options) -> tuple[Sketch, float]:
         documents, sketcher = as_documents(self.texts), Sketcher(options.spec)
         sketcher(documents.take(np.arange(1)))  # what has to be compiled is compiled now
-        size = documents.texts.nbytes
         sketch, seconds = _timed(lambda: sketcher(documents))
-        return sketch, size / seconds / 1e6
+        return sketch, self._size / seconds / 1e6
 
     def _measured(
         self, name: str, size: float, speed: float | None, exact: NDArray[np.float64],
         error: float | None, verdict: NDArray[np.bool_] | None,
     ) -> Measured:  # fmt: skip
         """`exact` is the similarity of the pairs that met, `verdict` what signatures say of it."""
-        all_similar = max(self.truth.similar(self.threshold), 1)
-        similar = exact >= self.threshold
+        similar, all_similar = exact >= self.threshold, self.truth.similar(self.threshold)
         recall = precision = None
         if verdict is not None:
-            right = int(np.count_nonzero(similar & verdict))
-            recall = right / all_similar
-            precision = right / max(int(np.count_nonzero(verdict)), 1)
+            right = np.count_nonzero(similar & verdict)
+            recall = _share(right, all_similar)
+            precision = _share(right, np.count_nonzero(verdict))
         return Measured(
-            name, size, speed, error, float(np.count_nonzero(similar) / all_similar),
+            name, size, speed, error, _share(np.count_nonzero(similar), all_similar),
             len(exact) / len(self.texts), recall, precision,
         )  # fmt: skip
+
+
+def _share(part: Any, whole: Any) -> float | None:
+    """None of nothing."""
+    return int(part) / int(whole) if whole else None
 
 
 def _least(shingles: NDArray[np.uint64]) -> BottomK:
@@ -185,7 +193,7 @@ def _jaccard(equal_bits: NDArray[np.float64]) -> NDArray[np.float64]:
 def _met(keys: NDArray[np.uint64]) -> tuple[Integers, Integers]:
     """All pairs that share a bucket."""
     buckets = group(keys)
-    parts = list(cluster.candidates(buckets))
+    parts = list(cluster.candidates(buckets, cap=len(keys)))
     empty = np.empty(0, np.int64)
     a = np.concatenate([empty, *(left for left, _ in parts)])
     b = np.concatenate([empty, *(right for _, right in parts)])
