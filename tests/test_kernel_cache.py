@@ -48,6 +48,59 @@ def test_every_kernel_is_where_it_is_said_to_be():
             assert getattr(kernels, name).__module__ == f"neardup.kernels.{module}"
 
 
+LOAD = """
+import numpy as np
+from neardup import kernels
+print(len(kernels.block_fills(np.zeros(8, np.uint64))))
+"""
+COUNTING = "from neardup import kernels; kernels.counting_insert; kernels.block_fills"
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], env=os.environ | environment,
+                          capture_output=True, text=True, timeout=120)  # fmt: skip
+
+
+def test_a_damaged_cache_is_made_anew(tmp_path):
+    home = {"XDG_CACHE_HOME": str(tmp_path)}
+    assert run(LOAD, **home).stdout == "513\n"
+    for suffix in ("nbi", "nbc"):
+        for file in tmp_path.rglob(f"*.{suffix}"):
+            file.write_bytes(b"")
+        done = run(LOAD, **home)
+        assert (done.stdout, done.returncode) == ("513\n", 0), done.stderr
+    again = run(LOAD, **home)
+    assert (again.stdout, again.returncode) == ("513\n", 0)
+
+
+def test_each_module_is_compiled_into_its_own_folder(tmp_path):
+    run(COUNTING, XDG_CACHE_HOME=str(tmp_path))
+    folders = {path.name.split("-")[0]: path for path in (tmp_path / "neardup").iterdir()}
+    assert set(folders) >= {"bloom", "counting"}
+    for module in ("bloom", "counting"):
+        assert list(folders[module].rglob("*.nbc")), module
+    assert run(LOAD, XDG_CACHE_HOME=str(tmp_path)).stderr == "", "nothing is compiled again"
+
+
+FORK = """
+import os, threading, time
+from neardup import kernels
+loading = threading.Thread(target=lambda: kernels.counting_insert)
+loading.start()
+time.sleep(0.05)
+child = os.fork()
+if child == 0:
+    kernels.block_fills
+    os._exit(7)
+loading.join()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_child_forked_while_kernels_are_loaded_goes_on(tmp_path):
+    assert run(FORK, XDG_CACHE_HOME=str(tmp_path)).stdout == "7\n"
+
+
 def test_a_module_has_a_new_cache_when_one_changes_that_it_imports():
     assert set(kernel_cache._sources("json_edit")) >= {"compile", "hashing", "jsonl", "lines"}
     assert "jsonl" not in kernel_cache._sources("bands")

@@ -16,7 +16,11 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from neardup.dedup import dedup as dedup
+    from neardup.errors import FilterFull as FilterFull
+    from neardup.errors import FormatError as FormatError
     from neardup.errors import NeardupError as NeardupError
+    from neardup.errors import SpecMismatch as SpecMismatch
+    from neardup.errors import StaleSketch as StaleSketch
     from neardup.formats.filters import load_filter as load_filter
     from neardup.formats.filters import save_filter as save_filter
     from neardup.lsh.hamming import HammingIndex as HammingIndex
@@ -49,6 +53,10 @@ _HOMES = {
     "HyperLogLog": "neardup.sketch.hyperloglog",
     "MinHash": "neardup.sketch.minhash",
     "MinHashLSH": "neardup.minhash_lsh",
+    "FilterFull": "neardup.errors",
+    "FormatError": "neardup.errors",
+    "SpecMismatch": "neardup.errors",
+    "StaleSketch": "neardup.errors",
     "NeardupError": "neardup.errors",
     "RemovableMinHash": "neardup.sketch.removable",
     "Result": "neardup.result",
@@ -64,9 +72,10 @@ _HOMES = {
 
 __all__ = [
     "BBitMinHash", "BloomFilter", "BottomK", "CountingBloomFilter", "CuckooFilter", "ExactSet",
-    "HammingIndex", "HyperLogLog", "MinHash", "MinHashLSH", "NeardupError",
-    "RemovableMinHash", "Result", "ScalableBloomFilter", "SimHash", "Spec", "WeightedMinHash",
-    "__version__", "dedup", "load_filter", "save_filter", "similarity",
+    "FilterFull", "FormatError", "HammingIndex", "HyperLogLog", "MinHash", "MinHashLSH",
+    "NeardupError", "RemovableMinHash", "Result", "ScalableBloomFilter", "SimHash", "Spec",
+    "SpecMismatch", "StaleSketch", "WeightedMinHash", "__version__", "dedup",
+    "load_filter", "save_filter", "similarity",
 ]  # fmt: skip
 
 

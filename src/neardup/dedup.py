@@ -319,7 +319,7 @@ def dedup(
     text: str = "text",
     id: str | None = None,
     threshold: float | None = None,
-    recall: float = 0.99,
+    recall: float | None = None,
     keep: str = "first",
     within: str | None = None,
     verify: str | None = None,
@@ -349,9 +349,9 @@ def dedup(
     `data` is a list of strings, or a pandas, Polars, PyArrow or Hugging Face table (anything
     with the Arrow stream interface), whose column `text` holds the documents. Two documents
     are similar when the exact Jaccard similarity of their shingles reaches `threshold`, 0.8 if it
-    is not given; or, with `measure="containment"`, when that share of the one is inside the other,
-    which is kept; or, with `sketch="simhash"`, when their fingerprints differ in at most `hamming`
-    bits, 3 if it is not given.
+    is not given; or, with `measure="containment"`, one is a copy when that share of it is inside
+    a kept one of better rank; or, with `sketch="simhash"`, when their fingerprints differ in at
+    most `hamming` bits, 3 if it is not given.
     `strip` says what is not compared: `html` markup, and with `lines:0.1%` the lines that are in
     more than that share of the documents. With `hash="siphash"` and a secret `key`, nobody
     without the key can plan a copy that is not found.

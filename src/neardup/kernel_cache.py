@@ -41,11 +41,12 @@ def folder(module: str) -> Path:
             return wanted
     except (OSError, RuntimeError):  # not writable, or there is no home
         pass
-    return _private_folder() / module
+    return private_folder() / module
 
 
 @cache
-def _private_folder() -> Path:
+def private_folder() -> Path:
+    """A cache that goes with this process."""
     # For this process alone: a name that others could guess could be planted with foreign code.
     private = tempfile.mkdtemp(prefix="neardup-kernels-")
     atexit.register(shutil.rmtree, private, ignore_errors=True)
@@ -66,6 +67,17 @@ def _sources(module: str) -> dict[str, bytes]:
     return found
 
 
+def imported_by(module: str) -> list[str]:
+    """The module and those that it imports, each after what it imports itself."""
+    sources = _sources(module)
+    return sorted(sources, key=lambda name: (len(_sources(name)), name))
+
+
+def discard(module: str) -> None:
+    """Take a cache away that can't be read: the next process makes it anew."""
+    shutil.rmtree(folder(module), ignore_errors=True)
+
+
 def is_compiled(module: str) -> bool:
     """Whether a process has left a module's kernels in the cache."""
     return (folder(module) / COMPLETE).exists()
@@ -77,7 +89,9 @@ def announce(module: str) -> None:
     if not quiet and not is_compiled(module):
         quiet = True
         print(
-            "neardup: first run: compiling, about half a minute, once", file=sys.stderr, flush=True
+            "neardup: compiling what this needs, up to half a minute, once",
+            file=sys.stderr,
+            flush=True,
         )
 
 

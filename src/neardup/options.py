@@ -207,6 +207,11 @@ class Options:
             require_html_library()
         if base["sketch"] == "simhash":
             base.setdefault("verify", "estimate")
+            if base.get("recall") is not None:
+                raise ParameterError(
+                    "all fingerprints within the Hamming distance meet: leave out --recall, or use "
+                    "another sketch"
+                )
             if base["verify"] != "exact" and threshold is not None:
                 raise ParameterError(
                     "fingerprints are compared by their Hamming distance: use --hamming instead of "

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import engine
 import pytest
 from command_line import dedup, edited, neardup, refused, table, write_jsonl
 
 import neardup as package
+from neardup.batch import weighing
 from neardup.batch.saved import read_frequencies
+from neardup.corpus.shards import cut
 from neardup.errors import FormatError
 from neardup.text.frequencies import Frequencies
 
@@ -145,3 +148,24 @@ def test_damaged_frequencies(tmp_path: Path, pages: Path) -> None:
 def test_rows_can_not_be_merged(tmp_path: Path, pages: Path) -> None:
     command = ("dedup", pages, "-o", tmp_path / "out", "-q", "--merge-rows", "id")
     refused(neardup(*command, "--sketch", "simhash"), 2, "fingerprints can't be joined")
+
+
+def test_frequencies_of_other_documents_are_never_taken_for_these(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run dies after it has replaced another one's frequencies, before it has said so."""
+    work = tmp_path / "work"
+    work.mkdir()
+
+    def counted(seed: int) -> str:
+        paths = engine.write(tmp_path / f"in{seed}", engine.rows(seed, 40, words=30))
+        job = engine.job(paths, tmp_path / "out", **OURS, hamming=3, weights="tf-idf")
+        shards = cut(job.in_order(), job.reading)
+        return weighing.document_frequencies(job, work, shards, engine.Silent()).stated
+
+    first = counted(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(weighing, "write_text", mock.Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            counted(2)
+    assert counted(1) == first

@@ -77,6 +77,8 @@ def test_an_earlier_corpus_weighs_as_it_did(tmp_path: Path, pages: Path, weights
     assert 0.8 < gone["similarity"] < 1.0
     command = ["dedup", more, "-o", tmp_path / "third", "--against", against, "-q"]
     refused(neardup(*command), 1, "sketch")
+    other = "tf" if weights == "tf-idf" else "tf-idf"
+    refused(neardup(*command, "--sketch", "weighted", "--weights", other), 1, "--weights")
 
 
 def test_rows_of_bags_are_not_merged(tmp_path: Path, pages: Path) -> None:

@@ -11,7 +11,7 @@ from command_line import neardup, write_jsonl
 
 from neardup import reference
 from neardup.errors import InputError
-from neardup.evaluate.contest import Contest
+from neardup.evaluate.contest import CONTENDERS, Contest
 from neardup.evaluate.neighbourhood import neighbours
 from neardup.evaluate.sample import as_documents, edited, sample, with_copies
 from neardup.evaluate.truth import brute_force
@@ -125,3 +125,23 @@ def test_a_sample_has_limits(tmp_path, sample):
     done = neardup("compare-sketches", tmp_path / "in.jsonl", "--sample", sample)
     assert done.code == 2
     assert "--sample must be a whole number" in done.err
+
+
+def test_a_page_that_can_not_be_written_is_said_at_once(tmp_path):
+    write_jsonl(tmp_path / "in.jsonl", [{"text": text} for text in texts(3)])
+    for plot in (tmp_path / "none" / "x.html", tmp_path / "x.png"):
+        done = neardup("compare-sketches", tmp_path / "in.jsonl", "--plot", plot)
+        assert done.code == 2
+        assert "--plot" in done.err and "reading" not in done.err
+
+
+def test_all_pairs_of_a_hot_bucket_count():
+    template = texts(1, 200)[0]
+    contest = Contest.of([f"{template} {number}" for number in range(2_300)], 0.7, workers=2)
+    assert contest.measure(CONTENDERS[0]).found == 1.0
+
+
+def test_nothing_to_find_is_not_a_failure():
+    contest = Contest.of(texts(30), 1.0, workers=1)
+    row = contest.measure(CONTENDERS[0])
+    assert (row.found, row.recall) == (None, None)

@@ -43,6 +43,7 @@ def compare_sketches(
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs
     from neardup.corpus.read import chunks_of, parse
+    from neardup.errors import ParameterError
     from neardup.evaluate.contest import CONTENDERS, Contest
     from neardup.evaluate.sample import sample as chosen
     from neardup.evaluate.sample import with_copies
@@ -50,6 +51,10 @@ def compare_sketches(
     from neardup.spec import whole
 
     count = whole("--sample", sample, 2, 20_000)
+    if plot is not None and not (plot.suffix == ".html" and plot.parent.is_dir()):
+        raise ParameterError(
+            f"--plot {plot}: give a name that ends in .html, in a folder that exists"
+        )
     threads = check_workers(workers)
     files, columns = find_inputs(inputs, format), Columns(text=text)
     with progress_for(quiet=quiet or as_json) as progress:

@@ -51,9 +51,9 @@ def dedup(
     threshold: Annotated[float | None, typer.Option(
         help="Documents at least this similar are duplicates: above 0, at most 1.  "
         "[default: 0.8]", show_default=False, rich_help_panel=MATCH)] = None,
-    recall: Annotated[float, typer.Option(
+    recall: Annotated[float | None, typer.Option(
         help="The share of pairs exactly at the threshold to find at least; bands and rows are "
-        "chosen for it.", rich_help_panel=MATCH)] = 0.99,
+        "chosen for it.  [default: 0.99]", show_default=False, rich_help_panel=MATCH)] = None,
     bands: Annotated[int | None, typer.Option(
         help="Use this many bands...", show_default=False, rich_help_panel=MATCH)] = None,
     rows: Annotated[int | None, typer.Option(

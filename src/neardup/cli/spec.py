@@ -13,7 +13,11 @@ from neardup.cli.key_file import read_key
 def spec(
     shingle: Annotated[str, typer.Option(metavar="UNIT:SIZE", help="As in dedup.")] = "word:5",
     text_profile: Annotated[str, typer.Option(help="As in dedup.")] = "standard",
-    slots: Annotated[int, typer.Option(help="As in dedup.")] = 128,
+    sketch: Annotated[str, typer.Option(help="As in dedup.")] = "minhash",
+    family: Annotated[str | None, typer.Option(help="As in dedup.", show_default=False)] = None,
+    slots: Annotated[int | None, typer.Option(
+        help="As in dedup.  [default: the usual number]", show_default=False)] = None,
+    bits: Annotated[int | None, typer.Option(help="As in dedup.", show_default=False)] = None,
     seed: Annotated[int, typer.Option(help="As in dedup.")] = 0,
     hash: Annotated[str, typer.Option(help="As in dedup.")] = "xxh64",
     key_file: Annotated[Path | None, typer.Option(
@@ -26,7 +30,8 @@ def spec(
 
     key = read_key(key_file)
     made = Spec.of(
-        shingle, profile=text_profile, slots=slots, seed=seed, hash=hash,
+        shingle, profile=text_profile, sketch=sketch, family=family, slots=slots, bits=bits,
+        seed=seed, hash=hash,
         key=key.id if key else "",
     )  # fmt: skip
     if as_json:

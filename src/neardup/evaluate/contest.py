@@ -40,6 +40,8 @@ class Contender:
     options: dict[str, Any]
 
 
+BY_BITS = {"threshold": None, "recall": None}
+"""Fingerprints are found by their distance."""
 CONTENDERS = (
     Contender("minhash 128 x 32", {}),
     Contender("minhash 128 x 64", {"family": "affine-m61"}),
@@ -48,9 +50,9 @@ CONTENDERS = (
     Contender("oneperm 128 x 32", {"sketch": "oneperm"}),
     Contender("oneperm 1024 x 1", {"sketch": "oneperm", "slots": 1024, "bits": 1}),
     Contender("weighted 128 x 32, tf", {"sketch": "weighted"}),
-    Contender("simhash 64 x 1, 3 differ", {"sketch": "simhash", "threshold": None}),
+    Contender("simhash 64 x 1, 3 differ", {"sketch": "simhash", **BY_BITS}),
     Contender("simhash 128 x 1, 7 differ",
-              {"sketch": "simhash", "threshold": None, "slots": 128, "hamming": 7}),
+              {"sketch": "simhash", **BY_BITS, "slots": 128, "hamming": 7}),
 )  # fmt: skip
 
 

@@ -5,8 +5,12 @@ Asking for a kernel imports its module, and Numba with it; what is not in the ca
 
 from __future__ import annotations
 
+import os
+import pickle
+import sys
 import threading
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from neardup import kernel_cache
@@ -45,25 +49,42 @@ KERNELS = {
 
 _MODULES = {name: module for module, names in KERNELS.items() for name in names}
 _loading = threading.RLock()
+# A child that is forked while a thread loads kernels would wait for that thread for ever.
+os.register_at_fork(
+    before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release
+)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'neardup.kernels' has no attribute {name!r}")
     with _loading:
-        _load(_MODULES[name])
+        # Those that it imports come first: each module's kernels are in a folder of their own.
+        for module in kernel_cache.imported_by(_MODULES[name]):
+            _load(module)
     return globals()[name]
 
 
 def _load(module: str) -> None:
+    if f"neardup.kernels.{module}" not in sys.modules:
+        try:
+            _import(module, kernel_cache.folder(module))
+        except (OSError, EOFError, pickle.UnpicklingError):
+            # The cache is damaged, or can't be written: do without.
+            kernel_cache.discard(module)
+            _import(module, kernel_cache.private_folder())
+        kernel_cache.mark_compiled(module)
+    found = sys.modules[f"neardup.kernels.{module}"]
+    globals().update({name: getattr(found, name) for name in KERNELS.get(module, ())})
+
+
+def _import(module: str, cache: Path) -> None:
     import numba
 
     config: Any = numba.config  # its settings are made at run time
-    before, config.CACHE_DIR = config.CACHE_DIR, str(kernel_cache.folder(module))
+    before, config.CACHE_DIR = config.CACHE_DIR, str(cache)
     kernel_cache.announce(module)
     try:
-        found = import_module(f"neardup.kernels.{module}")
+        import_module(f"neardup.kernels.{module}")
     finally:
         config.CACHE_DIR = before
-    kernel_cache.mark_compiled(module)
-    globals().update({name: getattr(found, name) for name in KERNELS[module]})
