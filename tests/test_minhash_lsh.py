@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neardup import MinHash, MinHashLSH, RemovableMinHash, Spec
+from neardup import MinHash, MinHashLSH, RemovableMinHash, Spec, WeightedMinHash
 from neardup.errors import ParameterError, SpecMismatch
 from neardup.lsh.curve import Curve, Curves
 from neardup.minhash_lsh import Match
@@ -219,3 +219,20 @@ def test_probes_raise_recall():
     assert abs(found[48] / 400 - (1 - (1 - one_band) ** 8)) < error
     # The likeliest first: a fifth of the lookups finds more than a fifth of what is gained.
     assert found[10] - found[0] > (found[48] - found[0]) * 10 / 48
+
+
+def test_slots_are_compared_whole_one_by_one():
+    for how in ({"bits": 1}, {"sketch": "oneperm", "bits": 8}, {"sketch": "simhash"},
+                {"sketch": "bottomk"}, {"sketch": "hyperloglog"}):  # fmt: skip
+        with pytest.raises(ParameterError, match=r"use Spec\.of"):
+            MinHashLSH(spec=Spec.of(**how))
+    for how in ({}, {"sketch": "oneperm"}, {"family": "affine-m61"}):
+        spec = Spec.of(**how)
+        index = MinHashLSH(spec=spec)
+        index.insert("a", of([1, 2], spec=spec))
+        assert index.query(of([1, 2], spec=spec)) == ["a"]
+    weighted = WeightedMinHash()
+    weighted.update("a", 2.0)
+    index = MinHashLSH(spec=weighted.spec)
+    index.insert("a", weighted)
+    assert index.query(weighted) == ["a"]

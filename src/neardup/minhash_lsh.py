@@ -15,7 +15,10 @@ from neardup.lsh.layout import lay
 from neardup.lsh.live import LiveBuckets
 from neardup.lsh.probes import probe_keys
 from neardup.lsh.tables import Bands
-from neardup.spec import Spec, whole
+from neardup.spec import MINHASHES, Spec, whole
+
+SLOTTED = (*MINHASHES, "weighted")
+"""Sketches whose slots are compared one by one."""
 
 
 class Slotted(Protocol):
@@ -68,6 +71,11 @@ class MinHashLSH:
         spec: Spec | None = None,
     ) -> None:
         self.spec = spec if spec is not None else Spec(slots=slots, seed=seed)
+        if self.spec.sketch not in SLOTTED or self.spec.narrow:
+            raise ParameterError(
+                f"MinHashLSH takes whole slots of {', '.join(SLOTTED)}, not {self.spec.bits}-bit "
+                f"{self.spec.sketch}: use Spec.of(sketch=...) with one of them, without bits"
+            )
         given = None
         if params is not None:
             bands, rows = (whole("bands and rows", number, 1, self.spec.slots) for number in params)

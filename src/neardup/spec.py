@@ -40,8 +40,9 @@ WEIGHTED: Final = ("simhash", "weighted")
 """Sketches whose shingles may have weights."""
 FINGERPRINTS: Final = (64, 128)
 """How many slots, which are bits, a SimHash may have."""
+MINHASHES: Final = ("minhash", "oneperm")
 B_BITS: Final = (1, 2, 4, 8, 16)
-"""What slots of minhash and oneperm can be cut down to, to be stored."""
+"""What slots of those can be cut down to, to be stored."""
 MAX_SHINGLE: Final = 1_000
 MAX_SLOTS: Final = 65_536
 # Younger than version 1: named only where they say something, so that all others stay as they are.
@@ -87,7 +88,7 @@ class Spec:
         one_of("hash", self.hash, HASHES)
         one_of("sketch", self.sketch, tuple(FAMILIES))
         one_of(f"family of {self.sketch}", self.family, tuple(FAMILIES[self.sketch]))
-        narrow = B_BITS if self.sketch in ("minhash", "oneperm") else ()
+        narrow = B_BITS if self.sketch in MINHASHES else ()
         one_of(f"slot width of {self.family}", self.bits, (*narrow, self.width))
         one_of("Unicode version", self.unicode, (UNICODE,))
         one_of("format version", self.version, (VERSION,))

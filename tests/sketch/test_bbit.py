@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from neardup import BBitMinHash, MinHash, Spec
 from neardup.errors import FormatError, ParameterError, SpecMismatch
 from neardup.reference import sketches as reference
+from neardup.sketch import wire
 from neardup.sketch.bbit import packed, unpacked
 from neardup.sketch.bulk import signatures
 
@@ -96,9 +97,11 @@ def test_bytes_round_trip():
     for at in range(0, len(small.to_bytes()), 7):
         with pytest.raises(FormatError):
             BBitMinHash.from_bytes(small.to_bytes()[:at])
-    with pytest.raises(ParameterError, match="not known"):
+    with pytest.raises(FormatError, match="bits of a slot 32"):
         BBitMinHash.from_bytes(sketch_of("a").to_bytes())
-    with pytest.raises(ParameterError, match="b_bit"):
+    with pytest.raises(FormatError, match="sketch of a BBitMinHash 'simhash'"):
+        BBitMinHash.from_bytes(wire.pack(Spec.of(sketch="simhash"), bytes(8)))
+    with pytest.raises(FormatError, match="b_bit"):
         MinHash.from_bytes(small.to_bytes())
 
 

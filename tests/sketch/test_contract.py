@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup import (
+    BBitMinHash,
     BottomK,
     HyperLogLog,
     MinHash,
@@ -23,8 +24,9 @@ from neardup import (
     WeightedMinHash,
     reference,
 )
-from neardup.errors import FormatError, NeardupError, ParameterError, SpecMismatch
+from neardup.errors import FormatError, ParameterError, SpecMismatch
 from neardup.keys import Key
+from neardup.sketch import wire
 
 
 @dataclass(frozen=True)
@@ -175,8 +177,31 @@ def test_truncated_and_altered_bytes_are_refused(case):
 def test_the_bytes_of_another_sketch_are_refused(case):
     kinds = {type(other.make()) for other in CASES.values()} - {type(case.make())}
     for kind in kinds:
-        with pytest.raises(NeardupError):
+        with pytest.raises(FormatError):
             kind.from_bytes(case.of(["a"]).to_bytes())
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        (HyperLogLog, Spec.of(sketch="hyperloglog", slots=1)),
+        (HyperLogLog, Spec.of(sketch="hyperloglog", slots=1_000)),
+        (RemovableMinHash, Spec.of(family="affine-m61")),
+        (RemovableMinHash, Spec(bits=1)),
+        (BottomK, Spec.of(sketch="bottomk", slots=1)),
+        (WeightedMinHash, Spec.of(sketch="weighted", slots=1)),
+        (MinHash, Spec(bits=1)),
+        (MinHash, Spec.of(sketch="weighted")),
+        (BBitMinHash, Spec()),
+        (BBitMinHash, Spec.of(sketch="simhash")),
+    ],
+)
+def test_a_specification_is_refused_alike_whether_given_or_read(kind, spec):
+    with pytest.raises(ParameterError) as given:
+        kind(spec, b"") if kind is BBitMinHash else kind(spec=spec)
+    with pytest.raises(FormatError) as read:
+        kind.from_bytes(wire.pack(spec, b""))
+    assert str(given.value) in str(read.value)
 
 
 @every_sketch
@@ -202,6 +227,9 @@ def test_a_key_changes_everything_and_is_not_kept(case):
     assert said(case, read) == said(case, keyed)
     with pytest.raises(ParameterError, match="key 616a7e8911622fde is missing"):
         read.update("c")
+    if hasattr(read, "update_hashes"):
+        with pytest.raises(ParameterError, match="key 616a7e8911622fde is missing"):
+            read.update_hashes(np.ones(1, np.uint64))
     read = keyed.from_bytes(keyed.to_bytes(), bytes(range(16)))
     read.update("c")
     assert read == case.of([*found, "c"], **options)

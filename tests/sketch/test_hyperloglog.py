@@ -56,7 +56,9 @@ def test_impossible_contents_are_refused():
         payload[:-1],
         small._payload(),
         bytes(len(payload)),
-        payload[:3] + b"\x07" + payload[4:],
+        bytes(8) + payload[8:],
+        payload[:40] + bytes(len(payload) - 40),
+        *(payload[:at] + b"\x4f" + payload[at + 1 :] for at in range(45)),
     ):
         with pytest.raises(FormatError):
             HyperLogLog.from_bytes(wire.pack(sketch.spec, wrong))

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup import SimHash
-from neardup.errors import ParameterError
+from neardup.errors import FormatError, ParameterError
 from neardup.reference import simhash as twin
 from neardup.reference import xxh64
+from neardup.sketch import wire
 from neardup.sketch.simhash import fingerprints
 from neardup.spec import Spec
 
@@ -141,6 +142,13 @@ def test_impossible_weights_change_nothing(weight):
 def test_each_element_has_a_weight():
     with pytest.raises(ParameterError, match="2 elements have 1 weights"):
         SimHash().update_batch(["a", "b"], [1])
+    for wrong in (5.0, np.array(5.0), [[1], [2]], [[1], [2, 3]]):
+        with pytest.raises(ParameterError, match="numbers in a list"):
+            SimHash().update_batch(["a", "b"], wrong)
+
+
+def test_small_floats_are_weights():
+    assert of([("a", np.float16(2.5))]) == of([("a", 2.5)])
 
 
 def test_weights_that_would_overflow():
@@ -170,6 +178,15 @@ def test_bytes_hold_the_sums():
     sketch = of([("a", 2.5), ("b", 1)], bits=128, seed=3)
     assert SimHash.from_bytes(sketch.to_bytes()) == sketch == pickle.loads(pickle.dumps(sketch))
     assert SimHash.from_bytes(sketch.to_bytes()).sums.tolist() == sketch.sums.tolist()
+
+
+@pytest.mark.parametrize(
+    ("total", "sums"),
+    [(-5, 2**62), (-5, -5), (2, 4), (2, -4), (2, 1), (0, 2), (2, -(2**63)), (2**62 + 2, 0)],
+)
+def test_impossible_contents_are_refused(total, sums):
+    with pytest.raises(FormatError, match="can't have"):
+        SimHash.from_bytes(wire.pack(SimHash().spec, np.array([total] + 64 * [sums]).tobytes()))
 
 
 def test_repr_says_what_it_is():

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from neardup.errors import FormatError, ParameterError
+from neardup.errors import ParameterError
 from neardup.keys import Key, key_of, require_key, seeded
 from neardup.sketch import wire
 from neardup.sketch.elements import Hashes, element_hash, element_hashes
@@ -36,13 +36,18 @@ class Sketch(ABC):
             spec = Spec.of(sketch=self.KIND, key=key_id, **made)  # type: ignore[arg-type]
         if self._key is not None:
             require_key(spec, self._key)
-        if spec.sketch != self.KIND:
-            raise ParameterError(
-                f"{type(self).__name__} is made with sketch {self.KIND!r}, not {spec.sketch!r}: "
-                f"use Spec.of(sketch={self.KIND!r})"
-            )
+        self._require(spec)
         self.spec = spec
         self._lock = threading.RLock()
+
+    @classmethod
+    def _require(cls, spec: Spec) -> None:
+        """Refuse a specification that such a sketch can't have, whether given or read."""
+        if spec.sketch != cls.KIND:
+            raise ParameterError(
+                f"{cls.__name__} is made with sketch {cls.KIND!r}, not {spec.sketch!r}: "
+                f"use Spec.of(sketch={cls.KIND!r})"
+            )
 
     @abstractmethod
     def _payload(self) -> bytes:
@@ -77,9 +82,7 @@ class Sketch(ABC):
 
         A keyed sketch can be compared and merged without its key, but not updated.
         """
-        spec, payload = wire.unpack(data)
-        if spec.sketch != cls.KIND:
-            raise FormatError(f"these are the bytes of a {spec.sketch!r} sketch, not {cls.KIND!r}")
+        spec, payload = wire.unpack(data, cls._require)
         sketch = cls.__new__(cls)
         Sketch.__init__(sketch, spec, key)
         sketch._restore(payload)
@@ -137,6 +140,7 @@ class SetSketch(Sketch):
 
     def update_hashes(self, hashes: Hashes) -> None:
         """Add elements that are 64-bit hashes already, such as shingles."""
+        require_key(self.spec, self._key)
         values = np.asarray(hashes)
         if values.dtype != np.uint64 or values.ndim != 1:
             raise ParameterError(f"hashes must be an array of uint64, not of {values.dtype}")

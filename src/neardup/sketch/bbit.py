@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from neardup.errors import ParameterError
 from neardup.sketch import wire
-from neardup.spec import B_BITS, Spec, one_of
+from neardup.spec import B_BITS, MINHASHES, Spec, one_of
 
 SPREAD = {4: np.uint32(0x9E3779B1), 8: np.uint64(0x9E3779B97F4A7C15)}
 """Bytes of a slot -> the constant that it is multiplied with."""
@@ -77,7 +77,7 @@ class BBitMinHash:
     """
 
     def __init__(self, spec: Spec, data: bytes) -> None:
-        one_of("bits of a slot", spec.bits, B_BITS)
+        _require(spec)
         if len(data) != packed_size(spec):
             raise ParameterError(f"{spec.slots} slots of {spec.bits} bits are "
                                  f"{packed_size(spec)} bytes, not {len(data)}")  # fmt: skip
@@ -117,7 +117,7 @@ class BBitMinHash:
     @classmethod
     def from_bytes(cls, data: bytes) -> BBitMinHash:
         """The sketch that `to_bytes` wrote; anything truncated or altered is an error."""
-        return cls(*wire.unpack(data, packed_size))
+        return cls(*wire.unpack(data, _require, packed_size))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BBitMinHash):
@@ -132,3 +132,9 @@ class BBitMinHash:
 
     def __repr__(self) -> str:
         return f"BBitMinHash(slots={self.spec.slots}, bits={self.spec.bits})"
+
+
+def _require(spec: Spec) -> None:
+    """Refuse a specification that a BBitMinHash can't have, whether given or read."""
+    one_of("sketch of a BBitMinHash", spec.sketch, MINHASHES)
+    one_of("bits of a slot", spec.bits, B_BITS)

@@ -47,10 +47,14 @@ class BottomK(SetSketch):
     def __init__(self, k: int = 256, spare: int = 64, seed: int = 0, *, hash: str = "xxh64",
                  key: bytes | Key | None = None, spec: Spec | None = None) -> None:  # fmt: skip
         super().__init__(spec, key, slots=k, seed=seed, hash=hash)
-        whole("k", self.k, 2, MAX_SLOTS)
         self.spare = whole("number of spare values", spare, 0, MAX_SPARE)
         self._values = np.empty(0, np.uint64)
         self._limit = ALL
+
+    @classmethod
+    def _require(cls, spec: Spec) -> None:
+        super()._require(spec)
+        whole("k", spec.slots, 2, MAX_SLOTS)
 
     @property
     def k(self) -> int:
@@ -176,7 +180,7 @@ class BottomK(SetSketch):
         self._limit = int.from_bytes(payload[4:12], "little") + 1
         self._values = np.frombuffer(payload[12:], "<u8").astype(np.uint64)
         ascending = bool((self._values[:-1] < self._values[1:]).all())
-        if not ascending or len(self._values) > self.k + self.spare:
+        if not ascending or self.spare > MAX_SPARE or len(self._values) > self.k + self.spare:
             raise FormatError("a BottomK holds ascending values, at most k and the spare ones")
         if len(self._values) and int(self._values[-1]) >= self._limit:
             raise FormatError("a BottomK holds no value beyond its limit")

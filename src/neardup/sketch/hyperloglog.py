@@ -22,6 +22,8 @@ from neardup.spec import Spec, one_of, whole
 REGISTERS = tuple(2**power for power in range(7, 17))
 HEAD = 40
 """Bytes of the library's form before its registers."""
+MOST_RANK = 63
+"""What a register can hold."""
 
 
 class HyperLogLog(SetSketch):
@@ -42,8 +44,12 @@ class HyperLogLog(SetSketch):
     def __init__(self, registers: int = 4096, seed: int = 0, *, hash: str = "xxh64",
                  key: bytes | Key | None = None, spec: Spec | None = None) -> None:  # fmt: skip
         super().__init__(spec, key, slots=registers, seed=seed, hash=hash)
-        one_of("number of registers", self.spec.slots, REGISTERS)
         self._restore(b"")
+
+    @classmethod
+    def _require(cls, spec: Spec) -> None:
+        super()._require(spec)
+        one_of("number of registers", spec.slots, REGISTERS)
 
     def count(self) -> float:
         """The estimated number of distinct elements."""
@@ -96,14 +102,17 @@ class HyperLogLog(SetSketch):
                 f"the sketch holds {len(payload)} bytes, its specification says "
                 f"{HEAD + self.spec.slots}"
             )
-        try:
+        # The library writes where foreign bytes tell it to: it gets no other form than our own.
+        ours = payload[:8] == self._form and payload[36:HEAD] == bytes(4)
+        if ours and max(payload[HEAD:]) <= MOST_RANK:
             self._hll = library.hll_sketch.deserialize(payload)
-        except (ValueError, IndexError, RuntimeError) as error:
-            raise FormatError(
-                f"the sketch's bytes are not those of a HyperLogLog: {error}"
-            ) from None
-        if (self._hll.lg_config_k, self._hll.tgt_type) != (self._power, library.HLL_8):
-            raise FormatError("the sketch's registers are not those of its specification")
+        if self._payload() != payload:
+            raise FormatError("the sketch's bytes are not those of such a HyperLogLog")
+
+    @property
+    def _form(self) -> bytes:
+        """How the library's form begins when it is ours: 8-bit registers that know no order."""
+        return bytes([10, 1, 7, self._power, 0, 0x30, 0, 10])
 
     def __repr__(self) -> str:
         return (

@@ -21,7 +21,7 @@ from neardup.keys import Key, key_of, require_key, seeded
 from neardup.sketch import oneperm, wire
 from neardup.sketch.bbit import BBitMinHash, packed
 from neardup.sketch.elements import element_hash, element_hashes
-from neardup.spec import B_BITS, Spec, one_of
+from neardup.spec import B_BITS, MINHASHES, Spec, one_of
 
 PRIME = 2**61 - 1
 
@@ -89,13 +89,8 @@ class MinHash:
             spec = Spec(slots=slots, seed=seed, hash=hash, key=self._key.id if self._key else "")
         if self._key is not None:
             require_key(spec, self._key)
+        _require(spec)
         self.spec = spec
-        one_of("sketch of a MinHash", self.spec.sketch, ("minhash", "oneperm"))
-        if self.spec.bits != self.spec.width:
-            raise ParameterError(
-                f"a MinHash has slots of {self.spec.width} bits: make it without bits, then call "
-                f"b_bit({self.spec.bits})"
-            )
         kind = np.uint32 if self.spec.width == 32 else np.uint64
         self._slots: Slots = np.full(self.spec.slots, np.iinfo(kind).max, kind)
         self._lock = threading.Lock()
@@ -183,7 +178,7 @@ class MinHash:
 
         A keyed sketch can be compared and merged without its key, but not updated.
         """
-        spec, payload = wire.unpack(data, lambda spec: spec.slots * spec.bits // 8)
+        spec, payload = wire.unpack(data, _require, lambda spec: spec.slots * spec.bits // 8)
         sketch = cls(spec=spec, key=key)
         kind = sketch._slots.dtype
         sketch._slots = np.frombuffer(payload, kind.newbyteorder("<")).astype(kind)
@@ -214,6 +209,16 @@ class MinHash:
 
     def __repr__(self) -> str:
         return f"MinHash(slots={self.spec.slots}, seed={self.spec.seed}, count≈{self.count():.0f})"
+
+
+def _require(spec: Spec) -> None:
+    """Refuse a specification that a MinHash can't have, whether given or read."""
+    one_of("sketch of a MinHash", spec.sketch, MINHASHES)
+    if spec.narrow:
+        raise ParameterError(
+            f"a MinHash has slots of {spec.width} bits: make it without bits, then call "
+            f"b_bit({spec.bits})"
+        )
 
 
 def _is_empty(slots: Slots) -> NDArray[np.bool_]:

@@ -44,14 +44,18 @@ class RemovableMinHash(SetSketch):
     def __init__(self, slots: int = 128, spare: int = 8, seed: int = 0, *, hash: str = "xxh64",
                  key: bytes | Key | None = None, spec: Spec | None = None) -> None:  # fmt: skip
         super().__init__(spec, key, slots=slots, seed=seed, hash=hash)
-        if (self.spec.family, self.spec.bits) != ("affine32", 32):
-            raise ParameterError(
-                f"elements are removed from 32-bit slots of the family affine32, not from "
-                f"{self.spec.bits}-bit {self.spec.family}: leave bits and family as they are"
-            )
         width = whole("number of spare values", spare, 0, MAX_SPARE) + 1
         self._rows = np.full((self.spec.slots, width), NONE)
         self._limits = np.full(self.spec.slots, NONE)
+
+    @classmethod
+    def _require(cls, spec: Spec) -> None:
+        super()._require(spec)
+        if (spec.family, spec.bits) != ("affine32", 32):
+            raise ParameterError(
+                f"elements are removed from 32-bit slots of the family affine32, not from "
+                f"{spec.bits}-bit {spec.family}: leave bits and family as they are"
+            )
 
     @property
     def spare(self) -> int:
@@ -140,7 +144,7 @@ class RemovableMinHash(SetSketch):
 
     def _restore(self, payload: bytes) -> None:
         slots, spare = self.spec.slots, int.from_bytes(payload[:4], "little")
-        if len(payload) != 4 + 8 * slots * (spare + 2):
+        if spare > MAX_SPARE or len(payload) != 4 + 8 * slots * (spare + 2):
             raise FormatError(
                 f"a RemovableMinHash of {slots} slots with {spare} spare values does not hold "
                 f"{len(payload)} bytes"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.errors import FormatError, ParameterError
-from neardup.keys import Key
+from neardup.keys import Key, require_key
 from neardup.sketch.base import Sketch
 from neardup.spec import Spec
 
@@ -101,6 +101,7 @@ class SimHash(Sketch):
 
     def update_hashes(self, hashes: Words, weights: Iterable[float] | None = None) -> None:
         """Add elements that are 64-bit hashes already, such as shingles."""
+        require_key(self.spec, self._key)
         terms = np.asarray(hashes)
         if terms.dtype != np.uint64 or terms.ndim != 1:
             raise ParameterError(f"hashes must be an array of uint64, not of {terms.dtype}")
@@ -149,6 +150,9 @@ class SimHash(Sketch):
             )
         values = np.frombuffer(payload, "<i8").astype(np.int64)
         self._total, self._sums = int(values[0]), values[1:]
+        within = (-self._total <= self._sums) & (self._sums <= self._total)
+        if self._total > MOST_TOTAL or not within.all() or (self._sums - self._total & 1).any():
+            raise FormatError("a SimHash holds sums that its total weight can't have")
 
     def __len__(self) -> int:
         return self.bits
@@ -164,15 +168,22 @@ def _fixed(weights: Iterable[float] | None, count: int) -> Words:
     """Weights as multiples of 2^-16, the nearest ones."""
     if weights is None:
         return np.full(count, ONE, np.uint64)
-    given = weights if isinstance(weights, np.ndarray) else np.array(list(weights))
-    if given.ndim != 1 or len(given) != count:
+    try:
+        given = weights if isinstance(weights, np.ndarray) else np.array(list(weights))
+        if given.ndim != 1:
+            raise ValueError
+    except (TypeError, ValueError):
+        raise ParameterError("weights must be numbers in a list: give one for each") from None
+    if len(given) != count:
         raise ParameterError(f"{count} elements have {len(given)} weights: give one for each")
     if count and given.dtype.kind not in "iuf":
         raise ParameterError(f"weights must be numbers, not {given.dtype}")
-    if not ((given >= 0) & (given <= MOST_WEIGHT)).all():
-        wrong = given[~((given >= 0) & (given <= MOST_WEIGHT))][0]
+    numbers = given.astype(np.float64)
+    possible = (numbers >= 0) & (numbers <= MOST_WEIGHT)
+    if not possible.all():
+        wrong = given[~possible][0]
         raise ParameterError(f"weights must be from 0 to {MOST_WEIGHT}, not {wrong}")
-    return np.rint(given.astype(np.float64) * ONE).astype(np.uint64)
+    return np.rint(numbers * ONE).astype(np.uint64)
 
 
 def _exact_sum(weights: Words) -> int:

@@ -21,7 +21,7 @@ from neardup.errors import FormatError, ParameterError
 from neardup.keys import Key, seeded
 from neardup.sketch.base import Sketch
 from neardup.sketch.elements import Hashes
-from neardup.spec import Spec
+from neardup.spec import MAX_SLOTS, Spec, whole
 
 EMPTY: Final = np.uint32(0x7F800000)
 """Infinity: no dart."""
@@ -86,6 +86,11 @@ class WeightedMinHash(Sketch):
         super().__init__(spec, key, slots=slots, seed=seed, hash=hash)
         self._slots = np.full(self.spec.slots, EMPTY)
 
+    @classmethod
+    def _require(cls, spec: Spec) -> None:
+        super()._require(spec)
+        whole("number of slots", spec.slots, 2, MAX_SLOTS)  # one says nothing of the total
+
     @property
     def slots(self) -> NDArray[np.uint32]:
         """A copy of the slots; all are the bits of infinity for an empty bag."""
@@ -141,6 +146,9 @@ class WeightedMinHash(Sketch):
                 f"{4 * self.spec.slots}"
             )
         self._slots = np.frombuffer(payload, "<u4").astype(np.uint32)
+        ranks = bool((self._slots < EMPTY).all() and self._slots.any())
+        if not ranks and not self.is_empty():
+            raise FormatError("a WeightedMinHash holds a rank in each slot, or in none")
 
     def __len__(self) -> int:
         return self.spec.slots
@@ -159,7 +167,9 @@ def fixed(weights: list[float]) -> Hashes:
 
 
 def _checked(weight: float) -> float:
-    number = isinstance(weight, (int, float, np.number))
+    if isinstance(weight, np.floating):
+        weight = float(weight)  # 2^32 is too large for some, to be compared with
+    number = isinstance(weight, (int, float, np.integer))
     if number and (weight == 0 or 0.5 / UNIT < weight < MOST):
         return float(weight)
     raise ParameterError(

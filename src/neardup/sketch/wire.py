@@ -26,9 +26,14 @@ def pack(spec: Spec, payload: bytes) -> bytes:
     return body + xxhash.xxh3_64_intdigest(body).to_bytes(TAIL, "little")
 
 
-def unpack(data: bytes, payload_size: Callable[[Spec], int] | None = None) -> tuple[Spec, bytes]:
+def unpack(
+    data: bytes,
+    require: Callable[[Spec], None],
+    payload_size: Callable[[Spec], int] | None = None,
+) -> tuple[Spec, bytes]:
     """The specification and the sketch's own bytes, checked in every respect.
 
+    `require` refuses, by a `ParameterError`, the specifications that the sketch can't have.
     Without `payload_size` the sketch checks itself how many bytes of its own there are.
     """
     if not isinstance(data, (bytes, bytearray, memoryview)):
@@ -46,6 +51,10 @@ def unpack(data: bytes, payload_size: Callable[[Spec], int] | None = None) -> tu
         spec = Spec.from_json(body[HEAD:end])
     except ParameterError as error:
         raise FormatError(f"the sketch needs another version of neardup: {error}") from None
+    try:
+        require(spec)
+    except ParameterError as error:
+        raise FormatError(f"these are the bytes of another sketch: {error}") from None
     payload = body[end:]
     if payload_size is not None and len(payload) != payload_size(spec):
         raise FormatError(

@@ -74,14 +74,19 @@ class Frequencies:
         try:
             if tail != xxhash.xxh3_64_intdigest(body).to_bytes(TAIL, "little"):
                 raise ValueError
-            cells = np.frombuffer(zlib.decompress(body[HEAD:]), "<u4").astype(np.uint32)
-            if len(cells) != CELLS:
+            stream = zlib.decompressobj()
+            inflated = stream.decompress(body[HEAD:], 4 * CELLS + 1)
+            if len(inflated) != 4 * CELLS or not stream.eof or stream.unused_data:
+                raise ValueError
+            cells = np.frombuffer(inflated, "<u4").astype(np.uint32)
+            documents = int.from_bytes(body[8:HEAD], "little")
+            if not cells.max() <= documents < 1 << 32:
                 raise ValueError
         except (ValueError, zlib.error):
             raise FormatError(
                 "the document frequencies are truncated or altered: make or fetch them again"
             ) from None
-        return cls(int.from_bytes(body[8:HEAD], "little"), cells)
+        return cls(documents, cells)
 
 
 @dataclass
