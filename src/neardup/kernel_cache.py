@@ -53,6 +53,7 @@ def private_folder() -> Path:
     return Path(private)
 
 
+@cache
 def _sources(module: str) -> dict[str, bytes]:
     """The source of a kernel module and of those that it imports."""
     found: dict[str, bytes] = {}
