@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -191,3 +192,12 @@ def test_impossible_contents_are_refused(total, sums):
 
 def test_repr_says_what_it_is():
     assert repr(SimHash()) == "SimHash(bits=64, seed=0, fingerprint=0000000000000000)"
+
+
+def test_a_counter_has_elements_and_weights():
+    counted, listed = SimHash(), SimHash()
+    counted.update_batch(Counter({"cat": 100, "dog": 1}))
+    listed.update_batch(["cat", "dog"], [100, 1])
+    assert counted == listed and counted.total() == 101
+    with pytest.raises(ParameterError, match="mapping has the weights"):
+        counted.update_batch({"cat": 1}, [1])

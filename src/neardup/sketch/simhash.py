@@ -9,7 +9,7 @@ that sums are exact and the order of the terms, the threads and the batches chan
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +96,14 @@ class SimHash(Sketch):
     def update_batch(
         self, elements: Iterable[str | bytes], weights: Iterable[float] | None = None
     ) -> None:
-        """Add many elements; the same as `update` for each, and much faster."""
+        """Add many elements; the same as `update` for each, and much faster.
+
+        A mapping such as `collections.Counter` has elements and weights.
+        """
+        if isinstance(elements, Mapping):
+            if weights is not None:
+                raise ParameterError("the mapping has the weights: give no others")
+            weights = list(elements.values())
         self.update_hashes(self._hashes(elements), weights)
 
     def update_hashes(self, hashes: Words, weights: Iterable[float] | None = None) -> None:
