@@ -31,8 +31,8 @@ from neardup.spec import one_of
 
 KINDS: Final = ("set", "bloom", "cuckoo")
 RATE: Final = 0.01
-SETTLED: Final = 20
-"""After so many steps, the estimate of what is lost does not change any more."""
+
+Likely = BloomFilter | CuckooFilter
 
 
 @dataclass(frozen=True)
@@ -74,29 +74,31 @@ class Filtering:
             )
         return cls(kind, fpr, expected)
 
-    def shape(self, documents: int) -> BloomShape | CuckooShape | None:
-        """How large it must be; a set grows."""
-        planned = self.planned(documents)
-        if self.kind == "set":
-            return None
-        return CuckooShape.of(planned) if self.fpr is None else BloomShape.of(planned, self.fpr)
-
-    def planned(self, documents: int) -> int:
-        return self.expected or max(documents, 1)
+    def make(self, documents: int) -> Likely:
+        """The filter for what is expected, or else for so many documents."""
+        planned = self.expected or max(documents, 1)
+        return CuckooFilter(planned) if self.fpr is None else BloomFilter(planned, self.fpr)
 
     def announce(self, job: Job, sameness: Sameness, progress: Progress) -> None:
-        """Say before the run what it will cost: memory, and documents that are lost."""
-        documents = self.expected
-        if documents is None:
-            with suppress(NeardupError):  # whoever reads all of it will say so
-                shards = cut(job.in_order(), job.reading)
-                documents = estimate(job, shards, MakeHashes(sameness)).documents
-        shape = None if documents is None else self.shape(documents)
-        if documents is not None and shape is not None:
-            progress.say(
-                f"{self.kind} filter for {documents:,} documents, {shown(shape.bits // 8)}: about "
-                f"{shape.expected_lost(documents):,.0f} that are no copies will be lost, at most"
-            )
+        """Say before the run what it will cost: memory, and documents that are lost.
+
+        A filter that does not fit into memory is refused here.
+        """
+        if self.kind == "set":
+            return
+        documents = 0
+        with suppress(NeardupError):  # whoever reads all of it will say so
+            shards = cut(job.in_order(), job.reading)
+            documents = estimate(job, shards, MakeHashes(sameness)).documents
+        planned = self.expected or documents
+        if not planned:
+            return
+        made, coming = self.make(documents), max(documents, planned)
+        more = f", and about {coming:,} come" if coming > planned else ""
+        progress.say(
+            f"{self.kind} filter for {planned:,} documents{more}, {shown(made.nbytes)}: about "
+            f"{made.shape.expected_lost(coming):,.0f} that are no copies will be lost, at most"
+        )
 
 
 @dataclass(frozen=True)
@@ -150,10 +152,7 @@ class _Likely:
     """A filter over the first half of the hashes."""
 
     def __init__(self, filtering: Filtering, documents: int) -> None:
-        planned, fpr = filtering.planned(documents), filtering.fpr
-        self._filter: BloomFilter | CuckooFilter = (
-            CuckooFilter(planned) if fpr is None else BloomFilter(planned, fpr)
-        )
+        self._filter, self._taken = filtering.make(documents), 0
 
     def take(
         self, hashes: NDArray[np.uint64], numbers: NDArray[np.int64], verdicts: Verdicts
@@ -166,14 +165,33 @@ class _Likely:
                 f"the filter is full at {len(self._filter):,} documents, and there are more from "
                 f"{int(numbers[full.taken]):,} on: give a larger --expected, or leave it out"
             ) from None
+        self._taken += len(there)
         verdicts.add_unwitnessed(numbers[there])
         return ~there
 
     def described(self) -> dict[str, Any]:
-        found, lost = self._filter, 0.0
-        for _ in range(SETTLED):  # how many different ones came is what is in, and what is lost
-            lost = found.shape.expected_lost(round(len(found) + lost))
+        found = self._filter
+        lost = lost_of(found.shape, len(found), self._taken)
         return {
             "bytes": found.nbytes, "estimated_fpr": found.estimated_fpr,
             "expected_lost": round(lost, 1), "witnesses": False,
         }  # fmt: skip
+
+
+def lost_of(shape: BloomShape | CuckooShape, kept: int, documents: int) -> float:
+    """About how many were lost when so many stayed: as many as can be, if that can't be told.
+
+    How many different documents came is what stayed and what is lost. A filter that is far too
+    full keeps nearly none of those that come, however many they are.
+    """
+    most = shape.expected_lost(documents)
+    if documents - most <= kept + most**0.5:  # all may have been different
+        return float(documents - kept)
+    low, high = kept, documents
+    while high - low > 1:
+        different = (low + high) // 2
+        if different - shape.expected_lost(different) < kept:
+            low = different
+        else:
+            high = different
+    return shape.expected_lost(high)

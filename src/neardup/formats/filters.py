@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from struct import Struct
-from typing import Any, Final
+from tempfile import mkstemp
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import xxhash
@@ -38,6 +40,8 @@ HEAD, SUM = Struct("<8sII"), Struct("<Q")
 LINE: Final = 64
 MOST_HEADER: Final = 1 << 20
 TYPES: Final = ("<u8", "|u1")
+RAW: Final = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+"""What a header that is no filter's may lead to."""
 KINDS: Final[dict[str, type[Filter]]] = {
     kind.kind: kind
     for kind in (ExactSet, BloomFilter, CountingBloomFilter, CuckooFilter, ScalableBloomFilter)
@@ -49,24 +53,35 @@ def save_filter(filter: Filter, path: str | os.PathLike[str]) -> None:
     if not isinstance(filter, Filter):
         raise ParameterError(f"only filters can be saved here, not {type(filter).__name__}")
     target = Path(path)
-    beside = target.with_name(f".{target.name}.tmp")
+    if not target.name:
+        raise ParameterError(f"a filter is saved as a file, and {str(path)!r} names none: add one")
     with filter._lock:  # nobody changes it meanwhile
         parameters, arrays = filter.state()
         front, places = _front(filter.kind, parameters, arrays)
         try:
-            handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(handle, "wb") as file:
+            with _becoming(target) as file:
                 file.write(front)
                 for place, values in zip(places, arrays.values(), strict=True):
                     file.write(b"\0" * (place - file.tell()))
                     file.write(values.data)
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(target)
         except OSError as error:
-            with suppress(OSError):
-                beside.unlink(missing_ok=True)
             raise no_room(target, error) from None
+
+
+@contextmanager
+def _becoming(target: Path) -> Iterator[BinaryIO]:
+    """A new file, under a name of its own, that gets the target's when it is complete."""
+    handle, name = mkstemp(".tmp", ".neardup-", target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(target)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise
 
 
 def _front(
@@ -108,8 +123,11 @@ def load_filter(path: str | os.PathLike[str]) -> Filter:
         last = header["arrays"][-1]
         if start + last["at"] + arrays[last["name"]].nbytes != len(mapped):
             raise _damaged(target, "there is something after its end")
-        return kind.restore(header["parameters"], arrays)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        found = kind.restore(header["parameters"], arrays)
+        if [one["name"] for one in header["arrays"]] != list(found.state()[1]):
+            raise _damaged(target, "it has other arrays than such a filter")
+        return found
+    except RAW as error:
         raise _damaged(target, str(error)) from None
 
 

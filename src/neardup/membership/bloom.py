@@ -17,6 +17,8 @@ from neardup.spec import whole
 
 WORDS, COUNTER_BYTES = BLOCK // 64, BLOCK // 2
 NO_LIMIT = 2**62
+MOST_COUNT = 2**56
+"""More than anybody puts in; the sum of all generations of such filters is still a length."""
 
 
 class _Shaped(Filter):
@@ -45,7 +47,7 @@ class _Shaped(Filter):
             whole("blocks", parameters["blocks"], 1, MOST_KEYS),
             whole("probes", parameters["probes"], 1, MOST_PROBES),
         )
-        found._take(shape, whole("number of keys", parameters["keys"], 0, 2**63 - 1))
+        found._take(shape, whole("number of keys", parameters["keys"], 0, MOST_COUNT))
         return found
 
     @property
@@ -102,8 +104,9 @@ class BloomFilter(_Shaped):
         with ExitStack() as locks:
             for one in sorted((self, other), key=id):  # always in the same order
                 locks.enter_context(one._lock)
+            alone = not self._count or not other._count
             self._words |= other._words
-            self._count = self._estimated_count()
+            self._count = self._count + other._count if alone else self._estimated_count()
 
     def insert_until(self, hashes: Hashes, room: int) -> Flags:
         """Insert rows of hashes until so many were new; an answer for each that was taken."""
@@ -189,7 +192,8 @@ class CountingBloomFilter(_Shaped):
         there: Flags = kernels.counting_remove(
             self._counters, self.shape.probes, hashes.reshape(-1), self._salt
         )
-        self._count -= int(np.count_nonzero(there))
+        # What only seems to be there, as keys of full counters do, can be removed without end.
+        self._count = max(self._count - int(np.count_nonzero(there)), 0)
         return there
 
     def _halves(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup import kernels
-from neardup.errors import FilterFull
+from neardup.errors import FilterFull, ParameterError
 from neardup.membership.filter import Arrays, Filter, Flags, Parameters, check_array, zeros
 from neardup.membership.keys import Hashes
 from neardup.membership.sizing import MOST_KEYS, CuckooShape
@@ -97,4 +97,11 @@ class CuckooFilter(Filter):
         found.shape = CuckooShape(whole("buckets", parameters["buckets"], 1, MOST_KEYS))
         found._count = whole("number of keys", parameters["keys"], 0, found.shape.places)
         found._table = check_array(arrays, "table", "|u1", found._bytes)
+        if found._used_places() != found._count:
+            raise ParameterError(f"its table does not hold {found._count:,} keys")
         return found
+
+    def _used_places(self) -> int:
+        low, middle, high = self._table[:-SPARE_BYTES].reshape(-1, 3).T  # two fingerprints a row
+        first, second = low | (middle & 15), high | (middle >> 4)
+        return int(np.count_nonzero(first) + np.count_nonzero(second))

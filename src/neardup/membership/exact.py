@@ -17,7 +17,8 @@ class ExactSet(Filter):
     """All keys, by a hash of 128 bits, or 64: 32 bytes a key and more, no false positives.
 
     Two different keys have the same 128 bits with a chance of n^2 / 2^129; of 64 bits, with a
-    billion keys, it is 3 %. Thread-safe. It grows as needed, without a pause that grows with it.
+    billion keys, it is 3 %. Keys that somebody made for it may have the same: no hash here is a
+    cryptographic one. Thread-safe. It grows as needed, without a pause that grows with it.
 
     >>> seen = ExactSet()
     >>> seen.insert_many(["a", "b", "a"]).tolist()
@@ -46,8 +47,8 @@ class ExactSet(Filter):
         return self._table.nbytes
 
     @property
-    def _seeds(self) -> tuple[int, ...]:
-        return (self.seed, (self.seed + 1) % 2**64)[: self.bits // 64]
+    def _key_words(self) -> int:
+        return self.bits // 64
 
     def _insert(self, hashes: Hashes, once: bool) -> Flags:  # noqa: ARG002  # a key is in once anyway
         return self._table.put_many(hashes, np.zeros(len(hashes), np.int64)) >= 0
@@ -69,7 +70,7 @@ class ExactSet(Filter):
         entries = arrays.get("entries", np.empty(0, np.uint64))
         if not entries.size:
             raise ParameterError("it has no entries")
-        check_array(arrays, "entries", "<u8", entries.size)
+        entries = check_array(arrays, "entries", "<u8", entries.size)
         keys = whole("number of keys", parameters["keys"], 0, entries.size)
         found._table = HashTable.of_entries(entries, keys, found.bits // 64)
         return found

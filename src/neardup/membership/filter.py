@@ -38,7 +38,7 @@ class Filter(ABC):
 
     def insert(self, key: object, *, once: bool = False) -> bool:
         """Put a key in; whether it was, or seemed to be, there before."""
-        return bool(self._put(hash_one(key, self._seeds), once)[0])
+        return bool(self._put(hash_one(key, self.seed, self._key_words), once)[0])
 
     def insert_many(self, keys: Any, *, once: bool = False) -> Flags:
         """Put keys in, in order; for each, whether it was there before, in this batch or earlier.
@@ -46,22 +46,22 @@ class Filter(ABC):
         With `once`, what is there is left out. That makes a difference only to filters that
         count how often a key was put in, so that it can be removed as often.
         """
-        return self._put(hash_many(keys, self._seeds), once)
+        return self._put(hash_many(keys, self.seed, self._key_words), once)
 
     def __contains__(self, key: object) -> bool:
-        return bool(self._has(hash_one(key, self._seeds))[0])
+        return bool(self._has(hash_one(key, self.seed, self._key_words))[0])
 
     def contains_many(self, keys: Any) -> Flags:
         """For each key, whether it is there."""
-        return self._has(hash_many(keys, self._seeds))
+        return self._has(hash_many(keys, self.seed, self._key_words))
 
     def remove(self, key: object) -> bool:
         """Take a key out; False, and nothing is changed, if it is not there."""
-        return bool(self._drop(hash_one(key, self._seeds))[0])
+        return bool(self._drop(hash_one(key, self.seed, self._key_words))[0])
 
     def remove_many(self, keys: Any) -> Flags:
         """Take keys out; for each, whether it was there."""
-        return self._drop(hash_many(keys, self._seeds))
+        return self._drop(hash_many(keys, self.seed, self._key_words))
 
     @abstractmethod
     def __len__(self) -> int:
@@ -80,8 +80,8 @@ class Filter(ABC):
     # -- what each kind of filter does ----------------------------------------------------------
 
     @property
-    def _seeds(self) -> tuple[int, ...]:
-        return (self.seed,)
+    def _key_words(self) -> int:
+        return 1
 
     @abstractmethod
     def _insert(self, hashes: Hashes, once: bool) -> Flags: ...
@@ -102,7 +102,7 @@ class Filter(ABC):
     @classmethod
     @abstractmethod
     def restore(cls, parameters: Parameters, arrays: Arrays) -> Self:
-        """The filter with this state; the arrays are used, not copied."""
+        """The filter with this state; arrays are used, and copied only if they can't be written."""
 
     # -- one at a time --------------------------------------------------------------------------
 
@@ -147,4 +147,4 @@ def check_array(arrays: Arrays, name: str, dtype: str, size: int) -> NDArray[Any
     found = arrays.get(name)
     if found is None or found.dtype != np.dtype(dtype) or found.shape != (size,):
         raise ParameterError(f"its {name} are not {size:,} values of {dtype}")
-    return found
+    return np.require(found, requirements=["CONTIGUOUS", "ALIGNED", "WRITEABLE"])

@@ -10,14 +10,16 @@ from neardup.errors import ParameterError
 from neardup.membership.bloom import BloomFilter
 from neardup.membership.filter import Arrays, Filter, Flags, Parameters
 from neardup.membership.keys import Hashes
-from neardup.membership.sizing import check_keys, check_rate
+from neardup.membership.sizing import BloomShape, check_keys, check_rate
 from neardup.spec import whole
 
 GROWTH: Final = 2
-TIGHTER: Final = 0.5
-"""Each generation's rate is half of the one before, so that all together stay below twice the
-first one's, which is half of what was asked for."""
 MOST_GENERATIONS: Final = 48
+
+
+def share(generation: int) -> float:
+    """Of the rate that was asked for: 1/2, 1/6, 1/12, ..., all together never more than 1."""
+    return 1 / ((generation + 1) * (generation + 2))
 
 
 class ScalableBloomFilter(Filter):
@@ -37,7 +39,7 @@ class ScalableBloomFilter(Filter):
 
     def __init__(self, n: int, fpr: float = 0.01, *, seed: int = 0) -> None:
         super().__init__(seed)
-        self.n, self.fpr = check_keys(n), check_rate(fpr)
+        self.n, self.fpr = check_keys(n), _check_rate(fpr)
         self._filters: list[BloomFilter] = []
         self._add_generation()
 
@@ -63,7 +65,7 @@ class ScalableBloomFilter(Filter):
 
     def _add_generation(self) -> None:
         number = len(self._filters)
-        rate = self.fpr * (1 - TIGHTER) * TIGHTER**number
+        rate = self.fpr * share(number)
         self._filters.append(BloomFilter(self._planned(number), rate, seed=self.seed))
 
     def _insert(self, hashes: Hashes, once: bool) -> Flags:  # noqa: ARG002  # a key is in once anyway
@@ -106,7 +108,7 @@ class ScalableBloomFilter(Filter):
     def restore(cls, parameters: Parameters, arrays: Arrays) -> Self:
         found = cls.__new__(cls)
         Filter.__init__(found, parameters["seed"])
-        found.n, found.fpr = check_keys(parameters["n"]), check_rate(parameters["fpr"])
+        found.n, found.fpr = check_keys(parameters["n"]), _check_rate(parameters["fpr"])
         described: list[dict[str, Any]] = parameters["generations"]
         whole("generations", len(described), 1, MOST_GENERATIONS)
         if any(one["seed"] != found.seed for one in described):
@@ -116,3 +118,10 @@ class ScalableBloomFilter(Filter):
             for number, one in enumerate(described)
         ]
         return found
+
+
+def _check_rate(rate: object) -> float:
+    """The rate, if even the last generation can have its share of it."""
+    asked = check_rate(rate)
+    BloomShape.of(1, asked * share(MOST_GENERATIONS - 1))
+    return asked

@@ -24,7 +24,8 @@ MOST_PROBES: Final = 32
 MOST_BITS: Final = BLOCK
 MOST_KEYS: Final = 10**13
 STEPS: Final = 64
-"""Into so many steps the filling of a filter is cut to add up what is lost on the way."""
+"""Into so many steps the filling of a filter is cut to add up what is lost on the way; they are
+shorter at the beginning, where the rate of a filter that is too small goes up."""
 
 
 def classic_rate(bits_per_key: float, probes: int) -> float:
@@ -137,10 +138,8 @@ class CuckooShape:
 
 def filling(rate: Callable[[int], float], keys: int) -> float:
     """The sum of the rates that a filter has while keys come in one after the other."""
-    steps = np.linspace(0, keys, STEPS + 1).astype(np.int64).tolist()
-    rates = [rate(step) for step in steps]
-    mean = (sum(rates) - (rates[0] + rates[-1]) / 2) / STEPS
-    return keys * mean
+    steps = (keys * np.linspace(0, 1, STEPS + 1) ** 2).astype(np.int64)
+    return float(np.trapezoid([rate(step) for step in steps.tolist()], steps))
 
 
 @lru_cache(maxsize=64)

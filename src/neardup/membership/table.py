@@ -18,6 +18,8 @@ from neardup.spec import whole
 LEAST_SLOTS: Final = 1024
 MOST_LOAD: Final = 0.75
 MOST_KEYS: Final = 2**40
+MOST_VALUE: Final = 2**63
+"""In a slot, which has the value + 1."""
 
 Integers = NDArray[np.int64]
 Keys = NDArray[np.uint64]
@@ -95,8 +97,11 @@ class HashTable:
         """The table that had these slots, and so many keys."""
         table = cls(words=words)
         table._new = entries
-        used = int(np.count_nonzero(entries[words :: words + 1]))
-        if len(entries) % (words + 1) or used != keys or keys > table._limit:
+        values = entries[words :: words + 1]
+        used = int(np.count_nonzero(values))
+        if len(entries) % (words + 1) or used != keys or keys > table._limit or (
+            values.max() > MOST_VALUE
+        ):  # fmt: skip
             raise ParameterError(f"{keys} keys are not what {len(entries)} words of a table hold")
         table._state[1] = keys
         return table
