@@ -107,6 +107,32 @@ def test_a_filter_that_is_too_small(tmp_path: Path) -> None:
     assert record["filter"]["estimated_fpr"] > 0.9, "it works, and says what it is worth"
 
 
+def test_a_filter_for_too_few_says_what_that_costs(tmp_path: Path) -> None:
+    rows: list[Row] = [{"text": f"text {n}"} for n in range(COUNT)]
+    source = write_jsonl(tmp_path / "a.jsonl", rows)
+    ran = neardup("exact", source, "-o", tmp_path / "out", "--filter", "bloom", "--expected", 100)
+    said = re.search(
+        r"filter for 100 documents, and about 3,000 come, .*: about ([\d,]+) that", ran.err
+    )
+    assert said, ran.err
+    lost = len(table(tmp_path / "out", "removed"))
+    assert lost > 2_000 and abs(int(said[1].replace(",", "")) - lost) < 0.03 * lost
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert record["filter"]["expected_lost"] == lost, "all may have been different"
+
+
+def test_a_filter_that_does_not_fit_is_refused_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from neardup.batch import exact as batch
+
+    monkeypatch.setattr(batch, "sketched", None)
+    source = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
+    ran = neardup("exact", source, "-o", tmp_path / "out", "--filter", "bloom", "--fpr", "1e-9",
+                  "--expected", 10**13)  # fmt: skip
+    refused(ran, 2, "does not fit into memory")
+
+
 @pytest.mark.parametrize("arguments, parts", [
     (["--filter", "ribbon"], ["filter 'ribbon' is not known", "set, bloom, cuckoo"]),
     (["--fpr", "0.1"], ["are for a filter", "--filter bloom"]),

@@ -7,8 +7,10 @@ import threading
 from collections.abc import Callable
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
+import xxhash
 
 from neardup import (
     BloomFilter,
@@ -21,6 +23,8 @@ from neardup import (
 )
 from neardup.errors import FilterFull, FormatError, ParameterError, SpecMismatch, UsageError
 from neardup.membership.filter import Filter
+from neardup.membership.scalable import MOST_GENERATIONS, share
+from neardup.reference.hashes import siphash
 
 Make = Callable[[int], Filter]
 
@@ -106,6 +110,7 @@ def test_a_key_is_its_bytes_however_it_comes(make):
         pa.array(["0", *words])[1:],
         pa.chunked_array([words[:2], [], words[2:]]), pa.array(data, pa.large_binary()),
         pa.array(words).dictionary_encode(), pa.array(words, pa.string_view()),
+        pl.Series(words), pl.Series(words, dtype=pl.Categorical),
     ]  # fmt: skip
     for form in forms:
         seen = make(100)
@@ -133,6 +138,8 @@ WRONG = {
     "one string": "one", "bytes": b"one", "a number": 5, "nothing": None, "numbers": [1, 2],
     "a null": ["a", None], "signed": np.arange(3), "rows of three": np.zeros((2, 3), np.uint64),
     "floats": pa.array([1.5]), "an Arrow null": pa.array(["a", None]), "reals": np.array([1.0]),
+    "a null word": pa.DictionaryArray.from_arrays(np.array([0, 1]), pa.array(["a", None])),
+    "a null number": pa.array([1, None], pa.uint64()),
 }  # fmt: skip
 
 
@@ -212,6 +219,15 @@ def test_pickled_it_is_the_same(make):
     assert twin.contains_many(KEYS[:50]).all()
     twin.insert_many(OTHERS[:50])
     assert seen.contains_many(OTHERS[:50]).mean() < 0.5
+
+
+def test_unpickled_from_memory_that_is_not_its_own_it_can_be_written(make):
+    seen = make(100)
+    seen.insert("a")
+    buffers: list[pickle.PickleBuffer] = []
+    data = pickle.dumps(seen, protocol=5, buffer_callback=buffers.append)
+    twin = pickle.loads(data, buffers=[bytes(some) for some in buffers])
+    assert buffers and not twin.insert("b") and twin.contains_many(["a", "b"]).all()
 
 
 def test_truncated_altered_and_foreign_files_are_refused(make, tmp_path):
@@ -305,6 +321,16 @@ def test_merged_bloom_filters_have_the_keys_of_both():
     assert one.fill == whole.fill
 
 
+def test_an_empty_filter_adds_no_key():
+    one, empty = BloomFilter(1000), BloomFilter(1000)
+    one.insert_many(KEYS[:500])
+    count = len(one)
+    one.merge(empty)
+    assert len(one) == count and len(empty) == 0
+    empty.merge(one)
+    assert len(empty) == count and empty.contains_many(KEYS[:500]).all()
+
+
 @pytest.mark.parametrize("other", [
     BloomFilter(1000, 0.01), BloomFilter(100, 0.1), BloomFilter(100, 0.01, seed=1),
 ])  # fmt: skip
@@ -323,6 +349,7 @@ def test_counters_that_are_full_stay():
     seen.insert_many(["a"] * 20)
     assert seen.saturated > 0
     assert seen.remove_many(["a"] * 40).all() and "a" in seen, "nobody knows how often it was in"
+    assert len(seen) == 0 and not seen
 
 
 def test_a_full_cuckoo_filter_says_so_and_works_on():
@@ -369,8 +396,39 @@ def test_a_scalable_filter_keeps_its_rate_far_past_the_plan():
     assert rate == pytest.approx(seen.estimated_fpr, rel=0.15)
 
 
+def test_a_scalable_filter_grows_at_low_rates_or_is_refused_at_once():
+    seen = ScalableBloomFilter(10, 1e-12)
+    assert not seen.insert_many(np.arange(100_000, dtype=np.uint64)).any()
+    assert seen.generations == 14 and 0 < seen.estimated_fpr < 1e-12
+    with pytest.raises(ParameterError, match="use ExactSet, or a higher rate"):
+        ScalableBloomFilter(10, 1e-15)
+
+
+def test_all_generations_together_keep_the_rate():
+    shares = [share(generation) for generation in range(MOST_GENERATIONS)]
+    assert shares[0] == 0.5 and 0.97 < sum(shares) < 1
+
+
 def test_a_scalable_filter_does_not_grow_by_repeats():
     seen = ScalableBloomFilter(1_000, 0.01)
     for _ in range(50):
         seen.insert_many(KEYS[:900])
     assert seen.generations == 1
+
+
+def test_the_second_half_of_a_key_is_another_hash():
+    """Texts that are made for XXH64 with the seeds 0 and 1 at once: two words, 32 bytes apart."""
+    one, other = (
+        bytes.fromhex(first) + b" is the middle of this, " + bytes.fromhex(second)
+        + b" and this is its end    "
+        for first, second in (("f5b165224a58b791", "7bd5d47e446fcec2"),
+                              ("f5b165224a58b711", "7bd5d4be166f86f4"))
+    )  # fmt: skip
+    for seed in (0, 1):
+        assert xxhash.xxh64_digest(one, seed) == xxhash.xxh64_digest(other, seed)
+        assert ExactSet(bits=64, seed=seed).insert_many([one, other]).tolist() == [False, True]
+        assert not ExactSet(seed=seed).insert_many([one, other]).any()
+        halves = [xxhash.xxh64_intdigest(one, seed), siphash(one, seed.to_bytes(16, "little"))]
+        seen = ExactSet(seed=seed)
+        seen.insert_many(np.array([halves], np.uint64))
+        assert one in seen and other not in seen

@@ -25,11 +25,11 @@ MADE = {
     "scalable": lambda: ScalableBloomFilter(50, 0.01, seed=7),
 }
 BYTES = {
-    "set": "c0d0e510bf75324f",
+    "set": "dd56ff73802c4ec8",
     "bloom": "7c4e32fd0ac37d1b",
     "counting": "62c41ce2a5a0bbb3",
     "cuckoo": "b9881ec1c5a34d4b",
-    "scalable": "a177b0ac12bbb906",
+    "scalable": "08544bbf2f4fa0b4",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from neardup.batch.filtering import lost_of
 from neardup.membership.bloom import BloomFilter
 from neardup.membership.sizing import (
     BloomShape,
@@ -53,3 +54,18 @@ def test_what_is_lost_while_a_filter_fills(rate):
     lost = int(BloomFilter(len(keys), rate).insert_many(keys).sum())
     assert abs(lost - expected) <= 4 * expected**0.5 + 0.03 * expected
     assert 0 < expected < len(keys) * rate
+
+
+@pytest.mark.parametrize("planned, different, copies", [
+    (1_000, 100_000, 0), (1_000, 3_000, 3_000), (1_000, 2_000, 50_000), (10_000, 30_000, 30_000),
+    (100_000, 50_000, 50_000),
+])  # fmt: skip
+def test_what_was_lost_in_a_filter_that_may_be_too_small(planned, different, copies):
+    """From what stayed: within four standard deviations and 3 %."""
+    keys = np.random.Generator(np.random.PCG64(4)).integers(0, 2**64, different, np.uint64)
+    seen = BloomFilter(planned)
+    lost = int(seen.insert_many(keys).sum())
+    found = lost_of(seen.shape, len(seen), different + copies)
+    assert abs(found - lost) <= 4 * lost**0.5 + 0.03 * lost
+    bound = seen.shape.expected_lost(different + copies)
+    assert lost <= bound + 4 * bound**0.5

@@ -75,11 +75,9 @@ def _given(hashes: NDArray[Any], words: int) -> Hashes:
 
 
 def _of_arrow(column: pa.Array, seed: int, words: int) -> Hashes:
-    if isinstance(column, pa.DictionaryArray):
-        column = column.dictionary_decode()  # its words may be null too
     if column.type != pa.uint64() and column.type not in OFFSETS:
         try:
-            column = column.cast(pa.large_binary())
+            column = _as_binary(column)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             raise ParameterError(
                 f"keys are strings, bytes or uint64, not a column of {column.type}"
@@ -94,6 +92,12 @@ def _of_arrow(column: pa.Array, seed: int, words: int) -> Hashes:
     ends = np.frombuffer(offsets, OFFSETS[column.type])[column.offset :][: len(column) + 1]
     content = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
     return _hashed(content, ends.astype(np.int64, copy=False), seed, words)
+
+
+def _as_binary(column: pa.Array) -> pa.Array:
+    if isinstance(column, pa.DictionaryArray):  # its words can be null, and of any type
+        return column.dictionary.cast(pa.large_binary()).take(column.indices)
+    return column.cast(pa.large_binary())
 
 
 def _hashed(data: NDArray[np.uint8], ends: NDArray[np.int64], seed: int, words: int) -> Hashes:
