@@ -121,7 +121,7 @@ def test_a_filter_for_too_few_says_what_that_costs(tmp_path: Path) -> None:
     assert record["filter"]["expected_lost"] == lost, "all may have been different"
 
 
-def test_a_filter_that_does_not_fit_is_refused_before_anything_is_read(
+def test_a_filter_that_does_not_fit_is_refused_before_anything_is_hashed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from neardup.batch import exact as batch

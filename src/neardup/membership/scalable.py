@@ -25,8 +25,10 @@ def share(generation: int) -> float:
 class ScalableBloomFilter(Filter):
     """A Bloom filter that keeps its rate `fpr` however many keys come; `n` is a first guess.
 
-    A generation takes about 1.5 bits a key more than the one before it, and every question goes
-    to all of them: a good guess saves memory and time. Thread-safe.
+    Each generation is for twice the keys of the one before, and takes more bits a key: at 1 %,
+    11.5, 14.2, 16.0, 17.4 and so on, 21.7 in the ninth. The last one may be nearly empty: a guess
+    that is far too low ends at 20 to 40 bits a key. Every question goes to all generations. A
+    good guess saves memory and time. Thread-safe.
 
     >>> seen = ScalableBloomFilter(100, 0.01)
     >>> int(seen.insert_many([f"key {i}" for i in range(10_000)]).sum()) < 100
