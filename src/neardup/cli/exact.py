@@ -125,9 +125,10 @@ def summary(finished: Finished, out: Path) -> Iterator[str]:
     how = "byte for byte the same" if spec["by"] == "text" else "the same words in the same order"
     if cut:
         yield cut_line(cut, spec, how)
-    else:
-        yield f"duplicates are {how}"
-    if found := record.get("filter"):
+    found = record.get("filter")
+    if not cut:
+        yield f"duplicates are {how}" + (", or seem to be" if _is_likely(found) else "")
+    if found:
         yield filter_line(found)
     if finished.largest:
         yield largest_line(finished.largest)
@@ -137,6 +138,11 @@ def summary(finished: Finished, out: Path) -> Iterator[str]:
         )
     yield from rejected_line(record)
     yield from last_lines(record, out)
+
+
+def _is_likely(found: dict[str, Any] | None) -> bool:
+    """Whether a filter was asked that is sometimes wrong."""
+    return found is not None and not found["witnesses"]
 
 
 def filter_line(found: dict[str, Any]) -> str:
