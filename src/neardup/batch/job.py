@@ -21,7 +21,7 @@ from neardup.options import Options
 from neardup.text.frequencies import Frequencies
 from neardup.text.ignored import IgnoredLines
 
-SIGNATURES = 32 << 20
+SIGNATURES = 4 << 20
 """Bytes of a chunk's signatures, at most, if its documents are not shorter than this:"""
 SHORT = 200
 LEAST_CHUNK = 1 << 16
