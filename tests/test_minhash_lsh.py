@@ -122,9 +122,11 @@ def test_the_bands_are_chosen_or_given():
         MinHashLSH(tables="20x5,10x8")
 
 
-@pytest.mark.parametrize("params", [(0, 5), ("20", 5), (20, 5.5), (129, 1), (20, 5, 1)])
+@pytest.mark.parametrize("params", [(0, 5), ("20", 5), (20, 5.5), (129, 1), (20, 5, 1), 5])
 def test_bands_that_cannot_be(params):
-    with pytest.raises(ValueError, match=r"bands and rows must be a whole number|too many values"):
+    with pytest.raises(
+        ValueError, match=r"bands and rows must be a whole number|params are \(bands, rows\)"
+    ):
         MinHashLSH(params=params)
 
 
@@ -236,3 +238,11 @@ def test_slots_are_compared_whole_one_by_one():
     index = MinHashLSH(spec=weighted.spec)
     index.insert("a", weighted)
     assert index.query(weighted) == ["a"]
+
+
+def test_what_is_no_number_or_index_is_refused():
+    index = MinHashLSH()
+    with pytest.raises(ParameterError, match="min_jaccard"):
+        index.query(MinHash(), min_jaccard="0.5")
+    with pytest.raises(ParameterError, match="MinHashLSH"):
+        index.merge({})

@@ -15,7 +15,7 @@ from neardup.lsh.layout import lay
 from neardup.lsh.live import LiveBuckets
 from neardup.lsh.probes import probe_keys
 from neardup.lsh.tables import Bands
-from neardup.spec import MINHASHES, Spec, whole
+from neardup.spec import MINHASHES, Spec, real, whole
 
 SLOTTED = (*MINHASHES, "weighted")
 """Sketches whose slots are compared one by one."""
@@ -78,6 +78,8 @@ class MinHashLSH:
             )
         given = None
         if params is not None:
+            if not isinstance(params, (tuple, list)) or len(params) != 2:
+                raise ParameterError(f"params are (bands, rows), two whole numbers, not {params!r}")
             bands, rows = (whole("bands and rows", number, 1, self.spec.slots) for number in params)
             given = Curve(bands, rows)
         self.curve = lay(self.spec.slots, threshold, recall, given, tables)
@@ -121,6 +123,7 @@ class MinHashLSH:
         more buckets are looked into, the likeliest first: the query must be a `RemovableMinHash`
         with a spare value.
         """
+        least = 0.0 if min_jaccard is None else real("min_jaccard", min_jaccard)
         slots = self._slots_of(minhash)
         places = list(enumerate(self._keys_of(slots))) + self._probes(minhash, slots, probes)
         with self._lock:
@@ -133,12 +136,14 @@ class MinHashLSH:
         return [
             Match(sets[place][0], float(similarity[place]))
             for place in np.argsort(-equal, kind="stable").tolist()
-            if min_jaccard is None or similarity[place] >= min_jaccard
+            if similarity[place] >= least
         ]
 
     def merge(self, other: MinHashLSH) -> None:
         """Add everything that is in another index of the same specification, all or nothing: no
         key may be in both."""
+        if not isinstance(other, MinHashLSH):
+            raise ParameterError(f"the other must be a MinHashLSH, not {type(other).__name__}")
         self.spec.require_same(other.spec, "this MinHashLSH", "the other")
         self._insert(other._everything())
 
