@@ -124,9 +124,7 @@ def test_the_bands_are_chosen_or_given():
 
 @pytest.mark.parametrize("params", [(0, 5), ("20", 5), (20, 5.5), (129, 1), (20, 5, 1), 5])
 def test_bands_that_cannot_be(params):
-    with pytest.raises(
-        ValueError, match=r"bands and rows must be|params are \(bands, rows\)"
-    ):
+    with pytest.raises(ValueError, match=r"bands and rows must be|params are \(bands, rows\)"):
         MinHashLSH(params=params)
 
 
