@@ -97,7 +97,7 @@ class Filtering:
         more = f", and about {coming:,} come" if coming > planned else ""
         progress.say(
             f"{self.kind} filter for {planned:,} documents{more}, {shown(made.nbytes)}: about "
-            f"{made.shape.expected_lost(coming):,.0f} that are no copies will be lost, at most"
+            f"{made.shape.expected_lost(coming):,.0f} that are no copies will be lost"
         )
 
 
