@@ -13,6 +13,7 @@ from command_line import dedup, edited, neardup, refused, table, write_jsonl
 
 import neardup as package
 from neardup.batch import weighing
+from neardup.batch import work as work_folder
 from neardup.batch.saved import read_frequencies
 from neardup.corpus.shards import cut
 from neardup.errors import FormatError
@@ -165,7 +166,7 @@ def test_frequencies_of_other_documents_are_never_taken_for_these(
 
     first = counted(1)
     with monkeypatch.context() as patched:
-        patched.setattr(weighing, "write_text", mock.Mock(side_effect=KeyboardInterrupt))
+        patched.setattr(work_folder, "write_text", mock.Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             counted(2)
     assert counted(1) == first

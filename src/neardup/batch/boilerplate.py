@@ -9,16 +9,12 @@ import pyarrow as pa
 
 from neardup.batch.job import Job, Progress
 from neardup.batch.saved import IGNORED, read_ignored
-from neardup.batch.work import digest, shard_key
+from neardup.batch.work import digest, made_once, shard_key
 from neardup.corpus.read import Chunk, parse
 from neardup.corpus.shards import Shard
-from neardup.errors import NeardupError
-from neardup.formats.tables import no_room, write_text
 from neardup.text.ignored import IgnoredLines
 from neardup.text.lines import LineCounts
 from neardup.threads import in_order
-
-KEY = "ignored-lines-of"
 
 
 def ignored_lines(job: Job, folder: Path, shards: list[Shard], progress: Progress) -> IgnoredLines:
@@ -27,29 +23,15 @@ def ignored_lines(job: Job, folder: Path, shards: list[Shard], progress: Progres
     if share is None:
         return IgnoredLines()
     key = digest([shard_key(shard, spec.fingerprint) for shard in shards], str(share))
-    folder = folder / "lines"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if (found := _found_before(folder, key)) is not None:
-        return found
-    counts = LineCounts(spec, key=job.key)
-    _read(job, shards, counts.add, "counting lines", progress)
-    frequent = counts.above(share)
-    _read(job, shards, frequent.add, "comparing lines", progress)
-    ignored = frequent.freeze()
-    (folder / KEY).unlink(missing_ok=True)  # what it vouches for is about to change
-    try:
-        (folder / IGNORED).write_bytes(ignored.to_bytes())
-    except OSError as error:
-        raise no_room(folder / IGNORED, error) from None
-    write_text(folder / KEY, key)
-    return ignored
 
+    def find() -> IgnoredLines:
+        counts = LineCounts(spec, key=job.key)
+        _read(job, shards, counts.add, "counting lines", progress)
+        frequent = counts.above(share)
+        _read(job, shards, frequent.add, "comparing lines", progress)
+        return frequent.freeze()
 
-def _found_before(folder: Path, key: str) -> IgnoredLines | None:
-    try:
-        return read_ignored(folder) if (folder / KEY).read_text("utf-8") == key else None
-    except (OSError, ValueError, NeardupError):
-        return None
+    return made_once(folder / "lines", IGNORED, key, read_ignored, find)
 
 
 def _read(

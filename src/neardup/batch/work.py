@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from neardup.batch.output import discard
 from neardup.corpus.shards import Shard
-from neardup.errors import FormatError
+from neardup.errors import FormatError, NeardupError
 from neardup.formats.blocks import Reader
-from neardup.formats.tables import no_room
+from neardup.formats.tables import no_room, write_text
+
+KEY = "made-of"
 
 
 def digest(*parts: Any) -> str:
@@ -79,3 +81,30 @@ class Stage:
         for path in self.folder.iterdir():
             if path.name not in wanted:
                 discard(path)
+
+
+class Written(Protocol):
+    """What can be kept in a file."""
+
+    def to_bytes(self) -> bytes: ...
+
+
+Kept = TypeVar("Kept", bound=Written)
+
+
+def made_once(
+    folder: Path, name: str, key: str, read: Callable[[Path], Kept], make: Callable[[], Kept]
+) -> Kept:
+    """What the folder keeps for this key, or what is made now, and kept there."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with suppress(OSError, ValueError, NeardupError):  # not there, or damaged: made anew
+        if (folder / KEY).read_text("utf-8") == key:
+            return read(folder)
+    made = make()
+    (folder / KEY).unlink(missing_ok=True)  # what it vouches for is about to change
+    try:
+        (folder / name).write_bytes(made.to_bytes())
+    except OSError as error:
+        raise no_room(folder / name, error) from None
+    write_text(folder / KEY, key)
+    return made

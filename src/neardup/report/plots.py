@@ -75,31 +75,33 @@ def _decades(counts: NDArray[np.int64]) -> int:
     return max(1, math.ceil(math.log10(max(int(counts.max()), 1) + 1)))
 
 
-def _text(x: float, y: float, text: str, kind: str = "") -> Html:
-    return tag("text", text, x=x, y=y, class_=kind)
+def text(x: float, y: float, words: str, kind: str = "") -> Html:
+    """Words in a drawing."""
+    return tag("text", words, x=x, y=y, class_=kind)
 
 
-def _rule(x1: float, y1: float, x2: float, y2: float, kind: str) -> Html:
+def rule(x1: float, y1: float, x2: float, y2: float, kind: str = "grid") -> Html:
+    """A line in a drawing."""
     return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=kind)
 
 
 def _frame(decades: int) -> list[Html]:
     """The axes: similarity below, probability on the left, documents on the right."""
     marks = [
-        _text(0, 16, "chance to meet", "curve-label start"),
-        _text(WIDTH, 16, "removed documents (log)", "count-label end"),
-        _text((LEFT + RIGHT) / 2, HEIGHT - 8, "similarity", "middle"),
+        text(0, 16, "chance to meet", "curve-label start"),
+        text(WIDTH, 16, "removed documents (log)", "count-label end"),
+        text((LEFT + RIGHT) / 2, HEIGHT - 8, "similarity", "middle"),
     ]
     for tenth in range(0, 11, 2):
         share = tenth / 10
         marks += [
-            _rule(LEFT, _y(share), RIGHT, _y(share), "grid"),
-            _text(LEFT - 8, _y(share) + 4, f"{share:g}", "end"),
-            _text(_x(share), BOTTOM + 22, f"{share:g}", "middle"),
+            rule(LEFT, _y(share), RIGHT, _y(share), "grid"),
+            text(LEFT - 8, _y(share) + 4, f"{share:g}", "end"),
+            text(_x(share), BOTTOM + 22, f"{share:g}", "middle"),
         ]
     step = math.ceil(decades / 6)
     for power in range(step, decades + 1, step):
-        marks.append(_text(RIGHT + 18, _y(power / decades) + 4, _short(10**power), "start"))
+        marks.append(text(RIGHT + 18, _y(power / decades) + 4, _short(10**power), "start"))
     return marks
 
 
@@ -145,7 +147,7 @@ def _threshold(threshold: float, recall: float) -> list[Html]:
     label = f"threshold {threshold:g}: {recall:.4f} found"
     anchor = "end" if threshold > 0.5 else "start"
     return [
-        _rule(x, TOP - 12, x, BOTTOM, "threshold"),
+        rule(x, TOP - 12, x, BOTTOM, "threshold"),
         tag("circle", cx=x, cy=y, r=5, class_="point"),
-        _text(x + (-6 if anchor == "end" else 6), TOP - 10, label, f"{anchor} strong"),
+        text(x + (-6 if anchor == "end" else 6), TOP - 10, label, f"{anchor} strong"),
     ]

@@ -9,6 +9,7 @@ from typing import Final
 from neardup.evaluate.contest import Measured
 from neardup.report.frame import whole
 from neardup.report.html import Html, note, table, tag
+from neardup.report.plots import rule, text
 
 WIDTH: Final = 720
 HEIGHT: Final = 400
@@ -70,23 +71,23 @@ def plot(rows: Sequence[Measured]) -> Html:
         return round(BOTTOM - (BOTTOM - TOP) * error / worst, 1)
 
     marks = [
-        _text(0, TOP - 16, "mean error"),
-        _text(LABELS, TOP - 16, "sketch: recall of its estimate"),
-        _text((LEFT + RIGHT) / 2, HEIGHT - 12, "bytes of a signature", "middle"),
+        text(0, TOP - 16, "mean error"),
+        text(LABELS, TOP - 16, "sketch: recall of its estimate"),
+        text((LEFT + RIGHT) / 2, HEIGHT - 12, "bytes of a signature", "middle"),
     ]
     for power in powers:
-        marks += [_rule(x(2**power), TOP, x(2**power), BOTTOM),
-                  _text(x(2**power), BOTTOM + 20, f"{2**power:,}", "middle")]  # fmt: skip
+        marks += [rule(x(2**power), TOP, x(2**power), BOTTOM),
+                  text(x(2**power), BOTTOM + 20, f"{2**power:,}", "middle")]  # fmt: skip
     for step in range(5):
         error = worst * step / 4
-        marks += [_rule(LEFT, y(error), RIGHT, y(error)),
-                  _text(LEFT - 8, y(error) + 4, f"{error:.3f}", "end")]  # fmt: skip
+        marks += [rule(LEFT, y(error), RIGHT, y(error)),
+                  text(LEFT - 8, y(error) + 4, f"{error:.3f}", "end")]  # fmt: skip
     places = spread([y(_error(row)) for row in shown], LINE, BOTTOM)
     for row, place in zip(shown, places, strict=True):
         at = x(row.size), y(_error(row))
-        marks += [_rule(*at, LABELS - 6, place),
+        marks += [rule(*at, LABELS - 6, place),
                   tag("circle", tag("title", row.name), cx=at[0], cy=at[1], r=5, class_="point"),
-                  _text(LABELS, place + 4, f"{row.name}: {row.recall:.2f}")]  # fmt: skip
+                  text(LABELS, place + 4, f"{row.name}: {row.recall:.2f}")]  # fmt: skip
     return tag("svg", tag("title", "Bytes of a signature against its error"), *marks,
                viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", class_="plot")  # fmt: skip
 
@@ -109,11 +110,3 @@ def spread(wanted: Sequence[float], apart: float, last: float) -> list[float]:
     for back in range(len(places)):
         places[-1 - back] = min(places[-1 - back], last - apart * back)
     return places
-
-
-def _text(x: float, y: float, text: str, kind: str = "start") -> Html:
-    return tag("text", text, x=x, y=y, class_=kind)
-
-
-def _rule(x1: float, y1: float, x2: float, y2: float) -> Html:
-    return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_="grid")
