@@ -32,7 +32,8 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     if os.geteuid() != 0 or not resize(place, 1 << 20, how=""):
         pytest.skip("only root can mount a tiny disk")
     yield place
-    subprocess.run(["umount", str(place)], check=True)
+    # The errors of failed runs may hold files open until they are collected.
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 @pytest.fixture
