@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from neardup.errors import NeardupError as NeardupError
     from neardup.errors import SpecMismatch as SpecMismatch
     from neardup.errors import StaleSketch as StaleSketch
+    from neardup.formats.config import load_config as load_config
     from neardup.formats.filters import load_filter as load_filter
     from neardup.formats.filters import save_filter as save_filter
     from neardup.lsh.hamming import HammingIndex as HammingIndex
@@ -65,6 +66,7 @@ _HOMES = {
     "Spec": "neardup.spec",
     "WeightedMinHash": "neardup.sketch.weighted",
     "dedup": "neardup.dedup",
+    "load_config": "neardup.formats.config",
     "load_filter": "neardup.formats.filters",
     "save_filter": "neardup.formats.filters",
     "similarity": "neardup.similarity",
@@ -75,7 +77,7 @@ __all__ = [
     "FilterFull", "FormatError", "HammingIndex", "HyperLogLog", "MinHash", "MinHashLSH",
     "NeardupError", "RemovableMinHash", "Result", "ScalableBloomFilter", "SimHash", "Spec",
     "SpecMismatch", "StaleSketch", "WeightedMinHash", "__version__", "dedup",
-    "load_filter", "save_filter", "similarity",
+    "load_config", "load_filter", "save_filter", "similarity",
 ]  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from neardup.cli.shared import (
     MATCH,
     OUTPUT,
     AsJson,
+    Config,
     Force,
     Format,
     Id,
@@ -33,6 +34,7 @@ from neardup.cli.shared import (
     Within,
     Workers,
     check_workers,
+    stale_bands,
 )
 
 if TYPE_CHECKING:
@@ -41,8 +43,10 @@ if TYPE_CHECKING:
 
 
 def dedup(
+    context: typer.Context,
     inputs: Inputs,
     out: Out,
+    config: Config = None,
     text: Text = "text",
     id: Id = None,
     format: Format = "auto",
@@ -154,12 +158,14 @@ def dedup(
     from neardup.spec import WEIGHTED
 
     key = read_key(key_file, quiet)
+    layout = {"bands": bands, "rows": rows, "tables": tables}
+    layout |= dict.fromkeys(stale_bands(context)) if config else {}
     options = Options.of(
         preset=preset, sketch=sketch, family=family, shingle=shingle, slots=slots, bits=bits,
         text_profile=text_profile, seed=seed,
-        threshold=threshold, recall=recall, bands=bands, rows=rows, verify=verify, keep=keep,
-        cluster=cluster, strip=strip, hash=hash, key=key, measure=measure, tables=tables,
-        hamming=hamming, blocks=blocks, weights=weights,
+        threshold=threshold, recall=recall, verify=verify, keep=keep,
+        cluster=cluster, strip=strip, hash=hash, key=key, measure=measure,
+        hamming=hamming, blocks=blocks, weights=weights, **layout,
     )  # fmt: skip
     threads = check_workers(workers)
     found = find_inputs(inputs, format)

@@ -23,6 +23,34 @@ Inputs = Annotated[list[str], typer.Argument(
 Out = Annotated[Path, typer.Option(
     "--out", "-o", metavar="OUT", help="The folder to write.", show_default=False,
     readable=False)]  # fmt: skip
+
+
+def use_config(context: typer.Context, path: Path | None) -> Path | None:
+    """What the file says holds where nothing is given on the command line."""
+    if path is not None:
+        from neardup.formats.config import load_config
+
+        context.default_map = {**(context.default_map or {}), **load_config(path)}
+    return path
+
+
+LAYOUT = {"bands", "rows", "tables"}
+CHOSEN_FOR = {"threshold", "recall", "slots", "sketch", "preset"}
+
+
+def stale_bands(context: typer.Context) -> set[str]:
+    """What the config file says of bands that were chosen for something else than is given."""
+    sources = {name: context.get_parameter_source(name) for name in LAYOUT | CHOSEN_FOR}
+    came = {name: source.name for name, source in sources.items() if source is not None}
+    if "COMMANDLINE" not in came.values():
+        return set()
+    return {name for name in LAYOUT if came.get(name) == "DEFAULT_MAP"}
+
+
+Config = Annotated[Path | None, typer.Option(
+    metavar="FILE", help="An operating point that neardup plan or neardup tune wrote; options that "
+    "are given go before it.", callback=use_config, is_eager=True, show_default=False,
+    rich_help_panel=MATCH)]  # fmt: skip
 Text = Annotated[str, typer.Option(
     metavar="COLUMN", help="The column that holds the documents.",
     rich_help_panel=INPUT)]  # fmt: skip

@@ -1,0 +1,97 @@
+"""An operating point as a file: what `neardup plan` and `neardup tune` write, and runs are given.
+
+    # why each value is what it is
+    version = 1
+
+    [dedup]
+    threshold = 0.85
+    slots = 128
+
+TOML. The names in `[dedup]` are the parameters of `neardup.dedup`, those that say what counts as
+similar and what is kept. What belongs to the data (columns, files, keys) is not in it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from neardup.errors import FormatError, ParameterError, UsageError
+from neardup.formats.tables import write_text
+
+VERSION: Final = 1
+LARGEST: Final = 1 << 20
+NAMES: Final = (
+    "threshold", "recall", "bands", "rows", "tables", "slots", "sketch", "family", "bits",
+    "shingle", "text_profile", "preset", "seed", "hash", "hamming", "blocks", "weights", "verify",
+    "measure", "strip", "keep", "cluster",
+)  # fmt: skip
+"""What a file may say."""
+CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
+INTRODUCTION: Final = "An operating point of neardup: neardup dedup INPUT -o OUT --config THIS_FILE"
+
+
+def write_config(path: Path, options: Mapping[str, Any], why: Sequence[str] = ()) -> None:
+    """Write an operating point, with the reasons as comments; what is None is left out."""
+    for name in options:
+        _known(name, path)
+    lines = (line for text in (INTRODUCTION, *why) for line in text.splitlines())
+    comments = [f"# {CONTROL.sub(' ', line)}".rstrip() for line in lines]
+    values = [f"{name} = {_toml(options[name])}" for name in NAMES if options.get(name) is not None]
+    parts = [*comments, f"version = {VERSION}", "", "[dedup]", *values]
+    write_text(path, "\n".join(parts) + "\n")
+
+
+def load_config(path: str | Path) -> dict[str, Any]:
+    """The operating point that a file holds, as keyword arguments of `neardup.dedup`.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_config(Path(folder, "plan.toml"), {"threshold": 0.9, "slots": 64})
+    ...     load_config(Path(folder, "plan.toml"))
+    {'threshold': 0.9, 'slots': 64}
+    """
+    path = Path(path)
+    given = _parsed(path)
+    if given.get("version") != VERSION:
+        raise FormatError(
+            f"{path}: version {given.get('version')!r} of the config file is not known, this "
+            f"neardup reads version {VERSION}: write it again with neardup plan or neardup tune"
+        )
+    options = given.get("dedup")
+    if not isinstance(options, dict) or set(given) != {"version", "dedup"}:
+        raise FormatError(f"{path}: a config file holds a version and a [dedup] table, that is all")
+    for name, value in options.items():
+        _known(name, path)
+        if not isinstance(value, (str, int, float)) and name != "strip":
+            raise FormatError(f"{path}: {name} must be a number or a text, not {value!r}")
+    return options
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise UsageError(f"{path}: can't be read ({why}): give a config file") from None
+    if len(data) > LARGEST:
+        raise FormatError(f"{path}: larger than any config file: give one that neardup plan wrote")
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: not a config file: {error}") from None
+
+
+def _known(name: str, path: Path) -> None:
+    if name not in NAMES:
+        raise ParameterError(f"{path}: {name} is not known: use {', '.join(NAMES)}")
+
+
+def _toml(value: Any) -> str:
+    """Strings, numbers and lists of strings look in TOML as they do in JSON."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,1 @@
+"""Which operating point meets what is asked? The planner, the sweep and its results."""
