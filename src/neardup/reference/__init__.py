@@ -18,6 +18,7 @@ from neardup.reference.characters import kind as kind
 from neardup.reference.characters import normalise as normalise
 from neardup.reference.characters import tables as tables
 from neardup.reference.hashes import xxh64 as xxh64
+from neardup.reference.joining import similar_pairs as similar_pairs
 from neardup.reference.sketches import band_keys as band_keys
 from neardup.reference.sketches import containment as containment
 from neardup.reference.sketches import content_hash as content_hash

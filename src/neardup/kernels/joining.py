@@ -1,0 +1,179 @@
+"""All pairs of similar sets, exactly: an inverted index instead of a comparison of every pair.
+
+Sets are sorted rows of tokens (`numbering.py`), the rarest token first; row i is
+tokens[begins[i] : ends[i]], and the rows are in order of their sizes. The index lists, for each
+token, the rows that have it among their first so many tokens. A row meets those before it, from
+firsts[row] on: earlier ones are too small.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from neardup.kernels.compile import (
+    I64,
+    U32,
+    U64_ROWS,
+    float64,
+    inner,
+    int64,
+    kernel,
+)
+from neardup.kernels.hashing import bits_set
+from neardup.kernels.jaccard import common_at_least, overlap_needed, part_needed
+from neardup.kernels.numbering import doubled
+
+U = np.uint64
+SURELY = 1.0 - 1e-9
+"""More than any rounding: what is below the floor times this is below the floor."""
+ROOM = 1024
+
+
+@inner
+def not_before(values, begin, end, limit):
+    """The place of the first of some ascending values that is not below the limit."""
+    while begin < end:
+        middle = (begin + end) // 2
+        if np.int64(values[middle]) < limit:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@kernel(I64, float64)
+def prefixes(sizes, floor):
+    """How many first tokens must be looked up, and be in the index, so that no pair is missed.
+
+    A similar pair shares at least so many tokens that it must share one of those. The larger set
+    of the pair is looked up, the smaller one is in the index, which allows for fewer.
+    """
+    looked_up, listed = np.empty(sizes.size, np.int64), np.empty(sizes.size, np.int64)
+    for row in range(sizes.size):
+        looked_up[row] = sizes[row] - part_needed(sizes[row], floor) + 1
+        listed[row] = sizes[row] - overlap_needed(sizes[row], sizes[row], floor) + 1
+    return looked_up, listed
+
+
+@kernel(U32, I64, I64, int64)
+def tokens_below(tokens, begins, ends, limit):
+    """How many of each row's tokens, which ascend, are below a limit."""
+    out = np.empty(begins.size, np.int64)
+    for row in range(begins.size):
+        out[row] = not_before(tokens, begins[row], ends[row], limit) - begins[row]
+    return out
+
+
+@kernel(U32, I64, I64, int64)
+def index_rows(tokens, begins, takes, vocabulary):
+    """The rows, ascending, that have each token among their first takes[row]; where they begin."""
+    starts = np.zeros(vocabulary + 1, np.int64)
+    for row in range(takes.size):
+        for p in range(begins[row], begins[row] + takes[row]):
+            starts[np.int64(tokens[p]) + 1] += 1
+    for token in range(vocabulary):
+        starts[token + 1] += starts[token]
+    free, rows = starts[:-1].copy(), np.empty(starts[-1], np.uint32)
+    for row in range(takes.size):
+        for p in range(begins[row], begins[row] + takes[row]):
+            rows[free[tokens[p]]] = row
+            free[tokens[p]] += 1
+    return rows, starts
+
+
+@kernel(U32, I64, I64, I64, int64)
+def token_bits(tokens, begins, ends, takes, vocabulary):
+    """A row of bits for each row's tokens after the first takes[row]; the last token's bit is 0."""
+    most = np.int64(0)
+    for row in range(takes.size):
+        if takes[row] < ends[row] - begins[row]:
+            most = max(most, vocabulary - np.int64(tokens[begins[row] + takes[row]]))
+    bits = np.zeros((takes.size, (most + 63) // 64), np.uint64)
+    for row in range(takes.size):
+        for p in range(begins[row] + takes[row], ends[row]):
+            bit = U(vocabulary - 1 - np.int64(tokens[p]))
+            bits[row, bit >> U(6)] |= U(1) << (bit & U(63))
+    return bits
+
+
+@inner
+def common_bits(bits, u, v):
+    common = 0
+    for word in range(bits.shape[1]):
+        common += bits_set(bits[u, word] & bits[v, word])
+    return common
+
+
+@kernel(U32, I64, I64, I64, U32, I64, U64_ROWS, I64, float64, I64)
+def count_rows(tokens, begins, ends, takes, listed, starts, bits, firsts, floor, wanted):
+    """The pairs of the wanted rows, by counting: (smaller row, row, similarity).
+
+    The index says which first tokens a row shares with any other, the bits how many of the
+    frequent ones.
+    """
+    left, right = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64)
+    found, used = np.empty(ROOM, np.float64), 0
+    counts = np.empty(takes.size, np.uint32)
+    for row in wanted:
+        first, size = firsts[row], ends[row] - begins[row]
+        counts[first:row] = 0
+        for p in range(begins[row], begins[row] + takes[row]):
+            token = tokens[p]
+            at = U(not_before(listed, starts[token], starts[token + 1], first))
+            # The row itself is in the list: it ends there.
+            while listed[at] < row:
+                counts[listed[at]] += np.uint32(1)
+                at += U(1)
+        rest = size - takes[row]
+        for other in range(first, row):
+            size_other = ends[other] - begins[other]
+            common = np.int64(counts[other])
+            most = common + min(rest, size_other - takes[other])
+            if most < SURELY * floor * (size + size_other - most):
+                continue
+            if most > common:
+                common += common_bits(bits, row, other)
+            similarity = common / (size + size_other - common)
+            if similarity >= floor:
+                if used == left.size:
+                    left, right = doubled(left, used), doubled(right, used)
+                    found = doubled(found, used)
+                left[used], right[used], found[used] = other, row, similarity
+                used += 1
+    return left[:used].copy(), right[:used].copy(), found[:used].copy()
+
+
+@kernel(U32, I64, I64, I64, U32, I64, I64, float64, I64)
+def match_rows(tokens, begins, ends, takes, listed, starts, firsts, floor, wanted):
+    """The same by rare tokens: rows that share one of their first are compared.
+
+    The first token that they share is found first: they have nothing before it in common.
+    """
+    left, right = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64)
+    found, used = np.empty(ROOM, np.float64), 0
+    met = np.full(takes.size, -1, np.int64)
+    for row in wanted:
+        end, size = ends[row], ends[row] - begins[row]
+        for p in range(begins[row], begins[row] + takes[row]):
+            token = tokens[p]
+            begin = not_before(listed, starts[token], starts[token + 1], firsts[row])
+            for at in range(begin, starts[token + 1]):
+                other = np.int64(listed[at])
+                if other >= row:
+                    break
+                if met[other] == row:
+                    continue
+                met[other] = row
+                q, size_other = begins[other], ends[other] - begins[other]
+                while tokens[q] < token:
+                    q += 1
+                need = overlap_needed(size, size_other, floor)
+                common = common_at_least(tokens, p, end, q, ends[other], need)
+                if common >= 0:
+                    if used == left.size:
+                        left, right = doubled(left, used), doubled(right, used)
+                        found = doubled(found, used)
+                    left[used], right[used] = other, row
+                    found[used] = common / (size + size_other - common)
+                    used += 1
+    return left[:used].copy(), right[:used].copy(), found[:used].copy()
