@@ -1,21 +1,16 @@
-"""Samples, brute force, the baseline, and the contest of sketches."""
+"""Edited copies, the baseline, and the contest of sketches."""
 
 from __future__ import annotations
 
 import json
 import random
 
-import numpy as np
 import pytest
 from command_line import neardup, write_jsonl
 
-from neardup import reference
-from neardup.errors import InputError
 from neardup.evaluate.contest import CONTENDERS, Contest
 from neardup.evaluate.neighbourhood import neighbours
-from neardup.evaluate.sample import as_documents, edited, sample, with_copies
-from neardup.evaluate.truth import brute_force
-from neardup.text.arrays import Ragged
+from neardup.evaluate.sample import edited, with_copies
 
 WORDS = [f"word{number}" for number in range(500)]
 
@@ -23,35 +18,6 @@ WORDS = [f"word{number}" for number in range(500)]
 def texts(count: int, length: int = 80, seed: int = 0) -> list[str]:
     chance = random.Random(seed)
     return [" ".join(chance.choices(WORDS, k=length)) for _ in range(count)]
-
-
-def batches(of: list[str], size: int):
-    return (as_documents(of[start : start + size]) for start in range(0, len(of), size))
-
-
-@pytest.mark.parametrize("size", [1, 7, 1_000])
-def test_a_sample_does_not_depend_on_batches(size):
-    corpus = texts(200)
-    chosen = sample(batches(corpus, size), 20, seed=3)
-    assert chosen == sample(batches(corpus, 50), 20, seed=3)
-    assert len(chosen) == 20
-    assert [corpus.index(text) for text in chosen] == sorted(corpus.index(text) for text in chosen)
-
-
-def test_every_document_is_as_likely_as_any_other():
-    corpus = [f"text number {number}" for number in range(40)]
-    counts = np.zeros(40)
-    for seed in range(400):
-        for text in sample(batches(corpus, 9), 10, seed):
-            counts[corpus.index(text)] += 1
-    # 400 draws with a chance of 1/4 each: 100, and five standard deviations are 43.
-    assert abs(counts - 100).max() < 43
-
-
-def test_blank_texts_are_not_sampled_and_too_few_are_an_error():
-    assert sample(batches(["  ", "a b", "c d", ""], 2), 10, 0) == ["a b", "c d"]
-    with pytest.raises(InputError, match="fewer than two"):
-        sample(batches(["only one"], 2), 10, 0)
 
 
 def test_copies_are_edited_by_words_or_by_characters():
@@ -63,25 +29,6 @@ def test_copies_are_edited_by_words_or_by_characters():
     dense = "汉" * 1_000
     assert 50 < edited(dense, "字", 0.1, chance).count("字") < 150
     assert with_copies(texts(5), 7) == with_copies(texts(5), 7)
-
-
-def test_brute_force_is_the_exact_similarity_of_every_pair():
-    chance = random.Random(5)
-    sets = [sorted(chance.sample(range(40), chance.randint(1, 30))) for _ in range(60)]
-    data = np.array([x for found in sets for x in found], np.uint64)
-    offsets = np.cumsum([0, *map(len, sets)]).astype(np.int64)
-    truth = brute_force(Ragged(data, offsets), 0.3, workers=2)
-    want = {
-        (a, b): reference.jaccard(set(sets[a]), set(sets[b]))
-        for b in range(60)
-        for a in range(b)
-        if reference.jaccard(set(sets[a]), set(sets[b])) >= 0.3
-    }
-    got = dict(zip(zip(truth.a.tolist(), truth.b.tolist(), strict=True), truth.similarity.tolist(),
-                   strict=True))  # fmt: skip
-    assert got == want
-    a, b = np.array([0, 1]), np.array([1, 2])
-    assert truth.of(a, b).tolist() == [want.get((0, 1), 0.0), want.get((1, 2), 0.0)]
 
 
 def test_neighbours_are_near_by_their_beginning_or_their_end():

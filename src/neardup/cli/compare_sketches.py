@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,6 @@ import typer
 from neardup.cli.shared import Format, Inputs, Quiet, Text, TextProfile, Workers, check_workers
 
 if TYPE_CHECKING:
-    from neardup.corpus.documents import Documents
     from neardup.evaluate.contest import Measured
 
 
@@ -42,13 +40,11 @@ def compare_sketches(
     from neardup.cli.progress import progress_for
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs
-    from neardup.corpus.read import chunks_of, parse
     from neardup.errors import ParameterError
     from neardup.evaluate.contest import CONTENDERS, Contest
-    from neardup.evaluate.sample import sample as chosen
-    from neardup.evaluate.sample import with_copies
+    from neardup.evaluate.sample import choose, with_copies
     from neardup.formats.tables import write_text
-    from neardup.spec import whole
+    from neardup.spec import Spec, whole
 
     count = whole("--sample", sample, 2, 20_000)
     if plot is not None and not (plot.suffix == ".html" and plot.parent.is_dir()):
@@ -56,16 +52,12 @@ def compare_sketches(
             f"--plot {plot}: give a name that ends in .html, in a folder that exists"
         )
     threads = check_workers(workers)
-    files, columns = find_inputs(inputs, format), Columns(text=text)
+    spec = Spec.of(shingle, profile=text_profile)
     with progress_for(quiet=quiet or as_json) as progress:
-        progress.stage("reading", sum(file.path.stat().st_size for file in files), "bytes")
-
-        def read() -> Iterator[Documents]:
-            for chunk in chunks_of(files, columns):
-                yield parse(chunk, columns)
-                progress.advance(chunk.stored)
-
-        texts = with_copies(chosen(read(), count, seed), seed)
+        chosen = choose(
+            find_inputs(inputs, format), Columns(text=text), count, seed, spec, progress, threads
+        )
+        texts = with_copies(chosen.texts, seed)
         progress.stage("comparing", len(CONTENDERS) + 3, "sketches")
         contest = Contest.of(
             texts, threshold, threads, recall=recall, shingle=shingle,
@@ -77,7 +69,8 @@ def compare_sketches(
             rows.append(row)
             progress.advance(1)
     about = (
-        f"{len(texts):,} documents, half of them edited copies of the others; "
+        f"{len(texts):,} documents, half of them edited copies of the others "
+        f"({chosen.about}); "
         f"{contest.truth.similar(threshold):,} pairs are at least {threshold:g} similar "
         f"({shingle} shingles, every pair compared)"
     )

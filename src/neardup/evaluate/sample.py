@@ -1,43 +1,212 @@
-"""Some documents of a corpus, and edited copies of them, so that there are pairs to find."""
+"""Some documents of a corpus, chosen so that near-duplicates come together; edited copies of them.
+
+Few pairs of a corpus are similar. Of documents chosen one by one, a share of p, only p^2 of the
+similar pairs would be left. Here a document's least shingle, in an order that the seed decides,
+is hashed, and documents with the least hashes are chosen: each with the same chance p, but those
+that have the least shingle in common together. That is what a pair of similarity J has with
+chance J, so that it is in the sample with chance p (J + (1 - J) p).
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import xxhash
+from numpy.typing import NDArray
 
-from neardup.corpus.documents import Documents
-from neardup.errors import InputError
+from neardup import kernels
+from neardup.batch.budget import shown
+from neardup.batch.job import Progress
+from neardup.corpus.documents import Columns, Documents
+from neardup.corpus.inputs import InputFile
+from neardup.corpus.read import Chunk, parse
+from neardup.corpus.shards import Reading, Shard, cut
+from neardup.dedup import Sketcher
+from neardup.errors import InputError, ParameterError
+from neardup.spec import Spec
+from neardup.threads import in_order
 
 MOST_EDITED = 0.15
 """Up to this share of a copy's words is replaced: five-word shingles are then 0.3 similar."""
 FEW_WORDS = 5
 LONGEST = 1 << 20
 """Longer texts are cut: a sample has to fit into memory."""
+MOST_READ = 2 * 10**9
+"""Of larger inputs, only randomly chosen pieces are looked at, about so many stored bytes."""
+
+UNUSABLE = np.uint64(2**64 - 1)
+
+Hashes = NDArray[np.uint64]
+Number = TypeVar("Number", float, NDArray[np.float64])
+Held = tuple[int, int, str, str]
+"""Hash, number, id and text of a document."""
 
 
-def sample(batches: Iterable[Documents], count: int, seed: int) -> list[str]:
-    """So many usable texts, all equally likely, in input order; all of them if there are fewer."""
-    chosen: list[tuple[int, int, str]] = []
-    number = 0
-    worst = 2**64
-    for documents in batches:
-        texts = documents.texts
-        for row in range(len(documents)):
-            rank = xxhash.xxh64_intdigest((number + row).to_bytes(8, "little"), seed)
-            if rank < worst and row not in documents.rejected:
-                text = texts[row].as_py()[:LONGEST]
-                if text.strip():
-                    chosen.append((rank, number + row, text))
-        number += len(documents)
-        chosen = sorted(chosen)[:count]
-        worst = chosen[-1][0] if len(chosen) == count else worst
-    if len(chosen) < 2:
-        raise InputError("there are fewer than two documents with a text: nothing to compare")
-    return [text for _, _, text in sorted(chosen, key=lambda one: one[1])]
+@dataclass(frozen=True)
+class Sample:
+    """Chosen documents, in input order.
+
+    ids         their own ids, or the file and the row
+    documents   how many usable documents were looked at
+    read        of `stored` bytes of input so many were looked at
+    """
+
+    texts: list[str]
+    ids: list[str]
+    documents: int
+    read: int
+    stored: int
+
+    @property
+    def share(self) -> float:
+        """The chance of each document of the corpus to be chosen."""
+        return self._chosen * self._looked_at
+
+    def weight(self, similarity: Number) -> Number:
+        """How many pairs of the corpus a pair of the sample stands for.
+
+        If only a part was looked at, this takes it that similar documents are anywhere: of pairs
+        that are near each other in the input, more are seen and fewer are stood for.
+        """
+        together = similarity + (1 - similarity) * self._chosen
+        return 1 / (self._chosen * together * self._looked_at**2)
+
+    @property
+    def about(self) -> str:
+        """A sentence for whoever reads the figures."""
+        found = f"{len(self.texts):,} of {self.documents:,} documents"
+        if self.read < self.stored:
+            found += f" in {shown(self.read)} of {shown(self.stored)}, randomly chosen pieces"
+        if len(self.texts) == self.documents:
+            return found
+        return f"{found}; near-duplicates are chosen together, each document as likely as any other"
+
+    @property
+    def _chosen(self) -> float:
+        return len(self.texts) / self.documents
+
+    @property
+    def _looked_at(self) -> float:
+        return min(self.read / self.stored, 1.0) if self.stored else 1.0
+
+
+def choose(
+    files: Sequence[InputFile], columns: Columns, count: int, seed: int, spec: Spec,
+    progress: Progress | None = None, workers: int = 1, most_read: int = MOST_READ,
+) -> Sample:  # fmt: skip
+    """So many usable documents, all of them if there are fewer.
+
+    Of the specification only the shingles count: the seed makes hashes that have nothing to do
+    with those of a run, or a run would be measured on pairs that are like what it finds.
+    """
+    if spec.unit == "token":
+        raise ParameterError("a sample is made of texts: shingle by word, char or line, not token")
+    shards = cut(files, Reading(columns))
+    stored = sum(shard.stored for shard in shards)
+    whole = stored <= most_read
+    if progress is not None:
+        progress.stage("sampling", min(stored, most_read), "bytes")
+    sketcher = Sketcher(_one_slot(spec, seed))
+
+    def look(piece: tuple[Shard, Chunk]) -> tuple[Documents, Hashes]:
+        documents = parse(piece[1], columns)
+        return documents, _hashes(documents, sketcher)
+
+    pieces = _pieces(shards if whole else _some(shards, most_read, seed), most_read)
+    best, read, rows = _Best(count), 0, Counter[str]()
+    for (shard, chunk), (documents, hashes) in in_order(pieces, look, workers):
+        name = chunk.files[0].name if whole else shard.name
+        best.add(documents, hashes, name, rows[name])
+        rows[name] += len(documents)
+        read += chunk.stored
+        if progress is not None:
+            progress.advance(chunk.stored)
+    return best.sample(stored if whole else read, stored)
+
+
+def _one_slot(spec: Spec, seed: int) -> Spec:
+    own = xxhash.xxh64_intdigest(b"sample", seed)
+    return Spec(
+        profile=spec.profile, unit=spec.unit, size=spec.size, strip=spec.strip, seed=own,
+        family="affine-m61", bits=64, slots=1,
+    )  # fmt: skip
+
+
+def _some(shards: list[Shard], most_read: int, seed: int) -> list[Shard]:
+    """Randomly chosen shards, in order, of about so many bytes together."""
+    shuffled = list(range(len(shards)))
+    random.Random(seed).shuffle(shuffled)  # noqa: S311  # not for security
+    ends = np.cumsum([shards[number].stored for number in shuffled])
+    enough = int(np.searchsorted(ends, most_read)) + 1
+    return [shards[number] for number in sorted(shuffled[:enough])]
+
+
+def _pieces(shards: list[Shard], most_read: int) -> Iterator[tuple[Shard, Chunk]]:
+    """The shards' chunks; of a large compressed file, which is one shard, only the first."""
+    for shard in shards:
+        read = 0
+        for chunk in shard.chunks():
+            yield shard, chunk
+            read += chunk.stored
+            if read >= most_read:
+                break
+
+
+def _hashes(documents: Documents, sketcher: Sketcher) -> Hashes:
+    """What each document is chosen by. 2^64 - 1 for those that can't be."""
+    sketch = sketcher(documents)
+    least = sketch.signatures.view(np.uint8).reshape(-1)
+    ends = 8 * np.arange(len(documents) + 1)
+    # Hashed once more: the least value of a long document would be less than that of a short one.
+    found: Hashes = kernels.hash_rows(least, ends, np.uint64(0)) >> np.uint64(1)
+    found[sketch.empty] = UNUSABLE
+    found[list(documents.rejected)] = UNUSABLE
+    return found
+
+
+class _Best:
+    """The documents with the least hashes so far; of equal ones the first."""
+
+    def __init__(self, count: int) -> None:
+        self._count, self._worst = count, UNUSABLE
+        self._held: list[Held] = []
+        self._seen = self._usable = 0
+
+    def add(self, documents: Documents, hashes: Hashes, name: str, first: int) -> None:
+        """Take in the next documents, rows `first` and so on of what has that name."""
+        self._usable += int(np.count_nonzero(hashes < UNUSABLE))
+        for row in np.flatnonzero(hashes < self._worst).tolist():
+            own = documents.ids[row].as_py()
+            text = documents.texts[row].as_py()[:LONGEST]
+            id = f"{name}:{first + row}" if own is None else str(own)
+            self._held.append((int(hashes[row]), self._seen + row, id, text))
+        self._seen += len(documents)
+        if len(self._held) > 2 * self._count:
+            self._drop()
+
+    def sample(self, read: int, stored: int) -> Sample:
+        self._drop()
+        if len(self._held) < 2:
+            raise InputError(
+                "there are fewer than two documents with a text: nothing to compare; "
+                "give more input, or another --text column"
+            )
+        chosen = sorted(self._held, key=lambda one: one[1])
+        ids, texts = [one[2] for one in chosen], [one[3] for one in chosen]
+        return Sample(texts, ids, self._usable, read, stored)
+
+    def _drop(self) -> None:
+        self._held.sort()
+        del self._held[self._count :]
+        if len(self._held) == self._count:
+            # Later documents with the same hash come after: they don't fit any more.
+            self._worst = np.uint64(self._held[-1][0])
 
 
 def with_copies(texts: Sequence[str], seed: int) -> list[str]:
