@@ -75,3 +75,11 @@ def test_more_shingles_than_the_first_table_has_room_for():
     numbers, counts = kernels.number_shingles(data, offsets, np.arange(2))
     assert numbers.tolist() == 2 * list(range(len(many)))
     assert set(counts.tolist()) == {2}
+
+
+@given(st.lists(st.integers(0, 9), max_size=60), st.integers(1, 8), st.integers(0, 60))
+def test_what_comes_after_so_many_of_its_kind(keys, limit, cut):
+    counts = np.zeros(16, np.uint8)
+    parts = [np.array(part, np.uint64) for part in (keys[:cut], keys[cut:])]
+    got = np.concatenate([kernels.beyond(part, counts, limit) for part in parts])
+    assert got.tolist() == [keys[:at].count(key) >= limit for at, key in enumerate(keys)]
