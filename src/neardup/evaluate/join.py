@@ -29,7 +29,7 @@ MATCHING = 30
 """How many steps of counting the comparison of two sets costs, about."""
 PAIRS_AT_ONCE = 1 << 22
 ROWS_AT_ONCE = 1 << 14
-SAMPLE_SECONDS = 0.5
+SAMPLE_SECONDS = 0.2
 SAMPLE_ROWS = 16
 GUESSED_ROWS = 1_000
 
@@ -155,7 +155,7 @@ class Join:
             begun = time.perf_counter()
             self.rows(wanted)
             took = time.perf_counter() - begun
-            if took > SAMPLE_SECONDS / 4 or len(wanted) == size:
+            if took > SAMPLE_SECONDS or len(wanted) == size:
                 return took * size / max(len(wanted), 1) / workers
             many *= 4
 

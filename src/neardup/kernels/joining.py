@@ -97,10 +97,10 @@ def token_bits(tokens, begins, ends, takes, vocabulary):
 
 
 @inner
-def common_bits(bits, u, v):
+def common_bits(one, other):
     common = 0
-    for word in range(bits.shape[1]):
-        common += bits_set(bits[u, word] & bits[v, word])
+    for word in range(one.size):
+        common += bits_set(one[word] & other[word])
     return common
 
 
@@ -124,7 +124,7 @@ def count_rows(tokens, begins, ends, takes, listed, starts, bits, firsts, floor,
             while listed[at] < row:
                 counts[listed[at]] += np.uint32(1)
                 at += U(1)
-        rest = size - takes[row]
+        rest, mine = size - takes[row], bits[row]
         for other in range(first, row):
             size_other = ends[other] - begins[other]
             common = np.int64(counts[other])
@@ -132,7 +132,7 @@ def count_rows(tokens, begins, ends, takes, listed, starts, bits, firsts, floor,
             if most < SURELY * floor * (size + size_other - most):
                 continue
             if most > common:
-                common += common_bits(bits, row, other)
+                common += common_bits(mine, bits[other])
             similarity = common / (size + size_other - common)
             if similarity >= floor:
                 if used == left.size:
