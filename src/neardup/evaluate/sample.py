@@ -33,7 +33,7 @@ from neardup.corpus.shards import Reading, Shard, cut
 from neardup.dedup import Sketcher
 from neardup.errors import InputError, ParameterError
 from neardup.evaluate.truth import Truth
-from neardup.spec import Spec
+from neardup.spec import Spec, whole
 from neardup.threads import in_order
 
 MOST_EDITED = 0.15
@@ -118,7 +118,7 @@ def choose(
     """
     shards = cut(files, Reading(columns))
     stored = sum(shard.stored for shard in shards)
-    whole = stored <= most_read
+    everything = stored <= most_read
     if progress is not None:
         progress.stage("sampling", min(stored, most_read), "bytes")
     sketcher = _one_slot(spec, seed)
@@ -127,16 +127,16 @@ def choose(
         documents = parse(piece[1], columns)
         return documents, _hashes(documents, sketcher)
 
-    pieces = _pieces(shards if whole else _some(shards, most_read, seed), most_read)
+    pieces = _pieces(shards if everything else _some(shards, most_read, seed), most_read)
     best, read, rows = _Best(count, seed), 0, Counter[str]()
     for (shard, chunk), (documents, hashes) in in_order(pieces, look, workers):
-        name = chunk.files[0].name if whole else shard.name
+        name = chunk.files[0].name if everything else shard.name
         best.add(documents, hashes, name, rows[name])
         rows[name] += len(documents)
         read += chunk.stored
         if progress is not None:
             progress.advance(chunk.stored)
-    return best.sample(stored if whole else read, stored)
+    return best.sample(stored if everything else read, stored)
 
 
 def choose_among(batches: Iterable[Documents], count: int, seed: int, spec: Spec) -> Sample:
@@ -151,7 +151,7 @@ def choose_among(batches: Iterable[Documents], count: int, seed: int, spec: Spec
 def _one_slot(spec: Spec, seed: int) -> Sketcher:
     if spec.unit == "token":
         raise ParameterError("a sample is made of texts: shingle by word, char or line, not token")
-    own = xxhash.xxh64_intdigest(b"sample", seed)
+    own = xxhash.xxh64_intdigest(b"sample", whole("seed", seed, 0, 2**64 - 1))
     one = Spec(
         profile=spec.profile, unit=spec.unit, size=spec.size, strip=spec.strip, seed=own,
         family="affine-m61", bits=64, slots=1,
