@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PEERS := .venv-bench/bin
 
-.PHONY: setup test soak lint bench bench-core bench-sketches bench-batch demo clean
+.PHONY: setup test soak lint bench bench-core bench-sketches bench-batch bench-plan demo clean
 
 setup: .venv/ready
 
@@ -34,7 +34,7 @@ soak: setup
 	$(BIN)/python -m pytest tests -m slow --numprocesses 2
 
 # The corpora are not part of the repository: make bench DATA=folder, see benches/README.md.
-bench: bench-core bench-sketches bench-batch
+bench: bench-core bench-sketches bench-batch bench-plan
 
 bench-core: setup .venv-bench/ready
 	$(BIN)/python benches/core.py --data "$(DATA)" --peers-python $(PEERS)/python
@@ -50,6 +50,9 @@ bench-batch: setup .venv-bench/ready
 	$(BIN)/python benches/batch.py --data "$(DATA)" --peers-python $(PEERS)/python \
 		$(if $(WORK),--work "$(WORK)")
 	$(BIN)/python benches/scale.py
+
+bench-plan: setup .venv-bench/ready
+	$(BIN)/python benches/truth.py --data "$(DATA)" --peers-python $(PEERS)/python
 
 demo: setup
 	$(BIN)/neardup demo

@@ -15,7 +15,7 @@ from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
 from neardup.dedup import Sketcher
 from neardup.errors import InputError, ParameterError
-from neardup.evaluate.sample import Sample, as_documents, choose
+from neardup.evaluate.sample import Sample, as_documents, choose, choose_among
 from neardup.evaluate.truth import Truth, brute_force
 from neardup.spec import Spec
 
@@ -36,6 +36,10 @@ def sample(path: Path, count: int, seed: int = 0, **others) -> Sample:
     return choose(find_inputs([str(path)], "auto"), Columns(), count, seed, SPEC, **others)
 
 
+def same(one: Sample, other: Sample) -> bool:
+    return (one.texts, one.ids, one.read) == (other.texts, other.ids, other.read)
+
+
 def truth_of(corpus: list[str], floor: float) -> Truth:
     return brute_force(as_sets(Sketcher(SPEC).cut(as_documents(corpus)).shingles), floor, 1)
 
@@ -49,7 +53,11 @@ def test_a_sample_is_in_input_order_and_depends_on_nothing_but_the_seed(tmp_path
     assert chosen.ids == [f"{path}:{place}" for place in places]
     assert (chosen.documents, chosen.share) == (500, 0.1)
     assert chosen.about.startswith("50 of 500 documents; near-duplicates")
-    assert sample(path, 50, seed=3, workers=2) == chosen
+    assert same(sample(path, 50, seed=3, workers=2), chosen)
+    among = choose_among(
+        (as_documents(corpus[at : at + 7]) for at in range(0, 500, 7)), 50, 3, SPEC
+    )
+    assert (among.texts, among.ids[0]) == (chosen.texts, f"row:{places[0]}")
     assert sample(path, 50, seed=4).texts != chosen.texts
     halves = tmp_path / "halves"
     halves.mkdir()
@@ -87,11 +95,30 @@ def test_the_weighted_pairs_of_samples_are_those_of_the_corpus(tmp_path):
     got = np.zeros(3)
     for seed in range(40):
         chosen = sample(path, 200, seed)
-        found = truth_of(chosen.texts, 0.2).similarity
-        got += np.histogram(found, bins, weights=chosen.weight(found))[0] / 40
-    # About 15 pairs a bin and sample, 600 in all: four standard deviations are 0.16.
-    assert abs(got / want - 1).max() < 0.16
+        found = truth_of(chosen.texts, 0.2)
+        got += np.histogram(found.similarity, bins, weights=chosen.weights(found))[0] / 40
+    # At least 10 pairs a bin and sample, 400 in all: four standard deviations are 0.2.
+    assert abs(got / want - 1).max() < 0.2
     assert abs(got.sum() / want.sum() - 1) < 0.1
+
+
+def test_a_crowd_is_in_every_sample_by_its_share(tmp_path):
+    chance, template = random.Random(9), texts(1)[0].split()
+    crowd = []
+    for _ in range(500):
+        words = list(template)
+        for place in chance.sample(range(40), 2):
+            words[place] = chance.choice(WORDS)
+        crowd.append(" ".join(words))
+    corpus = [*texts(1_500, seed=1), *crowd]
+    path = written(tmp_path / "in.jsonl", corpus)
+    want = len(truth_of(corpus, 0.5).a)
+    assert want > 100_000
+    for seed in range(5):
+        chosen = sample(path, 500, seed)
+        found = truth_of(chosen.texts, 0.5)
+        # 125 of the crowd: 2 / sqrt(125) is one standard deviation, twice that is the limit.
+        assert abs(chosen.weights(found).sum() / want - 1) < 0.36
 
 
 def test_copies_are_chosen_together_as_far_as_there_is_room(tmp_path):
@@ -110,7 +137,8 @@ def test_what_is_no_document_is_not_chosen(tmp_path):
     path = write_jsonl(tmp_path / "in.jsonl", [*rows, {"text": 7}, {"text": None}])
     chosen = sample(path, 10)
     assert (chosen.texts, chosen.ids, chosen.documents) == (["a b", "c d"], ["1", "3"], 2)
-    assert (chosen.share, chosen.weight(0.5)) == (1.0, 1.0)
+    assert chosen.share == 1.0
+    assert chosen.weights(Truth(2, 0.1, *np.array([[0], [1]]), np.array([0.5]))).tolist() == [1.0]
     assert chosen.about == "2 of 2 documents"
     for few in ([], ["only one"], ["", " "]):
         with pytest.raises(InputError, match=r"fewer than two .* another --text column"):
@@ -126,9 +154,10 @@ def test_of_large_inputs_only_some_pieces_are_looked_at(tmp_path):
     assert 0 < chosen.read < total == chosen.stored
     assert chosen.documents == pytest.approx(80_000 * chosen.read / total, rel=0.01)
     assert chosen.share == pytest.approx(50 / 80_000, rel=0.01)
-    assert chosen.weight(1.0) == pytest.approx(80_000 / 50 * total / chosen.read, rel=0.01)
+    copies = Truth(50, 0.1, *np.array([[0], [1]]), np.ones(1))
+    assert chosen.weights(copies)[0] == pytest.approx(1_600 * total / chosen.read, rel=0.01)
     assert "randomly chosen pieces" in chosen.about
-    assert sample(tmp_path, 50, most_read=total // 2) == chosen
+    assert same(sample(tmp_path, 50, most_read=total // 2), chosen)
 
 
 def test_a_large_compressed_file_is_not_read_to_its_end(tmp_path):

@@ -36,11 +36,18 @@ def test_a_join_equals_its_twin(way, rows, floor):
     different = [set(row) for row in {frozenset(row): None for row in rows}]
     sets = Sets.of(ragged(different), np.arange(len(different)), floor, 1)
     got = []
-    for settled, (left, right, similarity) in way(sets, floor).blocks(1):
+    for settled, (left, right, similarity) in way(sets, floor).blocks(1, most=1_000):
         assert settled >= len(left)
         pairs = zip(sets.order[left].tolist(), sets.order[right].tolist(), strict=True)
         got += [(*sorted(pair), value) for pair, value in zip(pairs, similarity, strict=True)]
     assert sorted(got) == reference.similar_pairs(different, floor)
+
+
+@pytest.mark.parametrize("way", [Join.counting, Join.matching])
+def test_no_more_are_looked_for_than_can_be_held(way):
+    sets = Sets.of(ragged([{*range(40), 100 + x} for x in range(200)]), np.arange(200), 0.9, 1)
+    found = sum(len(pairs[0]) for _, pairs in way(sets, 0.9).blocks(1, most=300))
+    assert 300 < found <= 300 + 200
 
 
 @given(st.lists(st.lists(st.integers(0, 3), max_size=3), max_size=12), st.booleans())
@@ -75,3 +82,11 @@ def test_more_shingles_than_the_first_table_has_room_for():
     numbers, counts = kernels.number_shingles(data, offsets, np.arange(2))
     assert numbers.tolist() == 2 * list(range(len(many)))
     assert set(counts.tolist()) == {2}
+
+
+@given(st.lists(st.integers(0, 9), max_size=60), st.integers(1, 8), st.integers(0, 60))
+def test_what_comes_after_so_many_of_its_kind(keys, limit, cut):
+    counts = np.zeros(16, np.uint8)
+    parts = [np.array(part, np.uint64) for part in (keys[:cut], keys[cut:])]
+    got = np.concatenate([kernels.beyond(part, counts, limit) for part in parts])
+    assert got.tolist() == [keys[:at].count(key) >= limit for at, key in enumerate(keys)]

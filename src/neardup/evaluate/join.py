@@ -29,9 +29,10 @@ MATCHING = 30
 """How many steps of counting the comparison of two sets costs, about."""
 PAIRS_AT_ONCE = 1 << 22
 ROWS_AT_ONCE = 1 << 14
-SAMPLE_SECONDS = 0.5
+SAMPLE_SECONDS = 0.2
 SAMPLE_ROWS = 16
 GUESSED_ROWS = 1_000
+AT_MOST = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -126,11 +127,14 @@ class Join:
         listed, starts = kernels.index_rows(sets.tokens, sets.begins, in_index, len(sets.counts))
         return cls(sets, floor, looked_up, listed, starts, None)
 
-    def rows(self, wanted: Integers) -> Pairs:
-        """The pairs of some rows with those before them: (row, row, similarity)."""
+    def rows(self, wanted: Integers, held: Integers, most: int) -> Pairs:
+        """The pairs of some rows with those before them: (row, row, similarity).
+
+        `held` is how many all threads have found: with more than `most`, it ends.
+        """
         sets = self.sets
         index = (*sets.rows, self.takes, self.listed, self.starts)
-        limits = (sets.firsts, self.floor, wanted)
+        limits = (sets.firsts, self.floor, wanted, held, most)
         found: Pairs = (
             kernels.match_rows(*index, *limits)
             if self.bits is None
@@ -138,13 +142,16 @@ class Join:
         )
         return found
 
-    def blocks(self, workers: int) -> Iterator[tuple[int, Pairs]]:
-        """How many pairs of rows were settled, and those that are similar, block by block."""
-        size = len(self.sets)
+    def blocks(self, workers: int, most: int) -> Iterator[tuple[int, Pairs]]:
+        """How many pairs of rows were settled, and those that are similar, block by block.
+
+        All of them, or more than `most`.
+        """
+        size, held = len(self.sets), np.zeros(1, np.int64)
         by_matching = max(ROWS_AT_ONCE, size // 64)  # each has a mark for every row
         step = by_matching if self.bits is None else max(PAIRS_AT_ONCE // max(size, 1), 1)
         work = (np.arange(a, min(a + step, size)) for a in range(0, size, step))
-        for wanted, found in in_order(work, self.rows, workers):
+        for wanted, found in in_order(work, lambda rows: self.rows(rows, held, most), workers):
             yield int(wanted.sum()), found
 
     def seconds(self, workers: int) -> float:
@@ -153,9 +160,9 @@ class Join:
         while True:
             wanted = np.arange(0, size, max(size // many, 1))
             begun = time.perf_counter()
-            self.rows(wanted)
+            self.rows(wanted, np.zeros(1, np.int64), AT_MOST)
             took = time.perf_counter() - begun
-            if took > SAMPLE_SECONDS / 4 or len(wanted) == size:
+            if took > SAMPLE_SECONDS or len(wanted) == size:
                 return took * size / max(len(wanted), 1) / workers
             many *= 4
 

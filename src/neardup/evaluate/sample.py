@@ -5,15 +5,18 @@ similar pairs would be left. Here a document's least shingle, in an order that t
 is hashed, and documents with the least hashes are chosen: each with the same chance p, but those
 that have the least shingle in common together. That is what a pair of similarity J has with
 chance J, so that it is in the sample with chance p (J + (1 - J) p).
+
+A crowd of near-copies would be in a sample whole or not at all, and with it most of the corpus's
+pairs: only the first few with the same least shingle are chosen together, each further one for
+itself. Its pairs are in the sample with chance p^2, which is enough where there are so many.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +32,8 @@ from neardup.corpus.read import Chunk, parse
 from neardup.corpus.shards import Reading, Shard, cut
 from neardup.dedup import Sketcher
 from neardup.errors import InputError, ParameterError
-from neardup.spec import Spec
+from neardup.evaluate.truth import Truth
+from neardup.spec import Spec, whole
 from neardup.threads import in_order
 
 MOST_EDITED = 0.15
@@ -42,10 +46,13 @@ MOST_READ = 2 * 10**9
 
 UNUSABLE = np.uint64(2**64 - 1)
 
+CROWD = 8
+"""So many documents with the same least shingle are chosen together."""
+CELLS = 1 << 24
+
 Hashes = NDArray[np.uint64]
-Number = TypeVar("Number", float, NDArray[np.float64])
-Held = tuple[int, int, str, str]
-"""Hash, number, id and text of a document."""
+Held = tuple[int, int, bool, str, str]
+"""What a document is chosen by, its number, whether it is of a crowd, its id and its text."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +60,14 @@ class Sample:
     """Chosen documents, in input order.
 
     ids         their own ids, or the file and the row
+    crowded     which were chosen for themselves, because they are of a crowd
     documents   how many usable documents were looked at
     read        of `stored` bytes of input so many were looked at
     """
 
     texts: list[str]
     ids: list[str]
+    crowded: NDArray[np.bool_]
     documents: int
     read: int
     stored: int
@@ -68,14 +77,16 @@ class Sample:
         """The chance of each document of the corpus to be chosen."""
         return self._chosen * self._looked_at
 
-    def weight(self, similarity: Number) -> Number:
-        """How many pairs of the corpus a pair of the sample stands for.
+    def weights(self, truth: Truth) -> NDArray[np.float64]:
+        """How many pairs of the corpus each pair of the sample's truth stands for.
 
         If only a part was looked at, this takes it that similar documents are anywhere: of pairs
         that are near each other in the input, more are seen and fewer are stood for.
         """
-        together = similarity + (1 - similarity) * self._chosen
-        return 1 / (self._chosen * together * self._looked_at**2)
+        alone = self.crowded[truth.a] | self.crowded[truth.b]
+        together = np.where(alone, 0.0, truth.similarity)
+        both = self._chosen * (together + (1 - together) * self._chosen)
+        return 1 / (both * self._looked_at**2)
 
     @property
     def about(self) -> str:
@@ -105,37 +116,47 @@ def choose(
     Of the specification only the shingles count: the seed makes hashes that have nothing to do
     with those of a run, or a run would be measured on pairs that are like what it finds.
     """
-    if spec.unit == "token":
-        raise ParameterError("a sample is made of texts: shingle by word, char or line, not token")
     shards = cut(files, Reading(columns))
     stored = sum(shard.stored for shard in shards)
-    whole = stored <= most_read
+    everything = stored <= most_read
     if progress is not None:
         progress.stage("sampling", min(stored, most_read), "bytes")
-    sketcher = Sketcher(_one_slot(spec, seed))
+    sketcher = _one_slot(spec, seed)
 
     def look(piece: tuple[Shard, Chunk]) -> tuple[Documents, Hashes]:
         documents = parse(piece[1], columns)
         return documents, _hashes(documents, sketcher)
 
-    pieces = _pieces(shards if whole else _some(shards, most_read, seed), most_read)
-    best, read, rows = _Best(count), 0, Counter[str]()
+    pieces = _pieces(shards if everything else _some(shards, most_read, seed), most_read)
+    best, read, rows = _Best(count, seed), 0, Counter[str]()
     for (shard, chunk), (documents, hashes) in in_order(pieces, look, workers):
-        name = chunk.files[0].name if whole else shard.name
+        name = chunk.files[0].name if everything else shard.name
         best.add(documents, hashes, name, rows[name])
         rows[name] += len(documents)
         read += chunk.stored
         if progress is not None:
             progress.advance(chunk.stored)
-    return best.sample(stored if whole else read, stored)
+    return best.sample(stored if everything else read, stored)
 
 
-def _one_slot(spec: Spec, seed: int) -> Spec:
-    own = xxhash.xxh64_intdigest(b"sample", seed)
-    return Spec(
+def choose_among(batches: Iterable[Documents], count: int, seed: int, spec: Spec) -> Sample:
+    """The same of documents that are in memory; those without an id are called by their row."""
+    sketcher, best, row = _one_slot(spec, seed), _Best(count, seed), 0
+    for documents in batches:
+        best.add(documents, _hashes(documents, sketcher), "row", row)
+        row += len(documents)
+    return best.sample(0, 0)
+
+
+def _one_slot(spec: Spec, seed: int) -> Sketcher:
+    if spec.unit == "token":
+        raise ParameterError("a sample is made of texts: shingle by word, char or line, not token")
+    own = xxhash.xxh64_intdigest(b"sample", whole("seed", seed, 0, 2**64 - 1))
+    one = Spec(
         profile=spec.profile, unit=spec.unit, size=spec.size, strip=spec.strip, seed=own,
         family="affine-m61", bits=64, slots=1,
     )  # fmt: skip
+    return Sketcher(one)
 
 
 def _some(shards: list[Shard], most_read: int, seed: int) -> list[Shard]:
@@ -159,33 +180,46 @@ def _pieces(shards: list[Shard], most_read: int) -> Iterator[tuple[Shard, Chunk]
 
 
 def _hashes(documents: Documents, sketcher: Sketcher) -> Hashes:
-    """What each document is chosen by. 2^64 - 1 for those that can't be."""
+    """The hash of each document's least shingle; `UNUSABLE` where there is none."""
     sketch = sketcher(documents)
-    least = sketch.signatures.view(np.uint8).reshape(-1)
-    ends = 8 * np.arange(len(documents) + 1)
     # Hashed once more: the least value of a long document would be less than that of a short one.
-    found: Hashes = kernels.hash_rows(least, ends, np.uint64(0)) >> np.uint64(1)
+    found = _hashed(sketch.signatures.reshape(-1), 0)
     found[sketch.empty] = UNUSABLE
     found[list(documents.rejected)] = UNUSABLE
     return found
 
 
+def _hashed(values: NDArray[np.uint64], seed: int) -> Hashes:
+    """Each value's hash, less than `UNUSABLE`."""
+    ends = 8 * np.arange(len(values) + 1)
+    found: Hashes = kernels.hash_rows(values.view(np.uint8), ends, np.uint64(seed))
+    return found >> np.uint64(1)
+
+
 class _Best:
     """The documents with the least hashes so far; of equal ones the first."""
 
-    def __init__(self, count: int) -> None:
-        self._count, self._worst = count, UNUSABLE
+    def __init__(self, count: int, seed: int) -> None:
+        self._count, self._seed, self._worst = count, seed, UNUSABLE
         self._held: list[Held] = []
         self._seen = self._usable = 0
+        self._cells = np.zeros(CELLS, np.uint8)
 
     def add(self, documents: Documents, hashes: Hashes, name: str, first: int) -> None:
         """Take in the next documents, rows `first` and so on of what has that name."""
-        self._usable += int(np.count_nonzero(hashes < UNUSABLE))
-        for row in np.flatnonzero(hashes < self._worst).tolist():
-            own = documents.ids[row].as_py()
+        usable = np.flatnonzero(hashes < UNUSABLE)
+        shared = hashes[usable]
+        crowded = kernels.beyond(shared, self._cells, CROWD)
+        own = _hashed((usable + self._seen).astype(np.uint64), self._seed)
+        by = np.where(crowded, own, shared)
+        for place in np.flatnonzero(by < self._worst).tolist():
+            row = int(usable[place])
+            id = documents.ids[row]
+            id = id.as_py() if isinstance(id, pa.Scalar) else id
+            id = f"{name}:{first + row}" if id is None else str(id)
             text = documents.texts[row].as_py()[:LONGEST]
-            id = f"{name}:{first + row}" if own is None else str(own)
-            self._held.append((int(hashes[row]), self._seen + row, id, text))
+            self._held.append((int(by[place]), self._seen + row, bool(crowded[place]), id, text))
+        self._usable += len(usable)
         self._seen += len(documents)
         if len(self._held) > 2 * self._count:
             self._drop()
@@ -198,8 +232,8 @@ class _Best:
                 "give more input, or another --text column"
             )
         chosen = sorted(self._held, key=lambda one: one[1])
-        ids, texts = [one[2] for one in chosen], [one[3] for one in chosen]
-        return Sample(texts, ids, self._usable, read, stored)
+        _, _, crowded, ids, texts = map(list, zip(*chosen, strict=True))
+        return Sample(texts, ids, np.array(crowded), self._usable, read, stored)
 
     def _drop(self) -> None:
         self._held.sort()

@@ -103,7 +103,7 @@ def similar_sets(
         progress.stage("comparing", len(rows) * (len(rows) - 1) // 2, "pairs")
     parts: list[Pairs] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
     held = 0
-    for settled, found in join.blocks(workers):
+    for settled, found in join.blocks(workers, most):
         parts.append(found)
         held += len(found[0])
         _refuse_more(held, most, floor)

@@ -34,7 +34,7 @@ KERNELS = {
     "khash": ("minhash", "minhash_m61"),
     "lines": ("count_lines", "distinct_rows", "ignore_lines", "line_texts", "lines_above"),
     "nearness": ("components_near", "keep_near", "near_pairs"),
-    "numbering": ("first_equal", "number_shingles", "rank_counts", "rank_rows"),
+    "numbering": ("beyond", "first_equal", "number_shingles", "rank_counts", "rank_rows"),
     "oneperm": ("fill_rows", "one_permutation"),
     "pairs": ("candidate_pairs", "spread_pairs"),
     "pieces": ("parts", "span_hashes", "without_parts"),

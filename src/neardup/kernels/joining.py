@@ -12,6 +12,7 @@ import numpy as np
 
 from neardup.kernels.compile import (
     I64,
+    OUT_I64,
     U32,
     U64_ROWS,
     float64,
@@ -97,24 +98,30 @@ def token_bits(tokens, begins, ends, takes, vocabulary):
 
 
 @inner
-def common_bits(bits, u, v):
+def common_bits(one, other):
     common = 0
-    for word in range(bits.shape[1]):
-        common += bits_set(bits[u, word] & bits[v, word])
+    for word in range(one.size):
+        common += bits_set(one[word] & other[word])
     return common
 
 
-@kernel(U32, I64, I64, I64, U32, I64, U64_ROWS, I64, float64, I64)
-def count_rows(tokens, begins, ends, takes, listed, starts, bits, firsts, floor, wanted):
+@kernel(U32, I64, I64, I64, U32, I64, U64_ROWS, I64, float64, I64, OUT_I64, int64)
+def count_rows(
+    tokens, begins, ends, takes, listed, starts, bits, firsts, floor, wanted, held, most_held
+):  # fmt: skip
     """The pairs of the wanted rows, by counting: (smaller row, row, similarity).
 
     The index says which first tokens a row shares with any other, the bits how many of the
-    frequent ones.
+    frequent ones. `held` counts the pairs of all threads: more than `most_held` are not looked
+    for, because nobody could hold them.
     """
     left, right = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64)
     found, used = np.empty(ROOM, np.float64), 0
     counts = np.empty(takes.size, np.uint32)
     for row in wanted:
+        if held[0] > most_held:
+            break
+        before = used
         first, size = firsts[row], ends[row] - begins[row]
         counts[first:row] = 0
         for p in range(begins[row], begins[row] + takes[row]):
@@ -124,7 +131,7 @@ def count_rows(tokens, begins, ends, takes, listed, starts, bits, firsts, floor,
             while listed[at] < row:
                 counts[listed[at]] += np.uint32(1)
                 at += U(1)
-        rest = size - takes[row]
+        rest, mine = size - takes[row], bits[row]
         for other in range(first, row):
             size_other = ends[other] - begins[other]
             common = np.int64(counts[other])
@@ -132,7 +139,7 @@ def count_rows(tokens, begins, ends, takes, listed, starts, bits, firsts, floor,
             if most < SURELY * floor * (size + size_other - most):
                 continue
             if most > common:
-                common += common_bits(bits, row, other)
+                common += common_bits(mine, bits[other])
             similarity = common / (size + size_other - common)
             if similarity >= floor:
                 if used == left.size:
@@ -140,11 +147,14 @@ def count_rows(tokens, begins, ends, takes, listed, starts, bits, firsts, floor,
                     found = doubled(found, used)
                 left[used], right[used], found[used] = other, row, similarity
                 used += 1
+        held[0] += used - before
     return left[:used].copy(), right[:used].copy(), found[:used].copy()
 
 
-@kernel(U32, I64, I64, I64, U32, I64, I64, float64, I64)
-def match_rows(tokens, begins, ends, takes, listed, starts, firsts, floor, wanted):
+@kernel(U32, I64, I64, I64, U32, I64, I64, float64, I64, OUT_I64, int64)
+def match_rows(
+    tokens, begins, ends, takes, listed, starts, firsts, floor, wanted, held, most_held
+):  # fmt: skip
     """The same by rare tokens: rows that share one of their first are compared.
 
     The first token that they share is found first: they have nothing before it in common.
@@ -153,6 +163,9 @@ def match_rows(tokens, begins, ends, takes, listed, starts, firsts, floor, wante
     found, used = np.empty(ROOM, np.float64), 0
     met = np.full(takes.size, -1, np.int64)
     for row in wanted:
+        if held[0] > most_held:
+            break
+        before = used
         end, size = ends[row], ends[row] - begins[row]
         for p in range(begins[row], begins[row] + takes[row]):
             token = tokens[p]
@@ -176,4 +189,5 @@ def match_rows(tokens, begins, ends, takes, listed, starts, firsts, floor, wante
                     left[used], right[used] = other, row
                     found[used] = common / (size + size_other - common)
                     used += 1
+        held[0] += used - before
     return left[:used].copy(), right[:used].copy(), found[:used].copy()

@@ -10,10 +10,12 @@ import numpy as np
 
 from neardup.kernels.compile import (
     I64,
+    OUT_U8,
     OUT_U32,
     U32,
     U64,
     inner,
+    int64,
     kernel,
 )
 from neardup.kernels.probing import AHEAD, prefetch, scaled, spread
@@ -54,6 +56,21 @@ def first_equal(data, offsets, hashes, order):
                     break
         begin = end
     return first
+
+
+@kernel(U64, OUT_U8, int64)
+def beyond(keys, counts, limit):
+    """Which keys come after so many others of the same cell. `counts` holds what was before.
+
+    Keys share a cell by their lower bits; there is a power of two of cells.
+    """
+    out = np.empty(keys.size, np.bool_)
+    for i in range(keys.size):
+        cell = keys[i] & U(counts.size - 1)
+        out[i] = np.int64(counts[cell]) >= limit
+        if not out[i]:
+            counts[cell] += np.uint8(1)
+    return out
 
 
 @inner
