@@ -22,6 +22,7 @@ from neardup.cli.merge import merge
 from neardup.cli.report import report
 from neardup.cli.spec import spec
 from neardup.cli.status import status
+from neardup.cli.tune import tune
 from neardup.errors import NeardupError
 
 INTERRUPTED = 130
@@ -42,6 +43,7 @@ app.command()(demo)
 app.command()(report)
 app.command()(spec)
 app.command()(compare_sketches)
+app.command()(tune)
 app.command()(hashes)
 
 
