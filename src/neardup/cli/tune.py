@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 AXES = "Axes: values with commas between, every combination is tried"
 FILES = ("tuning.json", "sweep.csv", "tuned.toml", "tuning.html")
 """What is written; the first says that the others are of a sweep."""
+WIDTH = 100
+"""Of a table that is not shown on a terminal."""
 
 
 def tune(
@@ -172,6 +174,8 @@ def show(tuning: Tuning, out: Path | None, as_json: bool, quiet: bool) -> None:
         from rich.console import Console
 
         console = Console(highlight=False)
+        if not console.is_terminal:
+            console.width = max(console.width, WIDTH)
         console.print(about(tuning))
         console.print(table(tuning))
         for line in tuning.reasons:

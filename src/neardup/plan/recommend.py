@@ -31,6 +31,8 @@ class Wanted:
     precision: float
     reference: Point
     truth: Truth
+    documents: int
+    """Of the whole corpus; the truth is that of a sample."""
 
     @property
     def true_pairs(self) -> int:
@@ -91,7 +93,8 @@ def advise(rows: Sequence[Outcome], wanted: Wanted) -> Advice:
         return _by_theory(usable, rows[0], wanted)
     if enough := [row for row in usable if wanted.reached(row)]:
         best = min(enough, key=_cost)
-        return Advice(best, True, [_said(best, wanted), *_beside_default(best, rows[0])])
+        beside = _beside_default(best, rows[0])
+        return Advice(best, True, [_said(best, wanted), *beside, *_grown(best, rows[0], wanted)])
     precise = [row for row in usable if (row.precision or 0.0) >= wanted.precision]
     best = min(precise or usable, key=lambda row: (-(row.recall or 0.0), _cost(row)))
     none = (
@@ -141,6 +144,21 @@ def _beside_default(best: Outcome, default: Outcome) -> list[str]:
         f"{default.seconds * 1000:.3g} ms, {default.memory / 1e6:.3g} MB, which is "
         f"{default.seconds / best.seconds:.2g} times the time and "
         f"{default.memory / best.memory:.2g} times the memory."
+    ]
+
+
+def _grown(best: Outcome, default: Outcome, wanted: Wanted) -> list[str]:
+    """What a sample does not show: documents meet by chance the more often the more there are."""
+    sampled = wanted.truth.documents
+    if wanted.documents <= sampled or not default.done:
+        return []
+    mine, theirs = (
+        (row.candidates - row.pairs) / sampled * wanted.documents / sampled
+        for row in (best, default)
+    )
+    return [
+        f"Among all {wanted.documents:,} documents up to {mine:.2g} pairs a document will be "
+        f"compared in vain, {theirs:.2g} by the default: if that is many, take a larger --sample."
     ]
 
 

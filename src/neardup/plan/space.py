@@ -188,11 +188,16 @@ def _threshold(value: Any) -> float:
     return number
 
 
-def _shingle(value: Any) -> str:
-    spec = Spec.of(str(value))
+def text_shingle(given: str) -> Spec:
+    """The specification of a shingle, of texts."""
+    spec = Spec.of(given)
     if spec.unit == "token":
         raise ParameterError("tokens can't be tuned: give texts, and word, char or line shingles")
-    return spec.shingle
+    return spec
+
+
+def _shingle(value: Any) -> str:
+    return text_shingle(str(value)).shingle
 
 
 def _bands(value: Any) -> Curve | str:

@@ -31,7 +31,7 @@ from neardup.evaluate.sample import sample as chosen
 from neardup.evaluate.truth import Truth, brute_force
 from neardup.options import Options
 from neardup.plan.recommend import Wanted, advise
-from neardup.plan.space import Space
+from neardup.plan.space import Space, text_shingle
 from neardup.plan.trial import COUNTING, DONE, TIMEOUT, Outcome, Point
 from neardup.plan.tuning import Tuning
 from neardup.plan.worker import Worker, write_task
@@ -74,6 +74,7 @@ class Request:
             raise ParameterError(f"the time limit must be above 0 seconds, not {time_limit:g}")
         if not 0.0 <= real("precision", precision) <= 1.0:
             raise ParameterError(f"precision must be from 0 to 1, not {precision}")
+        text_shingle(shingle)
         shared: dict[str, Any] = {"text_profile": text_profile}
         default = Options.of(
             threshold=threshold, recall=recall, shingle=shingle, seed=seed, **shared
@@ -142,7 +143,7 @@ def sweep(
     if pruned:
         progress.say(f"{sum(pruned.values()):,} combinations make no sense and are not tried")
     progress.stage("trying", len(points), "operating points")
-    wanted = Wanted(request.recall, request.precision, request.reference, truth)
+    wanted = Wanted(request.recall, request.precision, request.reference, truth, specimen.looked_at)
     with tempfile.TemporaryDirectory(prefix="neardup-tune-") as folder:
         task = Path(folder)
         write_task(task, specimen.documents, request.reference, wanted.true_pairs, request.shared)
