@@ -53,7 +53,9 @@ def test_the_two_commands_of_the_readme_are_targets():
     assert all(f"\n{command.split()[1]}:" in makefile for command in commands)
 
 
-@pytest.mark.parametrize("command", ["dedup", "exact", "report", "merge", "spec", "demo", "hashes"])
+@pytest.mark.parametrize(
+    "command", ["dedup", "exact", "report", "merge", "spec", "demo", "hashes", "tune"]
+)
 def test_every_option_is_documented(command):
     import typer
 
