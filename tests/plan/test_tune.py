@@ -16,6 +16,7 @@ from command_line import neardup, refused, write_jsonl
 
 from neardup.dedup import dedup
 from neardup.errors import InputError, ParameterError
+from neardup.evaluate.sample import as_documents, choose_among
 from neardup.formats.config import load_config
 from neardup.plan.recommend import Wanted
 from neardup.plan.tuner import Quiet, Request, Specimen, sweep, tune
@@ -149,6 +150,11 @@ def test_what_can_not_be_wanted_is_refused(asked, message):
         tune(tweets(10), **asked)
 
 
+def specimen_of(texts: list[str], request: Request) -> Specimen:
+    options = request.options
+    return Specimen.of(choose_among([as_documents(texts)], 5_000, 0, options.spec), options)
+
+
 class Kept:
     """Results of earlier trials, and somebody who presses Ctrl-C when there are enough."""
 
@@ -166,7 +172,7 @@ class Kept:
 
 def test_a_sweep_that_was_interrupted_goes_on():
     request = Request.of(slots="16,32", sketches="minhash")
-    specimen = Specimen.of(tweets(200), 200, request.options)
+    specimen = specimen_of(tweets(200), request)
     kept = Kept(most=4)
     with pytest.raises(KeyboardInterrupt):
         sweep(specimen, request, 1, Quiet(), kept)
@@ -181,7 +187,7 @@ def test_a_sweep_that_was_interrupted_goes_on():
 def test_what_took_too_long_is_tried_again_with_more_time():
     request = Request.of(slots=2_000, bands="1000x2", buckets=1, sketches="minhash",
                          time_limit=0.05)  # fmt: skip
-    specimen = Specimen.of(tweets(1_200), 1_200, request.options)
+    specimen = specimen_of(tweets(1_200), request)
     kept = Kept(most=-1)
     hasty = sweep(specimen, request, 1, Quiet(), kept)
     assert hasty.rows[1].status == "timeout"
@@ -198,7 +204,7 @@ def test_the_command_writes_what_it_found(tmp_path):
     ran = neardup("tune", path, "-o", tmp_path / "out", "--slots", "16,64", "--bands", "auto,8x8",
                   "--sketches", "minhash,simhash", "--workers", 1)  # fmt: skip
     assert ran.code == 0, ran.err
-    assert "recommended" in ran.out and "not tried: " in ran.out
+    assert "recommended" in ran.out and "Not tried: " in ran.out
     assert max(map(len, ran.out.splitlines()[:-1])) <= 100
     stated = json.loads((tmp_path / "out/tuning.json").read_text())
     with (tmp_path / "out/sweep.csv").open(newline="") as lines:

@@ -22,11 +22,7 @@ from neardup.cli.shared import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from neardup.corpus.documents import Documents
     from neardup.plan.trial import Outcome, Point
-    from neardup.plan.tuner import Request, Specimen
     from neardup.plan.tuning import Tuning
 
 AXES = "Axes: values with commas between, every combination is tried"
@@ -101,7 +97,8 @@ def tune(
     again.
     """
     from neardup.cli.progress import progress_for
-    from neardup.plan.tuner import Request, sweep
+    from neardup.corpus.inputs import find_inputs
+    from neardup.plan.tuner import Request, sampled, sweep
 
     request = Request.of(
         threshold=threshold, recall=recall, precision=precision, shingle=shingle,
@@ -113,31 +110,12 @@ def tune(
     if out is not None:
         make_folder(out)
     with progress_for(quiet=quiet or as_json) as progress:
-        specimen = read_sample(inputs, format, text, sample, request, progress)
+        files = find_inputs(inputs, format)
+        specimen = sampled(files, text, sample, request, threads, progress)
         tuning = sweep(specimen, request, threads, progress)
     if out is not None:
         write(tuning, out)
     show(tuning, out, as_json, quiet)
-
-
-def read_sample(
-    inputs: list[str], format: str, text: str, count: int, request: Request, progress: Any
-) -> Specimen:
-    """Some documents of the files."""
-    from neardup.corpus.documents import Columns
-    from neardup.corpus.inputs import find_inputs
-    from neardup.corpus.read import chunks_of, parse
-    from neardup.plan.tuner import sampled
-
-    files, columns = find_inputs(inputs, format), Columns(text=text)
-    progress.stage("reading", sum(file.path.stat().st_size for file in files), "bytes")
-
-    def read() -> Iterator[Documents]:
-        for chunk in chunks_of(files, columns):
-            yield parse(chunk, columns)
-            progress.advance(chunk.stored)
-
-    return sampled(read(), count, request)
 
 
 def make_folder(out: Path) -> None:
@@ -188,14 +166,14 @@ def about(tuning: Tuning) -> str:
     """What was tried, on what."""
     reference = tuning.reference
     found = f"{tuning.true_pairs:,} pairs are" if tuning.true_pairs else "no pair is"
-    copies = f" ({tuning.copies:,} identical ones left out)" if tuning.copies else ""
-    pruned = sum(tuning.pruned.values())
+    copies = f"; {tuning.copies:,} identical ones are left out" if tuning.copies else ""
     lines = [
-        f"{tuning.sampled:,} of {tuning.documents:,} documents{copies}: {found} at least "
-        f"{reference.threshold:g} similar ({reference.shingle} shingles, every pair compared)",
-        *(f"not tried: {many:,} x {why}" for why, many in tuning.pruned.items()),
+        f"{tuning.about}{copies}.",
+        f"Of the {tuning.sampled:,} that are left, {found} at least {reference.threshold:g} "
+        f"similar ({reference.shingle} shingles, every pair compared).",
+        *(f"Not tried: {many:,} x {why}." for why, many in tuning.pruned.items()),
     ]
-    return "\n".join(lines) if pruned else lines[0]
+    return "\n".join(lines)
 
 
 COLUMNS: dict[str, Callable[[Outcome], str]] = {

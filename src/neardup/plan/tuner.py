@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,14 +21,15 @@ import numpy as np
 
 from neardup import cluster
 from neardup.batch.candidates import as_sets
+from neardup.batch.interrupts import Interruptible, held
 from neardup.batch.job import Progress
 from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.frames import from_data
+from neardup.corpus.inputs import InputFile
 from neardup.dedup import Sketcher
 from neardup.errors import InputError, ParameterError
-from neardup.evaluate.sample import as_documents
-from neardup.evaluate.sample import sample as chosen
-from neardup.evaluate.truth import Truth, brute_force
+from neardup.evaluate.sample import Sample, as_documents, choose, choose_among
+from neardup.evaluate.truth import Truth, brute_force, expected_seconds
 from neardup.options import Options
 from neardup.plan.recommend import Wanted, advise
 from neardup.plan.space import Space, text_shingle
@@ -92,14 +93,14 @@ class Request:
 class Specimen:
     """The sample without identical documents, and its sets of shingles by the reference."""
 
+    sample: Sample
     documents: Documents
     sets: Ragged
-    looked_at: int
     copies: int
 
     @classmethod
-    def of(cls, texts: Sequence[str], looked_at: int, options: Options) -> Specimen:
-        documents = as_documents(texts)
+    def of(cls, sample: Sample, options: Options) -> Specimen:
+        documents = as_documents(sample.texts)
         cut = Sketcher(options.spec).cut(documents)
         visible = np.flatnonzero(cut.shingles.sizes > 0)
         different = np.unique(cluster.identical(cut.content, visible)[visible])
@@ -109,7 +110,12 @@ class Specimen:
             )
         documents = documents.take(different)
         sets = as_sets(Sketcher(options.spec).cut(documents).shingles)
-        return cls(documents, sets, looked_at, len(visible) - len(different))
+        return cls(sample, documents, sets, len(visible) - len(different))
+
+    @property
+    def corpus(self) -> int:
+        """How many documents the corpus has, about."""
+        return round(len(self.sample.texts) / self.sample.share)
 
     @property
     def digest(self) -> str:
@@ -143,7 +149,7 @@ def sweep(
     if pruned:
         progress.say(f"{sum(pruned.values()):,} combinations make no sense and are not tried")
     progress.stage("trying", len(points), "operating points")
-    wanted = Wanted(request.recall, request.precision, request.reference, truth, specimen.looked_at)
+    wanted = Wanted(request.recall, request.precision, request.reference, truth, specimen.corpus)
     with tempfile.TemporaryDirectory(prefix="neardup-tune-") as folder:
         task = Path(folder)
         write_task(task, specimen.documents, request.reference, wanted.true_pairs, request.shared)
@@ -154,19 +160,21 @@ def sweep(
                 progress.advance(1)
     advice = advise(rows, wanted)
     return Tuning(
-        documents=specimen.looked_at, sampled=len(specimen.documents), copies=specimen.copies,
-        reference=request.reference, recall=request.recall, precision=request.precision,
+        about=specimen.sample.about, documents=specimen.corpus,
+        sampled=len(specimen.documents), copies=specimen.copies, reference=request.reference,
+        recall=request.recall, precision=request.precision,
         truth=truth, rows=rows, pruned=dict(pruned), best=advice.best, reasons=advice.reasons,
         met=advice.met, shared=request.shared,
     )  # fmt: skip
 
 
 def _truth(specimen: Specimen, request: Request, workers: int, progress: Progress) -> Truth:
-    documents = len(specimen.documents)
-    progress.stage("comparing", documents * (documents - 1) // 2, "pairs")
-    truth = brute_force(specimen.sets, LOOSE * request.reference.threshold, workers)
-    progress.advance(documents * (documents - 1) // 2)
-    return truth
+    floor = LOOSE * request.reference.threshold
+    with held() as obey:
+        steps = Interruptible(progress, obey)
+        seconds = expected_seconds(specimen.sets, floor, workers)
+        steps.say(f"all pairs of {len(specimen.documents):,} documents: about {seconds:.2g} s")
+        return brute_force(specimen.sets, floor, workers, steps)
 
 
 def _tried(
@@ -229,20 +237,23 @@ def tune(
         buckets=buckets, vocabulary=vocabulary,
     )  # fmt: skip
     threads = os.cpu_count() or 1 if workers is None else whole("workers", workers, 1, 1_000)
-    specimen = sampled(from_data(data, Columns(text=text)), sample, request)
+    number = whole("the sample", sample, 2, LARGEST_SAMPLE)
+    batches = from_data(data, Columns(text=text))
+    options = request.options
+    specimen = Specimen.of(choose_among(batches, number, seed, options.spec), options)
     return sweep(specimen, request, threads, Quiet())
 
 
-def sampled(batches: Iterable[Documents], count: int, request: Request) -> Specimen:
-    """Some documents to try operating points on."""
-    whole("the sample", count, 2, LARGEST_SAMPLE)
-    seen = 0
-
-    def counted() -> Iterator[Documents]:
-        nonlocal seen
-        for documents in batches:
-            seen += len(documents)
-            yield documents
-
-    texts = chosen(counted(), count, request.reference.seed + 1)
-    return Specimen.of(texts, seen, request.options)
+def sampled(
+    files: Sequence[InputFile], text: str, count: int, request: Request, workers: int,
+    progress: Progress,
+) -> Specimen:  # fmt: skip
+    """Some documents of files to try operating points on."""
+    number = whole("the sample", count, 2, LARGEST_SAMPLE)
+    options, columns = request.options, Columns(text=text)
+    with held() as obey:
+        chosen = choose(
+            files, columns, number, request.reference.seed, options.spec,
+            Interruptible(progress, obey), workers,
+        )  # fmt: skip
+        return Specimen.of(chosen, options)

@@ -25,7 +25,8 @@ COLUMNS: Final = (
 class Tuning:
     """A sweep over a sample of a corpus.
 
-    documents   how many the corpus has
+    about       how the sample was chosen, in words
+    documents   how many the corpus has, about
     sampled     how many were tried, which are all different
     copies      how many of the sample were left out because they are identical to another
     reference   the operating point without tuning; its shingle and threshold say what is true
@@ -38,6 +39,7 @@ class Tuning:
     met         whether it does what is wanted; None if the sample has nothing to measure it by
     """
 
+    about: str
     documents: int
     sampled: int
     copies: int
@@ -78,8 +80,9 @@ class Tuning:
     def to_json(self) -> dict[str, Any]:
         """Everything but the pairs, as JSON takes it."""
         return {
-            "documents": self.documents, "sampled": self.sampled, "copies": self.copies,
-            "reference": self.reference.stated, "recall": self.recall, "precision": self.precision,
+            "about": self.about, "documents": self.documents, "sampled": self.sampled,
+            "copies": self.copies, "reference": self.reference.stated, "recall": self.recall,
+            "precision": self.precision,
             "shared": dict(self.shared), "true_pairs": self.true_pairs,
             "best": self.best.point.stated, "options": self.options, "met": self.met,
             "reasons": list(self.reasons), "pruned": dict(self.pruned),
