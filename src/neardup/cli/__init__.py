@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import neardup
+from neardup.cli.cache import cache
 from neardup.cli.compare_sketches import compare_sketches
 from neardup.cli.dedup import dedup
 from neardup.cli.demo import demo
@@ -45,6 +46,7 @@ app.command()(spec)
 app.command()(compare_sketches)
 app.command()(tune)
 app.command()(hashes)
+app.add_typer(cache, name="cache")
 
 
 def show_version(wanted: bool) -> None:
