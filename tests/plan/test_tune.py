@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from neardup.dedup import dedup
 from neardup.errors import InputError, ParameterError
 from neardup.evaluate.sample import as_documents, choose_among
 from neardup.formats.config import load_config
+from neardup.plan.cache import Cache
 from neardup.plan.recommend import Wanted
 from neardup.plan.tuner import Quiet, Request, Specimen, sweep, tune
 from neardup.plan.tuning import COLUMNS
@@ -38,6 +40,12 @@ def tweets(count: int, seed: int = 0) -> list[str]:
                 words[place : place + chance.randint(0, 1)] = [chance.choice(WORDS)]
         found.append(" ".join(words))
     return found
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    """Trials of other tests and runs are not there, nor are these for them."""
+    monkeypatch.setattr("neardup.plan.cache.default_folder", lambda: tmp_path / "trials")
 
 
 @pytest.fixture(scope="module")
@@ -155,48 +163,51 @@ def specimen_of(texts: list[str], request: Request) -> Specimen:
     return Specimen.of(choose_among([as_documents(texts)], 5_000, 0, options.spec), options)
 
 
-class Kept:
-    """Results of earlier trials, and somebody who presses Ctrl-C when there are enough."""
+class Interrupted(Cache):
+    """Somebody presses Ctrl-C when there are so many results."""
 
-    def __init__(self, most: int) -> None:
-        self.most, self.known, self.asked = most, {}, 0
+    def __init__(self, folder: Path, most: int) -> None:
+        super().__init__(folder)
+        self.most = most
 
-    def get(self, config: dict[str, Any]) -> dict[str, Any] | None:
-        return self.known.get(json.dumps(config, sort_keys=True))
-
-    def put(self, config: dict[str, Any], results: dict[str, Any], seconds: float) -> None:
-        self.known[json.dumps(config, sort_keys=True)] = json.loads(json.dumps(results))
-        if len(self.known) == self.most:
+    def put(self, *given: Any) -> None:
+        super().put(*given)
+        if len(list(self.entries())) == self.most:
             raise KeyboardInterrupt
 
 
-def test_a_sweep_that_was_interrupted_goes_on():
+def test_a_sweep_that_was_interrupted_goes_on(tmp_path):
     request = Request.of(slots="16,32", sketches="minhash")
     specimen = specimen_of(tweets(200), request)
-    kept = Kept(most=4)
     with pytest.raises(KeyboardInterrupt):
-        sweep(specimen, request, 1, Quiet(), kept)
-    first = dict(kept.known)
-    tuning = sweep(specimen, request, 1, Quiet(), kept)
+        sweep(specimen, request, 1, Quiet(), Interrupted(tmp_path, most=4))
+    first = {entry.key: entry.results for entry in Cache(tmp_path).entries()}
+    tuning = sweep(specimen, request, 1, Quiet(), Cache(tmp_path))
+    kept = {entry.key: entry.results for entry in Cache(tmp_path).entries()}
     assert len(first) == 4
-    assert len(kept.known) == len(tuning.rows) == 9
-    again = sweep(specimen, request, 1, Quiet(), kept)
+    assert len(kept) == len(tuning.rows) == 9
+    assert first.items() <= kept.items()
+    again = sweep(specimen, request, 1, Quiet(), Cache(tmp_path))
     assert again.rows == tuning.rows  # times too: nothing was run
 
 
-def test_what_took_too_long_is_tried_again_with_more_time():
-    request = Request.of(slots=2_000, bands="1000x2", buckets=1, sketches="minhash",
-                         time_limit=0.05)  # fmt: skip
-    specimen = specimen_of(tweets(1_200), request)
-    kept = Kept(most=-1)
-    hasty = sweep(specimen, request, 1, Quiet(), kept)
-    assert hasty.rows[1].status == "timeout"
-    before = len(kept.known)
-    sweep(specimen, request, 1, Quiet(), kept)
-    assert len(kept.known) == before
-    patient = Request.of(slots=2_000, bands="1000x2", buckets=1, sketches="minhash",
-                         time_limit=300)  # fmt: skip
-    assert sweep(specimen, patient, 1, Quiet(), kept).rows[1].status == "done"
+def test_other_documents_or_another_reference_are_other_trials(tmp_path):
+    point = {"slots": 16, "bands": "4x4", "sketches": "minhash"}
+    for count, threshold in ((100, 0.8), (101, 0.8), (100, 0.9), (100, 0.8)):
+        tune(tweets(count), threshold=threshold, workers=1, cache=tmp_path, **point)
+    assert len(list(Cache(tmp_path).entries())) == 3 * 2
+
+
+def test_what_took_too_long_is_tried_again_with_more_time(tmp_path):
+    point = {"slots": 2_000, "bands": "1000x2", "buckets": 1, "sketches": "minhash"}
+    hasty, patient = Request.of(time_limit=0.05, **point), Request.of(time_limit=300, **point)
+    specimen, cache = specimen_of(tweets(1_200), hasty), Cache(tmp_path)
+    assert sweep(specimen, hasty, 1, Quiet(), cache).rows[1].status == "timeout"
+    before = {entry.key: entry.at for entry in cache.entries()}
+    assert sweep(specimen, hasty, 1, Quiet(), cache).rows[1].status == "timeout"
+    assert {entry.key: entry.at for entry in cache.entries()} == before
+    assert sweep(specimen, patient, 1, Quiet(), cache).rows[1].status == "done"
+    assert sweep(specimen, hasty, 1, Quiet(), cache).rows[1].status == "done"
 
 
 def test_the_command_writes_what_it_found(tmp_path):
@@ -220,8 +231,9 @@ def test_the_command_writes_what_it_found(tmp_path):
                    tmp_path / "out/tuned.toml", "--json")  # fmt: skip
     assert done.code == 0, done.err
     assert json.loads(done.out)["spec"]["slots"] == point["slots"]
-    again = neardup("tune", path, "-o", tmp_path / "out", "--slots", 16, "--json")
-    assert json.loads(again.out)["sampled"] == stated["sampled"]
+    again = neardup("tune", path, "-o", tmp_path / "out", "--slots", "16,64", "--bands",
+                    "auto,8x8", "--sketches", "minhash,simhash", "--json")  # fmt: skip
+    assert json.loads(again.out) == stated  # times too: nothing was run
     assert again.err == ""
 
 
@@ -250,6 +262,7 @@ def test_commands_that_can_not_be_done(tmp_path):
         refused(neardup("tune", path, "--quiet"), code, part)
     refused(neardup("tune", one, "--slots", "x"), 2, "slots must be")
     (tmp_path / "taken").write_text("a file")
+    refused(neardup("tune", one, "--cache", tmp_path / "taken"), 1, "--cache")
     refused(neardup("tune", one, "-o", tmp_path / "taken"), 1, "taken")
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs/sweep.csv").write_text("mine")
@@ -260,7 +273,7 @@ def test_ctrl_c_ends_the_command_and_its_worker(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(3_000)])
     command = [
         sys.executable, "-m", "neardup", "tune", str(path), "--slots", "2000", "--bands", "1000x2",
-        "--buckets", "1", "--sketches", "minhash", "--time-limit", "600",
+        "--buckets", "1", "--sketches", "minhash", "--time-limit", "600", "--no-cache",
     ]  # fmt: skip
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         for line in process.stderr:

@@ -22,6 +22,7 @@ from neardup.cli.shared import (
 )
 
 if TYPE_CHECKING:
+    from neardup.plan.cache import Cache
     from neardup.plan.trial import Outcome, Point
     from neardup.plan.tuning import Tuning
 
@@ -84,6 +85,11 @@ def tune(
     time_limit: Annotated[float, typer.Option(
         metavar="SECONDS", help="A trial that takes longer is ended, and is a row without "
         "figures.", rich_help_panel=OUTPUT)] = 60.0,
+    cache: Annotated[Path | None, typer.Option(
+        metavar="FOLDER", help="Where results of trials are kept, which are not run again.  "
+        "[default: the user's cache folder]", show_default=False, rich_help_panel=OUTPUT)] = None,
+    no_cache: Annotated[bool, typer.Option(
+        "--no-cache", help="Run every trial, keep nothing.", rich_help_panel=OUTPUT)] = False,
     workers: Workers = None,
     quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option(
@@ -109,13 +115,24 @@ def tune(
     threads = check_workers(workers)
     if out is not None:
         make_folder(out)
+    results = None if no_cache else opened(cache)
     with progress_for(quiet=quiet or as_json) as progress:
         files = find_inputs(inputs, format)
         specimen = sampled(files, text, sample, request, threads, progress)
-        tuning = sweep(specimen, request, threads, progress)
+        tuning = sweep(specimen, request, threads, progress, results)
     if out is not None:
         write(tuning, out)
     show(tuning, out, as_json, quiet)
+
+
+def opened(folder: Path | None) -> Cache:
+    """Results of earlier trials; a folder that somebody names must take new ones."""
+    from neardup.plan.cache import Cache
+
+    found = Cache(folder)
+    if folder is not None:
+        found.must_be_writable()
+    return found
 
 
 def make_folder(out: Path) -> None:

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +28,10 @@ from neardup.corpus.frames import from_data
 from neardup.corpus.inputs import InputFile
 from neardup.dedup import Sketcher
 from neardup.errors import InputError, ParameterError
-from neardup.evaluate.sample import Sample, as_documents, choose, choose_among
+from neardup.evaluate.sample import Sample, as_documents, choose, choose_from
 from neardup.evaluate.truth import Truth, brute_force, expected_seconds
 from neardup.options import Options
+from neardup.plan.cache import Cache
 from neardup.plan.recommend import Wanted, advise
 from neardup.plan.space import Space, text_shingle
 from neardup.plan.trial import COUNTING, DONE, TIMEOUT, Outcome, Point
@@ -44,13 +45,6 @@ LARGEST_SAMPLE = 100_000
 TIME_LIMIT = 60.0
 LOOSE = 0.5
 """The truth goes down to this share of the threshold, so that pages can show what is below it."""
-
-
-class Results(Protocol):
-    """Where finished trials are kept: `plan/cache.py`."""
-
-    def get(self, config: dict[str, Any]) -> dict[str, Any] | None: ...
-    def put(self, config: dict[str, Any], results: dict[str, Any], seconds: float) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -141,14 +135,14 @@ class Quiet:
 
 def sweep(
     specimen: Specimen, request: Request, workers: int, progress: Progress,
-    results: Results | None = None,
+    results: Cache | None = None,
 ) -> Tuning:  # fmt: skip
     """The truth, all trials, and what follows from them."""
     points, pruned = request.space.points(request.reference, request.recall)
     truth = _truth(specimen, request, workers, progress)
     if pruned:
         progress.say(f"{sum(pruned.values()):,} combinations make no sense and are not tried")
-    progress.stage("trying", len(points), "operating points")
+    progress.stage("trying", len(points), "points")
     wanted = Wanted(request.recall, request.precision, request.reference, truth, specimen.corpus)
     with tempfile.TemporaryDirectory(prefix="neardup-tune-") as folder:
         task = Path(folder)
@@ -178,7 +172,7 @@ def _truth(specimen: Specimen, request: Request, workers: int, progress: Progres
 
 
 def _tried(
-    point: Point, worker: Worker, corpus: str, request: Request, results: Results | None
+    point: Point, worker: Worker, corpus: str, request: Request, results: Cache | None
 ) -> Outcome:
     """The outcome of a trial, run now or earlier."""
     config = point.stated | {
@@ -219,13 +213,15 @@ def tune(
     time_limit: float = TIME_LIMIT,
     seed: int = 0,
     workers: int | None = None,
+    cache: str | Path | None = None,
 ) -> Tuning:
     """Try operating points on a sample of the documents, and find the cheapest that finds enough.
 
     `data` is what `neardup.dedup` takes. All pairs of the sample are compared; those that are at
     least `threshold` similar by `shingle` shingles are to be found, a share of `recall` of them,
     and a share of `precision` of what is found is to be so. The other parameters are the axes of
-    the sweep: a value, a list, or a text such as `"16,32"`.
+    the sweep: a value, a list, or a text such as `"16,32"`. In a folder `cache`, results of trials
+    are kept, which are then not run again.
 
         tuning = neardup.tune(texts, threshold=0.9)
         result = neardup.dedup(texts, **tuning.options)
@@ -240,8 +236,9 @@ def tune(
     number = whole("the sample", sample, 2, LARGEST_SAMPLE)
     batches = from_data(data, Columns(text=text))
     options = request.options
-    specimen = Specimen.of(choose_among(batches, number, seed, options.spec), options)
-    return sweep(specimen, request, threads, Quiet())
+    specimen = Specimen.of(choose_from(batches, number, seed, options.spec), options)
+    results = None if cache is None else Cache(Path(cache))
+    return sweep(specimen, request, threads, Quiet(), results)
 
 
 def sampled(

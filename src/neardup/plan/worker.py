@@ -92,6 +92,7 @@ class Worker:
         return subprocess.Popen(  # noqa: S603  # our own module
             [sys.executable, "-P", "-m", __name__, str(self._folder)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path},
+            start_new_session=True,  # a terminal's Ctrl-C is for the near side, which ends this one
         )  # fmt: skip
 
     def _receive(self, until: float | None) -> dict[str, Any]:
@@ -132,8 +133,6 @@ class Worker:
 
 def serve(folder: Path) -> None:
     """The far side: read points, write outcomes, until there are no more."""
-    # Ctrl-C reaches all processes of a terminal; the near side ends this one.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Whatever prints something must not print into the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
