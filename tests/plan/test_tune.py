@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 from command_line import neardup, refused, write_jsonl
 
+from neardup.corpus.documents import Columns
+from neardup.corpus.inputs import find_inputs
 from neardup.dedup import dedup
 from neardup.errors import InputError, ParameterError
-from neardup.evaluate.sample import as_documents, choose_among
+from neardup.evaluate.sample import as_documents, choose, choose_from
 from neardup.formats.config import load_config
 from neardup.plan.cache import Cache
 from neardup.plan.recommend import Wanted
@@ -78,6 +80,11 @@ def test_the_best_is_the_cheapest_that_finds_enough(tuned):
     assert tuned.best.seconds <= 1.1 * min(row.seconds for row in enough)
     assert tuned.sampled + tuned.copies == tuned.documents == 1_000
     assert any("The default" in reason or "the default" in reason for reason in tuned.reasons)
+
+
+def test_the_same_signatures_take_the_same_time(tuned):
+    times = {(row.point.slots, row.t_sig) for row in tuned.rows}
+    assert len(times) == len({row.point.slots for row in tuned.rows}) == 3
 
 
 def test_a_run_at_the_best_point_finds_what_was_measured(tuned):
@@ -158,9 +165,23 @@ def test_what_can_not_be_wanted_is_refused(asked, message):
         tune(tweets(10), **asked)
 
 
+def test_documents_in_memory_are_sampled_as_those_in_files(tmp_path):
+    texts = tweets(300)
+    path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in texts])
+    spec = Request.of().options.spec
+    batches = [as_documents(texts[:70]), as_documents(texts[70:])]
+    of_files = choose(find_inputs([str(path)], "auto"), Columns(), 50, 7, spec)
+    in_memory = choose_from(batches, 50, 7, spec)
+    assert in_memory.texts == of_files.texts
+    assert in_memory.share == of_files.share
+    rows = [int(id.removeprefix("row:")) for id in in_memory.ids]
+    assert [texts[row] for row in rows] == in_memory.texts
+    assert rows == sorted(rows)
+
+
 def specimen_of(texts: list[str], request: Request) -> Specimen:
     options = request.options
-    return Specimen.of(choose_among([as_documents(texts)], 5_000, 0, options.spec), options)
+    return Specimen.of(choose_from([as_documents(texts)], 5_000, 0, options.spec), options)
 
 
 class Interrupted(Cache):

@@ -32,7 +32,7 @@ SPREAD = np.uint64(0x9E3779B97F4A7C15)
 """An odd number: small keys, multiplied by it, fall into all parts of the range, and stay apart."""
 APART = np.uint64(0x9E3779B97F4A7C16)
 """An even one: x + APART * y differs where x or y do, also if x and y are always equal."""
-REPEATS, ENOUGH = 9, 0.5
+REPEATS, ENOUGH = 25, 0.5
 """A trial is repeated so often, or for so many seconds: the least time counts."""
 
 Integers = NDArray[np.int64]

@@ -150,7 +150,7 @@ def _beside_default(best: Outcome, default: Outcome) -> list[str]:
 def _grown(best: Outcome, default: Outcome, wanted: Wanted) -> list[str]:
     """What a sample does not show: documents meet by chance the more often the more there are."""
     sampled = wanted.truth.documents
-    if wanted.documents <= sampled or not default.done:
+    if wanted.documents <= sampled or not default.done or best.point == default.point:
         return []
     mine, theirs = (
         (row.candidates - row.pairs) / sampled * wanted.documents / sampled

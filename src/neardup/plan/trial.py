@@ -76,6 +76,11 @@ class Point:
         return self.options().meeting
 
     @property
+    def signed_as(self) -> tuple[Any, ...]:
+        """What the time to make signatures depends on: points that share it make the same ones."""
+        return self.sketch, self.shingle, self.slots, self.vocabulary
+
+    @property
     def only_for_sweeps(self) -> bool:
         """Whether no run can be at this point."""
         return self.buckets is not None or self.vocabulary is not None
