@@ -23,7 +23,8 @@ from neardup.evaluate.sample import as_documents, choose, choose_from
 from neardup.formats.config import load_config
 from neardup.plan.cache import Cache
 from neardup.plan.recommend import Wanted
-from neardup.plan.tuner import Quiet, Request, Specimen, sweep, tune
+from neardup.plan.specimen import Specimen
+from neardup.plan.tuner import Quiet, Request, sweep, tune
 from neardup.plan.tuning import COLUMNS
 
 WORDS = [f"w{number}" for number in range(3_000)]
@@ -153,7 +154,7 @@ def test_there_must_be_two_different_documents(texts):
     ("asked", "message"),
     [
         ({"sample": 1}, "sample must be a whole number"),
-        ({"time_limit": 0}, "above 0 seconds"),
+        ({"time_limit": 0}, "above 0 and at most"),
         ({"precision": 2}, "from 0 to 1"),
         ({"recall": 1.0}, "recall must be between"),
         ({"shingle": "token:5"}, "tokens can't be tuned"),
@@ -210,6 +211,16 @@ def test_a_sweep_that_was_interrupted_goes_on(tmp_path):
     assert first.items() <= kept.items()
     again = sweep(specimen, request, 1, Quiet(), Cache(tmp_path))
     assert again.rows == tuning.rows  # times too: nothing was run
+
+
+def test_results_that_are_no_outcomes_are_run_again(tmp_path):
+    request = Request.of(slots=16, bands="4x4", sketches="minhash")
+    specimen, cache = specimen_of(tweets(100), request), Cache(tmp_path)
+    tuning = sweep(specimen, request, 1, Quiet(), cache)
+    for entry in list(cache.entries()):
+        cache.put(entry.config, {"outcome": {"status": "done"}, "time_limit": 1.0}, 0.0)
+    again = sweep(specimen, request, 1, Quiet(), cache)
+    assert [row.pairs for row in again.rows] == [row.pairs for row in tuning.rows]
 
 
 def test_other_documents_or_another_reference_are_other_trials(tmp_path):

@@ -104,7 +104,8 @@ def tune(
     """
     from neardup.cli.progress import progress_for
     from neardup.corpus.inputs import find_inputs
-    from neardup.plan.tuner import Request, sampled, sweep
+    from neardup.plan.specimen import from_files
+    from neardup.plan.tuner import Request, sweep
 
     request = Request.of(
         threshold=threshold, recall=recall, precision=precision, shingle=shingle,
@@ -118,7 +119,7 @@ def tune(
     results = None if no_cache else opened(cache)
     with progress_for(quiet=quiet or as_json) as progress:
         files = find_inputs(inputs, format)
-        specimen = sampled(files, text, sample, request, threads, progress)
+        specimen = from_files(files, text, sample, request.options, threads, progress)
         tuning = sweep(specimen, request, threads, progress, results)
     if out is not None:
         write(tuning, out)

@@ -88,7 +88,8 @@ def advise(rows: Sequence[Outcome], wanted: Wanted) -> Advice:
     """The first row is that of the default. Rows that no run can be at are not advised."""
     usable = [row for row in rows if row.done and not row.point.only_for_sweeps]
     if not usable:
-        return Advice(rows[0], None, ["No trial came to its end: use a longer --time-limit."])
+        why = f"No trial came to its end; the first {rows[0].error}: use a longer --time-limit."
+        return Advice(rows[0], None, [why])
     if not wanted.true_pairs:
         return _by_theory(usable, rows[0], wanted)
     if enough := [row for row in usable if wanted.reached(row)]:

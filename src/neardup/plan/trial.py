@@ -78,7 +78,7 @@ class Point:
     @property
     def signed_as(self) -> tuple[Any, ...]:
         """What the time to make signatures depends on: points that share it make the same ones."""
-        return self.sketch, self.shingle, self.slots, self.vocabulary
+        return self.sketch, self.shingle, self.slots, self.vocabulary, self.verify
 
     @property
     def only_for_sweeps(self) -> bool:

@@ -9,7 +9,6 @@ and threshold the trial has. Identical documents are found without bands: all bu
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -17,32 +16,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from neardup import cluster
-from neardup.batch.candidates import as_sets
 from neardup.batch.interrupts import Interruptible, held
 from neardup.batch.job import Progress
-from neardup.corpus.documents import Columns, Documents
-from neardup.corpus.frames import from_data
-from neardup.corpus.inputs import InputFile
-from neardup.dedup import Sketcher
-from neardup.errors import InputError, ParameterError
-from neardup.evaluate.sample import Sample, as_documents, choose, choose_from
+from neardup.errors import FormatError, ParameterError
 from neardup.evaluate.truth import Truth, brute_force, expected_seconds
 from neardup.options import Options
 from neardup.plan.cache import Cache
 from neardup.plan.recommend import Wanted, advise
 from neardup.plan.space import Space, text_shingle
+from neardup.plan.specimen import USUAL, Specimen, from_table
 from neardup.plan.trial import COUNTING, DONE, TIMEOUT, Outcome, Point
 from neardup.plan.tuning import Tuning
 from neardup.plan.worker import Worker, write_task
 from neardup.spec import real, whole
-from neardup.text.arrays import Ragged, strings
 
-SAMPLE = 5_000
-LARGEST_SAMPLE = 100_000
 TIME_LIMIT = 60.0
+LONGEST = 10.0**6
 LOOSE = 0.5
 """The truth goes down to this share of the threshold, so that pages can show what is below it."""
 
@@ -65,8 +54,11 @@ class Request:
         time_limit: float = TIME_LIMIT, **axes: Any,
     ) -> Request:  # fmt: skip
         """As people write it."""
-        if not real("time limit", time_limit) > 0.0:
-            raise ParameterError(f"the time limit must be above 0 seconds, not {time_limit:g}")
+        if not 0.0 < real("time limit", time_limit) <= LONGEST:
+            raise ParameterError(
+                f"the time limit must be above 0 and at most {LONGEST:,.0f} seconds, not "
+                f"{time_limit:g}"
+            )
         if not 0.0 <= real("precision", precision) <= 1.0:
             raise ParameterError(f"precision must be from 0 to 1, not {precision}")
         text_shingle(shingle)
@@ -81,43 +73,6 @@ class Request:
     @property
     def options(self) -> Options:
         return self.reference.options(**self.shared)
-
-
-@dataclass(frozen=True)
-class Specimen:
-    """The sample without identical documents, and its sets of shingles by the reference."""
-
-    sample: Sample
-    documents: Documents
-    sets: Ragged
-    copies: int
-
-    @classmethod
-    def of(cls, sample: Sample, options: Options) -> Specimen:
-        documents = as_documents(sample.texts)
-        cut = Sketcher(options.spec).cut(documents)
-        visible = np.flatnonzero(cut.shingles.sizes > 0)
-        different = np.unique(cluster.identical(cut.content, visible)[visible])
-        if len(different) < 2:
-            raise InputError(
-                "there are fewer than two different documents with a text: nothing to compare"
-            )
-        documents = documents.take(different)
-        sets = as_sets(Sketcher(options.spec).cut(documents).shingles)
-        return cls(sample, documents, sets, len(visible) - len(different))
-
-    @property
-    def corpus(self) -> int:
-        """How many documents the corpus has, about."""
-        return round(len(self.sample.texts) / self.sample.share)
-
-    @property
-    def digest(self) -> str:
-        """Which documents these are."""
-        texts = strings(self.documents.texts)
-        found = hashlib.blake2b(texts.offsets.tobytes(), digest_size=16)
-        found.update(texts.data[texts.offsets[0] : texts.offsets[-1]].tobytes())
-        return found.hexdigest()
 
 
 class Quiet:
@@ -150,7 +105,7 @@ def sweep(
         rows = []
         with Worker(task, request.time_limit) as worker:
             for point in points:
-                rows.append(_tried(point, worker, specimen.digest, request, results))
+                rows.append(_tried(point, worker, specimen, request, results))
                 progress.advance(1)
     rows = _timed_together(rows)
     advice = advise(rows, wanted)
@@ -173,23 +128,33 @@ def _truth(specimen: Specimen, request: Request, workers: int, progress: Progres
 
 
 def _tried(
-    point: Point, worker: Worker, corpus: str, request: Request, results: Cache | None
+    point: Point, worker: Worker, specimen: Specimen, request: Request, results: Cache | None
 ) -> Outcome:
     """The outcome of a trial, run now or earlier."""
+    reference = request.reference
     config = point.stated | {
-        "corpus": corpus, "spec": point.options(**request.shared).spec.fingerprint,
-        "reference": request.reference.stated, "counting": COUNTING,
+        "corpus": specimen.digest, "spec": point.options(**request.shared).spec.fingerprint,
+        "reference": {"shingle": reference.shingle, "threshold": reference.threshold},
+        "counting": COUNTING,
     }  # fmt: skip
-    if results is not None and (known := results.get(config)) is not None:
-        row = Outcome.from_json(known["outcome"])
-        # A longer time may be enough for what took too long.
-        if row.status == DONE or known["time_limit"] >= request.time_limit:
-            return row
+    if results is not None and (known := _known(results.get(config), request.time_limit)):
+        return known
     row = worker.run(point)
     if results is not None and row.status in (DONE, TIMEOUT):
         found = {"outcome": row.to_json(), "time_limit": request.time_limit}
         results.put(config, found, row.seconds)
     return row
+
+
+def _known(found: Mapping[str, Any] | None, time_limit: float) -> Outcome | None:
+    """An earlier outcome, unless it can't be read or took too long for less time than there is."""
+    try:
+        row = None if found is None else Outcome.from_json(found["outcome"])
+        if found is None or row is None or (not row.done and found["time_limit"] < time_limit):
+            return None
+        return row
+    except (FormatError, LookupError, TypeError):
+        return None
 
 
 def _timed_together(rows: Sequence[Outcome]) -> list[Outcome]:
@@ -206,7 +171,7 @@ def tune(
     data: object,
     *,
     text: str = "text",
-    sample: int = SAMPLE,
+    sample: int = USUAL,
     threshold: float = 0.8,
     recall: float = 0.99,
     precision: float = 0.99,
@@ -244,24 +209,6 @@ def tune(
         buckets=buckets, vocabulary=vocabulary,
     )  # fmt: skip
     threads = os.cpu_count() or 1 if workers is None else whole("workers", workers, 1, 1_000)
-    number = whole("the sample", sample, 2, LARGEST_SAMPLE)
-    batches = from_data(data, Columns(text=text))
-    options = request.options
-    specimen = Specimen.of(choose_from(batches, number, seed, options.spec), options)
+    specimen = from_table(data, text, sample, request.options)
     results = None if cache is None else Cache(Path(cache))
     return sweep(specimen, request, threads, Quiet(), results)
-
-
-def sampled(
-    files: Sequence[InputFile], text: str, count: int, request: Request, workers: int,
-    progress: Progress,
-) -> Specimen:  # fmt: skip
-    """Some documents of files to try operating points on."""
-    number = whole("the sample", count, 2, LARGEST_SAMPLE)
-    options, columns = request.options, Columns(text=text)
-    with held() as obey:
-        chosen = choose(
-            files, columns, number, request.reference.seed, options.spec,
-            Interruptible(progress, obey), workers,
-        )  # fmt: skip
-        return Specimen.of(chosen, options)
