@@ -7,7 +7,8 @@ The rows are those that people who had five minutes and two gigabytes chose betw
 in 1 to 5 bands, band keys modulo 100,000 to 500,000 buckets, shingles modulo a vocabulary of 1,000
 to 3,000. Candidates are judged by their signatures. Two columns are new: the recall and the
 precision of the pairs that are found, against the exact similarity of all real shingles, copies
-among them. A trial that takes longer than the limit is ended, and has no figures.
+among them. A trial that takes longer than the limit is ended, and has no figures. The average is
+that of buckets that are not empty, over documents that are not copies.
 
 The corpus is the 5 million tweets of `batch.py` (`--prepare` makes it) in the work folder. Trials
 run one after the other on one core. Results go to `benches/results/tweets_sweep.json` and

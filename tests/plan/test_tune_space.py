@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import fields
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +32,14 @@ def test_the_usual_sweep_is_small_and_begins_with_the_reference():
     assert 20 <= len(tried) <= 40
     assert len(set(tried)) == len(tried)
     assert not left_out
+
+
+def test_the_command_line_shows_the_usual_axes():
+    from neardup.cli.tune import tune
+
+    shown = inspect.signature(tune).parameters
+    axes = {each.name: shown[each.name].default for each in fields(Space)}
+    assert Space.of(REFERENCE, **axes) == Space.of(REFERENCE)
 
 
 def test_every_combination_is_tried():

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -34,19 +35,24 @@ class Wanted:
     documents: int
     """Of the whole corpus; the truth is that of a sample."""
 
-    @property
+    @cached_property
     def true_pairs(self) -> int:
         return self.truth.similar(self.reference.threshold)
+
+    @cached_property
+    def similarities(self) -> list[tuple[float, int]]:
+        """The similarities that true pairs have, and how many have each."""
+        similar = self.truth.similarity[self.truth.similarity >= self.reference.threshold]
+        values, counts = np.unique(similar, return_counts=True)
+        return list(zip(values.tolist(), counts.tolist(), strict=True))
 
     def expected(self, point: Point) -> float | None:
         """The recall by the S-curve, for the similarities that there are; None if it has no say."""
         if not self.true_pairs or not self._as_the_reference(point):
             return None
-        similar = self.truth.similarity[self.truth.similarity >= self.reference.threshold]
-        values, counts = np.unique(similar, return_counts=True)
         curve = point.meeting
-        chances = [curve.probability(value) for value in values.tolist()]
-        return float(np.average(chances, weights=counts))
+        met = sum(count * curve.probability(value) for value, count in self.similarities)
+        return met / self.true_pairs
 
     def reached(self, row: Outcome) -> bool:
         """Whether a trial finds enough, and not too much."""
