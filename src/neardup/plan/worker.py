@@ -29,6 +29,15 @@ if TYPE_CHECKING:
 
 TEXTS, OFFSETS, TASK = "texts.npy", "offsets.npy", "task.json"
 BEGUN = {"begun": True}
+START = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import neardup
+del sys.path[0]
+from neardup.plan.worker import serve
+serve(sys.argv[2])
+"""
+"""The same neardup, wherever it is, and nothing from the folder that this happens to run in."""
 PATIENCE = 5.0
 """Seconds for a process whose answers have ended to end itself: its exit code says why."""
 
@@ -86,12 +95,10 @@ class Worker:
 
     def _started(self) -> subprocess.Popen[bytes]:
         self._unread = b""
-        # The same neardup, and nothing from the folder that this happens to run in.
-        home = str(Path(neardup.__file__).parents[1])
-        path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
-        return subprocess.Popen(  # noqa: S603  # our own module
-            [sys.executable, "-P", "-m", __name__, str(self._folder)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path},
+        home, folder = str(Path(neardup.__file__).parents[1]), str(self._folder)
+        return subprocess.Popen(  # noqa: S603  # our own code
+            [sys.executable, "-P", "-c", START, home, folder],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             start_new_session=True,  # a terminal's Ctrl-C is for the near side, which ends this one
         )  # fmt: skip
 
@@ -131,7 +138,7 @@ class Worker:
         return process.returncode
 
 
-def serve(folder: Path) -> None:
+def serve(folder: str) -> None:
     """The far side: read points, write outcomes, until there are no more."""
     # Whatever prints something must not print into the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -141,7 +148,7 @@ def serve(folder: Path) -> None:
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
-    laboratory = opened(folder)
+    laboratory = opened(Path(folder))
     for line in sys.stdin.buffer:
         point = Point(**json.loads(line))
         try:
@@ -173,7 +180,3 @@ def opened(folder: Path) -> Laboratory:
     spec = point.options(**task["shared"]).spec
     reference = Reference.of(documents, spec, point.threshold, task["true_pairs"])
     return Laboratory(documents, reference, task["shared"])
-
-
-if __name__ == "__main__":
-    serve(Path(sys.argv[1]))
