@@ -15,11 +15,9 @@ from typing import Any
 import pytest
 from command_line import neardup, refused, write_jsonl
 
-from neardup.corpus.documents import Columns
-from neardup.corpus.inputs import find_inputs
 from neardup.dedup import dedup
 from neardup.errors import InputError, ParameterError
-from neardup.evaluate.sample import as_documents, choose, choose_from
+from neardup.evaluate.sample import as_documents, choose_among
 from neardup.formats.config import load_config
 from neardup.plan.cache import Cache
 from neardup.plan.recommend import Wanted
@@ -166,23 +164,9 @@ def test_what_can_not_be_wanted_is_refused(asked, message):
         tune(tweets(10), **asked)
 
 
-def test_documents_in_memory_are_sampled_as_those_in_files(tmp_path):
-    texts = tweets(300)
-    path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in texts])
-    spec = Request.of().options.spec
-    batches = [as_documents(texts[:70]), as_documents(texts[70:])]
-    of_files = choose(find_inputs([str(path)], "auto"), Columns(), 50, 7, spec)
-    in_memory = choose_from(batches, 50, 7, spec)
-    assert in_memory.texts == of_files.texts
-    assert in_memory.share == of_files.share
-    rows = [int(id.removeprefix("row:")) for id in in_memory.ids]
-    assert [texts[row] for row in rows] == in_memory.texts
-    assert rows == sorted(rows)
-
-
 def specimen_of(texts: list[str], request: Request) -> Specimen:
     options = request.options
-    return Specimen.of(choose_from([as_documents(texts)], 5_000, 0, options.spec), options)
+    return Specimen.of(choose_among([as_documents(texts)], 5_000, 0, options.spec), options)
 
 
 class Interrupted(Cache):

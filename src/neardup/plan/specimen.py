@@ -18,7 +18,7 @@ from neardup.corpus.frames import from_data
 from neardup.corpus.inputs import InputFile
 from neardup.dedup import Sketcher
 from neardup.errors import InputError
-from neardup.evaluate.sample import Sample, as_documents, choose, choose_from
+from neardup.evaluate.sample import Sample, as_documents, choose, choose_among
 from neardup.options import Options
 from neardup.spec import whole
 from neardup.text.arrays import Ragged, strings
@@ -79,4 +79,4 @@ def from_files(
 def from_table(data: object, text: str, count: int, options: Options) -> Specimen:
     """Some documents of a list or a table."""
     number, batches = whole("the sample", count, 2, LARGEST), from_data(data, Columns(text=text))
-    return Specimen.of(choose_from(batches, number, options.spec.seed, options.spec), options)
+    return Specimen.of(choose_among(batches, number, options.spec.seed, options.spec), options)
