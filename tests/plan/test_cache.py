@@ -31,7 +31,9 @@ scalars = (
     | st.text()
     | st.floats(allow_nan=False, allow_infinity=False)
 )
-values = st.recursive(scalars, lambda some: st.lists(some) | st.dictionaries(st.text(), some))
+values = st.recursive(
+    scalars, lambda some: st.lists(some) | st.dictionaries(st.text(), some), max_leaves=6
+)
 configs = st.dictionaries(st.text(), values)
 
 

@@ -22,10 +22,10 @@ BOTTOM: Final = 308
 STEPS: Final = 200
 
 
-def s_curve(curve: Meeting, threshold: float, removed: NDArray[np.int64]) -> Html:
-    """The chance to meet by similarity, and on the same axis how similar removed documents were.
+def s_curve(curve: Meeting, threshold: float, counts: NDArray[np.int64], things: str) -> Html:
+    """The chance to meet by similarity, and on the same axis how similar things were.
 
-    `removed` counts documents in each bin of `SIMILARITIES`.
+    `counts` are those of things in each bin of `SIMILARITIES`.
     """
     recall = curve.probability(threshold)
     title = (
@@ -33,7 +33,7 @@ def s_curve(curve: Meeting, threshold: float, removed: NDArray[np.int64]) -> Htm
         f"probability {recall:.4f}{curve.condition}"
     )
     return tag(
-        "svg", tag("title", title), *_frame(_decades(removed)), *_histogram(removed),
+        "svg", tag("title", title), *frame(counts, things), *histogram(counts),
         *_line(curve), *_threshold(threshold, recall),
         viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", class_="plot",
     )  # fmt: skip
@@ -85,11 +85,12 @@ def rule(x1: float, y1: float, x2: float, y2: float, kind: str = "grid") -> Html
     return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=kind)
 
 
-def _frame(decades: int) -> list[Html]:
-    """The axes: similarity below, probability on the left, documents on the right."""
+def frame(counts: NDArray[np.int64], things: str) -> list[Html]:
+    """The axes: similarity below, probability on the left, things on the right."""
+    decades = _decades(counts)
     marks = [
         text(0, 16, "chance to meet", "curve-label start"),
-        text(WIDTH, 16, "removed documents (log)", "count-label end"),
+        text(WIDTH, 16, f"{things} (log)", "count-label end"),
         text((LEFT + RIGHT) / 2, HEIGHT - 8, "similarity", "middle"),
     ]
     for tenth in range(0, 11, 2):
@@ -116,7 +117,7 @@ def _short(number: int) -> str:
     return str(number)
 
 
-def _histogram(counts: NDArray[np.int64]) -> list[Html]:
+def histogram(counts: NDArray[np.int64]) -> list[Html]:
     top = 10 ** _decades(counts)
     width = _x(0.01) - _x(0) - 0.8
     bars = []
