@@ -70,6 +70,14 @@ def typed(value: Any) -> Any:
     return [typed(each) for each in value] if isinstance(value, list) else value
 
 
+def test_the_key_is_the_one_that_the_format_page_says() -> None:
+    config = {"threshold": 0.80, "slots": 128.0, "bands": None, "sizes": [1.5, 2.0]}
+    assert canonical(config) == '{"bands":null,"sizes":[1.5,2],"slots":128,"threshold":0.8}'
+    assert key_of(config) == "6cc732b10d94a9948a664b3ca3036f25"
+    page = (Path(__file__).parents[2] / "docs/format.md").read_text("utf-8")
+    assert f"`{canonical(config)}` has the key `{key_of(config)}`" in page
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1: 2}, {"a"}, b"bytes"])
 def test_what_has_no_canonical_form_is_refused(value: Any) -> None:
     with pytest.raises(ParameterError, match="a configuration can't hold"):

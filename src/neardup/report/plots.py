@@ -34,7 +34,7 @@ def s_curve(curve: Meeting, threshold: float, counts: NDArray[np.int64], things:
     )
     return tag(
         "svg", tag("title", title), *frame(counts, things), *histogram(counts),
-        *_line(curve), *_threshold(threshold, recall),
+        *_line(curve), *threshold_mark(threshold, recall),
         viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", class_="plot",
     )  # fmt: skip
 
@@ -102,13 +102,13 @@ def frame(counts: NDArray[np.int64], things: str) -> list[Html]:
         ]
     step = math.ceil(decades / 6)
     for power in range(step, decades + 1, step):
-        marks.append(text(RIGHT + 18, _y(power / decades) + 4, _short(10**power), "start"))
+        marks.append(text(RIGHT + 18, _y(power / decades) + 4, short(10**power), "start"))
     return marks
 
 
-def _short(number: int) -> str:
+def short(number: int) -> str:
     """
-    >>> [_short(n) for n in (10, 1_000, 100_000, 10**8, 10**10)]
+    >>> [short(n) for n in (10, 1_000, 100_000, 10**8, 10**10)]
     ['10', '1k', '100k', '100M', '10G']
     """
     for power, unit in ((9, "G"), (6, "M"), (3, "k")):
@@ -135,15 +135,21 @@ def histogram(counts: NDArray[np.int64]) -> list[Html]:
     return bars
 
 
+def points(curve: Meeting, steps: int = STEPS) -> str:
+    """A curve as the points of a line."""
+    shares = [step / steps for step in range(steps + 1)]
+    return " ".join(f"{_x(share):g},{_y(curve.probability(share)):g}" for share in shares)
+
+
 def _line(curve: Meeting) -> list[Html]:
-    shares = [step / STEPS for step in range(STEPS + 1)]
-    points = " ".join(f"{_x(share):g},{_y(curve.probability(share)):g}" for share in shares)
-    area = f"{LEFT},{BOTTOM} {points} {RIGHT},{BOTTOM}"
-    return [tag("polygon", points=area, class_="area"), tag("polyline", points=points,
+    line = points(curve)
+    area = f"{LEFT},{BOTTOM} {line} {RIGHT},{BOTTOM}"
+    return [tag("polygon", points=area, class_="area"), tag("polyline", points=line,
                                                             class_="curve")]  # fmt: skip
 
 
-def _threshold(threshold: float, recall: float) -> list[Html]:
+def threshold_mark(threshold: float, recall: float) -> list[Html]:
+    """Where the threshold is, and what a curve finds there."""
     x, y = _x(threshold), _y(recall)
     label = f"threshold {threshold:g}: {recall:.4f} found"
     anchor = "end" if threshold > 0.5 else "start"
