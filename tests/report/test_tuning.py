@@ -36,7 +36,8 @@ def swept(*rows: Outcome, similarities: Any = (0.45, 0.8, 0.85, 0.9), **changed:
     truth = Truth(50, 0.4, np.zeros(count, np.int64), np.arange(1, count + 1),
                   np.array(similarities, np.float64))  # fmt: skip
     usual = {
-        "documents": 1_000, "sampled": 50, "copies": 3, "reference": rows[0].point,
+        "about": "53 of 1,000 documents", "documents": 1_000, "sampled": 50, "copies": 3,
+        "reference": rows[0].point,
         "recall": 0.99, "precision": 0.98, "truth": truth, "rows": list(rows),
         "pruned": {"a simhash has no bands": 7}, "best": rows[min(1, len(rows) - 1)],
         "reasons": ["It is the cheapest.", "<b>The default</b> is dearer."], "met": True,
@@ -58,8 +59,8 @@ def test_the_recommendation_with_its_reason_is_on_top() -> None:
     text = " ".join(text_of(page(swept(*usual_rows()))).split())
     top = text[: text.index("Recall against cost")]
     for part in ("Use minhash 64 x 32, 16 bands of 4", "It is the cheapest.", "0.9950", "0.03",
-                 "&lt;b&gt;The default&lt;/b&gt;", "5 trials on 50 of 1,000 documents",
-                 "3 identical ones left out", "3 pairs are at least 0.8 similar",
+                 "&lt;b&gt;The default&lt;/b&gt;", "53 of 1,000 documents", "5 trials",
+                 "3 identical ones are left out", "3 pairs are at least 0.8 similar",
                  "a recall of 0.99 and a precision of 0.98"):  # fmt: skip
         assert part in top, part
     assert "does not do what is wanted" not in top
@@ -137,7 +138,7 @@ def test_nothing_similar_is_said_and_not_plotted() -> None:
     rows = [trial(*shape, None, 0.1) for shape in SHAPES]
     source = page(swept(*rows, similarities=(), met=None))
     assert "No trial has a recall" in source
-    assert "No pair is at least 0.8 similar" in source
+    assert "no pair is at least 0.8 similar" in source
     assert "undefined" in text_of(source) and 'class="front"' not in source
     assert "nan" not in text_of(source).lower()
 
@@ -164,7 +165,7 @@ def test_only_trials_that_no_run_can_follow_have_come_to_an_end() -> None:
 
 def test_one_trial() -> None:
     source = page(swept(usual_rows()[1]))
-    assert "1 trial on 50" in source
+    assert " 1 trial;" in source
     assert 'class="chosen"' in source
 
 

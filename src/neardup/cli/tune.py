@@ -153,11 +153,13 @@ def make_folder(out: Path) -> None:
 def write(tuning: Tuning, out: Path) -> None:
     """The files of a sweep."""
     from neardup.formats.config import write_config
-    from neardup.formats.tables import write_json
+    from neardup.formats.tables import write_json, write_text
+    from neardup.report.tuning import page
 
     write_json(out / "tuning.json", tuning.to_json())
     tuning.to_csv(out / "sweep.csv")
     write_config(out / "tuned.toml", tuning.options, tuning.reasons)
+    write_text(out / "tuning.html", page(tuning))
 
 
 def show(tuning: Tuning, out: Path | None, as_json: bool, quiet: bool) -> None:

@@ -85,13 +85,12 @@ def _about(tuning: Tuning) -> str:
     """What was tried, on what."""
     reference, found = tuning.reference, tuning.true_pairs
     trials = "1 trial" if len(tuning.rows) == 1 else f"{len(tuning.rows):,} trials"
-    similar = {0: "No pair is", 1: "1 pair is"}.get(found, f"{found:,} pairs are")
-    copies = f", {tuning.copies:,} identical ones left out" if tuning.copies else ""
+    similar = {0: "no pair is", 1: "1 pair is"}.get(found, f"{found:,} pairs are")
+    copies = f"; {tuning.copies:,} identical ones are left out" if tuning.copies else ""
     return (
-        f"{trials} on {tuning.sampled:,} of {tuning.documents:,} documents"
-        f"{copies}. {similar} at least {reference.threshold:g} similar "
-        f"({reference.shingle} shingles, every pair compared). Wanted: a recall of "
-        f"{tuning.recall:g} and a precision of {tuning.precision:g}."
+        f"{tuning.about}{copies}. Of the {tuning.sampled:,} that are left, {similar} at least "
+        f"{reference.threshold:g} similar ({reference.shingle} shingles, every pair compared). "
+        f"{trials}; wanted: a recall of {tuning.recall:g} and a precision of {tuning.precision:g}."
     )
 
 
