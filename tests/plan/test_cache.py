@@ -299,8 +299,7 @@ def test_clearing_by_age(tmp_path: Path) -> None:
     refused(neardup("cache", "clear", "--cache", tmp_path, "--older-than", "1y"), 2, "such as 30d")
 
 
-def test_the_command_line_lists_shows_and_clears(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
+def test_the_command_line_lists_shows_and_clears(tmp_path: Path) -> None:
     kept = Cache(tmp_path)
     kept.put(CONFIG, RESULTS, 1.25)
     as_another_machine(only_file(kept))

@@ -103,9 +103,13 @@ def test_the_front_is_drawn_and_named() -> None:
     source = page(swept(*usual_rows()))
     line = re.search(r'<polyline points="([^"]*)" class="front">', source)
     assert line and len(line[1].split()) == 6  # three points, two corners, the end
-    for label in (">4 × 4: 0.7000<", ">16 × 4: 0.9950<", ">32 × 4: 1.0000<"):
+    for label in (
+        ">minhash 4 × 4: 0.7000<",
+        ">minhash 16 × 4: 0.9950<",
+        ">minhash 32 × 4: 1.0000<",
+    ):
         assert label in source
-    assert ">8 × 8: 0.5000<" not in source
+    assert "minhash 8 × 8: 0.5000<" not in source
 
 
 def test_the_rates_are_those_of_the_curve() -> None:
@@ -180,7 +184,9 @@ def test_without_bands_there_is_nothing_to_slide() -> None:
 def test_many_trials_leave_the_labels_apart() -> None:
     rows = [trial(128, n, 1, n / 100, n / 50) for n in range(1, 101)]
     source = page(swept(*rows, best=rows[0]))
-    heights = [float(y) for y in re.findall(r'y="([\d.]+)" class="(?:strong)?">\d+ × 1:', source)]
+    heights = [
+        float(y) for y in re.findall(r'y="([\d.]+)" class="(?:strong)?">minhash \d+ × 1:', source)
+    ]
     assert len(heights) == sweep_plots.MOST_LABELS
     assert min(np.diff(sorted(heights))) >= sweep_plots.LINE - 0.01
 

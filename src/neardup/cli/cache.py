@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from neardup.plan.cache import Cache
 
 SHOWN_DIGITS = 12
+WIDTH = 160
+"""Of a table that is not shown on a terminal."""
 HASH = re.compile(r"[0-9a-f]{32,}")
 DAYS = {"h": 1 / 24, "d": 1, "w": 7}
 
@@ -53,6 +55,8 @@ def list_(
             "this" if entry.same_machine else "other",
         )  # fmt: skip
     console = Console(markup=False, highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, WIDTH)
     if entries:
         console.print(table)
     damaged = f", {kept.damaged:,} that can't be used" if kept.damaged else ""
@@ -112,16 +116,19 @@ def _opened(folder: Path | None) -> Cache:
 
 
 def described(config: dict[str, Any]) -> str:
-    """What is set, in a line. What is nested, `show` shows.
+    """What is set, in a line: words as they are, numbers with their names. `show` shows all of it.
 
-    >>> described({"slots": 128, "bits": None, "corpus": "0123456789abcdef" * 2, "more": {}})
-    'slots 128, corpus 01234567'
+    >>> described({"sketch": "minhash", "slots": 128, "bits": None, "seed": 0, "more": {"a": 1},
+    ...            "corpus": "0123456789abcdef" * 2})
+    'minhash, slots 128, corpus 01234567'
     """
-    shown = ((name, value) for name, value in config.items() if value not in (None, ""))
-    plain = ((name, str(value)) for name, value in shown if not isinstance(value, dict | list))
-    return ", ".join(
-        f"{name} {value[:8] if HASH.fullmatch(value) else value}" for name, value in plain
-    )
+    shown = []
+    for name, value in config.items():
+        if isinstance(value, str) and HASH.fullmatch(value):
+            shown.append(f"{name} {value[:8]}")
+        elif value and isinstance(value, str | int | float):
+            shown.append(value if isinstance(value, str) else f"{name} {value:g}")
+    return ", ".join(shown)
 
 
 def parse_age(text: str) -> timedelta:

@@ -20,7 +20,7 @@ WIDTH: Final = 640
 HEIGHT: Final = 364
 LEFT: Final = 52
 RIGHT: Final = 620
-LABELLED: Final = 450
+LABELLED: Final = 350
 TOP: Final = 40
 BOTTOM: Final = 308
 LINE: Final = 20
@@ -40,10 +40,10 @@ def curve_of(point: Point) -> Curve | None:
 def shape(point: Point) -> str:
     """
     >>> shape(Point(bands=21, rows=6)), shape(Point(sketch="simhash", slots=64))
-    ('21 × 6', 'simhash 64')
+    ('minhash 21 × 6', 'simhash 64')
     """
-    bands = f"{point.bands} × {point.rows}"
-    return f"{point.sketch} {point.slots}" if point.bands is None else bands
+    layout = f"{point.slots}" if point.bands is None else f"{point.bands} × {point.rows}"
+    return f"{point.sketch} {layout}"
 
 
 class Tints:
