@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from command_line import neardup, refused, unprivileged
 from hypothesis import given
@@ -173,26 +174,28 @@ def test_a_collision_of_keys_is_no_result(tmp_path: Path, monkeypatch: Any) -> N
     assert kept.get(CONFIG) == RESULTS
 
 
-def as_another_machine(path: Path) -> None:
-    """Make an entry look as one that another machine has written."""
+def as_another_machine(path: Path) -> Path:
+    """The same entry as if another machine had written it."""
     record = json.loads(path.read_text())
     del record["checksum"]
     record["machine"]["cores"] += 1
     record["checksum"] = module._checksum(record)
     key, _ = path.stem.split("-")
-    path.with_name(f"{key}-00000000.json").write_text(json.dumps(record))
+    other = path.with_name(f"{key}-00000000.json")
+    other.write_text(json.dumps(record))
+    return other
 
 
 def test_times_count_on_the_same_machine_only(tmp_path: Path) -> None:
     kept = Cache(tmp_path)
     kept.put(CONFIG, {"recall": 0.5}, 1.0)
     mine = only_file(kept)
-    as_another_machine(mine)
-    mine.unlink()
+    as_another_machine(mine).replace(mine)  # even under the name of this machine
     assert kept.get(CONFIG) is None
     assert kept.get(CONFIG, timed=False) == {"recall": 0.5}
     kept.put(CONFIG, RESULTS, 1.0)
-    assert [entry.same_machine for entry in kept.entries()].count(True) == 1
+    as_another_machine(mine)
+    assert sorted(entry.same_machine for entry in kept.entries()) == [False, True]
     assert kept.get(CONFIG) == RESULTS
     assert kept.find(key_of(CONFIG)[:5]).same_machine
 
@@ -234,9 +237,16 @@ def test_a_writer_that_dies_before_renaming_leaves_nothing_to_trust(tmp_path: Pa
     assert list(tmp_path.glob("*/*")) == []
 
 
-def test_results_that_json_cannot_hold_are_refused(tmp_path: Path) -> None:
+def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
+    kept = Cache(tmp_path)
+    kept.put({"slots": np.int64(128), "threshold": np.float64(0.8)}, RESULTS, 1.0)
+    assert kept.get({"slots": 128, "threshold": 0.8}) == RESULTS
+
+
+@pytest.mark.parametrize("value", [float("nan"), {1, 2}, b"bytes"])
+def test_results_that_json_cannot_hold_are_refused(tmp_path: Path, value: Any) -> None:
     with pytest.raises(ParameterError, match="JSON can't hold"):
-        Cache(tmp_path).put(CONFIG, {"recall": float("nan")}, 1.0)
+        Cache(tmp_path).put(CONFIG, {"recall": value}, 1.0)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -30,7 +30,7 @@ from typing import Any, Final
 import neardup
 from neardup import kernel_cache
 from neardup.errors import OutputError, ParameterError, UsageError
-from neardup.plan.canonical import canonical, digest, key_of
+from neardup.plan.canonical import canonical, digest, key_of, plain
 
 FORMAT: Final = 1
 _FAN = re.compile(r"[0-9a-f]{2}")
@@ -111,8 +111,10 @@ class Cache:
         with suppress(OSError):  # a folder that can't be read: `put` will say so
             for path in [self._path(key)] if timed else self._files(key[:2], key):
                 entry = self._read(path)
+                if entry is None or (timed and not entry.same_machine):
+                    continue
                 # Equal keys are not enough: another configuration could have the same.
-                if entry is not None and canonical(entry.config) == wanted:
+                if canonical(entry.config) == wanted:
                     return entry.results
         return None
 
@@ -122,12 +124,12 @@ class Cache:
     ) -> None:  # fmt: skip
         """Keep results. A disk that does not take them is said once, and is no error."""
         key, time = key_of(config), at or datetime.now(UTC)
-        entry = Entry(key, dict(config), dict(results), float(seconds), time,
+        entry = Entry(key, plain(config), dict(results), float(seconds), time,
                       dict(this_machine()), neardup.__version__)  # fmt: skip
         try:
             record = entry.to_json()
             text = json.dumps(record | {"checksum": _checksum(record)}, indent=1, allow_nan=False)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise ParameterError(f"results that JSON can't hold: {error}") from None
         try:
             _write(self._path(key), text)

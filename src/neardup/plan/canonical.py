@@ -20,10 +20,11 @@ def canonical(config: Mapping[str, Any]) -> str:
     >>> canonical({"rows": 5.0, "threshold": 0.80}) == canonical({"threshold": 0.8, "rows": 5})
     True
     """
-    return json.dumps(_plain(config), sort_keys=True, separators=(",", ":"))
+    return json.dumps(plain(config), sort_keys=True, separators=(",", ":"))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """The same value in the kinds that JSON knows; whole numbers are integers."""
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, Integral):
@@ -32,9 +33,9 @@ def _plain(value: Any) -> Any:
         number = float(value)
         return int(number) if number.is_integer() else number
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: plain(each) for name, each in value.items()}
     kind = "a number that is not finite" if isinstance(value, Real) else type(value).__name__
     raise ParameterError(
         f"a configuration can't hold {kind}: give names with texts, finite numbers, lists or null"
