@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, BinaryIO
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+LONGEST = 120
 KEYS = {"ArrowRight": 39, "ArrowLeft": 37, "Home": 36, "End": 35, "Tab": 9, " ": 32}
 
 
@@ -103,9 +105,12 @@ def browser(profile: Path, *options: str) -> Iterator[Page]:
     )  # fmt: skip
     os.close(theirs_in)
     os.close(theirs_out)
+    too_long = threading.Timer(LONGEST, process.kill)  # then its answers end, and the test fails
+    too_long.start()
     try:
         with os.fdopen(ours_out, "wb") as commands, os.fdopen(ours_in, "rb") as answers:
             yield Page(commands, answers)
     finally:
+        too_long.cancel()
         process.terminate()
         process.wait(30)

@@ -74,6 +74,12 @@ def test_the_script_writes_what_is_there_without_it(shape: tuple[int, int], at: 
     assert written == {name: value for name, (_, value) in one.numbers().items()}
 
 
+def test_more_slots_than_there_are_is_said() -> None:
+    one = explorer((20, 5), 0.8, np.zeros(100, np.int64))
+    written = by_script("curves.written(JSON.parse(dukpy.data), 30, 5)", data=one.data)
+    assert written["slots"] == "30 × 5 = 150, but there are 128"
+
+
 def test_bins_stand_for_their_middle_and_exactly_1_for_itself() -> None:
     seen = np.zeros(101, np.int64)
     seen[[0, 80, 99, 100]] = 1, 2, 3, 4
