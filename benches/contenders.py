@@ -138,7 +138,10 @@ def attempt(name: str, run: Callable[[], Result]) -> Result:
 
 
 def versions(peers_python: str) -> dict[str, str]:
-    """Installed versions of neardup and PyArrow (in this Python) and of the peers (in theirs)."""
+    """Installed versions of neardup and PyArrow (in this Python) and of the peers (in theirs).
+
+    Without a Python of theirs, only ours.
+    """
     code = (
         "import json, sys\nfrom importlib.metadata import distributions\n"
         "have = {d.name.lower(): d.version for d in distributions()}\n"
@@ -146,7 +149,8 @@ def versions(peers_python: str) -> dict[str, str]:
     )
     found: dict[str, str] = {}
     names = [name.replace("_", "-") for name in PEERS]
-    for python, wanted in ((sys.executable, [US, "pyarrow"]), (peers_python, names)):
+    theirs = [(peers_python, names)] if peers_python else []
+    for python, wanted in ((sys.executable, [US, "pyarrow"]), *theirs):
         done = subprocess.run(
             [python, "-c", code, *wanted], check=True, capture_output=True, text=True
         )

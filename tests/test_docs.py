@@ -53,18 +53,22 @@ def test_the_two_commands_of_the_readme_are_targets():
     assert all(f"\n{command.split()[1]}:" in makefile for command in commands)
 
 
-@pytest.mark.parametrize("command", ["dedup", "exact", "report", "merge", "spec", "demo", "hashes"])
+@pytest.mark.parametrize("command", [
+    "dedup", "exact", "report", "merge", "spec", "demo", "hashes", "tune", "cache list",
+    "cache clear",
+])  # fmt: skip
 def test_every_option_is_documented(command):
     import typer
 
     from neardup.cli import app
 
-    group = typer.main.get_command(app)
+    found = typer.main.get_command(app)
+    for word in command.split():
+        found = found.commands[word]
     page = (ROOT / "docs/command-line.md").read_text("utf-8")
     options = [
-        name for parameter in group.commands[command].params for name in parameter.opts
-        if name.startswith("-")
-    ]  # fmt: skip
+        name for parameter in found.params for name in parameter.opts if name.startswith("-")
+    ]
     assert options
     for name in options:
         assert re.search(rf"`[^`\n]*{name}\b", page), f"{command} {name} is not documented"

@@ -23,6 +23,11 @@ COMPLETE = "complete"
 quiet = False
 
 
+def home() -> Path:
+    """The user's folder for what can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neardup"
+
+
 @cache
 def folder(module: str) -> Path:
     """The cache folder of exactly these sources, or a private one if it can't be used."""
@@ -34,8 +39,7 @@ def folder(module: str) -> Path:
     for name, source in sorted(_sources(module).items()):
         digest.update(name.encode() + b"\0" + source)
     try:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        wanted = home / "neardup" / f"{module}-{digest.hexdigest()}"
+        wanted = home() / f"{module}-{digest.hexdigest()}"
         wanted.mkdir(parents=True, exist_ok=True, mode=0o700)
         if os.access(wanted, os.W_OK):
             return wanted

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 import subprocess
@@ -14,7 +16,7 @@ from unittest import mock
 import pytest
 from command_line import DOCUMENTS, dedup, neardup, words, write_jsonl
 
-from neardup.report import frame, page
+from neardup.report import curves, frame, page
 from neardup.report.page import write_report
 
 MakeRun = Any
@@ -37,7 +39,7 @@ class Seen(HTMLParser):
         super().__init__()
         self.elements: list[str] = []
         self.attributes: list[tuple[str, str, str]] = []
-        self.text = ""
+        self.text = self.script = ""
         self._open: list[str] = []
         self.feed(source)
         assert not self._open
@@ -45,14 +47,16 @@ class Seen(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append(tag)
         self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag != "meta":
+        if tag not in ("meta", "input"):
             self._open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
         assert self._open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if self._open[-1:] != ["style"]:
+        if self._open[-1:] == ["script"]:
+            self.script += data
+        elif self._open[-1:] != ["style"]:
             self.text += data
 
 
@@ -130,16 +134,32 @@ def test_data_can_only_be_looked_at(make_run: MakeRun, data: str) -> None:
     assert found.text.count(data) >= 12
 
 
-def test_the_page_loads_nothing_and_runs_nothing(make_run: MakeRun) -> None:
+def test_the_page_loads_nothing_and_runs_one_script_of_ours(make_run: MakeRun) -> None:
     found = seen(make_run())
-    assert not {"script", "link", "img", "iframe", "object", "form"} & set(found.elements)
+    assert not {"link", "img", "iframe", "object", "form"} & set(found.elements)
     for tag, name, value in found.attributes:
         assert not name.startswith("on")
         assert name not in ("src", "href") or value.startswith("#"), (tag, value)
     style = Path(page.__file__).with_name("page.css").read_text("utf-8")
     assert "url(" not in style and "@import" not in style
+    assert found.elements.count("script") == 1
+    assert found.script == curves.script()
+    digest = base64.b64encode(hashlib.sha256(found.script.encode()).digest()).decode()
+    wanted = (
+        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
+        f"script-src 'sha256-{digest}'"
+    )
+    assert ("meta", "content", wanted) in found.attributes
+
+
+@pytest.mark.parametrize("parameters", [
+    {}, {"threshold": 0.8, "tables": "20x5,4x7"}, {"threshold": 5.0, "bands": 2, "rows": 2},
+    {"threshold": 0.0, "bands": 2, "rows": 2},
+])  # fmt: skip
+def test_without_bands_to_choose_there_is_no_script(make_run: MakeRun, parameters: Any) -> None:
+    found = seen(make_run(parameters=parameters))
+    assert not {"script", "fieldset", "input"} & set(found.elements)
     assert ("meta", "content", frame.POLICY) in found.attributes
-    assert frame.POLICY.startswith("default-src 'none'; style-src")
 
 
 @pytest.mark.parametrize("data", UNSHOWABLE)
@@ -264,5 +284,5 @@ def test_colours_can_be_read_in_light_and_dark() -> None:
                 assert contrast(colours[name], colours[ground]) >= 4.5, (name, ground)
         for ground in ("del", "ins"):
             assert contrast(colours["ink"], colours[ground]) >= 4.5
-        for name in ("identical", "rejected"):  # of bars, which need less
+        for name in ("identical", "rejected", "violet"):  # of bars, which need less
             assert contrast(colours[name], colours["paper"]) >= 3

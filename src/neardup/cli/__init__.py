@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import neardup
+from neardup.cli.cache import cache
 from neardup.cli.compare_sketches import compare_sketches
 from neardup.cli.dedup import dedup
 from neardup.cli.demo import demo
@@ -22,6 +23,7 @@ from neardup.cli.merge import merge
 from neardup.cli.report import report
 from neardup.cli.spec import spec
 from neardup.cli.status import status
+from neardup.cli.tune import tune
 from neardup.errors import NeardupError
 
 INTERRUPTED = 130
@@ -42,7 +44,9 @@ app.command()(demo)
 app.command()(report)
 app.command()(spec)
 app.command()(compare_sketches)
+app.command()(tune)
 app.command()(hashes)
+app.add_typer(cache, name="cache")
 
 
 def show_version(wanted: bool) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from neardup.formats import tables
-from neardup.report import sections
+from neardup.report import curves, sections
 from neardup.report.clusters import Clusters, clusters, sampled
 from neardup.report.frame import whole
 from neardup.report.html import Html
@@ -34,7 +34,10 @@ def page(run: Path, title: str) -> Html:
     """The whole report."""
     record = read_record(run)
     parts = dict(sections_of(run, record))
-    return whole(f"{title}: neardup report", sections.overview(record, parts), *parts.values())
+    return whole(
+        f"{title}: neardup report", sections.overview(record, parts), *parts.values(),
+        script=curves.script() if sections.has_explorer(record) else None,
+    )  # fmt: skip
 
 
 def sections_of(run: Path, record: Record) -> Iterator[tuple[str, Html]]:

@@ -22,10 +22,10 @@ BOTTOM: Final = 308
 STEPS: Final = 200
 
 
-def s_curve(curve: Meeting, threshold: float, removed: NDArray[np.int64]) -> Html:
-    """The chance to meet by similarity, and on the same axis how similar removed documents were.
+def s_curve(curve: Meeting, threshold: float, counts: NDArray[np.int64], things: str) -> Html:
+    """The chance to meet by similarity, and on the same axis how similar things were.
 
-    `removed` counts documents in each bin of `SIMILARITIES`.
+    `counts` are those of things in each bin of `SIMILARITIES`.
     """
     recall = curve.probability(threshold)
     title = (
@@ -33,8 +33,8 @@ def s_curve(curve: Meeting, threshold: float, removed: NDArray[np.int64]) -> Htm
         f"probability {recall:.4f}{curve.condition}"
     )
     return tag(
-        "svg", tag("title", title), *_frame(_decades(removed)), *_histogram(removed),
-        *_line(curve), *_threshold(threshold, recall),
+        "svg", tag("title", title), *frame(counts, things), *histogram(counts),
+        *_line(curve), *threshold_mark(threshold, recall),
         viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", class_="plot",
     )  # fmt: skip
 
@@ -85,11 +85,12 @@ def rule(x1: float, y1: float, x2: float, y2: float, kind: str = "grid") -> Html
     return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=kind)
 
 
-def _frame(decades: int) -> list[Html]:
-    """The axes: similarity below, probability on the left, documents on the right."""
+def frame(counts: NDArray[np.int64], things: str) -> list[Html]:
+    """The axes: similarity below, probability on the left, things on the right."""
+    decades = _decades(counts)
     marks = [
         text(0, 16, "chance to meet", "curve-label start"),
-        text(WIDTH, 16, "removed documents (log)", "count-label end"),
+        text(WIDTH, 16, f"{things} (log)", "count-label end"),
         text((LEFT + RIGHT) / 2, HEIGHT - 8, "similarity", "middle"),
     ]
     for tenth in range(0, 11, 2):
@@ -101,13 +102,13 @@ def _frame(decades: int) -> list[Html]:
         ]
     step = math.ceil(decades / 6)
     for power in range(step, decades + 1, step):
-        marks.append(text(RIGHT + 18, _y(power / decades) + 4, _short(10**power), "start"))
+        marks.append(text(RIGHT + 18, _y(power / decades) + 4, short(10**power), "start"))
     return marks
 
 
-def _short(number: int) -> str:
+def short(number: int) -> str:
     """
-    >>> [_short(n) for n in (10, 1_000, 100_000, 10**8, 10**10)]
+    >>> [short(n) for n in (10, 1_000, 100_000, 10**8, 10**10)]
     ['10', '1k', '100k', '100M', '10G']
     """
     for power, unit in ((9, "G"), (6, "M"), (3, "k")):
@@ -116,7 +117,7 @@ def _short(number: int) -> str:
     return str(number)
 
 
-def _histogram(counts: NDArray[np.int64]) -> list[Html]:
+def histogram(counts: NDArray[np.int64]) -> list[Html]:
     top = 10 ** _decades(counts)
     width = _x(0.01) - _x(0) - 0.8
     bars = []
@@ -134,15 +135,21 @@ def _histogram(counts: NDArray[np.int64]) -> list[Html]:
     return bars
 
 
+def points(curve: Meeting, steps: int = STEPS) -> str:
+    """A curve as the points of a line."""
+    shares = [step / steps for step in range(steps + 1)]
+    return " ".join(f"{_x(share):g},{_y(curve.probability(share)):g}" for share in shares)
+
+
 def _line(curve: Meeting) -> list[Html]:
-    shares = [step / STEPS for step in range(STEPS + 1)]
-    points = " ".join(f"{_x(share):g},{_y(curve.probability(share)):g}" for share in shares)
-    area = f"{LEFT},{BOTTOM} {points} {RIGHT},{BOTTOM}"
-    return [tag("polygon", points=area, class_="area"), tag("polyline", points=points,
+    line = points(curve)
+    area = f"{LEFT},{BOTTOM} {line} {RIGHT},{BOTTOM}"
+    return [tag("polygon", points=area, class_="area"), tag("polyline", points=line,
                                                             class_="curve")]  # fmt: skip
 
 
-def _threshold(threshold: float, recall: float) -> list[Html]:
+def threshold_mark(threshold: float, recall: float) -> list[Html]:
+    """Where the threshold is, and what a curve finds there."""
     x, y = _x(threshold), _y(recall)
     label = f"threshold {threshold:g}: {recall:.4f} found"
     anchor = "end" if threshold > 0.5 else "start"

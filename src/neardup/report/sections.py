@@ -10,7 +10,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from neardup.lsh.curve import Curve, Meeting
 from neardup.report import plots
+from neardup.report.curves import Explorer
 from neardup.report.html import (
     Html,
     document,
@@ -177,21 +179,37 @@ def candidates(record: Record, removals: Removals) -> Html:
     shown = [
         ("bands", str(curve)),
         (f"predicted recall at the threshold{curve.condition}", f"{recall:.4f}"),
-        ("found every other time", f"{curve.half:.3f}"),
         *shown,
     ]
-    caption = tag(
-        "figcaption",
-        "The line is the chance that two documents of a similarity share a bucket, so that they "
-        "are compared at all. The bars are the removed documents by the similarity to the one "
-        "that was kept; those of exactly 1 stand beside the axis.",
-    )
-    plot = plots.s_curve(curve, record.threshold, removals.similarities)
+    plot = _curve(record, curve, record.threshold, removals.similarities)
     return section(
         "similarity",
-        tag("div", tag("figure", plot, caption), pairs(shown), class_="wide-narrow"),
+        tag("div", plot, pairs(shown), class_="wide-narrow"),
         *_closest(removals),
     )  # fmt: skip
+
+
+def _curve(record: Record, curve: Meeting, at: float, similarities: NDArray[np.int64]) -> Html:
+    """The S-curve, with sliders where there are bands to choose."""
+    caption = (
+        "The line is the chance that two documents of a similarity share a bucket, so that they "
+        "are compared at all. The bars are the removed documents by the similarity to the one "
+        "that was kept; those of exactly 1 stand beside the axis."
+    )
+    things = "removed documents"
+    if has_explorer(record) and isinstance(curve, Curve):
+        slots = record.spec.get("slots", "")
+        known = int(slots) if slots.isdecimal() else None
+        return Explorer(curve, at, similarities, things, known).shown(caption)
+    half = pairs([("found every other time", f"{curve.half:.3f}")])
+    image = plots.s_curve(curve, at, similarities, things)
+    return tag("div", tag("figure", image, tag("figcaption", caption)), half)
+
+
+def has_explorer(record: Record) -> bool:
+    """Whether the S-curve has sliders: those of b bands of r rows."""
+    at = record.threshold
+    return isinstance(record.curve, Curve) and at is not None and 0.0 < at <= 1.0
 
 
 def _closest(removals: Removals) -> Iterator[Html]:

@@ -1,0 +1,244 @@
+"""neardup tune: the cheapest operating point that finds enough, on a sample of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from neardup.cli.shared import (
+    INPUT,
+    MATCH,
+    OUTPUT,
+    Format,
+    Inputs,
+    Quiet,
+    Text,
+    TextProfile,
+    Workers,
+    check_workers,
+)
+
+if TYPE_CHECKING:
+    from neardup.plan.cache import Cache
+    from neardup.plan.trial import Outcome, Point
+    from neardup.plan.tuning import Tuning
+
+AXES = "Axes: values with commas between, every combination is tried"
+FILES = ("tuning.json", "sweep.csv", "tuned.toml", "tuning.html")
+"""What is written; the first says that the others are of a sweep."""
+WIDTH = 100
+"""Of a table that is not shown on a terminal."""
+
+
+def tune(
+    inputs: Inputs,
+    out: Annotated[Path | None, typer.Option(
+        "--out", "-o", metavar="OUT", help="A folder for sweep.csv, tuning.json, tuning.html and "
+        "tuned.toml, which neardup dedup --config reads.", show_default=False,
+        readable=False)] = None,
+    text: Text = "text",
+    format: Format = "auto",
+    sample: Annotated[int, typer.Option(
+        metavar="N", help="Try operating points on so many documents.",
+        rich_help_panel=INPUT)] = 5_000,
+    threshold: Annotated[float, typer.Option(
+        help="Pairs at least this similar are to be found.", rich_help_panel=MATCH)] = 0.8,
+    recall: Annotated[float, typer.Option(
+        help="The share of them that must be found.", rich_help_panel=MATCH)] = 0.99,
+    precision: Annotated[float, typer.Option(
+        help="The share of what is found that must be so similar.", rich_help_panel=MATCH)] = 0.99,
+    shingle: Annotated[str, typer.Option(
+        metavar="UNIT:SIZE", help="What similar means: of which shingles.",
+        rich_help_panel=MATCH)] = "word:5",
+    text_profile: TextProfile = "standard",
+    seed: Annotated[int, typer.Option(
+        help="Of the hashes; the sample has a seed of its own.", rich_help_panel=MATCH)] = 0,
+    slots: Annotated[str, typer.Option(
+        metavar="LIST", help="Slots of a signature.", rich_help_panel=AXES)] = "16,32,64,128,256",
+    bands: Annotated[str, typer.Option(
+        metavar="LIST", help="Bands and rows, such as 14x8,20x5; auto: those that reach the recall "
+        "at the threshold with so many slots, and their neighbours.",
+        rich_help_panel=AXES)] = "auto",
+    sketches: Annotated[str, typer.Option(
+        metavar="LIST", help="minhash, oneperm, weighted, simhash.", rich_help_panel=AXES)]
+    = "minhash,oneperm",
+    shingles: Annotated[str | None, typer.Option(
+        metavar="LIST", help="Shingles of the trials.  [default: --shingle]", show_default=False,
+        rich_help_panel=AXES)] = None,
+    thresholds: Annotated[str | None, typer.Option(
+        metavar="LIST", help="Thresholds of the trials.  [default: --threshold]",
+        show_default=False, rich_help_panel=AXES)] = None,
+    verify: Annotated[str, typer.Option(
+        metavar="LIST", help="exact, estimate, none.", rich_help_panel=AXES)] = "exact",
+    bits: Annotated[str | None, typer.Option(
+        metavar="LIST", help="Bits of a slot, for --verify estimate: 1, 2, 4, 8, 16, 32.  "
+        "[default: all]", show_default=False, rich_help_panel=AXES)] = None,
+    buckets: Annotated[str | None, typer.Option(
+        metavar="LIST", help="Only so many buckets a band; to see what that does, a run has no "
+        "such option.", show_default=False, rich_help_panel=AXES)] = None,
+    vocabulary: Annotated[str | None, typer.Option(
+        metavar="LIST", help="Only so many different shingles; to see what that does.",
+        show_default=False, rich_help_panel=AXES)] = None,
+    time_limit: Annotated[float, typer.Option(
+        metavar="SECONDS", help="A trial that takes longer is ended, and is a row without "
+        "figures.", rich_help_panel=OUTPUT)] = 60.0,
+    cache: Annotated[Path | None, typer.Option(
+        metavar="FOLDER", help="Where results of trials are kept, which are not run again.  "
+        "[default: the user's cache folder]", show_default=False, rich_help_panel=OUTPUT)] = None,
+    no_cache: Annotated[bool, typer.Option(
+        "--no-cache", help="Run every trial, keep nothing.", rich_help_panel=OUTPUT)] = False,
+    workers: Workers = None,
+    quiet: Quiet = False,
+    as_json: Annotated[bool, typer.Option(
+        "--json", help="Print the content of tuning.json instead of the table.",
+        rich_help_panel=OUTPUT)] = False,
+) -> None:  # fmt: skip
+    """Try operating points on a sample of your documents, and recommend one.
+
+    All pairs of the sample are compared, so that each trial's recall and precision are known. The
+    cheapest trial that finds enough is recommended. Trials that were finished earlier are not run
+    again.
+    """
+    from neardup.cli.progress import progress_for
+    from neardup.corpus.inputs import find_inputs
+    from neardup.plan.specimen import from_files
+    from neardup.plan.tuner import Request, sweep
+
+    request = Request.of(
+        threshold=threshold, recall=recall, precision=precision, shingle=shingle,
+        text_profile=text_profile, seed=seed, time_limit=time_limit, slots=slots, bands=bands,
+        sketches=sketches, shingles=shingles, thresholds=thresholds, verify=verify, bits=bits,
+        buckets=buckets, vocabulary=vocabulary,
+    )  # fmt: skip
+    threads = check_workers(workers)
+    if out is not None:
+        make_folder(out)
+    results = None if no_cache else opened(cache)
+    with progress_for(quiet=quiet or as_json) as progress:
+        files = find_inputs(inputs, format)
+        specimen = from_files(files, text, sample, request.options, threads, progress)
+        tuning = sweep(specimen, request, threads, progress, results)
+    if out is not None:
+        write(tuning, out)
+    show(tuning, out, as_json, quiet)
+
+
+def opened(folder: Path | None) -> Cache:
+    """Results of earlier trials; a folder that somebody names must take new ones."""
+    from neardup.plan.cache import Cache
+
+    found = Cache(folder)
+    if folder is not None:
+        found.must_be_writable()
+    return found
+
+
+def make_folder(out: Path) -> None:
+    """Refuse a folder whose files are somebody else's before the work is done."""
+    from neardup.errors import OutputError
+    from neardup.formats.tables import no_room
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise no_room(out, error) from None
+    there = [name for name in FILES if (out / name).exists()]
+    if there and FILES[0] not in there:
+        raise OutputError(f"{out / there[0]} is there, and not from a sweep: choose another folder")
+
+
+def write(tuning: Tuning, out: Path) -> None:
+    """The files of a sweep."""
+    from neardup.formats.config import write_config
+    from neardup.formats.tables import write_json, write_text
+    from neardup.report.tuning import page
+
+    write_json(out / "tuning.json", tuning.to_json())
+    tuning.to_csv(out / "sweep.csv")
+    write_config(out / "tuned.toml", tuning.options, tuning.reasons)
+    write_text(out / "tuning.html", page(tuning))
+
+
+def show(tuning: Tuning, out: Path | None, as_json: bool, quiet: bool) -> None:
+    """The table and what follows from it, on standard output."""
+    if as_json:
+        import json
+
+        print(json.dumps(tuning.to_json(), indent=2))
+    elif not quiet:
+        from rich.console import Console
+
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            console.width = max(console.width, WIDTH)
+        console.print(about(tuning))
+        console.print(table(tuning))
+        for line in tuning.reasons:
+            console.print(line)
+        if out is not None:
+            console.print(f"{out / 'tuned.toml'} is for neardup dedup --config", soft_wrap=True)
+
+
+def about(tuning: Tuning) -> str:
+    """What was tried, on what."""
+    reference = tuning.reference
+    found = f"{tuning.true_pairs:,} pairs are" if tuning.true_pairs else "no pair is"
+    copies = f"; {tuning.copies:,} identical ones are left out" if tuning.copies else ""
+    lines = [
+        f"{tuning.about}{copies}.",
+        f"Of the {tuning.sampled:,} that are left, {found} at least {reference.threshold:g} "
+        f"similar ({reference.shingle} shingles, every pair compared).",
+        *(f"Not tried: {many:,} x {why}." for why, many in tuning.pruned.items()),
+    ]
+    return "\n".join(lines)
+
+
+COLUMNS: dict[str, Callable[[Outcome], str]] = {
+    "t_sig s": lambda row: f"{row.t_sig:.4f}",
+    "t_rest s": lambda row: f"{row.t_rest:.4f}",
+    "bucket": lambda row: f"{row.average_bucket:.2f}",
+    "candidates": lambda row: f"{row.candidates:,}",
+    "pairs": lambda row: f"{row.pairs:,}",
+    "recall": lambda row: share(row.recall),
+    "precision": lambda row: share(row.precision),
+    "MB": lambda row: f"{row.memory / 1e6:.2f}",
+}
+"""What a finished trial shows."""
+VARYING: dict[str, Callable[[Point], str]] = {
+    "shingle": lambda point: point.shingle,
+    "threshold": lambda point: f"{point.threshold:g}",
+    "verify": lambda point: point.verify,
+    "buckets": lambda point: "" if point.buckets is None else str(point.buckets),
+    "vocabulary": lambda point: "" if point.vocabulary is None else str(point.vocabulary),
+}
+"""What is shown of points if they differ in it."""
+
+
+def share(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4f}"
+
+
+def table(tuning: Tuning) -> Any:
+    """A row for each trial, the cheapest first; those that have no figures are last."""
+    from rich.table import Table
+
+    points = [row.point for row in tuning.rows]
+    varying = [name for name, cell in VARYING.items() if len(set(map(cell, points))) > 1]
+    heads = ["", "sketch", "slots", "bands", *varying, *COLUMNS]
+    found = Table(*heads, box=None, header_style="bold", padding=(0, 1, 0, 0))
+    for column in found.columns[2:]:
+        column.justify = "right"
+    for row in sorted(tuning.rows, key=lambda row: (not row.done, row.seconds)):
+        point, best = row.point, row is tuning.best
+        mark = ">" if best else "d" if row is tuning.default else ""
+        bands = "" if point.bands is None else f"{point.bands}x{point.rows}"
+        cells = [mark, point.sketch, f"{point.slots}x{point.bits}", bands]
+        cells += [VARYING[name](point) for name in varying]
+        cells += [cell(row) for cell in COLUMNS.values()] if row.done else [row.status]
+        found.add_row(*cells, style="bold" if best else None)
+    found.caption = "> recommended, d the default; times of one core"
+    found.caption_justify = "left"
+    return found

@@ -1,0 +1,195 @@
+"""How did a sweep go? tuning.html: what to use and why, the plots, and every trial."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from neardup.plan.trial import FAILED, TIMEOUT, Outcome, Point
+from neardup.plan.tuning import Tuning
+from neardup.report import curves, sweep_plots
+from neardup.report.curves import Explorer
+from neardup.report.frame import whole
+from neardup.report.html import Html, joined, note, pairs, table, tag
+from neardup.report.sweep_plots import Tints, curve_of
+
+THINGS: Final = "pairs of the sample"
+POINT: Final[Mapping[str, Callable[[Point], str]]] = {
+    "sketch": lambda point: point.sketch,
+    "shingle": lambda point: point.shingle,
+    "hashes": lambda point: f"{point.slots:,}",
+    "bits": lambda point: str(point.bits),
+    "bands": lambda point: _optional(point.bands),
+    "rows": lambda point: _optional(point.rows),
+    "threshold": lambda point: f"{point.threshold:g}",
+    "verify": lambda point: point.verify,
+    "seed": lambda point: str(point.seed),
+    "buckets": lambda point: _optional(point.buckets),
+    "shingles": lambda point: _optional(point.vocabulary),
+}
+ALWAYS: Final = {"hashes", "bands", "rows"}
+"""Columns of a point that are shown even if all trials have the same there."""
+FIGURES: Final[Mapping[str, Callable[[Outcome], str]]] = {
+    "t_sig s": lambda row: f"{row.t_sig:.4f}",
+    "t_rest s": lambda row: f"{row.t_rest:.4f}",
+    "t_tot s": lambda row: f"{row.seconds:.4f}",
+    "average bucket": lambda row: f"{row.average_bucket:.2f}",
+    "candidates": lambda row: f"{row.candidates:,}",
+    "pairs": lambda row: f"{row.pairs:,}",
+    "recall": lambda row: _share(row.recall),
+    "precision": lambda row: _share(row.precision),
+    "MB": lambda row: f"{row.memory / 1e6:.2f}",
+}
+MEANING: Final = (
+    "t_sig: seconds of one core from text to signatures; t_rest: for everything after them. Pairs "
+    "are those that were found; recall and precision are against every pair of the sample, "
+    "compared exactly. A trial without figures was ended at its time limit, or failed."
+)
+
+
+def page(tuning: Tuning) -> Html:
+    """The whole page."""
+    parts = dict(_parts(tuning))
+    links = (tag("a", title, href=f"#part-{n}") for n, title in enumerate(parts))
+    sections = (
+        tag("section", tag("h2", title), content, id=f"part-{n}")
+        for n, (title, content) in enumerate(parts.items())
+    )
+    return whole(
+        "neardup: tuning", _head(tuning), tag("nav", *links, aria_label="Contents"), *sections,
+        script=curves.script() if _explored(tuning) else None,
+    )  # fmt: skip
+
+
+def _head(tuning: Tuning) -> Html:
+    """What to use, why, and what was measured of it."""
+    best = tuning.best
+    missed = [tag("p", "It does not do what is wanted.", class_="missed")] * (tuning.met is False)
+    tiles = [
+        ("recall", _share(best.recall) if best.done else "", "kept"),
+        ("precision", _share(best.precision) if best.done else "", "kept"),
+        ("seconds, of one core", f"{best.seconds:.3g}" if best.done else "", "near"),
+        ("candidates", f"{best.candidates:,}" if best.done else "", "near"),
+    ]
+    return tag(
+        "header", tag("p", "neardup tune", class_="brand"),
+        tag("h1", f"Use {best.point}" if best.done else "No trial came to its end"),
+        *missed, *(tag("p", reason) for reason in tuning.reasons),
+        tag("dl", *(tag("div", tag("dt", term), tag("dd", value or "—"), class_=f"tile {kind}")
+                    for term, value, kind in tiles), class_="tiles"),
+        note(_about(tuning)),
+    )  # fmt: skip
+
+
+def _about(tuning: Tuning) -> str:
+    """What was tried, on what."""
+    reference, found = tuning.reference, tuning.true_pairs
+    trials = "1 trial" if len(tuning.rows) == 1 else f"{len(tuning.rows):,} trials"
+    similar = {0: "no pair is", 1: "1 pair is"}.get(found, f"{found:,} pairs are")
+    copies = f"; {tuning.copies:,} identical ones are left out" if tuning.copies else ""
+    return (
+        f"{tuning.about}{copies}. Of the {tuning.sampled:,} that are left, {similar} at least "
+        f"{reference.threshold:g} similar ({reference.shingle} shingles, every pair compared). "
+        f"{trials}; wanted: a recall of {tuning.recall:g} and a precision of {tuning.precision:g}."
+    )
+
+
+def _parts(tuning: Tuning) -> Iterator[tuple[str, Html]]:
+    points = [row.point for row in tuning.rows]
+    tints, at, counts = Tints(points), tuning.reference.threshold, tuning.truth.histogram()
+    yield "Recall against cost", _figure(
+        sweep_plots.recall_by_cost(tuning.rows, tuning.best, tints),
+        "No trial has a recall: there is nothing to plot against its cost.",
+        "Each ring is a trial. Nothing that was tried is both cheaper and finds more than those on "
+        "the line; the recommended one is marked.", tints,
+    )  # fmt: skip
+    if explorer := _explored(tuning):
+        caption = (
+            "The line is the chance that two documents of a similarity share a bucket. The bars "
+            f"are the pairs of the sample that are at least {tuning.truth.floor:g} similar."
+        )
+        yield "Other bands", explorer.shown(caption)
+    yield "S-curves", _figure(
+        sweep_plots.s_curves(points, tuning.best.point, at, counts, tints), "",
+        "The bands that were tried, the recommended ones in bold.", tints,
+    )  # fmt: skip
+    yield "False positives and false negatives", _figure(
+        sweep_plots.rates(points, at, tints),
+        "Nothing that was tried has bands: there are no rates to plot.",
+        f"Dashed: the mean chance to meet below {at:g}. Dotted: the mean chance to miss from there "
+        "on. Rings are what was tried.", tints,
+    )  # fmt: skip
+    yield "Sizes of buckets", _figure(
+        sweep_plots.bucket_sizes(_series(tuning)),
+        "No trial came to its end: there are no buckets to count.",
+        "Buckets of all bands together.",
+    )  # fmt: skip
+    yield "Every trial", joined([_trials(tuning), note(MEANING), *_settings(tuning)])
+
+
+def _figure(plot: Html | None, instead: str, caption: str, tints: Tints | None = None) -> Html:
+    """A plot with its legend, or what to say where there is none."""
+    if plot is None:
+        return note(instead)
+    legend = [tints.legend()] if tints else []
+    return tag("figure", plot, *legend, tag("figcaption", caption), class_="narrow")
+
+
+def _explored(tuning: Tuning) -> Explorer | None:
+    """Sliders that begin where the recommended bands are, or else those without tuning."""
+    for point in (tuning.best.point, tuning.reference):
+        if curve := curve_of(point):
+            counts = tuning.truth.histogram()
+            return Explorer(curve, tuning.reference.threshold, counts, THINGS, point.slots)
+    return None
+
+
+def _series(tuning: Tuning) -> list[tuple[str, Mapping[int, int]]]:
+    best, default = tuning.best, tuning.default
+    series = [(f"recommended: {best.point}", best.bucket_sizes)]
+    if default.point != best.point:
+        series.append((f"default: {default.point}", default.bucket_sizes))
+    return series
+
+
+def _trials(tuning: Tuning) -> Html:
+    """A row for each trial, in the order in which they were run."""
+    points = [row.point for row in tuning.rows]
+    varied = {name: cell for name, cell in POINT.items()
+              if name in ALWAYS or len({cell(point) for point in points}) > 1}  # fmt: skip
+    columns = ("", *varied, *FIGURES)
+    rows = (
+        (_remark(row, tuning), *(cell(row.point) for cell in varied.values()),
+         *(cell(row) if row.done else "—" for cell in FIGURES.values()))
+        for row in tuning.rows
+    )  # fmt: skip
+    return table("Every trial", columns, rows, {"hashes", "bits", "bands", "rows", "threshold",
+                 "seed", "buckets", "shingles", *FIGURES})  # fmt: skip
+
+
+def _remark(row: Outcome, tuning: Tuning) -> Html:
+    """What is special about a trial."""
+    words = {TIMEOUT: "timed out", FAILED: f"failed: {row.error}"}
+    remarks = [words[row.status]] if row.status in words else []
+    if row is tuning.default:
+        remarks.append("default")
+    if row.done and row.point == tuning.best.point:
+        remarks.append("recommended")
+    return joined(tag("span", remark, class_="badge") for remark in remarks)
+
+
+def _settings(tuning: Tuning) -> Iterator[Html]:
+    """The operating point as a run takes it, and what was not tried."""
+    yield tag("h3", "The operating point")
+    yield pairs((name, str(value)) for name, value in tuning.options.items())
+    if tuning.pruned:
+        yield tag("h3", "Combinations that make no sense")
+        yield pairs((why, f"{many:,}") for why, many in tuning.pruned.items())
+
+
+def _optional(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _share(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4f}"

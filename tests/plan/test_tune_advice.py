@@ -1,0 +1,107 @@
+"""Which trial is recommended, and what is said of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from neardup.evaluate.truth import Truth
+from neardup.options import Options
+from neardup.plan.recommend import Wanted, advise, interval
+from neardup.plan.trial import Outcome, Point
+
+REFERENCE = Point.of(Options.of(threshold=0.8))
+GOOD = Outcome(REFERENCE, t_sig=1.0, t_rest=1.0, candidates=150, pairs=100, true_pairs=100,
+               recall=1.0, precision=1.0, memory=1_000)  # fmt: skip
+
+
+def wanted(similarity: list[float], documents: int = 1_000) -> Wanted:
+    some = np.arange(len(similarity), dtype=np.int64)
+    truth = Truth(1_000, 0.4, some, some + 1, np.array(similarity, np.float64))
+    return Wanted(0.99, 0.99, REFERENCE, truth, documents)
+
+
+MANY = wanted([1.0] * 100)
+
+
+def other(**changes: object) -> Outcome:
+    """A trial with twice the rows, which identical sets share all the same."""
+    return replace(GOOD, **{"point": replace(REFERENCE, bands=10, rows=12), **changes})
+
+
+def test_the_cheapest_that_finds_enough():
+    cheap = other(t_rest=0.1)
+    advice = advise([GOOD, cheap, other(t_rest=0.01, recall=0.98)], MANY)
+    assert (advice.best, advice.met) == (cheap, True)
+    assert "1.8 times the time" in advice.reasons[1]
+
+
+def test_what_is_found_must_be_right():
+    assert advise([GOOD, other(t_rest=0.1, precision=0.98)], MANY).best == GOOD
+
+
+def test_of_equal_times_the_one_with_less_memory():
+    small = other(t_rest=1.001, memory=10)
+    assert advise([GOOD, small], MANY).best == small
+
+
+def test_luck_is_not_enough():
+    """10 bands of 12 find 0.51 of the pairs at 0.8, whatever was measured."""
+    at_threshold = wanted([0.8] * 100)
+    assert at_threshold.expected(other().point) == pytest.approx(0.509, abs=1e-3)
+    assert advise([GOOD, other(t_rest=0.1)], at_threshold).best == GOOD
+
+
+def test_theory_has_no_say_where_pairs_meet_by_something_else():
+    for change in ({"shingle": "char:9"}, {"sketch": "weighted"}, {"verify": "estimate"}):
+        assert MANY.expected(replace(REFERENCE, **change)) is None
+
+
+def test_nothing_finds_enough():
+    best = other(recall=0.7, t_rest=9.0)
+    advice = advise([replace(GOOD, recall=0.6), best, other(recall=0.8, precision=0.2)], MANY)
+    assert (advice.best, advice.met) == (best, False)
+    assert "No trial reaches a recall of 0.99" in advice.reasons[0]
+
+
+def test_a_default_without_figures_is_said():
+    late = replace(GOOD, status="timeout", error="took more than 1 s", recall=None)
+    advice = advise([late, other()], MANY)
+    assert advice.best == other()
+    assert "took more than 1 s" in advice.reasons[1]
+
+
+def test_no_trial_came_to_its_end():
+    late = replace(GOOD, status="timeout", recall=None)
+    advice = advise([late, late], MANY)
+    assert (advice.best, advice.met) == (late, None)
+    assert "--time-limit" in advice.reasons[0]
+
+
+def test_a_point_for_sweeps_only_is_not_recommended():
+    modulo = other(point=replace(REFERENCE, buckets=100), t_sig=0.0, t_rest=0.0)
+    assert advise([GOOD, modulo], MANY).best == GOOD
+
+
+def test_without_a_true_pair_theory_decides():
+    none = wanted([0.5])
+    rows = [replace(row, recall=None, precision=None) for row in (GOOD, other(t_rest=0.1))]
+    advice = advise(rows, none)
+    assert (advice.best, advice.met) == (rows[0], None)
+    assert "no recall to measure" in advice.reasons[0]
+    assert "0.9983" in advice.reasons[1]
+
+
+def test_what_grows_with_the_corpus_is_said():
+    advice = advise([GOOD, other(t_rest=0.1, candidates=300)], wanted([1.0] * 100, 1_000_000))
+    assert "up to 2e+02 pairs a document" in advice.reasons[2]
+    assert "50 by the default" in advice.reasons[2]
+
+
+def test_the_interval_is_that_of_wilson():
+    """Values of the formula, by hand."""
+    assert interval(0.5, 100) == pytest.approx((0.4038, 0.5962), abs=1e-4)
+    assert interval(1.0, 10) == pytest.approx((0.7225, 1.0), abs=1e-4)
+    assert interval(0.0, 10) == pytest.approx((0.0, 0.2775), abs=1e-4)
