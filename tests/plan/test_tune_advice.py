@@ -17,10 +17,10 @@ GOOD = Outcome(REFERENCE, t_sig=1.0, t_rest=1.0, candidates=150, pairs=100, true
                recall=1.0, precision=1.0, memory=1_000)  # fmt: skip
 
 
-def wanted(similarity: list[float], documents: int = 1_000) -> Wanted:
+def wanted(similarity: list[float], share: float = 1.0) -> Wanted:
     some = np.arange(len(similarity), dtype=np.int64)
     truth = Truth(1_000, 0.4, some, some + 1, np.array(similarity, np.float64))
-    return Wanted(0.99, 0.99, REFERENCE, truth, documents)
+    return Wanted(0.99, 0.99, REFERENCE, truth, share)
 
 
 MANY = wanted([1.0] * 100)
@@ -95,9 +95,10 @@ def test_without_a_true_pair_theory_decides():
 
 
 def test_what_grows_with_the_corpus_is_said():
-    advice = advise([GOOD, other(t_rest=0.1, candidates=300)], wanted([1.0] * 100, 1_000_000))
+    advice = advise([GOOD, other(t_rest=0.1, candidates=300)], wanted([1.0] * 100, 0.001))
     assert "up to 2e+02 pairs a document" in advice.reasons[2]
     assert "50 by the default" in advice.reasons[2]
+    assert len(advise([GOOD, other(t_rest=0.1, candidates=300)], MANY).reasons) == 2
 
 
 def test_the_interval_is_that_of_wilson():

@@ -32,8 +32,8 @@ class Wanted:
     precision: float
     reference: Point
     truth: Truth
-    documents: int
-    """Of the whole corpus; the truth is that of a sample."""
+    share: float
+    """Of the documents that are in the sample."""
 
     @cached_property
     def true_pairs(self) -> int:
@@ -156,16 +156,16 @@ def _beside_default(best: Outcome, default: Outcome) -> list[str]:
 
 def _grown(best: Outcome, default: Outcome, wanted: Wanted) -> list[str]:
     """What a sample does not show: documents meet by chance the more often the more there are."""
-    sampled = wanted.truth.documents
-    if wanted.documents <= sampled or not default.done or best.point == default.point:
+    if wanted.share >= 1.0 or not default.done or best.point == default.point:
         return []
     mine, theirs = (
-        (row.candidates - row.pairs) / sampled * wanted.documents / sampled
+        (row.candidates - row.pairs) / wanted.truth.documents / wanted.share
         for row in (best, default)
     )
     return [
-        f"Among all {wanted.documents:,} documents up to {mine:.2g} pairs a document will be "
-        f"compared in vain, {theirs:.2g} by the default: if that is many, take a larger --sample."
+        f"The sample is {wanted.share:.2g} of the documents: among all of them up to {mine:.2g} "
+        f"pairs a document will be compared in vain, {theirs:.2g} by the default. If that is many, "
+        "take a larger --sample."
     ]
 
 

@@ -98,7 +98,8 @@ def sweep(
     if pruned:
         progress.say(f"{sum(pruned.values()):,} combinations make no sense and are not tried")
     progress.stage("trying", len(points), "points")
-    wanted = Wanted(request.recall, request.precision, request.reference, truth, specimen.corpus)
+    share = specimen.sample.share
+    wanted = Wanted(request.recall, request.precision, request.reference, truth, share)
     with tempfile.TemporaryDirectory(prefix="neardup-tune-") as folder:
         task = Path(folder)
         write_task(task, specimen.documents, request.reference, wanted.true_pairs, request.shared)
