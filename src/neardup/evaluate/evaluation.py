@@ -1,0 +1,235 @@
+"""How good is an operating point, or a run, by what people say? The composition.
+
+    golden pairs -> their texts -> do they meet, are they similar -> scores, losses, the worst
+
+A label says what people say, similarity what texts say. What is lost because labelled duplicates
+have little text in common is told apart from what is lost because similar ones did not meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup.batch.job import Progress
+from neardup.corpus.documents import Columns, Documents
+from neardup.corpus.frames import require_rereadable
+from neardup.dedup import Sketcher, find_frequencies, find_ignored_lines
+from neardup.errors import ParameterError, UsageError
+from neardup.evaluate.drift import Snapshot, moved, read_baseline
+from neardup.evaluate.golden import Golden, golden_of
+from neardup.evaluate.judges import Judge, OperatingPoint, Run
+from neardup.evaluate.lookup import Finder, reader
+from neardup.evaluate.outcome import Case, Evaluation, Losses, Rand
+from neardup.evaluate.profile import Profile
+from neardup.evaluate.sample import choose_among
+from neardup.evaluate.scores import Scores, adjusted_rand, components, sweep
+from neardup.options import Options
+from neardup.result import by_distance
+from neardup.spec import KEYED
+
+Flags = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+Reals = NDArray[np.float64]
+
+SAMPLE: Final = 10_000
+SEED: Final = 5
+WORST: Final = 20
+CASE_TEXT: Final = 20_000
+"""Characters of a text that are kept to be shown."""
+GIVEN: Final = "the clusters of the golden set"
+MADE: Final = (
+    "made of the positive pairs; documents that nobody has paired count as different, so that it "
+    "is rather too low"
+)
+
+
+def evaluate(
+    golden: Any,
+    *,
+    corpus: Any = None,
+    run: str | Path | None = None,
+    text: str = "text",
+    id: str | None = None,
+    format: str = "auto",
+    pairs: Sequence[str] | None = None,
+    clusters: Sequence[str] | None = None,
+    baseline: str | Path | None = None,
+    sample: int = SAMPLE,
+    workers: int = 1,
+    progress: Progress | None = None,
+    **operating_point: Any,
+) -> Evaluation:
+    """How good is an operating point on a corpus, or a finished run, by a golden set?
+
+    `golden` is a TSV, CSV, Parquet or Arrow file of pairs (id1, id2, label) or of clusters (id,
+    cluster), a list of (id1, id2, label), or a dict of clusters by id. `corpus` is a path or a
+    list of `Path`s, or a list or table as `neardup.dedup` takes it; `run` the folder of a finished
+    run, which then is what is judged. `operating_point` are parameters of `neardup.dedup`.
+
+    >>> texts = ["the cat sat on the mat today", "The cat sat on the mat, today!", "a dog"]
+    >>> found = evaluate([(0, 1, 1), (0, 2, 0)], corpus=texts)
+    >>> found.labels.recall.value, found.labels.precision.value
+    (1.0, 1.0)
+    """
+    if corpus is None and run is None:
+        raise UsageError("nothing to evaluate: give a corpus, a run, or both")
+    if run is not None and operating_point:
+        raise UsageError("a run has its operating point: leave out others, or the run")
+    before = None if baseline is None else read_baseline(Path(baseline))
+    asked = golden_of(golden, pairs, clusters)
+    finished = None if run is None else Run.of(Path(run), asked.ids)
+    point = profile = None
+    if corpus is not None:
+        options = _options(operating_point if finished is None else finished.operating_point)
+        columns = Columns(text=text, id=id)
+        point, profile = _looked_up(
+            asked, corpus, columns, format, options, sample, workers, progress
+        )
+    used, notes = _usable(asked, point, finished)
+    if progress is not None:
+        progress.stage("comparing", len(used), "pairs")
+    judge: Judge = next(one for one in (finished, point) if one is not None)
+    found = _measured(used, judge, point, profile, notes)
+    if before is None:
+        return found
+    return replace(found, drift=moved(Snapshot.of(found.record, "this evaluation"), before))
+
+
+def _options(given: Mapping[str, Any]) -> Options:
+    """As given; a keyed hash needs no key here, any other finds as much."""
+    asked = {**given, "keep": "first"}
+    if asked.get("hash") == KEYED:
+        del asked["hash"]
+    options = Options.of(**asked)
+    if options.spec.unit == "token":
+        raise ParameterError("evaluate looks at texts: choose word, char or line shingles")
+    return options
+
+
+def _looked_up(
+    asked: Golden, corpus: Any, columns: Columns, format: str, options: Options, sample: int,
+    workers: int, progress: Progress | None,
+) -> tuple[OperatingPoint, Profile]:  # fmt: skip
+    """The golden documents as the options see them, and what the corpus looks like."""
+    read = reader(corpus, columns, format, workers, progress)
+
+    def documents() -> Iterator[Documents]:
+        return (some for some, _ in read())
+
+    if options.strip.lines is not None or options.weights == "tf-idf":
+        require_rereadable(corpus)
+    ignored = find_ignored_lines(documents, options)
+    options = options.ignoring(ignored.digest)
+    frequencies = find_frequencies(documents, options, ignored)
+    options = options.weighing(frequencies.stated)
+    sketcher = Sketcher(options.spec, ignored, None, frequencies)
+    finder = Finder(asked.ids)
+    chosen = choose_among(finder.watch(read()), sample, SEED, options.spec)
+    profile = Profile.of(chosen, options, sketcher)
+    return OperatingPoint.of(options, finder.result(), sketcher, workers), profile
+
+
+def _usable(
+    asked: Golden, point: OperatingPoint | None, finished: Run | None
+) -> tuple[Golden, list[str]]:
+    """The golden set without documents that can't be compared; and what else is to be said."""
+    used, notes = asked, []
+    if point is not None:
+        used = used.without("unknown ids", np.flatnonzero(point.found.row < 0))
+        used = used.without("empty documents", point.empty)
+        used = replace(used, flaws=used.flaws | {"ids of several documents": point.found.repeated})
+    elif finished is not None and (unnamed := len(finished.unnamed)):
+        notes.append(
+            f"{unnamed:,} golden documents are in no cluster of the run: they were kept alone, or "
+            "are not in it at all; with --corpus, unknown ids are told apart"
+        )
+    if not len(used):
+        notes.append("no pair can be used: nothing is measured; do the ids fit the corpus?")
+    elif not used.label.any():
+        notes.append("no pair is a duplicate by its label: recall is undefined")
+    elif used.label.all():
+        notes.append(
+            "no pair is labelled as different: precision by labels says nothing, and there is no "
+            "best threshold"
+        )
+    return used, notes
+
+
+def _measured(
+    used: Golden, judge: Judge, point: OperatingPoint | None, profile: Profile | None,
+    notes: list[str],
+) -> Evaluation:  # fmt: skip
+    a, b, label = used.a, used.b, used.label
+    predicted = judge.duplicates(a, b)
+    if len(used) and not predicted.any():
+        notes.append("no pair was judged to be a duplicate: precision is undefined")
+    similarity = met = similar = None
+    if point is not None:
+        similarity, met = point.similarity(a, b), point.met(a, b)
+        if not by_distance(point.options):
+            similar = similarity >= point.options.threshold
+            if len(used) and not similar.any():
+                notes.append("no pair reaches the threshold: recall by similarity is undefined")
+    missed, wrong = label & ~predicted, predicted & ~label
+    return Evaluation(
+        judged=judge.described, golden=used, operating_point=judge.stated,
+        labels=Scores.of(predicted, label),
+        candidates=None if met is None else Scores.of(met, label),
+        similarity=None if similar is None else Scores.of(predicted, similar),
+        losses=None if similar is None or met is None else _losses(missed, similar, met),
+        rand=_rand(used, judge),
+        sweep=None if similarity is None else sweep(similarity, label),
+        false_positives=_cases(used, wrong, similarity, met, point),
+        false_negatives=_cases(used, missed, similarity, met, point),
+        profile=profile, notes=notes,
+    )  # fmt: skip
+
+
+def _losses(missed: Flags, similar: Flags, met: Flags) -> Losses:
+    return Losses(
+        int(np.count_nonzero(missed & ~similar)),
+        int(np.count_nonzero(missed & similar & ~met)),
+        int(np.count_nonzero(missed & similar & met)),
+    )
+
+
+def _rand(used: Golden, judge: Judge) -> Rand | None:
+    """Over the documents of usable pairs; None without a pair that belongs together."""
+    if not used.label.any():
+        return None
+    clusters = used.clusters
+    if clusters is None:
+        clusters = components(len(used.ids), used.a[used.label], used.b[used.label])
+    here = np.unique(np.concatenate([used.a, used.b]))
+    value = adjusted_rand(judge.clusters()[here], clusters[here])
+    return Rand(value, GIVEN if used.clusters is not None else MADE)
+
+
+def _cases(
+    used: Golden, chosen: Flags, similarity: Reals | None, met: Flags | None,
+    point: OperatingPoint | None,
+) -> list[Case]:  # fmt: skip
+    """The most similar of the chosen pairs; the first ones if similarities are not known."""
+    rows = np.flatnonzero(chosen)
+    if similarity is not None:
+        rows = rows[np.argsort(-similarity[rows], kind="stable")]
+    cases = []
+    for row in rows[:WORST].tolist():
+        x, y = int(used.a[row]), int(used.b[row])
+        texts = None
+        if point is not None:
+            texts = point.found.text(x)[:CASE_TEXT], point.found.text(y)[:CASE_TEXT]
+        cases.append(
+            Case(
+                used.ids[x], used.ids[y],
+                None if similarity is None else float(similarity[row]),
+                None if met is None else bool(met[row]), texts,
+            )
+        )  # fmt: skip
+    return cases

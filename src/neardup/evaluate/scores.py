@@ -1,0 +1,192 @@
+"""How good is it? Recall, precision, F1 and the adjusted Rand index; all thresholds at once.
+
+What can't be said is None: without positives there is no recall, and 0 or 1 would be a lie.
+
+Intervals are those of Wilson, at 95 %: they hold for small sets and near 0 and 1. F1 is
+2 q / (1 + q) of q = tp / (tp + fp + fn), a share like the others, so its interval is that of q,
+carried over. All take pairs as independent; pairs that share documents are not quite, and the truth
+is then somewhat wider.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Flags = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+
+Z: Final = 1.959963984540054
+"""Of the normal distribution, 95 % are within so many standard deviations."""
+THRESHOLDS: Final = 100
+"""Thresholds that are tried: 0.01, 0.02 to 1."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share, and the interval that holds the true one 19 times of 20; None of nothing.
+
+    >>> Share.of(20, 20)
+    Share(value=1.0, low=0.8388748419471806, high=1.0)
+    >>> Share.of(0, 0)
+    Share(value=None, low=None, high=None)
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+    @classmethod
+    def of(cls, part: int, whole: int) -> Share:
+        if not whole:
+            return cls(None, None, None)
+        share, spread = part / whole, Z * Z / whole
+        middle = (share + spread / 2) / (1 + spread)
+        half = Z * math.sqrt(share * (1 - share) / whole + spread / (4 * whole)) / (1 + spread)
+        low = 0.0 if part == 0 else middle - half
+        high = 1.0 if part == whole else middle + half
+        return cls(share, low, high)
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "undefined"
+        return f"{self.value:.4f} ({self.low:.3f} to {self.high:.3f})"
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What was predicted against what is true, of labelled pairs."""
+
+    tp: int
+    fp: int
+    fn: int
+    tn: int
+
+    @classmethod
+    def of(cls, predicted: Flags, truth: Flags) -> Scores:
+        tp = int(np.count_nonzero(predicted & truth))
+        fp = int(np.count_nonzero(predicted)) - tp
+        fn = int(np.count_nonzero(truth)) - tp
+        return cls(tp, fp, fn, len(truth) - tp - fp - fn)
+
+    @property
+    def recall(self) -> Share:
+        return Share.of(self.tp, self.tp + self.fn)
+
+    @property
+    def precision(self) -> Share:
+        return Share.of(self.tp, self.tp + self.fp)
+
+    @property
+    def f1(self) -> Share:
+        found = Share.of(self.tp, self.tp + self.fp + self.fn)
+        return Share(*(_harmonic(share) for share in (found.value, found.low, found.high)))
+
+    @property
+    def record(self) -> dict[str, Any]:
+        shares = {name: asdict(getattr(self, name)) for name in ("recall", "precision", "f1")}
+        return asdict(self) | shares
+
+
+def _harmonic(share: float | None) -> float | None:
+    """F1 of tp / (tp + fp + fn).
+
+    >>> Scores(3, 1, 2, 0).f1.value == 2 * 3 / (2 * 3 + 1 + 2)
+    True
+    """
+    return None if share is None else 2 * share / (1 + share)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Recall, precision and F1 at each threshold; and the best one by F1.
+
+    Without labels of both kinds there is no best one: None. Where several are equally good, the
+    best is the middle one: it is the furthest from harm.
+    """
+
+    thresholds: list[float]
+    recall: list[float | None]
+    precision: list[float | None]
+    f1: list[float | None]
+    best: float | None
+
+    @property
+    def at_best(self) -> tuple[float | None, float | None, float | None]:
+        """Recall, precision and F1 at the best threshold."""
+        if self.best is None:
+            return None, None, None
+        place = self.thresholds.index(self.best)
+        return self.recall[place], self.precision[place], self.f1[place]
+
+
+def sweep(similarity: NDArray[np.float64], label: Flags) -> Sweep:
+    """All thresholds over the exact similarity of labelled pairs: nothing is lost to bands here."""
+    thresholds = np.arange(1, THRESHOLDS + 1) / THRESHOLDS
+    positives = int(np.count_nonzero(label))
+    tp = _at_least(similarity[label], thresholds)
+    fp = _at_least(similarity[~label], thresholds)
+    scores = [
+        Scores(right, wrong, positives - right, 0)
+        for right, wrong in zip(tp.tolist(), fp.tolist(), strict=True)
+    ]
+    f1 = [one.f1.value for one in scores]
+    best = None
+    if 0 < positives < len(label):
+        most = max(value or 0.0 for value in f1)
+        equal = [place for place, value in enumerate(f1) if (value or 0.0) == most]
+        best = float(thresholds[equal[len(equal) // 2]])
+    return Sweep(
+        thresholds.tolist(), [one.recall.value for one in scores],
+        [one.precision.value for one in scores], f1, best,
+    )  # fmt: skip
+
+
+def _at_least(values: NDArray[np.float64], thresholds: NDArray[np.float64]) -> Integers:
+    """How many values reach each threshold."""
+    return len(values) - np.searchsorted(np.sort(values), thresholds)
+
+
+def adjusted_rand(mine: Integers, theirs: Integers) -> float | None:
+    """How far two clusterings of the same documents agree, beyond chance: 1 if they are the same.
+
+    None if there is nothing to agree about: both have every document alone, or all together.
+
+    >>> adjusted_rand(np.array([0, 0, 1, 1]), np.array([5, 5, 7, 7]))
+    1.0
+    """
+    documents = len(mine)
+    _, a = np.unique(mine, return_inverse=True)
+    _, b = np.unique(theirs, return_inverse=True)
+    _, together = np.unique(a * documents + b, return_counts=True)
+    both, of_a, of_b = (_pairs(counts) for counts in (together, np.bincount(a), np.bincount(b)))
+    all_pairs = documents * (documents - 1) // 2
+    chance = of_a * of_b / all_pairs if all_pairs else 0.0
+    most = (of_a + of_b) / 2
+    return None if most == chance else (both - chance) / (most - chance)
+
+
+def _pairs(counts: Integers) -> int:
+    """The pairs inside of groups of these sizes."""
+    return int((counts * (counts - 1) // 2).sum())
+
+
+def components(documents: int, a: Integers, b: Integers) -> Integers:
+    """The cluster of each document if these pairs belong together, and pairs of pairs.
+
+    >>> components(5, np.array([0, 3]), np.array([3, 4])).tolist()
+    [0, 1, 2, 0, 0]
+    """
+    cluster = np.arange(documents)
+    while True:
+        least = cluster.copy()
+        np.minimum.at(least, a, cluster[b])
+        np.minimum.at(least, b, cluster[a])
+        least = least[least]
+        if np.array_equal(least, cluster):
+            return cluster
+        cluster = least
