@@ -17,6 +17,7 @@ from neardup.cli.cache import cache
 from neardup.cli.compare_sketches import compare_sketches
 from neardup.cli.dedup import dedup
 from neardup.cli.demo import demo
+from neardup.cli.evaluate import evaluate
 from neardup.cli.exact import exact
 from neardup.cli.hashes import hashes
 from neardup.cli.merge import merge
@@ -38,6 +39,7 @@ app = typer.Typer(
 )
 app.command()(dedup)
 app.command()(exact)
+app.command()(evaluate)
 app.command()(merge)
 app.command()(status)
 app.command()(demo)

@@ -81,15 +81,17 @@ def _copy(kept: str | None, sample: Row, unfolded: bool) -> Html:
     if kept is None or sample["text"] is None:
         body = iter([note("The text could not be read again.")])
     else:
-        body = _differences(compare(kept, sample["text"]), kept)
+        body = differences(kept, sample["text"], ("kept", "removed"))
     return tag("details", summary, *body, open=unfolded)
 
 
-def _differences(found: Comparison, kept: str) -> Iterator[Html]:
+def differences(kept: str, copy: str, sides: tuple[str, str]) -> Iterator[Html]:
+    """Two texts side by side, each under its name, with what differs marked."""
+    found = compare(kept, copy)
     if not found.hunks:
         yield from _same(found, kept)
         return
-    yield tag("div", *_hunks(found), class_="differences")
+    yield tag("div", *_hunks(found, sides), class_="differences")
     if not found.complete:
         yield note(f"There may be more: only the first {COMPARED:,} characters of the texts are "
                    f"compared, and {SHOWN:,} shown.")  # fmt: skip
@@ -104,9 +106,9 @@ def _same(found: Comparison, kept: str) -> Iterator[Html]:
     yield tag("div", text, class_="differences same")
 
 
-def _hunks(found: Comparison) -> Iterator[Html]:
-    yield tag("div", "kept", class_="side kept")
-    yield tag("div", "removed", class_="side removed")
+def _hunks(found: Comparison, sides: tuple[str, str]) -> Iterator[Html]:
+    yield tag("div", sides[0], class_="side kept")
+    yield tag("div", sides[1], class_="side removed")
     for hunk in found.hunks:
         yield from _fold(hunk.same_before)
         yield from _hunk(hunk)

@@ -1,0 +1,252 @@
+"""neardup evaluate: recall and precision by what people say, and what has drifted."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from neardup.cli.shared import (
+    CHOSEN_FOR,
+    INPUT,
+    LAYOUT,
+    MATCH,
+    OUTPUT,
+    Format,
+    Id,
+    Quiet,
+    Text,
+    Workers,
+    check_workers,
+)
+
+if TYPE_CHECKING:
+    from neardup.evaluate.outcome import Evaluation
+
+ASKED = "What is asked for"
+JSON, HTML = "evaluation.json", "evaluation.html"
+
+Least = Annotated[float | None, typer.Option(
+    metavar="X", min=0.0, max=1.0, help="Exit code 1 if it is less by the labels, or undefined.",
+    show_default=False, rich_help_panel=ASKED)]  # fmt: skip
+
+
+def evaluate(
+    golden: Annotated[Path, typer.Argument(
+        metavar="GOLDEN", help="Labelled pairs (id1, id2, label) or clusters (id, cluster): TSV, "
+        "CSV, Parquet or Arrow.", show_default=False, readable=False)],
+    corpus: Annotated[list[str] | None, typer.Option(
+        metavar="INPUT", help="Where the documents are: a file, a folder or a quoted glob. Can be "
+        "given several times.", show_default=False, rich_help_panel=INPUT)] = None,
+    run: Annotated[Path | None, typer.Option(
+        metavar="OUT", help="Judge a finished run: documents of one cluster are duplicates.",
+        show_default=False, readable=False, rich_help_panel=INPUT)] = None,
+    pairs: Annotated[str | None, typer.Option(
+        metavar="NAMES", help="GOLDEN holds pairs, in these columns; without a third one all are "
+        "duplicates.  [default: id1,id2,label]", show_default=False, rich_help_panel=INPUT)] = None,
+    clusters: Annotated[str | None, typer.Option(
+        metavar="NAMES", help="GOLDEN holds clusters, in these columns.  [default: id,cluster]",
+        show_default=False, rich_help_panel=INPUT)] = None,
+    text: Text = "text",
+    id: Id = None,
+    format: Format = "auto",
+    sample: Annotated[int, typer.Option(
+        metavar="N", min=2, max=50_000, help="Documents to look at for the profile of the corpus.",
+        rich_help_panel=INPUT)] = 10_000,
+    config: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="An operating point that neardup plan or neardup tune wrote; options "
+        "that are given go before it.", show_default=False, rich_help_panel=MATCH)] = None,
+    threshold: Annotated[float | None, typer.Option(
+        help="As in dedup, like all of these.  [default: 0.8]", show_default=False,
+        rich_help_panel=MATCH)] = None,
+    recall: Annotated[float | None, typer.Option(
+        help="What bands and rows are chosen for.  [default: 0.99]", show_default=False,
+        rich_help_panel=MATCH)] = None,
+    bands: Annotated[int | None, typer.Option(
+        help="Use this many bands...", show_default=False, rich_help_panel=MATCH)] = None,
+    rows: Annotated[int | None, typer.Option(
+        help="...of this many rows.", show_default=False, rich_help_panel=MATCH)] = None,
+    tables: Annotated[str | None, typer.Option(
+        metavar="WHAT", help="More tables.  [default: 1]", show_default=False,
+        rich_help_panel=MATCH)] = None,
+    shingle: Annotated[str | None, typer.Option(
+        metavar="UNIT:SIZE", help="What is compared.  [default: word:5]", show_default=False,
+        rich_help_panel=MATCH)] = None,
+    text_profile: Annotated[str | None, typer.Option(
+        help="conservative, standard or aggressive.  [default: standard]", show_default=False,
+        rich_help_panel=MATCH)] = None,
+    sketch: Annotated[str | None, typer.Option(
+        help="What is made of a document.  [default: minhash]", show_default=False,
+        rich_help_panel=MATCH)] = None,
+    slots: Annotated[int | None, typer.Option(
+        help="Slots of a signature.  [default: 128]", show_default=False,
+        rich_help_panel=MATCH)] = None,
+    verify: Annotated[str | None, typer.Option(
+        help="exact, estimate or none.  [default: exact]", show_default=False,
+        rich_help_panel=MATCH)] = None,
+    measure: Annotated[str | None, typer.Option(
+        help="jaccard or containment.  [default: jaccard]", show_default=False,
+        rich_help_panel=MATCH)] = None,
+    strip: Annotated[list[str] | None, typer.Option(
+        metavar="WHAT", help="Ignore html markup, or frequent lines.", show_default=False,
+        rich_help_panel=MATCH)] = None,
+    seed: Annotated[int | None, typer.Option(
+        help="Seed of all hashes.  [default: 0]", show_default=False,
+        rich_help_panel=MATCH)] = None,
+    min_recall: Least = None,
+    min_precision: Least = None,
+    min_f1: Least = None,
+    baseline: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="An earlier evaluation.json: say what has moved since.",
+        show_default=False, readable=False, rich_help_panel=ASKED)] = None,
+    out: Annotated[Path | None, typer.Option(
+        "--out", "-o", metavar="FOLDER", help="Write evaluation.json and evaluation.html there.",
+        show_default=False, readable=False, rich_help_panel=OUTPUT)] = None,
+    force: Annotated[bool, typer.Option(
+        "--force", help="Replace an earlier evaluation in FOLDER; other files there are left "
+        "alone.", rich_help_panel=OUTPUT)] = False,
+    workers: Workers = None,
+    quiet: Quiet = False,
+    as_json: Annotated[bool, typer.Option(
+        "--json", help="Print the content of evaluation.json instead of the summary.",
+        rich_help_panel=OUTPUT)] = False,
+) -> None:  # fmt: skip
+    """Measure recall and precision by a golden set, of an operating point or of a finished run.
+
+    Says how much is lost because labelled duplicates are not similar, and how much because similar
+    ones did not meet; which threshold would be best; and shows the worst cases.
+    """
+    from neardup.cli.progress import progress_for
+
+    given = {
+        "threshold": threshold, "recall": recall, "bands": bands, "rows": rows, "tables": tables,
+        "shingle": shingle, "text_profile": text_profile, "sketch": sketch, "slots": slots,
+        "verify": verify, "measure": measure, "strip": strip, "seed": seed,
+    }  # fmt: skip
+    asked = operating_point(config, {name: v for name, v in given.items() if v is not None})
+    threads = check_workers(workers)
+    with progress_for(quiet=quiet or as_json) as progress, folder(out, force):
+        from neardup.evaluate.evaluation import evaluate as evaluated
+
+        found = evaluated(
+            golden, corpus=[Path(one) for one in corpus] if corpus else None, run=run, text=text,
+            id=id, format=format, pairs=names(pairs), clusters=names(clusters), baseline=baseline,
+            sample=sample, workers=threads, progress=progress, **asked,
+        )  # fmt: skip
+        if out is not None:
+            write(found, out)
+    show(found, out, quiet, as_json)
+    least = {"recall": min_recall, "precision": min_precision, "f1": min_f1}
+    missed = [line for name, x in least.items() if (line := miss(found, name, x))]
+    for line in missed:
+        print(f"neardup: {line}", file=sys.stderr)
+    if missed:
+        raise typer.Exit(1)
+
+
+def names(given: str | None) -> list[str] | None:
+    return None if given is None else [name.strip() for name in given.split(",")]
+
+
+def operating_point(config: Path | None, given: dict[str, Any]) -> dict[str, Any]:
+    """What is given, before what a file says; bands that it has for another threshold are not
+    taken."""
+    if config is None:
+        return given
+    from neardup.formats.config import load_config
+
+    stored = load_config(config)
+    if (LAYOUT | CHOSEN_FOR) & set(given):
+        stored = {name: value for name, value in stored.items() if name not in LAYOUT}
+    return stored | given
+
+
+def miss(found: Evaluation, name: str, least: float | None) -> str | None:
+    """By how much a figure misses what is asked of it, if it does."""
+    value = getattr(found.labels, name).value
+    if least is None or (value is not None and value >= least):
+        return None
+    option = f"--min-{name} {least:g}"
+    if value is None:
+        return f"{name} is undefined, which misses {option}: label pairs that say something of it"
+    return f"{name} {value:.4f} misses {option} by {least - value:.4f}"
+
+
+@contextmanager
+def folder(out: Path | None, force: bool) -> Iterator[None]:
+    """What can't be written is said before the work; a new folder goes if the work fails."""
+    from neardup.formats.tables import no_room
+
+    if out is None:
+        yield
+        return
+    check_free(out, force)
+    there = out.exists()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise no_room(out, error) from None
+    try:
+        yield
+    except BaseException:
+        if not there:
+            with suppress(OSError):
+                out.rmdir()
+        raise
+
+
+def check_free(out: Path, force: bool) -> None:
+    """Refuse a folder that holds something else, or an earlier evaluation without --force."""
+    import json
+
+    from neardup.errors import OutputError
+    from neardup.evaluate.drift import KIND
+
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise OutputError(f"{out} is a file: choose a folder for the output")
+    if (out / JSON).exists():
+        try:
+            ours = json.loads((out / JSON).read_bytes())["kind"] == KIND
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            ours = False
+        if not ours:
+            raise OutputError(
+                f"{out / JSON} is not of neardup, and would be replaced: choose another output"
+            )
+        if not force:
+            raise OutputError(
+                f"{out} holds an evaluation: choose another output, or use --force, which replaces "
+                "it"
+            )
+    elif not force and (there := sorted(path.name for path in out.iterdir())):
+        raise OutputError(
+            f"{out} is not empty ({', '.join(there[:3])}): choose another output, or use --force, "
+            "which leaves other files alone"
+        )
+
+
+def write(found: Evaluation, out: Path) -> None:
+    """The page, then the record: while that is there, both are complete."""
+    from neardup.formats.tables import write_json, write_text
+    from neardup.report.evaluation import page
+
+    write_text(out / HTML, page(found))
+    write_json(out / JSON, found.record)
+
+
+def show(found: Evaluation, out: Path | None, quiet: bool, as_json: bool) -> None:
+    """Print the record, the summary, or nothing."""
+    if as_json:
+        import json
+
+        print(json.dumps(found.record, indent=2))
+    elif not quiet:
+        print(found, end="")
+        if out is not None:
+            print(f"{out / HTML} shows it")

@@ -1,0 +1,131 @@
+"""neardup evaluate, as a user types it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from command_line import neardup, write_jsonl
+from golden_set import planted
+
+from neardup.evaluate.evaluation import evaluate
+from neardup.formats.config import write_config
+
+SET = planted()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_jsonl(tmp_path / "in.jsonl", SET.rows)
+    (tmp_path / "golden.tsv").write_text(SET.tsv)
+    return tmp_path
+
+
+def run(folder, *options):
+    return neardup("evaluate", folder / "golden.tsv", "--corpus", folder / "in.jsonl", *options)
+
+
+def test_it_writes_what_the_library_says(folder):
+    done = run(folder, "-o", folder / "out", "--threshold", 0.6)
+    assert done.code == 0, done.err
+    want = evaluate(SET.golden, corpus=SET.rows, threshold=0.6)
+    assert json.loads((folder / "out" / "evaluation.json").read_text()) == want.record
+    assert done.out == f"{want}{folder}/out/evaluation.html shows it\n"
+    assert {path.name for path in (folder / "out").iterdir()} == {
+        "evaluation.json", "evaluation.html",
+    }  # fmt: skip
+    printed = run(folder, "--json", "--threshold", 0.6)
+    assert json.loads(printed.out) == want.record and printed.err == ""
+    assert run(folder, "-q").out == ""
+
+
+def test_the_exit_code_says_what_is_missed(folder):
+    found = evaluate(SET.golden, corpus=SET.rows).labels
+    assert 0.1 < found.recall.value < 0.95 and found.precision.value == 1.0
+    assert run(folder, "--min-recall", 0.1, "--min-precision", 1, "--min-f1", 0.1).code == 0
+    done = run(folder, "-q", "--min-recall", 0.99, "--min-f1", 1)
+    assert done.code == 1
+    by = 0.99 - found.recall.value
+    assert f"recall {found.recall.value:.4f} misses --min-recall 0.99 by {by:.4f}" in done.err
+    assert "f1 " in done.err and "precision" not in done.err
+    assert run(folder, "--min-recall", 2).code == 2
+
+
+def test_undefined_is_missed(folder):
+    (folder / "golden.tsv").write_text("a0\tb1\t0\n")
+    done = run(folder, "-q", "--min-recall", 0)
+    assert done.code == 1 and "recall is undefined, which misses --min-recall 0" in done.err
+
+
+def test_other_columns_and_a_config_file(folder):
+    (folder / "golden.tsv").write_text("x\tleft\tright\n" + "".join(
+        f"0\t{a}\t{b}\n" for a, b, label in SET.golden if label))  # fmt: skip
+    write_config(folder / "point.toml", {"threshold": 0.5, "bands": 20, "rows": 3})
+    done = run(folder, "--pairs", "left,right", "--config", folder / "point.toml", "--json")
+    point = json.loads(done.out)["operating_point"]["parameters"]
+    assert (point["threshold"], point["tables"]) == (0.5, "20x3")
+    other = run(folder, "--pairs", "left,right", "--config", folder / "point.toml", "--json",
+                "--threshold", 0.9)  # fmt: skip
+    point = json.loads(other.out)["operating_point"]["parameters"]
+    assert point["threshold"] == 0.9 and point["tables"] != "20x3"
+
+
+def test_a_foreign_folder_is_left_alone(folder):
+    out = folder / "out"
+    out.mkdir()
+    (out / "mine.txt").write_text("mine")
+    done = run(folder, "-o", out)
+    assert done.code == 1 and "is not empty (mine.txt)" in done.err
+    assert run(folder, "-o", out, "--force").code == 0
+    assert (out / "mine.txt").read_text() == "mine"
+    again = run(folder, "-o", out)
+    assert again.code == 1 and "holds an evaluation" in again.err
+    assert run(folder, "-o", out, "--force").code == 0
+    (out / "evaluation.json").write_text("[1]")
+    foreign = run(folder, "-o", out, "--force")
+    assert foreign.code == 1 and "is not of neardup" in foreign.err
+    file = run(folder, "-o", out / "mine.txt")
+    assert file.code == 1 and "is a file" in file.err
+
+
+def test_a_folder_that_can_not_be_made_is_said_at_once_and_goes_with_a_failure(folder):
+    done = run(folder, "-o", folder / "in.jsonl" / "out")
+    assert done.code == 1 and "can't be written" in done.err and "reading" not in done.err
+    (folder / "golden.tsv").write_text("a0\tb0\t1\na1\tb1\tmaybe\n")
+    assert run(folder, "-o", folder / "out").code == 1
+    assert not (folder / "out").exists()
+
+
+def test_the_page_shows_differences_and_nothing_but_text(folder):
+    rows = [{"id": "<b>1", "text": "one two three four five six <script>"},
+            {"id": "2", "text": "one two three four five seven"}, *SET.rows]  # fmt: skip
+    write_jsonl(folder / "in.jsonl", rows)
+    (folder / "golden.tsv").write_text("<b>1\t2\t1\n2\t2\t1\na0\tb1\t0\n")
+    assert run(folder, "-o", folder / "out").code == 0
+    page = (folder / "out" / "evaluation.html").read_text()
+    assert "<script" not in page and "<b>1" not in page
+    assert "&lt;b&gt;1" in page and "<ins>seven</ins>" in page
+    assert page.count("<svg") == 2 and "self-pairs" in page
+
+
+def test_a_page_of_a_run_without_texts(folder):
+    assert neardup("dedup", folder / "in.jsonl", "-o", folder / "run", "-q").code == 0
+    done = neardup("evaluate", folder / "golden.tsv", "--run", folder / "run", "-o",
+                   folder / "out")  # fmt: skip
+    assert done.code == 0, done.err
+    page = (folder / "out" / "evaluation.html").read_text()
+    assert "give --corpus" in page and "<svg" not in page
+
+
+def test_a_baseline(folder):
+    assert run(folder, "-o", folder / "out", "-q").code == 0
+    earlier = folder / "out" / "evaluation.json"
+    done = run(folder, "--baseline", earlier, "-o", folder / "new")
+    assert "since the baseline  nothing moved" in done.out
+    assert "nothing moved" in (folder / "new" / "evaluation.html").read_text()
+    for content in ("", "{}", "[", '{"kind": "neardup evaluation"}'):
+        earlier.write_text(content)
+        done = run(folder, "--baseline", earlier)
+        assert done.code == 1 and "evaluation" in done.err and "reading" not in done.err
+    gone = run(folder, "--baseline", folder / "none.json")
+    assert gone.code == 2 and "give an earlier evaluation.json" in gone.err
