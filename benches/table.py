@@ -42,13 +42,19 @@ def machine() -> dict[str, Value]:
 def markdown(title: str, heads: Mapping[str, Value], figures: Sequence[Figure]) -> str:
     lines = [f"# {title}", ""]
     lines += [f"- {name}: {value}" for name, value in heads.items()]
-    return "\n".join([*lines, *(_section(figure) for figure in figures), ""])
+    return "\n".join([*lines, *(section(figure) for figure in figures), ""])
 
 
-def _section(figure: Figure) -> str:
+def section(figure: Figure, level: str = "##") -> str:
     verdict = {True: "reached", False: "**not reached**", None: "not measured"}
     targets = [f"- {target}: {verdict[reached]}" for target, reached in figure.targets.items()]
-    head = ["", f"## {figure.title}", "", f"Data: {figure.data}. Measured {figure.measured}.", ""]
+    head = [
+        "",
+        f"{level} {figure.title}",
+        "",
+        f"Data: {figure.data}. Measured {figure.measured}.",
+        "",
+    ]
     return "\n".join([*head, *(grid(figure.rows) if figure.rows else []), "", *targets])
 
 
