@@ -1,9 +1,8 @@
 """What has moved since an earlier evaluation, and what follows from it? In words.
 
-Only what is beyond noise is said: a change must be large enough to matter, and larger than four
-standard errors of both samples; with a dozen figures, three would cry wolf too often. Whether two
-documents of some similarity meet does not depend on the corpus; what drifts is how similar its
-documents are, how long and how many they are.
+Only what is beyond noise is said: a change must be large enough to matter, and larger than three
+standard errors of both samples. Whether two documents of some similarity meet does not depend on
+the corpus; what drifts is how similar its documents are, how long and how many they are.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ LENGTH: Final = 0.1
 FACTOR: Final = 1.5
 """Counts and shares that change by less than this factor are not either."""
 SHARE: Final = 0.01
-ERRORS: Final = 4.0
+ERRORS: Final = 3.0
 EMPTY_BINS: Final = 0.02
 COUNTED: Final = ("ignored", "weights")
 """Of a specification, what is counted in the corpus and drifts with it."""
