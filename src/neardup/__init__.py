@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from neardup.errors import NeardupError as NeardupError
     from neardup.errors import SpecMismatch as SpecMismatch
     from neardup.errors import StaleSketch as StaleSketch
+    from neardup.evaluate.evaluation import evaluate as evaluate
     from neardup.formats.config import load_config as load_config
     from neardup.formats.filters import load_filter as load_filter
     from neardup.formats.filters import save_filter as save_filter
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from neardup.membership.exact import ExactSet as ExactSet
     from neardup.membership.scalable import ScalableBloomFilter as ScalableBloomFilter
     from neardup.minhash_lsh import MinHashLSH as MinHashLSH
+    from neardup.plan.tuner import tune as tune
     from neardup.result import Result as Result
     from neardup.similarity import similarity as similarity
     from neardup.sketch.bbit import BBitMinHash as BBitMinHash
@@ -66,18 +68,20 @@ _HOMES = {
     "Spec": "neardup.spec",
     "WeightedMinHash": "neardup.sketch.weighted",
     "dedup": "neardup.dedup",
+    "evaluate": "neardup.evaluate.evaluation",
     "load_config": "neardup.formats.config",
     "load_filter": "neardup.formats.filters",
     "save_filter": "neardup.formats.filters",
     "similarity": "neardup.similarity",
+    "tune": "neardup.plan.tuner",
 }
 
 __all__ = [
     "BBitMinHash", "BloomFilter", "BottomK", "CountingBloomFilter", "CuckooFilter", "ExactSet",
     "FilterFull", "FormatError", "HammingIndex", "HyperLogLog", "MinHash", "MinHashLSH",
     "NeardupError", "RemovableMinHash", "Result", "ScalableBloomFilter", "SimHash", "Spec",
-    "SpecMismatch", "StaleSketch", "WeightedMinHash", "__version__", "dedup",
-    "load_config", "load_filter", "save_filter", "similarity",
+    "SpecMismatch", "StaleSketch", "WeightedMinHash", "__version__", "dedup", "evaluate",
+    "load_config", "load_filter", "save_filter", "similarity", "tune",
 ]  # fmt: skip
 
 

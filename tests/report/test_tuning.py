@@ -24,9 +24,9 @@ SHAPES = ((16, 4, 4), (64, 16, 4), (64, 8, 8), (128, 21, 6), (128, 32, 4))
 def trial(slots: int, bands: int, rows: int, recall: float | None, seconds: float) -> Outcome:
     return Outcome(
         Point(slots=slots, bands=bands, rows=rows), t_sig=seconds / 2, t_rest=seconds / 2,
-        buckets=40, average_bucket=1.5, bucket_sizes={1: 30, 2: 9, 7: 1}, candidates=1_234,
-        pairs=99, true_pairs=100, recall=recall, precision=None if recall is None else 1.0,
-        memory=2_000_000,
+        t_all=seconds, buckets=40, average_bucket=1.5, bucket_sizes={1: 30, 2: 9, 7: 1},
+        candidates=1_234, pairs=99, true_pairs=100, recall=recall,
+        precision=None if recall is None else 1.0, memory=2_000_000,
     )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def test_every_trial_is_a_row_also_if_it_came_to_nothing() -> None:
     cells = [re.sub(r"<[^>]*>", " ", row).split() for row in body]
     assert cells[0][:4] == ["default", "16", "4", "4"] and "0.7000" in cells[0]
     assert cells[1][:2] == ["recommended", "64"]
-    assert cells[3][:5] == ["timed", "out", "128", "21", "6"] and cells[3][5:] == ["—"] * 9
+    assert cells[3][:5] == ["timed", "out", "128", "21", "6"] and cells[3][5:] == ["—"] * 10
     assert "failed: MemoryError &lt;i&gt;" in body[4]
 
 

@@ -44,6 +44,10 @@ def tune(
     sample: Annotated[int, typer.Option(
         metavar="N", help="Try operating points on so many documents.",
         rich_help_panel=INPUT)] = 5_000,
+    documents: Annotated[int | None, typer.Option(
+        metavar="N", help="How many there will be, if INPUT is only some of them. What is "
+        "cheapest for few is not for many.  [default: those in INPUT]", show_default=False,
+        rich_help_panel=INPUT)] = None,
     threshold: Annotated[float, typer.Option(
         help="Pairs at least this similar are to be found.", rich_help_panel=MATCH)] = 0.8,
     recall: Annotated[float, typer.Option(
@@ -109,7 +113,8 @@ def tune(
 
     request = Request.of(
         threshold=threshold, recall=recall, precision=precision, shingle=shingle,
-        text_profile=text_profile, seed=seed, time_limit=time_limit, slots=slots, bands=bands,
+        text_profile=text_profile, seed=seed, time_limit=time_limit, documents=documents,
+        slots=slots, bands=bands,
         sketches=sketches, shingles=shingles, thresholds=thresholds, verify=verify, bits=bits,
         buckets=buckets, vocabulary=vocabulary,
     )  # fmt: skip
@@ -199,6 +204,7 @@ def about(tuning: Tuning) -> str:
 COLUMNS: dict[str, Callable[[Outcome], str]] = {
     "t_sig s": lambda row: f"{row.t_sig:.4f}",
     "t_rest s": lambda row: f"{row.t_rest:.4f}",
+    "all s": lambda row: f"{row.t_all:.3g}",
     "bucket": lambda row: f"{row.average_bucket:.2f}",
     "candidates": lambda row: f"{row.candidates:,}",
     "pairs": lambda row: f"{row.pairs:,}",
@@ -231,7 +237,7 @@ def table(tuning: Tuning) -> Any:
     found = Table(*heads, box=None, header_style="bold", padding=(0, 1, 0, 0))
     for column in found.columns[2:]:
         column.justify = "right"
-    for row in sorted(tuning.rows, key=lambda row: (not row.done, row.seconds)):
+    for row in sorted(tuning.rows, key=lambda row: (not row.done, row.t_all)):
         point, best = row.point, row is tuning.best
         mark = ">" if best else "d" if row is tuning.default else ""
         bands = "" if point.bands is None else f"{point.bands}x{point.rows}"
@@ -239,6 +245,9 @@ def table(tuning: Tuning) -> Any:
         cells += [VARYING[name](point) for name in varying]
         cells += [cell(row) for cell in COLUMNS.values()] if row.done else [row.status]
         found.add_row(*cells, style="bold" if best else None)
-    found.caption = "> recommended, d the default; times of one core"
+    found.caption = (
+        "> recommended, d the default; t_sig and t_rest of the sample, all s of all documents, "
+        "on one core"
+    )
     found.caption_justify = "left"
     return found

@@ -34,6 +34,7 @@ APART = np.uint64(0x9E3779B97F4A7C16)
 """An even one: x + APART * y differs where x or y do, also if x and y are always equal."""
 REPEATS, ENOUGH = 25, 0.5
 """A trial is repeated so often, or for so many seconds: the least time counts."""
+TIMES = ("t_sig", "t_rest", "t_compare")
 
 Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -83,8 +84,8 @@ class Laboratory:
             if spent >= ENOUGH:
                 break
             again = self._once(point)
-            t_sig, t_rest = min(best.t_sig, again.t_sig), min(best.t_rest, again.t_rest)
-            best = replace(best, t_sig=t_sig, t_rest=t_rest)
+            least = {name: min(getattr(best, name), getattr(again, name)) for name in TIMES}
+            best = replace(best, **least)
         return best
 
     def _once(self, point: Point) -> Outcome:
@@ -128,12 +129,14 @@ class Laboratory:
         """Counts of pairs; `t_rest` is the time that went into judging them."""
         leaders = classes.leaders[buckets.documents]
         counts = classes.counts[buckets.documents]
-        candidates, judging = 0, 0.0
+        candidates, comparing, judging = 0, 0.0, 0.0
         pairs = right = int((classes.counts * (classes.counts - 1) // 2).sum())
         most = min(len(leaders), cluster.PAIRS_AT_ONCE)
         for u, v in cluster.candidates(buckets, cap=most):
+            started = time.perf_counter()
             good = verifier.pairs(u, v) >= 0.0
             begun = time.perf_counter()
+            comparing += begun - started
             a, b = u[good], v[good]
             stand_for = counts[a] * counts[b]
             candidates += len(u)
@@ -144,7 +147,7 @@ class Laboratory:
         return Outcome(
             Point(), candidates=candidates, pairs=pairs, true_pairs=true,
             recall=right / true if true else None,
-            precision=right / pairs if pairs else None, t_rest=judging,
+            precision=right / pairs if pairs else None, t_rest=judging, t_compare=comparing,
         )  # fmt: skip
 
 

@@ -1,27 +1,24 @@
 """Which of the trials is to be followed, and why?
 
-The cheapest that finds enough. A recall is enough if it is at least the wanted one twice over: as
-measured, and as the S-curve expects it for the similarities of the true pairs. The measured one
-alone would favour whatever was lucky with its hashes; the expected one alone would take theory's
-word for it. No confidence bound is asked for, because a sample with a hundred pairs could never
-give one above 0.97; the interval is said instead.
+The one that finds enough and costs least for all documents (`growth.py`). A recall is enough if it
+is at least the wanted one twice over: as measured, and as the S-curve expects it for the
+similarities of the true pairs. The measured one alone would favour whatever was lucky with its
+hashes; the expected one alone would take theory's word for it. No confidence bound is asked for,
+because a sample with a hundred pairs could never give one above 0.97; the interval is said instead.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from neardup.evaluate.scores import Share
 from neardup.evaluate.truth import Truth
 from neardup.plan.trial import Outcome, Point
 from neardup.spec import MINHASHES
-
-DEVIATIONS = 1.96
-"""Of a normal distribution, 95 % are within so many standard deviations."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +29,8 @@ class Wanted:
     precision: float
     reference: Point
     truth: Truth
-    share: float
-    """Of the documents that are in the sample."""
+    documents: int
+    """All of them, of which a sample was tried."""
 
     @cached_property
     def true_pairs(self) -> int:
@@ -100,8 +97,7 @@ def advise(rows: Sequence[Outcome], wanted: Wanted) -> Advice:
         return _by_theory(usable, rows[0], wanted)
     if enough := [row for row in usable if wanted.reached(row)]:
         best = min(enough, key=_cost)
-        beside = _beside_default(best, rows[0])
-        return Advice(best, True, [_said(best, wanted), *beside, *_grown(best, rows[0], wanted)])
+        return Advice(best, True, [_said(best, wanted), *_beside_default(best, rows[0], wanted)])
     precise = [row for row in usable if (row.precision or 0.0) >= wanted.precision]
     best = min(precise or usable, key=lambda row: (-(row.recall or 0.0), _cost(row)))
     none = (
@@ -126,57 +122,36 @@ def _by_theory(usable: list[Outcome], default: Outcome, wanted: Wanted) -> Advic
 
 def _cost(row: Outcome) -> tuple[float, int, float]:
     """Times that differ in their third digit are the same: then memory counts."""
-    return float(f"{row.seconds:.2g}"), row.memory, row.seconds
+    return float(f"{row.t_all:.2g}"), row.memory, row.t_all
 
 
 def _said(row: Outcome, wanted: Wanted) -> str:
-    low, high = interval(row.recall or 0.0, row.true_pairs)
+    recall = Share.of(round((row.recall or 0.0) * row.true_pairs), row.true_pairs)
     expected = wanted.expected(row.point)
     theory = "" if expected is None else f", {expected:.4f} by the S-curve"
     precision = "undefined" if row.precision is None else f"{row.precision:.4f}"
     return (
         f"{row.point}, {row.point.verify} verification: recall {row.recall or 0.0:.4f} of "
-        f"{row.true_pairs:,} true pairs (95 % interval {low:.4f} to {high:.4f}{theory}), precision "
-        f"{precision}, {row.seconds * 1000:.3g} ms, {row.memory / 1e6:.3g} MB."
+        f"{row.true_pairs:,} true pairs (95 % interval {recall.low:.4f} to {recall.high:.4f}"
+        f"{theory}), precision {precision}. {_costs(row, wanted)}"
     )
 
 
-def _beside_default(best: Outcome, default: Outcome) -> list[str]:
+def _costs(row: Outcome, wanted: Wanted) -> str:
+    each = row.all_candidates / wanted.documents
+    return (
+        f"All {wanted.documents:,} documents: about {row.t_all:.2g} s of one core, {each:.2g} "
+        f"pairs compared a document; {row.memory / wanted.truth.documents:,.0f} bytes a document."
+    )
+
+
+def _beside_default(best: Outcome, default: Outcome, wanted: Wanted) -> list[str]:
     if best.point == default.point:
         return ["That is the default: nothing that was tried is cheaper and finds enough."]
     if not default.done:
         return [f"The default, {default.point}, has no figures: {default.error}."]
     return [
-        f"The default, {default.point}: recall {default.recall or 0.0:.4f}, "
-        f"{default.seconds * 1000:.3g} ms, {default.memory / 1e6:.3g} MB, which is "
-        f"{default.seconds / best.seconds:.2g} times the time and "
+        f"The default, {default.point}: recall {default.recall or 0.0:.4f}. "
+        f"{_costs(default, wanted)} That is {default.t_all / best.t_all:.2g} times the time and "
         f"{default.memory / best.memory:.2g} times the memory."
     ]
-
-
-def _grown(best: Outcome, default: Outcome, wanted: Wanted) -> list[str]:
-    """What a sample does not show: documents meet by chance the more often the more there are."""
-    if wanted.share >= 1.0 or not default.done or best.point == default.point:
-        return []
-    mine, theirs = (
-        (row.candidates - row.pairs) / wanted.truth.documents / wanted.share
-        for row in (best, default)
-    )
-    return [
-        f"The sample is {wanted.share:.2g} of the documents: among all of them up to {mine:.2g} "
-        f"pairs a document will be compared in vain, {theirs:.2g} by the default. If that is many, "
-        "take a larger --sample."
-    ]
-
-
-def interval(share: float, count: int) -> tuple[float, float]:
-    """Wilson's interval of a share that was seen in so many cases, at 95 %.
-
-    >>> low, high = interval(1.0, 30)
-    >>> f"{low:.3f} {high:.3f}"
-    '0.886 1.000'
-    """
-    z = DEVIATIONS
-    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half = z * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2) / (1 + z * z / count)
-    return max(middle - half, 0.0), min(middle + half, 1.0)

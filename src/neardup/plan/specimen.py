@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from neardup import cluster
 from neardup.batch.candidates import as_sets
@@ -19,6 +20,7 @@ from neardup.corpus.inputs import InputFile
 from neardup.dedup import Sketcher
 from neardup.errors import InputError
 from neardup.evaluate.sample import Sample, as_documents, choose, choose_among
+from neardup.evaluate.truth import Truth
 from neardup.options import Options
 from neardup.spec import whole
 from neardup.text.arrays import Ragged, strings
@@ -29,9 +31,13 @@ LARGEST = 100_000
 
 @dataclass(frozen=True)
 class Specimen:
-    """The sample without identical documents, and its sets of shingles by the reference."""
+    """The sample without identical documents, and its sets of shingles by the reference.
+
+    `chosen` are the numbers of the others in the sample.
+    """
 
     sample: Sample
+    chosen: NDArray[np.int64]
     documents: Documents
     sets: Ragged
     copies: int
@@ -48,7 +54,11 @@ class Specimen:
             )
         documents = documents.take(different)
         sets = as_sets(Sketcher(options.spec).cut(documents).shingles)
-        return cls(sample, documents, sets, len(visible) - len(different))
+        return cls(sample, different, documents, sets, len(visible) - len(different))
+
+    def weights(self, truth: Truth) -> NDArray[np.float64]:
+        """How many pairs of the corpus each pair stands for."""
+        return self.sample.weights(replace(truth, a=self.chosen[truth.a], b=self.chosen[truth.b]))
 
     @property
     def corpus(self) -> int:

@@ -11,7 +11,7 @@ from neardup.lsh.curve import Meeting
 from neardup.options import Options
 from neardup.spec import FAMILIES
 
-COUNTING: Final = 1
+COUNTING: Final = 2
 """The version of the code that counts: trials that another version has counted are run again."""
 DONE, TIMEOUT, FAILED = "done", "timeout", "failed"
 STATUSES: Final = (DONE, TIMEOUT, FAILED)
@@ -96,6 +96,7 @@ class Outcome:
 
     t_sig            seconds from text to signatures
     t_rest           seconds for keys, buckets, candidates and verification
+    t_compare        of these, the seconds for comparing candidates
     buckets          in all tables together, those of one document among them
     average_bucket   documents in a bucket
     bucket_sizes     size -> how many buckets have it
@@ -106,12 +107,15 @@ class Outcome:
     precision        share of the found pairs that are true; None if none was found
     memory           bytes of signatures and keys
     error            why a trial failed
+    all_candidates   pairs that would be compared among all documents, about
+    t_all            seconds for all documents, about
     """
 
     point: Point
     status: str = DONE
     t_sig: float = 0.0
     t_rest: float = 0.0
+    t_compare: float = 0.0
     buckets: int = 0
     average_bucket: float = 0.0
     bucket_sizes: Mapping[int, int] = field(default_factory=dict)
@@ -122,6 +126,8 @@ class Outcome:
     precision: float | None = None
     memory: int = 0
     error: str = ""
+    all_candidates: float = 0.0
+    t_all: float = 0.0
 
     @property
     def done(self) -> bool:
@@ -129,7 +135,7 @@ class Outcome:
 
     @property
     def seconds(self) -> float:
-        """What the point costs."""
+        """What the point costs, for the sample."""
         return self.t_sig + self.t_rest
 
     def to_json(self) -> dict[str, Any]:

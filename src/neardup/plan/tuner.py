@@ -22,6 +22,7 @@ from neardup.errors import FormatError, ParameterError
 from neardup.evaluate.truth import Truth, brute_force, expected_seconds
 from neardup.options import Options
 from neardup.plan.cache import Cache
+from neardup.plan.growth import Growth
 from neardup.plan.recommend import Wanted, advise
 from neardup.plan.space import Space, text_shingle
 from neardup.plan.specimen import USUAL, Specimen, from_table
@@ -32,6 +33,7 @@ from neardup.spec import real, whole
 
 TIME_LIMIT = 60.0
 LONGEST = 10.0**6
+MOST_DOCUMENTS = 10**12
 LOOSE = 0.5
 """The truth goes down to this share of the threshold, so that pages can show what is below it."""
 
@@ -46,12 +48,14 @@ class Request:
     space: Space
     shared: Mapping[str, Any] = field(default_factory=dict)
     time_limit: float = TIME_LIMIT
+    documents: int | None = None
+    """How many there will be, if the corpus is not all of them."""
 
     @classmethod
     def of(
         cls, *, threshold: float = 0.8, recall: float = 0.99, precision: float = 0.99,
         shingle: str = "word:5", text_profile: str = "standard", seed: int = 0,
-        time_limit: float = TIME_LIMIT, **axes: Any,
+        time_limit: float = TIME_LIMIT, documents: int | None = None, **axes: Any,
     ) -> Request:  # fmt: skip
         """As people write it."""
         if not 0.0 < real("time limit", time_limit) <= LONGEST:
@@ -67,8 +71,12 @@ class Request:
             threshold=threshold, recall=recall, shingle=shingle, seed=seed, **shared
         )
         reference = Point.of(default)
+        if documents is not None:
+            documents = whole("documents", documents, 2, MOST_DOCUMENTS)
         space = Space.of(reference, **axes)
-        return cls(reference, default.recall, float(precision), space, shared, float(time_limit))
+        return cls(
+            reference, default.recall, float(precision), space, shared, float(time_limit), documents
+        )
 
     @property
     def options(self) -> Options:
@@ -98,8 +106,8 @@ def sweep(
     if pruned:
         progress.say(f"{sum(pruned.values()):,} combinations make no sense and are not tried")
     progress.stage("trying", len(points), "points")
-    share = specimen.sample.share
-    wanted = Wanted(request.recall, request.precision, request.reference, truth, share)
+    documents = request.documents or specimen.corpus
+    wanted = Wanted(request.recall, request.precision, request.reference, truth, documents)
     with tempfile.TemporaryDirectory(prefix="neardup-tune-") as folder:
         task = Path(folder)
         write_task(task, specimen.documents, request.reference, wanted.true_pairs, request.shared)
@@ -108,10 +116,13 @@ def sweep(
             for point in points:
                 rows.append(_tried(point, worker, specimen, request, results))
                 progress.advance(1)
-    rows = _timed_together(rows)
+    weights = specimen.weights(truth) * (documents / specimen.corpus) ** 2
+    times = documents / len(specimen.sample.texts)
+    grown = Growth(times, truth, weights, request.reference)
+    rows = list(map(grown, _timed_together(rows)))
     advice = advise(rows, wanted)
     return Tuning(
-        about=specimen.sample.about, documents=specimen.corpus,
+        about=specimen.sample.about, documents=documents,
         sampled=len(specimen.documents), copies=specimen.copies, reference=request.reference,
         recall=request.recall, precision=request.precision,
         truth=truth, rows=rows, pruned=dict(pruned), best=advice.best, reasons=advice.reasons,
@@ -173,6 +184,7 @@ def tune(
     *,
     text: str = "text",
     sample: int = USUAL,
+    documents: int | None = None,
     threshold: float = 0.8,
     recall: float = 0.99,
     precision: float = 0.99,
@@ -196,16 +208,18 @@ def tune(
 
     `data` is what `neardup.dedup` takes. All pairs of the sample are compared; those that are at
     least `threshold` similar by `shingle` shingles are to be found, a share of `recall` of them,
-    and a share of `precision` of what is found is to be so. The other parameters are the axes of
-    the sweep: a value, a list, or a text such as `"16,32"`. In a folder `cache`, results of trials
-    are kept, which are then not run again.
+    and a share of `precision` of what is found is to be so. `documents` is how many there will be,
+    if the data is only some of them: what costs least is another point then. The other parameters
+    are the axes of the sweep: a value, a list, or a text such as `"16,32"`. In a folder `cache`,
+    results of trials are kept, which are then not run again.
 
         tuning = neardup.tune(texts, threshold=0.9)
         result = neardup.dedup(texts, **tuning.options)
     """
     request = Request.of(
         threshold=threshold, recall=recall, precision=precision, shingle=shingle,
-        text_profile=text_profile, seed=seed, time_limit=time_limit, slots=slots, bands=bands,
+        text_profile=text_profile, seed=seed, time_limit=time_limit, documents=documents,
+        slots=slots, bands=bands,
         shingles=shingles, sketches=sketches, thresholds=thresholds, verify=verify, bits=bits,
         buckets=buckets, vocabulary=vocabulary,
     )  # fmt: skip

@@ -17,7 +17,7 @@ COLUMNS: Final = (
     "hashes", "bands", "rows", "buckets", "shingles", "t_sig", "t_rest", "t_tot", "average_bucket",
     "pairs", "sketch", "shingle", "bits", "threshold", "verify", "seed", "status", "candidates",
     "true_pairs", "recall", "precision", "memory", "false_positive_rate", "false_negative_rate",
-    "error",
+    "error", "t_compare", "all_candidates", "t_all",
 )  # fmt: skip
 
 
@@ -107,5 +107,7 @@ class Tuning:
                 "t_tot": f"{row.seconds:.6f}", "average_bucket": f"{row.average_bucket:.4f}",
                 "pairs": row.pairs, "candidates": row.candidates, "true_pairs": row.true_pairs,
                 "recall": row.recall, "precision": row.precision, "memory": row.memory,
+                "t_compare": f"{row.t_compare:.6f}", "t_all": f"{row.t_all:.6f}",
+                "all_candidates": f"{row.all_candidates:.0f}",
             }  # fmt: skip
         return cells

@@ -122,7 +122,7 @@ def pareto(rows: Iterable[Outcome]) -> list[Outcome]:
     """Those for which nothing that is as cheap finds more, the cheapest first."""
     front: list[Outcome] = []
     measured = [row for row in rows if row.done and row.recall is not None]
-    for row in sorted(measured, key=lambda row: (row.seconds, -(row.recall or 0.0))):
+    for row in sorted(measured, key=lambda row: (row.t_all, -(row.recall or 0.0))):
         if not front or (row.recall or 0.0) > (front[-1].recall or 0.0):
             front.append(row)
     return front
@@ -136,23 +136,23 @@ def recall_by_cost(rows: Sequence[Outcome], best: Outcome, tints: Tints) -> Html
     measured = [row for row in rows if row.done and row.recall is not None]
     if not measured:
         return None
-    low, high = _decades([row.seconds for row in measured])
+    low, high = _decades([row.t_all for row in measured])
     least = math.floor(10 * min(row.recall or 0.0 for row in measured) - 1e-9) / 10
     x, y = _scale(low, high, LEFT, LABELLED), _scale(max(least, 0.0), 1, BOTTOM, TOP)
 
     def place(row: Outcome) -> tuple[float, float]:
-        return x(math.log10(max(row.seconds, 10.0**low))), y(row.recall or 0.0)
+        return x(math.log10(max(row.t_all, 10.0**low))), y(row.recall or 0.0)
 
     front = pareto(rows)
     marks = [*_shares(y, "recall", max(least, 0.0), LABELLED),
-             text((LEFT + LABELLED) / 2, HEIGHT - 8, "seconds, of one core (log)", "middle"),
+             text((LEFT + LABELLED) / 2, HEIGHT - 8, "seconds for all documents (log)", "middle"),
              tag("polyline", points=_stairs([place(row) for row in front], LABELLED),
                  class_="front")]  # fmt: skip
     for power in range(low, high + 1):
         marks += [rule(x(power), TOP, x(power), BOTTOM),
                   text(x(power), BOTTOM + 20, f"{10.0**power:g}", "middle")]  # fmt: skip
     for row in measured:
-        label = f"{row.point}: recall {row.recall:.4f}, {row.seconds:.3g} s"
+        label = f"{row.point}: recall {row.recall:.4f}, {row.t_all:.3g} s"
         marks.append(_ring(*place(row), label, tints[row.point.slots]))
     named = front[-MOST_LABELS:]
     if best in measured:
