@@ -90,9 +90,7 @@ def predicted(bench: Bench, name: str) -> Figure:
     }  # fmt: skip
     apart = {what: _apart(what, plan[what], run[what]) for what in plan}
     rows = [{"": "predicted", **plan}, {"": "measured", **run}, {"": "apart", **apart}]
-    targets = {
-        f"{what} within {most:g}": abs(apart[what]) <= most for what, most in WITHIN.items()
-    }
+    targets = {f"{what} within {most:g}": abs(apart[what]) <= most for what, most in WITHIN.items()}
     data = f"{count_of(corpus):,} documents, {corpus.stat().st_size / 1e6:,.0f} MB"
     return Figure(name, data, rows, targets)
 

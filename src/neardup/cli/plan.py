@@ -91,8 +91,11 @@ def plan(
     import json
 
     from neardup.cli.progress import progress_for
+    from neardup.errors import ParameterError
     from neardup.plan.planner import plan as make
 
+    if out is not None and not out.absolute().parent.is_dir():
+        raise ParameterError(f"--out {out}: give a name in a folder that exists")
     with progress_for(quiet=quiet or as_json) as progress:
         made = make(
             documents, sample=sample or (), text=text, format=format, shingles=shingles,

@@ -17,7 +17,7 @@ from neardup.sketch.bbit import chance
 
 FULL = 32
 """Bits of a whole slot; wider ones don't estimate better."""
-STEPS = 1_000
+STEPS = 200
 
 Pairs = Sequence[tuple[float, float]]
 """Similarities, and how many pairs have each."""

@@ -105,11 +105,12 @@ def _trial(folder: Path, texts: Sequence[str], workers: int) -> Trial:
             file.write(orjson.dumps({"id": f"trial-{number}", "text": text}) + b"\n")
     # Linux counts the memory of whoever starts a process as its own: something small starts it.
     command = [
-        sys.executable, "-S", "-E", "-c", LAUNCH, sys.executable, "-m", "neardup", "dedup", str(source), "-o", str(out), "--force", "--quiet",
-        "--config", str(folder / "point.toml"), "--workers", str(workers),
+        sys.executable, "-S", "-E", "-c", LAUNCH, sys.executable, "-m", "neardup", "dedup",
+        str(source), "-o", str(out), "--force", "--quiet", "--config", str(folder / "point.toml"),
+        "--workers", str(workers),
     ]  # fmt: skip
     begun, before = time.perf_counter(), os.times()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     seconds, after = time.perf_counter() - begun, os.times()
     if done.returncode:
         raise NeardupError(

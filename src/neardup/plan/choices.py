@@ -75,10 +75,9 @@ def _width(search: Search, found: Found) -> Choice:
             f"the widest that fit into {shown(room or 0)} of {place}: bands are made of whole "
             "slots before these are cut"
         )
-    size = f"{stored_bytes(found.options):,} bytes a document"
-    total_size = shown(found.predicted.signatures)
-    return Choice("slot width", _bits(chosen), f"{reason}; {size}, {total_size} in all",
-                  rejected)  # fmt: skip
+    each, of_all = stored_bytes(found.options), shown(found.predicted.signatures)
+    return Choice("slot width", _bits(chosen),
+                  f"{reason}; {each:,} bytes a document, {of_all} in all", rejected)  # fmt: skip
 
 
 def _bits(bits: int) -> str:

@@ -30,7 +30,7 @@ class Costs:
     keep                a MB of kept files
     lookup              a document in one table of an index: looked up, and added
     efficiency          of several cores, beside one
-    disk                bytes that are read or written in a second, where files don't fit into memory
+    disk                bytes a second, read or written, where files don't fit into memory
     """
 
     start: float = 1.25

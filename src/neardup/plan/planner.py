@@ -26,7 +26,14 @@ from neardup.plan.problems import Problem, problems
 from neardup.plan.profile import Profile, assumed
 from neardup.plan.search import Given, Search
 from neardup.plan.seen import Seen
-from neardup.plan.sla import BYTES_OF_A_SHINGLE, SHINGLES, Sla, parse_bytes, parse_count
+from neardup.plan.sla import (
+    BYTES_OF_A_SHINGLE,
+    SHINGLES,
+    Sla,
+    parse_bytes,
+    parse_count,
+    parse_whole,
+)
 
 
 @dataclass(frozen=True)
@@ -111,35 +118,33 @@ def plan(
     (14, 9, True)
     """
     given = Given(slots, bits, bands, rows, sketch, shingle, verify)
-    asked = {
-        "threshold": threshold, "recall": recall, "precision": precision,
-        "memory": None if memory is None else parse_bytes("memory", memory),
-        "disk": None if disk is None else parse_bytes("disk", disk),
-        "rate": None if rate is None else parse_count("rate", rate),
-        "cores": cores or cpu_count() or 1,
-        "purpose": purpose or ("files" if rate is None else "index"),
-    }  # fmt: skip
+    cores = cpu_count() or 1 if cores is None else cores
     paths = [sample] if isinstance(sample, (str, Path)) else list(sample)
-    if documents is None and not paths:
-        raise ParameterError("how many documents? Give --documents, or --sample with their files")
     files, columns = find_inputs(paths, format) if paths else [], Columns(text=text)
+    if documents is None and not files:
+        raise ParameterError("how many documents? Give --documents, or --sample with their files")
+    # Everything is checked before anything is read.
+    sla = Sla(
+        documents=1 if documents is None else parse_whole("documents", documents),
+        **_sizes(shingles, bytes), threshold=threshold, recall=recall, precision=precision,
+        memory=None if memory is None else parse_bytes("memory", memory),
+        disk=None if disk is None else parse_bytes("disk", disk),
+        rate=None if rate is None else parse_count("rate", rate), cores=cores,
+        purpose=purpose or ("files" if rate is None else "index"),
+    )  # fmt: skip
     seen = None
     if files:
-        seen = _look(files, columns, given, sample_size, seed, asked["cores"], progress)
-        documents = seen.sample.documents if documents is None else documents
-    sla = Sla(
-        documents=int(_whole("documents", documents)), **_sizes(shingles, bytes, seen), **asked
-    )
+        seen = look(files, columns, given, sample_size, seed, cores, progress)
+        sla = as_seen(sla, seen, documents is None, shingles is None, bytes is None)
     search = Search(sla, given, Predictor(sla, Costs(), _profiles(sla, seen)))
     if calibrate:
         if progress is not None:
-            progress.stage("measuring this machine", 0, "seconds")
-        found = search.run()
+            progress.say("measuring this machine, a few seconds")
         texts = (measuring.first_texts(files, columns) if files
                  else measuring.made_up(sla.shingles, sla.size))  # fmt: skip
-        costs = measuring.calibrated(
-            texts, found.options, found.point, sla.shingles, min(sla.cores, cpu_count() or 1)
-        )
+        found = search.run()
+        costs = measuring.calibrated(texts, found.options, found.point, sla.shingles,
+                                     min(cores, cpu_count() or 1))  # fmt: skip
         search = replace(search, predict=replace(search.predict, costs=costs))
     return planned(search, seen)
 
@@ -156,10 +161,10 @@ def planned(search: Search, seen: Seen | None = None) -> Plan:
 def _known_from(seen: Seen | None) -> str:
     if seen is None:
         return "assumed: a tenth of the documents is removed, a fifth shares a bucket with others"
-    return f"{len(seen.sample.texts):,} documents out of {seen.sample.documents:,}, compared exactly"
+    return seen.sample.about
 
 
-def _look(
+def look(
     files: Sequence[InputFile], columns: Columns, given: Given, count: int, seed: int,
     workers: int, progress: Progress | None,
 ) -> Seen:  # fmt: skip
@@ -169,26 +174,26 @@ def _look(
     return Seen.of(chosen, spec, chosen.read / chosen.documents, workers)
 
 
-def _sizes(shingles: Any, bytes: Any, seen: Seen | None) -> dict[str, float]:
-    """Shingles and bytes of a document: as given, as seen, or one from the other."""
-    found = {
-        "shingles": None if shingles is None else parse_count("shingles", shingles),
-        "size": None if bytes is None else float(parse_bytes("bytes", bytes)),
-    }
-    if seen is not None:
-        usual = {"shingles": seen.shingles, "size": seen.size}
-    elif found["size"] is not None:
-        usual = {"shingles": max(found["size"] / BYTES_OF_A_SHINGLE, 1.0)}
-    else:
-        usual = {"size": (found["shingles"] or SHINGLES) * BYTES_OF_A_SHINGLE, "shingles": SHINGLES}
-    return usual | {name: value for name, value in found.items() if value is not None}
+def as_seen(sla: Sla, seen: Seen, documents: bool, shingles: bool, size: bool) -> Sla:
+    """The same, with what a sample says of the corpus where nothing else was said."""
+    part = seen.sample.read / seen.sample.stored
+    return replace(
+        sla,
+        documents=round(seen.sample.documents / part) if documents else sla.documents,
+        shingles=seen.shingles if shingles else sla.shingles,
+        size=seen.size if size else sla.size,
+    )
 
 
-def _whole(name: str, value: Any) -> float:
-    number = parse_count(name, value)
-    if not math.isfinite(number):
-        raise ParameterError(f"{name} can't be {number}: say how many there will be, such as 300M")
-    return number
+def _sizes(shingles: float | str | None, size: float | str | None) -> dict[str, float]:
+    """Shingles and bytes of a document: as given, or one from the other."""
+    many = None if shingles is None else parse_count("shingles", shingles)
+    if size is not None:
+        long = float(parse_bytes("bytes", size))
+        return {"shingles": max(long / BYTES_OF_A_SHINGLE, 1.0) if many is None else many,
+                "size": long}  # fmt: skip
+    many = SHINGLES if many is None else many
+    return {"shingles": many, "size": many * BYTES_OF_A_SHINGLE}
 
 
 def _profiles(sla: Sla, seen: Seen | None) -> Callable[[Options], Profile]:

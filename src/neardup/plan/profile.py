@@ -43,4 +43,6 @@ class Profile:
 
 def assumed(sla: Sla) -> Profile:
     """What is usual: a tenth of the documents goes, and a fifth shares a bucket with others."""
-    return Profile(stored=sla.size, kept=(1 - REMOVED) * sla.size, sets=CANDIDATES * 8 * sla.shingles)
+    return Profile(
+        stored=sla.size, kept=(1 - REMOVED) * sla.size, sets=CANDIDATES * 8 * sla.shingles
+    )

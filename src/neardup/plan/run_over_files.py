@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Final
 
 from neardup.batch import banding, collapse, rounds
-from neardup.batch.budget import LEAST
+from neardup.batch.budget import LEAST, Budget
 from neardup.batch.collapse import slice_bits
 from neardup.batch.sketches import BLOCK_ROWS
 from neardup.batch.storing import Storing
@@ -64,8 +64,7 @@ class RunOverFiles:
     def stages(self) -> tuple[Stage, ...]:
         """All stages, in order."""
         stages = self._in_memory()
-        files = self._text + self._kept + self._sketches
-        if self.sla.memory is None or files <= self.sla.memory:
+        if self._text + self._kept + self._sketches <= self._room:
             return stages  # files stay in the system's cache
         speed = self.costs.disk
         return tuple(
@@ -126,12 +125,15 @@ class RunOverFiles:
     # -- memory ---------------------------------------------------------------------------------
 
     @cached_property
+    def _room(self) -> int:
+        """What is given, or what a run takes here if nothing is said."""
+        return Budget(self.sla.memory).total
+
+    @cached_property
     def _slices(self) -> tuple[int, int, int]:
         """In how many slices hashes and keys are sorted, and by how many threads the latter."""
         sla, tables = self.sla, self.options.tables.count
-        if sla.memory is None:
-            return 1, 1, min(sla.cores, tables)
-        free = max(int(sla.memory - self.costs.base - A_DOCUMENT * sla.documents), LEAST // 16)
+        free = max(int(self._room - self.costs.base - A_DOCUMENT * sla.documents), LEAST // 16)
         fits = free // (sla.documents * banding.BYTES_EACH * 2)
         workers = max(min(sla.cores, tables, fits), 1)
         hashes = slice_bits(sla.documents, collapse.BYTES_EACH, free // 2)
@@ -151,7 +153,7 @@ class RunOverFiles:
             more += A_REPORT + A_TABLED * count
         needed = self._sketching + more
         least = self._sketching + min(more, A_DOCUMENT * count)
-        return needed if self.sla.memory is None else max(min(needed, self.sla.memory), least)
+        return max(min(needed, self._room), least)
 
     @property
     def _sketching(self) -> float:

@@ -17,7 +17,7 @@ from neardup.options import Options
 from neardup.plan.accuracy import FULL
 from neardup.plan.predict import Prediction, Predictor
 from neardup.plan.sla import Sla
-from neardup.spec import B_BITS
+from neardup.spec import B_BITS, MINHASHES, one_of, whole
 
 SLOTS: Final = 128
 MOST_SLOTS: Final = 1 << 14
@@ -25,6 +25,10 @@ FEWEST_SLOTS: Final = 16
 MANY_SLOTS: Final = 1024
 """From here on, one permutation costs a small part of what k hashes do."""
 WIDTHS: Final = (FULL, *sorted(B_BITS, reverse=True))
+
+
+SKETCHES: Final = MINHASHES
+VERIFIED: Final = ("exact", "estimate")
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,19 @@ class Given:
     def __post_init__(self) -> None:
         if (self.bands is None) != (self.rows is None):
             raise ParameterError("bands and rows belong together: give both or neither")
-        if self.sketch not in (None, "minhash", "oneperm"):
-            raise ParameterError(
-                f"a plan is made for minhash or oneperm, not for {self.sketch}: leave out --sketch"
-            )
+        for name, value, known in (
+            ("sketch", self.sketch, SKETCHES), ("verify", self.verify, VERIFIED)
+        ):  # fmt: skip
+            if value is not None and value not in known:
+                raise ParameterError(
+                    f"a plan has no figures for --{name} {value}: use {' or '.join(known)}, or "
+                    "leave it out"
+                )
+        for name in ("slots", "bands", "rows"):
+            if (number := getattr(self, name)) is not None:
+                whole(name, number, 1, MOST_SLOTS)
+        if self.bits is not None:
+            one_of("bits", self.bits, WIDTHS)
 
     @property
     def curve(self) -> Curve | None:
@@ -74,23 +87,22 @@ class Search:
     predict: Predictor
 
     def run(self) -> Found:
-        """The first that misses nothing; if all do, the one that misses least."""
-        nearest, least = None, math.inf
+        """The first that misses nothing; if all do, the first of those that miss least."""
+        tried: list[tuple[tuple[int, int], Found]] = []
         for verify, slots, bits, sketch in self._in_order():
             found = self.at(slots, bits, sketch, verify)
-            missed = sum(over(self.sla, found.predicted).values())
+            missed = over(self.sla, found.predicted)
             if not missed:
                 return found
-            if missed < least:
-                nearest, least = found, missed
-        if nearest is None:
-            raise ParameterError("no operating point is left to try: leave out --slots or --bits")
-        return nearest
+            # In doublings: a little less to buy is not worth a worse operating point.
+            bytes_over = sum(math.ceil(missed.get(name, 0.0)) for name in ("memory", "disk"))
+            tried.append(((len(missed), bytes_over), found))
+        return min(tried, key=lambda one: one[0])[1]
 
     def _in_order(self) -> Iterator[tuple[str, int, int, str]]:
         given, first = self.given, self.slots
         narrow = WIDTHS if given.bits is None else (given.bits,)
-        for verify in ("exact", "estimate") if given.verify is None else (given.verify,):
+        for verify in VERIFIED if given.verify is None else (given.verify,):
             # A better estimate needs more slots; if memory is short, fewer are better than none.
             more = (first * 2, first * 4, first * 8) if verify == "estimate" else ()
             fewer = (first // 2, first // 4, first // 8)
@@ -142,7 +154,7 @@ class Search:
 
 
 def over(sla: Sla, predicted: Prediction) -> dict[str, float]:
-    """What is missed, and by how much, as a logarithm; empty if everything is met."""
+    """What is missed, and by how many doublings; empty if everything is met."""
     ratios = {
         "recall": _ratio(1 - predicted.recall, 1 - sla.recall),
         "precision": _ratio(1 - predicted.precision, 1 - (sla.precision or 0.0)),
@@ -150,7 +162,7 @@ def over(sla: Sla, predicted: Prediction) -> dict[str, float]:
         "disk": _ratio(predicted.disk, sla.disk),
         "rate": _ratio(sla.rate or 0.0, predicted.rate),
     }
-    return {name: math.log(ratio) for name, ratio in ratios.items() if ratio > 1.0}
+    return {name: math.log2(ratio) for name, ratio in ratios.items() if ratio > 1.0}
 
 
 def _ratio(value: float, most: float | None) -> float:

@@ -69,7 +69,7 @@ class Sla:
             _within("disk", self.disk, 1, math.inf, "give a size such as 2TB, or leave it out")
         if self.memory is not None and not self.memory >= LEAST:
             raise ParameterError(
-                f"memory of {shown(max(self.memory, 0))} is below what any run needs: give at "
+                f"{self.memory:,} bytes of memory are below what any run needs: give at "
                 f"least {shown(LEAST)}, or leave it out"
             )
 
@@ -98,6 +98,14 @@ def parse_count(name: str, text: object) -> float:
     with suppress(ValueError):
         return float(number) * multiple
     raise ParameterError(f"{name} {text!r} is not a number: write it like 300M, 5,000 or 1e9")
+
+
+def parse_whole(name: str, text: object) -> int:
+    """A whole number as people write it."""
+    number = parse_count(name, text)
+    if not math.isfinite(number):
+        raise ParameterError(f"{name} can't be {number}: say how many, such as 300M")
+    return int(number)
 
 
 def parse_bytes(name: str, text: object) -> int:
