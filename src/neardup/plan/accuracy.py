@@ -42,6 +42,8 @@ def pass_probability(similarity: float, threshold: float, slots: int, bits: int 
     least = math.ceil(slots * (threshold * (1.0 - by_chance) + by_chance) - 1e-9)
     if equal >= 1.0 or least <= 0:
         return 1.0
+    if equal <= 0.0:
+        return 0.0
     logs = math.log(equal), math.log1p(-equal)
     return min(1.0, math.fsum(
         math.exp(_log_choose(slots, k) + k * logs[0] + (slots - k) * logs[1])

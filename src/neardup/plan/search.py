@@ -176,7 +176,9 @@ def least_slots(threshold: float, recall: float) -> int:
 
     1 - (1 - t)^k >= recall, so k >= log(1 - recall) / log(1 - t).
     """
-    return math.ceil(math.log1p(-recall) / math.log1p(-threshold))
+    least = max(math.floor(math.log1p(-recall) / math.log1p(-threshold)), 1)
+    # The quotient may be off by its last digit.
+    return least if Curve(least, 1).probability(threshold) >= recall else least + 1
 
 
 def best_curve(slots: int, threshold: float, recall: float) -> Curve:
