@@ -24,9 +24,7 @@ TIMES = 20_000
 def estimates(similarity: float, slots: int, bits: int) -> np.ndarray:
     """Estimates of slots that are equal by similarity, or by chance."""
     chance = 2.0**-bits if bits < 32 else 0.0
-    equal = np.random.default_rng(5).binomial(
-        slots, similarity + (1 - similarity) * chance, TIMES
-    )
+    equal = np.random.default_rng(5).binomial(slots, similarity + (1 - similarity) * chance, TIMES)
     return (equal / slots - chance) / (1 - chance)
 
 

@@ -81,7 +81,7 @@ def test_pairs_of_a_sample_are_those_of_the_corpus(ran: tuple[Path, dict[str, An
 
 
 def test_a_plan_from_a_sample_is_close_to_the_run(ran: tuple[Path, dict[str, Any]]) -> None:
-    file, record = ran
+    file, _ = ran
     made = plan(sample=file, sample_size=SAMPLED, cores=1, calibrate=False)
     assert made.sla.documents == DOCUMENTS
     assert made.sla.shingles == pytest.approx(56, abs=3)

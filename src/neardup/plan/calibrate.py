@@ -145,10 +145,10 @@ def made_up(shingles: float, size: float, seed: int = 0) -> Iterator[str]:
     """Texts of random words, as many and as long as asked for, one in ten a copy of the last."""
     chance = random.Random(seed)  # noqa: S311  # not for security
     words = max(round(shingles) + 4, 5)
-    length = max(round(size / words) - 1, 1)
+    length = size / words - 1
     letters = "etaoinshrdlucmfwypvbgk"
     known = [
-        "".join(chance.choices(letters, k=max(length + chance.randint(-2, 2), 1)))
+        "".join(chance.choices(letters, k=max(round(length + chance.uniform(-2, 2)), 1)))
         for _ in range(VOCABULARY)
     ]
     while True:
