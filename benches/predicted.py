@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from corpora import count_of, plain
+from harness import documents
 from measure import Measured, measured
 from pyarrow import csv
 from startup import command
@@ -152,7 +153,7 @@ def _recall(bench: Bench, name: str, corpus: Path, point: Path) -> float:
     if json.loads((out / "run.json").read_text())["pairs"]["beyond_limit"]:
         raise ValueError("the run has more pairs than it can write")
     found = pq.read_table(out / "pairs.parquet", columns=["a", "b"])
-    exact = _from_file(bench.data / EXACT[name]) if name in EXACT else _joined(corpus)
+    exact = _from_file(bench.data / EXACT[name], corpus) if name in EXACT else _joined(corpus)
     met = _codes(*found.columns, exact[0])
     return float(np.isin(_codes(*exact[1], exact[0]), met).mean())
 
@@ -162,12 +163,16 @@ Exact = tuple[Names, tuple[Names, Names]]
 """The ids of all documents in exact pairs, and both sides of the pairs."""
 
 
-def _from_file(path: Path) -> Exact:
+def _from_file(path: Path, corpus: Path) -> Exact:
+    """Pairs of ASCII documents: the file's words are others in other scripts, see judge.py."""
     text = pa.string()
     options = csv.ConvertOptions(column_types={"id_a": text, "id_b": text})
     table = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter="\t"),
                          convert_options=options)  # fmt: skip
     good = table.filter(pa.compute.field("jaccard5w") >= THRESHOLD)
+    plain = pa.array([name for name, text in documents(corpus) if text.isascii()])
+    known = [pa.compute.is_in(good[side], plain) for side in ("id_a", "id_b")]
+    good = good.filter(pa.compute.and_(*known))
     a, b = good["id_a"].combine_chunks(), good["id_b"].combine_chunks()
     return pa.concat_arrays([a, b]).unique(), (a, b)
 
@@ -177,9 +182,9 @@ def _joined(corpus: Path) -> Exact:
     columns, sketcher = Columns(id="id"), Sketcher(Spec())
     ids, sets = [], []
     for chunk in chunks_of(find_inputs([corpus]), columns):
-        documents = parse(chunk, columns)
-        ids.append(documents.ids)
-        sets.append(as_sets(sketcher.cut(documents).shingles))
+        read = parse(chunk, columns)
+        ids.append(read.ids)
+        sets.append(as_sets(sketcher.cut(read).shingles))
     sizes = np.concatenate([some.sizes for some in sets])
     ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     everything = Ragged(np.concatenate([some.data for some in sets]), ends)

@@ -137,6 +137,7 @@ def test_recall_that_slots_can_t_reach() -> None:
         {"cores": 0}, {"shingles": 0}, {"bytes": 0}, {"purpose": "cake"}, {"bands": 3},
         {"bits": 3}, {"slots": 0}, {"slots": 2.5}, {"sketch": "simhash"}, {"verify": "none"},
         {"slots": 16, "bands": 20, "rows": 5}, {"shingle": "word:0"},
+        {"sample_size": 1},
     ],
 )  # fmt: skip
 def test_senseless_wishes_are_refused_with_a_cure(asked: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ def corpus(seed: int = 2) -> Iterator[dict[str, Any]]:
             copy[chance.randrange(len(copy))] = "edited"
             texts += [copy, own][: chance.randint(1, 2)]
         if chance.random() < 0.05:
-            texts.append([*common, *chance.choices(words, k=20)])
+            texts.append([*common, *chance.choices(words, k=chance.randint(20, 140))])
     for number, text in enumerate(texts[:DOCUMENTS]):
         yield {"id": f"d{number}", "text": " ".join(text)}
 
@@ -48,7 +48,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]
 
 
 def seen_of(file: Path, count: int, seed: int) -> Seen:
-    return look(find_inputs([file]), Columns(), Given(), count, seed, 1, None)
+    return look(find_inputs([file]), Columns(), Given(), count, seed, 1)
 
 
 def test_a_whole_corpus_says_what_its_run_does(ran: tuple[Path, dict[str, Any]]) -> None:
@@ -111,3 +111,15 @@ def test_nothing_similar_leaves_the_recall_open(tmp_path: Path) -> None:
     assert made.to_json()["predicted"]["recall_above"] is None
     assert made.predicted.recall > 0.99
     assert made.predicted.compared == 0.0
+
+
+def test_low_thresholds_count_all_pairs_above_them(ran: tuple[Path, dict[str, Any]]) -> None:
+    file, _ = ran
+    low = plan(sample=file, sample_size=400, threshold=0.1, recall=0.9, cores=1, calibrate=False)
+    files = find_inputs([file])
+    seen = look(files, Columns(), Given(), 400, 1, 1, threshold=0.1)
+    assert min(similarity for similarity, _ in seen.pairs) < 0.3
+    curve = Options.of(**low.options).curve
+    many = sum(count for similarity, count in seen.pairs if similarity >= 0.1)
+    met = sum(count * curve.probability(s) for s, count in seen.pairs if s >= 0.1)
+    assert low.predicted.recall_above == pytest.approx(met / many)

@@ -34,6 +34,9 @@ from neardup.plan.sla import (
     parse_count,
     parse_whole,
 )
+from neardup.spec import whole
+
+MOST_SAMPLED = 100_000
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,7 @@ def plan(
     >>> found.options["bands"], found.options["rows"], found.met
     (14, 9, True)
     """
+    whole("sample_size", sample_size, 2, MOST_SAMPLED)
     given = Given(slots, bits, bands, rows, sketch, shingle, verify)
     cores = cpu_count() or 1 if cores is None else cores
     paths = [sample] if isinstance(sample, (str, Path)) else list(sample)
@@ -134,7 +138,7 @@ def plan(
     )  # fmt: skip
     seen = None
     if files:
-        seen = look(files, columns, given, sample_size, seed, cores, progress)
+        seen = look(files, columns, given, sample_size, seed, cores, progress, threshold)
         sla = as_seen(sla, seen, documents is None, shingles is None, bytes is None)
     search = Search(sla, given, Predictor(sla, Costs(), _profiles(sla, seen)))
     if calibrate:
@@ -166,12 +170,12 @@ def _known_from(seen: Seen | None) -> str:
 
 def look(
     files: Sequence[InputFile], columns: Columns, given: Given, count: int, seed: int,
-    workers: int, progress: Progress | None,
+    workers: int, progress: Progress | None = None, threshold: float = THRESHOLD,
 ) -> Seen:  # fmt: skip
     """Choose a sample and compare everything in it."""
     spec = Options.of(shingle=given.shingle).spec
     chosen = choose(files, columns, count, seed, spec, progress, workers)
-    return Seen.of(chosen, spec, chosen.read / chosen.documents, workers)
+    return Seen.of(chosen, spec, chosen.read / chosen.documents, workers, threshold)
 
 
 def as_seen(sla: Sla, seen: Seen, documents: bool, shingles: bool, size: bool) -> Sla:

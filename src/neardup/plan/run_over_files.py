@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from neardup.batch import banding, collapse, rounds
+from neardup.batch import banding, collapse
 from neardup.batch.budget import LEAST, Budget
 from neardup.batch.collapse import slice_bits
 from neardup.batch.sketches import BLOCK_ROWS
@@ -35,8 +35,8 @@ COPIES: Final = 3
 A_THREAD, A_REPORT = 8 * MB, 15 * MB
 A_DOCUMENT, A_TABLED = 2, 20
 """Of every document, from ranking on; and when the tables are written."""
-A_MEETING: Final = 24
-"""A document and the first of its bucket, sorted."""
+A_COMPARED, A_MEETING = 100, 24
+"""A pair while it is decided; a document and the first of its bucket, sorted."""
 
 
 @dataclass(frozen=True)
@@ -167,5 +167,5 @@ class RunOverFiles:
     @property
     def _deciding(self) -> float:
         seen = self.profile
-        pairs = rounds.BYTES_EACH * seen.compared + A_MEETING * (seen.members - seen.buckets)
+        pairs = A_COMPARED * seen.compared + A_MEETING * (seen.members - seen.buckets)
         return self._sets + self.sla.documents * (A_DOCUMENT + A_SET * seen.candidates + pairs)

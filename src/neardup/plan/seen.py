@@ -29,7 +29,7 @@ Integers = NDArray[np.int64]
 Reals = NDArray[np.float64]
 Chosen = NDArray[np.bool_]
 FLOOR = 0.3
-"""Pairs below this similarity are not asked for by anyone."""
+"""Estimates let pairs pass that are a little below a threshold; hardly any from below this."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,15 @@ class Seen:
     pairs: Pairs
 
     @classmethod
-    def of(cls, sample: Sample, spec: Spec, stored: float, workers: int) -> Seen:
+    def of(
+        cls, sample: Sample, spec: Spec, stored: float, workers: int, threshold: float = FLOOR
+    ) -> Seen:
         """Cut the sample into shingles, and compare everything in it."""
         cut = Sketcher(spec).cut(as_documents(sample.texts))
         sets = as_sets(cut.shingles)
-        return cls(sample, stored, cut.content, sets, _pairs(sample, sets, workers))
+        return cls(
+            sample, stored, cut.content, sets, _pairs(sample, sets, workers, min(threshold, FLOOR))
+        )
 
     @cached_property
     def lengths(self) -> Reals:
@@ -133,9 +137,9 @@ class Seen:
                    compared | first)  # fmt: skip
 
 
-def _pairs(sample: Sample, sets: Ragged, workers: int) -> Pairs:
+def _pairs(sample: Sample, sets: Ragged, workers: int, floor: float) -> Pairs:
     """All pairs of the corpus by their similarity, as far as they are in the sample."""
-    truth = brute_force(sets, FLOOR, workers)
+    truth = brute_force(sets, floor, workers)
     values, where = np.unique(np.round(truth.similarity, 3), return_inverse=True)
     counts = np.bincount(where, sample.weights(truth))
     return list(zip(values.tolist(), counts.tolist(), strict=True))
