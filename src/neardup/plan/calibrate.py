@@ -65,9 +65,8 @@ def calibrated(
         write_config(place / "point.toml", point)
         texts = iter(texts)
         few = list(islice(texts, FEW))
-        # The first run may have to compile, and to read the program from disk.
-        empty = min((_trial(place, few, workers) for _ in range(2)), key=lambda one: one.seconds)
-        large = _trial(place, [*few, *_until(texts, enough)], workers)
+        empty = _best(place, few, workers)
+        large = _best(place, [*few, *_until(texts, enough)], workers)
     return corrected(Costs(), empty, large, options, shingles, workers)
 
 
@@ -95,6 +94,11 @@ def corrected(
            ("rank", "band", "match", "set", "pair", "member", "table", "keep", "lookup")},
         source=f"measured here with {count:,} documents on {workers} cores",
     )  # fmt: skip
+
+
+def _best(folder: Path, texts: Sequence[str], workers: int) -> Trial:
+    """Of two runs: the first may have to compile, and others may use the machine, too."""
+    return min((_trial(folder, texts, workers) for _ in range(2)), key=lambda one: one.seconds)
 
 
 def _trial(folder: Path, texts: Sequence[str], workers: int) -> Trial:
