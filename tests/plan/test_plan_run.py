@@ -12,7 +12,7 @@ import pytest
 from command_line import dedup, write_jsonl
 
 from neardup.options import Options
-from neardup.plan.calibrate import Trial, calibrated, corrected, made_up
+from neardup.plan.calibrate import Ran, calibrated, corrected, made_up
 from neardup.plan.costs import Costs
 from neardup.plan.planner import plan
 from neardup.plan.predict import stored_bytes
@@ -103,17 +103,17 @@ def test_estimates_need_signatures_instead_of_shingles() -> None:
     assert seen["sketch"].written == pytest.approx(1000 * (128 + 8 * 21 + 36 + 12))
 
 
-def trial(documents: int, size: int, seconds: float, sketch: float, band: float) -> Trial:
+def ran(documents: int, size: int, seconds: float, sketch: float, band: float) -> Ran:
     record: dict[str, Any] = {
         "seconds": {"sketch": sketch, "band": band, "rank": 0.0, "tables": 0.0, "filter": 0.0},
         "counts": {"removed": 0},
     }
-    return Trial(documents, size, seconds, 2 * seconds, 300_000_000, record)
+    return Ran(documents, size, seconds, 2 * seconds, 300_000_000, record)
 
 
 def test_corrected_costs_explain_what_was_measured() -> None:
-    empty = trial(8, 8_000, 2.0, 0.5, 0.1)
-    large = trial(100_000, 200_000_000, 9.0, 4.5, 2.1)
+    empty = ran(8, 8_000, 2.0, 0.5, 0.1)
+    large = ran(100_000, 200_000_000, 9.0, 4.5, 2.1)
     options, stored = Options(), Costs()
     found = corrected(stored, empty, large, options, 300, workers=2)
     assert (found.start, found.start_work, found.base) == (2.0, 4.0, 3e8)
@@ -130,8 +130,8 @@ def test_a_machine_as_stored_changes_nothing() -> None:
     sketch = stored.sketch("minhash", 128, 300, 2_000) * 50_000
     band = stored.band * 21 * 50_000
     rest = stored.rank * 50_000 + stored.keep * 100
-    empty = trial(8, 8_000, stored.start, 0.5, 0.0)
-    large = trial(50_000, 100_000_000, 5.0, 0.5 + sketch, band + rest)
+    empty = ran(8, 8_000, stored.start, 0.5, 0.0)
+    large = ran(50_000, 100_000_000, 5.0, 0.5 + sketch, band + rest)
     found = corrected(stored, empty, large, options, 300, workers=1)
     for name in ("text", "document", "band", "match", "keep", "lookup"):
         assert getattr(found, name) == pytest.approx(getattr(stored, name))

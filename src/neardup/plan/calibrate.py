@@ -41,7 +41,7 @@ SERIAL: Final = ("rank", "tables", "filter")
 
 
 @dataclass(frozen=True)
-class Trial:
+class Ran:
     """What was seen of a run. Bytes are those of the texts, memory is the peak."""
 
     documents: int
@@ -71,7 +71,7 @@ def calibrated(
 
 
 def corrected(
-    costs: Costs, empty: Trial, large: Trial, options: Options, shingles: float, workers: int
+    costs: Costs, empty: Ran, large: Ran, options: Options, shingles: float, workers: int
 ) -> Costs:
     """What an empty run takes is fixed; what the larger one takes more is for its documents."""
     count, cores = large.documents, costs.cores(workers)
@@ -96,17 +96,17 @@ def corrected(
     )  # fmt: skip
 
 
-def _best(folder: Path, texts: Sequence[str], workers: int) -> Trial:
+def _best(folder: Path, texts: Sequence[str], workers: int) -> Ran:
     """Of two runs: the first may have to compile, and others may use the machine, too."""
-    return min((_trial(folder, texts, workers) for _ in range(2)), key=lambda one: one.seconds)
+    return min((_ran(folder, texts, workers) for _ in range(2)), key=lambda one: one.seconds)
 
 
-def _trial(folder: Path, texts: Sequence[str], workers: int) -> Trial:
+def _ran(folder: Path, texts: Sequence[str], workers: int) -> Ran:
     """One run over these texts."""
-    source, out = folder / "trial.jsonl", folder / "out"
+    source, out = folder / "documents.jsonl", folder / "out"
     with source.open("wb") as file:
         for number, text in enumerate(texts):
-            file.write(orjson.dumps({"id": f"trial-{number}", "text": text}) + b"\n")
+            file.write(orjson.dumps({"id": f"document-{number}", "text": text}) + b"\n")
     # Linux counts the memory of whoever starts a process as its own: something small starts it.
     command = [
         sys.executable, "-S", "-E", "-c", LAUNCH, sys.executable, "-m", "neardup", "dedup",
@@ -125,7 +125,7 @@ def _trial(folder: Path, texts: Sequence[str], workers: int) -> Trial:
         after.children_system - before.children_system
     )
     size = sum(len(text.encode("utf-8")) for text in texts)
-    return Trial(len(texts), size, seconds, work, record["peak_memory_bytes"], record)
+    return Ran(len(texts), size, seconds, work, record["peak_memory_bytes"], record)
 
 
 def _until(texts: Iterator[str], enough: int) -> Iterator[str]:
