@@ -108,6 +108,13 @@ def test_disk_that_is_short_says_what_kept_files_take() -> None:
     assert any(cure.startswith("run with --no-kept, which saves") for cure in problem.cures)
 
 
+def test_more_documents_than_a_run_takes() -> None:
+    [problem] = made("5B", memory="100GB").problems
+    assert problem.limit == "documents"
+    assert problem.cures == ["make 3 runs, each --against those before"]
+    assert made("5B", memory="10TB", purpose="index").met
+
+
 def test_narrow_slots_save_disk_in_a_run_over_files() -> None:
     whole = made("10M")
     found = made("10M", disk=0.97 * whole.predicted.disk)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from neardup.batch.budget import shown
+from neardup.batch.ranks import MOST
 from neardup.lsh.curve import Curve
 from neardup.plan.search import Found, Search, best_curve, least_slots, over
 
@@ -110,6 +111,15 @@ def _rate(search: Search, found: Found) -> Problem:
     return Problem("rate", wanted, reached, message, cures)
 
 
+def _documents(search: Search, _: Found) -> Problem:
+    count = search.sla.documents
+    runs = math.ceil(count / MOST)
+    message = f"{count:,} documents are more than the {MOST:,} that one run takes"
+    cures = [f"make {runs} runs, each --against those before"]
+    return Problem("documents", count, MOST, message, cures)
+
+
 _TELL: dict[str, Callable[[Search, Found], Problem]] = {
     "recall": _recall, "precision": _precision, "memory": _memory, "disk": _disk, "rate": _rate,
+    "documents": _documents,
 }  # fmt: skip

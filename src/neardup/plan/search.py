@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from neardup.batch.ranks import MOST
 from neardup.errors import ParameterError
 from neardup.lsh.curve import Curve, choose
 from neardup.options import Options
@@ -161,6 +162,7 @@ def over(sla: Sla, predicted: Prediction) -> dict[str, float]:
         "memory": _ratio(predicted.memory, sla.memory),
         "disk": _ratio(predicted.disk, sla.disk),
         "rate": _ratio(sla.rate or 0.0, predicted.rate),
+        "documents": _ratio(sla.documents, MOST if sla.purpose == "files" else None),
     }
     return {name: math.log2(ratio) for name, ratio in ratios.items() if ratio > 1.0}
 

@@ -53,7 +53,10 @@ def asked(plan: Plan) -> str:
 def expected(plan: Plan) -> list[str]:
     """What is predicted, a line each."""
     seen = plan.predicted
+    width, slots, scheme, bands, _, verification = (choice.value for choice in plan.choices)
     lines = [
+        ("point", f"{scheme}, {slots} slots of {width}, {bands} bands, {verification} "
+                  "verification"),
         ("recall", f"{seen.recall:.4f} at the threshold{_above(seen.recall_above)}"),
         ("precision", f"{seen.precision:.4f}"),
         ("compared", f"{seen.compared:.3g} pairs a document, {seen.false:.3g} for nothing"),
@@ -64,7 +67,7 @@ def expected(plan: Plan) -> list[str]:
         ("machines", f"{seen.machines:,}"),
         ("costs", plan.sources["costs"]),
         ("documents", plan.sources["documents"]),
-    ]
+    ]  # fmt: skip
     return [f"{name:<11}{said}" for name, said in lines]
 
 
