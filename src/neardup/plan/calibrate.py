@@ -1,4 +1,4 @@
-"""What does the work cost on this machine? Two small runs say it, an empty one and a larger one.
+"""What does the work cost on this machine? Two small runs say it: one almost empty, one larger.
 
 The runs are those of `neardup dedup`, in processes of their own, so that starting, memory and all
 cores are measured as they will be.
@@ -32,7 +32,7 @@ from neardup.plan.costs import MB, Costs
 ENOUGH: Final = 32_000_000
 """Bytes of text for the larger run."""
 FEW: Final = 8
-"""Documents of the empty one."""
+"""Documents of the almost empty one."""
 VOCABULARY: Final = 20_000
 DOUBT: Final = 0.1
 """Seconds: what is measured in less says little, and the stored figures count for more."""
@@ -65,7 +65,8 @@ def calibrated(
         write_config(place / "point.toml", point)
         texts = iter(texts)
         few = list(islice(texts, FEW))
-        empty = _best(place, few, workers)
+        # With copies, so that every stage has something to do.
+        empty = _best(place, [*few, *(f"{text} again" for text in few)], workers)
         large = _best(place, [*few, *_until(texts, enough)], workers)
     return corrected(Costs(), empty, large, options, shingles, workers)
 
