@@ -28,7 +28,7 @@ class Costs:
     member              a place in a shared bucket, in all rounds
     table               a removed document
     keep                a MB of kept files
-    lookup              a document in one table of an index: looked up, and added
+    lookup              a document in one table of an index, looked up and added (MinHashLSH)
     efficiency          of several cores, beside one
     disk                bytes a second, read or written, where files don't fit into memory
     """
@@ -39,8 +39,8 @@ class Costs:
     text: float = 3.4e-3
     document: float = 1.5e-6
     update: float = 4.1e-11
-    shingle: float = 1e-9
-    fill: float = 1e-9
+    shingle: float = 2.4e-9
+    fill: float = 2.4e-9
     rank: float = 2e-7
     band: float = 1.1e-7
     match: float = 8e-3
