@@ -92,7 +92,7 @@ def corrected(
         costs, start=empty.seconds, start_work=empty.work, base=float(empty.memory),
         text=costs.text * ratio, document=costs.document * ratio,
         **{name: factor * getattr(costs, name) for name in
-           ("rank", "band", "match", "set", "pair", "member", "table", "keep", "lookup")},
+           ("rank", "band", "reread", "match", "set", "pair", "member", "table", "keep", "lookup")},
         source=f"measured here with {count:,} documents on {workers} cores",
     )  # fmt: skip
 

@@ -22,7 +22,8 @@ class Costs:
     fill                a slot of a one-permutation signature
     rank                a document
     band                a document in one band
-    match               a MB of candidates' sets: read again, shingled, sorted
+    reread              a MB of input, in which candidates are found again
+    match               a MB of candidates' sets: parsed, shingled, sorted
     set                 a MB of sets, read to be compared
     pair                a pair that is compared
     member              a place in a shared bucket, in all rounds
@@ -43,7 +44,8 @@ class Costs:
     fill: float = 2.4e-9
     rank: float = 2e-7
     band: float = 1.1e-7
-    match: float = 8e-3
+    reread: float = 9e-4
+    match: float = 5.5e-3
     set: float = 1e-3
     pair: float = 1e-6
     member: float = 2.5e-7
