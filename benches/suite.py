@@ -48,7 +48,9 @@ class Suite:
 
     def measure(self, args: argparse.Namespace, bench: object, heads: Mapping[str, Value]) -> str:
         """Measure the wanted figures; what is measured is on disk after each."""
-        heads = {**machine(), **heads, "best of": args.repeat, **versions(args.peers_python)}
+        there = versions(args.peers_python).items()
+        there = {name: version for name, version in there if version != "not installed"}
+        heads = {**machine(), **heads, "best of": args.repeat, **there}
         text = ""
         for name in args.only:
             print(name, file=sys.stderr, flush=True)

@@ -54,7 +54,7 @@ def test_the_two_commands_of_the_readme_are_targets():
 
 
 @pytest.mark.parametrize("command", [
-    "dedup", "exact", "report", "merge", "spec", "demo", "hashes", "tune", "cache list",
+    "dedup", "exact", "plan", "report", "merge", "spec", "demo", "hashes", "tune", "cache list",
     "cache clear", "evaluate",
 ])  # fmt: skip
 def test_every_option_is_documented(command):

@@ -21,6 +21,7 @@ from neardup.cli.evaluate import evaluate
 from neardup.cli.exact import exact
 from neardup.cli.hashes import hashes
 from neardup.cli.merge import merge
+from neardup.cli.plan import plan
 from neardup.cli.report import report
 from neardup.cli.spec import spec
 from neardup.cli.status import status
@@ -40,6 +41,7 @@ app = typer.Typer(
 app.command()(dedup)
 app.command()(exact)
 app.command()(evaluate)
+app.command()(plan)
 app.command()(merge)
 app.command()(status)
 app.command()(demo)

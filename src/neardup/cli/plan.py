@@ -1,0 +1,140 @@
+"""neardup plan: from what is asked for to an operating point, with its reasons and its price."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from neardup.cli.shared import Format, Quiet, Text, usable_cores
+
+if TYPE_CHECKING:
+    from neardup.plan.planner import Plan
+
+CORPUS, WANTED, LIMITS, DECIDED = "Documents", "What is wanted", "What there is", "Decided already"
+
+
+def plan(
+    documents: Annotated[str | None, typer.Option(
+        metavar="N", help="How many there will be: 300M, 5,000, 1e9.  [default: those of --sample]",
+        show_default=False, rich_help_panel=CORPUS)] = None,
+    sample: Annotated[list[str] | None, typer.Option(
+        metavar="PATH", help="A file or folder of them, or of some like them: lengths and "
+        "duplicates are measured there. Can be given several times.", show_default=False,
+        rich_help_panel=CORPUS)] = None,
+    text: Text = "text",
+    format: Format = "auto",
+    shingles: Annotated[str | None, typer.Option(
+        metavar="N", help="Distinct shingles of a document, on average.  [default: 300]",
+        show_default=False, rich_help_panel=CORPUS)] = None,
+    bytes: Annotated[str | None, typer.Option(
+        metavar="SIZE", help="Of a document's text, on average.  [default: 6 a shingle]",
+        show_default=False, rich_help_panel=CORPUS)] = None,
+    threshold: Annotated[float, typer.Option(
+        help="Documents at least this similar are duplicates.", rich_help_panel=WANTED)] = 0.8,
+    recall: Annotated[float, typer.Option(
+        help="The share of pairs exactly at the threshold to find at least.",
+        rich_help_panel=WANTED)] = 0.99,
+    precision: Annotated[float | None, typer.Option(
+        help="The share of what is called a duplicate that must be one.", show_default=False,
+        rich_help_panel=WANTED)] = None,
+    rate: Annotated[str | None, typer.Option(
+        metavar="N", help="Documents that arrive in a second; the plan is then for an index.",
+        show_default=False, rich_help_panel=WANTED)] = None,
+    purpose: Annotated[str | None, typer.Option(
+        "--for", metavar="WHAT", help="files: a run over files. index: signatures and tables are "
+        "held in memory.  [default: files; with --rate, index]", show_default=False,
+        rich_help_panel=WANTED)] = None,
+    memory: Annotated[str | None, typer.Option(
+        metavar="SIZE", help="What one machine may use: 100GB.", show_default=False,
+        rich_help_panel=LIMITS)] = None,
+    disk: Annotated[str | None, typer.Option(
+        metavar="SIZE", help="What one machine may use on disk: 2TB.", show_default=False,
+        rich_help_panel=LIMITS)] = None,
+    cores: Annotated[int | None, typer.Option(
+        help="Of one machine.  [default: those of this one]", show_default=False,
+        rich_help_panel=LIMITS)] = None,
+    shingle: Annotated[str | None, typer.Option(
+        metavar="UNIT:SIZE", help="As in dedup.  [default: word:5]", show_default=False,
+        rich_help_panel=DECIDED)] = None,
+    sketch: Annotated[str | None, typer.Option(
+        help="minhash or oneperm.", show_default=False, rich_help_panel=DECIDED)] = None,
+    slots: Annotated[int | None, typer.Option(
+        help="Slots of a signature.", show_default=False, rich_help_panel=DECIDED)] = None,
+    bits: Annotated[int | None, typer.Option(
+        help="Stored of a slot: 1, 2, 4, 8 or 16; 32 is all of it.", show_default=False,
+        rich_help_panel=DECIDED)] = None,
+    bands: Annotated[int | None, typer.Option(
+        help="This many bands...", show_default=False, rich_help_panel=DECIDED)] = None,
+    rows: Annotated[int | None, typer.Option(
+        help="...of this many rows.", show_default=False, rich_help_panel=DECIDED)] = None,
+    verify: Annotated[str | None, typer.Option(
+        help="exact or estimate.", show_default=False, rich_help_panel=DECIDED)] = None,
+    sample_size: Annotated[int, typer.Option(
+        metavar="N", help="Compare so many documents of --sample.", rich_help_panel=CORPUS)]
+    = 10_000,
+    seed: Annotated[int, typer.Option(help="Of the sample.", rich_help_panel=CORPUS)] = 1,
+    no_calibrate: Annotated[bool, typer.Option(
+        "--no-calibrate", help="Use stored figures instead of a few seconds of measuring on this "
+        "machine.")] = False,
+    out: Annotated[Path | None, typer.Option(
+        "--out", "-o", metavar="FILE.toml", help="Write the operating point, for neardup dedup "
+        "--config.", show_default=False)] = None,
+    quiet: Quiet = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a text.")] = False,
+) -> None:  # fmt: skip
+    """From what you need to an operating point: slots, bands, memory, disk, time, and why.
+
+    Ends with 1 if what is asked for can't be had; the plan is then the nearest that can.
+    """
+    import json
+
+    from neardup.cli.progress import progress_for
+    from neardup.errors import ParameterError
+    from neardup.plan.planner import plan as make
+
+    if out is not None and not out.absolute().parent.is_dir():
+        raise ParameterError(f"--out {out}: give a name in a folder that exists")
+    with progress_for(quiet=quiet or as_json) as progress:
+        made = make(
+            documents, sample=sample or (), text=text, format=format, shingles=shingles,
+            bytes=bytes, threshold=threshold, recall=recall, precision=precision, memory=memory,
+            disk=disk, rate=rate, cores=usable_cores() if cores is None else cores,
+            purpose=purpose, shingle=shingle, sketch=sketch, slots=slots, bits=bits, bands=bands,
+            rows=rows, verify=verify, sample_size=sample_size, seed=seed,
+            calibrate=not no_calibrate, progress=progress,
+        )  # fmt: skip
+    if out is not None:
+        made.write(out)
+    if as_json:
+        print(json.dumps(made.to_json(), indent=2))
+    elif not quiet:
+        show(made, out)
+    if not made.met:
+        raise typer.Exit(1)
+
+
+def show(made: Plan, out: Path | None) -> None:
+    """The plan, as a person reads it."""
+    from rich.console import Console
+    from rich.padding import Padding
+
+    from neardup.plan.telling import asked, expected, figures, stages
+
+    console = Console(highlight=False, soft_wrap=False)
+    console.print(asked(made), markup=False)
+    for problem in made.problems:
+        console.print(f"not met: {problem}", markup=False, style="bold")
+    console.print()
+    for line in [*expected(made), *stages(made)]:
+        console.print(line, markup=False)
+    for choice in made.choices:
+        console.print()
+        console.print(f"[bold]{choice.name}: {choice.value}[/bold]")
+        console.print(Padding(choice.reason, (0, 0, 0, 2), expand=False), markup=False)
+        for other in choice.rejected:
+            line = f"not {other.value}: {figures(other)}; {other.why}"
+            console.print(Padding(line, (0, 0, 0, 4), expand=False), markup=False, style="dim")
+    if out is not None:
+        console.print(f"\nneardup dedup INPUT -o OUT --config {out}", markup=False)

@@ -1,0 +1,207 @@
+"""neardup.plan: from what is asked for to an operating point, with its reasons and its price."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from os import cpu_count
+from pathlib import Path
+from typing import Any
+
+from neardup.batch.budget import shown
+from neardup.batch.job import Progress
+from neardup.corpus.documents import Columns
+from neardup.corpus.inputs import InputFile, find_inputs
+from neardup.errors import ParameterError
+from neardup.evaluate.sample import choose
+from neardup.formats.config import write_config
+from neardup.options import THRESHOLD, Options
+from neardup.plan import calibrate as measuring
+from neardup.plan.choices import Choice, choices
+from neardup.plan.costs import Costs
+from neardup.plan.predict import Prediction, Predictor
+from neardup.plan.problems import Problem, problems
+from neardup.plan.profile import Profile, assumed
+from neardup.plan.search import Given, Search
+from neardup.plan.seen import Seen
+from neardup.plan.sla import (
+    BYTES_OF_A_SHINGLE,
+    SHINGLES,
+    Sla,
+    parse_bytes,
+    parse_count,
+    parse_whole,
+)
+from neardup.spec import whole
+
+MOST_SAMPLED = 100_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An operating point, why it is what it is, and what is expected of it.
+
+    options    keyword arguments of `neardup.dedup`
+    """
+
+    sla: Sla
+    options: dict[str, Any]
+    choices: list[Choice]
+    predicted: Prediction
+    problems: list[Problem]
+    sources: dict[str, str]
+
+    @property
+    def met(self) -> bool:
+        """Whether everything that is asked for can be had."""
+        return not self.problems
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as JSON has it; what is not known is null."""
+        found = {
+            "met": self.met, "sla": asdict(self.sla), "options": self.options,
+            "choices": [asdict(choice) for choice in self.choices],
+            "predicted": asdict(self.predicted),
+            "problems": [asdict(problem) for problem in self.problems],
+            "sources": self.sources,
+        }  # fmt: skip
+        return _finite(found)  # type: ignore[no-any-return]
+
+    @property
+    def reasons(self) -> list[str]:
+        """One line a choice, for a config file."""
+        return [f"{one.name}: {one.value} ({one.reason})" for one in self.choices]
+
+    def write(self, path: str | Path) -> None:
+        """The operating point as a file, for `neardup dedup --config`."""
+        missed = [f"not met: {problem}" for problem in self.problems]
+        write_config(Path(path), self.options, [*missed, *self.reasons])
+
+    def __repr__(self) -> str:
+        point = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+        seen = self.predicted
+        met = "met" if self.met else f"missed: {', '.join(one.limit for one in self.problems)}"
+        return (
+            f"Plan({point}; recall {seen.recall:.4f}, {shown(seen.memory)} of memory, "
+            f"{shown(seen.disk)} of disk, {seen.seconds:,.0f} s; {met})"
+        )
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def plan(
+    documents: float | str | None = None, *, sample: Sequence[str | Path] | str | Path = (),
+    text: str = "text", format: str = "auto", shingles: float | str | None = None,
+    bytes: float | str | None = None, threshold: float = THRESHOLD, recall: float = 0.99,
+    precision: float | None = None, memory: float | str | None = None,
+    disk: float | str | None = None, rate: float | str | None = None, cores: int | None = None,
+    purpose: str | None = None, shingle: str | None = None, sketch: str | None = None,
+    slots: int | None = None, bits: int | None = None, bands: int | None = None,
+    rows: int | None = None, verify: str | None = None, sample_size: int = 10_000, seed: int = 1,
+    calibrate: bool = True, progress: Progress | None = None,
+) -> Plan:  # fmt: skip
+    """From what is asked for to an operating point.
+
+    `sample` are files of the corpus, or of one like it: shingles, bytes and duplicates are measured
+    on them, and the number of documents is theirs unless it is given. Numbers may be written as
+    people do: "300M", "100GB". `rate` is that of documents that arrive, in a second; then the plan
+    is for an index, unless `purpose` says files. See `Sla` for the rest.
+
+    >>> found = plan("300M", threshold=0.85, recall=0.95, memory="100GB", rate=5000, cores=4,
+    ...              shingles=300, calibrate=False)
+    >>> found.options["bands"], found.options["rows"], found.met
+    (14, 9, True)
+    """
+    whole("sample_size", sample_size, 2, MOST_SAMPLED)
+    given = Given(slots, bits, bands, rows, sketch, shingle, verify)
+    cores = cpu_count() or 1 if cores is None else cores
+    paths = [sample] if isinstance(sample, (str, Path)) else list(sample)
+    files, columns = find_inputs(paths, format) if paths else [], Columns(text=text)
+    if documents is None and not files:
+        raise ParameterError("how many documents? Give --documents, or --sample with their files")
+    # Everything is checked before anything is read.
+    sla = Sla(
+        documents=1 if documents is None else parse_whole("documents", documents),
+        **_sizes(shingles, bytes), threshold=threshold, recall=recall, precision=precision,
+        memory=None if memory is None else parse_bytes("memory", memory),
+        disk=None if disk is None else parse_bytes("disk", disk),
+        rate=None if rate is None else parse_count("rate", rate), cores=cores,
+        purpose=purpose or ("files" if rate is None else "index"),
+    )  # fmt: skip
+    seen = None
+    if files:
+        seen = look(files, columns, given, sample_size, seed, cores, progress, threshold)
+        sla = as_seen(sla, seen, documents is None, shingles is None, bytes is None)
+    search = Search(sla, given, Predictor(sla, Costs(), _profiles(sla, seen)))
+    if calibrate:
+        if progress is not None:
+            progress.say("measuring this machine, a few seconds")
+        texts = (measuring.first_texts(files, columns) if files
+                 else measuring.made_up(sla.shingles, sla.size))  # fmt: skip
+        found = search.run()
+        costs = measuring.calibrated(texts, found.options, found.point, sla.shingles,
+                                     min(cores, cpu_count() or 1))  # fmt: skip
+        search = replace(search, predict=replace(search.predict, costs=costs))
+    return planned(search, seen)
+
+
+def planned(search: Search, seen: Seen | None = None) -> Plan:
+    """The plan that a search ends in."""
+    found = search.run()
+    return Plan(
+        search.sla, found.point, choices(search, found), found.predicted, problems(search, found),
+        {"costs": search.predict.costs.source, "documents": _known_from(seen)},
+    )  # fmt: skip
+
+
+def _known_from(seen: Seen | None) -> str:
+    if seen is None:
+        return "assumed: a tenth of the documents is removed, a fifth shares a bucket with others"
+    return seen.sample.about
+
+
+def look(
+    files: Sequence[InputFile], columns: Columns, given: Given, count: int, seed: int,
+    workers: int, progress: Progress | None = None, threshold: float = THRESHOLD,
+) -> Seen:  # fmt: skip
+    """Choose a sample and compare everything in it."""
+    spec = Options.of(shingle=given.shingle).spec
+    chosen = choose(files, columns, count, seed, spec, progress, workers)
+    return Seen.of(chosen, spec, chosen.read / chosen.documents, workers, threshold)
+
+
+def as_seen(sla: Sla, seen: Seen, documents: bool, shingles: bool, size: bool) -> Sla:
+    """The same, with what a sample says of the corpus where nothing else was said."""
+    part = seen.sample.read / seen.sample.stored
+    return replace(
+        sla,
+        documents=round(seen.sample.documents / part) if documents else sla.documents,
+        shingles=seen.shingles if shingles else sla.shingles,
+        size=seen.size if size else sla.size,
+    )
+
+
+def _sizes(shingles: float | str | None, size: float | str | None) -> dict[str, float]:
+    """Shingles and bytes of a document: as given, or one from the other."""
+    many = None if shingles is None else parse_count("shingles", shingles)
+    if size is not None:
+        long = float(parse_bytes("bytes", size))
+        return {"shingles": max(long / BYTES_OF_A_SHINGLE, 1.0) if many is None else many,
+                "size": long}  # fmt: skip
+    many = SHINGLES if many is None else many
+    return {"shingles": many, "size": many * BYTES_OF_A_SHINGLE}
+
+
+def _profiles(sla: Sla, seen: Seen | None) -> Callable[[Options], Profile]:
+    """What is known of the documents at an operating point, each looked at once."""
+    if seen is None:
+        return lambda _: assumed(sla)
+    return cache(seen.profile)
