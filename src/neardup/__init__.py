@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from neardup.membership.exact import ExactSet as ExactSet
     from neardup.membership.scalable import ScalableBloomFilter as ScalableBloomFilter
     from neardup.minhash_lsh import MinHashLSH as MinHashLSH
+    from neardup.plan.planner import plan as plan
     from neardup.plan.tuner import tune as tune
     from neardup.result import Result as Result
     from neardup.similarity import similarity as similarity
@@ -71,6 +72,7 @@ _HOMES = {
     "evaluate": "neardup.evaluate.evaluation",
     "load_config": "neardup.formats.config",
     "load_filter": "neardup.formats.filters",
+    "plan": "neardup.plan.planner",
     "save_filter": "neardup.formats.filters",
     "similarity": "neardup.similarity",
     "tune": "neardup.plan.tuner",
@@ -81,7 +83,7 @@ __all__ = [
     "FilterFull", "FormatError", "HammingIndex", "HyperLogLog", "MinHash", "MinHashLSH",
     "NeardupError", "RemovableMinHash", "Result", "ScalableBloomFilter", "SimHash", "Spec",
     "SpecMismatch", "StaleSketch", "WeightedMinHash", "__version__", "dedup", "evaluate",
-    "load_config", "load_filter", "save_filter", "similarity", "tune",
+    "load_config", "load_filter", "plan", "save_filter", "similarity", "tune",
 ]  # fmt: skip
 
 

@@ -100,7 +100,22 @@ def test_a_larger_corpus_of_the_same_kind(ran: tuple[Path, dict[str, Any]]) -> N
         for many in (DOCUMENTS, 1000 * DOCUMENTS)
     )
     assert large.sla.shingles == small.sla.shingles
-    assert large.predicted.disk == pytest.approx(1000 * small.predicted.disk, rel=0.01)
+    more_pairs = 16 * large.sla.documents * (large.predicted.compared - small.predicted.compared)
+    assert large.predicted.disk == pytest.approx(1000 * small.predicted.disk + more_pairs, rel=0.01)
+
+
+def test_pairs_that_meet_in_vain_grow_with_the_documents(ran: tuple[Path, dict[str, Any]]) -> None:
+    few, many, most = (
+        plan(number, sample=ran[0], calibrate=False, cores=1)
+        for number in (4_000, 40_000, 2_000_000_000)
+    )
+    assert few.predicted.false > 0.05
+    assert many.predicted.false == pytest.approx(10 * few.predicted.false, rel=1e-6)
+    apart = many.predicted.compared - few.predicted.compared
+    assert apart == pytest.approx(9 * few.predicted.false, rel=1e-6)
+    assert most.predicted.false == 21 * 256  # the first 256 of a bucket are compared, no more
+    assert "10 times as many" in many.sources["documents"]
+    assert "times as many" not in few.sources["documents"]
 
 
 def test_nothing_similar_leaves_the_recall_open(tmp_path: Path) -> None:

@@ -44,8 +44,8 @@ def tune(
     sample: Annotated[int, typer.Option(
         metavar="N", help="Try operating points on so many documents.",
         rich_help_panel=INPUT)] = 5_000,
-    documents: Annotated[int | None, typer.Option(
-        metavar="N", help="How many there will be, if INPUT is only some of them. What is "
+    documents: Annotated[str | None, typer.Option(
+        metavar="N", help="How many there will be, if INPUT is only some of them: 300M. What is "
         "cheapest for few is not for many.  [default: those in INPUT]", show_default=False,
         rich_help_panel=INPUT)] = None,
     threshold: Annotated[float, typer.Option(

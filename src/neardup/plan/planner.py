@@ -23,7 +23,7 @@ from neardup.plan.choices import Choice, choices
 from neardup.plan.costs import Costs
 from neardup.plan.predict import Prediction, Predictor
 from neardup.plan.problems import Problem, problems
-from neardup.plan.profile import Profile, assumed
+from neardup.plan.profile import Profile, assumed, grown
 from neardup.plan.search import Given, Search
 from neardup.plan.seen import Seen
 from neardup.plan.sla import (
@@ -37,6 +37,8 @@ from neardup.plan.sla import (
 from neardup.spec import whole
 
 MOST_SAMPLED = 100_000
+MANY_TIMES = 1.5
+"""So many times the documents of a sample's files are said to be more of the same."""
 
 
 @dataclass(frozen=True)
@@ -158,14 +160,19 @@ def planned(search: Search, seen: Seen | None = None) -> Plan:
     found = search.run()
     return Plan(
         search.sla, found.point, choices(search, found), found.predicted, problems(search, found),
-        {"costs": search.predict.costs.source, "documents": _known_from(seen)},
+        {"costs": search.predict.costs.source, "documents": _known_from(seen, search.sla)},
     )  # fmt: skip
 
 
-def _known_from(seen: Seen | None) -> str:
+def _known_from(seen: Seen | None, sla: Sla) -> str:
     if seen is None:
         return "assumed: a tenth of the documents is removed, a fifth shares a bucket with others"
-    return seen.sample.about
+    if sla.documents <= MANY_TIMES * seen.documents:
+        return seen.sample.about
+    return (
+        f"{seen.sample.about}. There will be {sla.documents / seen.documents:,.0f} times as many: "
+        "if they are of the same kind, so many times more pairs meet without being similar"
+    )
 
 
 def look(
@@ -180,10 +187,9 @@ def look(
 
 def as_seen(sla: Sla, seen: Seen, documents: bool, shingles: bool, size: bool) -> Sla:
     """The same, with what a sample says of the corpus where nothing else was said."""
-    part = seen.sample.read / seen.sample.stored
     return replace(
         sla,
-        documents=round(seen.sample.documents / part) if documents else sla.documents,
+        documents=round(seen.documents) if documents else sla.documents,
         shingles=seen.shingles if shingles else sla.shingles,
         size=seen.size if size else sla.size,
     )
@@ -204,4 +210,7 @@ def _profiles(sla: Sla, seen: Seen | None) -> Callable[[Options], Profile]:
     """What is known of the documents at an operating point, each looked at once."""
     if seen is None:
         return lambda _: assumed(sla)
-    return cache(seen.profile)
+    times = max(sla.documents / seen.documents, 1.0)
+    return cache(
+        lambda options: grown(seen.profile(options), times, options.tables.count * options.limit)
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from neardup.plan.accuracy import Pairs
 from neardup.plan.sla import Sla
@@ -39,6 +39,17 @@ class Profile:
     members: float = 2.0
     buckets: float = 1.0
     pairs: Pairs | None = None
+
+
+def grown(profile: Profile, times: float, most: float) -> Profile:
+    """The same for so many times the documents, of the same kind.
+
+    Whatever is not similar enough and meets by chance, or because it is of the same template, is
+    there so many times more often; a document is compared with `most` others at most. What is
+    removed, and what that takes, is a share.
+    """
+    false = max(min(profile.false * times, most), profile.false)
+    return replace(profile, false=false, compared=profile.compared - profile.false + false)
 
 
 def assumed(sla: Sla) -> Profile:

@@ -74,6 +74,11 @@ class Seen:
             sample, stored, cut.content, sets, _pairs(sample, sets, workers, min(threshold, FLOOR))
         )
 
+    @property
+    def documents(self) -> float:
+        """Of the whole corpus that the sample's files are, about."""
+        return self.sample.documents * self.sample.stored / self.sample.read
+
     @cached_property
     def lengths(self) -> Reals:
         """Bytes of the sample's texts."""

@@ -24,6 +24,7 @@ from neardup.options import Options
 from neardup.plan.cache import Cache
 from neardup.plan.growth import Growth
 from neardup.plan.recommend import Wanted, advise
+from neardup.plan.sla import parse_whole
 from neardup.plan.space import Space, text_shingle
 from neardup.plan.specimen import USUAL, Specimen, from_table
 from neardup.plan.trial import COUNTING, DONE, TIMEOUT, Outcome, Point
@@ -55,7 +56,7 @@ class Request:
     def of(
         cls, *, threshold: float = 0.8, recall: float = 0.99, precision: float = 0.99,
         shingle: str = "word:5", text_profile: str = "standard", seed: int = 0,
-        time_limit: float = TIME_LIMIT, documents: int | None = None, **axes: Any,
+        time_limit: float = TIME_LIMIT, documents: float | str | None = None, **axes: Any,
     ) -> Request:  # fmt: skip
         """As people write it."""
         if not 0.0 < real("time limit", time_limit) <= LONGEST:
@@ -71,11 +72,12 @@ class Request:
             threshold=threshold, recall=recall, shingle=shingle, seed=seed, **shared
         )
         reference = Point.of(default)
+        number = None
         if documents is not None:
-            documents = whole("documents", documents, 2, MOST_DOCUMENTS)
+            number = whole("documents", parse_whole("documents", documents), 2, MOST_DOCUMENTS)
         space = Space.of(reference, **axes)
         return cls(
-            reference, default.recall, float(precision), space, shared, float(time_limit), documents
+            reference, default.recall, float(precision), space, shared, float(time_limit), number
         )
 
     @property
@@ -184,7 +186,7 @@ def tune(
     *,
     text: str = "text",
     sample: int = USUAL,
-    documents: int | None = None,
+    documents: float | str | None = None,
     threshold: float = 0.8,
     recall: float = 0.99,
     precision: float = 0.99,
