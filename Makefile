@@ -54,6 +54,7 @@ bench-batch: setup .venv-bench/ready
 bench-plan: setup .venv-bench/ready
 	$(BIN)/python benches/truth.py --data "$(DATA)" --peers-python $(PEERS)/python
 	$(BIN)/python benches/predicted.py --data "$(DATA)"
+	$(BIN)/python benches/tuned.py --data "$(DATA)"
 	$(BIN)/python benches/quality.py --data "$(DATA)"
 	$(BIN)/python benches/tweets_sweep.py --data "$(DATA)" $(if $(WORK),--work "$(WORK)")
 

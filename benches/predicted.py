@@ -72,7 +72,7 @@ def predicted(bench: Bench, name: str) -> Figure:
     """One corpus: the plan's figures, the run's, and how far they are apart."""
     corpus = bench.corpus(name)
     point = bench.work / f"{name}.toml"
-    made = json.loads(_neardup(
+    made = json.loads(neardup(
         "plan", "--sample", corpus, "--threshold", THRESHOLD, "-o", point, "--json"
     ))  # fmt: skip
     best, disk = min((_run(bench, corpus, point) for _ in range(bench.repeat)),
@@ -84,8 +84,10 @@ def predicted(bench: Bench, name: str) -> Figure:
         "memory MB": said["memory"] / 1e6, "disk MB": said["disk"] / 1e6,
         "seconds": said["seconds"],
     }  # fmt: skip
+    exact = (_from_file(bench.data / EXACT[name], corpus) if name in EXACT
+             else joined(corpus, THRESHOLD))  # fmt: skip
     run = {
-        "recall": _recall(bench, name, corpus, point),
+        "recall": recall(bench.work / "pairs", corpus, exact, "--config", point),
         "compared": record["metrics"]["candidate_pairs_per_doc"],
         "memory MB": best.peak_mb, "disk MB": disk / 1e6, "seconds": best.seconds,
     }  # fmt: skip
@@ -100,7 +102,7 @@ def _apart(what: str, said: float, seen: float) -> float:
     return said - seen if what == "recall" else said / seen - 1
 
 
-def _neardup(*arguments: object) -> str:
+def neardup(*arguments: object) -> str:
     done = subprocess.run([command(), *map(str, arguments)], capture_output=True, text=True,
                           check=True)  # fmt: skip
     return done.stdout
@@ -145,15 +147,13 @@ def _size(folder: Path) -> int:
     return total
 
 
-def _recall(bench: Bench, name: str, corpus: Path, point: Path) -> float:
-    """The share of all similar pairs that share a bucket in the run."""
-    out = bench.work / "pairs"
-    _neardup("dedup", corpus, "-o", out, "--config", point, "--quiet", "--pairs", "--no-kept",
-             "--id", "id", "--force")  # fmt: skip
+def recall(out: Path, corpus: Path, exact: Exact, *options: object) -> float:
+    """The share of all similar pairs that share a bucket in a run with these options."""
+    neardup("dedup", corpus, "-o", out, *options, "--quiet", "--pairs", "--no-kept",
+            "--id", "id", "--force")  # fmt: skip
     if json.loads((out / "run.json").read_text())["pairs"]["beyond_limit"]:
         raise ValueError("the run has more pairs than it can write")
     found = pq.read_table(out / "pairs.parquet", columns=["a", "b"])
-    exact = _from_file(bench.data / EXACT[name], corpus) if name in EXACT else _joined(corpus)
     met = _codes(*found.columns, exact[0])
     return float(np.isin(_codes(*exact[1], exact[0]), met).mean())
 
@@ -177,7 +177,7 @@ def _from_file(path: Path, corpus: Path) -> Exact:
     return pa.concat_arrays([a, b]).unique(), (a, b)
 
 
-def _joined(corpus: Path) -> Exact:
+def joined(corpus: Path, threshold: float) -> Exact:
     """By comparing everything, here."""
     columns, sketcher = Columns(id="id"), Sketcher(Spec())
     ids, sets = [], []
@@ -189,7 +189,7 @@ def _joined(corpus: Path) -> Exact:
     ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     everything = Ragged(np.concatenate([some.data for some in sets]), ends)
     cores = len(os.sched_getaffinity(0))
-    truth = similar_sets(everything, THRESHOLD, cores).of_documents()
+    truth = similar_sets(everything, threshold, cores).of_documents()
     names = pa.concat_arrays(ids)
     return names.unique(), (names.take(pa.array(truth.a)), names.take(pa.array(truth.b)))
 
@@ -211,7 +211,7 @@ def main() -> None:
     args = SUITE.parse(parser)
     with work_folder(args.work) as work:
         bench = Bench(Path(args.data), work, args.repeat)
-        _neardup("plan", "--documents", 1000)  # compiles the kernels
+        neardup("plan", "--documents", 1000)  # compiles the kernels
         print(SUITE.measure(args, bench, {"cores used": len(os.sched_getaffinity(0))}))
 
 
