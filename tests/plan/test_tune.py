@@ -19,6 +19,7 @@ from neardup.dedup import dedup
 from neardup.errors import InputError, ParameterError
 from neardup.evaluate.sample import as_documents, choose_among
 from neardup.formats.config import load_config
+from neardup.plan import cache as kept
 from neardup.plan.cache import Cache
 from neardup.plan.recommend import Wanted
 from neardup.plan.specimen import Specimen
@@ -46,7 +47,7 @@ def tweets(count: int, seed: int = 0) -> list[str]:
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     """Trials of other tests and runs are not there, nor are these for them."""
-    monkeypatch.setattr("neardup.plan.cache.default_folder", lambda: tmp_path / "trials")
+    monkeypatch.setattr(kept, "default_folder", lambda: tmp_path / "trials")
 
 
 @pytest.fixture(scope="module")
@@ -283,6 +284,22 @@ def test_commands_that_can_not_be_done(tmp_path):
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs/sweep.csv").write_text("mine")
     refused(neardup("tune", one, "-o", tmp_path / "theirs"), 1, "not from a sweep")
+    (tmp_path / "theirs/tuning.json").write_text('{"mine": 1}')
+    refused(neardup("tune", one, "-o", tmp_path / "theirs"), 1, "not from a sweep")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a folder that nobody can write to")
+def test_a_folder_that_can_not_be_written_is_refused_before_the_work(tmp_path):
+    missing = tmp_path / "none.jsonl"
+    refused(neardup("tune", missing, "-o", "/proc/self"), 1, "/proc/self can't be written")
+
+
+def test_the_name_of_the_folder_is_shown_as_it_is(tmp_path):
+    path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(50)])
+    ran = neardup("tune", path, "-o", tmp_path / "x[b]y", "--slots", 16, "--bands", "4x4",
+                  "--sketches", "minhash", "--workers", 1)  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert f"{tmp_path / 'x[b]y'}/tuned.toml is for" in ran.out
 
 
 def test_ctrl_c_ends_the_command_and_its_worker(tmp_path):

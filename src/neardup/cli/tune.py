@@ -142,17 +142,31 @@ def opened(folder: Path | None) -> Cache:
 
 
 def make_folder(out: Path) -> None:
-    """Refuse a folder whose files are somebody else's before the work is done."""
+    """Refuse, before the work is done, a folder that can't be written or whose files are others'."""
+    import tempfile
+
     from neardup.errors import OutputError
     from neardup.formats.tables import no_room
 
     try:
         out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
     except OSError as error:
         raise no_room(out, error) from None
     there = [name for name in FILES if (out / name).exists()]
-    if there and FILES[0] not in there:
+    if there and not of_a_sweep(out / FILES[0]):
         raise OutputError(f"{out / there[0]} is there, and not from a sweep: choose another folder")
+
+
+def of_a_sweep(path: Path) -> bool:
+    """Whether a file is what `write` wrote first."""
+    import json
+
+    try:
+        return {"trials", "reasons"} <= set(json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError, RecursionError):
+        return False
 
 
 def write(tuning: Tuning, out: Path) -> None:
@@ -176,7 +190,7 @@ def show(tuning: Tuning, out: Path | None, as_json: bool, quiet: bool) -> None:
     elif not quiet:
         from rich.console import Console
 
-        console = Console(highlight=False)
+        console = Console(markup=False, highlight=False)
         if not console.is_terminal:
             console.width = max(console.width, WIDTH)
         console.print(about(tuning))
