@@ -74,6 +74,7 @@ def str_of(threshold: float) -> str:
         ("version = 1", 1, "[dedup] table"),
         ("version = 1\n[dedup]\n[serve]", 1, "[dedup] table"),
         ("version = 1\n[dedup]\nslots = [1]", 1, "slots must be"),
+        ("version = 1\n[dedup]\nthreshold = true", 1, "threshold must be"),
         ("version = 1\n[dedup]\nslots = 'many'", 2, "--slots"),
         ("version = 1\n[dedup]\nthreshold = 7.0", 2, "threshold must be"),
         ("\x00", 1, "not a config file"),

@@ -67,7 +67,8 @@ def load_config(path: str | Path) -> dict[str, Any]:
         raise FormatError(f"{path}: a config file holds a version and a [dedup] table, that is all")
     for name, value in options.items():
         _known(name, path)
-        if not isinstance(value, (str, int, float)) and name != "strip":
+        plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+        if not plain and name != "strip":
             raise FormatError(f"{path}: {name} must be a number or a text, not {value!r}")
     return options
 
