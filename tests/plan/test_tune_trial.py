@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations
@@ -105,6 +106,18 @@ def test_few_different_shingles_make_documents_similar_that_are_not():
     assert found.pairs == 40 * 39 // 2
     assert found.precision == 0.0
     assert found.recall is None
+
+
+def test_a_large_vocabulary_takes_no_room():
+    """Two thousand million words: as if there were no limit, and no table of them."""
+    texts = [f"{'same words in all of them ' * 5} {number}" for number in range(20)]
+    lab = laboratory(texts, SMALL)
+    tracemalloc.start()
+    found = lab.measure(replace(SMALL, vocabulary=2**31))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.pairs > 0 and found.precision == 1.0
+    assert most < 10_000_000
 
 
 @pytest.mark.parametrize("sketch", ["minhash", "oneperm", "weighted", "simhash"])

@@ -172,13 +172,12 @@ class _Classes:
 def _sketched(texts: pa.Array, point: Point, options: Options) -> _Made:
     """Texts to signatures."""
     sketcher = Sketcher(options.spec)
-    words = None if point.vocabulary is None else _words(point.vocabulary, options.spec)
     rows, content, sizes, kept = [], [], [], []
     for start in range(0, len(texts), AT_ONCE):
         cut = sketcher.cut(nameless(texts[start : start + AT_ONCE]))
         data, offsets = cut.shingles.data, cut.shingles.offsets
-        if words is not None:
-            data = words[data % np.uint64(len(words))]
+        if point.vocabulary is not None:
+            data = _words(data % np.uint64(point.vocabulary), options.spec)
         rows.append(bulk.signatures(data, offsets, options.spec))
         content.append(cut.content)
         sizes.append(cut.shingles.sizes)
@@ -190,11 +189,10 @@ def _sketched(texts: pa.Array, point: Point, options: Options) -> _Made:
     return _Made(np.concatenate(rows), np.concatenate(content), each, shingles)
 
 
-def _words(count: int, spec: Spec) -> Words:
-    """The hashes of so many words, which all shingles are mapped to."""
-    numbers = np.arange(count, dtype=np.uint64).view(np.uint8)
-    ends = np.arange(count + 1, dtype=np.int64) * 8
-    found: Words = kernels.element_hashes(numbers, ends, hasher(spec, None))
+def _words(numbers: Words, spec: Spec) -> Words:
+    """The hashes of numbered words."""
+    ends = np.arange(len(numbers) + 1, dtype=np.int64) * 8
+    found: Words = kernels.element_hashes(numbers.view(np.uint8), ends, hasher(spec, None))
     return found
 
 
