@@ -42,6 +42,17 @@ def test_of_other_shingles_what_was_found_stands_for_it() -> None:
     assert grown.all_candidates == pytest.approx(20 * 3 + 30 * 100)
 
 
+def test_what_was_found_without_verification_is_near_if_it_is_true() -> None:
+    """All 50 candidates are reported, a tenth of them are true: the others met by chance."""
+    truth = Truth(100, 0.4, np.arange(2), np.arange(1, 3), np.ones(2))
+    simhash = Point.of(Options.of(sketch="simhash", verify="none"))
+    row = replace(ROW, point=simhash, pairs=50, precision=0.1)
+    grown = Growth(10.0, truth, np.array([2.0, 4.0]), REFERENCE)(row)
+    assert grown.all_candidates == pytest.approx(5 * 3 + 45 * 100)
+    nothing = Growth(10.0, truth, np.array([2.0, 4.0]), REFERENCE)(replace(row, precision=None))
+    assert nothing.all_candidates == pytest.approx(50 * 100)
+
+
 def test_a_trial_that_came_to_nothing_has_no_cost() -> None:
     late = Outcome(REFERENCE, "timeout")
     assert Growth(10.0, NEVER, np.empty(0), REFERENCE)(late) == late

@@ -57,9 +57,12 @@ class Growth:
             or point.only_for_sweeps
             or (point.shingle != self.reference.shingle)
         ):
-            return row.pairs, row.pairs * float(self.weights.mean())
+            # What was found without a look at the texts need not be near.
+            near = row.pairs * (1.0 if point.verify == "exact" else row.precision or 0.0)
+            return near, near * float(self.weights.mean())
         values, counts, weights = self._similarities
-        met = np.array([point.meeting.probability(value) for value in values.tolist()])
+        curve = point.meeting
+        met = np.array([curve.probability(value) for value in values.tolist()])
         return float(met @ counts), float(met @ weights)
 
     @cached_property
