@@ -142,7 +142,7 @@ def opened(folder: Path | None) -> Cache:
 
 
 def make_folder(out: Path) -> None:
-    """Refuse, before the work is done, a folder that can't be written or whose files are others'."""
+    """Refuse a folder that can't be written, or has others' files, before the work is done."""
     import tempfile
 
     from neardup.errors import OutputError
