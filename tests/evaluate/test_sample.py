@@ -15,6 +15,7 @@ from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
 from neardup.dedup import Sketcher
 from neardup.errors import InputError, ParameterError
+from neardup.evaluate import sample as sampling
 from neardup.evaluate.sample import Sample, as_documents, choose, choose_among
 from neardup.evaluate.truth import Truth, brute_force
 from neardup.spec import Spec
@@ -166,6 +167,23 @@ def test_a_large_compressed_file_is_not_read_to_its_end(tmp_path):
     packed.write_bytes(gzip.compress(path.read_bytes(), 1))
     chosen = sample(packed, 50, most_read=packed.stat().st_size // 2)
     assert 5_000 < chosen.documents < 20_000
+
+
+def test_long_documents_are_fewer(monkeypatch):
+    """As many of those with the least hashes as fit, however the input is cut into pieces."""
+    corpus = [text * (1 + 5 * (number % 2)) for number, text in enumerate(texts(600))]
+    enough = choose_among([as_documents(corpus)], 300, 3, SPEC)
+    room = sum(map(len, enough.texts)) // 3
+    monkeypatch.setattr(sampling, "MOST_TEXT", room)
+    fewer = [
+        choose_among((as_documents(corpus[at : at + step]) for at in range(0, 600, step)), 300, 3,
+                     SPEC)
+        for step in (7, 100, 600)
+    ]  # fmt: skip
+    assert fewer[0].texts == fewer[1].texts == fewer[2].texts
+    assert set(fewer[0].texts) < set(enough.texts)
+    assert room * 0.9 < sum(map(len, fewer[0].texts)) <= room
+    assert fewer[0].share == len(fewer[0].texts) / 600
 
 
 def test_tokens_are_refused(tmp_path):

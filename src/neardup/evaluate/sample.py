@@ -41,6 +41,8 @@ MOST_EDITED = 0.15
 FEW_WORDS = 5
 LONGEST = 1 << 20
 """Longer texts are cut: a sample has to fit into memory."""
+MOST_TEXT = 1 << 28
+"""For the same reason there are fewer documents if they have more characters than this together."""
 MOST_READ = 2 * 10**9
 """Of larger inputs, only randomly chosen pieces are looked at, about so many stored bytes."""
 
@@ -202,7 +204,7 @@ class _Best:
     def __init__(self, count: int, seed: int) -> None:
         self._count, self._seed, self._worst = count, seed, UNUSABLE
         self._held: list[Held] = []
-        self._seen = self._usable = 0
+        self._seen = self._usable = self._characters = 0
         self._cells = np.zeros(CELLS, np.uint8)
 
     def add(self, documents: Documents, hashes: Hashes, name: str, first: int) -> None:
@@ -219,9 +221,10 @@ class _Best:
             id = f"{name}:{first + row}" if id is None else str(id)
             text = documents.texts[row].as_py()[:LONGEST]
             self._held.append((int(by[place]), self._seen + row, bool(crowded[place]), id, text))
+            self._characters += len(text)
         self._usable += len(usable)
         self._seen += len(documents)
-        if len(self._held) > 2 * self._count:
+        if len(self._held) > 2 * self._count or self._characters > 2 * MOST_TEXT:
             self._drop()
 
     def sample(self, read: int, stored: int) -> Sample:
@@ -237,10 +240,13 @@ class _Best:
 
     def _drop(self) -> None:
         self._held.sort()
-        del self._held[self._count :]
-        if len(self._held) == self._count:
-            # Later documents with the same hash come after: they don't fit any more.
-            self._worst = np.uint64(self._held[-1][0])
+        ends = np.cumsum([len(text) for *_, text in self._held])
+        fit = min(self._count, max(int(np.searchsorted(ends, MOST_TEXT, "right")), 2))
+        if fit < len(self._held):
+            # What comes after the first that does not fit never will, whatever is still to come.
+            self._worst = np.uint64(self._held[fit][0])
+            del self._held[fit:]
+            self._characters = int(ends[fit - 1])
 
 
 def with_copies(texts: Sequence[str], seed: int) -> list[str]:
