@@ -166,6 +166,19 @@ def test_a_changed_value_with_its_own_checksum_is_not_where_it_belongs(tmp_path:
     assert kept.get(CONFIG) is None and kept.damaged == 1
 
 
+@pytest.mark.parametrize("bad", [{"at": "2020-01-01T00:00:00"}, {"seconds": "long"}])
+def test_times_that_are_none_are_noticed(tmp_path: Path, bad: dict[str, str]) -> None:
+    """Also with a checksum that fits: a list could not sort them, `clear` not compare them."""
+    kept = Cache(tmp_path)
+    kept.put(CONFIG, RESULTS, 1.0)
+    record = json.loads(only_file(kept).read_text()) | bad
+    del record["checksum"]
+    whole = record | {"checksum": module._checksum(record)}
+    only_file(kept).write_text(json.dumps(whole))
+    assert list(kept.entries()) == [] and kept.damaged == 1
+    assert kept.clear(datetime.now(UTC) + timedelta(days=1)) == 1
+
+
 def test_a_collision_of_keys_is_no_result(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(module, "key_of", lambda config: "0" * 32)
     kept = Cache(tmp_path)

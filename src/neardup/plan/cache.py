@@ -239,4 +239,6 @@ def _entry(record: dict[str, Any], name: str) -> Entry:
     entry = Entry(**record | {"at": datetime.fromisoformat(record["at"])})
     if key_of(entry.config) != entry.key or not name.startswith(entry.key):
         raise ValueError("not where it belongs")
+    if entry.at.tzinfo is None or not isinstance(entry.seconds, float):
+        raise TypeError("a time that is none")
     return entry
