@@ -204,7 +204,7 @@ def check_free(out: Path, force: bool) -> None:
     import json
 
     from neardup.errors import OutputError
-    from neardup.evaluate.drift import KIND
+    from neardup.evaluate.snapshot import KIND
 
     if not out.exists():
         return

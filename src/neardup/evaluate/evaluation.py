@@ -21,7 +21,7 @@ from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.frames import require_rereadable
 from neardup.dedup import Sketcher, find_frequencies, find_ignored_lines
 from neardup.errors import ParameterError, UsageError
-from neardup.evaluate.drift import Snapshot, moved, read_baseline
+from neardup.evaluate.drift import moved
 from neardup.evaluate.golden import Golden, golden_of
 from neardup.evaluate.judges import Judge, OperatingPoint, Run
 from neardup.evaluate.lookup import Finder, reader
@@ -29,6 +29,7 @@ from neardup.evaluate.outcome import Case, Evaluation, Losses, Rand
 from neardup.evaluate.profile import Profile
 from neardup.evaluate.sample import choose_among
 from neardup.evaluate.scores import Scores, adjusted_rand, components, sweep
+from neardup.evaluate.snapshot import Snapshot, read_baseline
 from neardup.options import Options
 from neardup.result import by_distance
 from neardup.spec import KEYED

@@ -28,6 +28,7 @@ from neardup.lsh.layout import written
 from neardup.options import Options
 from neardup.result import method_line
 from neardup.sketch import bulk
+from neardup.spec import WEIGHTED
 from neardup.text.arrays import Ragged
 from neardup.text.frequencies import Frequencies
 from neardup.threads import in_order
@@ -37,7 +38,9 @@ Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 Reals = NDArray[np.float64]
 
-PARAMETERS: Final = ("threshold", "tables", "hamming", "blocks", "verify", "measure")
+PARAMETERS: Final = (
+    "threshold", "tables", "hamming", "blocks", "verify", "measure", "strip", "weights",
+)  # fmt: skip
 """What of the options matters besides the specification."""
 AT_ONCE: Final = 1 << 16
 BATCH: Final = 1 << 20
@@ -94,10 +97,12 @@ class OperatingPoint:
 
     @property
     def stated(self) -> dict[str, Any]:
-        spec, tables = self.options.spec, None
-        if not self.options.by_bits:
-            tables = written(self.options.curve)
-        parameters = {name: getattr(self.options, name) for name in PARAMETERS} | {"tables": tables}
+        spec = self.options.spec
+        parameters = {name: getattr(self.options, name) for name in PARAMETERS} | {
+            "tables": None if self.options.by_bits else written(self.options.curve),
+            "strip": str(self.options.strip),
+            "weights": self.options.weights if spec.sketch in WEIGHTED else None,
+        }
         return {"spec": spec.stated, "fingerprint": spec.fingerprint, "parameters": parameters}
 
     @property
