@@ -156,9 +156,9 @@ def damaged():
         yield {key: value for key, value in BEFORE.items() if key != name}
     profile = BEFORE["profile"]
     for change in ({"vocabulary": "AAAA"}, {"vocabulary": 3}, {"similarity": [1]}, {"met": -1},
-                   {"bytes": {"mean": 1}}, {"sampled": "1"}, {"halves": float("nan")}, {"effective": 0.0},
-                   {"candidates": 0}, {"met": 0}, {"similarity": []}, {"documents": 10**400},
-                   {"sampled": 0}):  # fmt: skip
+                   {"bytes": {"mean": 1}}, {"sampled": "1"}, {"halves": float("nan")},
+                   {"effective": 0.0}, {"candidates": 0}, {"met": 0}, {"similarity": []},
+                   {"documents": 10**400}, {"sampled": 0}):  # fmt: skip
         yield BEFORE | {"profile": profile | change}
     for value in (float("nan"), 1.5, True):
         yield BEFORE | {"labels": {"recall": {"value": value, "low": 0.0, "high": 1.0}}}

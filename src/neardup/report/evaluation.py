@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from neardup.evaluate.golden import SEVERAL
 from neardup.evaluate.outcome import Case, Evaluation
 from neardup.evaluate.profile import Profile, Spread
 from neardup.evaluate.scores import Scores, Share, Sweep
@@ -26,7 +27,7 @@ FLAWS: Final = {
     "self-pairs": "a document with itself",
     "unknown ids": "not in the corpus",
     "empty documents": "nothing to compare in them",
-    "ids of several documents": "the first one counts",
+    SEVERAL: "the first one counts",
 }
 
 
