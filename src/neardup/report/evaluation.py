@@ -14,6 +14,7 @@ from neardup.report.frame import whole
 from neardup.report.html import Html, joined, name, note, pairs, shortened, table, tag
 from neardup.report.plots import bar, rule, text
 
+TITLE: Final = "neardup: evaluation"
 WIDTH: Final = 640
 HEIGHT: Final = 340
 LEFT: Final = 52
@@ -34,7 +35,7 @@ FLAWS: Final = {
 def page(found: Evaluation) -> Html:
     """The whole page."""
     return whole(
-        "neardup: evaluation", tag("p", "neardup", class_="brand"), tag("h1", "Evaluation"),
+        TITLE, tag("p", "neardup", class_="brand"), tag("h1", "Evaluation"),
         tag("p", found.judged), _tiles(found), *map(note, found.notes), *_drift(found.drift),
         _section("Scores", _scores(found), *_losses(found), *_rand(found)),
         *_curves(found),
