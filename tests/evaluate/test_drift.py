@@ -76,9 +76,12 @@ def test_more_pairs_below_the_threshold():
     # Of the same few words: many pairs of little similarity meet in bands of one row.
     point = {"shingle": "word:1", "bands": 20, "rows": 1}
     now = record(planted(COUNT, words=[f"mot{number}" for number in range(300)]), **point)
-    line = only(said(now, record(**point)), "candidates per document up from ")
+    before = record(**point)
+    line = only(said(now, before), "candidates per document up from ")
+    some = before["profile"]["candidates"], now["profile"]["candidates"]
+    assert f" from {some[0]:,.0f} to {some[1]:,.0f}: " in line and min(some) > 10
     assert line.endswith("most of the difference is below the threshold: consider more rows")
-    line = only(said(record(**point), now), "candidates per document down from ")
+    line = only(said(before, now), "candidates per document down from ")
     assert line.endswith("below the threshold: fewer rows would cost little")
 
 

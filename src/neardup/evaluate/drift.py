@@ -141,6 +141,10 @@ def _percent(ratio: float) -> str:
     return f"{100 * abs(ratio - 1):.0f} %"
 
 
+def _about(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
 def _empty_bins(now: Profile, before: Profile) -> Iterator[str]:
     new, old = now.empty_bins, before.empty_bins
     if new is None or old is None or abs(new - old) < EMPTY_BINS:
@@ -159,8 +163,9 @@ def _candidates(now: Profile, before: Profile, threshold: float | None) -> Itera
     if abs(math.log(ratio)) < max(math.log(FACTOR), ERRORS * error):
         return
     yield (
-        f"candidates per document {'up' if ratio > 1 else 'down'} from {before.candidates:.2g} to "
-        f"{now.candidates:.2g}: expect about {ratio:.2g} times the comparisons"
+        f"candidates per document {'up' if ratio > 1 else 'down'} from "
+        f"{_about(before.candidates)} to {_about(now.candidates)}: expect about {_about(ratio)} "
+        "times the comparisons"
         f"{_why_candidates(now, before, threshold)}"
     )
 
