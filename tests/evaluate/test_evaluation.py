@@ -166,10 +166,19 @@ def test_a_run_is_judged_by_its_clusters(tmp_path):
 
 
 def test_pairs_of_a_run_count_too(tmp_path):
-    out = run_of(tmp_path, "--pairs")
-    texts = [*SET.rows, {"id": "c", "text": SET.rows[0]["text"]}]
-    write_jsonl(tmp_path / "in.jsonl", texts)
-    assert evaluate(SET.golden, run=out).labels == evaluate(SET.golden, corpus=SET.rows).labels
+    """In a chain, the third is like the second, which is gone, but not like the first, which stays:
+    a pair, and no cluster."""
+    words = [f"word{n}" for n in range(100)]
+    chain = [{"id": f"{n}", "text": " ".join([*words[n * 8 :], *words[: n * 8]][:90])}
+             for n in range(3)]  # fmt: skip
+    write_jsonl(tmp_path / "in.jsonl", chain)
+    assert library.similarity(chain[0]["text"], chain[2]["text"]) < 0.75
+    golden = [("0", "1", 1), ("1", "2", 1), ("0", "2", 0)]
+    for options, want in (((), Scores(1, 0, 1, 1)), (("--pairs",), Scores(2, 0, 0, 1))):
+        done = neardup("dedup", tmp_path / "in.jsonl", "-o", tmp_path / "out", "-q", "--force",
+                       "--threshold", 0.75, *options)  # fmt: skip
+        assert done.code == 0, done.err
+        assert evaluate(golden, run=tmp_path / "out").labels == want
 
 
 def test_a_run_by_exact_copies(tmp_path):
