@@ -8,9 +8,10 @@ import pytest
 from golden_set import planted
 
 from neardup.errors import FormatError
-from neardup.evaluate.drift import NOTHING, Snapshot, moved, read_baseline
+from neardup.evaluate.drift import NOTHING, moved
 from neardup.evaluate.evaluation import evaluate
 from neardup.evaluate.profile import Profile
+from neardup.evaluate.snapshot import Snapshot, read_baseline
 
 COUNT = 300
 
@@ -64,10 +65,24 @@ def test_more_candidates_and_other_similarities():
     lines = said(now, BEFORE)
     line = only(lines, "candidates per document up from ")
     ratio = now["profile"]["candidates"] / BEFORE["profile"]["candidates"]
-    assert f"about {ratio:.2g} times the comparisons; consider more rows" in line
+    assert f"about {ratio:.2g} times the comparisons; most of the difference are duplicates" in line
+    assert "more rows" not in line
     assert only(lines, "pairs between 0.9 and 1")
     assert only(lines, "the largest hundredth of the buckets went from 2 to 10")
     assert only(lines, "the golden sets differ: recall is not compared")
+
+
+def test_more_pairs_below_the_threshold():
+    # Of the same few words: many pairs of little similarity meet in bands of one row.
+    point = {"shingle": "word:1", "bands": 20, "rows": 1}
+    now = record(planted(COUNT, words=[f"mot{number}" for number in range(300)]), **point)
+    before = record(**point)
+    line = only(said(now, before), "candidates per document up from ")
+    some = before["profile"]["candidates"], now["profile"]["candidates"]
+    assert f" from {some[0]:,.0f} to {some[1]:,.0f}: " in line and min(some) > 10
+    assert line.endswith("most of the difference is below the threshold: consider more rows")
+    line = only(said(before, now), "candidates per document down from ")
+    assert line.endswith("below the threshold: fewer rows would cost little")
 
 
 def test_other_words():
@@ -98,6 +113,37 @@ def test_another_specification_or_operating_point_comes_first():
     assert len(lines) == 1
 
 
+@pytest.mark.parametrize("point", [
+    {"slots": 256}, {"seed": 7}, {"hash": "murmur3"}, {"sketch": "oneperm", "slots": 256},
+    {"bits": 8},
+], ids=str)  # fmt: skip
+def test_shingles_and_similarities_don_t_depend_on_the_sketch(point):
+    first, *others = said(record(**point), BEFORE)
+    assert first.startswith("the operating points differ (")
+    assert first.endswith("): buckets, candidates and recall are not compared") and not others
+    corpus = planted(COUNT, length=300, most=0.01)
+    lines = said(record(corpus, **point), BEFORE)
+    assert only(lines, "shingles per document up by")
+    assert only(lines, "pairs between 0.9 and 1 went from").endswith("are 0.8 similar or more")
+
+
+@pytest.mark.parametrize("point", [{"bands": 2, "rows": 30}, {"measure": "containment"}], ids=str)
+def test_pairs_that_met_by_chance_are_not_compared(point):
+    """Two bands of 30 find more of the very similar pairs: no figure of the corpus has moved."""
+    (line,) = said(record(**point), BEFORE)
+    assert line.endswith("similarities, buckets, candidates and recall are not compared")
+
+
+def test_what_is_read_otherwise_has_not_moved():
+    """Stripped lines and other profiles make other words and shingles: that is no drift."""
+    corpus = planted(COUNT)
+    for row in corpus.rows:
+        row["text"] = f"Every Page Has This Line In It, And This Is How It Goes\n{row['text']}"
+    for point in ({"strip": "lines:10%"}, {"text_profile": "conservative"}):
+        (line,) = said(record(corpus, **point), record(corpus))
+        assert "words, shingles, similarities, buckets, candidates and recall are not" in line
+
+
 def test_a_sample_scales_to_the_corpus():
     """Of 4,000 documents with 2,000 pairs, half are looked at: within 4 standard errors."""
     corpus = planted(2_000, length=40, most=0.02)
@@ -113,8 +159,13 @@ def damaged():
         yield {key: value for key, value in BEFORE.items() if key != name}
     profile = BEFORE["profile"]
     for change in ({"vocabulary": "AAAA"}, {"vocabulary": 3}, {"similarity": [1]}, {"met": -1},
-                   {"bytes": {"mean": 1}}, {"sampled": "1"}, {"halves": float("nan")}):  # fmt: skip
+                   {"bytes": {"mean": 1}}, {"sampled": "1"}, {"halves": float("nan")},
+                   {"effective": 0.0}, {"candidates": 0}, {"met": 0}, {"similarity": []},
+                   {"documents": 10**400}, {"sampled": 0}):  # fmt: skip
         yield BEFORE | {"profile": profile | change}
+    for value in (float("nan"), 1.5, True):
+        yield BEFORE | {"labels": {"recall": {"value": value, "low": 0.0, "high": 1.0}}}
+    yield BEFORE | {"operating_point": {"spec": [], "parameters": {}}}
     yield BEFORE | {"labels": {"recall": {"value": "1"}}}
 
 

@@ -8,6 +8,7 @@ import pytest
 from command_line import neardup, write_jsonl
 from golden_set import planted
 
+from neardup.errors import OutputError
 from neardup.evaluate.evaluation import evaluate
 from neardup.formats.config import write_config
 
@@ -84,6 +85,13 @@ def test_a_foreign_folder_is_left_alone(folder):
     (out / "evaluation.json").write_text("[1]")
     foreign = run(folder, "-o", out, "--force")
     assert foreign.code == 1 and "is not of neardup" in foreign.err
+    (out / "evaluation.json").unlink()
+    assert run(folder, "-o", out, "--force").code == 0  # the page alone: an evaluation was stopped
+    (out / "evaluation.json").unlink()
+    (out / "evaluation.html").write_text("mine")
+    foreign = run(folder, "-o", out, "--force")
+    assert foreign.code == 1 and "evaluation.html is not of neardup" in foreign.err
+    assert (out / "evaluation.html").read_text() == "mine"
     file = run(folder, "-o", out / "mine.txt")
     assert file.code == 1 and "is a file" in file.err
 
@@ -92,8 +100,22 @@ def test_a_folder_that_can_not_be_made_is_said_at_once_and_goes_with_a_failure(f
     done = run(folder, "-o", folder / "in.jsonl" / "out")
     assert done.code == 1 and "can't be written" in done.err and "reading" not in done.err
     (folder / "golden.tsv").write_text("a0\tb0\t1\na1\tb1\tmaybe\n")
-    assert run(folder, "-o", folder / "out").code == 1
-    assert not (folder / "out").exists()
+    assert run(folder, "-o", folder / "new" / "out").code == 1
+    assert not (folder / "new").exists()
+
+
+def test_an_earlier_evaluation_stays_if_the_new_one_can_not_be_written(folder, monkeypatch):
+    out = folder / "out"
+    assert run(folder, "-o", out, "-q").code == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+
+    def full(path, value):
+        raise OutputError(f"{path} can't be written (No space left on device)")
+
+    monkeypatch.setattr("neardup.formats.tables.write_json", full)
+    assert run(folder, "-o", out, "-q", "--force", "--threshold", 0.5).code == 1
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert run(folder, "-o", folder / "new", "-q").code == 1 and not (folder / "new").exists()
 
 
 def test_the_page_shows_differences_and_nothing_but_text(folder):

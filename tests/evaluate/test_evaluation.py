@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from command_line import neardup, write_jsonl
 from golden_set import planted
@@ -165,10 +166,19 @@ def test_a_run_is_judged_by_its_clusters(tmp_path):
 
 
 def test_pairs_of_a_run_count_too(tmp_path):
-    out = run_of(tmp_path, "--pairs")
-    texts = [*SET.rows, {"id": "c", "text": SET.rows[0]["text"]}]
-    write_jsonl(tmp_path / "in.jsonl", texts)
-    assert evaluate(SET.golden, run=out).labels == evaluate(SET.golden, corpus=SET.rows).labels
+    """In a chain, the third is like the second, which is gone, but not like the first, which stays:
+    a pair, and no cluster."""
+    words = [f"word{n}" for n in range(100)]
+    chain = [{"id": f"{n}", "text": " ".join([*words[n * 8 :], *words[: n * 8]][:90])}
+             for n in range(3)]  # fmt: skip
+    write_jsonl(tmp_path / "in.jsonl", chain)
+    assert library.similarity(chain[0]["text"], chain[2]["text"]) < 0.75
+    golden = [("0", "1", 1), ("1", "2", 1), ("0", "2", 0)]
+    for options, want in (((), Scores(1, 0, 1, 1)), (("--pairs",), Scores(2, 0, 0, 1))):
+        done = neardup("dedup", tmp_path / "in.jsonl", "-o", tmp_path / "out", "-q", "--force",
+                       "--threshold", 0.75, *options)  # fmt: skip
+        assert done.code == 0, done.err
+        assert evaluate(golden, run=tmp_path / "out").labels == want
 
 
 def test_a_run_by_exact_copies(tmp_path):
@@ -178,6 +188,46 @@ def test_a_run_by_exact_copies(tmp_path):
     found = evaluate([("a3", "c", 1), ("a3", "b4", 0)], run=tmp_path / "out",
                      corpus=tmp_path / "in.jsonl")  # fmt: skip
     assert found.labels == Scores(1, 0, 0, 1)
+    # It has neither a threshold nor buckets: what others would say of those is not said.
+    assert found.candidates is found.similarity is found.losses is None
+    assert found.sweep is not None
+
+
+def test_ids_that_are_not_unique_in_a_run_are_listed(tmp_path):
+    rows = [{"id": f"{n % 3}", "text": SET.rows[n]["text"]} for n in range(6)]
+    write_jsonl(tmp_path / "in.jsonl", [*rows, *rows[3:]])
+    done = neardup("dedup", tmp_path / "in.jsonl", "-o", tmp_path / "out", "-q")
+    assert done.code == 0, done.err
+    found = evaluate([("0", "1", 0)], run=tmp_path / "out")
+    assert found.golden.flaws["ids of several documents"].listed == [["0"], ["1"]]
+    assert "not unique          2 ids of several documents: 0   1" in str(found)
+
+
+def test_a_run_that_merged_rows_has_other_texts(tmp_path):
+    halves = [(row["id"], " ".join(part)) for row in SET.rows
+              for words in [row["text"].split()] for part in (words[:20], words[20:])]  # fmt: skip
+    write_jsonl(tmp_path / "in.jsonl", [{"page": id, "text": text} for id, text in halves])
+    done = neardup("dedup", tmp_path / "in.jsonl", "-o", tmp_path / "out", "-q", "--merge-rows",
+                   "page", "--threshold", 0.5)  # fmt: skip
+    assert done.code == 0, done.err
+    assert evaluate(SET.golden, run=tmp_path / "out").labels.recall.value > 0.5
+    with pytest.raises(UsageError, match="merged rows"):
+        evaluate(SET.golden, run=tmp_path / "out", corpus=tmp_path / "in.jsonl")
+
+
+def test_a_damaged_run_is_refused(tmp_path):
+    out = run_of(tmp_path)
+    removed, record = out / "removed.parquet", out / "run.json"
+    table, good = pq.read_table(removed), record.read_text()
+    names = table.column("id").cast(pa.string())
+    for broken in (table.drop_columns(["cluster"]), table.set_column(8, "cluster", names)):
+        pq.write_table(broken, removed)
+        with pytest.raises(FormatError, match="is not of a run: run neardup dedup again"):
+            evaluate(SET.golden, run=out)
+    pq.write_table(table, removed)
+    record.write_text(json.dumps(json.loads(good) | {"parameters": []}))
+    with pytest.raises(FormatError, match="names no parameters"):
+        evaluate(SET.golden, run=out)
 
 
 def test_wrong_requests(tmp_path):
@@ -222,3 +272,10 @@ def test_an_evaluation_explains_itself():
     assert f"recall {found.labels.recall}" in said
     assert "best threshold" in said and "adjusted Rand" in said
     assert str(replace(found, drift=["nothing moved"])).endswith("nothing moved\n")
+
+
+def test_names_do_nothing_to_a_terminal():
+    long, red = "x" * 1_000_000, "\x1b[31m\n"
+    said = str(evaluate([*SET.golden, (long, red, 1)], corpus=SET.rows))
+    assert len(said) < 5_000 and "\x1b" not in said
+    assert "left out            2 unknown ids: xxx" in said

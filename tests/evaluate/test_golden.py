@@ -158,8 +158,18 @@ def test_files_that_are_no_golden_set(tmp_path, name, content, said):
 def test_folders_and_both_kinds_are_refused(tmp_path):
     with pytest.raises(InputError, match="is a folder"):
         read_golden(tmp_path)
+    for name in ("a1.tsv", "a2.tsv"):
+        (tmp_path / name).write_text("a\tb\t1\n")
+    with pytest.raises(InputError, match="no such file: give one file"):
+        read_golden(tmp_path / "a*.tsv")
     with pytest.raises(UsageError, match="pairs or clusters"):
         read_golden(tmp_path, pairs=["a", "b"], clusters=["id", "cluster"])
+
+
+def test_the_column_that_is_missing_is_named(tmp_path):
+    (tmp_path / "golden.tsv").write_text("id1\n1\n")
+    with pytest.raises(ColumnError, match="no column 'id2'; it has: id1"):
+        read_golden(tmp_path / "golden.tsv")
 
 
 def test_there_is_a_limit(monkeypatch):

@@ -110,3 +110,9 @@ def test_components(pairs):
         group.update(dict.fromkeys(joined, joined))
     a, b = (np.array([pair[n] for pair in pairs], np.int64) for n in (0, 1))
     assert components(21, a, b).tolist() == [min(group[n]) for n in range(21)]
+
+
+def test_a_long_chain_is_one_component():
+    """In any order of its pairs: not a round for each of them."""
+    chain = np.random.default_rng(1).permutation(200_000)
+    assert not components(200_000, chain[:-1], chain[1:]).any()

@@ -62,7 +62,7 @@ def output_folder(out: Path, force: bool) -> Iterator[Path]:
     with _writing(out):
         if not _half_moved(work):
             _check_free(out, force)
-    with _made(place, out), _locked(place, out):
+    with made(place, out), _locked(place, out):
         with _writing(out):
             _put_back(work, place)
             _check_free(out, force)  # again: another run may have ended just now
@@ -126,7 +126,7 @@ def is_run(out: Path) -> bool:
 
 
 @contextmanager
-def _made(folder: Path, out: Path) -> Iterator[None]:
+def made(folder: Path, out: Path) -> Iterator[None]:
     """The folder and its parents exist; those that did not are removed if anything goes wrong."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:

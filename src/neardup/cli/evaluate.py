@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -179,24 +179,14 @@ def miss(found: Evaluation, name: str, least: float | None) -> str | None:
 @contextmanager
 def folder(out: Path | None, force: bool) -> Iterator[None]:
     """What can't be written is said before the work; a new folder goes if the work fails."""
-    from neardup.formats.tables import no_room
-
     if out is None:
         yield
         return
+    from neardup.batch.output import made
+
     check_free(out, force)
-    there = out.exists()
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise no_room(out, error) from None
-    try:
+    with made(out.resolve(), out):
         yield
-    except BaseException:
-        if not there:
-            with suppress(OSError):
-                out.rmdir()
-        raise
 
 
 def check_free(out: Path, force: bool) -> None:
@@ -204,7 +194,7 @@ def check_free(out: Path, force: bool) -> None:
     import json
 
     from neardup.errors import OutputError
-    from neardup.evaluate.drift import KIND
+    from neardup.evaluate.snapshot import KIND
 
     if not out.exists():
         return
@@ -224,6 +214,10 @@ def check_free(out: Path, force: bool) -> None:
                 f"{out} holds an evaluation: choose another output, or use --force, which replaces "
                 "it"
             )
+    elif (out / HTML).exists() and not is_page(out / HTML):
+        raise OutputError(
+            f"{out / HTML} is not of neardup, and would be replaced: choose another output"
+        )
     elif not force and (there := sorted(path.name for path in out.iterdir())):
         raise OutputError(
             f"{out} is not empty ({', '.join(there[:3])}): choose another output, or use --force, "
@@ -231,13 +225,31 @@ def check_free(out: Path, force: bool) -> None:
         )
 
 
+def is_page(path: Path) -> bool:
+    """Whether it is a page of ours; one without a record is of an evaluation that was stopped."""
+    from neardup.report.evaluation import TITLE
+
+    try:
+        with path.open("rb") as file:
+            return f"<title>{TITLE}</title>".encode() in file.read(1 << 12)
+    except OSError:
+        return False
+
+
 def write(found: Evaluation, out: Path) -> None:
-    """The page, then the record: while that is there, both are complete."""
+    """Both files, or none: an earlier evaluation stays until both are written."""
     from neardup.formats.tables import write_json, write_text
     from neardup.report.evaluation import page
 
-    write_text(out / HTML, page(found))
-    write_json(out / JSON, found.record)
+    new = {name: out / f".new-{name}" for name in (HTML, JSON)}
+    try:
+        write_text(new[HTML], page(found))
+        write_json(new[JSON], found.record)
+        for name, path in new.items():
+            path.replace(out / name)
+    finally:
+        for path in new.values():
+            path.unlink(missing_ok=True)
 
 
 def show(found: Evaluation, out: Path | None, quiet: bool, as_json: bool) -> None:

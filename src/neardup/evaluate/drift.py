@@ -7,18 +7,13 @@ the corpus; what drifts is how similar its documents are, how long and how many 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from neardup.errors import FormatError, UsageError
 from neardup.evaluate.profile import TENTHS, VOCABULARY, Profile, Spread, overlap
+from neardup.evaluate.snapshot import CUT, READ, Snapshot
 
-KIND: Final = "neardup evaluation"
-LARGEST: Final = 64 << 20
 LENGTH: Final = 0.1
 """A mean that changes by less than this share is not worth a word."""
 FACTOR: Final = 1.5
@@ -26,102 +21,58 @@ FACTOR: Final = 1.5
 SHARE: Final = 0.01
 ERRORS: Final = 3.0
 EMPTY_BINS: Final = 0.02
-COUNTED: Final = ("ignored", "weights")
-"""Of a specification, what is counted in the corpus and drifts with it."""
 NOTHING: Final = "nothing moved"
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """What of an evaluation can be compared with another."""
-
-    spec: dict[str, Any]
-    parameters: dict[str, Any]
-    judged: str
-    golden: str
-    recall: dict[str, Any]
-    profile: Profile | None
-
-    @classmethod
-    def of(cls, record: Any, where: str) -> Snapshot:
-        """Of what evaluation.json holds."""
-        if not isinstance(record, dict) or record.get("kind") != KIND:
-            raise FormatError(
-                f"{where} is not an evaluation: give the evaluation.json that neardup evaluate -o "
-                "wrote"
-            )
-        try:
-            point, profile = record["operating_point"], record["profile"]
-            recall = record["labels"]["recall"]
-            if not all(isinstance(x, dict) for x in (point["spec"], point["parameters"], recall)):
-                raise TypeError
-            for name in ("value", "low", "high"):
-                if not isinstance(recall[name], float | None):
-                    raise TypeError
-            spec = {name: said for name, said in point["spec"].items() if name not in COUNTED}
-            return cls(
-                spec, point["parameters"], str(record["judged"]),
-                str(record["golden"]["digest"]), recall,
-                None if profile is None else Profile.from_record(profile, where),
-            )  # fmt: skip
-        except (LookupError, TypeError) as error:
-            raise FormatError(
-                f"{where} is damaged ({type(error).__name__}): evaluate the earlier corpus again"
-            ) from None
-
-
-def read_baseline(path: Path) -> Snapshot:
-    """An earlier evaluation.json."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
-    except OSError as error:
-        why = error.strerror or type(error).__name__
-        raise UsageError(f"{path} can't be read ({why}): give an earlier evaluation.json") from None
-    try:
-        record = json.loads(data) if len(data) <= LARGEST else None
-    except (ValueError, RecursionError):
-        record = None
-    return Snapshot.of(record, str(path))
 
 
 def moved(now: Snapshot, before: Snapshot) -> list[str]:
     """What has changed, a sentence each, what can't be compared first; or that nothing has."""
-    same_spec = now.spec == before.spec
-    same_tables = same_spec and now.parameters == before.parameters
-    said: list[str] = []
-    if not same_spec:
-        said.append(
-            f"the specifications differ ({_differing(before.spec, now.spec)}): shingles, "
-            "similarities, buckets, candidates and recall are not compared"
-        )
-    elif not same_tables:
-        said.append(
-            f"the operating points differ ({_differing(before.parameters, now.parameters)}): "
-            "buckets, candidates and recall are not compared"
-        )
-    if same_tables:
+    same_words, same_shingles = now.same(before, READ), now.same(before, CUT)
+    differing = now.differing(before)
+    first = 0 if not differing else _comparable_from(now, before) if same_shingles else None
+    said = [*_not_compared(differing, same_words, same_shingles, first)]
+    if not differing:
         said += _recall(now, before)
     if now.profile is None or before.profile is None:
         said.append("without a corpus on both sides there is no profile: texts are not compared")
         return said
-    said += _lengths(now.profile, before.profile)
-    said += _words(now.profile, before.profile)
-    if same_spec:
-        said += _shingles(now.profile, before.profile)
-        said += _copies(now.profile, before.profile)
-        said += _empty_bins(now.profile, before.profile)
-    if same_tables:
-        said += _candidates(now.profile, before.profile)
-        threshold = now.parameters.get("threshold")
-        said += _similarity(now.profile, before.profile, threshold)
-        said += _buckets(now.profile, before.profile)
+    new, old = now.profile, before.profile
+    said += _lengths(new, old)
+    if same_words:
+        said += _words(new, old)
+    if same_shingles:
+        said += _shingles(new, old)
+        said += _copies(new, old)
+        if now.same(before, ["slots"]):
+            said += _empty_bins(new, old)
+    threshold = now.point.get("threshold") if now.point.get("tables") else None
+    if not differing:
+        said += _candidates(new, old, threshold)
+        said += _buckets(new, old)
+    if first is not None:
+        said += _similarity(new, old, threshold, first)
     return said or [NOTHING]
 
 
-def _differing(before: dict[str, Any], now: dict[str, Any]) -> str:
-    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    return ", ".join(f"{name} {before.get(name)} to {now.get(name)}" for name in names)
+def _comparable_from(now: Snapshot, before: Snapshot) -> int | None:
+    """The first tenth of similarity whose pairs nearly all meet, on both sides."""
+    new, old = now.all_meet_from, before.all_meet_from
+    return None if new is None or old is None else max(new, old)
+
+
+def _not_compared(
+    differing: str, same_words: bool, same_shingles: bool, first: int | None
+) -> Iterator[str]:
+    if not differing:
+        return
+    lost = ["buckets, candidates and recall"]
+    if first is None:
+        lost.insert(0, "similarities")
+    if not same_shingles:
+        lost.insert(0, "shingles")
+    if not same_words:
+        lost.insert(0, "words")
+    what = "operating points" if same_shingles else "specifications"
+    yield f"the {what} differ ({differing}): {', '.join(lost)} are not compared"
 
 
 def _recall(now: Snapshot, before: Snapshot) -> Iterator[str]:
@@ -190,6 +141,10 @@ def _percent(ratio: float) -> str:
     return f"{100 * abs(ratio - 1):.0f} %"
 
 
+def _about(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
 def _empty_bins(now: Profile, before: Profile) -> Iterator[str]:
     new, old = now.empty_bins, before.empty_bins
     if new is None or old is None or abs(new - old) < EMPTY_BINS:
@@ -198,7 +153,7 @@ def _empty_bins(now: Profile, before: Profile) -> Iterator[str]:
     yield f"empty bins went from {old:.1%} to {new:.1%} of the slots: {follows}"
 
 
-def _candidates(now: Profile, before: Profile) -> Iterator[str]:
+def _candidates(now: Profile, before: Profile, threshold: float | None) -> Iterator[str]:
     if not before.met or not now.met:
         if now.met + before.met > ERRORS**2:
             yield f"candidates went from {before.candidates:.2f} to {now.candidates:.2f} a document"
@@ -207,27 +162,48 @@ def _candidates(now: Profile, before: Profile) -> Iterator[str]:
     error = math.sqrt(1 / now.effective + 1 / before.effective)
     if abs(math.log(ratio)) < max(math.log(FACTOR), ERRORS * error):
         return
-    follows = "consider more rows" if ratio > 1 else "fewer rows would cost little"
     yield (
-        f"candidates per document {'up' if ratio > 1 else 'down'} from {before.candidates:.2g} to "
-        f"{now.candidates:.2g}: expect about {ratio:.2g} times the comparisons; {follows}"
+        f"candidates per document {'up' if ratio > 1 else 'down'} from "
+        f"{_about(before.candidates)} to {_about(now.candidates)}: expect about {_about(ratio)} "
+        "times the comparisons"
+        f"{_why_candidates(now, before, threshold)}"
     )
 
 
-def _similarity(now: Profile, before: Profile, threshold: Any) -> Iterator[str]:
-    """Of the pairs that meet, which tenths have grown or shrunk?"""
-    pairs = zip(now.similarity, before.similarity, strict=False)  # of nothing there are none
-    for tenth, (new, old) in enumerate(pairs):
-        both = (new * now.effective + old * before.effective) / (now.effective + before.effective)
-        error = math.sqrt(both * (1 - both) * (1 / now.effective + 1 / before.effective))
+def _why_candidates(now: Profile, before: Profile, threshold: float | None) -> str:
+    """Bands can be chosen against pairs below the threshold; those above are what is looked for."""
+    if threshold is None:
+        return ""
+    below = int(threshold * TENTHS)
+    in_vain = [one.candidates * sum(one.similarity[:below]) for one in (now, before)]
+    more = now.candidates > before.candidates
+    if abs(in_vain[0] - in_vain[1]) > abs(now.candidates - before.candidates) / 2:
+        cure = "consider more rows" if more else "fewer rows would cost little"
+        return f"; most of the difference is below the threshold: {cure}"
+    return f"; most of the difference are duplicates: there are {'more' if more else 'fewer'}"
+
+
+def _similarity(
+    now: Profile, before: Profile, threshold: float | None, first: int
+) -> Iterator[str]:
+    """Of the pairs that meet, from some tenth on, which tenths have grown or shrunk?"""
+    new_all, old_all = sum(now.similarity[first:]), sum(before.similarity[first:])
+    if not new_all or not old_all:
+        return
+    new_pairs, old_pairs = now.effective * new_all, before.effective * old_all
+    among = f" and are {first / TENTHS:g} similar or more" if first else ""
+    for tenth in range(first, TENTHS):
+        new, old = now.similarity[tenth] / new_all, before.similarity[tenth] / old_all
+        both = (new * new_pairs + old * old_pairs) / (new_pairs + old_pairs)
+        error = math.sqrt(max(both * (1 - both), 0.0) * (1 / new_pairs + 1 / old_pairs))
         if abs(new - old) < max(ERRORS * error, SHARE) or max(new, old) < FACTOR * min(new, old):
             continue
         low, high = tenth / TENTHS, (tenth + 1) / TENTHS
-        near = isinstance(threshold, float) and abs((low + high) / 2 - threshold) <= 1 / TENTHS
+        near = threshold is not None and abs((low + high) / 2 - threshold) <= 1 / TENTHS
         follows = ": more verdicts are close to the threshold" if near and new > old else ""
         yield (
             f"pairs between {low:g} and {high:g} went from {old:.0%} to {new:.0%} of those that "
-            f"meet{follows}"
+            f"meet{among}{follows}"
         )
 
 

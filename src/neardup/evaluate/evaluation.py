@@ -21,14 +21,16 @@ from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.frames import require_rereadable
 from neardup.dedup import Sketcher, find_frequencies, find_ignored_lines
 from neardup.errors import ParameterError, UsageError
-from neardup.evaluate.drift import Snapshot, moved, read_baseline
-from neardup.evaluate.golden import Golden, golden_of
-from neardup.evaluate.judges import Judge, OperatingPoint, Run
+from neardup.evaluate.drift import moved
+from neardup.evaluate.golden import SEVERAL, Golden, golden_of
+from neardup.evaluate.judges import Judge, OperatingPoint
 from neardup.evaluate.lookup import Finder, reader
 from neardup.evaluate.outcome import Case, Evaluation, Losses, Rand
 from neardup.evaluate.profile import Profile
+from neardup.evaluate.runs import Run
 from neardup.evaluate.sample import choose_among
 from neardup.evaluate.scores import Scores, adjusted_rand, components, sweep
+from neardup.evaluate.snapshot import Snapshot, read_baseline
 from neardup.options import Options
 from neardup.result import by_distance
 from neardup.spec import KEYED
@@ -84,6 +86,10 @@ def evaluate(
     before = None if baseline is None else read_baseline(Path(baseline))
     asked = golden_of(golden, pairs, clusters)
     finished = None if run is None else Run.of(Path(run), asked.ids)
+    if finished is not None and finished.merged and corpus is not None:
+        raise UsageError(
+            "the run has merged rows, and texts are looked at row by row: leave out the corpus"
+        )
     point = profile = None
     if corpus is not None:
         options = _options(operating_point if finished is None else finished.operating_point)
@@ -143,12 +149,14 @@ def _usable(
     if point is not None:
         used = used.without("unknown ids", np.flatnonzero(point.found.row < 0))
         used = used.without("empty documents", point.empty)
-        used = replace(used, flaws=used.flaws | {"ids of several documents": point.found.repeated})
-    elif finished is not None and (unnamed := len(finished.unnamed)):
-        notes.append(
-            f"{unnamed:,} golden documents are in no cluster of the run: they were kept alone, or "
-            "are not in it at all; with --corpus, unknown ids are told apart"
-        )
+        used = replace(used, flaws=used.flaws | {SEVERAL: point.found.repeated})
+    elif finished is not None:
+        used = replace(used, flaws=used.flaws | {SEVERAL: finished.repeated})
+        if unnamed := len(finished.unnamed):
+            notes.append(
+                f"{unnamed:,} golden documents are in no cluster of the run: they were kept alone, "
+                "or are not in it at all; with --corpus, unknown ids are told apart"
+            )
     if not len(used):
         notes.append("no pair can be used: nothing is measured; do the ids fit the corpus?")
     elif not used.label.any():
@@ -171,8 +179,10 @@ def _measured(
         notes.append("no pair was judged to be a duplicate: precision is undefined")
     similarity = met = similar = None
     if point is not None:
-        similarity, met = point.similarity(a, b), point.met(a, b)
-        if not by_distance(point.options):
+        similarity = point.similarity(a, b)
+        by_bands = not (isinstance(judge, Run) and judge.of_copies)
+        met = point.met(a, b) if by_bands else None
+        if by_bands and not by_distance(point.options):
             similar = similarity >= point.options.threshold
             if len(used) and not similar.any():
                 notes.append("no pair reaches the threshold: recall by similarity is undefined")

@@ -22,6 +22,8 @@ from neardup.evaluate.golden_files import LABELS, Row, rows_of
 Integers = NDArray[np.int64]
 MOST_PAIRS: Final = 50_000_000
 LISTED: Final = 20
+SEVERAL: Final = "ids of several documents"
+"""The flaw that costs no pair: the first document of such a name counts."""
 
 
 @dataclass(frozen=True)

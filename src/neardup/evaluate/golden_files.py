@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -34,6 +35,8 @@ def rows_of(
         raise UsageError("a golden set holds pairs or clusters: name the columns of one of them")
     if path.is_dir():
         raise InputError(f"{path} is a folder: give the file of the golden set")
+    if not os.path.lexists(path):  # nor is a glob one
+        raise InputError(f"{path}: no such file: give one file of labelled pairs or clusters")
     (file,) = find_inputs([path])
     if file.format not in (*TABLES, "csv", "tsv"):
         raise InputError(f"{file.name}: a golden set is a TSV, CSV, Parquet or Arrow file")
@@ -71,7 +74,8 @@ def _layout(
         return [names.index(name) for name in CLUSTERS], True, True
     can_be_label = len(names) == 2 or (len(names) > 2 and names[2].strip().lower() in LABELS)
     if file.format in TABLES or not can_be_label:
-        raise ColumnError(PAIRS[0], names, file.name, "--pairs ID1,ID2,LABEL")
+        missing = PAIRS[1] if PAIRS[0] in names else PAIRS[0]
+        raise ColumnError(missing, names, file.name, "--pairs ID1,ID2,LABEL")
     return [0, 1, 2][: len(names)], False, False
 
 

@@ -1,33 +1,25 @@
-"""Who says which documents are duplicates? An operating point, or a finished run.
+"""Who says which documents are duplicates? An operating point; or a finished run (runs.py).
 
 Documents are golden ids by their number. Whoever can say that about pairs can be evaluated.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neardup.batch.candidates import as_bags, as_sets
-from neardup.batch.output import RUN, is_run
-from neardup.corpus import columnar
-from neardup.corpus.inputs import find_inputs
-from neardup.corpus.source import reading
-from neardup.corpus.tables import as_strings
 from neardup.dedup import Corpus, Sketch, Sketcher
-from neardup.errors import FormatError, UsageError
 from neardup.evaluate.lookup import Found
 from neardup.lsh.layout import written
 from neardup.options import Options
 from neardup.result import method_line
 from neardup.sketch import bulk
+from neardup.spec import WEIGHTED
 from neardup.text.arrays import Ragged
 from neardup.text.frequencies import Frequencies
 from neardup.threads import in_order
@@ -37,10 +29,11 @@ Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 Reals = NDArray[np.float64]
 
-PARAMETERS: Final = ("threshold", "tables", "hamming", "blocks", "verify", "measure")
+PARAMETERS: Final = (
+    "threshold", "tables", "hamming", "blocks", "verify", "measure", "strip", "weights",
+)  # fmt: skip
 """What of the options matters besides the specification."""
 AT_ONCE: Final = 1 << 16
-BATCH: Final = 1 << 20
 
 
 def exact_judge(sketch: Sketch, options: Options, frequencies: Frequencies) -> Exact | Weighed:
@@ -94,10 +87,12 @@ class OperatingPoint:
 
     @property
     def stated(self) -> dict[str, Any]:
-        spec, tables = self.options.spec, None
-        if not self.options.by_bits:
-            tables = written(self.options.curve)
-        parameters = {name: getattr(self.options, name) for name in PARAMETERS} | {"tables": tables}
+        spec = self.options.spec
+        parameters = {name: getattr(self.options, name) for name in PARAMETERS} | {
+            "tables": None if self.options.by_bits else written(self.options.curve),
+            "strip": str(self.options.strip),
+            "weights": self.options.weights if spec.sketch in WEIGHTED else None,
+        }
         return {"spec": spec.stated, "fingerprint": spec.fingerprint, "parameters": parameters}
 
     @property
@@ -158,93 +153,3 @@ class OperatingPoint:
         for _ in in_order(range(0, len(a), AT_ONCE), some, self.workers):
             pass
         return result
-
-
-@dataclass(frozen=True)
-class Run:
-    """A finished run: documents of one cluster are duplicates, and those in pairs.parquet.
-
-    cluster  of each golden id, or -1 if no table names it: kept alone, or unknown
-    pairs    codes a * ids + b of the golden pairs in pairs.parquet, ascending
-    """
-
-    record: dict[str, Any]
-    cluster: Integers
-    pairs: Integers
-
-    @classmethod
-    def of(cls, run: Path, ids: Sequence[str]) -> Run:
-        if not is_run(run):
-            raise UsageError(
-                f"{run} holds no finished run: give the folder that neardup dedup -o wrote"
-            )
-        record = json.loads((run / RUN).read_bytes())
-        number = {id: place for place, id in enumerate(ids)}
-        cluster = np.full(len(ids), -1, np.int64)
-        for name in ("removed", "clusters"):
-            for id, its in _rows(run / f"{name}.parquet", ("id", "cluster")):
-                if its is not None and id in number:
-                    cluster[number[id]] = int(its)
-        codes = []
-        if (run / "pairs.parquet").exists():
-            for x, y in _rows(run / "pairs.parquet", ("a", "b")):
-                if x in number and y in number:
-                    low, high = sorted((number[x], number[y]))
-                    codes.append(low * len(ids) + high)
-        return cls(record, cluster, np.unique(np.array(codes, np.int64)))
-
-    @property
-    def described(self) -> str:
-        return "a finished run: documents of one cluster, or in pairs.parquet, are duplicates"
-
-    @property
-    def stated(self) -> dict[str, Any]:
-        parameters = self.record.get("parameters", {})
-        return {
-            "spec": self.record["spec"], "fingerprint": self.record["fingerprint"],
-            "parameters": {name: parameters.get(name) for name in PARAMETERS},
-        }  # fmt: skip
-
-    @property
-    def operating_point(self) -> dict[str, Any]:
-        """As parameters of `neardup.dedup`; none of a run that only looked for exact copies.
-
-        A keyed hash is not among them: similarities don't depend on it.
-        """
-        spec, parameters = self.record["spec"], self.record.get("parameters", {})
-        if "by" in spec:
-            return {}
-        if not {"unit", "size", "profile", "sketch"} <= set(spec):
-            raise FormatError(f"{RUN} names no specification: run neardup dedup again")
-        named = {name: spec.get(name) for name in ("sketch", "family", "slots", "bits", "seed")}
-        named |= {name: parameters.get(name) for name in ("tables", "measure", "hamming", "blocks")}
-        named |= {"shingle": f"{spec['unit']}:{spec['size']}", "text_profile": spec["profile"],
-                  "verify": parameters.get("verify"), "strip": parameters.get("strip") or None,
-                  "weights": parameters.get("weights")}  # fmt: skip
-        if spec["sketch"] != "simhash":
-            named["threshold"] = parameters.get("threshold")
-        return {name: value for name, value in named.items() if value is not None}
-
-    @property
-    def unnamed(self) -> Integers:
-        return np.flatnonzero(self.cluster < 0)
-
-    def duplicates(self, a: Integers, b: Integers) -> Flags:
-        together: Flags = (self.cluster[a] == self.cluster[b]) & (self.cluster[a] >= 0)
-        code = np.minimum(a, b) * len(self.cluster) + np.maximum(a, b)
-        return together | np.isin(code, self.pairs)
-
-    def clusters(self) -> Integers:
-        alone = self.cluster.max(initial=0) + 1 + np.arange(len(self.cluster))
-        return np.where(self.cluster >= 0, self.cluster, alone)
-
-
-def _rows(path: Path, columns: tuple[str, str]) -> Iterator[tuple[str | None, str | None]]:
-    """Two columns of a table of a run, as strings."""
-    if not path.exists():
-        raise FormatError(f"{path} is missing: run neardup dedup again")
-    (file,) = find_inputs([path])
-    with reading(file):
-        for batch in columnar.batches(file, BATCH, lambda _: list(columns)):
-            left, right = (as_strings(batch.column(name)).to_pylist() for name in columns)
-            yield from zip(left, right, strict=True)

@@ -9,10 +9,10 @@ import numpy as np
 import xxhash
 
 import neardup
-from neardup.evaluate.drift import KIND
 from neardup.evaluate.golden import Golden
 from neardup.evaluate.profile import Profile
 from neardup.evaluate.scores import Scores, Sweep
+from neardup.evaluate.snapshot import KIND
 from neardup.evaluate.summary import summary
 
 

@@ -151,13 +151,15 @@ class Profile:
                 given[name] = _real(given[name])
             if given["empty_bins"] is not None:
                 given["empty_bins"] = _real(given["empty_bins"])
-            if len(given["similarity"]) not in (0, TENTHS) or given["sampled"] < 1:
+            if len(given["similarity"]) != (TENTHS if given["met"] else 0) or not given["sampled"]:
                 raise ValueError("the similarities are not tenths")
+            if given["met"] and not (given["effective"] and given["candidates"]):
+                raise ValueError("pairs that count as none")
             profile = cls(**given)
             profile.words()
             return profile
-        except (AttributeError, LookupError, TypeError, ValueError, binascii.Error,
-                FormatError) as error:  # fmt: skip
+        except (AttributeError, LookupError, TypeError, ValueError, OverflowError,
+                binascii.Error, FormatError) as error:  # fmt: skip
             raise FormatError(
                 f"{where} is damaged (profile: {type(error).__name__}): evaluate the earlier "
                 "corpus again"

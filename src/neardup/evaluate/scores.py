@@ -17,6 +17,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from neardup import kernels
+
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
@@ -181,12 +183,7 @@ def components(documents: int, a: Integers, b: Integers) -> Integers:
     >>> components(5, np.array([0, 3]), np.array([3, 4])).tolist()
     [0, 1, 2, 0, 0]
     """
-    cluster = np.arange(documents)
-    while True:
-        least = cluster.copy()
-        np.minimum.at(least, a, cluster[b])
-        np.minimum.at(least, b, cluster[a])
-        least = least[least]
-        if np.array_equal(least, cluster):
-            return cluster
-        cluster = least
+    parent = np.arange(documents, dtype=np.uint32)
+    kernels.join_all(parent, a, b)
+    kernels.to_roots(parent)
+    return parent.astype(np.int64)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from neardup.evaluate.golden import SEVERAL
+
 if TYPE_CHECKING:
     from neardup.evaluate.outcome import Case, Evaluation
     from neardup.evaluate.scores import Scores
 
 SHOWN: Final = 3
+LONGEST: Final = 80
 
 
 def summary(found: Evaluation) -> str:
@@ -26,8 +29,9 @@ def _lines(found: Evaluation) -> Iterator[str]:
     )
     for name, flaw in golden.flaws.items():
         if flaw.count:
-            some = "   ".join(" ~ ".join(one) for one in flaw.listed[:SHOWN])
-            yield _line("left out", f"{flaw.count:,} {name}: {some}")
+            some = "   ".join(" ~ ".join(map(_shown, one)) for one in flaw.listed[:SHOWN])
+            title = "not unique" if name == SEVERAL else "left out"
+            yield _line(title, f"{flaw.count:,} {name}: {some}")
     yield found.judged
     yield from _scores("by labels", found.labels)
     if found.similarity is not None:
@@ -71,11 +75,17 @@ def _scores(name: str, scores: Scores) -> Iterator[str]:
 def _cases(name: str, cases: list[Case]) -> Iterator[str]:
     if cases:
         shown = (
-            f"{case.id1} ~ {case.id2}"
+            f"{_shown(case.id1)} ~ {_shown(case.id2)}"
             + ("" if case.similarity is None else f" ({case.similarity:.2f})")
             for case in cases[:SHOWN]
         )
         yield _line(name, "   ".join(shown))
+
+
+def _shown(id: str) -> str:
+    """A name that does nothing to a terminal."""
+    short = id if len(id) <= LONGEST else f"{id[: LONGEST // 2]}…{id[-LONGEST // 2 :]}"
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in short)
 
 
 def _number(value: float | None) -> str:

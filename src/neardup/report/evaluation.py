@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from neardup.evaluate.golden import SEVERAL
 from neardup.evaluate.outcome import Case, Evaluation
 from neardup.evaluate.profile import Profile, Spread
 from neardup.evaluate.scores import Scores, Share, Sweep
@@ -13,6 +14,7 @@ from neardup.report.frame import whole
 from neardup.report.html import Html, joined, name, note, pairs, shortened, table, tag
 from neardup.report.plots import bar, rule, text
 
+TITLE: Final = "neardup: evaluation"
 WIDTH: Final = 640
 HEIGHT: Final = 340
 LEFT: Final = 52
@@ -26,14 +28,14 @@ FLAWS: Final = {
     "self-pairs": "a document with itself",
     "unknown ids": "not in the corpus",
     "empty documents": "nothing to compare in them",
-    "ids of several documents": "the first one counts",
+    SEVERAL: "the first one counts",
 }
 
 
 def page(found: Evaluation) -> Html:
     """The whole page."""
     return whole(
-        "neardup: evaluation", tag("p", "neardup", class_="brand"), tag("h1", "Evaluation"),
+        TITLE, tag("p", "neardup", class_="brand"), tag("h1", "Evaluation"),
         tag("p", found.judged), _tiles(found), *map(note, found.notes), *_drift(found.drift),
         _section("Scores", _scores(found), *_losses(found), *_rand(found)),
         *_curves(found),

@@ -1,0 +1,152 @@
+"""What does a finished run say about golden documents?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from neardup.batch.output import RUN, is_run
+from neardup.corpus import columnar
+from neardup.corpus.inputs import find_inputs
+from neardup.corpus.source import reading
+from neardup.corpus.tables import valid_utf8
+from neardup.errors import FormatError, UsageError
+from neardup.evaluate.golden import Flaw
+from neardup.evaluate.judges import PARAMETERS
+from neardup.formats.tables import ROW, TEXT
+
+Flags = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+
+BATCH: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: documents of one cluster are duplicates, and those in pairs.parquet.
+
+    cluster   of each golden id, or -1 if no table names it: kept alone, or unknown
+    pairs     codes a * ids + b of the golden pairs in pairs.parquet, ascending
+    repeated  ids that several documents of the run have, as far as the tables name them
+    """
+
+    record: dict[str, Any]
+    cluster: Integers
+    pairs: Integers
+    repeated: Flaw
+
+    @classmethod
+    def of(cls, run: Path, ids: Sequence[str]) -> Run:
+        if not is_run(run):
+            raise UsageError(
+                f"{run} holds no finished run: give the folder that neardup dedup -o wrote"
+            )
+        record = json.loads((run / RUN).read_bytes())
+        if not isinstance(record.get("parameters"), dict):
+            raise FormatError(f"{run / RUN} names no parameters: run neardup dedup again")
+        number = {id: place for place, id in enumerate(ids)}
+        cluster = np.full(len(ids), -1, np.int64)
+        repeated: dict[str, None] = {}
+        for name in ("removed", "clusters"):
+            for id, its in _rows(run / f"{name}.parquet", ("id", "cluster")):
+                if id is None or its is None or id not in number:
+                    continue
+                if cluster[number[id]] >= 0:
+                    repeated[id] = None
+                else:
+                    cluster[number[id]] = its
+        codes = []
+        if (run / "pairs.parquet").exists():
+            for x, y in _rows(run / "pairs.parquet", ("a", "b")):
+                if x in number and y in number:
+                    low, high = sorted((number[x], number[y]))
+                    codes.append(low * len(ids) + high)
+        flaw = Flaw.of([[id] for id in repeated])
+        return cls(record, cluster, np.unique(np.array(codes, np.int64)), flaw)
+
+    @property
+    def described(self) -> str:
+        return "a finished run: documents of one cluster, or in pairs.parquet, are duplicates"
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        parameters = self.record["parameters"]
+        return {
+            "spec": self.record["spec"], "fingerprint": self.record["fingerprint"],
+            "parameters": {name: parameters.get(name) for name in PARAMETERS},
+        }  # fmt: skip
+
+    @property
+    def of_copies(self) -> bool:
+        """Whether only exact copies were looked for: then there is neither threshold nor bucket."""
+        return "by" in self.record["spec"]
+
+    @property
+    def merged(self) -> bool:
+        """Whether rows were put together: then no row is a document."""
+        return bool(self.record["parameters"].get("merge_rows"))
+
+    @property
+    def operating_point(self) -> dict[str, Any]:
+        """As parameters of `neardup.dedup`; none of a run that only looked for exact copies.
+
+        A keyed hash is not among them: similarities don't depend on it.
+        """
+        spec, parameters = self.record["spec"], self.record["parameters"]
+        if self.of_copies:
+            return {}
+        if not {"unit", "size", "profile", "sketch"} <= set(spec):
+            raise FormatError(f"{RUN} names no specification: run neardup dedup again")
+        named = {name: spec.get(name) for name in ("sketch", "family", "slots", "bits", "seed")}
+        named |= {name: parameters.get(name) for name in ("tables", "measure", "hamming", "blocks")}
+        named |= {"shingle": f"{spec['unit']}:{spec['size']}", "text_profile": spec["profile"],
+                  "verify": parameters.get("verify"), "strip": parameters.get("strip") or None,
+                  "weights": parameters.get("weights")}  # fmt: skip
+        if spec["sketch"] != "simhash":
+            named["threshold"] = parameters.get("threshold")
+        return {name: value for name, value in named.items() if value is not None}
+
+    @property
+    def unnamed(self) -> Integers:
+        return np.flatnonzero(self.cluster < 0)
+
+    def duplicates(self, a: Integers, b: Integers) -> Flags:
+        together: Flags = (self.cluster[a] == self.cluster[b]) & (self.cluster[a] >= 0)
+        code = np.minimum(a, b) * len(self.cluster) + np.maximum(a, b)
+        return together | np.isin(code, self.pairs)
+
+    def clusters(self) -> Integers:
+        alone = self.cluster.max(initial=0) + 1 + np.arange(len(self.cluster))
+        return np.where(self.cluster >= 0, self.cluster, alone)
+
+
+def _rows(path: Path, columns: tuple[str, str]) -> Iterator[tuple[Any, Any]]:
+    """Two columns of a table of a run; ids as strings."""
+    if not path.exists():
+        raise FormatError(f"{path} is missing: run neardup dedup again")
+    (file,) = find_inputs([path])
+
+    def choose(names: list[str]) -> list[str]:
+        if not set(columns) <= set(names):
+            raise FormatError(f"{path} is not of a run: run neardup dedup again")
+        return list(columns)
+
+    with reading(file):
+        for batch in columnar.batches(file, BATCH, choose):
+            left, right = (_values(batch.column(name), path) for name in columns)
+            yield from zip(left, right, strict=True)
+
+
+def _values(column: pa.Array, path: Path) -> list[Any]:
+    """Strings or whole numbers, as a run has them."""
+    if column.type not in (TEXT, ROW):
+        raise FormatError(f"{path} is not of a run: run neardup dedup again")
+    found: list[Any] = (valid_utf8(column)[0] if column.type == TEXT else column).to_pylist()
+    return found
