@@ -82,7 +82,7 @@ def points() -> list[Point]:
 def sweep(bench: Bench) -> Figure:
     texts = pa.concat_arrays(list(_texts(bench)))
     true_pairs = _true_pairs(texts, bench.workers)
-    write_task(bench.work, nameless(texts), REFERENCE, true_pairs, {})
+    write_task(bench.work, nameless(texts), REFERENCE, true_pairs, THRESHOLD, {})
     with Worker(bench.work, bench.limit) as worker:
         rows = []
         for number, point in enumerate(points(), 1):

@@ -23,6 +23,9 @@ from neardup.spec import Spec
 
 SMALL = Point(shingle="word:2", slots=8, bands=4, rows=2, threshold=0.5)
 
+FLOOR = 0.25
+"""How far down the truth goes."""
+
 
 def units_of(text: str, shingle: str) -> tuple[int, ...]:
     spec = Spec.of(shingle)
@@ -46,7 +49,7 @@ def laboratory(texts: list[str], of: Point) -> Laboratory:
     true = similar(sets_of(texts, of.shingle), of.threshold)
     documents = as_documents(texts)
     return Laboratory(
-        documents, Reference.of(documents, of.options().spec, of.threshold, len(true)), {}
+        documents, Reference.of(documents, of.options().spec, of.threshold, len(true), FLOOR), {}
     )
 
 
@@ -71,6 +74,9 @@ def test_a_trial_counts_what_the_slow_way_counts(texts, shingle, threshold):
     same = [(units_of(text, shingle), units_of(text, SMALL.shingle)) for text in texts]
     different = {frozenset((same[a], same[b])) for a, b in meet if same[a] != same[b]}
     assert found.candidates == len(different)
+    known = similar(sets_of(texts, SMALL.shingle), FLOOR)
+    nearer = {frozenset((same[a], same[b])) for a, b in meet & known if same[a] != same[b]}
+    assert found.far == len(different - nearer)
 
 
 def test_buckets_are_counted_with_those_of_one_document():

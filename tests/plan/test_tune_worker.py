@@ -22,7 +22,7 @@ SLOW = replace(POINT, buckets=1, slots=2_000, bands=1_000, rows=2)
 def task(tmp_path_factory):
     folder = tmp_path_factory.mktemp("task")
     texts = [" ".join(f"w{number}x{place}" for place in range(9)) for number in range(3_000)]
-    write_task(folder, as_documents([*texts, texts[0] + " more"]), POINT, 1, {})
+    write_task(folder, as_documents([*texts, texts[0] + " more"]), POINT, 1, 0.4, {})
     return folder
 
 

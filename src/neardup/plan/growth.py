@@ -1,16 +1,21 @@
 """What would a trial cost with all documents? A sample hides what grows with the square of them.
 
-Signatures, keys and buckets take time in proportion to the documents. Comparisons don't. Pairs that
-the truth knows stand for so many pairs of the corpus as the sample says. The others that met in the
-trial are far apart, chosen one by one, and each stands for as many pairs as there are for one of
-the sample: twice the documents make four times as many.
+Signatures, keys and buckets take time in proportion to the documents. Comparisons don't:
+
+- A document that is removed is compared with the one that it is removed for: so many documents.
+- Pairs of the truth that met without being similar enough stand for as many pairs of the corpus as
+  the sample says.
+- Others that met are far apart and were chosen one by one: if a document of the sample stands for
+  t documents, such a pair stands for t^2 pairs.
+
+If there will be g times the documents of the corpus, of the same kind, the second are g^2 times as
+many, too. That a run compares a document with the first kept ones of a bucket only is left out:
+where that limit saves time it loses recall, and bands for which it matters are no bargain.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,33 +49,21 @@ class Growth:
 
     def compared(self, row: Outcome) -> float:
         """How many pairs would be compared."""
-        near, stood_for = self._near(row)
-        return stood_for + max(row.candidates - near, 0.0) * self.times**2
+        similar = self.truth.similarity >= self.reference.threshold
+        recall = row.recall or 0.0
+        removed = len(np.unique(self.truth.b[similar])) * recall
+        near = max(row.candidates - row.far - recall * np.count_nonzero(similar), 0.0)
+        in_vain = near * self._stands_for(row.point, ~similar) + row.far * self.times**2
+        return float(removed * self.times + in_vain)
 
-    def _near(self, row: Outcome) -> tuple[float, float]:
-        """How many pairs of the truth meet in the sample, and for how many they stand."""
-        point = row.point
-        if not len(self.weights):
-            return 0.0, 0.0
-        if (
-            point.sketch not in MINHASHES
-            or point.only_for_sweeps
-            or (point.shingle != self.reference.shingle)
-        ):
-            # What was found without a look at the texts need not be near.
-            near = row.pairs * (1.0 if point.verify == "exact" else row.precision or 0.0)
-            return near, near * float(self.weights.mean())
-        values, counts, weights = self._similarities
+    def _stands_for(self, point: Point, chosen: NDArray[np.bool_]) -> float:
+        """For how many pairs one stands that met, of these pairs of the truth."""
+        if not chosen.any():
+            return 1.0
+        weights = self.weights[chosen]
+        if point.sketch not in MINHASHES or point.shingle != self.reference.shingle:
+            return float(weights.mean())
+        values, place = np.unique(self.truth.similarity[chosen], return_inverse=True)
         curve = point.meeting
-        met = np.array([curve.probability(value) for value in values.tolist()])
-        return float(met @ counts), float(met @ weights)
-
-    @cached_property
-    def _similarities(
-        self,
-    ) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[Any]]:
-        """The similarities that there are, how many pairs have each, and stand for how many."""
-        values, place, counts = np.unique(
-            self.truth.similarity, return_inverse=True, return_counts=True
-        )
-        return values, counts, np.bincount(place, self.weights)
+        met = np.array([curve.probability(value) for value in values.tolist()])[place]
+        return float(met @ weights / met.sum()) if met.sum() else float(weights.mean())

@@ -42,25 +42,36 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Reference:
-    """What all trials are judged by: the documents' sets of shingles, and a threshold."""
+    """What all trials are judged by: the documents' sets of shingles, and a threshold.
+
+    The truth knows pairs down to the floor, of which so many reach the threshold.
+    """
 
     sets: Ragged
     content: Words
     threshold: float
     true_pairs: int
+    floor: float
 
     @classmethod
     def of(
-        cls, documents: Documents, spec: Spec, threshold: float, true_pairs: int = 0
+        cls, documents: Documents, spec: Spec, threshold: float, true_pairs: int, floor: float
     ) -> Reference:
         cut = Sketcher(spec).cut(documents)
-        return cls(as_sets(cut.shingles), cut.content, threshold, true_pairs)
+        return cls(as_sets(cut.shingles), cut.content, threshold, true_pairs, floor)
 
     def similar(self, a: Integers, b: Integers) -> NDArray[np.bool_]:
         """Which of these pairs are true?"""
-        judge = Exact(self.sets.data, self.sets.offsets, self.threshold)
-        true: NDArray[np.bool_] = judge.pairs(a, b) >= 0.0
-        return true
+        return self._reach(self.threshold, a, b)
+
+    def far(self, a: Integers, b: Integers) -> int:
+        """How many of these pairs does the truth not know?"""
+        return len(a) - int(np.count_nonzero(self._reach(self.floor, a, b)))
+
+    def _reach(self, least: float, a: Integers, b: Integers) -> NDArray[np.bool_]:
+        found = Exact(self.sets.data, self.sets.offsets, least).pairs(a, b)
+        reached: NDArray[np.bool_] = found >= 0.0
+        return reached
 
 
 @dataclass(frozen=True)
@@ -129,7 +140,7 @@ class Laboratory:
         """Counts of pairs; `t_rest` is the time that went into judging them."""
         leaders = classes.leaders[buckets.documents]
         counts = classes.counts[buckets.documents]
-        candidates, comparing, judging = 0, 0.0, 0.0
+        candidates, far, comparing, judging = 0, 0, 0.0, 0.0
         pairs = right = int((classes.counts * (classes.counts - 1) // 2).sum())
         most = min(len(leaders), cluster.PAIRS_AT_ONCE)
         for u, v in cluster.candidates(buckets, cap=most):
@@ -140,12 +151,13 @@ class Laboratory:
             a, b = u[good], v[good]
             stand_for = counts[a] * counts[b]
             candidates += len(u)
+            far += self.reference.far(leaders[u], leaders[v])
             pairs += int(stand_for.sum())
             right += int(stand_for[self.reference.similar(leaders[a], leaders[b])].sum())
             judging += time.perf_counter() - begun
         true = self.reference.true_pairs
         return Outcome(
-            Point(), candidates=candidates, pairs=pairs, true_pairs=true,
+            Point(), candidates=candidates, far=far, pairs=pairs, true_pairs=true,
             recall=right / true if true else None,
             precision=right / pairs if pairs else None, t_rest=judging, t_compare=comparing,
         )  # fmt: skip

@@ -11,7 +11,7 @@ from neardup.lsh.curve import Meeting
 from neardup.options import Options
 from neardup.spec import FAMILIES
 
-COUNTING: Final = 2
+COUNTING: Final = 3
 """The version of the code that counts: trials that another version has counted are run again."""
 DONE, TIMEOUT, FAILED = "done", "timeout", "failed"
 STATUSES: Final = (DONE, TIMEOUT, FAILED)
@@ -101,6 +101,7 @@ class Outcome:
     average_bucket   documents in a bucket
     bucket_sizes     size -> how many buckets have it
     candidates       pairs that were compared; documents that are copies are compared once
+    far              those of them that the truth does not know: they are less similar than it asks
     pairs            pairs that were found, copies among them
     true_pairs       pairs that the reference calls similar
     recall           share of the true pairs that were found; None if there are none
@@ -120,6 +121,7 @@ class Outcome:
     average_bucket: float = 0.0
     bucket_sizes: Mapping[int, int] = field(default_factory=dict)
     candidates: int = 0
+    far: int = 0
     pairs: int = 0
     true_pairs: int = 0
     recall: float | None = None

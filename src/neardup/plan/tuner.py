@@ -112,7 +112,8 @@ def sweep(
     wanted = Wanted(request.recall, request.precision, request.reference, truth, documents)
     with tempfile.TemporaryDirectory(prefix="neardup-tune-") as folder:
         task = Path(folder)
-        write_task(task, specimen.documents, request.reference, wanted.true_pairs, request.shared)
+        write_task(task, specimen.documents, request.reference, wanted.true_pairs, truth.floor,
+                   request.shared)  # fmt: skip
         rows = []
         with Worker(task, request.time_limit) as worker:
             for point in points:

@@ -43,8 +43,9 @@ PATIENCE = 5.0
 
 
 def write_task(
-    folder: Path, documents: Documents, reference: Point, true_pairs: int, shared: Mapping[str, Any]
-) -> None:
+    folder: Path, documents: Documents, reference: Point, true_pairs: int, floor: float,
+    shared: Mapping[str, Any],
+) -> None:  # fmt: skip
     """What a worker reads when it starts."""
     import numpy as np
 
@@ -53,8 +54,8 @@ def write_task(
     texts = strings(documents.texts)
     np.save(folder / TEXTS, texts.data[texts.offsets[0] : texts.offsets[-1]])
     np.save(folder / OFFSETS, texts.offsets - texts.offsets[0])
-    task = {"reference": reference.stated, "true_pairs": true_pairs, "shared": dict(shared),
-            "quiet": kernel_cache.quiet}  # fmt: skip
+    task = {"reference": reference.stated, "true_pairs": true_pairs, "floor": floor,
+            "shared": dict(shared), "quiet": kernel_cache.quiet}  # fmt: skip
     (folder / TASK).write_text(json.dumps(task), "utf-8")
 
 
@@ -178,5 +179,5 @@ def opened(folder: Path) -> Laboratory:
     texts = pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
     documents, point = nameless(texts), Point(**task["reference"])
     spec = point.options(**task["shared"]).spec
-    reference = Reference.of(documents, spec, point.threshold, task["true_pairs"])
+    reference = Reference.of(documents, spec, point.threshold, task["true_pairs"], task["floor"])
     return Laboratory(documents, reference, task["shared"])
