@@ -16,12 +16,12 @@ from neardup.plan.calibrate import Ran, calibrated, corrected, made_up
 from neardup.plan.costs import Costs
 from neardup.plan.planner import plan
 from neardup.plan.predict import stored_bytes
-from neardup.plan.profile import Profile
+from neardup.plan.profile import assumed
 from neardup.plan.run_over_files import RunOverFiles, Stage
 from neardup.plan.sla import Sla
 
 GB = 10**9
-PROFILE = Profile(stored=3000.0, kept=2700.0, sets=800.0)
+PROFILE = replace(assumed(Sla(1000), Options()), stored=3000.0, kept=2700.0, sets=800.0, candidates=0.2)
 
 
 def stages(

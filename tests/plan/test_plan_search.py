@@ -116,8 +116,8 @@ def test_more_documents_than_a_run_takes() -> None:
 
 
 def test_narrow_slots_save_disk_in_a_run_over_files() -> None:
-    whole = made("10M")
-    found = made("10M", disk=0.97 * whole.predicted.disk)
+    whole = made()
+    found = made(disk=0.97 * whole.predicted.disk)
     assert found.met
     assert found.options["bits"] == 16
 

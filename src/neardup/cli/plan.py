@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -81,6 +83,8 @@ def plan(
     out: Annotated[Path | None, typer.Option(
         "--out", "-o", metavar="FILE.toml", help="Write the operating point, for neardup dedup "
         "--config.", show_default=False)] = None,
+    force: Annotated[bool, typer.Option(
+        "--force", help="Replace an earlier config file at --out.")] = False,
     quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a text.")] = False,
 ) -> None:  # fmt: skip
@@ -91,11 +95,10 @@ def plan(
     import json
 
     from neardup.cli.progress import progress_for
-    from neardup.errors import ParameterError
     from neardup.plan.planner import plan as make
 
-    if out is not None and not out.absolute().parent.is_dir():
-        raise ParameterError(f"--out {out}: give a name in a folder that exists")
+    if out is not None:
+        check_free(out, force)
     with progress_for(quiet=quiet or as_json) as progress:
         made = make(
             documents, sample=sample or (), text=text, format=format, shingles=shingles,
@@ -110,12 +113,36 @@ def plan(
     if as_json:
         print(json.dumps(made.to_json(), indent=2))
     elif not quiet:
-        show(made, out)
+        show(made)
+        if out is not None:
+            limit = "" if memory is None or made.sla.purpose == "index" else f" --memory {memory}"
+            print(f"\nneardup dedup INPUT -o OUT --config {shlex.quote(str(out))}{limit}")
     if not made.met:
         raise typer.Exit(1)
 
 
-def show(made: Plan, out: Path | None) -> None:
+def check_free(out: Path, force: bool) -> None:
+    """Refuse what can't be written, and to replace anything but a config file, with --force."""
+    from neardup.errors import NeardupError, OutputError, ParameterError
+    from neardup.formats.config import load_config
+
+    if not out.absolute().parent.is_dir():
+        raise ParameterError(f"--out {out}: give a name in a folder that exists")
+    if not os.path.lexists(out):
+        return
+    try:
+        load_config(out)
+    except NeardupError:
+        raise OutputError(
+            f"{out} is there and is not a config file of neardup: choose another name"
+        ) from None
+    if not force:
+        raise OutputError(
+            f"{out} is there: choose another name, or use --force, which replaces it"
+        )
+
+
+def show(made: Plan) -> None:
     """The plan, as a person reads it."""
     from rich.console import Console
     from rich.padding import Padding
@@ -126,6 +153,8 @@ def show(made: Plan, out: Path | None) -> None:
     console.print(asked(made), markup=False)
     for problem in made.problems:
         console.print(f"not met: {problem}", markup=False, style="bold")
+    for note in made.notes:
+        console.print(f"note: {note}", markup=False)
     console.print()
     for line in [*expected(made), *stages(made)]:
         console.print(line, markup=False)
@@ -136,5 +165,3 @@ def show(made: Plan, out: Path | None) -> None:
         for other in choice.rejected:
             line = f"not {other.value}: {figures(other)}; {other.why}"
             console.print(Padding(line, (0, 0, 0, 4), expand=False), markup=False, style="dim")
-    if out is not None:
-        console.print(f"\nneardup dedup INPUT -o OUT --config {out}", markup=False)

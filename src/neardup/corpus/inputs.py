@@ -25,6 +25,7 @@ _EXTENSIONS = {
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 _FOREIGN = {".bz2", ".xz", ".lz4", ".br", ".zip", ".7z", ".tar"}
 _OWN_COMPRESSION = {"parquet", "arrow"}
+LONGEST_SHOWN = 100
 FORMATS = ("auto", "jsonl", "parquet", "csv", "tsv", "arrow", "text")
 
 
@@ -65,11 +66,11 @@ def _explicit(argument: str) -> list[tuple[str, str]]:
     paths = [argument]
     if not os.path.lexists(argument):
         if not glob.has_magic(argument):
-            raise InputError(f"{_printable(argument)}: no such file or folder: check the path")
+            raise InputError(f"{_short(argument)}: no such file or folder: check the path")
         matches = filter(os.path.isfile, glob.glob(argument, recursive=True))
         paths = sorted(matches, key=os.fsencode)
         if not paths:
-            raise InputError(f"{_printable(argument)}: no file matches: check the pattern")
+            raise InputError(f"{_short(argument)}: no file matches: check the pattern")
     for path in paths:
         _check_regular(path)
     return [(path, os.path.realpath(path)) for path in paths]
@@ -177,3 +178,9 @@ def _some(paths: Iterable[str]) -> str:
 def _printable(path: str) -> str:
     """File names are bytes; those that are not UTF-8 are shown with escapes."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _short(argument: str) -> str:
+    """What is no path may be a whole text, given by mistake."""
+    name = _printable(argument)
+    return name if len(name) <= LONGEST_SHOWN else f"{name[:60]}...{name[60 - LONGEST_SHOWN + 3 :]}"

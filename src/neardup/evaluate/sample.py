@@ -121,9 +121,10 @@ def choose(
     shards = cut(files, Reading(columns))
     stored = sum(shard.stored for shard in shards)
     everything = stored <= most_read
-    if progress is not None:
-        progress.stage("sampling", min(stored, most_read), "bytes")
     sketcher = _one_slot(spec, seed)
+    if progress is not None:
+        _load_kernels(files, sketcher)
+        progress.stage("sampling", min(stored, most_read), "bytes")
 
     def look(piece: tuple[Shard, Chunk]) -> tuple[Documents, Hashes]:
         documents = parse(piece[1], columns)
@@ -148,6 +149,14 @@ def choose_among(batches: Iterable[Documents], count: int, seed: int, spec: Spec
         best.add(documents, _hashes(documents, sketcher), "row", row)
         row += len(documents)
     return best.sample(0, 0)
+
+
+def _load_kernels(files: Sequence[InputFile], sketcher: Sketcher) -> None:
+    """They may have to be compiled: that is no part of what a progress measures."""
+    tiny = as_documents(["one document"])
+    _Best(1, 0).add(tiny, _hashes(tiny, sketcher), "", 0)
+    if any(file.format == "jsonl" for file in files):
+        _ = kernels.read_records
 
 
 def _one_slot(spec: Spec, seed: int) -> Sketcher:

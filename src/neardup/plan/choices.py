@@ -10,6 +10,7 @@ from neardup.lsh.curve import Curve
 from neardup.plan.accuracy import FULL, chance_meeting, standard_error
 from neardup.plan.predict import stored_bytes
 from neardup.plan.search import SLOTS, WIDTHS, Found, Search, least_slots, over
+from neardup.plan.words import duration, large, number
 
 WIDE, NARROW = 64, 1
 
@@ -101,10 +102,12 @@ def _slots(search: Search, found: Found) -> Choice:
         elif other < slots:
             why = "a larger error and flatter curves, and nothing asks for less"
         else:
-            why = "twice the bytes and the time, and nothing asks for a smaller error"
+            why = "twice the bytes, and nothing asks for a smaller error"
         rejected.append(Rejected(f"{other} slots", figures, why))
     if search.given.slots is not None:
         reason = "as given"
+    elif found.slower is not None:
+        reason = _faster(found, found.slower)
     elif slots == SLOTS:
         reason = "the default"
     elif slots > SLOTS and least > SLOTS:
@@ -118,6 +121,11 @@ def _slots(search: Search, found: Found) -> Choice:
         f"{reason}; an estimate at {sla.threshold:g} has a standard error of "
         f"{found.predicted.error:.4f}", rejected,
     )  # fmt: skip
+
+
+def _faster(found: Found, slower: Found) -> str:
+    taken, instead = duration(found.predicted.seconds), duration(slower.predicted.seconds)
+    return f"{found.options.spec.slots} slots make steeper bands: {taken} instead of {instead}"
 
 
 def _scheme(search: Search, found: Found) -> Choice:
@@ -135,10 +143,10 @@ def _scheme(search: Search, found: Found) -> Choice:
 
     mine = figures(spec.sketch)
     if sla.rate is None:
-        cost = f"{mine['microseconds']:.3g} microseconds a document on a core"
+        cost = f"{number(mine['microseconds'])} microseconds a document on a core"
     else:
         cost = (f"{mine['operations a second']:,.0f} slot operations a second, with reading and "
-                f"hashing {mine['cores']:.2g} cores")  # fmt: skip
+                f"hashing {number(mine['cores'])} cores")  # fmt: skip
     if search.given.sketch is not None:
         reason = "as given"
     elif spec.sketch == "minhash":
@@ -216,18 +224,11 @@ def _tables(search: Search, found: Found) -> Choice:
                  "they cost lookups instead of memory, and what they find has no formula: "
                  "docs/choosing.md has what was measured"),
     ]  # fmt: skip
-    reason = f"one table of {found.options.tables.count} bands has {_many(postings)} postings"
+    reason = f"one table of {found.options.tables.count} bands has {large(postings)} postings"
     if not enough:
         needed = math.ceil(math.log1p(-sla.recall) / math.log1p(-recall)) if recall > 0 else 0
         reason += f"; {needed} would find enough, 1 - (1 - {recall:.3f})^{needed}"
     return Choice("tables", "1, no probes", reason, rejected)
-
-
-def _many(number: float) -> str:
-    for unit, size in (("billion", 1e9), ("million", 1e6)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
-    return f"{number:,.0f}"
 
 
 def _verification(search: Search, found: Found) -> Choice:

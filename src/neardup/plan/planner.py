@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from os import cpu_count
 from pathlib import Path
@@ -22,7 +22,7 @@ from neardup.plan import calibrate as measuring
 from neardup.plan.choices import Choice, choices
 from neardup.plan.costs import Costs
 from neardup.plan.predict import Prediction, Predictor
-from neardup.plan.problems import Problem, problems
+from neardup.plan.problems import Problem, notes, problems
 from neardup.plan.profile import Profile, assumed, grown
 from neardup.plan.search import Given, Search
 from neardup.plan.seen import Seen
@@ -34,6 +34,7 @@ from neardup.plan.sla import (
     parse_count,
     parse_whole,
 )
+from neardup.plan.words import duration
 from neardup.spec import whole
 
 MOST_SAMPLED = 100_000
@@ -46,6 +47,7 @@ class Plan:
     """An operating point, why it is what it is, and what is expected of it.
 
     options    keyword arguments of `neardup.dedup`
+    notes      what is no failure, but should be known
     """
 
     sla: Sla
@@ -54,6 +56,7 @@ class Plan:
     predicted: Prediction
     problems: list[Problem]
     sources: dict[str, str]
+    notes: list[str] = field(default_factory=list)
 
     @property
     def met(self) -> bool:
@@ -67,7 +70,7 @@ class Plan:
             "choices": [asdict(choice) for choice in self.choices],
             "predicted": asdict(self.predicted),
             "problems": [asdict(problem) for problem in self.problems],
-            "sources": self.sources,
+            "sources": self.sources, "notes": self.notes,
         }  # fmt: skip
         return _finite(found)  # type: ignore[no-any-return]
 
@@ -79,7 +82,8 @@ class Plan:
     def write(self, path: str | Path) -> None:
         """The operating point as a file, for `neardup dedup --config`."""
         missed = [f"not met: {problem}" for problem in self.problems]
-        write_config(Path(path), self.options, [*missed, *self.reasons])
+        noted = [f"note: {note}" for note in self.notes]
+        write_config(Path(path), self.options, [*missed, *noted, *self.reasons])
 
     def __repr__(self) -> str:
         point = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
@@ -87,7 +91,7 @@ class Plan:
         met = "met" if self.met else f"missed: {', '.join(one.limit for one in self.problems)}"
         return (
             f"Plan({point}; recall {seen.recall:.4f}, {shown(seen.memory)} of memory, "
-            f"{shown(seen.disk)} of disk, {seen.seconds:,.0f} s; {met})"
+            f"{shown(seen.disk)} of disk, {duration(seen.seconds)}; {met})"
         )
 
 
@@ -161,12 +165,16 @@ def planned(search: Search, seen: Seen | None = None) -> Plan:
     return Plan(
         search.sla, found.point, choices(search, found), found.predicted, problems(search, found),
         {"costs": search.predict.costs.source, "documents": _known_from(seen, search.sla)},
+        notes(search, found),
     )  # fmt: skip
 
 
 def _known_from(seen: Seen | None, sla: Sla) -> str:
     if seen is None:
-        return "assumed: a tenth of the documents is removed, a fifth shares a bucket with others"
+        return (
+            "assumed to be like pages of manuals: a tenth is removed, and others meet as often as "
+            "such pages do; --sample measures it"
+        )
     if sla.documents <= MANY_TIMES * seen.documents:
         return seen.sample.about
     return (
@@ -209,7 +217,7 @@ def _sizes(shingles: float | str | None, size: float | str | None) -> dict[str, 
 def _profiles(sla: Sla, seen: Seen | None) -> Callable[[Options], Profile]:
     """What is known of the documents at an operating point, each looked at once."""
     if seen is None:
-        return lambda _: assumed(sla)
+        return cache(lambda options: assumed(sla, options))
     times = max(sla.documents / seen.documents, 1.0)
     return cache(
         lambda options: grown(seen.profile(options), times, options.tables.count * options.limit)

@@ -116,8 +116,8 @@ class Predictor:
             "memory": max(stage.memory for stage in stages),
             # Everything that is written stays until the end.
             "disk": sum(stage.written for stage in stages),
-            "work": self.costs.start_work + sum(stage.work for stage in stages),
-            "seconds": self.costs.start + sum(stage.seconds for stage in stages),
+            "work": sum(stage.work for stage in stages),
+            "seconds": sum(stage.seconds for stage in stages),
             "stages": stages,
         }
 

@@ -10,6 +10,10 @@ from neardup.batch.budget import shown
 from neardup.batch.ranks import MOST
 from neardup.lsh.curve import Curve
 from neardup.plan.search import Found, Search, best_curve, least_slots, over
+from neardup.plan.words import number
+
+FLAT, FEW_DOCUMENTS = 2, 10_000
+"""Rows of bands in which almost everything meets, and how many documents don't mind."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,18 @@ def problems(search: Search, found: Found) -> list[Problem]:
     """What the point misses, worst first."""
     missed = over(search.sla, found.predicted)
     return [_TELL[name](search, found) for name in sorted(missed, key=lambda name: -missed[name])]
+
+
+def notes(search: Search, found: Found) -> list[str]:
+    """What is no failure, but should be known."""
+    rows = min(part.rows for part in found.options.curve.parts)
+    if rows > FLAT or search.sla.documents <= FEW_DOCUMENTS:
+        return []
+    return [
+        f"bands of {rows} {'row' if rows == 1 else 'rows'} make documents meet that have little in "
+        f"common, {number(found.predicted.compared)} comparisons for each: more slots, a lower "
+        "recall or a higher threshold make steeper bands"
+    ]
 
 
 def _recall(search: Search, found: Found) -> Problem:

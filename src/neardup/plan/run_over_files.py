@@ -84,6 +84,7 @@ class RunOverFiles:
         )  # fmt: skip
         sketching = costs.sketch(spec.sketch, spec.slots, sla.shingles, sla.size)
         return (
+            Stage("start", costs.start, costs.start_work, 0, 0, costs.base),
             self._stage("sketch", count * sketching, cores, self._text, self._sketches),
             self._stage("rank", costs.rank * count * hashes, 1, 20 * count * hashes, 0),
             self._stage("band", costs.band * count * bands * keys, costs.cores(workers),

@@ -1,14 +1,16 @@
 """Which operating point? The first that does what is asked, in the order of what one would rather
 have: whole slots rather than narrow ones, exact answers rather than estimates.
 
-The defaults stand unless something speaks against them.
+The defaults stand unless something speaks against them: what is asked, or a run that takes much
+longer than it would with more slots, which make steeper bands.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
 from neardup.batch.ranks import MOST
@@ -25,6 +27,10 @@ MOST_SLOTS: Final = 1 << 14
 FEWEST_SLOTS: Final = 16
 MANY_SLOTS: Final = 1024
 """From here on, one permutation costs a small part of what k hashes do."""
+STEEPEST: Final = 1024
+"""So many slots are tried for the sake of steeper bands."""
+TOO_LONG: Final = 1.5
+"""A run that takes so many times as long as it could speaks against its slots."""
 WIDTHS: Final = (FULL, *sorted(B_BITS, reverse=True))
 
 
@@ -68,11 +74,15 @@ class Given:
 
 @dataclass(frozen=True)
 class Found:
-    """An operating point and what is expected of it."""
+    """An operating point and what is expected of it.
+
+    slower     the one with fewer slots that does what is asked too, but takes too long
+    """
 
     options: Options
     predicted: Prediction
     point: dict[str, Any]
+    slower: Found | None = None
 
     @property
     def bits(self) -> int:
@@ -88,6 +98,25 @@ class Search:
     predict: Predictor
 
     def run(self) -> Found:
+        """The first that misses nothing, with more slots if it takes too long with these."""
+        first = self._first()
+        if self.given.slots is not None or over(self.sla, first.predicted):
+            return first
+        found = [first, *self._steeper(first)]
+        enough = TOO_LONG * min(one.predicted.seconds for one in found)
+        chosen = next(one for one in found if one.predicted.seconds <= enough)
+        return chosen if chosen is first else replace(chosen, slower=first)
+
+    def _steeper(self, first: Found) -> Iterator[Found]:
+        """The same with twice the slots and so on, as far as nothing is missed."""
+        slots = 2 * first.options.spec.slots
+        while slots <= STEEPEST:
+            tried = (self.at(slots, first.bits, sketch, first.options.verify)
+                     for sketch in self._sketches(slots))  # fmt: skip
+            yield from islice((one for one in tried if not over(self.sla, one.predicted)), 1)
+            slots *= 2
+
+    def _first(self) -> Found:
         """The first that misses nothing; if all do, the first of those that miss least."""
         tried: list[tuple[tuple[int, int], Found]] = []
         for verify, slots, bits, sketch in self._in_order():

@@ -10,6 +10,7 @@ from typing import Final
 from neardup.batch.budget import LEAST, parse_size, shown
 from neardup.errors import ParameterError
 from neardup.options import THRESHOLD
+from neardup.plan.words import number
 from neardup.spec import one_of, real
 
 PURPOSES: Final = ("files", "index")
@@ -76,7 +77,7 @@ class Sla:
 
 def _within(name: str, value: float, low: float, high: float, cure: str) -> None:
     if not low <= value <= high:  # false for NaN, too
-        raise ParameterError(f"{name} can't be {value:,g}: {cure}")
+        raise ParameterError(f"{name} can't be {number(value)}: {cure}")
 
 
 def _between(name: str, value: float, cure: str) -> None:
@@ -92,20 +93,20 @@ def parse_count(name: str, text: object) -> float:
     """
     if not isinstance(text, str):
         return real(name, text)
-    number, multiple = text.strip().upper().replace(",", "").replace("_", ""), 1
-    if number and number[-1] in MULTIPLES:
-        number, multiple = number[:-1], MULTIPLES[number[-1]]
+    digits, multiple = text.strip().upper().replace(",", "").replace("_", ""), 1
+    if digits and digits[-1] in MULTIPLES:
+        digits, multiple = digits[:-1], MULTIPLES[digits[-1]]
     with suppress(ValueError):
-        return float(number) * multiple
-    raise ParameterError(f"{name} {text!r} is not a number: write it like 300M, 5,000 or 1e9")
+        return float(digits) * multiple
+    raise ParameterError(f"{name} {text!r} is not a digits: write it like 300M, 5,000 or 1e9")
 
 
 def parse_whole(name: str, text: object) -> int:
     """A whole number as people write it."""
-    number = parse_count(name, text)
-    if not math.isfinite(number):
-        raise ParameterError(f"{name} can't be {number}: say how many, such as 300M")
-    return int(number)
+    count = parse_count(name, text)
+    if not math.isfinite(count):
+        raise ParameterError(f"{name} can't be {count}: say how many, such as 300M")
+    return int(count)
 
 
 def parse_bytes(name: str, text: object) -> int:

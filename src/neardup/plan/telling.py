@@ -8,20 +8,21 @@ from collections.abc import Callable
 from neardup.batch.budget import shown
 from neardup.plan.choices import Rejected
 from neardup.plan.planner import Plan
+from neardup.plan.words import duration, number
 
 _UNITS: dict[str, Callable[[float], str]] = {
     "bytes": shown,
     "error": lambda value: f"standard error {value:.4f}",
-    "microseconds": lambda value: f"{value:.3g} microseconds a document",
+    "microseconds": lambda value: f"{number(value)} microseconds a document",
     "operations": lambda value: f"{value:,.0f} slot operations a document",
     "operations a second": lambda value: f"{value:,.0f} a second",
-    "cores": lambda value: f"{value:.2g} cores",
+    "cores": lambda value: f"{number(value)} cores",
     "estimate": lambda value: f"threshold estimate {value:.3f}",
     "recall": lambda value: f"recall {value:.4f}",
     "recall above": lambda value: f"recall above the threshold {value:.4f}",
     "false rate": lambda value: f"meets {value:.3f} of what is below",
     "postings": lambda value: f"{value:,.0f} postings",
-    "meet by chance": lambda value: f"{value:.2g} meet by chance",
+    "meet by chance": lambda value: f"{number(value)} meet by chance",
     "slots": lambda value: f"{value:,.0f} slots",
     "lookups": lambda value: f"{value:,.0f} lookups",
     "precision": lambda value: f"precision {value:.4f}",
@@ -59,7 +60,7 @@ def expected(plan: Plan) -> list[str]:
                   "verification"),
         ("recall", f"{seen.recall:.4f} at the threshold{_above(seen.recall_above)}"),
         ("precision", f"{seen.precision:.4f}"),
-        ("compared", f"{seen.compared:.3g} pairs a document, {seen.false:.3g} for nothing"),
+        ("compared", f"{number(seen.compared)} pairs a document, {number(seen.false)} for nothing"),
         ("memory", shown(seen.memory)),
         ("disk", shown(seen.disk)),
         ("time", f"{duration(seen.seconds)}, {duration(seen.work)} of the processor"),
@@ -84,11 +85,3 @@ def stages(plan: Plan) -> list[str]:
         f"{one.name:<9}{duration(one.seconds):>9}{shown(one.read):>9}{shown(one.written):>9}"
         f"{shown(one.memory):>9}" for one in plan.predicted.stages
     )]  # fmt: skip
-
-
-def duration(seconds: float) -> str:
-    """A time as people read it."""
-    for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.3g} s"
