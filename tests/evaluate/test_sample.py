@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -184,6 +186,35 @@ def test_long_documents_are_fewer(monkeypatch):
     assert set(fewer[0].texts) < set(enough.texts)
     assert room * 0.9 < sum(map(len, fewer[0].texts)) <= room
     assert fewer[0].share == len(fewer[0].texts) / 600
+
+
+LOADED = """
+import sys
+from neardup.cli.progress import Silent
+from neardup.corpus.documents import Columns
+from neardup.corpus.inputs import find_inputs
+from neardup.evaluate.sample import choose
+from neardup.spec import Spec
+
+def loaded():
+    print(*sorted(name for name in sys.modules if name.startswith("neardup.kernels.")))
+
+class Watched(Silent):
+    def stage(self, name, total, unit):
+        loaded()
+
+choose(find_inputs(sys.argv[1:], "auto"), Columns(), 3, 0, Spec(), Watched())
+loaded()
+"""
+
+
+def test_kernels_are_there_before_the_progress_begins(tmp_path):
+    path = written(tmp_path / "in.jsonl", texts(20))
+    command = [sys.executable, "-c", LOADED, str(path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    begun, ended = ran.stdout.splitlines()
+    assert begun == ended
+    assert "neardup.kernels.jsonl" in begun
 
 
 def test_tokens_are_refused(tmp_path):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,45 @@ def test_what_can_t_be_had_ends_with_1_and_a_plan(tmp_path: Path) -> None:
     assert "not met: recall 0.95 at 0.85 is not reached, 8 bands of 16 reach 0.4606" in words
     assert load_config(config)["bands"] == 8
     assert "# not met: recall" in config.read_text()
+
+
+def test_only_a_config_file_is_replaced_and_only_by_force(tmp_path: Path) -> None:
+    config, notes = tmp_path / "p.toml", tmp_path / "notes.txt"
+    notes.write_text("mine")
+    few = ("--documents", "10", "--no-calibrate", "-o")
+    assert neardup("plan", *few, config).code == 0
+    before = config.read_text()
+    refused(neardup("plan", *few, config, "--slots", 64), 1, "--force")
+    assert config.read_text() == before
+    assert neardup("plan", *few, config, "--slots", 64, "--force").code == 0
+    assert load_config(config)["slots"] == 64
+    for other in (notes, tmp_path):
+        refused(neardup("plan", *few, other, "--force"), 1, "not a config file")
+    assert notes.read_text() == "mine"
+
+
+def test_the_last_line_is_the_command_with_the_memory(tmp_path: Path) -> None:
+    config = tmp_path / ("a long name with spaces " * 5 + ".toml")
+    few = ("--documents", "10", "--no-calibrate", "-o", config, "--force")
+    command = f"neardup dedup INPUT -o OUT --config {shlex.quote(str(config))}"
+    assert neardup("plan", *few).out.splitlines()[-1] == command
+    assert (
+        neardup("plan", *few, "--memory", "4GB").out.splitlines()[-1] == f"{command} --memory 4GB"
+    )
+    index = neardup("plan", *few, "--memory", "4GB", "--for", "index")
+    assert index.out.splitlines()[-1] == command
+
+
+@pytest.mark.parametrize(
+    "asked", [("1B",), ("300M", "--slots", "8"), ("10",), ("5B", "--for", "index")]
+)
+def test_numbers_are_written_as_people_do(asked: tuple[str, ...]) -> None:
+    ran = neardup("plan", "--no-calibrate", "--shingles", "90000", "--documents", *asked)
+    assert "stage" in ran.out or "index" in ran.out
+    assert not re.search(r"\de[+-]?\d", ran.out)
+    if "--slots" in asked:
+        assert re.search(r"compared +2,048 pairs a document", ran.out)
+        assert "note: bands of 1 row make" in ran.out
 
 
 def test_json_has_everything() -> None:

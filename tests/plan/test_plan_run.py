@@ -21,7 +21,9 @@ from neardup.plan.run_over_files import RunOverFiles, Stage
 from neardup.plan.sla import Sla
 
 GB = 10**9
-PROFILE = replace(assumed(Sla(1000), Options()), stored=3000.0, kept=2700.0, sets=800.0, candidates=0.2)
+PROFILE = replace(
+    assumed(Sla(1000), Options()), stored=3000.0, kept=2700.0, sets=800.0, candidates=0.2
+)
 
 
 def stages(
@@ -58,6 +60,14 @@ def test_bytes_on_disk_are_those_of_a_run(tmp_path: Path) -> None:
     assert said["sketch"] == pytest.approx(most["shards"], rel=0.03)
     assert said["match"] == pytest.approx(most["sets"], rel=0.03)
     assert said["filter"] == pytest.approx((out / "kept" / "c.jsonl").stat().st_size, rel=0.03)
+
+
+def test_the_stages_are_all_of_the_time() -> None:
+    made = plan(50_000, cores=2, calibrate=False).predicted
+    assert made.stages[0].name == "start"
+    assert made.stages[0].seconds == Costs().start
+    assert made.seconds == pytest.approx(sum(stage.seconds for stage in made.stages))
+    assert made.work == pytest.approx(sum(stage.work for stage in made.stages))
 
 
 def test_slices_are_those_of_docs_scale() -> None:

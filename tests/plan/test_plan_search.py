@@ -9,16 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.errors import ParameterError
+from neardup.errors import InputError, ParameterError
 from neardup.lsh.curve import Curve
 from neardup.options import Options
 from neardup.plan.planner import Plan, plan
 from neardup.plan.search import best_curve, least_slots
 from neardup.plan.sla import parse_bytes, parse_count, parse_whole
+from neardup.plan.words import duration
 
 
 def made(documents: float | str = 1_000_000, **asked: Any) -> Plan:
     return plan(documents, calibrate=False, **{"cores": 2, "memory": "8GB", **asked})
+
+
+def reason(found: Plan) -> str:
+    [slots] = [one for one in found.choices if one.name == "slots"]
+    return slots.reason
 
 
 def test_the_defaults_stand_unless_something_speaks_against_them() -> None:
@@ -26,6 +32,29 @@ def test_the_defaults_stand_unless_something_speaks_against_them() -> None:
     options, usual = Options.of(**found.options), Options()
     assert (options.spec, options.curve, options.verify) == (usual.spec, usual.curve, usual.verify)
     assert found.met
+
+
+def test_more_slots_where_they_save_much_time() -> None:
+    times = {slots: made("300M", memory="32GB", slots=slots).predicted.seconds
+             for slots in (128, 256, 512, 1024)}  # fmt: skip
+    best = min(times.values())
+    wanted = next(slots for slots, seconds in times.items() if seconds <= 1.5 * best)
+    assert wanted > 128
+    found = made("300M", memory="32GB")
+    assert found.options["slots"] == wanted
+    assert found.predicted.seconds == times[wanted]
+    said = f"{duration(times[wanted])} instead of {duration(times[128])}"
+    assert f"{wanted} slots make steeper bands: {said}" in reason(found)
+    assert "the default" in reason(made("100K", memory="32GB"))
+
+
+def test_more_slots_only_where_they_fit() -> None:
+    asked: dict[str, Any] = {"purpose": "index", "documents": "300M", "threshold": 0.85}
+    assert made(**asked, memory="4TB").options["slots"] > 128
+    tight = made(**asked, memory="230GB")
+    assert tight.met
+    assert tight.options["slots"] == 128
+    assert made(**asked, memory="4TB", bands=14, rows=9, recall=0.9).options["slots"] == 128
 
 
 @given(st.floats(0.05, 0.98), st.floats(0.05, 0.999))
@@ -117,7 +146,7 @@ def test_more_documents_than_a_run_takes() -> None:
 
 def test_narrow_slots_save_disk_in_a_run_over_files() -> None:
     whole = made()
-    found = made(disk=0.97 * whole.predicted.disk)
+    found = made(disk=0.99 * whole.predicted.disk)
     assert found.met
     assert found.options["bits"] == 16
 
@@ -158,6 +187,16 @@ def test_numbers_as_people_write_them() -> None:
     assert {parse_count("n", one) for one in written} == {3e8}
     assert parse_whole("n", "1.5K") == 1500
     assert parse_bytes("memory", "100GB") == parse_bytes("memory", 1e11) == 10**11
+
+
+def test_texts_instead_of_paths_are_not_printed_whole() -> None:
+    text = "what was meant to be the name of a file is a document " * 50
+    for given_instead in (text, f"{text}*"):
+        with pytest.raises(InputError) as refusal:
+            plan(sample=[given_instead], calibrate=False)
+        name = str(refusal.value).partition(": ")[0]
+        assert name.startswith("what was meant to be")
+        assert len(name) == 100
 
 
 def test_a_plan_tells_about_itself() -> None:

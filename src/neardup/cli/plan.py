@@ -137,9 +137,7 @@ def check_free(out: Path, force: bool) -> None:
             f"{out} is there and is not a config file of neardup: choose another name"
         ) from None
     if not force:
-        raise OutputError(
-            f"{out} is there: choose another name, or use --force, which replaces it"
-        )
+        raise OutputError(f"{out} is there: choose another name, or use --force, which replaces it")
 
 
 def show(made: Plan) -> None:

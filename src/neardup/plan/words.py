@@ -32,10 +32,10 @@ def large(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time, by two digits.
+    """A time, by two digits; hundredths of a second are the least.
 
-    >>> duration(544_000), duration(1020), duration(5.04), duration(0.31)
-    ('6.3 days', '17 min', '5 s', '0.31 s')
+    >>> duration(544_000), duration(1020), duration(5.04), duration(0.312), duration(2e-6)
+    ('6.3 days', '17 min', '5 s', '0.31 s', '0 s')
     """
     for unit, size in _TIMES:
         if seconds >= 2 * size:
@@ -44,4 +44,4 @@ def duration(seconds: float) -> str:
 
 
 def _two_digits(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+    return f"{value:,.0f}" if value >= 10 else f"{round(value, 2):.2g}"
