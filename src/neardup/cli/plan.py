@@ -115,8 +115,9 @@ def plan(
     elif not quiet:
         show(made)
         if out is not None:
-            limit = "" if memory is None or made.sla.purpose == "index" else f" --memory {memory}"
-            print(f"\nneardup dedup INPUT -o OUT --config {shlex.quote(str(out))}{limit}")
+            limit = () if memory is None or made.sla.purpose == "index" else ("--memory", memory)
+            run = ("neardup", "dedup", "INPUT", "-o", "OUT", "--config", str(out), *limit)
+            print(f"\n{shlex.join(run)}")
     if not made.met:
         raise typer.Exit(1)
 
