@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 
 import pytest
 from command_line import neardup, write_jsonl
@@ -10,6 +12,7 @@ from golden_set import planted
 
 from neardup.errors import OutputError
 from neardup.evaluate.evaluation import evaluate
+from neardup.evaluate.summary import summary
 from neardup.formats.config import write_config
 
 SET = planted()
@@ -47,7 +50,8 @@ def test_the_exit_code_says_what_is_missed(folder):
     done = run(folder, "-q", "--min-recall", 0.99, "--min-f1", 1)
     assert done.code == 1
     by = 0.99 - found.recall.value
-    assert f"recall {found.recall.value:.4f} misses --min-recall 0.99 by {by:.4f}" in done.err
+    value = f"{found.recall.value:.4f}"
+    assert f"recall by labels {value} misses --min-recall 0.99 by {by:.4f}" in done.err
     assert "f1 " in done.err and "precision" not in done.err
     assert run(folder, "--min-recall", 2).code == 2
 
@@ -55,7 +59,99 @@ def test_the_exit_code_says_what_is_missed(folder):
 def test_undefined_is_missed(folder):
     (folder / "golden.tsv").write_text("a0\tb1\t0\n")
     done = run(folder, "-q", "--min-recall", 0)
-    assert done.code == 1 and "recall is undefined, which misses --min-recall 0" in done.err
+    assert done.code == 1 and "labels is undefined, which misses --min-recall 0" in done.err
+
+
+def test_gates_can_look_at_similarity(folder):
+    """Edits beyond the threshold are no loss by similarity; labels count them."""
+    assert run(folder, "-q", "--min-recall", 0.95).code == 1
+    assert run(folder, "-q", "--min-recall", 0.95, "--by", "similarity").code == 0
+    done = run(folder, "-q", "--min-recall", 0.95, "--by", "similarity", "--bands", 1,
+               "--rows", 60)  # fmt: skip
+    assert done.code == 1 and "recall by similarity 0." in done.err
+    found = run(folder, "-q", "--min-recall", 0.5, "--by", "similarity", "--sketch", "simhash")
+    assert found.code == 1 and "recall by similarity is undefined" in found.err
+    texts = neardup("evaluate", folder / "golden.tsv", "--run", folder, "--by", "similarity")
+    assert texts.code == 2 and "--corpus" in texts.err
+    other = run(folder, "--by", "eye")
+    assert other.code == 2 and "choose labels or similarity" in other.err
+
+
+def test_a_corpus_that_the_run_has_not_seen_is_refused(folder):
+    assert neardup("dedup", folder / "in.jsonl", "-o", folder / "run", "-q").code == 0
+    assert run(folder, "--run", folder / "run", "-q").code == 0
+    write_jsonl(folder / "other.jsonl", SET.rows[1:])
+    done = neardup("evaluate", folder / "golden.tsv", "--corpus", folder / "other.jsonl", "--run",
+                   folder / "run")  # fmt: skip
+    assert done.code == 2 and "other.jsonl" in done.err and "in.jsonl" in done.err
+    assert "reading" not in done.err
+    both = run(folder, "--corpus", folder / "other.jsonl", "--run", folder / "run", "-q")
+    assert both.code == 0, both.err
+
+
+def test_ids_of_another_corpus_are_shown_beside_those_of_this_one(folder):
+    (folder / "golden.tsv").write_text("x\ty\t1\n")
+    done = run(folder, "-o", folder / "out")
+    assert done.code == 1 and not (folder / "out").exists()
+    assert "x and y, the corpus as a0 and a1" in done.err
+    assert "--id" in done.err and "--pairs" in done.err
+    (folder / "golden.tsv").write_text("id\tcluster\nx\t1\ny\t1\n")
+    assert "--clusters" in run(folder).err
+
+
+@pytest.mark.parametrize("rows", ["id1\tid2\tlabel\n", "id\tcluster\n", "a0\ta0\t1\n"])
+def test_a_golden_set_without_a_pair_is_an_error(folder, rows):
+    (folder / "golden.tsv").write_text(rows)
+    done = run(folder)
+    assert done.code == 1 and "no pair that can be used" in done.err
+    assert ("1 self-pairs" in done.err) == rows.startswith("a0")
+
+
+def test_a_golden_set_that_is_cut_off_can_not_be_skipped(folder):
+    whole = gzip.compress(SET.tsv.encode())
+    (folder / "golden.tsv.gz").write_bytes(whole[:-20])
+    done = neardup("evaluate", folder / "golden.tsv.gz", "--corpus", folder / "in.jsonl")
+    assert done.code == 1 and "truncated or corrupt gzip data" in done.err
+    assert "get it again" in done.err and "--skip-bad-files" not in done.err
+
+
+def test_the_summary_has_the_width_of_the_terminal(folder):
+    """In a file no line is longer than 100, and on a terminal none than it is wide."""
+    lines = run(folder, "--bands", 2, "--rows", 30).out.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert any(line.startswith(" " * 20) and line.strip() for line in lines)
+    found = evaluate(SET.golden, corpus=SET.rows)
+    narrow, wide = (summary(found, width) for width in (60, 1_000))
+    assert max(map(len, narrow.splitlines())) <= 60
+    assert narrow.split() == wide.split()
+
+
+def tile(page: str, title: str) -> str:
+    """The class of a card."""
+    return re.search(rf'<div class="tile ?(\w*)"><dt>{title}</dt>', page)[1]
+
+
+def test_the_page_says_what_was_asked_for_and_of_what(folder):
+    done = run(folder, "-o", folder / "out", "--min-recall", 0.99, "--min-precision", 0.9)
+    assert done.code == 1
+    page = (folder / "out" / "evaluation.html").read_text()
+    title = "minhash of word:5, 21x6, threshold 0.8, by golden.tsv"
+    assert f"<title>neardup: evaluation of {title}</title>" in page
+    assert f"<h1>M{title[1:]}</h1>" in page
+    assert tile(page, "recall by labels") == "near"
+    assert tile(page, "precision by labels") == "kept"
+    assert tile(page, "F1 by labels") == tile(page, "recall by similarity") == ""
+    assert "precision by labels 1.0000 meets --min-precision 0.9" in page
+    assert '<li class="missed">recall by labels' in page
+    assert page.count('<figure class="narrow"><svg') == 2
+
+
+def test_there_is_no_precision_to_draw_without_negatives(folder):
+    (folder / "golden.tsv").write_text("".join(f"a{n}\tb{n}\t1\n" for n in range(60)))
+    assert run(folder, "-o", folder / "out").code == 0
+    page = (folder / "out" / "evaluation.html").read_text()
+    assert page.count("<svg") == 1 and "Precision against recall" not in page
+    assert page.count("<polyline") == 1 and "Recall by threshold" in page
 
 
 def test_other_columns_and_a_config_file(folder):
@@ -137,6 +233,7 @@ def test_a_page_of_a_run_without_texts(folder):
     assert done.code == 0, done.err
     page = (folder / "out" / "evaluation.html").read_text()
     assert "give --corpus" in page and "<svg" not in page
+    assert "<h1>Run run, by golden.tsv</h1>" in page
 
 
 def test_a_baseline(folder):

@@ -17,6 +17,7 @@ from golden_set import planted
 import neardup as library
 from neardup.errors import FormatError, InputError, ParameterError, UsageError
 from neardup.evaluate.evaluation import evaluate
+from neardup.evaluate.outcome import Losses
 from neardup.evaluate.scores import Scores
 
 SET = planted()
@@ -51,8 +52,8 @@ def test_what_is_lost_to_bands_is_told_from_what_is_lost_to_the_threshold():
     label = np.array([bool(one[2]) for one in SET.golden])
     losses = found.losses
     assert losses.dissimilar == np.count_nonzero(label & (similarity < 0.8))
-    assert losses.dissimilar + losses.never_met + losses.misjudged == found.labels.fn
-    assert losses.never_met > 0 and losses.misjudged == 0
+    assert losses.dissimilar + losses.never_met == found.labels.fn
+    assert losses.never_met > 0 and losses.misjudged == losses.apart == 0
     assert found.similarity.tp + found.similarity.fn == np.count_nonzero(similarity >= 0.8)
     assert found.similarity.precision.value == 1.0
     assert found.candidates.tp >= found.labels.tp
@@ -108,12 +109,24 @@ def test_labels_of_one_kind(label, undefined):
     json.dumps(found.record, allow_nan=False)
 
 
-def test_nothing_at_all_is_undefined_and_said():
-    found = evaluate([("x", "y", 1)], corpus=SET.rows)
-    assert found.record["labels"]["recall"]["value"] is None
-    assert found.record["rand"] is None
-    assert "no pair can be used" in found.notes[0]
-    assert "undefined" in str(found)
+def test_nothing_at_all_is_an_error():
+    with pytest.raises(InputError, match=r"ids as x and y, the corpus as a0 and a1: .* --id"):
+        evaluate([("x", "y", 1)], corpus=SET.rows)
+    with pytest.raises(InputError, match=r"no pair that can be used \(it has no rows\)"):
+        evaluate([], corpus=SET.rows)
+    blank = [*SET.rows, *({"id": id, "text": " "} for id in "xy")]
+    with pytest.raises(InputError, match=r"all have an empty document: .* --text"):
+        evaluate([("x", "y", 1)], corpus=blank)
+
+
+def test_what_estimates_lose_is_told_from_the_rest():
+    found = evaluate(SET.golden, corpus=SET.rows, verify="estimate", bits=1, slots=32, bands=32,
+                     rows=1)  # fmt: skip
+    texts = {row["id"]: row["text"] for row in SET.rows}
+    similar = sum(library.similarity(texts[a], texts[b]) >= 0.8 for a, b, _ in SET.golden)
+    assert found.losses.misjudged == similar - found.similarity.tp > 0
+    assert f"{found.losses.misjudged} were misjudged by their estimates" in str(found)
+    assert found.losses.apart == 0
 
 
 def test_a_corpus_is_files_or_a_table(tmp_path):
@@ -124,6 +137,7 @@ def test_a_corpus_is_files_or_a_table(tmp_path):
     golden = tmp_path / "golden.tsv"
     assert evaluate(golden, corpus=tmp_path / "in.jsonl", workers=2).record == want
     assert evaluate(golden, corpus=[tmp_path / "in.jsonl"]).record == want
+    assert evaluate(golden, corpus=str(tmp_path / "in.jsonl")).record == want
     assert evaluate(golden, corpus=table).record == want
     renamed = [{"name": row["id"], "body": row["text"]} for row in SET.rows]
     assert evaluate(golden, corpus=renamed, text="body", id="name").record == want
@@ -178,7 +192,15 @@ def test_pairs_of_a_run_count_too(tmp_path):
         done = neardup("dedup", tmp_path / "in.jsonl", "-o", tmp_path / "out", "-q", "--force",
                        "--threshold", 0.75, *options)  # fmt: skip
         assert done.code == 0, done.err
-        assert evaluate(golden, run=tmp_path / "out").labels == want
+        found = evaluate(golden, run=tmp_path / "out")
+        assert found.labels == want
+        assert any("dedup --pairs" in note for note in found.notes) == (not options)
+        both = evaluate(golden, run=tmp_path / "out", corpus=tmp_path / "in.jsonl")
+        assert both.labels == want
+        assert both.losses == Losses(0, 0, 0, want.fn)
+        said = " ".join(str(both).split())
+        assert ("1 are similar and in different clusters" in said) == (not options)
+        assert ("use dedup --pairs" in said) == (not options) and "misjudged" not in said
 
 
 def test_a_run_by_exact_copies(tmp_path):
@@ -232,7 +254,7 @@ def test_a_damaged_run_is_refused(tmp_path):
 
 def test_wrong_requests(tmp_path):
     write_jsonl(tmp_path / "in.jsonl", SET.rows)
-    with pytest.raises(UsageError, match="give a corpus, a run, or both"):
+    with pytest.raises(UsageError, match=r"--corpus.*--run"):
         evaluate(SET.golden)
     with pytest.raises(UsageError, match="holds no finished run"):
         evaluate(SET.golden, run=tmp_path)
@@ -278,4 +300,4 @@ def test_names_do_nothing_to_a_terminal():
     long, red = "x" * 1_000_000, "\x1b[31m\n"
     said = str(evaluate([*SET.golden, (long, red, 1)], corpus=SET.rows))
     assert len(said) < 5_000 and "\x1b" not in said
-    assert "left out            2 unknown ids: xxx" in said
+    assert "left out            2 unknown ids:\n                    xxx" in said

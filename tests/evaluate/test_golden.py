@@ -31,7 +31,7 @@ def counts(found: Golden) -> dict[str, int]:
 WANTED = [("a", "b", True), ("c", "d", False), ("a", "é 1", True)]
 
 
-@pytest.mark.parametrize("yes, no", [("1", "0"), ("true", "FALSE"), ("Yes", "no")])
+@pytest.mark.parametrize("yes, no", [("1", "0"), ("true", "FALSE"), ("Yes", "no"), ("1.0", "0.0")])
 @pytest.mark.parametrize("header", [True, False])
 @pytest.mark.parametrize("suffix, mark", [("tsv", "\t"), ("csv", ","), ("csv.gz", ",")])
 def test_delimited_files(tmp_path, suffix, mark, header, yes, no):
@@ -60,6 +60,10 @@ def test_columns_have_other_names_and_without_a_label_all_are_duplicates(tmp_pat
     path = tmp_path / "golden.tsv"
     path.write_text("rate\tleft\tright\n0.1\ta\tb\n0.2\tc\td\n")
     assert told(read_golden(path, pairs=["left", "right"])) == [("a", "b", True), ("c", "d", True)]
+    assert told(read_golden(path, pairs="left, right")) == told(
+        read_golden(path, ["left", "right"])
+    )
+    assert len(read_golden(path, clusters="left,right").ids) == 2
     with pytest.raises(ColumnError, match=r"rate, left, right.*--pairs"):
         read_golden(path)
     with pytest.raises(ColumnError, match="no column 'none'"):

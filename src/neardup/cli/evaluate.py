@@ -25,13 +25,14 @@ from neardup.cli.shared import (
 )
 
 if TYPE_CHECKING:
+    from neardup.evaluate.gates import Gate
     from neardup.evaluate.outcome import Evaluation
 
 ASKED = "What is asked for"
 JSON, HTML = "evaluation.json", "evaluation.html"
 
 Least = Annotated[float | None, typer.Option(
-    metavar="X", min=0.0, max=1.0, help="Exit code 1 if it is less by the labels, or undefined.",
+    metavar="X", min=0.0, max=1.0, help="Exit code 1 if it is less, or undefined.",
     show_default=False, rich_help_panel=ASKED)]  # fmt: skip
 
 
@@ -100,6 +101,9 @@ def evaluate(
     min_recall: Least = None,
     min_precision: Least = None,
     min_f1: Least = None,
+    by: Annotated[str, typer.Option(
+        metavar="WHAT", help="Whose figures those are: labels, or similarity, of the pairs that "
+        "reach the threshold; needs --corpus.", rich_help_panel=ASKED)] = "labels",
     baseline: Annotated[Path | None, typer.Option(
         metavar="FILE", help="An earlier evaluation.json: say what has moved since.",
         show_default=False, readable=False, rich_help_panel=ASKED)] = None,
@@ -122,6 +126,7 @@ def evaluate(
     """
     from neardup.cli.progress import progress_for
 
+    check_by(by, corpus)
     given = {
         "threshold": threshold, "recall": recall, "bands": bands, "rows": rows, "tables": tables,
         "shingle": shingle, "text_profile": text_profile, "sketch": sketch, "slots": slots,
@@ -131,25 +136,32 @@ def evaluate(
     threads = check_workers(workers)
     with progress_for(quiet=quiet or as_json) as progress, folder(out, force):
         from neardup.evaluate.evaluation import evaluate as evaluated
+        from neardup.evaluate.gates import gates_of
 
         found = evaluated(
             golden, corpus=[Path(one) for one in corpus] if corpus else None, run=run, text=text,
-            id=id, format=format, pairs=names(pairs), clusters=names(clusters), baseline=baseline,
+            id=id, format=format, pairs=pairs, clusters=clusters, baseline=baseline,
             sample=sample, workers=threads, progress=progress, **asked,
         )  # fmt: skip
+        least = {"recall": min_recall, "precision": min_precision, "f1": min_f1}
+        asked_for = gates_of(found, by, least)
         if out is not None:
-            write(found, out)
+            write(found, out, golden, run, asked_for)
     show(found, out, quiet, as_json)
-    least = {"recall": min_recall, "precision": min_precision, "f1": min_f1}
-    missed = [line for name, x in least.items() if (line := miss(found, name, x))]
-    for line in missed:
-        print(f"neardup: {line}", file=sys.stderr)
+    missed = [gate for gate in asked_for if not gate.met]
+    for gate in missed:
+        print(f"neardup: {gate}", file=sys.stderr)
     if missed:
         raise typer.Exit(1)
 
 
-def names(given: str | None) -> list[str] | None:
-    return None if given is None else [name.strip() for name in given.split(",")]
+def check_by(by: str, corpus: list[str] | None) -> None:
+    from neardup.errors import UsageError
+
+    if by not in ("labels", "similarity"):
+        raise UsageError(f"unknown --by {by}: choose labels or similarity")
+    if by == "similarity" and not corpus:
+        raise UsageError("--by similarity looks at texts: say where they are with --corpus")
 
 
 def operating_point(config: Path | None, given: dict[str, Any]) -> dict[str, Any]:
@@ -163,17 +175,6 @@ def operating_point(config: Path | None, given: dict[str, Any]) -> dict[str, Any
     if (LAYOUT | CHOSEN_FOR) & set(given):
         stored = {name: value for name, value in stored.items() if name not in LAYOUT}
     return stored | given
-
-
-def miss(found: Evaluation, name: str, least: float | None) -> str | None:
-    """By how much a figure misses what is asked of it, if it does."""
-    value = getattr(found.labels, name).value
-    if least is None or (value is not None and value >= least):
-        return None
-    option = f"--min-{name} {least:g}"
-    if value is None:
-        return f"{name} is undefined, which misses {option}: label pairs that say something of it"
-    return f"{name} {value:.4f} misses {option} by {least - value:.4f}"
 
 
 @contextmanager
@@ -231,19 +232,20 @@ def is_page(path: Path) -> bool:
 
     try:
         with path.open("rb") as file:
-            return f"<title>{TITLE}</title>".encode() in file.read(1 << 12)
+            return f"<title>{TITLE}".encode() in file.read(1 << 12)
     except OSError:
         return False
 
 
-def write(found: Evaluation, out: Path) -> None:
+def write(found: Evaluation, out: Path, golden: Path, run: Path | None, gates: list[Gate]) -> None:
     """Both files, or none: an earlier evaluation stays until both are written."""
     from neardup.formats.tables import write_json, write_text
     from neardup.report.evaluation import page
 
+    judged = None if run is None else run.resolve().name
     new = {name: out / f".new-{name}" for name in (HTML, JSON)}
     try:
-        write_text(new[HTML], page(found))
+        write_text(new[HTML], page(found, golden.name, judged, gates))
         write_json(new[JSON], found.record)
         for name, path in new.items():
             path.replace(out / name)
@@ -259,6 +261,17 @@ def show(found: Evaluation, out: Path | None, quiet: bool, as_json: bool) -> Non
 
         print(json.dumps(found.record, indent=2))
     elif not quiet:
-        print(found, end="")
+        from neardup.evaluate.summary import summary
+
+        print(summary(found, width()), end="")
         if out is not None:
             print(f"{out / HTML} shows it")
+
+
+def width() -> int:
+    """The columns of the terminal, or as many as a file is read with."""
+    import shutil
+
+    from neardup.evaluate.summary import WIDTH
+
+    return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH

@@ -20,36 +20,37 @@ from neardup.corpus.inputs import InputFile
 from neardup.errors import InputError
 
 BOM = b"\xef\xbb\xbf"
+SKIP = "get it again, or leave it out with --skip-bad-files"
 _STEP = 1 << 16
 
 
 @contextmanager
-def reading(file: InputFile) -> Iterator[None]:
-    """Turn whatever goes wrong while a file is read into an InputError with its name."""
+def reading(file: InputFile, cure: str = SKIP) -> Iterator[None]:
+    """Turn whatever goes wrong while a file is read into an InputError with its name.
+
+    `cure` is what to do about data that is damaged.
+    """
     try:
         yield
     except InputError as error:
         error.file = error.file or file.name
         raise
     except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter: a column's name
-        raise _corrupt(file, error) from None
+        raise _corrupt(file, error, cure) from None
     except OSError as error:
         if error.errno is None:
-            raise _corrupt(file, error) from None
+            raise _corrupt(file, error, cure) from None
         why = os.strerror(error.errno)
         raise InputError(
             f"{file.name}: cannot be read ({why}): check the file and its permissions", file.name
         ) from None
 
 
-def _corrupt(file: InputFile, error: Exception) -> InputError:
+def _corrupt(file: InputFile, error: Exception, cure: str) -> InputError:
     kind = file.compression or file.format
     # Arrow's messages go on for lines; the first sentence says what is wrong.
     why = str(error).strip().split("\n")[0].split(". ")[0][:120]
-    return InputError(
-        f"{file.name}: truncated or corrupt {kind} data ({why}): get it again, or leave it out "
-        "with --skip-bad-files", file.name,
-    )  # fmt: skip
+    return InputError(f"{file.name}: truncated or corrupt {kind} data ({why}): {cure}", file.name)
 
 
 def changed(file: InputFile) -> InputError:

@@ -8,7 +8,7 @@ have little text in common is told apart from what is lost because similar ones 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -22,9 +22,10 @@ from neardup.corpus.frames import require_rereadable
 from neardup.dedup import Sketcher, find_frequencies, find_ignored_lines
 from neardup.errors import ParameterError, UsageError
 from neardup.evaluate.drift import moved
-from neardup.evaluate.golden import SEVERAL, Golden, golden_of
+from neardup.evaluate.golden import SEVERAL, Golden, golden_of, no_pairs, none_left
+from neardup.evaluate.golden_files import Names
 from neardup.evaluate.judges import Judge, OperatingPoint
-from neardup.evaluate.lookup import Finder, reader
+from neardup.evaluate.lookup import Finder, corpus_files, reader
 from neardup.evaluate.outcome import Case, Evaluation, Losses, Rand
 from neardup.evaluate.profile import Profile
 from neardup.evaluate.runs import Run
@@ -45,6 +46,10 @@ WORST: Final = 20
 CASE_TEXT: Final = 20_000
 """Characters of a text that are kept to be shown."""
 GIVEN: Final = "the clusters of the golden set"
+NO_PAIRS: Final = (
+    "a run says which documents go, not all pairs: for the recall of pairs use dedup --pairs, or "
+    "--config instead of --run"
+)
 MADE: Final = (
     "made of the positive pairs; documents that nobody has paired count as different, so that it "
     "is rather too low"
@@ -59,8 +64,8 @@ def evaluate(
     text: str = "text",
     id: str | None = None,
     format: str = "auto",
-    pairs: Sequence[str] | None = None,
-    clusters: Sequence[str] | None = None,
+    pairs: Names = None,
+    clusters: Names = None,
     baseline: str | Path | None = None,
     sample: int = SAMPLE,
     workers: int = 1,
@@ -80,16 +85,16 @@ def evaluate(
     (1.0, 1.0)
     """
     if corpus is None and run is None:
-        raise UsageError("nothing to evaluate: give a corpus, a run, or both")
+        raise UsageError("nothing to evaluate: give a corpus (--corpus), a run (--run), or both")
     if run is not None and operating_point:
         raise UsageError("a run has its operating point: leave out others, or the run")
     before = None if baseline is None else read_baseline(Path(baseline))
     asked = golden_of(golden, pairs, clusters)
+    if not len(asked):
+        raise no_pairs(asked)
     finished = None if run is None else Run.of(Path(run), asked.ids)
-    if finished is not None and finished.merged and corpus is not None:
-        raise UsageError(
-            "the run has merged rows, and texts are looked at row by row: leave out the corpus"
-        )
+    if finished is not None and corpus is not None:
+        finished.require_of(corpus_files(corpus, format))
     point = profile = None
     if corpus is not None:
         options = _options(operating_point if finished is None else finished.operating_point)
@@ -149,6 +154,8 @@ def _usable(
     if point is not None:
         used = used.without("unknown ids", np.flatnonzero(point.found.row < 0))
         used = used.without("empty documents", point.empty)
+        if not len(used):
+            raise none_left(used, point.found.names)
         used = replace(used, flaws=used.flaws | {SEVERAL: point.found.repeated})
     elif finished is not None:
         used = replace(used, flaws=used.flaws | {SEVERAL: finished.repeated})
@@ -157,9 +164,7 @@ def _usable(
                 f"{unnamed:,} golden documents are in no cluster of the run: they were kept alone, "
                 "or are not in it at all; with --corpus, unknown ids are told apart"
             )
-    if not len(used):
-        notes.append("no pair can be used: nothing is measured; do the ids fit the corpus?")
-    elif not used.label.any():
+    if not used.label.any():
         notes.append("no pair is a duplicate by its label: recall is undefined")
     elif used.label.all():
         notes.append(
@@ -187,12 +192,18 @@ def _measured(
             if len(used) and not similar.any():
                 notes.append("no pair reaches the threshold: recall by similarity is undefined")
     missed, wrong = label & ~predicted, predicted & ~label
+    losses = None
+    if point is not None and similar is not None and met is not None:
+        losses = _losses(missed, similar, met, met & point.verified(a, b))
+    apart = missed.any() if losses is None else losses.apart
+    if isinstance(judge, Run) and not judge.of_pairs and apart:
+        notes.append(NO_PAIRS)
     return Evaluation(
         judged=judge.described, golden=used, operating_point=judge.stated,
         labels=Scores.of(predicted, label),
         candidates=None if met is None else Scores.of(met, label),
         similarity=None if similar is None else Scores.of(predicted, similar),
-        losses=None if similar is None or met is None else _losses(missed, similar, met),
+        losses=losses,
         rand=_rand(used, judge),
         sweep=None if similarity is None else sweep(similarity, label),
         false_positives=_cases(used, wrong, similarity, met, point),
@@ -201,12 +212,10 @@ def _measured(
     )  # fmt: skip
 
 
-def _losses(missed: Flags, similar: Flags, met: Flags) -> Losses:
-    return Losses(
-        int(np.count_nonzero(missed & ~similar)),
-        int(np.count_nonzero(missed & similar & ~met)),
-        int(np.count_nonzero(missed & similar & met)),
-    )
+def _losses(missed: Flags, similar: Flags, met: Flags, found: Flags) -> Losses:
+    lost = missed & similar
+    parts = (missed & ~similar, lost & ~met, lost & met & ~found, lost & found)
+    return Losses(*(int(np.count_nonzero(part)) for part in parts))
 
 
 def _rand(used: Golden, judge: Judge) -> Rand | None:

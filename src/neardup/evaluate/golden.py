@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 
 from neardup.corpus.values import render
 from neardup.errors import InputError, UsageError
-from neardup.evaluate.golden_files import LABELS, Row, rows_of
+from neardup.evaluate.golden_files import LABELS, Names, Row, rows_of
 
 Integers = NDArray[np.int64]
 MOST_PAIRS: Final = 50_000_000
 LISTED: Final = 20
+SHOWN: Final = 2
+LONGEST: Final = 80
 SEVERAL: Final = "ids of several documents"
 """The flaw that costs no pair: the first document of such a name counts."""
 
@@ -67,9 +69,7 @@ class Golden:
         )  # fmt: skip
 
 
-def golden_of(
-    golden: Any, pairs: Sequence[str] | None = None, clusters: Sequence[str] | None = None
-) -> Golden:
+def golden_of(golden: Any, pairs: Names = None, clusters: Names = None) -> Golden:
     """A golden set from a file, from (id1, id2, label) or (id1, id2), or from {id: cluster}.
 
     `pairs` and `clusters` name the columns of a file, if they have other names than usual.
@@ -86,9 +86,7 @@ def golden_of(
     return of_pairs(enumerate(map(_rendered, golden)))
 
 
-def read_golden(
-    path: Path, pairs: Sequence[str] | None = None, clusters: Sequence[str] | None = None
-) -> Golden:
+def read_golden(path: Path, pairs: Names = None, clusters: Names = None) -> Golden:
     """The golden set in a TSV, CSV, Parquet or Arrow file."""
     rows, by_cluster, numbered = rows_of(path, pairs, clusters)
     return of_clusters(rows, numbered) if by_cluster else of_pairs(rows, numbered)
@@ -186,6 +184,36 @@ def too_many(what: str) -> InputError:
         f"the golden set is too large ({what}), {MOST_PAIRS:,} pairs are the most: give some of "
         "the pairs, or of the clusters"
     )
+
+
+def no_pairs(golden: Golden) -> InputError:
+    """The error for a golden set that holds none, with what is wrong with its rows."""
+    flaws = ", ".join(f"{flaw.count:,} {name}" for name, flaw in golden.flaws.items() if flaw.count)
+    return InputError(
+        f"the golden set has no pair that can be used ({flaws or 'it has no rows'}): give pairs of "
+        "ids with a label, or ids with their clusters"
+    )
+
+
+def none_left(golden: Golden, names: Sequence[str]) -> InputError:
+    """The error for a golden set that is of another corpus, whose documents have these names."""
+    if not golden.flaws["unknown ids"].count:
+        return InputError(
+            "no labelled pair is left, all have an empty document: choose the column of the texts "
+            "with --text"
+        )
+    mine, theirs = (" and ".join(map(shown, some[:SHOWN])) for some in (golden.ids, names))
+    option = "--pairs" if golden.clusters is None else "--clusters"
+    return InputError(
+        f"no labelled pair is left: the golden set has ids as {mine}, the corpus as {theirs}: "
+        f"choose the column of ids in the corpus with --id, in the golden set with {option}"
+    )
+
+
+def shown(id: str) -> str:
+    """A name that does nothing to a terminal."""
+    short = id if len(id) <= LONGEST else f"{id[: LONGEST // 2]}…{id[-LONGEST // 2 :]}"
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in short)
 
 
 def _nameless(numbered: str, row: int) -> InputError:

@@ -20,15 +20,18 @@ Row = tuple[int, Sequence[str | None]]
 PAIRS: Final = ("id1", "id2", "label")
 CLUSTERS: Final = ("id", "cluster")
 LABELS: Final = {
-    "1": True, "true": True, "yes": True, "0": False, "false": False, "no": False,
+    "1": True, "1.0": True, "true": True, "yes": True,
+    "0": False, "0.0": False, "false": False, "no": False,
 }  # fmt: skip
 TABLES: Final = ("parquet", "arrow", "arrow-stream")
 BATCH: Final = 1 << 20
 
 
-def rows_of(
-    path: Path, pairs: Sequence[str] | None, clusters: Sequence[str] | None
-) -> tuple[Iterator[Row], bool, str]:
+Names = str | Sequence[str] | None
+"""Names of columns, apart or with commas between them; None are the usual ones."""
+
+
+def rows_of(path: Path, pairs: Names, clusters: Names) -> tuple[Iterator[Row], bool, str]:
     """The rows of a golden set, their columns in order; whether they are those of clusters; and
     what to call the number of a row."""
     if pairs and clusters:
@@ -44,14 +47,18 @@ def rows_of(
     first = next(rows, None)
     if first is None:
         raise InputError(f"{file.name} is empty: a golden set has at least one pair")
-    places, by_cluster, has_header = _layout(first[1], pairs, clusters, file)
+    places, by_cluster, has_header = _layout(first[1], _split(pairs), _split(clusters), file)
     numbered = f"{file.name}, {'row' if file.format in TABLES else 'line'}"
     rows = rows if has_header else chain([first], rows)
     return _chosen(rows, places, numbered), by_cluster, numbered
 
 
+def _split(names: Names) -> Sequence[str] | None:
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
+
+
 def _read(file: InputFile) -> Iterator[Row]:
-    with reading(file):
+    with reading(file, "get it again"):
         yield from _table_rows(file) if file.format in TABLES else _delimited_rows(file)
 
 

@@ -18,7 +18,7 @@ from neardup.corpus.inputs import InputFile, find_inputs
 from neardup.corpus.read import Chunk, chunks_of, parse
 from neardup.corpus.tables import as_strings
 from neardup.corpus.values import render, strings
-from neardup.evaluate.golden import Flaw
+from neardup.evaluate.golden import LISTED, Flaw
 from neardup.threads import in_order
 
 Integers = NDArray[np.int64]
@@ -37,10 +37,12 @@ class Finder:
         self._texts: list[pa.Array] = []
         self._found = 0
         self._repeated: dict[str, None] = {}
+        self._names: list[str] = []
 
     def watch(self, batches: Iterable[Batch]) -> Iterator[Documents]:
         """The documents, as they come."""
         for documents, names in batches:
+            self._names += names[: LISTED - len(self._names)]
             rows = [row for row, name in enumerate(names) if self._is_new(name)]
             if rows:
                 places = pa.Array.from_buffers(
@@ -63,7 +65,7 @@ class Finder:
     def result(self) -> Found:
         return Found(
             pa.concat_arrays([strings([]), *self._texts]), self._row,
-            Flaw.of([[name] for name in self._repeated]),
+            Flaw.of([[name] for name in self._repeated]), self._names,
         )  # fmt: skip
 
 
@@ -73,11 +75,13 @@ class Found:
 
     row       of each golden id: its row in `texts`, or -1
     repeated  ids that several documents of the corpus have
+    names     what the first documents of the corpus are called, golden or not
     """
 
     texts: pa.Array
     row: Integers
     repeated: Flaw
+    names: list[str]
 
     def text(self, number: int) -> str:
         """The text of a golden document; empty if there is none."""
@@ -93,16 +97,18 @@ def reader(
     corpus: Any, columns: Columns, format: str, workers: int, progress: Progress | None
 ) -> Read:
     """How the documents of a corpus are read: of files, by paths, or of a list or a table."""
+    files = corpus_files(corpus, format)
+    if files is None:
+        return lambda: _of_data(corpus, columns)
+    return lambda: _of_files(files, columns, workers, progress)
+
+
+def corpus_files(corpus: Any, format: str) -> list[InputFile] | None:
+    """The files of a corpus that is given by a path, or a list of them; None of a list or table."""
     if isinstance(corpus, (str, Path)):
-        corpus = [corpus]
-    if _are_paths(corpus):
-        files = find_inputs(corpus, format)
-        return lambda: _of_files(files, columns, workers, progress)
-    return lambda: _of_data(corpus, columns)
-
-
-def _are_paths(corpus: Any) -> bool:
-    return isinstance(corpus, (list, tuple)) and any(isinstance(one, Path) for one in corpus)
+        return find_inputs([corpus], format)
+    are_paths = isinstance(corpus, (list, tuple)) and any(isinstance(one, Path) for one in corpus)
+    return find_inputs(corpus, format) if are_paths else None
 
 
 def _of_files(

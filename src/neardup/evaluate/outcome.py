@@ -38,12 +38,14 @@ class Losses:
 
     dissimilar  their texts are less similar than the threshold: another threshold, or shingle
     never_met   similar, but in no common bucket: more bands, fewer rows
-    misjudged   similar and met: the estimate was wrong, or the run decided otherwise
+    misjudged   similar and met, but the estimate was wrong
+    apart       found to be similar, but a run has them in different clusters, and wrote no pairs
     """
 
     dissimilar: int
     never_met: int
     misjudged: int
+    apart: int
 
 
 @dataclass(frozen=True)

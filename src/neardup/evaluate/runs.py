@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from neardup.batch.output import RUN, is_run
 from neardup.corpus import columnar
-from neardup.corpus.inputs import find_inputs
+from neardup.corpus.inputs import InputFile, find_inputs
 from neardup.corpus.source import reading
 from neardup.corpus.tables import valid_utf8
 from neardup.errors import FormatError, UsageError
@@ -26,6 +26,7 @@ Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
 BATCH: Final = 1 << 20
+SHOWN: Final = 2
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,15 @@ class Run:
     cluster   of each golden id, or -1 if no table names it: kept alone, or unknown
     pairs     codes a * ids + b of the golden pairs in pairs.parquet, ascending
     repeated  ids that several documents of the run have, as far as the tables name them
+    of_pairs  whether it says all pairs: it wrote them, or copies are of one cluster anyway
     """
 
+    path: Path
     record: dict[str, Any]
     cluster: Integers
     pairs: Integers
     repeated: Flaw
+    of_pairs: bool
 
     @classmethod
     def of(cls, run: Path, ids: Sequence[str]) -> Run:
@@ -63,17 +67,42 @@ class Run:
                 else:
                     cluster[number[id]] = its
         codes = []
-        if (run / "pairs.parquet").exists():
+        has_pairs = (run / "pairs.parquet").exists()
+        if has_pairs:
             for x, y in _rows(run / "pairs.parquet", ("a", "b")):
                 if x in number and y in number:
                     low, high = sorted((number[x], number[y]))
                     codes.append(low * len(ids) + high)
         flaw = Flaw.of([[id] for id in repeated])
-        return cls(record, cluster, np.unique(np.array(codes, np.int64)), flaw)
+        return cls(
+            run, record, cluster, np.unique(np.array(codes, np.int64)), flaw,
+            has_pairs or _is_of_copies(record),
+        )  # fmt: skip
+
+    def require_of(self, files: Sequence[InputFile] | None) -> None:
+        """Refuse a corpus that the run has not seen: no file has the size of one of its inputs.
+
+        Files are known by their sizes, because to hash large ones takes time. None is data that
+        has no files.
+        """
+        if self.merged:
+            raise UsageError(
+                "the run has merged rows, and texts are looked at row by row: leave out the corpus"
+            )
+        inputs = self.record.get("inputs")
+        if files is None or not inputs:
+            return
+        if not {file.path.stat().st_size for file in files} & {one["size"] for one in inputs}:
+            raise UsageError(
+                f"the corpus ({_first(file.name for file in files)}) is not what {self.path} is a "
+                f"run of ({_first(str(one['file']) for one in inputs)}): no file has the size of "
+                "an input of the run: give its inputs as --corpus, or another --run"
+            )
 
     @property
     def described(self) -> str:
-        return "a finished run: documents of one cluster, or in pairs.parquet, are duplicates"
+        by_pairs = "" if (self.of_copies or not self.of_pairs) else ", or in pairs.parquet,"
+        return f"a finished run: documents of one cluster{by_pairs} are duplicates"
 
     @property
     def stated(self) -> dict[str, Any]:
@@ -86,7 +115,7 @@ class Run:
     @property
     def of_copies(self) -> bool:
         """Whether only exact copies were looked for: then there is neither threshold nor bucket."""
-        return "by" in self.record["spec"]
+        return _is_of_copies(self.record)
 
     @property
     def merged(self) -> bool:
@@ -127,6 +156,16 @@ class Run:
         return np.where(self.cluster >= 0, self.cluster, alone)
 
 
+def _is_of_copies(record: dict[str, Any]) -> bool:
+    return "by" in record["spec"]
+
+
+def _first(names: Iterable[str]) -> str:
+    """The first names, and whether there are more."""
+    some = list(names)
+    return ", ".join(some[:SHOWN]) + (", ..." if len(some) > SHOWN else "")
+
+
 def _rows(path: Path, columns: tuple[str, str]) -> Iterator[tuple[Any, Any]]:
     """Two columns of a table of a run; ids as strings."""
     if not path.exists():
@@ -138,7 +177,7 @@ def _rows(path: Path, columns: tuple[str, str]) -> Iterator[tuple[Any, Any]]:
             raise FormatError(f"{path} is not of a run: run neardup dedup again")
         return list(columns)
 
-    with reading(file):
+    with reading(file, "run neardup dedup again"):
         for batch in columnar.batches(file, BATCH, choose):
             left, right = (_values(batch.column(name), path) for name in columns)
             yield from zip(left, right, strict=True)

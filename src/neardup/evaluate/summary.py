@@ -2,90 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
-from neardup.evaluate.golden import SEVERAL
+from neardup.evaluate.golden import SEVERAL, shown
 
 if TYPE_CHECKING:
-    from neardup.evaluate.outcome import Case, Evaluation
+    from neardup.evaluate.outcome import Case, Evaluation, Losses
     from neardup.evaluate.scores import Scores
 
 SHOWN: Final = 3
-LONGEST: Final = 80
+WIDTH: Final = 100
+"""Columns where nobody says how many there are."""
+INDENT: Final = 20
+NARROWEST: Final = 20
+BETWEEN: Final = "   "
+
+Line = tuple[str, Sequence[str]]
+"""What it is about, and what is said: parts that stay whole if they can."""
 
 
-def summary(found: Evaluation) -> str:
-    """Some lines, the figures first."""
-    return "\n".join(_lines(found)) + "\n"
-
-
-def _lines(found: Evaluation) -> Iterator[str]:
+def summary(found: Evaluation, width: int = WIDTH) -> str:
+    """Some lines, the figures first; what is longer than a line goes on below its beginning."""
     golden = found.golden
     positives = int(golden.label.sum())
-    yield (
-        f"{len(golden):,} labelled pairs   {positives:,} duplicates   "
-        f"{len(golden) - positives:,} others"
-    )
-    for name, flaw in golden.flaws.items():
-        if flaw.count:
-            some = "   ".join(" ~ ".join(map(_shown, one)) for one in flaw.listed[:SHOWN])
-            title = "not unique" if name == SEVERAL else "left out"
-            yield _line(title, f"{flaw.count:,} {name}: {some}")
-    yield found.judged
-    yield from _scores("by labels", found.labels)
-    if found.similarity is not None:
-        yield from _scores("by similarity", found.similarity)
-    if found.candidates is not None:
-        yield _line("that meet", f"recall {found.candidates.recall}")
-    if (losses := found.losses) is not None and found.labels.fn:
-        yield _line(
-            "missed",
-            f"{losses.dissimilar:,} are less similar than the threshold   {losses.never_met:,} are "
-            f"similar and never met   {losses.misjudged:,} were misjudged",
-        )
-    if found.rand is not None:
-        value = "undefined" if found.rand.value is None else f"{found.rand.value:.4f}"
-        yield _line("adjusted Rand", f"{value}; golden clusters: {found.rand.clusters}")
-    if found.sweep is not None and found.sweep.best is not None:
-        recall, precision, f1 = (_number(value) for value in found.sweep.at_best)
-        yield _line(
-            "best threshold",
-            f"{found.sweep.best:g}: recall {recall}, precision {precision}, F1 {f1}, if all pairs "
-            "met",
-        )
-    yield from _cases("false positives", found.false_positives)
-    yield from _cases("false negatives", found.false_negatives)
-    for note in found.notes:
-        yield _line("note", note)
-    for said in found.drift or ():
-        yield _line("since the baseline", said)
-
-
-def _line(name: str, words: str) -> str:
-    return f"{name:20}{words}"
-
-
-def _scores(name: str, scores: Scores) -> Iterator[str]:
-    yield _line(
-        name, f"recall {scores.recall}   precision {scores.precision}   F1 {scores.f1}"
+    counts = (
+        f"{len(golden):,} labelled pairs", f"{positives:,} duplicates",
+        f"{len(golden) - positives:,} others",
     )  # fmt: skip
+    lines = [*_packed(counts, width), *wrap(found.judged, width, subsequent_indent=" " * INDENT)]
+    for name, parts in _lines(found):
+        first, *others = _packed(parts, max(width - INDENT, NARROWEST))
+        lines += [f"{name:{INDENT}}{first}", *(" " * INDENT + other for other in others)]
+    return "\n".join(lines) + "\n"
 
 
-def _cases(name: str, cases: list[Case]) -> Iterator[str]:
-    if cases:
-        shown = (
-            f"{_shown(case.id1)} ~ {_shown(case.id2)}"
-            + ("" if case.similarity is None else f" ({case.similarity:.2f})")
-            for case in cases[:SHOWN]
+def _packed(parts: Sequence[str], width: int) -> list[str]:
+    """As many parts on a line as have room there. Names are not broken, so that they can be
+    copied."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + len(BETWEEN) + len(part) <= width:
+            lines[-1] += BETWEEN + part
+        else:
+            lines += wrap(part, width, break_long_words=False, break_on_hyphens=False)
+    return lines
+
+
+def _lines(found: Evaluation) -> Iterator[Line]:
+    for name, flaw in found.golden.flaws.items():
+        if flaw.count:
+            first, *others = (" ~ ".join(map(shown, one)) for one in flaw.listed[:SHOWN])
+            title = "not unique" if name == SEVERAL else "left out"
+            yield title, [f"{flaw.count:,} {name}: {first}", *others]
+    yield "by labels", _scores(found.labels)
+    if found.similarity is not None:
+        yield "by similarity", _scores(found.similarity)
+    if found.candidates is not None:
+        yield "that meet", [f"recall {found.candidates.recall}"]
+    if found.losses is not None and found.labels.fn:
+        yield "missed", _losses(found.losses)
+    if (rand := found.rand) is not None:
+        yield "adjusted Rand", [f"{_number(rand.value)}; golden clusters: {rand.clusters}"]
+    if (sweep := found.sweep) is not None and sweep.best is not None:
+        recall, precision, f1 = map(_number, sweep.at_best)
+        said = f"{sweep.best:g}: recall {recall}, precision {precision}, F1 {f1}, if all pairs met"
+        yield "best threshold", [said]
+    for name, cases in (
+        ("false positives", found.false_positives), ("false negatives", found.false_negatives),
+    ):  # fmt: skip
+        if cases:
+            yield name, [_case(case) for case in cases[:SHOWN]]
+    for note in found.notes:
+        yield "note", [note]
+    for change in found.drift or ():
+        yield "since the baseline", [change]
+
+
+def _scores(scores: Scores) -> list[str]:
+    return [f"recall {scores.recall}", f"precision {scores.precision}", f"F1 {scores.f1}"]
+
+
+def _losses(losses: Losses) -> list[str]:
+    """Why pairs were missed; the last two only if there are any."""
+    said = [
+        f"{losses.dissimilar:,} are less similar than the threshold",
+        f"{losses.never_met:,} are similar and never met",
+    ]
+    if losses.misjudged:
+        said.append(f"{losses.misjudged:,} were misjudged by their estimates")
+    if losses.apart:
+        said.append(
+            f"{losses.apart:,} are similar and in different clusters: each went with another kept "
+            "document, or was kept for itself"
         )
-        yield _line(name, "   ".join(shown))
+    return said
 
 
-def _shown(id: str) -> str:
-    """A name that does nothing to a terminal."""
-    short = id if len(id) <= LONGEST else f"{id[: LONGEST // 2]}…{id[-LONGEST // 2 :]}"
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in short)
+def _case(case: Case) -> str:
+    similarity = "" if case.similarity is None else f" ({case.similarity:.2f})"
+    return f"{shown(case.id1)} ~ {shown(case.id2)}{similarity}"
 
 
 def _number(value: float | None) -> str:

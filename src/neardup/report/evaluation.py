@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+from neardup.evaluate.gates import Gate
 from neardup.evaluate.golden import SEVERAL
 from neardup.evaluate.outcome import Case, Evaluation
 from neardup.evaluate.profile import Profile, Spread
-from neardup.evaluate.scores import Scores, Share, Sweep
+from neardup.evaluate.scores import Scores, Share
 from neardup.report.clusters import differences
 from neardup.report.frame import whole
 from neardup.report.html import Html, joined, name, note, pairs, shortened, table, tag
-from neardup.report.plots import bar, rule, text
+from neardup.report.plots import bar
+from neardup.report.threshold_plots import by_threshold, precision_recall
 
 TITLE: Final = "neardup: evaluation"
-WIDTH: Final = 640
-HEIGHT: Final = 340
-LEFT: Final = 52
-RIGHT: Final = 600
-TOP: Final = 40
-BOTTOM: Final = 284
 SCORES: Final = ("against", "recall", "precision", "F1", "found", "wrong", "missed", "right")
 FLAWS: Final = {
     "contradictory": "both labels for one pair, or two clusters for one document",
@@ -32,11 +28,13 @@ FLAWS: Final = {
 }
 
 
-def page(found: Evaluation) -> Html:
-    """The whole page."""
+def page(found: Evaluation, golden: str, run: str | None, gates: Sequence[Gate]) -> Html:
+    """The whole page. `golden` and `run` are the names of what was judged, and by what."""
+    subject = _subject(found, shortened(golden), run and shortened(run))
     return whole(
-        TITLE, tag("p", "neardup", class_="brand"), tag("h1", "Evaluation"),
-        tag("p", found.judged), _tiles(found), *map(note, found.notes), *_drift(found.drift),
+        f"{TITLE} of {subject}", tag("p", "neardup evaluate", class_="brand"),
+        tag("h1", f"{subject[0].upper()}{subject[1:]}"), tag("p", found.judged),
+        _tiles(found, gates), *_gates(gates), *map(note, found.notes), *_drift(found.drift),
         _section("Scores", _scores(found), *_losses(found), *_rand(found)),
         *_curves(found),
         _section("Worst false positives", *_cases(found.false_positives, POSITIVES)),
@@ -55,17 +53,41 @@ def _section(title: str, *content: Html) -> Html:
     return tag("section", tag("h2", title), *content)
 
 
-def _tiles(found: Evaluation) -> Html:
-    def tile(title: str, share: Share) -> Html:
-        shown = "undefined" if share.value is None else f"{share.value:.4f}"
+def _subject(found: Evaluation, golden: str, run: str | None) -> str:
+    """What was judged, and by what, in one line."""
+    if run is not None:
+        return f"run {run}, by {golden}"
+    spec, parameters = found.operating_point["spec"], found.operating_point["parameters"]
+    tables, bits = parameters["tables"], parameters["hamming"]
+    how = f"{bits} bits" if tables is None else f"{tables}, threshold {parameters['threshold']:g}"
+    return f"{spec['sketch']} of {spec['unit']}:{spec['size']}, {how}, by {golden}"
+
+
+def _tiles(found: Evaluation, gates: Sequence[Gate]) -> Html:
+    """Figures; those of which something is asked are green if it is so."""
+    missed = {(gate.name, gate.by): not gate.met for gate in gates}
+    tone = {True: "near", False: "kept", None: ""}
+
+    def tile(figure: str, by: str, share: Share) -> Html:
         between = "" if share.value is None else f"{share.low:.4f} to {share.high:.4f}"
-        value = tag("dd", shown, tag("small", between))
-        return tag("div", tag("dt", title), value, class_="tile kept")
+        value = tag("dd", _number(share.value), tag("small", between))
+        kind = tone[missed.get((figure.lower(), by))]
+        return tag("div", tag("dt", f"{figure} by {by}"), value, class_=f"tile {kind}")
 
     scores = found.labels
-    return tag("dl", tile("recall by labels", scores.recall),
-               tile("precision by labels", scores.precision), tile("F1 by labels", scores.f1),
-               class_="tiles")  # fmt: skip
+    tiles = [
+        tile("recall", "labels", scores.recall), tile("precision", "labels", scores.precision),
+        tile("F1", "labels", scores.f1),
+    ]  # fmt: skip
+    if found.similarity is not None:
+        tiles.append(tile("recall", "similarity", found.similarity.recall))
+    return tag("dl", *tiles, class_="tiles")
+
+
+def _gates(gates: Sequence[Gate]) -> Iterator[Html]:
+    if gates:
+        said = (tag("li", str(gate), class_="" if gate.met else "missed") for gate in gates)
+        yield _section("What was asked for", tag("ul", *said))
 
 
 def _drift(said: Sequence[str] | None) -> Iterator[Html]:
@@ -100,7 +122,12 @@ def _losses(found: Evaluation) -> Iterator[Html]:
     rows = (
         ("less similar than the threshold: a lower one, or another shingle", losses.dissimilar),
         ("similar, but never met: more bands, or fewer rows", losses.never_met),
-        ("similar and met, judged otherwise", losses.misjudged),
+        ("similar and met, but the estimate was wrong: --verify exact", losses.misjudged),
+        (
+            "similar, in different clusters: each went with another kept document, or was kept for "
+            "itself",
+            losses.apart,
+        ),
     )
     cells = ((why, f"{count:,}", bar(count / found.labels.fn)) for why, count in rows)
     yield tag("h3", "Why labelled duplicates were missed")
@@ -109,8 +136,7 @@ def _losses(found: Evaluation) -> Iterator[Html]:
 
 def _rand(found: Evaluation) -> Iterator[Html]:
     if found.rand is not None:
-        value = "undefined" if found.rand.value is None else f"{found.rand.value:.4f}"
-        yield tag("h3", f"Adjusted Rand index: {value}")
+        yield tag("h3", f"Adjusted Rand index: {_number(found.rand.value)}")
         yield note(f"Golden clusters: {found.rand.clusters}.")
 
 
@@ -121,73 +147,21 @@ def _curves(found: Evaluation) -> Iterator[Html]:
     best = found.sweep.best
     about = "There is no best threshold without labels of both kinds."
     if best is not None:
-        recall, precision, f1 = (0.0 if value is None else value for value in found.sweep.at_best)
-        about = (
-            f"Best by F1: {best:g}, with recall {recall:.4f}, precision {precision:.4f} and F1 "
-            f"{f1:.4f}."
-        )
+        recall, precision, f1 = map(_number, found.sweep.at_best)
+        about = f"Best by F1: {best:g}, with recall {recall}, precision {precision} and F1 {f1}."
+    precise = not found.golden.label.all()
+    plots = [_figure(by_threshold(found.sweep, threshold, precise))]
+    if precise:
+        plots += [tag("h3", "Precision against recall"), _figure(precision_recall(found.sweep))]
     yield _section(
-        "Thresholds", _by_threshold(found.sweep, threshold), tag("h3", "Precision against recall"),
-        _precision_recall(found.sweep),
+        "Thresholds", *plots,
         note(f"{about} By the exact similarity of labelled pairs alone, as if all of them met; "
              "bands are chosen for a threshold."),
     )  # fmt: skip
 
 
-def _x(share: float) -> float:
-    return round(LEFT + (RIGHT - LEFT) * share, 2)
-
-
-def _y(share: float) -> float:
-    return round(BOTTOM - (BOTTOM - TOP) * share, 2)
-
-
-def _frame(title: str, below: str, *marks: Html) -> Html:
-    grid = [text((LEFT + RIGHT) / 2, HEIGHT - 14, below, "middle")]
-    for fifth in range(6):
-        share = fifth / 5
-        grid += [
-            rule(LEFT, _y(share), RIGHT, _y(share)),
-            text(LEFT - 8, _y(share) + 4, f"{share:g}", "end"),
-            text(_x(share), BOTTOM + 20, f"{share:g}", "middle"),
-        ]
-    return tag("svg", tag("title", title), *grid, *marks, viewBox=f"0 0 {WIDTH} {HEIGHT}",
-               role="img", class_="plot")  # fmt: skip
-
-
-def _line(points: Iterable[tuple[float | None, float | None]], kind: str) -> Html:
-    known = (f"{_x(x):g},{_y(y):g}" for x, y in points if x is not None and y is not None)
-    return tag("polyline", points=" ".join(known), class_=kind)
-
-
-def _by_threshold(sweep: Sweep, threshold: float | None) -> Html:
-    thresholds = sweep.thresholds
-    marks = [
-        _line(zip(thresholds, sweep.recall, strict=True), "curve"),
-        _line(zip(thresholds, sweep.precision, strict=True), "curve second"),
-        _line(zip(thresholds, sweep.f1, strict=True), "curve third"),
-        text(LEFT, TOP - 20, "recall", "curve-label start"),
-        text(LEFT + 60, TOP - 20, "precision", "second-label start"),
-        text(LEFT + 136, TOP - 20, "F1", "third-label start"),
-    ]
-    if sweep.best is not None:
-        marks.append(rule(_x(sweep.best), TOP, _x(sweep.best), BOTTOM, "threshold"))
-        marks.append(text(_x(sweep.best) + 6, BOTTOM - 28, f"best {sweep.best:g}", "start strong"))
-    if threshold is not None:
-        marks.append(rule(_x(threshold), TOP, _x(threshold), BOTTOM, "threshold"))
-        marks.append(text(_x(threshold) - 6, BOTTOM - 8, f"now {threshold:g}", "end strong"))
-    return _frame("Recall, precision and F1 by threshold", "threshold", *marks)
-
-
-def _precision_recall(sweep: Sweep) -> Html:
-    points = list(zip(sweep.recall, sweep.precision, strict=True))
-    marks = [text(0, TOP - 20, "precision", "curve-label start"), _line(points, "curve")]
-    if sweep.best is not None:
-        recall, precision, _ = sweep.at_best
-        if recall is not None and precision is not None:
-            marks.append(tag("circle", cx=_x(recall), cy=_y(precision), r=5, class_="point"))
-            marks.append(text(_x(recall) - 8, _y(precision) + 18, f"{sweep.best:g}", "end strong"))
-    return _frame("Precision against recall", "recall", *marks)
+def _figure(plot: Html) -> Html:
+    return tag("figure", plot, class_="narrow")
 
 
 def _cases(cases: Sequence[Case], about: str) -> Iterator[Html]:
@@ -254,6 +228,10 @@ def _profile(profile: Profile | None) -> Iterator[Html]:
         tag("h3", "How similar the pairs are that meet"),
         table("Similarity", ("similarity", "pairs", ""), tenths, ("similarity", "pairs")),
     )  # fmt: skip
+
+
+def _number(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4f}"
 
 
 def _spread(spread: Spread) -> str:
