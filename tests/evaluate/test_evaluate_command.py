@@ -135,9 +135,9 @@ def test_the_page_says_what_was_asked_for_and_of_what(folder):
     done = run(folder, "-o", folder / "out", "--min-recall", 0.99, "--min-precision", 0.9)
     assert done.code == 1
     page = (folder / "out" / "evaluation.html").read_text()
-    title = "minhash of word:5, 21x6, threshold 0.8, by golden.tsv"
-    assert f"<title>neardup: evaluation of {title}</title>" in page
-    assert f"<h1>M{title[1:]}</h1>" in page
+    title = "golden.tsv: minhash of word:5, 21x6, threshold 0.8"
+    assert f"<title>neardup: evaluation, {title}</title>" in page
+    assert f"<h1>{title}</h1>" in page
     assert tile(page, "recall by labels") == "near"
     assert tile(page, "precision by labels") == "kept"
     assert tile(page, "F1 by labels") == tile(page, "recall by similarity") == ""
@@ -233,7 +233,7 @@ def test_a_page_of_a_run_without_texts(folder):
     assert done.code == 0, done.err
     page = (folder / "out" / "evaluation.html").read_text()
     assert "give --corpus" in page and "<svg" not in page
-    assert "<h1>Run run, by golden.tsv</h1>" in page
+    assert "<h1>golden.tsv: the run run</h1>" in page
 
 
 def test_a_baseline(folder):

@@ -32,9 +32,9 @@ def page(found: Evaluation, golden: str, run: str | None, gates: Sequence[Gate])
     """The whole page. `golden` and `run` are the names of what was judged, and by what."""
     subject = _subject(found, shortened(golden), run and shortened(run))
     return whole(
-        f"{TITLE} of {subject}", tag("p", "neardup evaluate", class_="brand"),
-        tag("h1", f"{subject[0].upper()}{subject[1:]}"), tag("p", found.judged),
-        _tiles(found, gates), *_gates(gates), *map(note, found.notes), *_drift(found.drift),
+        f"{TITLE}, {subject}", tag("p", "neardup evaluate", class_="brand"),
+        tag("h1", subject), tag("p", found.judged),
+        _tiles(found, gates), *map(note, found.notes), *_gates(gates), *_drift(found.drift),
         _section("Scores", _scores(found), *_losses(found), *_rand(found)),
         *_curves(found),
         _section("Worst false positives", *_cases(found.false_positives, POSITIVES)),
@@ -56,11 +56,11 @@ def _section(title: str, *content: Html) -> Html:
 def _subject(found: Evaluation, golden: str, run: str | None) -> str:
     """What was judged, and by what, in one line."""
     if run is not None:
-        return f"run {run}, by {golden}"
+        return f"{golden}: the run {run}"
     spec, parameters = found.operating_point["spec"], found.operating_point["parameters"]
     tables, bits = parameters["tables"], parameters["hamming"]
     how = f"{bits} bits" if tables is None else f"{tables}, threshold {parameters['threshold']:g}"
-    return f"{spec['sketch']} of {spec['unit']}:{spec['size']}, {how}, by {golden}"
+    return f"{golden}: {spec['sketch']} of {spec['unit']}:{spec['size']}, {how}"
 
 
 def _tiles(found: Evaluation, gates: Sequence[Gate]) -> Html:
@@ -122,7 +122,10 @@ def _losses(found: Evaluation) -> Iterator[Html]:
     rows = (
         ("less similar than the threshold: a lower one, or another shingle", losses.dissimilar),
         ("similar, but never met: more bands, or fewer rows", losses.never_met),
-        ("similar and met, but the estimate was wrong: --verify exact", losses.misjudged),
+        (
+            "similar and met, but the estimate was wrong: verify exactly, or more slots",
+            losses.misjudged,
+        ),
         (
             "similar, in different clusters: each went with another kept document, or was kept for "
             "itself",
