@@ -58,8 +58,9 @@ def test_the_exit_code_says_what_is_missed(folder):
 
 def test_undefined_is_missed(folder):
     (folder / "golden.tsv").write_text("a0\tb1\t0\n")
-    done = run(folder, "-q", "--min-recall", 0)
+    done = run(folder, "-q", "--min-recall", 0, "-o", folder / "out")
     assert done.code == 1 and "labels is undefined, which misses --min-recall 0" in done.err
+    assert tile((folder / "out" / "evaluation.html").read_text(), "recall by labels") == "near"
 
 
 def test_gates_can_look_at_similarity(folder):
