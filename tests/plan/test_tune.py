@@ -95,7 +95,7 @@ def test_a_run_at_the_best_point_finds_what_was_measured(tuned):
 def test_the_recall_that_theory_expects_is_what_is_measured(tuned):
     """Bands that find about half: of 200 and more pairs, four standard errors are 0.14."""
     half = tune(tweets(1_000), slots=24, bands="2x12", sketches="minhash", workers=1).rows[1]
-    wanted = Wanted(0.99, 0.99, tuned.reference, tuned.truth, 1_000)
+    wanted = Wanted(0.99, 0.99, tuned.reference, tuned.truth, 1_000, 1_000, 1_000)
     expected = wanted.expected(half.point)
     assert 0.2 < half.recall < 0.8
     assert abs(half.recall - expected) < 0.14
