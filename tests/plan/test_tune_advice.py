@@ -53,7 +53,9 @@ def test_the_default_stands_if_nothing_is_cheaper_by_a_fifth():
 
 
 def test_a_default_that_is_the_cheapest_is_said():
-    assert "nothing that was tried is cheaper" in advise([GOOD, other(t_rest=3.0)], MANY).reasons[-1]
+    assert (
+        "nothing that was tried is cheaper" in advise([GOOD, other(t_rest=3.0)], MANY).reasons[-1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,6 +63,7 @@ def test_a_default_that_is_the_cheapest_is_said():
     [
         (100, 1_000, 10**6, "--sample 4000 would narrow it."),  # 381 pairs are needed
         (10, 5_000, 10**6, "--sample 100000 would narrow it, not enough."),
+        (100, 1_000, 1_500, "--sample 1500 would narrow it, not enough."),
         (100, 900, 900, "only more documents than these 900 would narrow it."),
         (100, 100_000, 10**9, "only more documents than these 100,000 would narrow it."),
     ],

@@ -177,10 +177,11 @@ def _interval(row: Outcome, wanted: Wanted) -> list[str]:
     if (_recall(row).low or 0.0) >= wanted.recall:
         return []
     reaches = f"The interval reaches below {wanted.recall:g}: "
-    if wanted.sample >= min(wanted.corpus, LARGEST):
+    most = min(wanted.corpus, LARGEST)
+    if wanted.sample >= most:
         return [f"{reaches}only more documents than these {wanted.sample:,} would narrow it."]
     needed = wanted.sample * pairs_needed(row.recall or 0.0, wanted.recall) / row.true_pairs
-    size = min(rounded_up(min(needed, LARGEST)), LARGEST)
+    size = min(rounded_up(min(needed, most)), most)
     return [f"{reaches}--sample {size} would narrow it{', not enough' * (needed > size)}."]
 
 
