@@ -204,8 +204,8 @@ def rounded_up(value: float) -> int:
     >>> rounded_up(21_017.3), rounded_up(30_000), rounded_up(99)
     (30000, 30000, 100)
     """
-    unit = 10 ** int(math.log10(value))
-    return math.ceil(value / unit) * int(unit)
+    unit = int(10 ** math.floor(math.log10(value)))
+    return math.ceil(value / unit) * unit
 
 
 def _beside_default(
