@@ -20,7 +20,7 @@ MOST = 1_000
 COLUMNS: dict[str, Callable[[Outcome], str]] = {
     "t_sig s": lambda row: f"{row.t_sig:.4f}",
     "t_rest s": lambda row: f"{row.t_rest:.4f}",
-    "all s": lambda row: number(row.t_all, 3),
+    "all s": lambda row: number(row.t_all),
     "bucket": lambda row: f"{row.average_bucket:.2f}",
     "candidates": lambda row: f"{row.candidates:,}",
     "pairs": lambda row: f"{row.pairs:,}",

@@ -33,7 +33,7 @@ ALWAYS: Final = {"hashes", "bands", "rows"}
 FIGURES: Final[Mapping[str, Callable[[Outcome], str]]] = {
     "t_sig s": lambda row: f"{row.t_sig:.4f}",
     "t_rest s": lambda row: f"{row.t_rest:.4f}",
-    "all s": lambda row: number(row.t_all, 3),
+    "all s": lambda row: number(row.t_all),
     "bucket": lambda row: f"{row.average_bucket:.2f}",
     "candidates": lambda row: f"{row.candidates:,}",
     "pairs": lambda row: f"{row.pairs:,}",
