@@ -61,6 +61,22 @@ def test_bands_for_another_threshold_are_chosen_anew(tmp_path: Path) -> None:
     assert parameters(tmp_path, "--bands", 4, "--rows", 3)["tables"] == "4x3"
 
 
+def test_bands_that_are_chosen_anew_are_said(tmp_path: Path) -> None:
+    write_config(tmp_path / "p.toml", POINT | {"slots": 16, "bands": 1})
+    command = ("dedup", write_jsonl(tmp_path / "a.jsonl", DOCUMENTS), "-o", tmp_path / "out",
+               "--force", "--config", tmp_path / "p.toml")  # fmt: skip
+    said = "p.toml were chosen for something else: chosen anew, "
+    flat = "few slots make flat bands: give --slots, or plan again"
+    few = neardup(*command, "--threshold", 0.5)
+    assert f"{said}16 bands of 1; {flat}" in few.err
+    many = neardup(*command, "--slots", 128)
+    assert said in many.err and flat not in many.err
+    simhash = neardup(*command, "--sketch", "simhash", "--slots", 64, "--verify", "exact")
+    assert "a simhash has none" in simhash.err
+    for others in ((), ("--threshold", 0.5, "--tables", "4x4"), ("--threshold", 0.5, "--quiet")):
+        assert "chosen anew" not in neardup(*command, *others).err
+
+
 def str_of(threshold: float) -> str:
     curve = Options.of(threshold=threshold, slots=64).curve.parts[0]
     return f"{curve.bands}x{curve.rows}"

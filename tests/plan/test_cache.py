@@ -322,6 +322,22 @@ def test_clearing_by_age(tmp_path: Path) -> None:
     refused(neardup("cache", "clear", "--cache", tmp_path, "--older-than", "1y"), 2, "such as 30d")
 
 
+def test_an_entry_is_one_line_on_a_narrow_terminal(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    kept = Cache(tmp_path)
+    for slots in (64, 128):
+        config = {"shingle": "word:5", "bands": 21, "bits": 32, "rows": 6, "sketch": "minhash",
+                  "slots": slots, "corpus": "0123456789abcdef" * 2}  # fmt: skip
+        kept.put(config, RESULTS, 1.25)
+    lines = neardup("cache", "list", "--cache", tmp_path).out.splitlines()
+    assert len(lines) == 1 + 2 + 1
+    assert {line.split()[5] for line in lines[1:3]} == {"64,", "128,"}
+    for line in lines[1:3]:
+        assert len(line) <= 80
+        assert " minhash, slots " in line and ", 21x6, word:5" in line
+        assert line.split()[-2:] == ["1.25", "this"]
+
+
 def test_the_command_line_lists_shows_and_clears(tmp_path: Path) -> None:
     kept = Cache(tmp_path)
     kept.put(CONFIG, RESULTS, 1.25)

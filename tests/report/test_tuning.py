@@ -25,7 +25,7 @@ def trial(slots: int, bands: int, rows: int, recall: float | None, seconds: floa
     return Outcome(
         Point(slots=slots, bands=bands, rows=rows), t_sig=seconds / 2, t_rest=seconds / 2,
         t_all=seconds, buckets=40, average_bucket=1.5, bucket_sizes={1: 30, 2: 9, 7: 1},
-        candidates=1_234, pairs=99, true_pairs=100, recall=recall,
+        candidates=1_234, all_candidates=56_071.0, pairs=99, true_pairs=100, recall=recall,
         precision=None if recall is None else 1.0, memory=2_000_000,
     )  # fmt: skip
 
@@ -58,7 +58,9 @@ def text_of(markup: str) -> str:
 def test_the_recommendation_with_its_reason_is_on_top() -> None:
     text = " ".join(text_of(page(swept(*usual_rows()))).split())
     top = text[: text.index("Recall against cost")]
-    for part in ("Use minhash 64 x 32, 16 bands of 4", "It is the cheapest.", "0.9950", "0.03",
+    for part in ("Use minhash, 64 slots, 16 bands of 4", "It is the cheapest.", "0.9950",
+                 "of one core, all 1,000 documents 0.03 s",
+                 "pairs compared, all 1,000 documents 56,071",
                  "&lt;b&gt;The default&lt;/b&gt;", "53 of 1,000 documents", "5 trials",
                  "3 identical ones are left out", "3 pairs are at least 0.8 similar",
                  "a recall of 0.99 and a precision of 0.98"):  # fmt: skip
@@ -76,8 +78,9 @@ def test_every_trial_is_a_row_also_if_it_came_to_nothing() -> None:
     assert len(body) == 5
     cells = [re.sub(r"<[^>]*>", " ", row).split() for row in body]
     assert cells[0][:4] == ["default", "16", "4", "4"] and "0.7000" in cells[0]
-    assert cells[1][:2] == ["recommended", "64"]
-    assert cells[3][:5] == ["timed", "out", "128", "21", "6"] and cells[3][5:] == ["—"] * 10
+    assert cells[1][:4] == ["64", "8", "8", "0.0100"]  # the cheapest first
+    assert cells[2][:2] == ["recommended", "64"]
+    assert cells[3][:5] == ["timed", "out", "128", "21", "6"] and cells[3][5:] == ["—"] * 9
     assert "failed: MemoryError &lt;i&gt;" in body[4]
 
 
@@ -130,8 +133,8 @@ def test_the_rates_are_those_of_the_curve() -> None:
 def test_sizes_of_buckets_of_the_recommended_and_the_default() -> None:
     source = page(swept(*usual_rows()))
     for name in (
-        "recommended: minhash 64 x 32, 16 bands of 4",
-        "default: minhash 16 x 32, 4 bands",
+        "recommended: minhash, 64 slots, 16 bands of 4",
+        "default: minhash, 16 slots, 4 bands",
     ):
         assert name in source
     for bar in ("30 buckets of 1<", "9 buckets of 2<", "1 buckets of 5–8<"):
@@ -177,7 +180,7 @@ def test_without_bands_there_is_nothing_to_slide() -> None:
     row = replace(usual_rows()[0], point=Point(sketch="simhash", slots=64, bits=1))
     source = page(swept(row))
     assert "Nothing that was tried has bands" in source
-    assert "Use simhash 64" in source
+    assert "Use simhash, 64 bits" in source
     assert "<script" not in source and frame.POLICY in source
 
 
@@ -189,6 +192,21 @@ def test_many_trials_leave_the_labels_apart() -> None:
     ]
     assert len(heights) == sweep_plots.MOST_LABELS
     assert min(np.diff(sorted(heights))) >= sweep_plots.LINE - 0.01
+
+
+def test_the_table_of_trials_is_not_cut_on_a_usual_screen(tmp_path: Path) -> None:
+    rows = [replace(row, candidates=12_345_678, pairs=1_234_567, t_all=1234.5, memory=10**9)
+            for row in usual_rows()]  # fmt: skip
+    rows.append(replace(rows[0], point=replace(rows[0].point, sketch="oneperm")))
+    path = tmp_path / "tuning.html"
+    path.write_text(page(swept(*rows)), "utf-8")
+    hidden = (
+        "Math.max(...[...document.querySelectorAll('.scroll')]"
+        ".map(each => each.scrollWidth - each.clientWidth))"
+    )
+    with browser(tmp_path / "browser") as seen:
+        seen.open(path, width=1200, dark=False)
+        assert seen.value(hidden) <= 0
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -95,7 +95,9 @@ def main() -> None:
             raise
         fail(*explained(error))
     if code == INTERRUPTED:
-        fail("interrupted; the same command goes on from here", INTERRUPTED)
+        lost = "--no-cache" in arguments
+        then = "nothing is kept" if lost else "the same command goes on from here"
+        fail(f"interrupted; {then}", INTERRUPTED)
     sys.exit(code or 0)
 
 

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from neardup.cli.shared import console_of
+
 if TYPE_CHECKING:
     from datetime import timedelta
 
     from neardup.plan.cache import Cache
 
 SHOWN_DIGITS = 12
+FIRST = ("sketch", "slots", "bands", "rows", "shingle")
 WIDTH = 160
 """Of a table that is not shown on a terminal."""
 HASH = re.compile(r"[0-9a-f]{32,}")
@@ -43,20 +46,21 @@ def list_(
         about = {"folder": str(kept.folder), "damaged": kept.damaged}
         print(json.dumps(about | {"entries": rows}, indent=2))
         return
-    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table("key", "when", "what", "seconds", "machine", box=None, header_style="bold")
+    table = Table("key", "when", "what", "seconds", "machine", box=None, header_style="bold",
+                  padding=(0, 1, 0, 0))  # fmt: skip
     table.columns[3].justify = "right"
     for entry in entries:
         table.add_row(
             entry.key[:SHOWN_DIGITS], f"{entry.at.astimezone():%Y-%m-%d %H:%M}",
-            described(entry.config), f"{entry.seconds:.3g}",
-            "this" if entry.same_machine else "other",
+            Text(described(entry.config), no_wrap=True, overflow="ellipsis"),
+            f"{entry.seconds:.3g}", "this" if entry.same_machine else "other",
         )  # fmt: skip
-    console = Console(markup=False, highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, WIDTH)
+    for column in (*table.columns[:2], *table.columns[3:]):
+        column.no_wrap = True
+    console = console_of(WIDTH)
     if entries:
         console.print(table)
     damaged = f", {kept.damaged:,} that can't be used" if kept.damaged else ""
@@ -118,12 +122,19 @@ def _opened(folder: Path | None) -> Cache:
 def described(config: dict[str, Any]) -> str:
     """What is set, in a line: words as they are, numbers with their names. `show` shows all of it.
 
+    What tells most is first, because the end is cut where there is no room.
+
     >>> described({"sketch": "minhash", "slots": 128, "bits": None, "seed": 0, "more": {"a": 1},
     ...            "corpus": "0123456789abcdef" * 2})
     'minhash, slots 128, corpus 01234567'
+    >>> described({"bands": 21, "bits": 32, "rows": 6, "sketch": "minhash", "slots": 128})
+    'minhash, slots 128, 21x6, bits 32'
     """
+    first = {name: config[name] for name in FIRST if name in config}
+    if config.get("bands") and config.get("rows"):
+        first |= {"bands": f"{config['bands']}x{config['rows']}", "rows": None}
     shown = []
-    for name, value in config.items():
+    for name, value in {**first, **{n: v for n, v in config.items() if n not in first}}.items():
         if isinstance(value, str) and HASH.fullmatch(value):
             shown.append(f"{name} {value[:8]}")
         elif value and isinstance(value, str | int | float):

@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from neardup.options import Options
 
 
+FLAT = 2
+"""Bands of so few rows make documents meet that have little in common."""
+
+
 def dedup(
     context: typer.Context,
     inputs: Inputs,
@@ -159,7 +163,8 @@ def dedup(
 
     key = read_key(key_file, quiet)
     layout = {"bands": bands, "rows": rows, "tables": tables}
-    layout |= dict.fromkeys(stale_bands(context)) if config else {}
+    stale = stale_bands(context) if config else set()
+    layout |= dict.fromkeys(stale)
     options = Options.of(
         preset=preset, sketch=sketch, family=family, shingle=shingle, slots=slots, bits=bits,
         text_profile=text_profile, seed=seed,
@@ -170,6 +175,8 @@ def dedup(
     threads = check_workers(workers)
     found = find_inputs(inputs, format)
     with progress_for(quiet=quiet or as_json) as progress:
+        if stale and not any(layout.values()):
+            progress.say(chosen_anew(config, options))
         from neardup.batch.budget import Budget, parse_size
         from neardup.batch.job import Job
         from neardup.batch.run import run
@@ -204,6 +211,17 @@ def dedup(
             progress,
         )  # fmt: skip
     show(finished.record, summary(finished, options, out), quiet, as_json)
+
+
+def chosen_anew(config: Path | None, options: Options) -> str:
+    """That the bands of a config file are not used."""
+    if options.by_bits:
+        return f"the bands of {config} were chosen for something else: a simhash has none"
+    flat = min(part.rows for part in options.curve.parts) <= FLAT
+    cure = "; few slots make flat bands: give --slots, or plan again" if flat else ""
+    return (
+        f"the bands of {config} were chosen for something else: chosen anew, {options.curve}{cure}"
+    )
 
 
 def summary(finished: Finished, options: Options, out: Path) -> str:

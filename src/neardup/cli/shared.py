@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from neardup.errors import ParameterError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 INPUT = "Input"
 MATCH = "What counts as similar"
@@ -101,6 +104,16 @@ def check_workers(workers: int | None) -> int:
     if workers is not None and workers < 1:
         raise ParameterError(f"--workers must be at least 1, not {workers}")
     return workers or usable_cores()
+
+
+def console_of(width: int) -> Console:
+    """Standard output; where it is no terminal as wide as COLUMNS says, or else as this."""
+    from rich.console import Console
+
+    console = Console(markup=False, highlight=False)
+    if not console.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
+        console.width = max(console.width, width)
+    return console
 
 
 def usable_cores() -> int:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,14 +22,11 @@ from neardup.cli.shared import (
 
 if TYPE_CHECKING:
     from neardup.plan.cache import Cache
-    from neardup.plan.trial import Outcome, Point
     from neardup.plan.tuning import Tuning
 
 AXES = "Axes: values with commas between, every combination is tried"
 FILES = ("tuning.json", "sweep.csv", "tuned.toml", "tuning.html")
 """What is written; the first says that the others are of a sweep."""
-WIDTH = 100
-"""Of a table that is not shown on a terminal."""
 
 
 def tune(
@@ -94,6 +90,9 @@ def tune(
         "[default: the user's cache folder]", show_default=False, rich_help_panel=OUTPUT)] = None,
     no_cache: Annotated[bool, typer.Option(
         "--no-cache", help="Run every trial, keep nothing.", rich_help_panel=OUTPUT)] = False,
+    force: Annotated[bool, typer.Option(
+        "--force", help="Replace an earlier sweep in OUT; other files there are left alone.",
+        rich_help_panel=OUTPUT)] = False,
     workers: Workers = None,
     quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option(
@@ -107,6 +106,7 @@ def tune(
     again.
     """
     from neardup.cli.progress import progress_for
+    from neardup.cli.tune_table import show
     from neardup.corpus.inputs import find_inputs
     from neardup.plan.specimen import from_files
     from neardup.plan.tuner import Request, sweep
@@ -120,7 +120,7 @@ def tune(
     )  # fmt: skip
     threads = check_workers(workers)
     if out is not None:
-        make_folder(out)
+        make_folder(out, force)
     results = None if no_cache else opened(cache)
     with progress_for(quiet=quiet or as_json) as progress:
         files = find_inputs(inputs, format)
@@ -141,8 +141,8 @@ def opened(folder: Path | None) -> Cache:
     return found
 
 
-def make_folder(out: Path) -> None:
-    """Refuse a folder that can't be written, or has others' files, before the work is done."""
+def make_folder(out: Path, force: bool) -> None:
+    """Refuse a folder that can't be written, or is taken, before the work is done."""
     import tempfile
 
     from neardup.errors import OutputError
@@ -157,6 +157,8 @@ def make_folder(out: Path) -> None:
     there = [name for name in FILES if (out / name).exists()]
     if there and not of_a_sweep(out / FILES[0]):
         raise OutputError(f"{out / there[0]} is there, and not from a sweep: choose another folder")
+    if there and not force:
+        raise OutputError(f"{out} holds an earlier sweep: choose another folder, or use --force")
 
 
 def of_a_sweep(path: Path) -> bool:
@@ -179,89 +181,3 @@ def write(tuning: Tuning, out: Path) -> None:
     tuning.to_csv(out / "sweep.csv")
     write_config(out / "tuned.toml", tuning.options, tuning.reasons)
     write_text(out / "tuning.html", page(tuning))
-
-
-def show(tuning: Tuning, out: Path | None, as_json: bool, quiet: bool) -> None:
-    """The table and what follows from it, on standard output."""
-    if as_json:
-        import json
-
-        print(json.dumps(tuning.to_json(), indent=2))
-    elif not quiet:
-        from rich.console import Console
-
-        console = Console(markup=False, highlight=False)
-        if not console.is_terminal:
-            console.width = max(console.width, WIDTH)
-        console.print(about(tuning))
-        console.print(table(tuning))
-        for line in tuning.reasons:
-            console.print(line)
-        if out is not None:
-            console.print(f"{out / 'tuned.toml'} is for neardup dedup --config", soft_wrap=True)
-
-
-def about(tuning: Tuning) -> str:
-    """What was tried, on what."""
-    reference = tuning.reference
-    found = f"{tuning.true_pairs:,} pairs are" if tuning.true_pairs else "no pair is"
-    copies = f"; {tuning.copies:,} identical ones are left out" if tuning.copies else ""
-    lines = [
-        f"{tuning.about}{copies}.",
-        f"Of the {tuning.sampled:,} that are left, {found} at least {reference.threshold:g} "
-        f"similar ({reference.shingle} shingles, every pair compared).",
-        *(f"Not tried: {many:,} x {why}." for why, many in tuning.pruned.items()),
-    ]
-    return "\n".join(lines)
-
-
-COLUMNS: dict[str, Callable[[Outcome], str]] = {
-    "t_sig s": lambda row: f"{row.t_sig:.4f}",
-    "t_rest s": lambda row: f"{row.t_rest:.4f}",
-    "all s": lambda row: f"{row.t_all:.3g}",
-    "bucket": lambda row: f"{row.average_bucket:.2f}",
-    "candidates": lambda row: f"{row.candidates:,}",
-    "pairs": lambda row: f"{row.pairs:,}",
-    "recall": lambda row: share(row.recall),
-    "precision": lambda row: share(row.precision),
-    "MB": lambda row: f"{row.memory / 1e6:.2f}",
-}
-"""What a finished trial shows."""
-VARYING: dict[str, Callable[[Point], str]] = {
-    "shingle": lambda point: point.shingle,
-    "threshold": lambda point: f"{point.threshold:g}",
-    "verify": lambda point: point.verify,
-    "buckets": lambda point: "" if point.buckets is None else str(point.buckets),
-    "vocabulary": lambda point: "" if point.vocabulary is None else str(point.vocabulary),
-}
-"""What is shown of points if they differ in it."""
-
-
-def share(value: float | None) -> str:
-    return "none" if value is None else f"{value:.4f}"
-
-
-def table(tuning: Tuning) -> Any:
-    """A row for each trial, the cheapest first; those that have no figures are last."""
-    from rich.table import Table
-
-    points = [row.point for row in tuning.rows]
-    varying = [name for name, cell in VARYING.items() if len(set(map(cell, points))) > 1]
-    heads = ["", "sketch", "slots", "bands", *varying, *COLUMNS]
-    found = Table(*heads, box=None, header_style="bold", padding=(0, 1, 0, 0))
-    for column in found.columns[2:]:
-        column.justify = "right"
-    for row in sorted(tuning.rows, key=lambda row: (not row.done, row.t_all)):
-        point, best = row.point, row is tuning.best
-        mark = ">" if best else "d" if row is tuning.default else ""
-        bands = "" if point.bands is None else f"{point.bands}x{point.rows}"
-        cells = [mark, point.sketch, f"{point.slots}x{point.bits}", bands]
-        cells += [VARYING[name](point) for name in varying]
-        cells += [cell(row) for cell in COLUMNS.values()] if row.done else [row.status]
-        found.add_row(*cells, style="bold" if best else None)
-    found.caption = (
-        "> recommended, d the default; t_sig and t_rest of the sample, all s of all documents, "
-        "on one core"
-    )
-    found.caption_justify = "left"
-    return found

@@ -16,7 +16,6 @@ from neardup.plan.trial import Point
 from neardup.sketch.bulk import MAKE, MAKE_WEIGHTED
 from neardup.spec import (
     B_BITS,
-    FAMILIES,
     FINGERPRINTS,
     MAX_SLOTS,
     MINHASHES,
@@ -38,10 +37,6 @@ Value = TypeVar("Value")
 Rule = Callable[[Point], bool]
 
 
-def _width(point: Point) -> int:
-    return next(iter(FAMILIES[point.sketch].values()))
-
-
 RULES: Final[dict[str, Rule]] = {
     "bands x rows need more slots than there are": lambda point: (
         point.bands is not None and point.bands * (point.rows or 1) > point.slots
@@ -51,10 +46,11 @@ RULES: Final[dict[str, Rule]] = {
         point.sketch == "simhash" and point.slots not in FINGERPRINTS
     ),
     "this sketch has no slots of that width": lambda point: (
-        point.bits != _width(point) and (point.sketch not in MINHASHES or point.bits not in B_BITS)
+        point.bits != point.usual_bits
+        and (point.sketch not in MINHASHES or point.bits not in B_BITS)
     ),
     "exact verification does not look at slots, whatever their width": lambda point: (
-        point.bits < _width(point) and point.verify == "exact"
+        point.bits < point.usual_bits and point.verify == "exact"
     ),
 }
 """Why a combination is not tried, and how that is seen."""
@@ -121,7 +117,7 @@ class Space:
                 sketch=sketch, shingle=shingle, slots=slots, threshold=threshold, verify=verify,
                 seed=reference.seed, buckets=buckets, vocabulary=vocabulary,
             )  # fmt: skip
-            point = replace(point, bits=bits or _width(point))
+            point = replace(point, bits=bits or point.usual_bits)
             if sketch == "simhash" and verify != "exact":  # compared by distance alone
                 point = replace(point, threshold=reference.threshold)
             for curve in self._curves(point, recall):

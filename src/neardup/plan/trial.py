@@ -49,6 +49,11 @@ class Point:
         )  # fmt: skip
 
     @property
+    def usual_bits(self) -> int:
+        """The width that slots of this sketch are made with."""
+        return next(iter(FAMILIES[self.sketch].values()))
+
+    @property
     def stated(self) -> dict[str, Any]:
         """Name -> value, as JSON takes it."""
         return asdict(self)
@@ -60,7 +65,7 @@ class Point:
         if not (self.sketch == "simhash" and self.verify != "exact"):
             given["threshold"] = self.threshold
         given |= {"slots": self.slots, "verify": self.verify}
-        if self.bits != next(iter(FAMILIES[self.sketch].values())):
+        if self.bits != self.usual_bits:
             given["bits"] = self.bits
         if self.bands is not None:
             given |= {"bands": self.bands, "rows": self.rows}
@@ -86,8 +91,14 @@ class Point:
         return self.buckets is not None or self.vocabulary is not None
 
     def __str__(self) -> str:
-        bands = "" if self.bands is None else f", {self.bands} bands of {self.rows}"
-        return f"{self.sketch} {self.slots} x {self.bits}{bands}"
+        """
+        >>> print(Point(slots=16, bands=3, rows=5), Point(sketch="simhash", slots=64), sep="; ")
+        minhash, 16 slots, 3 bands of 5; simhash, 64 bits
+        """
+        if self.bands is None:
+            return f"{self.sketch}, {self.slots} bits"
+        width = "" if self.bits == self.usual_bits else f" of {self.bits} bits"
+        return f"{self.sketch}, {self.slots} slots{width}, {self.bands} bands of {self.rows}"
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,10 @@ def sweep(
         progress.say(f"{sum(pruned.values()):,} combinations make no sense and are not tried")
     progress.stage("trying", len(points), "points")
     documents = request.documents or specimen.corpus
-    wanted = Wanted(request.recall, request.precision, request.reference, truth, documents)
+    wanted = Wanted(
+        request.recall, request.precision, request.reference, truth, documents,
+        sample=len(specimen.sample.texts), corpus=specimen.corpus,
+    )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="neardup-tune-") as folder:
         task = Path(folder)
         write_task(task, specimen.documents, request.reference, wanted.true_pairs, truth.floor,

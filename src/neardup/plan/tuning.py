@@ -21,7 +21,7 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tuning:
     """A sweep over a sample of a corpus.
 
@@ -56,8 +56,12 @@ class Tuning:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The best operating point, as keyword arguments of `neardup.dedup`."""
-        return self.best.point.chosen | dict(self.shared)
+        """The best operating point, as keyword arguments of `neardup.dedup`.
+
+        Bands are given; the recall says what they are for. A simhash has none.
+        """
+        wanted = {} if self.best.point.bands is None else {"recall": self.recall}
+        return self.best.point.chosen | wanted | dict(self.shared)
 
     @property
     def default(self) -> Outcome:
@@ -65,9 +69,25 @@ class Tuning:
         return self.rows[0]
 
     @property
+    def ordered(self) -> list[Outcome]:
+        """The trials, the cheapest first; those that have no figures are last."""
+        return sorted(self.rows, key=lambda row: (not row.done, row.t_all))
+
+    @property
     def true_pairs(self) -> int:
         """How many pairs of the sample are similar."""
         return self.truth.similar(self.reference.threshold)
+
+    @property
+    def advice(self) -> str:
+        """What to use, in a line."""
+        return f"Use {self.best.point}" if self.best.done else "No trial came to its end"
+
+    def __str__(self) -> str:
+        return "\n".join([self.advice, *self.reasons])
+
+    def __repr__(self) -> str:
+        return f"<Tuning of {self.sampled:,} documents, {len(self.rows):,} trials: {self.advice}>"
 
     def to_csv(self, path: str | Path) -> None:
         """Write a row for each trial."""

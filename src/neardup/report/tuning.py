@@ -7,6 +7,7 @@ from typing import Final
 
 from neardup.plan.trial import FAILED, TIMEOUT, Outcome, Point
 from neardup.plan.tuning import Tuning
+from neardup.plan.words import duration, number
 from neardup.report import curves, sweep_plots
 from neardup.report.curves import Explorer
 from neardup.report.frame import whole
@@ -32,9 +33,8 @@ ALWAYS: Final = {"hashes", "bands", "rows"}
 FIGURES: Final[Mapping[str, Callable[[Outcome], str]]] = {
     "t_sig s": lambda row: f"{row.t_sig:.4f}",
     "t_rest s": lambda row: f"{row.t_rest:.4f}",
-    "t_tot s": lambda row: f"{row.seconds:.4f}",
-    "all s": lambda row: f"{row.t_all:.3g}",
-    "average bucket": lambda row: f"{row.average_bucket:.2f}",
+    "all s": lambda row: number(row.t_all),
+    "bucket": lambda row: f"{row.average_bucket:.2f}",
     "candidates": lambda row: f"{row.candidates:,}",
     "pairs": lambda row: f"{row.pairs:,}",
     "recall": lambda row: _share(row.recall),
@@ -43,9 +43,10 @@ FIGURES: Final[Mapping[str, Callable[[Outcome], str]]] = {
 }
 MEANING: Final = (
     "t_sig: seconds of one core from text to signatures; t_rest: for everything after them, both "
-    "for the sample; all: for all documents, about. Pairs are those that were found; recall and "
-    "precision are against every pair of the sample, compared exactly. A trial without figures was "
-    "ended at its time limit, or failed."
+    "for the sample; all: for all documents, about. bucket: documents in a bucket, on average. "
+    "Candidates are the pairs of the sample that were compared, pairs those that were found; "
+    "recall and precision are against every pair of the sample, compared exactly. A trial without "
+    "figures was ended at its time limit, or failed."
 )
 
 
@@ -65,17 +66,17 @@ def page(tuning: Tuning) -> Html:
 
 def _head(tuning: Tuning) -> Html:
     """What to use, why, and what was measured of it."""
-    best = tuning.best
+    best, everything = tuning.best, f"all {tuning.documents:,} documents"
     missed = [tag("p", "It does not do what is wanted.", class_="missed")] * (tuning.met is False)
     tiles = [
         ("recall", _share(best.recall) if best.done else "", "kept"),
         ("precision", _share(best.precision) if best.done else "", "kept"),
-        ("seconds, of one core", f"{best.t_all:.3g}" if best.done else "", "near"),
-        ("candidates", f"{best.candidates:,}" if best.done else "", "near"),
+        (f"of one core, {everything}", duration(best.t_all) if best.done else "", "near"),
+        (f"pairs compared, {everything}", number(best.all_candidates) if best.done else "", "near"),
     ]
     return tag(
         "header", tag("p", "neardup tune", class_="brand"),
-        tag("h1", f"Use {best.point}" if best.done else "No trial came to its end"),
+        tag("h1", tuning.advice),
         *missed, *(tag("p", reason) for reason in tuning.reasons),
         tag("dl", *(tag("div", tag("dt", term), tag("dd", value or "—"), class_=f"tile {kind}")
                     for term, value, kind in tiles), class_="tiles"),
@@ -92,7 +93,8 @@ def _about(tuning: Tuning) -> str:
     return (
         f"{tuning.about}{copies}. Of the {tuning.sampled:,} that are left, {similar} at least "
         f"{reference.threshold:g} similar ({reference.shingle} shingles, every pair compared). "
-        f"{trials}; wanted: a recall of {tuning.recall:g} and a precision of {tuning.precision:g}."
+        f"{trials}; wanted: a recall of {tuning.recall:g} and a precision of {tuning.precision:g}. "
+        "The default is the one for that recall."
     )
 
 
@@ -155,7 +157,7 @@ def _series(tuning: Tuning) -> list[tuple[str, Mapping[int, int]]]:
 
 
 def _trials(tuning: Tuning) -> Html:
-    """A row for each trial, in the order in which they were run."""
+    """A row for each trial, the cheapest first."""
     points = [row.point for row in tuning.rows]
     varied = {name: cell for name, cell in POINT.items()
               if name in ALWAYS or len({cell(point) for point in points}) > 1}  # fmt: skip
@@ -163,7 +165,7 @@ def _trials(tuning: Tuning) -> Html:
     rows = (
         (_remark(row, tuning), *(cell(row.point) for cell in varied.values()),
          *(cell(row) if row.done else "—" for cell in FIGURES.values()))
-        for row in tuning.rows
+        for row in tuning.ordered
     )  # fmt: skip
     return table("Every trial", columns, rows, {"hashes", "bits", "bands", "rows", "threshold",
                  "seed", "buckets", "shingles", *FIGURES})  # fmt: skip
