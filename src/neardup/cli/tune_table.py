@@ -7,28 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neardup.cli.shared import console_of
-from neardup.plan.words import number
+from neardup.report.tuning import FIGURES
 
 if TYPE_CHECKING:
-    from neardup.plan.trial import Outcome, Point
+    from neardup.plan.trial import Point
     from neardup.plan.tuning import Tuning
 
 WIDTH = 100
 """Of a table that is not shown on a terminal."""
 MOST = 1_000
 """Wider than any table."""
-COLUMNS: dict[str, Callable[[Outcome], str]] = {
-    "t_sig s": lambda row: f"{row.t_sig:.4f}",
-    "t_rest s": lambda row: f"{row.t_rest:.4f}",
-    "all s": lambda row: number(row.t_all),
-    "bucket": lambda row: f"{row.average_bucket:.2f}",
-    "candidates": lambda row: f"{row.candidates:,}",
-    "pairs": lambda row: f"{row.pairs:,}",
-    "recall": lambda row: share(row.recall),
-    "precision": lambda row: share(row.precision),
-    "MB": lambda row: f"{row.memory / 1e6:.2f}",
-}
-"""What a finished trial shows."""
 LEFT_OUT = ("bucket", "pairs", "t_sig s", "t_rest s", "candidates", "MB")
 """What is not shown where there is no room, the first of them first; sweep.csv has all of it."""
 VARYING: dict[str, Callable[[Point], str]] = {
@@ -84,10 +72,6 @@ def legend(tuning: Tuning) -> str:
     )
 
 
-def share(value: float | None) -> str:
-    return "none" if value is None else f"{value:.4f}"
-
-
 def fitting(tuning: Tuning, console: Any) -> tuple[Any, int]:
     """The table with as many columns as there is room for, and its width.
 
@@ -107,7 +91,7 @@ def table(tuning: Tuning, left_out: Collection[str]) -> Any:
 
     points = [row.point for row in tuning.rows]
     varying = [name for name, cell in VARYING.items() if len(set(map(cell, points))) > 1]
-    shown = [name for name in COLUMNS if name not in left_out]
+    shown = [name for name in FIGURES if name not in left_out]
     heads = ["", "sketch", "slots", "bands", *varying, *shown]
     found = Table(*heads, box=None, header_style="bold", padding=(0, 1, 0, 0))
     for column in found.columns:
@@ -120,6 +104,6 @@ def table(tuning: Tuning, left_out: Collection[str]) -> Any:
         bands = "" if point.bands is None else f"{point.bands}x{point.rows}"
         cells = [mark, point.sketch, str(point.slots), bands]
         cells += [VARYING[name](point) for name in varying]
-        cells += [COLUMNS[name](row) for name in shown] if row.done else [row.status]
+        cells += [FIGURES[name](row) for name in shown] if row.done else [row.status]
         found.add_row(*cells, style="bold" if best else None)
     return found
