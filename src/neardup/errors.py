@@ -10,6 +10,9 @@
     ├── OutputError              exit 1, HTTP 507   the result cannot be written where it should go
     ├── FormatError              exit 1, HTTP 422   bytes that are truncated, altered or foreign
     ├── SpecMismatch             exit 1, HTTP 409   two things made by different specifications
+    ├── Conflict                 exit 1, HTTP 409   an id that an index has for another document
+    ├── IndexLocked              exit 1, HTTP 503   an index that somebody else writes to
+    ├── Busy                     exit 1, HTTP 503   more work than there is room for: try again later
     └── StaleSketch              exit 1, HTTP 409   a sketch that no longer knows what is asked
 
 Every message is one line: what happened, on which side, and the cure.
@@ -95,6 +98,24 @@ class SpecMismatch(NeardupError, ValueError):  # noqa: N818  # reads as what hap
     """Two things made by different specifications were about to be compared."""
 
     http_status = 409
+
+
+class Conflict(NeardupError):  # noqa: N818  # reads as what happened
+    """An index has this id already, for a document with another content."""
+
+    http_status = 409
+
+
+class IndexLocked(NeardupError):  # noqa: N818  # reads as what happened
+    """Somebody else writes to this index."""
+
+    http_status = 503
+
+
+class Busy(NeardupError):  # noqa: N818  # reads as what happened
+    """There is more to do than there is room for; trying again later can help."""
+
+    http_status = 503
 
 
 class StaleSketch(NeardupError):  # noqa: N818  # reads as what happened

@@ -1,0 +1,1 @@
+"""The online index: is this new document a copy of something that came before?"""
