@@ -12,7 +12,7 @@
     ├── SpecMismatch             exit 1, HTTP 409   two things made by different specifications
     ├── Conflict                 exit 1, HTTP 409   an id that an index has for another document
     ├── IndexLocked              exit 1, HTTP 503   an index that somebody else writes to
-    ├── Busy                     exit 1, HTTP 503   more work than there is room for: try again later
+    ├── Busy                     exit 1, HTTP 503   more work than there is room for: try later
     └── StaleSketch              exit 1, HTTP 409   a sketch that no longer knows what is asked
 
 Every message is one line: what happened, on which side, and the cure.
