@@ -38,6 +38,9 @@ KERNELS = {
     "oneperm": ("fill_rows", "one_permutation"),
     "pairs": ("candidate_pairs", "spread_pairs"),
     "pieces": ("parts", "span_hashes", "without_parts"),
+    "postings": (
+        "postings_find", "postings_grow", "postings_list", "postings_put", "postings_sizes",
+    ),
     "rounds": ("decide", "kept_in", "leader_pairs", "member_pairs"),
     "shingles": (
         "content_hashes", "copy_rows", "row_sums", "shingle", "sort_short", "unique_sorted",

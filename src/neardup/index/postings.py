@@ -1,0 +1,140 @@
+"""Which documents have this key? Tables in memory, one a band, and more for ids and contents.
+
+They are derived from what is stored and never the truth. Entering a document twice does no harm.
+Removed documents stay in them until they are built anew: whoever asks says who is dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup import kernels
+
+Keys = NDArray[np.uint64]
+Numbers = NDArray[np.uint32]
+Integers = NDArray[np.int64]
+Dead = NDArray[np.uint8]
+
+MOST_LOAD: Final = 0.8
+GROWTH: Final = 1.5
+LEAST_SLOTS: Final = 1024
+LEAST_NODES: Final = 256
+PARTS: Final = ("keys", "values", "numbers", "following", "state")
+
+
+class Table:
+    """Keys of 64 bits to numbers of documents below 2^31, ascending. One writer, or readers."""
+
+    def __init__(self, slots: int = LEAST_SLOTS) -> None:
+        self._take(
+            np.empty(slots, np.uint64), np.zeros(slots, np.uint32),
+            np.empty(LEAST_NODES, np.uint32), np.empty(LEAST_NODES, np.uint32),
+            np.zeros(3, np.int64),
+        )  # fmt: skip
+
+    def _take(self, keys: Keys, values: Numbers, numbers: Numbers, following: Numbers,
+              state: Integers) -> None:  # fmt: skip
+        self.keys, self.values = keys, values
+        self.numbers, self.following, self.state = numbers, following, state
+
+    @classmethod
+    def of(cls, parts: Sequence[NDArray[Any]]) -> Table:
+        """The table that had these arrays."""
+        table = cls.__new__(cls)
+        table._take(*parts)
+        return table
+
+    @property
+    def parts(self) -> list[NDArray[Any]]:
+        """Its arrays, in the order of PARTS."""
+        return [getattr(self, name) for name in PARTS]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self.parts)
+
+    @property
+    def postings(self) -> int:
+        return int(self.state[2])
+
+    @property
+    def buckets(self) -> int:
+        return int(self.state[0])
+
+    def put(self, keys: Keys, numbers: Numbers) -> None:
+        """Enter documents; those that are there stay."""
+        done = 0
+        while True:
+            done += kernels.postings_put(
+                self.keys, self.values, self.numbers, self.following, self.state, keys[done:],
+                numbers[done:], int(len(self.keys) * MOST_LOAD),
+            )  # fmt: skip
+            if done == len(keys):
+                return
+            self._grow()
+
+    def find(self, keys: Keys, dead: Dead, limit: int) -> tuple[Integers, Numbers]:
+        """For each key how many living documents have it, `limit` at most; and their numbers."""
+        found: tuple[Integers, Numbers] = kernels.postings_find(
+            self.keys, self.values, self.numbers, self.following, dead, keys, limit
+        )
+        return found
+
+    def everything(self, dead: Dead) -> tuple[Keys, Numbers]:
+        """All living postings, in no particular order."""
+        found: tuple[Keys, Numbers] = kernels.postings_list(
+            self.keys, self.values, self.numbers, self.following, dead, self.postings
+        )
+        return found
+
+    def shared(self, dead: Dead) -> Integers:
+        """The sizes of the buckets that more than one document is or was in."""
+        sizes: Integers = kernels.postings_sizes(
+            self.values, self.numbers, self.following, dead, self.state
+        )
+        return sizes
+
+    def _grow(self) -> None:
+        if self.state[0] >= int(len(self.keys) * MOST_LOAD):
+            slots = int(len(self.keys) * GROWTH)
+            keys, values = np.empty(slots, np.uint64), np.zeros(slots, np.uint32)
+            kernels.postings_grow(self.keys, self.values, keys, values)
+            self.keys, self.values = keys, values
+        if self.state[1] + 2 > len(self.numbers):
+            nodes = int(len(self.numbers) * GROWTH)
+            self.numbers = np.resize(self.numbers, nodes)
+            self.following = np.resize(self.following, nodes)
+
+
+class Postings:
+    """Several tables over the same documents. Each grows at a time of its own."""
+
+    def __init__(self, count: int) -> None:
+        self.tables = [Table(LEAST_SLOTS + LEAST_SLOTS * at // (2 * count)) for at in range(count)]
+
+    def put(self, keys: Keys, numbers: Numbers) -> None:
+        """Enter documents by their keys in all tables: (documents x tables)."""
+        columns = np.ascontiguousarray(keys.T)
+        for table, column in zip(self.tables, columns, strict=True):
+            table.put(column, numbers)
+
+    def find(self, keys: Keys, dead: Dead, limit: int) -> tuple[Integers, Integers, Numbers]:
+        """The first `limit` living documents of each bucket.
+
+        How many there are, (tables x documents); then for each of them who asked, and its number,
+        table by table.
+        """
+        columns = np.ascontiguousarray(keys.T)
+        each = [table.find(column, dead, limit)
+                for table, column in zip(self.tables, columns, strict=True)]  # fmt: skip
+        counts = np.array([counts for counts, _ in each])
+        rows = np.tile(np.arange(len(keys)), len(self.tables)).repeat(counts.reshape(-1))
+        return counts, rows, np.concatenate([numbers for _, numbers in each])
+
+    @property
+    def nbytes(self) -> int:
+        return sum(table.nbytes for table in self.tables)

@@ -1,0 +1,201 @@
+"""Postings: from a key to the numbers of the documents that have it, in ascending order.
+
+Open addressing with linear probing; a key's home is the high end of its mixed bits, scaled to the
+number of slots, so that a larger table has its keys in the same order. Most keys belong to one
+document: a slot's value is 0 when it is free, the document's number + 1 if there is one, and from
+CHAIN on the last node of a chain. A node has a number and the next node; the last node's next is
+the first one, so that both ends of a chain are at hand.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from neardup.kernels.compile import (
+    I64,
+    OUT_I64,
+    OUT_U32,
+    OUT_U64,
+    U8,
+    U32,
+    U64,
+    inline,
+    inner,
+    int64,
+    kernel,
+)
+from neardup.kernels.hashing import mix
+from neardup.kernels.probing import AHEAD, prefetch, scaled
+
+U = np.uint64
+CHAIN = np.int64(1) << 31
+USED, NODES, POSTINGS = 0, 1, 2
+"""What `state` counts: taken slots, taken nodes, documents in all of them together."""
+
+
+@inline
+def home(key, slots):
+    return np.int64(scaled(mix(key), U(slots)))
+
+
+@inner
+def seek(keys, values, key):
+    """Where the key is, or where it would go."""
+    at = home(key, keys.size)
+    while values[U(at)] != 0 and keys[U(at)] != key:
+        at += 1
+        if at == keys.size:
+            at = 0
+    return at
+
+
+@inner
+def add_node(numbers, following, state, number, after):
+    """A new node after another one."""
+    node = state[NODES]
+    state[NODES] += 1
+    numbers[node] = number
+    following[node] = following[after]
+    following[after] = node
+    return node
+
+
+@inner
+def chained(numbers, following, state, last, number):
+    """Put a number into a chain, unless it is there; the chain's last node."""
+    if number > np.int64(numbers[last]):
+        return add_node(numbers, following, state, number, last)
+    before = last
+    while np.int64(numbers[following[before]]) < number:
+        before = np.int64(following[before])
+    if np.int64(numbers[following[before]]) != number:
+        add_node(numbers, following, state, number, before)
+    return last
+
+
+@inner
+def two(numbers, following, state, one, other):
+    """A chain of two numbers; its last node."""
+    first = state[NODES]
+    state[NODES] += 1
+    numbers[first], following[first] = min(one, other), first
+    return add_node(numbers, following, state, max(one, other), first)
+
+
+@kernel(OUT_U64, OUT_U32, OUT_U32, OUT_U32, OUT_I64, U64, U32, int64)
+def postings_put(keys, values, numbers, following, state, new_keys, new_numbers, limit):
+    """Enter documents, until `limit` slots or all nodes are taken; how many were entered."""
+    for i in range(new_keys.size):
+        if i + AHEAD < new_keys.size:
+            at = home(new_keys[i + AHEAD], keys.size)
+            prefetch(keys, U(at))
+            prefetch(values, U(at))
+        if state[USED] >= limit or state[NODES] + 2 > numbers.size:
+            return i
+        number = np.int64(new_numbers[i])
+        at = seek(keys, values, new_keys[i])
+        value = np.int64(values[U(at)])
+        before = state[NODES]
+        if value == 0:
+            keys[U(at)], values[U(at)] = new_keys[i], number + 1
+            state[USED] += 1
+            state[POSTINGS] += 1
+        elif value >= CHAIN:
+            last = chained(numbers, following, state, value - CHAIN, number)
+            values[U(at)] = CHAIN + last
+            state[POSTINGS] += state[NODES] - before
+        elif value != number + 1:
+            values[U(at)] = CHAIN + two(numbers, following, state, value - 1, number)
+            state[POSTINGS] += 1
+    return new_keys.size
+
+
+@kernel(U64, U32, U32, U32, U8, U64, int64)
+def postings_find(keys, values, numbers, following, dead, asked, limit):
+    """The first `limit` documents of each asked key that are not dead: how many, and which."""
+    counts = np.zeros(asked.size, np.int64)
+    found = np.empty(asked.size + 16, np.uint32)
+    total = 0
+    for i in range(asked.size):
+        if i + AHEAD < asked.size:
+            at = home(asked[i + AHEAD], keys.size)
+            prefetch(keys, U(at))
+            prefetch(values, U(at))
+        value = np.int64(values[U(seek(keys, values, asked[i]))])
+        if value == 0:
+            continue
+        begun = total
+        node, last = np.int64(-1), np.int64(-1)
+        number = value - 1
+        if value >= CHAIN:
+            last = value - CHAIN
+            node = np.int64(following[last])
+            number = np.int64(numbers[node])
+        while total - begun < limit:
+            if dead[number] == 0:
+                if total == found.size:
+                    larger = np.empty(2 * found.size, np.uint32)
+                    larger[:total] = found
+                    found = larger
+                found[total] = number
+                total += 1
+            if node == last:
+                break
+            node = np.int64(following[node])
+            number = np.int64(numbers[node])
+        counts[i] = total - begun
+    return counts, found[:total]
+
+
+@kernel(U64, U32, OUT_U64, OUT_U32)
+def postings_grow(keys, values, new_keys, new_values):
+    """Move all slots into a larger table, which is empty."""
+    for at in range(keys.size):
+        if values[at] != 0:
+            to = seek(new_keys, new_values, keys[at])
+            new_keys[to], new_values[to] = keys[at], values[at]
+
+
+@kernel(U64, U32, U32, U32, U8, int64)
+def postings_list(keys, values, numbers, following, dead, count):
+    """All postings of documents that are not dead, out of `count`: keys and numbers."""
+    out_keys, out_numbers = np.empty(count, np.uint64), np.empty(count, np.uint32)
+    total = 0
+    for at in range(keys.size):
+        value = np.int64(values[at])
+        if value == 0:
+            continue
+        node, last = np.int64(-1), np.int64(-1)
+        number = value - 1
+        if value >= CHAIN:
+            last = value - CHAIN
+            node = np.int64(following[last])
+            number = np.int64(numbers[node])
+        while True:
+            if dead[number] == 0:
+                out_keys[total], out_numbers[total] = keys[at], number
+                total += 1
+            if node == last:
+                break
+            node = np.int64(following[node])
+            number = np.int64(numbers[node])
+    return out_keys[:total], out_numbers[:total]
+
+
+@kernel(U32, U32, U32, U8, I64)
+def postings_sizes(values, numbers, following, dead, state):
+    """How many documents that are not dead each chain has."""
+    sizes = np.empty(state[NODES], np.int64)
+    chains = 0
+    for at in range(values.size):
+        if np.int64(values[at]) >= CHAIN:
+            last = np.int64(values[at]) - CHAIN
+            node, size = last, 0
+            while True:
+                node = np.int64(following[node])
+                size += np.int64(dead[numbers[node]] == 0)
+                if node == last:
+                    break
+            sizes[chains] = size
+            chains += 1
+    return sizes[:chains]
