@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from neardup.formats.config import load_config as load_config
     from neardup.formats.filters import load_filter as load_filter
     from neardup.formats.filters import save_filter as save_filter
+    from neardup.index.index import Index as Index
     from neardup.lsh.hamming import HammingIndex as HammingIndex
     from neardup.membership.bloom import BloomFilter as BloomFilter
     from neardup.membership.bloom import CountingBloomFilter as CountingBloomFilter
@@ -54,6 +55,7 @@ _HOMES = {
     "CuckooFilter": "neardup.membership.cuckoo",
     "ExactSet": "neardup.membership.exact",
     "HammingIndex": "neardup.lsh.hamming",
+    "Index": "neardup.index.index",
     "HyperLogLog": "neardup.sketch.hyperloglog",
     "MinHash": "neardup.sketch.minhash",
     "MinHashLSH": "neardup.minhash_lsh",
@@ -80,7 +82,7 @@ _HOMES = {
 
 __all__ = [
     "BBitMinHash", "BloomFilter", "BottomK", "CountingBloomFilter", "CuckooFilter", "ExactSet",
-    "FilterFull", "FormatError", "HammingIndex", "HyperLogLog", "MinHash", "MinHashLSH",
+    "FilterFull", "FormatError", "HammingIndex", "HyperLogLog", "Index", "MinHash", "MinHashLSH",
     "NeardupError", "RemovableMinHash", "Result", "ScalableBloomFilter", "SimHash", "Spec",
     "SpecMismatch", "StaleSketch", "WeightedMinHash", "__version__", "dedup", "evaluate",
     "load_config", "load_filter", "plan", "save_filter", "similarity", "tune",

@@ -56,8 +56,9 @@ def test_entering_again_changes_nothing():
     entries = [(key % 13, number) for number, key in enumerate(range(500))]
     table, _ = filled(entries)
     before = [part.copy() for part in table.parts]
-    table.put(np.array([k for k, _ in entries], np.uint64),
-              np.array([n for _, n in entries], np.uint32))
+    table.put(
+        np.array([k for k, _ in entries], np.uint64), np.array([n for _, n in entries], np.uint32)
+    )
     for was, now in zip(before[1:], table.parts[1:], strict=True):
         assert np.array_equal(was, now)
 

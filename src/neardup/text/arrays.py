@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from neardup import kernels
+
 
 @dataclass(frozen=True)
 class Ragged:
@@ -24,6 +26,16 @@ class Ragged:
     @property
     def sizes(self) -> NDArray[np.int64]:
         return np.diff(self.offsets)
+
+    def take(self, rows: NDArray[np.int64]) -> Ragged:
+        """Some of the rows, one after the other."""
+        each = self.data.itemsize
+        sizes = self.sizes[rows]
+        out = np.empty(sizes.sum(), self.data.dtype)
+        kernels.copy_rows(
+            self.data.view(np.uint8), self.offsets[rows] * each, sizes * each, out.view(np.uint8)
+        )
+        return Ragged(out, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
 
 def strings(array: pa.Array) -> Ragged:

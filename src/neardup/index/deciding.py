@@ -1,0 +1,199 @@
+"""Which of some documents are copies? The answer of the batch engine, in the order of arrival.
+
+First against the kept documents that lead the buckets: the best-ranked similar one is the witness.
+What is left is compared with one another, in order, by the same pass that a run makes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup.cluster import identical
+from neardup.index.postings import Integers, Keys, Numbers
+from neardup.lsh.buckets import Buckets, group
+from neardup.options import Options
+from neardup.text.arrays import Ragged
+from neardup.verify import Estimated, Exact, Weighed
+
+KEPT = -1
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Documents in order. `sets` are their sorted shingles, `compared` what is of signatures."""
+
+    content: NDArray[np.uint64]
+    keys: Keys
+    compared: NDArray[Any]
+    sets: Ragged | None
+
+    def __len__(self) -> int:
+        return len(self.content)
+
+
+class Known(Protocol):
+    """The documents that came before."""
+
+    def leaders(self, keys: Keys, limit: int) -> tuple[Integers, Integers, Numbers]: ...
+    def sets(self, numbers: list[int]) -> dict[int, bytes]: ...
+    def compared(self, numbers: list[int]) -> NDArray[Any]: ...
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """For each document the number of its witness, or KEPT; and what it took to find out."""
+
+    witness: Integers
+    similarity: NDArray[np.float64]
+    exact: NDArray[np.bool_]
+    looked_up: int = 0
+    """Band keys."""
+    candidates: int = 0
+    """Pairs that met."""
+    compared: int = 0
+    similar: int = 0
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Kept documents (numbers) and arrivals (rows) that share a bucket, by row, then by number."""
+
+    numbers: Integers
+    rows: Integers
+    similarity: NDArray[np.float64]
+    exact: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Decider:
+    """How documents are judged at an operating point."""
+
+    options: Options
+    weights: NDArray[np.uint32] | None = None
+    """Those of the cells, if bags depend on the corpus."""
+
+    def decide(self, arrivals: Arrivals, numbers: Integers, known: Known) -> Verdicts:
+        """Judge documents that have, or will have, these numbers."""
+        leader = first_identical(arrivals.content)
+        unique = np.flatnonzero(leader == np.arange(len(leader)))
+        counts, pairs = self.meetings(arrivals, unique, known)
+        witness = np.full(len(arrivals), KEPT, np.int64)
+        similarity, exact = np.ones(len(arrivals)), np.ones(len(arrivals), bool)
+        rows, places = first_similar(pairs)
+        witness[rows] = pairs.numbers[places]
+        similarity[rows], exact[rows] = pairs.similarity[places], pairs.exact[places]
+        left = np.flatnonzero(witness[unique] == KEPT)
+        met, compared = 0, 0
+        if len(left) > 1:
+            among, found, alike, met, compared = self._among(arrivals, unique[left],
+                                                             counts[:, left])  # fmt: skip
+            gone = np.flatnonzero(found >= 0)
+            witness[among[gone]] = numbers[among[found[gone]]]
+            similarity[among[gone]] = alike[gone]
+            exact[among[gone]] = self._by_sets(arrivals)
+        copies = np.flatnonzero(leader != np.arange(len(leader)))
+        stands = leader[copies]
+        witness[copies] = np.where(witness[stands] == KEPT, numbers[stands], witness[stands])
+        similarity[copies], exact[copies] = similarity[stands], exact[stands]
+        return Verdicts(
+            witness, similarity, exact, counts.size, len(pairs.rows) + met,
+            len(pairs.rows) + compared,
+            int(np.count_nonzero(pairs.similarity >= 0.0)) + met,
+        )  # fmt: skip
+
+    def meetings(
+        self, arrivals: Arrivals, chosen: Integers, known: Known
+    ) -> tuple[Integers, Pairs]:
+        """How many lead each bucket of the chosen ones, and all of those, compared."""
+        counts, rows, numbers = known.leaders(arrivals.keys[chosen], self.options.limit)
+        if not len(rows):
+            nothing = np.empty(0, np.int64)
+            return counts, Pairs(nothing, nothing, np.empty(0), np.empty(0, bool))
+        codes = np.unique(rows << 32 | numbers.astype(np.int64))
+        rows, found = chosen[codes >> 32], codes & 0xFFFFFFFF
+        return counts, self._compared(arrivals, rows, found, known)
+
+    def _compared(
+        self, arrivals: Arrivals, rows: Integers, numbers: Integers, known: Known
+    ) -> Pairs:
+        distinct, left = np.unique(numbers, return_inverse=True)
+        similarity, exact = np.full(len(rows), -1.0), np.zeros(len(rows), bool)
+        sets = known.sets(distinct.tolist()) if self._by_sets(arrivals) else {}
+        there = np.array([number in sets for number in distinct.tolist()], bool)[left]
+        if there.any():
+            verifier, place = self._verifier(arrivals, sets)
+            among = np.array([place.get(number, 0) for number in distinct.tolist()], np.int64)
+            similarity[there] = verifier.pairs(among[left[there]], len(place) + rows[there])
+            exact[there] = True
+        if not there.all():
+            rest = np.flatnonzero(~there)
+            stored = known.compared(distinct.tolist())
+            judge = self._estimated(np.concatenate([stored, arrivals.compared]))
+            similarity[rest] = judge.pairs(left[rest], len(stored) + rows[rest])
+        return Pairs(numbers, rows, similarity, exact)
+
+    def _verifier(
+        self, arrivals: Arrivals, sets: dict[int, bytes]
+    ) -> tuple[Exact | Weighed, dict[int, int]]:
+        """By shingles: of the stored documents, which have places, then of the arrivals."""
+        assert arrivals.sets is not None  # noqa: S101  # `_by_sets` says so
+        stored = [np.frombuffer(data, np.uint64) for data in sets.values()]
+        sizes = np.array([len(row) for row in stored], np.int64)
+        begins = np.cumsum(sizes)
+        offsets = np.concatenate([[0], begins, begins[-1] + arrivals.sets.offsets[1:]])
+        data = np.concatenate([*stored, arrivals.sets.data[: arrivals.sets.offsets[-1]]])
+        verifier = self.options.exact(data, offsets.astype(np.int64), self.weights)
+        return verifier, {number: place for place, number in enumerate(sets)}
+
+    def _among(
+        self, arrivals: Arrivals, left: Integers, counts: Integers
+    ) -> tuple[Integers, Integers, NDArray[np.float64], int, int]:
+        """Those that met among themselves: who they are, each one's witness among them, how
+        similar; pairs that turned out similar, and comparisons."""
+        buckets = group(arrivals.keys[left])
+        among = left[buckets.documents]
+        if not len(among):
+            return among, among, np.empty(0), 0, 0
+        room = np.concatenate([[0], np.cumsum(_room(buckets, counts, self.options.limit))])
+        if self._by_sets(arrivals):
+            assert arrivals.sets is not None  # noqa: S101  # the same
+            sets = arrivals.sets.take(among)
+            verifier: Any = self.options.exact(sets.data, sets.offsets, self.weights)
+        else:
+            verifier = self._estimated(arrivals.compared[among])
+        witness, similarity, compared, _ = verifier.keep(buckets.numbers, room.astype(np.int64))
+        return among, witness, similarity, int(np.count_nonzero(witness >= 0)), compared
+
+    def _by_sets(self, arrivals: Arrivals) -> bool:
+        return self.options.verify == "exact" and arrivals.sets is not None
+
+    def _estimated(self, rows: NDArray[Any]) -> Estimated:
+        options = self.options
+        if options.verify == "exact":
+            options = replace(options, verify="estimate")
+        return options.estimated(rows)
+
+
+def first_identical(content: NDArray[np.uint64]) -> Integers:
+    """For each document the first one with the same content."""
+    if len(content) == 1:
+        return np.zeros(1, np.int64)
+    return identical(content, np.arange(len(content)))
+
+
+def first_similar(pairs: Pairs) -> tuple[Integers, Integers]:
+    """The rows that have a similar document, and the place of the first pair that says so."""
+    similar = np.flatnonzero(pairs.similarity >= 0.0)
+    rows, first = np.unique(pairs.rows[similar], return_index=True)
+    return rows, similar[first]
+
+
+def _room(buckets: Buckets, counts: Integers, limit: int) -> Integers:
+    """How many of the arrivals may lead each bucket: there may be leaders already."""
+    members, starts = buckets.members()
+    first = buckets.documents[members[starts[:-1]]]
+    return np.minimum(buckets.sizes, limit - counts[buckets.band_of, first])

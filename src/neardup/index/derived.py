@@ -1,0 +1,120 @@
+"""What is looked up: band tables of kept documents, and tables of ids, contents and witnesses.
+
+All of it is derived from the store. Readers and the one who writes are kept apart by a guard, so
+that a reader sees all of a commit or nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from neardup.index.guard import Guard
+from neardup.index.postings import Dead, Integers, Keys, Numbers, Postings, Table
+from neardup.index.store import Row
+
+ROOM: Final = 1 << 12
+ALL: Final = 2**31 - 1
+
+
+class Derived:
+    """The tables of one operating point, up to a change of the store."""
+
+    def __init__(self, bands: int) -> None:
+        self.guard = Guard()
+        self.bands = Postings(bands)
+        self.ids, self.contents, self.members = Table(), Table(), Table()
+        self.dead: Dead = np.zeros(ROOM, np.uint8)
+        self.buried = 0
+        self.sequence = 0
+
+    @property
+    def others(self) -> tuple[Table, Table, Table]:
+        """The tables that hold all documents, or copies: not by bands."""
+        return self.ids, self.contents, self.members
+
+    @property
+    def nbytes(self) -> int:
+        return self.bands.nbytes + sum(table.nbytes for table in self.others) + self.dead.nbytes
+
+    def enter(self, rows: Sequence[Row], keys: Keys, sequence: int) -> None:
+        """Documents that were added, or have another witness now; row i has the keys of row i."""
+        numbers = np.array([row.number for row in rows], np.uint32)
+        kept = np.array([row.witness is None for row in rows], bool)
+        ids = np.array([id_key(row.id) for row in rows], np.uint64)
+        contents = np.frombuffer(b"".join(row.content for row in rows), np.uint64)[::2].copy()
+        with self.guard.writing():
+            self._make_room(rows)
+            self.bands.put(keys[kept], numbers[kept])
+            self.ids.put(ids, numbers)
+            self.contents.put(contents, numbers)
+            self._follow_witnesses(rows)
+            self.sequence = max(self.sequence, sequence)
+
+    def bury(self, numbers: Iterable[int], sequence: int) -> None:
+        """Documents that are gone."""
+        with self.guard.writing():
+            for number in numbers:
+                self.reach(number)
+                self.buried += not self.dead[number]
+                self.dead[number] = 1
+            self.sequence = max(self.sequence, sequence)
+
+    def leaders(
+        self, keys: Keys, limit: int, without: Sequence[int] = ()
+    ) -> tuple[Integers, Integers, Numbers]:
+        """The first kept documents of each bucket, as if some were gone; see `Postings.find`."""
+        with self.guard.reading():
+            dead = self.dead
+            if without:
+                dead = dead.copy()
+                dead[list(without)] = 1
+            return self.bands.find(keys, dead, limit)
+
+    def with_ids(self, ids: Sequence[str]) -> list[list[int]]:
+        """For each id the documents that may have it."""
+        return self._with(self.ids, np.array([id_key(id) for id in ids], np.uint64))
+
+    def with_contents(self, contents: NDArray[np.uint64]) -> list[list[int]]:
+        """For each content, of 128 bits, the documents that may have it."""
+        return self._with(self.contents, np.ascontiguousarray(contents[:, 0]))
+
+    def with_witness(self, number: int) -> list[int]:
+        """The documents that may be copies of this one."""
+        return self._with(self.members, np.array([number], np.uint64))[0]
+
+    def _with(self, table: Table, keys: Keys) -> list[list[int]]:
+        with self.guard.reading():
+            counts, numbers = table.find(keys, self.dead, ALL)
+        if not len(numbers):
+            return [[] for _ in keys]
+        ends = np.cumsum(counts).tolist()
+        listed = numbers.tolist()
+        return [listed[end - count : end] for end, count in zip(ends, counts.tolist(), strict=True)]
+
+    def _follow_witnesses(self, rows: Sequence[Row]) -> None:
+        copies = [(row.witness, row.number) for row in rows if row.witness is not None]
+        if copies:
+            pairs = np.array(copies, np.uint64)
+            witnesses = np.ascontiguousarray(pairs[:, 0])
+            self.members.put(witnesses, pairs[:, 1].astype(np.uint32))
+
+    def _make_room(self, rows: Sequence[Row]) -> None:
+        if rows:
+            self.reach(max(row.number for row in rows))
+
+    def reach(self, number: int) -> None:
+        """Have room for documents up to this number."""
+        if number >= len(self.dead):
+            larger = np.zeros(max(number + 1, 2 * len(self.dead)), np.uint8)
+            larger[: len(self.dead)] = self.dead
+            self.dead = larger
+
+
+def id_key(id: str) -> int:
+    """What an id is looked up by."""
+    return xxhash.xxh3_64_intdigest(id.encode())

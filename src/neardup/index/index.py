@@ -1,0 +1,438 @@
+"""The online index: is this new document a copy of something that came before?
+
+    with neardup.Index.open("posts", threshold=0.8) as index:
+        index.add("1", "the first text of all that there are in here")
+        index.query("The first text of all that there are in here!").duplicate_of
+
+Durable: what was acknowledged is there after a crash. The answer is that of a batch run over the
+same documents in the order in which they were added.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from neardup.dedup import Sketch
+from neardup.errors import Conflict, FormatError, ParameterError, UsageError
+from neardup.index import folder, planning, snapshot
+from neardup.index.answer import DUPLICATE, NEW, REJECTED, Answer, Cluster, Document, Match
+from neardup.index.deciding import Decider, first_similar
+from neardup.index.derived import Derived
+from neardup.index.known import Signing
+from neardup.index.settings import Settings, asked
+from neardup.index.sketching import Sketched, Sketching
+from neardup.index.stats import BucketSizes, Stats
+from neardup.index.store import Row, Store
+from neardup.index.work import Adding, Calling, Counters, Point, Removing
+from neardup.index.writing import MOST_WAITING, Writer
+from neardup.keys import Key, key_of, require_key
+from neardup.options import Options
+from neardup.spec import Spec
+
+LONGEST_ID = 1_024
+"""Bytes of UTF-8."""
+RETRIES = 5
+
+
+class Index:
+    """An open index. Any number of threads may use it; one process writes, others may read.
+
+    Readers don't wait for readers. `add` returns when its documents are stored for good.
+    """
+
+    def __init__(self, path: Path, store: Store, settings: Settings, key: Key | None, *,
+                 lock: folder.Lock | None, clock: Callable[[], float], most_waiting: int,
+                 say: Callable[[str], None]) -> None:  # fmt: skip
+        self.path, self.settings = path, settings
+        self._store, self._key, self._lock, self._say = store, key, lock, say
+        self._refreshing = threading.Lock()
+        self._closed = False
+        self._snapshot_sequence = 0
+        point = self._loaded()
+        self._writer = None if lock is None else Writer(store, point, clock, most_waiting)
+        self._reading_point = point
+        self._counters = Counters() if self._writer is None else self._writer.counters
+        self._sketching = Sketching.of(settings, key, self._counters)
+
+    @classmethod
+    def open(
+        cls, path: str | Path, spec: Spec | None = None, threshold: float | None = None, *,
+        read_only: bool = False, keep_texts: bool | None = None, key: bytes | Key | None = None,
+        clock: Callable[[], float] = time.time, most_waiting: int = MOST_WAITING,
+        say: Callable[[str], None] = lambda _: None, **options: Any,
+    ) -> Index:  # fmt: skip
+        """Open the index in a folder, or make one there.
+
+        `spec` and `options` (see `neardup.dedup`) say what a new index is for; one that is there
+        keeps what it has, and refuses to be opened for something else. With `keep_texts` it can be
+        indexed anew by another specification. `say` hears what takes long.
+        """
+        path, secret = Path(path), key_of(key)
+        given = {"threshold": threshold, **options}
+        listed = folder.generations(path)
+        if listed is None:
+            if read_only:
+                raise UsageError(f"{path} holds no index: give the folder of one")
+            listed = _made(path, asked(None, spec, secret, given), bool(keep_texts))
+        lock = None if read_only else folder.Lock(path)
+        try:
+            here = path / listed.current
+            store = Store(here / folder.STORE, read_only=read_only)
+            settings = Settings.of_stored(store.meta(), str(store.path))
+            asked(settings.options, spec, secret, given)
+            require_key(settings.options.spec, secret)
+            if keep_texts is not None and keep_texts != settings.keep_texts:
+                raise ParameterError(
+                    f"{path} was made {'with' if settings.keep_texts else 'without'} its texts: "
+                    "leave out keep_texts, or build the index anew"
+                )
+            return cls(path, store, settings, secret, lock=lock, clock=clock,
+                       most_waiting=most_waiting, say=say)  # fmt: skip
+        except BaseException:
+            if lock is not None:
+                lock.release()
+            raise
+
+    @property
+    def spec(self) -> Spec:
+        return self.settings.options.spec
+
+    @property
+    def options(self) -> Options:
+        return self.settings.options
+
+    @property
+    def read_only(self) -> bool:
+        return self._writer is None
+
+    @property
+    def sequence(self) -> int:
+        """The number of the last change that answers are based on."""
+        return self._point.derived.sequence
+
+    def __len__(self) -> int:
+        return self._store.counts()[0] if self._writer is None else self._writer.documents
+
+    # Adding and removing
+
+    def add(self, id: str, text: str, *, metadata: dict[str, Any] | None = None,
+            replace: bool = False) -> Answer:  # fmt: skip
+        """Say whether a document is a copy, and store it: in one step that nobody comes between.
+
+        An id that is there with the same content is answered again, and nothing is added. With
+        another content it is a Conflict, unless the document is to be replaced.
+        """
+        answer = self.add_batch([id], [text], metadata=[metadata], replace=replace)[0]
+        if answer.reason == planning.CONFLICT:
+            raise Conflict(f"document {id!r}: {planning.CONFLICT}")
+        return answer
+
+    check_and_add = add
+
+    def add_batch(self, ids: Sequence[str], texts: Sequence[str], *,
+                  metadata: Sequence[dict[str, Any] | None] | None = None,
+                  replace: bool = False) -> list[Answer]:  # fmt: skip
+        """The same for many documents, in order and in one commit."""
+        return self.submit(ids, texts, metadata=metadata, replace=replace).result()
+
+    def submit(self, ids: Sequence[str], texts: Sequence[str], *,
+               metadata: Sequence[dict[str, Any] | None] | None = None,
+               replace: bool = False) -> Future[list[Answer]]:  # fmt: skip
+        """The same without waiting: the future has the answers when all are stored."""
+        writer = self._require_writer()
+        if len(ids) != len(texts):
+            raise ParameterError(f"{len(ids)} ids for {len(texts)} texts: give one for each")
+        point = self._point
+        sketched = self._sketching.texts(texts, point)
+        kept = list(texts) if self.settings.keep_texts else None
+        return self._put(writer, ids, sketched, metadata, kept, replace, point)
+
+    def add_sketches(self, ids: Sequence[str], sketch: Sketch, *,
+                     metadata: Sequence[dict[str, Any] | None] | None = None,
+                     replace: bool = False) -> list[Answer]:  # fmt: skip
+        """Add documents by ready-made sketches of the same specification, without their texts."""
+        writer, point = self._require_writer(), self._point
+        if len(ids) != len(sketch.content):
+            raise ParameterError(f"{len(ids)} ids for {len(sketch.content)} sketches")
+        sketched = self._sketching.sketches(sketch, point, {})
+        return self._put(writer, ids, sketched, metadata, None, replace, point).result()
+
+    def _put(self, writer: Writer, ids: Sequence[str], sketched: Sketched,
+             metadata: Sequence[dict[str, Any] | None] | None, texts: Sequence[str] | None,
+             replace: bool, point: Point) -> Future[list[Answer]]:  # fmt: skip
+        for id in ids:
+            _check_id(id)
+        stated = [None] * len(ids) if metadata is None else [_json(one) for one in metadata]
+        if len(stated) != len(ids):
+            raise ParameterError(f"{len(stated)} metadata for {len(ids)} ids: give one for each")
+        work = Adding(list(ids), sketched.arrivals, sketched.places, sketched.rejected, stated,
+                      texts, replace, point)  # fmt: skip
+        writer.put(work)
+        return work.done
+
+    def remove(self, id: str) -> bool:
+        """Remove a document for good; whether it was there. Its copies find another witness."""
+        work = Removing(id)
+        self._require_writer().put(work)
+        return work.done.result()
+
+    # Asking
+
+    def query(self, text: str) -> Answer:
+        """Say whether a text is a copy of a kept document. Nothing is stored."""
+        return self.query_batch([text])[0]
+
+    def query_batch(self, texts: Sequence[str]) -> list[Answer]:
+        """The same for many texts, each by itself."""
+        point = self._refreshed()
+        sketched = self._sketching.texts(texts, point)
+        self._counters.queries += len(texts)
+        for _ in range(RETRIES):
+            found = self._asked(sketched, point)
+            if found is not None:
+                break
+        else:
+            raise FormatError(
+                f"{self._store.path} lacks documents that its tables have: run neardup index verify"
+            )
+        answers = [Answer(None, NEW)] * len(texts)
+        for place, why in sketched.rejected.items():
+            answers[place] = Answer(None, REJECTED, reason=why)
+        for at, answer in found.items():
+            answers[sketched.places[at]] = answer
+        return answers
+
+    def _asked(self, sketched: Sketched, point: Point) -> dict[int, Answer] | None:
+        """Of those that are copies, what is said; None if a witness was removed meanwhile."""
+        arrivals = sketched.arrivals
+        if not len(arrivals):
+            return {}
+        same = planning.rows_like(self._store, point, arrivals.content)
+        rest = np.array([at for at in range(len(arrivals)) if at not in same], np.int64)
+        found = {at: (row.witness or row.number, row.similarity or 1.0, bool(row.exact))
+                 for at, row in same.items()}  # fmt: skip
+        if len(rest):
+            _, pairs = point.decider.meetings(arrivals, rest, point.known(self._store))
+            self._counters.judged += len(rest)
+            self._counters.candidates += len(pairs.rows)
+            self._counters.compared += len(pairs.rows)
+            self._counters.similar += int(np.count_nonzero(pairs.similarity >= 0.0))
+            for row, place in zip(*map(np.ndarray.tolist, first_similar(pairs)), strict=True):
+                found[row] = (int(pairs.numbers[place]), float(pairs.similarity[place]),
+                              bool(pairs.exact[place]))  # fmt: skip
+        names = self._store.rows(sorted({witness for witness, _, _ in found.values()}))
+        if any(witness not in names for witness, _, _ in found.values()):
+            return None
+        return {at: Answer(None, DUPLICATE, names[witness].id, similarity, exact, witness)
+                for at, (witness, similarity, exact) in found.items()}  # fmt: skip
+
+    def similar(self, text: str, most: int = 10) -> list[Match]:
+        """The kept documents that are similar to a text, the most similar first."""
+        point = self._refreshed()
+        sketched = self._sketching.texts([text], point)
+        if sketched.rejected:
+            return []
+        _, pairs = point.decider.meetings(
+            sketched.arrivals, np.zeros(1, np.int64), point.known(self._store)
+        )
+        good = np.flatnonzero(pairs.similarity >= 0.0)
+        best = good[np.argsort(-pairs.similarity[good], kind="stable")][:most]
+        rows = self._store.rows(pairs.numbers[best].tolist())
+        return [
+            Match(rows[number].id, number, float(pairs.similarity[at]), bool(pairs.exact[at]))
+            for at in best.tolist()
+            if (number := int(pairs.numbers[at])) in rows
+        ]
+
+    def get(self, id: str) -> Document | None:
+        """What is known of a document; None if there is none with this id."""
+        row = planning.rows_with(self._store, self._refreshed(), [id]).get(id)
+        return None if row is None else self._documents([row])[0]
+
+    def cluster(self, number: int) -> Cluster | None:
+        """A kept document and its copies; None if there is no such cluster."""
+        point = self._refreshed()
+        row = self._store.rows([number]).get(number)
+        if row is None or row.witness is not None:
+            return None
+        members = self._store.rows(point.derived.with_witness(number)).values()
+        copies = sorted(member for member in members if member.witness == number)
+        first, *others = self._documents([row, *copies])
+        return Cluster(number, first, tuple(others))
+
+    def _documents(self, rows: Sequence[Row]) -> list[Document]:
+        names = planning.names_of(self._store, rows, {row.number: row.id for row in rows})
+        found = []
+        for row in rows:
+            said = planning.answer_of(row, names)
+            about = None if row.metadata is None else json.loads(row.metadata)
+            found.append(Document(row.id, row.number, said.status, said.duplicate_of,
+                                  said.similarity, said.exact, said.cluster or row.number,
+                                  row.added, about))  # fmt: skip
+        return found
+
+    # Keeping house
+
+    def stats(self) -> Stats:
+        """The state of the index in numbers."""
+        point, writer = self._refreshed(), self._writer
+        derived = point.derived
+        documents, kept = self._store.counts() if writer is None else (writer.documents,
+                                                                       writer.kept)  # fmt: skip
+        memory = {
+            "bands": derived.bands.nbytes, "ids": derived.ids.nbytes,
+            "contents": derived.contents.nbytes, "members": derived.members.nbytes,
+            "removed": derived.dead.nbytes,
+        }  # fmt: skip
+        files = {file.name: file.stat().st_size
+                 for file in sorted(self._store.path.parent.iterdir())}  # fmt: skip
+        return Stats(
+            documents, kept, documents - kept, derived.buried, derived.sequence,
+            self._snapshot_sequence, 0 if writer is None else writer.waiting,
+            len(derived.bands.tables), memory, None, files, self._store.wal_bytes,
+            BucketSizes.of(derived, self.options.limit), self._counters,
+        )  # fmt: skip
+
+    def snapshot(self) -> int:
+        """Write the tables to a file, to start from; the change up to which they are complete."""
+        self._require_writer()
+        path = self._store.path.with_name(folder.SNAPSHOT)
+        self._snapshot_sequence = snapshot.write(path, self._point.derived, self.options)
+        return self._snapshot_sequence
+
+    def compact(self) -> None:
+        """Build the tables without removed documents, forget old changes, and give back space."""
+        work = Calling(self._compact)
+        self._require_writer().put(work)
+        work.done.result()
+
+    def _compact(self) -> None:
+        writer = self._require_writer()
+        self._change_tables(snapshot.rebuilt(self._store, self._point.signing))
+        self.snapshot()
+        with self._store.transaction():
+            self._store.forget_changes(self._snapshot_sequence)
+        self._store.give_back()
+        writer.change_point(self._point)
+
+    def verify(self) -> list[str]:
+        """What is wrong with the stored documents or the tables; nothing, usually."""
+        from neardup.index.checking import problems
+
+        return problems(self._store, self._refreshed())
+
+    def close(self) -> None:
+        """Finish what waits, write a snapshot, and let others write."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._writer is not None and self._lock is not None:
+            self._writer.close()
+            try:
+                if self._snapshot_sequence < self._writer.point.derived.sequence:
+                    self.snapshot()
+            finally:
+                self._store.close()
+                self._lock.release()
+        else:
+            self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Tables
+
+    @property
+    def _point(self) -> Point:
+        return self._reading_point if self._writer is None else self._writer.point
+
+    def _require_writer(self) -> Writer:
+        if self._writer is None:
+            raise UsageError(f"{self.path} was opened read-only: open it to write")
+        return self._writer
+
+    def _loaded(self) -> Point:
+        """The tables from the snapshot and what came later; or made anew, if there is none."""
+        options = self.settings.options
+        signing = Signing(options)
+        path = self._store.path.with_name(folder.SNAPSHOT)
+        derived = None
+        if path.exists():
+            try:
+                derived = snapshot.read(path, options)
+                self._snapshot_sequence = derived.sequence
+            except FormatError as error:
+                self._say(f"{error}; the tables are made anew")
+        if derived is None or not snapshot.catch_up(derived, self._store, signing):
+            self._snapshot_sequence = 0
+            derived = snapshot.rebuilt(self._store, signing)
+        return Point(Decider(options, self.settings.frequencies.weights), signing, derived)
+
+    def _refreshed(self) -> Point:
+        """The tables; of a reader, with what another process has written since."""
+        if self._closed:
+            raise UsageError(f"{self.path} is closed: open it again")
+        if self._writer is not None:
+            return self._writer.point
+        with self._refreshing:
+            point = self._reading_point
+            if not snapshot.catch_up(point.derived, self._store, point.signing):
+                self.settings = Settings.of_stored(self._store.meta(), str(self._store.path))
+                self._reading_point = self._loaded()
+            return self._reading_point
+
+    def _change_tables(self, derived: Derived) -> None:
+        point = self._point
+        self._require_writer().change_point(Point(point.decider, point.signing, derived))
+
+
+def _made(path: Path, options: Options | None, keep_texts: bool) -> folder.Generations:
+    """A new index in an empty folder."""
+    settings = Settings(options or Options(), keep_texts)
+    path.mkdir(parents=True, exist_ok=True)
+    lock = folder.Lock(path)
+    try:
+        listed = folder.generations(path)
+        if listed is None:
+            (path / "g1").mkdir(exist_ok=True, mode=0o700)
+            Store.create(path / "g1" / folder.STORE, settings.stored)
+            folder.synced(path / "g1")
+            listed = folder.Generations("g1")
+            folder.list_generations(path, listed)
+        return listed
+    finally:
+        lock.release()
+
+
+def _check_id(id: str) -> None:
+    if not isinstance(id, str):
+        raise ParameterError(f"an id is a text, not {type(id).__name__}")
+    try:
+        size = len(id.encode())
+    except UnicodeEncodeError:
+        raise ParameterError("an id must be valid Unicode: it has a lone surrogate") from None
+    if not 0 < size <= LONGEST_ID or "\0" in id:
+        raise ParameterError(
+            f"an id has 1 to {LONGEST_ID:,} bytes of UTF-8 and no NUL, this one has {size:,}"
+        )
+
+
+def _json(metadata: dict[str, Any] | None) -> str | None:
+    if metadata is None:
+        return None
+    try:
+        return json.dumps(metadata, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):
+        raise ParameterError("metadata must be what JSON can say: texts, numbers, lists, objects"
+                             ) from None  # fmt: skip

@@ -1,0 +1,248 @@
+"""What will a commit do? Documents to remove, to move to another witness, and to add.
+
+Copies of a document that goes, and documents that come, are judged together and in order, as if
+what goes were gone: so that to replace a document is one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from neardup.index.answer import DUPLICATE, NEW, REJECTED, Answer
+from neardup.index.deciding import KEPT, Arrivals
+from neardup.index.known import joined
+from neardup.index.postings import Keys
+from neardup.index.store import Row, Store
+from neardup.index.work import Adding, Counters, Point
+
+CONFLICT: Final = "this id is there with another content: give another id, or replace it"
+
+
+class Verdict(NamedTuple):
+    """Of one document: its witness, or None if it is kept."""
+
+    witness: int | None
+    similarity: float | None
+    exact: int
+
+
+@dataclass
+class Plan:
+    """What is to be written; `keys` are those of the moved, then of the added documents."""
+
+    gone: dict[int, Row] = field(default_factory=dict)
+    moved: list[Row] = field(default_factory=list)
+    added: list[Row] = field(default_factory=list)
+    keys: Keys = field(default_factory=lambda: np.empty((0, 0), np.uint64))
+    arrivals: Arrivals | None = None
+    """Of the added documents."""
+    texts: list[str | None] = field(default_factory=list)
+
+    @property
+    def rows(self) -> list[Row]:
+        return [*self.moved, *self.added]
+
+
+@dataclass
+class _Sorted:
+    """The documents of several requests: which are new, and what becomes of the others."""
+
+    fresh: list[int] = field(default_factory=list)
+    again: dict[int, Row | int] = field(default_factory=dict)
+    """Place -> the document that is there, or the place of the same one in these requests."""
+    refused: set[int] = field(default_factory=set)
+    replaced: dict[int, Row] = field(default_factory=dict)
+
+
+class Planner:
+    """Makes plans. For the thread that writes."""
+
+    def __init__(self, store: Store, point: Point, counters: Counters) -> None:
+        self.store, self.point, self.counters = store, point, counters
+
+    def removal(self, id: str) -> Plan | None:
+        """The plan without a document; None if there is no such one."""
+        row = rows_with(self.store, self.point, [id]).get(id)
+        if row is None:
+            return None
+        plan = Plan(gone={row.number: row})
+        self._judge(plan, [], None, 0)
+        return plan
+
+    def addition(self, works: Sequence[Adding], next_number: int, now: float) -> Addition:
+        """The plan with new documents."""
+        arrivals = joined([self._current(work) for work in works])
+        ids = [work.ids[place] for work in works for place in work.places]
+        contents = [row.tobytes() for row in arrivals.content]
+        kinds = self._sorted(ids, contents, replacing=works[0].replace)
+        plan = Plan(gone=kinds.replaced, arrivals=_some(arrivals, kinds.fresh))
+        metadata = [work.metadata[place] for work in works for place in work.places]
+        texts = [None if work.texts is None else work.texts[place]
+                 for work in works for place in work.places]  # fmt: skip
+        plan.texts = [texts[at] for at in kinds.fresh]
+        verdicts = self._judge(plan, [contents[at] for at in kinds.fresh], plan.arrivals,
+                               next_number)  # fmt: skip
+        plan.added = [
+            Row(next_number + place, ids[at], contents[at], *verdict, now, metadata[at])
+            for place, (at, verdict) in enumerate(zip(kinds.fresh, verdicts, strict=True))
+        ]
+        return Addition(works, plan, kinds)
+
+    def _current(self, work: Adding) -> Arrivals:
+        """The arrivals with the keys of the current operating point."""
+        if work.point is self.point or self.point.signing.options.spec.narrow:
+            return work.arrivals
+        keys = self.point.signing.options.tables.keys(work.arrivals.compared)
+        return replace(work.arrivals, keys=keys)
+
+    def _sorted(self, ids: list[str], contents: list[bytes], *, replacing: bool) -> _Sorted:
+        there = rows_with(self.store, self.point, ids)
+        first: dict[str, int] = {}
+        kinds = _Sorted()
+        for at, (id, content) in enumerate(zip(ids, contents, strict=True)):
+            row, earlier = there.get(id), first.get(id)
+            if earlier is not None and contents[earlier] == content:
+                kinds.again[at] = earlier
+            elif earlier is None and row is not None and row.content == content:
+                kinds.again[at] = row
+            elif earlier is not None or (row is not None and not replacing):
+                kinds.refused.add(at)
+            else:
+                first[id] = at
+                kinds.fresh.append(at)
+                if row is not None:
+                    kinds.replaced[row.number] = row
+        return kinds
+
+    def _judge(
+        self, plan: Plan, contents: list[bytes], arrivals: Arrivals | None, next_number: int
+    ) -> list[Verdict]:
+        """Judge those that lose their witness, who go into the plan, and those that come."""
+        homeless = self._homeless(plan.gone)
+        copies = self._identical(contents, {*plan.gone, *(row.number for row in homeless)})
+        rest = [at for at in range(len(contents)) if at not in copies]
+        known = self.point.known(self.store, tuple(plan.gone))
+        parts = []
+        if homeless:
+            stored = [row.number for row in homeless]
+            parts.append(known.stored(stored, [row.content for row in homeless]))
+        keys = [part.keys for part in parts] + ([arrivals.keys] if arrivals is not None else [])
+        plan.keys = np.concatenate(keys) if keys else plan.keys
+        if arrivals is not None and rest:
+            parts.append(_some(arrivals, rest))
+        numbers = [*(row.number for row in homeless), *(next_number + at for at in rest)]
+        found = self._decided(parts, np.array(numbers, np.int64), known) if parts else []
+        plan.moved = [
+            row._replace(**verdict._asdict())
+            for row, verdict in zip(homeless, found[: len(homeless)], strict=True)
+        ]
+        verdicts = dict(zip(rest, found[len(homeless) :], strict=True)) | copies
+        return [verdicts[at] for at in range(len(contents))]
+
+    def _decided(self, parts: list[Arrivals], numbers: Any, known: Any) -> list[Verdict]:
+        verdicts = self.point.decider.decide(joined(parts), numbers, known)
+        self.counters.judge(len(numbers), verdicts)
+        columns = (verdicts.witness.tolist(), verdicts.similarity.tolist(),
+                   verdicts.exact.tolist())  # fmt: skip
+        return [
+            Verdict(None, None, 1) if witness == KEPT else Verdict(witness, similarity, int(exact))
+            for witness, similarity, exact in zip(*columns, strict=True)
+        ]
+
+    def _homeless(self, gone: dict[int, Row]) -> list[Row]:
+        """The copies of documents that go, in order."""
+        members = {member for number, row in gone.items() if row.witness is None
+                   for member in self.point.derived.with_witness(number)}  # fmt: skip
+        rows = self.store.rows(sorted(members - set(gone))) if members else {}
+        return [rows[number] for number in sorted(rows) if rows[number].witness in gone]
+
+    def _identical(self, contents: list[bytes], leaving: set[int]) -> dict[int, Verdict]:
+        """New documents with the content of one that is there and stays as it is."""
+        if not contents:
+            return {}
+        words = np.frombuffer(b"".join(contents), np.uint64).reshape(-1, 2)
+        found = {}
+        for at, row in rows_like(self.store, self.point, words, leaving).items():
+            found[at] = (
+                Verdict(row.number, 1.0, 1) if row.witness is None
+                else Verdict(row.witness, row.similarity, row.exact)
+            )  # fmt: skip
+        return found
+
+
+@dataclass
+class Addition:
+    """A plan for several requests, and what each of them is told when it is done."""
+
+    works: Sequence[Adding]
+    plan: Plan
+    kinds: _Sorted
+
+    def answers(self, store: Store) -> list[list[Answer]]:
+        placed = dict(zip(self.kinds.fresh, self.plan.added, strict=True))
+        rows = dict(placed)
+        for at, row in self.kinds.again.items():
+            rows[at] = row if isinstance(row, Row) else placed[row]
+        names = names_of(store, rows.values(), {row.number: row.id for row in placed.values()})
+        said, at = [], 0
+        for work in self.works:
+            answers = [Answer(id, REJECTED, reason=work.rejected.get(place, CONFLICT))
+                       for place, id in enumerate(work.ids)]  # fmt: skip
+            for place in work.places:
+                if at in rows:
+                    answers[place] = answer_of(rows[at], names, again=at in self.kinds.again)
+                at += 1
+            said.append(answers)
+        return said
+
+
+def rows_with(store: Store, point: Point, ids: Sequence[str]) -> dict[str, Row]:
+    """The documents that have these ids."""
+    numbers = sorted({number for some in point.derived.with_ids(ids) for number in some})
+    asked = set(ids)
+    rows = store.rows(numbers) if numbers else {}
+    return {row.id: row for row in rows.values() if row.id in asked}
+
+
+def rows_like(
+    store: Store, point: Point, contents: Any, leaving: set[int] | frozenset[int] = frozenset()
+) -> dict[int, Row]:
+    """Of contents that a document has, which stays: the first such document."""
+    asked = point.derived.with_contents(contents)
+    numbers = sorted({number for some in asked for number in some} - leaving)
+    rows = store.rows(numbers) if numbers else {}
+    found = {}
+    for at, some in enumerate(asked):
+        same = (rows[n] for n in some if n in rows and rows[n].content == contents[at].tobytes())
+        if (first := next(same, None)) is not None:
+            found[at] = first
+    return found
+
+
+def names_of(store: Store, rows: Any, known: dict[int, str]) -> dict[int, str]:
+    """The ids of the rows' witnesses, by number."""
+    wanted = {row.witness for row in rows if row.witness is not None} - set(known)
+    return known | {row.number: row.id for row in store.rows(sorted(wanted)).values()}
+
+
+def answer_of(row: Row, names: dict[int, str], *, again: bool = False) -> Answer:
+    """What is said of a stored document."""
+    if row.witness is None:
+        return Answer(row.id, NEW, cluster=row.number, again=again)
+    return Answer(row.id, DUPLICATE, names[row.witness], row.similarity, bool(row.exact),
+                  row.witness, again=again)  # fmt: skip
+
+
+def _some(arrivals: Arrivals, rows: list[int]) -> Arrivals:
+    """Some of the documents."""
+    if len(rows) == len(arrivals):
+        return arrivals
+    chosen = np.array(rows, np.int64)
+    sets = None if arrivals.sets is None else arrivals.sets.take(chosen)
+    return Arrivals(
+        arrivals.content[chosen], arrivals.keys[chosen], arrivals.compared[chosen], sets
+    )

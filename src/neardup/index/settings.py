@@ -1,0 +1,146 @@
+"""What an index was made for: specification and operating point, as they are stored with it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from neardup.errors import FormatError, NeardupError, ParameterError
+from neardup.keys import Key
+from neardup.lsh.layout import written
+from neardup.options import Options, Strip
+from neardup.spec import Spec
+from neardup.text.frequencies import Frequencies
+from neardup.text.ignored import IgnoredLines
+
+SPEC_NAMES: Final = (
+    "shingle", "sketch", "family", "slots", "bits", "text_profile", "seed", "hash", "strip",
+    "preset",
+)  # fmt: skip
+POINT_NAMES: Final = (
+    "threshold", "recall", "bands", "rows", "tables", "limit", "verify", "measure", "hamming",
+    "blocks",
+)  # fmt: skip
+"""What people may ask for: of documents, once; and of how they are compared, at any time."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All that is needed to make sketches and to judge them, but for a key."""
+
+    options: Options
+    keep_texts: bool = False
+    ignored: IgnoredLines = field(default_factory=IgnoredLines)
+    frequencies: Frequencies = field(default_factory=Frequencies)
+    parent: str = ""
+    """The fingerprint of the specification that slots were narrowed from."""
+
+    def __post_init__(self) -> None:
+        if (self.options.keep, self.options.cluster) != ("first", "stars"):
+            raise ParameterError(
+                "an index keeps the first of several copies, and clusters are stars: leave out "
+                "keep and cluster"
+            )
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """Name -> value, for the store."""
+        return {
+            "spec": self.options.spec.canonical,
+            "fingerprint": self.options.spec.fingerprint,
+            "point": json.dumps(stated(self.options)),
+            "keep_texts": int(self.keep_texts),
+            "parent": self.parent,
+            "ignored": self.ignored.to_bytes() if len(self.ignored) else b"",
+            "frequencies": self.frequencies.to_bytes() if self.frequencies else b"",
+        }
+
+    @classmethod
+    def of_stored(cls, stored: dict[str, Any], where: str) -> Settings:
+        """What `stored` said."""
+        try:
+            options = options_of(Spec.from_json(stored["spec"]), json.loads(stored["point"]))
+            ignored, frequencies = stored["ignored"], stored["frequencies"]
+            return cls(
+                options, bool(stored["keep_texts"]),
+                IgnoredLines.from_bytes(ignored) if ignored else IgnoredLines(),
+                Frequencies.from_bytes(frequencies) if frequencies else Frequencies(),
+                str(stored["parent"]),
+            )  # fmt: skip
+        except NeardupError as error:
+            raise FormatError(f"{where} is damaged or of another version: {error}") from None
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(
+                f"{where} is damaged (its settings, {type(error).__name__}): restore a copy of it"
+            ) from None
+
+
+def stated(options: Options) -> dict[str, Any]:
+    """An operating point in full, by the names that people use."""
+    point: dict[str, Any] = {
+        "threshold": options.threshold, "recall": options.recall, "limit": options.limit,
+        "verify": options.verify, "measure": options.measure,
+    }  # fmt: skip
+    if options.by_bits:
+        return point | {"hamming": options.hamming, "blocks": options.blocks}
+    return point | {"tables": written(options.curve)}
+
+
+def options_of(spec: Spec, point: dict[str, Any]) -> Options:
+    """An operating point of a specification, by those names."""
+    for name in point:
+        if name not in POINT_NAMES:
+            raise ParameterError(f"{name} is not known: use {', '.join(POINT_NAMES)}")
+    given = {name: value for name, value in point.items() if value is not None}
+    if "tables" in given:
+        given["layout"] = given.pop("tables")
+    return Options(spec=spec, strip=Strip(html=spec.strip == "html"), **given)
+
+
+def changed(options: Options, given: dict[str, Any]) -> Options:
+    """The same specification at another operating point; what is not given stays.
+
+    Bands that were chosen for a threshold and a recall are chosen anew if these are given.
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    base = stated(options)
+    if given.keys() & {"bands", "rows", "tables", "threshold", "recall", "hamming", "blocks"}:
+        base.pop("tables", None)
+    if "hamming" in given:
+        base.pop("blocks", None)
+    if options.by_bits and options.verify != "exact":
+        base.pop("threshold")
+    return options_of(options.spec, base | given)
+
+
+def asked(
+    there: Options | None, spec: Spec | None, key: Key | None, given: dict[str, Any]
+) -> Options | None:
+    """What somebody who opens an index wants: None if that is whatever is there."""
+    given = {name: value for name, value in given.items() if value is not None}
+    point = {name: value for name, value in given.items() if name in POINT_NAMES}
+    if there is None:
+        if spec is None:
+            return Options.of(key=key, **given)
+        if len(point) < len(given):
+            raise ParameterError("a Spec says it all: leave out what it decides")
+        return options_of(spec, point)
+    named = {name: value for name, value in given.items() if name in SPEC_NAMES}
+    if len(named) + len(point) < len(given):
+        unknown = next(name for name in given if name not in (*SPEC_NAMES, *POINT_NAMES))
+        raise ParameterError(
+            f"{unknown} is not known: use {', '.join((*SPEC_NAMES, *POINT_NAMES))}"
+        )
+    if named:
+        spec = Options.of(key=key, **named).spec
+    if spec is not None:
+        there.spec.require_same(spec, "this index", "what is asked for")
+    wanted = changed(there, point) if point else there
+    if stated(wanted) != stated(there):
+        differs = [name for name, value in stated(there).items() if stated(wanted)[name] != value]
+        raise ParameterError(
+            f"this index has another {', '.join(differs)}: leave it out, or change it with retune "
+            "(neardup index retune)"
+        )
+    return there

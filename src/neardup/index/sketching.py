@@ -1,0 +1,73 @@
+"""Texts, or ready-made sketches, as documents that can be judged and stored."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from neardup.batch.candidates import as_bags, as_sets
+from neardup.corpus.documents import Documents
+from neardup.corpus.values import text_column
+from neardup.dedup import Sketch, Sketcher
+from neardup.index.deciding import Arrivals
+from neardup.index.settings import Settings
+from neardup.index.work import Counters, Point
+from neardup.keys import Key
+from neardup.sketch import bulk
+
+
+@dataclass(frozen=True)
+class Sketched:
+    """Documents that can be judged; `places` says which of all texts each one is."""
+
+    arrivals: Arrivals
+    places: list[int]
+    rejected: dict[int, str]
+
+
+@dataclass(frozen=True)
+class Sketching:
+    """As the specification of an index says. Any thread."""
+
+    settings: Settings
+    sketcher: Sketcher
+    counters: Counters
+
+    @classmethod
+    def of(cls, settings: Settings, key: Key | None, counters: Counters) -> Sketching:
+        spec = settings.options.spec
+        return cls(settings, Sketcher(spec, settings.ignored, key, settings.frequencies), counters)
+
+    def texts(self, texts: Sequence[str], point: Point) -> Sketched:
+        """Sketch some texts, or lists of token ids."""
+        begun = time.perf_counter()
+        spec = self.settings.options.spec
+        column, rejected = text_column(list(texts), spec.unit == "token")
+        sketch = self.sketcher(Documents(column, [], None, None, rejected))
+        rejected = {**dict.fromkeys(sketch.empty.tolist(), "empty"), **rejected}
+        found = self.sketches(sketch, point, rejected)
+        self.counters.sketched += len(texts)
+        self.counters.slots += len(texts) * spec.slots
+        self.counters.empty_slots += sketch.empty_slots
+        self.counters.sketch_seconds += time.perf_counter() - begun
+        return found
+
+    def sketches(self, sketch: Sketch, point: Point, rejected: dict[int, str]) -> Sketched:
+        """Ready-made sketches; without shingles they are compared by their signatures."""
+        spec = self.settings.options.spec
+        compared = bulk.compared(sketch.signatures, spec)
+        keys = sketch.keys(point.signing.options.tables)
+        shingles = sketch.shingles
+        places = [row for row in range(len(sketch.content)) if row not in rejected]
+        content = sketch.content
+        if rejected:
+            chosen = np.array(places, np.int64)
+            content, keys, compared = content[chosen], keys[chosen], compared[chosen]
+            shingles = shingles.take(chosen)
+        sets = None
+        if len(shingles.data):
+            sets = as_bags(shingles) if spec.of_bags else as_sets(shingles)
+        return Sketched(Arrivals(content, keys, compared, sets), places, rejected)

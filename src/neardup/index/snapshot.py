@@ -1,0 +1,110 @@
+"""The tables as a file, so that an index starts in seconds; and how they are brought up to date.
+
+A snapshot carries the number of the last change that is in it for sure. Tables are copied one after
+the other while writes go on: what came later may be in some of them. That does no harm, because the
+changes since then are entered again, and entering twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from neardup.errors import FormatError
+from neardup.formats.blocks import Reader, Writer
+from neardup.index.derived import Derived
+from neardup.index.known import Signing
+from neardup.index.postings import PARTS, Table
+from neardup.index.store import ADDED, MOVED, REMOVED, RETUNED, Change, Row, Store
+from neardup.options import Options
+
+KIND: Final = "index tables"
+ROWS_AT_ONCE: Final = 8_192
+
+
+def stated(options: Options) -> dict[str, Any]:
+    """What tables depend on."""
+    return {"fingerprint": options.spec.fingerprint, "tables": options.tables.stated}
+
+
+def write(path: Path, derived: Derived, options: Options) -> int:
+    """Write the tables as they are; the change up to which they are complete."""
+    sequence = derived.sequence
+    with Writer(path, KIND, sequence=sequence, **stated(options)) as writer:
+        for place in range(len(derived.bands.tables) + len(derived.others)):
+            with derived.guard.reading():
+                table = [*derived.bands.tables, *derived.others][place]
+                parts = [part.copy() for part in table.parts]
+            writer.add(dict(zip(PARTS, parts, strict=True)))
+        with derived.guard.reading():
+            dead = derived.dead.copy()
+        writer.add({"dead": dead})
+        writer.close()
+    return sequence
+
+
+def read(path: Path, options: Options) -> Derived:
+    """The tables that were written; a FormatError if they are damaged, or of another kind."""
+    file = Reader(path, KIND)
+    if {name: file.header.get(name) for name in stated(options)} != stated(options):
+        raise FormatError(f"{path} is of another operating point: it is made anew")
+    derived = Derived(options.tables.count)
+    tables = [
+        Table.of([file.read(block, part) for part in PARTS]) for block in range(len(file) - 1)
+    ]
+    if len(tables) != options.tables.count + len(derived.others):
+        raise file.damaged("its tables")
+    derived.bands.tables = tables[: options.tables.count]
+    derived.ids, derived.contents, derived.members = tables[options.tables.count :]
+    derived.dead = file.read(len(file) - 1, "dead")
+    derived.buried = int(np.count_nonzero(derived.dead))
+    derived.sequence = int(file.header["sequence"])
+    return derived
+
+
+def rebuilt(store: Store, signing: Signing) -> Derived:
+    """The tables, made of what is stored."""
+    derived = Derived(signing.options.tables.count)
+    with store.snapshot():
+        sequence, last = store.last_change(), 0
+        while rows := store.rows_after(last, ROWS_AT_ONCE):
+            derived.enter(rows, keys_of(store, signing, rows), 0)
+            last = rows[-1].number
+    derived.reach(store.last_number())
+    derived.sequence = sequence
+    return derived
+
+
+def catch_up(derived: Derived, store: Store, signing: Signing) -> bool:
+    """Enter what happened since; False if that is not known any more, or tables are others now."""
+    if store.last_change() == derived.sequence:
+        return True
+    if store.first_change() > derived.sequence + 1:
+        return False
+    while changes := store.changes(derived.sequence, ROWS_AT_ONCE):
+        if any(change.op == RETUNED for change in changes):
+            return False
+        _enter(derived, store, signing, changes)
+    return True
+
+
+def _enter(derived: Derived, store: Store, signing: Signing, changes: Sequence[Change]) -> None:
+    by_op: dict[int, list[int]] = {op: [] for op in (ADDED, MOVED, REMOVED)}
+    for change in changes:
+        by_op[change.op].append(change.number)
+    last = changes[-1].seq
+    # What is stored now counts: a document that was removed meanwhile is not there any more.
+    rows = list(store.rows(sorted({*by_op[ADDED], *by_op[MOVED]})).values())
+    derived.bury(by_op[REMOVED], derived.sequence)
+    derived.enter(rows, keys_of(store, signing, rows), last)
+
+
+def keys_of(store: Store, signing: Signing, rows: Sequence[Row]) -> Any:
+    """The band keys of stored documents."""
+    if not rows:
+        return np.empty((0, signing.options.tables.count), np.uint64)
+    blobs = store.blobs("signatures", [row.number for row in rows])
+    return signing.unpacked([blobs[row.number] for row in rows])[0]

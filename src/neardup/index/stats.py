@@ -1,0 +1,95 @@
+"""The state of an index in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from neardup.index.derived import Derived
+from neardup.index.work import Counters
+
+
+@dataclass(frozen=True)
+class BucketSizes:
+    """How many kept documents share a bucket."""
+
+    buckets: int
+    p50: int
+    p99: int
+    largest: int
+    full: int
+    """Buckets with more kept documents than are compared with."""
+
+    @classmethod
+    def of(cls, derived: Derived, limit: int) -> BucketSizes:
+        """Looks at all buckets, a table at a time."""
+        shared, buckets = [], 0
+        for table in derived.bands.tables:
+            with derived.guard.reading():
+                shared.append(table.shared(derived.dead))
+                buckets += table.buckets
+        sizes = np.sort(np.concatenate(shared)) if shared else np.empty(0, np.int64)
+        alone = buckets - len(sizes)
+
+        def at(share: float) -> int:
+            place = int(np.ceil(share * buckets)) - 1 - alone
+            return int(sizes[place]) if place >= 0 else min(buckets, 1)
+
+        full = int(np.count_nonzero(sizes > limit))
+        return cls(buckets, at(0.5), at(0.99), at(1.0), full)
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What an index holds and has done. Bytes are those of arrays in memory, or of files."""
+
+    documents: int
+    kept: int
+    copies: int
+    buried: int
+    """Removed documents that are still in tables, until compaction."""
+    sequence: int
+    snapshot_sequence: int
+    queue: int
+    bands: int
+    memory_bytes: dict[str, int]
+    memory_budget: int | None
+    disk_bytes: dict[str, int]
+    wal_bytes: int
+    buckets: BucketSizes
+    since_open: Counters
+
+    @property
+    def index_memory_bytes(self) -> int:
+        return sum(self.memory_bytes.values())
+
+    @property
+    def bytes_per_document(self) -> float:
+        """In memory."""
+        return self.index_memory_bytes / max(self.documents, 1)
+
+    @property
+    def candidate_pairs_per_doc(self) -> float:
+        return self.since_open.candidates / max(self.since_open.judged, 1)
+
+    @property
+    def verify_drop_rate(self) -> float:
+        """The share of the candidates that turned out not to be similar."""
+        return 1.0 - self.since_open.similar / max(self.since_open.candidates, 1)
+
+    @property
+    def empty_bin_rate(self) -> float:
+        return self.since_open.empty_slots / max(self.since_open.slots, 1)
+
+    @property
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, as JSON can say it."""
+        return asdict(self) | {
+            "index_memory_bytes": self.index_memory_bytes,
+            "bytes_per_document": self.bytes_per_document,
+            "candidate_pairs_per_doc": self.candidate_pairs_per_doc,
+            "verify_drop_rate": self.verify_drop_rate,
+            "empty_bin_rate": self.empty_bin_rate,
+        }

@@ -1,0 +1,114 @@
+"""What the one who writes is asked to do, and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from neardup.index.answer import NEW, REJECTED, Answer
+from neardup.index.deciding import Arrivals, Decider, Verdicts
+from neardup.index.derived import Derived
+from neardup.index.known import Known, Signing
+from neardup.index.store import Store
+
+
+@dataclass(frozen=True)
+class Point:
+    """An operating point with its tables, and how documents are judged and stored there."""
+
+    decider: Decider
+    signing: Signing
+    derived: Derived
+
+    def known(self, store: Store, without: Sequence[int] = ()) -> Known:
+        return Known(store, self.derived, self.signing, tuple(without))
+
+
+@dataclass
+class Adding:
+    """Documents to add. Those that are rejected already are not among the arrivals."""
+
+    ids: list[str]
+    arrivals: Arrivals
+    places: list[int]
+    """Of each arrival: which of the ids is its own."""
+    rejected: dict[int, str]
+    metadata: Sequence[str | None]
+    texts: Sequence[str] | None
+    replace: bool
+    point: Point
+    """The one that the arrivals' keys are for."""
+    done: Future[list[Answer]] = field(default_factory=Future)
+
+    @property
+    def documents(self) -> int:
+        return len(self.ids)
+
+    def joins(self, other: Work) -> bool:
+        """Whether both can be done together."""
+        return (
+            isinstance(other, Adding)
+            and not (self.replace or other.replace)
+            and (self.arrivals.sets is None) == (other.arrivals.sets is None)
+        )
+
+
+@dataclass
+class Removing:
+    """A document to remove."""
+
+    id: str
+    done: Future[bool] = field(default_factory=Future)
+    documents: int = 1
+
+
+@dataclass
+class Calling:
+    """Something to do while nobody writes."""
+
+    call: Callable[[], Any]
+    done: Future[Any] = field(default_factory=Future)
+    documents: int = 0
+
+
+Work = Adding | Removing | Calling
+
+
+@dataclass
+class Counters:
+    """What has been done since the index was opened."""
+
+    judged: int = 0
+    looked_up: int = 0
+    candidates: int = 0
+    compared: int = 0
+    similar: int = 0
+    added: int = 0
+    new: int = 0
+    rejected: int = 0
+    again: int = 0
+    removed: int = 0
+    queries: int = 0
+    sketched: int = 0
+    slots: int = 0
+    empty_slots: int = 0
+    sketch_seconds: float = 0.0
+    commits: int = 0
+    commit_seconds: float = 0.0
+
+    def judge(self, documents: int, verdicts: Verdicts) -> None:
+        self.judged += documents
+        self.looked_up += verdicts.looked_up
+        self.candidates += verdicts.candidates
+        self.compared += verdicts.compared
+        self.similar += verdicts.similar
+
+    def answer(self, answers: Sequence[Answer]) -> None:
+        rejected = sum(answer.status == REJECTED for answer in answers)
+        again = sum(answer.again for answer in answers)
+        self.rejected += rejected
+        self.again += again
+        self.added += len(answers) - rejected - again
+        self.new += sum(answer.status == NEW and not answer.again for answer in answers)

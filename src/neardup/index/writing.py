@@ -1,0 +1,219 @@
+"""The one who writes: decides, commits, publishes, then acknowledges.
+
+Whoever adds documents sketches them in a thread of their own and leaves them here. What has
+gathered while the last commit was under way is judged and committed together. Nothing is entered
+into the tables before it is stored, so that a commit that fails leaves nothing to undo.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import pairwise
+from typing import Final
+
+from neardup.errors import Busy, NeardupError, UsageError
+from neardup.index.planning import Plan, Planner
+from neardup.index.store import CHECKPOINT_BYTES, Store
+from neardup.index.work import Adding, Calling, Counters, Point, Work
+
+TOGETHER: Final = 2_048
+"""So many documents are committed together at most, if they come in several requests."""
+MOST_WAITING: Final = 65_536
+
+
+class Writer:
+    """The thread, and what waits for it."""
+
+    def __init__(
+        self, store: Store, point: Point, clock: Callable[[], float] = time.time,
+        most_waiting: int = MOST_WAITING,
+    ) -> None:  # fmt: skip
+        self.store, self.counters = store, Counters()
+        self.documents, self.kept = store.counts()
+        self._planner = Planner(store, point, self.counters)
+        self._clock, self._most = clock, most_waiting
+        self._next = store.last_number() + 1
+        self._waiting: deque[Work] = deque()
+        self._size = 0
+        self._closed = False
+        self._some = threading.Condition()
+        self._checkpoints = Checkpoints(store)
+        self._thread = threading.Thread(target=self._run, name="neardup-writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def point(self) -> Point:
+        return self._planner.point
+
+    def change_point(self, point: Point) -> None:
+        """Judge by another operating point from now on; for the thread that writes."""
+        self._planner.point = point
+        self.documents, self.kept = self.store.counts()
+
+    @property
+    def waiting(self) -> int:
+        """Documents that are not decided yet."""
+        return self._size
+
+    def put(self, work: Work) -> None:
+        """Leave some work; its future says when it is done."""
+        with self._some:
+            if self._closed:
+                raise UsageError("this index is closed: open it again")
+            if self._size and self._size + work.documents > self._most:
+                raise Busy(
+                    f"{self._size:,} documents wait to be added, {self._most:,} is the most: "
+                    "try again later"
+                )
+            self._waiting.append(work)
+            self._size += work.documents
+            self._some.notify()
+
+    def close(self) -> None:
+        """Finish what waits."""
+        with self._some:
+            self._closed = True
+            self._some.notify()
+        self._thread.join()
+        self._checkpoints.close()
+
+    def _run(self) -> None:
+        while works := self._take():
+            try:
+                self._do(works)
+            except BaseException as error:  # whoever waits is told
+                for work in works:
+                    if not work.done.done():
+                        work.done.set_exception(error)
+            finally:
+                with self._some:
+                    self._size -= sum(work.documents for work in works)
+
+    def _take(self) -> list[Work]:
+        """The next piece of work, with others like it that can be done together."""
+        with self._some:
+            while not self._waiting and not self._closed:
+                self._some.wait()
+            if not self._waiting:
+                return []
+            first = self._waiting.popleft()
+            taken, size = [first], first.documents
+            while self._waiting and isinstance(first, Adding) and first.joins(self._waiting[0]):
+                size += self._waiting[0].documents
+                if size > TOGETHER:
+                    break
+                taken.append(self._waiting.popleft())
+            return taken
+
+    def _do(self, works: list[Work]) -> None:
+        first = works[0]
+        if isinstance(first, Calling):
+            first.done.set_result(first.call())
+        elif isinstance(first, Adding):
+            self._add([work for work in works if isinstance(work, Adding)])
+        else:
+            first.done.set_result(self._remove(first.id))
+
+    def _add(self, works: list[Adding]) -> None:
+        addition = self._planner.addition(works, self._next, float(self._clock()))
+        self._commit(addition.plan)
+        for work, answers in zip(works, addition.answers(self.store), strict=True):
+            self.counters.answer(answers)
+            work.done.set_result(answers)
+
+    def _remove(self, id: str) -> bool:
+        plan = self._planner.removal(id)
+        if plan is None:
+            return False
+        self._commit(plan)
+        self.counters.removed += 1
+        return True
+
+    def _commit(self, plan: Plan) -> None:
+        """Store the plan, then enter it into the tables."""
+        if not (plan.gone or plan.added):
+            return
+        begun = time.perf_counter()
+        self._checkpoints.finish()
+        with self.store.transaction():
+            self._store(plan)
+        self._next += len(plan.added)
+        self._publish(plan)
+        self.counters.commits += 1
+        self.counters.commit_seconds += time.perf_counter() - begun
+        self._checkpoints.look()
+
+    def _store(self, plan: Plan) -> None:
+        if plan.gone:
+            self.store.remove(list(plan.gone))
+        if plan.moved:
+            self.store.move(plan.moved)
+        if not plan.added or plan.arrivals is None:
+            return
+        self.store.add(plan.added)
+        numbers = [row.number for row in plan.added]
+        blobs = self.point.signing.packed(plan.arrivals.keys, plan.arrivals.compared)
+        self.store.add_blobs("signatures", zip(numbers, blobs, strict=True))
+        if (sets := plan.arrivals.sets) is not None:
+            ends = sets.offsets.tolist()
+            rows = (sets.data[begin:end] for begin, end in pairwise(ends))
+            self.store.add_blobs("shingles", zip(numbers, rows, strict=True))
+        texts = [(number, text.encode()) for number, text in zip(numbers, plan.texts, strict=True)
+                 if text is not None]  # fmt: skip
+        self.store.add_blobs("texts", texts)
+
+    def _publish(self, plan: Plan) -> None:
+        sequence = self.store.last_change()
+        if plan.gone:
+            self.point.derived.bury(plan.gone, sequence)
+        if plan.rows:
+            self.point.derived.enter(plan.rows, plan.keys, sequence)
+        self.documents += len(plan.added) - len(plan.gone)
+        self.kept += sum(row.witness is None for row in plan.rows)
+        self.kept -= sum(row.witness is None for row in plan.gone.values())
+
+
+class Checkpoints:
+    """Moves the log into the file: most of it beside the writer, which does the rest.
+
+    A log that is moved to its end starts again from its beginning. That never happens while
+    somebody goes on writing, so the writer moves the last part, which is short, between commits.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._wanted, self._closed = threading.Event(), False
+        self._rest = False
+        self._thread = threading.Thread(target=self._run, name="neardup-checkpoint", daemon=True)
+        self._thread.start()
+
+    def look(self) -> None:
+        """After a commit: is it time?"""
+        if not self._rest and self._store.wal_bytes > CHECKPOINT_BYTES:
+            self._wanted.set()
+
+    def finish(self) -> None:
+        """Before a commit: move what is left."""
+        if self._rest:
+            self._rest = False
+            self._checkpoint()
+
+    def close(self) -> None:
+        self._closed = True
+        self._wanted.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while self._wanted.wait() and not self._closed:
+            self._wanted.clear()
+            self._checkpoint()
+            self._rest = True
+
+    def _checkpoint(self) -> None:
+        # On a full disk the log gets longer and nothing is lost; the next commit says so.
+        with suppress(NeardupError):
+            self._store.checkpoint()
