@@ -83,9 +83,9 @@ class Decider:
         counts, pairs = self.meetings(arrivals, unique, known)
         witness = np.full(len(arrivals), KEPT, np.int64)
         similarity, exact = np.ones(len(arrivals)), np.ones(len(arrivals), bool)
-        rows, places = first_similar(pairs)
-        witness[rows] = pairs.numbers[places]
-        similarity[rows], exact[rows] = pairs.similarity[places], pairs.exact[places]
+        for row, place in first_similar(pairs):
+            witness[row] = pairs.numbers[place]
+            similarity[row], exact[row] = pairs.similarity[place], pairs.exact[place]
         left = np.flatnonzero(witness[unique] == KEPT)
         met, compared = 0, 0
         if len(left) > 1:
@@ -185,11 +185,13 @@ def first_identical(content: NDArray[np.uint64]) -> Integers:
     return identical(content, np.arange(len(content)))
 
 
-def first_similar(pairs: Pairs) -> tuple[Integers, Integers]:
+def first_similar(pairs: Pairs) -> list[tuple[int, int]]:
     """The rows that have a similar document, and the place of the first pair that says so."""
     similar = np.flatnonzero(pairs.similarity >= 0.0)
+    if not len(similar):
+        return []
     rows, first = np.unique(pairs.rows[similar], return_index=True)
-    return rows, similar[first]
+    return list(zip(rows.tolist(), similar[first].tolist(), strict=True))
 
 
 def _room(buckets: Buckets, counts: Integers, limit: int) -> Integers:

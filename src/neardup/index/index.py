@@ -221,13 +221,12 @@ class Index:
                  for at, row in same.items()}  # fmt: skip
         if len(rest):
             _, pairs = point.decider.meetings(arrivals, rest, point.known(self._store))
-            self._counters.judged += len(rest)
-            self._counters.candidates += len(pairs.rows)
-            self._counters.compared += len(pairs.rows)
-            self._counters.similar += int(np.count_nonzero(pairs.similarity >= 0.0))
-            for row, place in zip(*map(np.ndarray.tolist, first_similar(pairs)), strict=True):
+            self._counters.meet(len(rest), pairs)
+            for row, place in first_similar(pairs):
                 found[row] = (int(pairs.numbers[place]), float(pairs.similarity[place]),
                               bool(pairs.exact[place]))  # fmt: skip
+        if not found:
+            return {}
         names = self._store.rows(sorted({witness for witness, _, _ in found.values()}))
         if any(witness not in names for witness, _, _ in found.values()):
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from neardup.index.deciding import Arrivals
 from neardup.index.derived import Derived
 from neardup.index.postings import Integers, Keys, Numbers
 from neardup.index.store import Store
+from neardup.lsh.tables import Tables
 from neardup.options import Options
 from neardup.sketch import bulk
 from neardup.text.arrays import Ragged
@@ -24,9 +26,14 @@ class Signing:
 
     options: Options
 
+    @cached_property
+    def tables(self) -> Tables:
+        """Which documents meet."""
+        return self.options.tables
+
     @property
     def _key_bytes(self) -> int:
-        return 8 * self.options.tables.count if self.options.spec.narrow else 0
+        return 8 * self.tables.count if self.options.spec.narrow else 0
 
     def packed(self, keys: Keys, compared: NDArray[Any]) -> list[Any]:
         """The blobs of some documents."""
@@ -42,7 +49,7 @@ class Signing:
         compared: NDArray[Any] = np.ascontiguousarray(rows[:, first:]).view(kind)
         if first:
             return np.ascontiguousarray(rows[:, :first]).view(np.uint64), compared
-        return self.options.tables.keys(compared), compared
+        return self.tables.keys(compared), compared
 
 
 @dataclass(frozen=True)

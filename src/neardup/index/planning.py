@@ -96,7 +96,7 @@ class Planner:
         """The arrivals with the keys of the current operating point."""
         if work.point is self.point or self.point.signing.options.spec.narrow:
             return work.arrivals
-        keys = self.point.signing.options.tables.keys(work.arrivals.compared)
+        keys = self.point.signing.tables.keys(work.arrivals.compared)
         return replace(work.arrivals, keys=keys)
 
     def _sorted(self, ids: list[str], contents: list[bytes], *, replacing: bool) -> _Sorted:

@@ -132,8 +132,11 @@ class Postings:
         each = [table.find(column, dead, limit)
                 for table, column in zip(self.tables, columns, strict=True)]  # fmt: skip
         counts = np.array([counts for counts, _ in each])
+        numbers = np.concatenate([numbers for _, numbers in each])
+        if not len(numbers):
+            return counts, np.empty(0, np.int64), numbers
         rows = np.tile(np.arange(len(keys)), len(self.tables)).repeat(counts.reshape(-1))
-        return counts, rows, np.concatenate([numbers for _, numbers in each])
+        return counts, rows, numbers
 
     @property
     def nbytes(self) -> int:

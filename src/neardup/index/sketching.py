@@ -59,7 +59,7 @@ class Sketching:
         """Ready-made sketches; without shingles they are compared by their signatures."""
         spec = self.settings.options.spec
         compared = bulk.compared(sketch.signatures, spec)
-        keys = sketch.keys(point.signing.options.tables)
+        keys = sketch.keys(point.signing.tables)
         shingles = sketch.shingles
         places = [row for row in range(len(sketch.content)) if row not in rejected]
         content = sketch.content

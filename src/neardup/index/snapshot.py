@@ -67,7 +67,7 @@ def read(path: Path, options: Options) -> Derived:
 
 def rebuilt(store: Store, signing: Signing) -> Derived:
     """The tables, made of what is stored."""
-    derived = Derived(signing.options.tables.count)
+    derived = Derived(signing.tables.count)
     with store.snapshot():
         sequence, last = store.last_change(), 0
         while rows := store.rows_after(last, ROWS_AT_ONCE):
@@ -105,6 +105,6 @@ def _enter(derived: Derived, store: Store, signing: Signing, changes: Sequence[C
 def keys_of(store: Store, signing: Signing, rows: Sequence[Row]) -> Any:
     """The band keys of stored documents."""
     if not rows:
-        return np.empty((0, signing.options.tables.count), np.uint64)
+        return np.empty((0, signing.tables.count), np.uint64)
     blobs = store.blobs("signatures", [row.number for row in rows])
     return signing.unpacked([blobs[row.number] for row in rows])[0]

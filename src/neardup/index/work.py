@@ -7,8 +7,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from neardup.index.answer import NEW, REJECTED, Answer
-from neardup.index.deciding import Arrivals, Decider, Verdicts
+from neardup.index.deciding import Arrivals, Decider, Pairs, Verdicts
 from neardup.index.derived import Derived
 from neardup.index.known import Known, Signing
 from neardup.index.store import Store
@@ -104,6 +106,13 @@ class Counters:
         self.candidates += verdicts.candidates
         self.compared += verdicts.compared
         self.similar += verdicts.similar
+
+    def meet(self, documents: int, pairs: Pairs) -> None:
+        """The same for texts that were only asked about."""
+        self.judged += documents
+        self.candidates += len(pairs.rows)
+        self.compared += len(pairs.rows)
+        self.similar += int(np.count_nonzero(pairs.similarity >= 0.0))
 
     def answer(self, answers: Sequence[Answer]) -> None:
         rejected = sum(answer.status == REJECTED for answer in answers)
