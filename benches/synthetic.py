@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from neardup.batch.budget import Budget, parse_size
-from neardup.batch.job import Job, Progress
+from neardup.batch.job import Job
 from neardup.batch.record import Clock
 from neardup.batch.sketches import BLOCK_ROWS, KIND, Piece, Sketches, SketchWriter
 from neardup.batch.stages import Matching, band, comparing, decide, rank
@@ -34,6 +34,7 @@ from neardup.corpus.inputs import InputFile
 from neardup.corpus.shards import Reading, Shard
 from neardup.formats.blocks import Reader
 from neardup.options import Options
+from neardup.progress import Progress
 
 OPTIONS = Options(verify="estimate")
 SLOTS = OPTIONS.spec.slots

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 import neardup
 
-WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lamda mu nu xi omicron pi".split()
+WORDS = [f"word{n}" for n in range(16)]
 
 
 @st.composite
@@ -28,7 +29,7 @@ def corpora(draw: st.DrawFn) -> list[str]:
 
 def cuts(size: int, chance: random.Random) -> list[slice]:
     places = sorted({0, size, *(chance.randrange(size + 1) for _ in range(3))})
-    return [slice(a, b) for a, b in zip(places, places[1:], strict=False)]
+    return [slice(a, b) for a, b in pairwise(places)]
 
 
 @pytest.mark.parametrize("options", [

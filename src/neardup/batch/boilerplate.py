@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from neardup.batch.job import Job, Progress
+from neardup.batch.job import Job
 from neardup.batch.saved import IGNORED, read_ignored
 from neardup.batch.work import digest, made_once, shard_key
 from neardup.corpus.read import Chunk, parse
 from neardup.corpus.shards import Shard
+from neardup.progress import Progress
 from neardup.text.ignored import IgnoredLines
 from neardup.text.lines import LineCounts
 from neardup.threads import in_order

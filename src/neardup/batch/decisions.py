@@ -12,7 +12,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from neardup.batch.catalogue import Catalogue
-from neardup.batch.job import Progress
 from neardup.batch.sketches import Sketches
 from neardup.batch.verdicts import Removed, Verdicts
 from neardup.corpus.rows import Edit
@@ -20,6 +19,7 @@ from neardup.corpus.values import strings
 from neardup.corpus.write import write_kept
 from neardup.formats import tables
 from neardup.formats.tables import TableWriter, column
+from neardup.progress import Progress
 
 
 def write_removed(folder: Path, catalogue: Catalogue, verdicts: Verdicts) -> None:

@@ -11,13 +11,14 @@ from typing import Any
 from neardup.batch import decisions, samples
 from neardup.batch.budget import peak_memory
 from neardup.batch.catalogue import Catalogue
-from neardup.batch.job import Job, Progress
+from neardup.batch.job import Job
 from neardup.batch.output import RUN
 from neardup.batch.record import Clock, Finished
 from neardup.batch.sketches import Sketches
 from neardup.batch.verdicts import Verdicts
 from neardup.corpus.shards import Shard
 from neardup.formats.tables import write_json
+from neardup.progress import Progress
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from neardup.batch import decisions
 from neardup.batch.catalogue import Catalogue
 from neardup.batch.ending import complete, write_tables
 from neardup.batch.filtering import Filtering, filter_documents
-from neardup.batch.job import Job, Progress
+from neardup.batch.job import Job
 from neardup.batch.ranks import ranked
 from neardup.batch.record import LISTED_REASONS, Clock, Finished, Hashing
 from neardup.batch.repeats import Cuts, find_repeats
@@ -35,6 +35,7 @@ from neardup.corpus.rows import Edit, Integers
 from neardup.corpus.source import changed
 from neardup.formats import tables
 from neardup.formats.tables import TableWriter
+from neardup.progress import Progress
 
 
 @dataclass(frozen=True)

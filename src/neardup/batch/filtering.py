@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.batch.budget import shown
-from neardup.batch.job import Job, Progress
+from neardup.batch.job import Job
 from neardup.batch.ranks import ranked
 from neardup.batch.room import estimate
 from neardup.batch.sameness import MakeHashes, Sameness
@@ -27,6 +27,7 @@ from neardup.membership.bloom import BloomFilter
 from neardup.membership.cuckoo import CuckooFilter
 from neardup.membership.sizing import BloomShape, CuckooShape, check_keys, check_rate
 from neardup.membership.table import HashTable
+from neardup.progress import Progress
 from neardup.spec import one_of
 
 KINDS: Final = ("set", "bloom", "cuckoo")

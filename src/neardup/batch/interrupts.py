@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from neardup.batch.job import Progress
+from neardup.progress import Progress
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Protocol
 
 from neardup.batch.budget import Budget
 from neardup.batch.storing import Storing
@@ -98,11 +97,3 @@ class Job:
     def storing(self) -> Storing:
         """What of the signatures is written."""
         return Storing(self.options.spec, self.options.tables, self.keep_full, self.merge_rows)
-
-
-class Progress(Protocol):
-    """Shown to whoever waits: a stage begins with its amount of work, then advances."""
-
-    def stage(self, name: str, total: int, unit: str) -> None: ...
-    def advance(self, amount: int) -> None: ...
-    def say(self, message: str) -> None: ...

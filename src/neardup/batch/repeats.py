@@ -25,13 +25,14 @@ from numpy.typing import NDArray
 
 from neardup.batch.budget import Budget
 from neardup.batch.collapse import equal_hashes, in_slice, slice_bits
-from neardup.batch.job import Job, Progress
+from neardup.batch.job import Job
 from neardup.batch.ranks import Ranking
 from neardup.batch.sameness import Sameness
 from neardup.batch.sketches import Block, Sketches
 from neardup.batch.sorting import Sorter, Stream
 from neardup.batch.work import Stage
 from neardup.formats.blocks import Reader, Writer
+from neardup.progress import Progress
 from neardup.text.parts import without_parts
 
 KIND = "cuts"

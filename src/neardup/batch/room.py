@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from neardup.batch.budget import shown
-from neardup.batch.job import Job, Progress
+from neardup.batch.job import Job
 from neardup.batch.making import Making, sketches_of
 from neardup.corpus.read import parse
 from neardup.corpus.shards import Shard
 from neardup.dedup import raw_lengths
 from neardup.errors import NeardupError, OutputError
+from neardup.progress import Progress
 
 SAMPLED = 8
 """Shards of which the first chunk is looked at."""

@@ -19,7 +19,7 @@ from neardup.batch.catalogue import Catalogue
 from neardup.batch.earlier import Earlier
 from neardup.batch.ending import complete, write_tables
 from neardup.batch.interrupts import Interruptible, held
-from neardup.batch.job import Job, Progress
+from neardup.batch.job import Job
 from neardup.batch.making import Making
 from neardup.batch.output import check_output, output_folder
 from neardup.batch.pairs import write_pairs
@@ -42,6 +42,7 @@ from neardup.batch.verdicts import Verdicts, collect
 from neardup.batch.weighing import document_frequencies
 from neardup.corpus.shards import cut
 from neardup.errors import InputError, RowError
+from neardup.progress import Progress
 from neardup.text.frequencies import Frequencies
 
 Make = Callable[[Job, Path, Progress], record.Finished]

@@ -29,7 +29,7 @@ from neardup.batch.candidates import (
 from neardup.batch.collapse import collapse
 from neardup.batch.comparing import Comparing
 from neardup.batch.components import connected
-from neardup.batch.job import Job, Progress
+from neardup.batch.job import Job
 from neardup.batch.making import Making, read_and_make, sketches_of
 from neardup.batch.parts import MergedSets, Parts
 from neardup.batch.ranks import Ranking, ranked
@@ -42,6 +42,7 @@ from neardup.corpus.read import Chunk
 from neardup.corpus.shards import Shard
 from neardup.errors import RowError
 from neardup.formats.blocks import Reader
+from neardup.progress import Progress
 from neardup.sketch.bulk import compared_shape
 from neardup.text.arrays import Ragged
 from neardup.threads import in_order

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from neardup.batch.budget import amount, resident_memory, shown
-from neardup.batch.job import Progress
 from neardup.batch.output import RUN, WORK, is_locked, is_run
 from neardup.errors import UsageError
+from neardup.progress import Progress
 
 FILE = "status.json"
 EVERY_SECONDS = 1.0

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from neardup.batch.job import Job, Progress
+from neardup.batch.job import Job
 from neardup.batch.saved import FREQUENCIES, read_frequencies
 from neardup.batch.work import digest, made_once, shard_key
 from neardup.corpus.read import Chunk, parse
 from neardup.corpus.shards import Shard
+from neardup.progress import Progress
 from neardup.text.frequencies import Frequencies, FrequencyCounts
 from neardup.threads import in_order
 

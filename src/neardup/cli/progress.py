@@ -10,21 +10,9 @@ from typing import Any
 
 from neardup import kernel_cache
 from neardup.batch.budget import amount, resident_memory
+from neardup.progress import SILENT, Progress, Silent
 
 EVERY_SECONDS = 10.0
-
-
-class Silent:
-    """Says nothing."""
-
-    def stage(self, name: str, total: int, unit: str) -> None:
-        pass
-
-    def advance(self, done: int) -> None:
-        pass
-
-    def say(self, message: str) -> None:
-        pass
 
 
 class Lines(Silent):
@@ -87,11 +75,11 @@ class Bars(Lines):
 
 
 @contextmanager
-def progress_for(quiet: bool) -> Iterator[Silent]:
+def progress_for(quiet: bool) -> Iterator[Progress]:
     """The progress that fits where standard error goes."""
     kernel_cache.quiet = quiet
     if quiet:
-        yield Silent()
+        yield SILENT
     elif not sys.stderr.isatty():
         yield Lines()
     else:

@@ -16,7 +16,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.batch.job import Progress
 from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.frames import require_rereadable
 from neardup.dedup import Sketcher, find_frequencies, find_ignored_lines
@@ -33,6 +32,7 @@ from neardup.evaluate.sample import choose_among
 from neardup.evaluate.scores import Scores, adjusted_rand, components, sweep
 from neardup.evaluate.snapshot import Snapshot, read_baseline
 from neardup.options import Options
+from neardup.progress import SILENT, Progress
 from neardup.result import by_distance
 from neardup.spec import KEYED
 
@@ -69,7 +69,7 @@ def evaluate(
     baseline: str | Path | None = None,
     sample: int = SAMPLE,
     workers: int = 1,
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
     **operating_point: Any,
 ) -> Evaluation:
     """How good is an operating point on a corpus, or a finished run, by a golden set?
@@ -103,8 +103,7 @@ def evaluate(
             asked, corpus, columns, format, options, sample, workers, progress
         )
     used, notes = _usable(asked, point, finished)
-    if progress is not None:
-        progress.stage("comparing", len(used), "pairs")
+    progress.stage("comparing", len(used), "pairs")
     judge: Judge = next(one for one in (finished, point) if one is not None)
     found = _measured(used, judge, point, profile, notes)
     if before is None:
@@ -125,7 +124,7 @@ def _options(given: Mapping[str, Any]) -> Options:
 
 def _looked_up(
     asked: Golden, corpus: Any, columns: Columns, format: str, options: Options, sample: int,
-    workers: int, progress: Progress | None,
+    workers: int, progress: Progress,
 ) -> tuple[OperatingPoint, Profile]:  # fmt: skip
     """The golden documents as the options see them, and what the corpus looks like."""
     read = reader(corpus, columns, format, workers, progress)

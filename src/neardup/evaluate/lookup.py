@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from neardup.batch.job import Progress
 from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.frames import from_data
 from neardup.corpus.inputs import InputFile, find_inputs
@@ -19,6 +18,7 @@ from neardup.corpus.read import Chunk, chunks_of, parse
 from neardup.corpus.tables import as_strings
 from neardup.corpus.values import render, strings
 from neardup.evaluate.golden import LISTED, Flaw
+from neardup.progress import Progress
 from neardup.threads import in_order
 
 Integers = NDArray[np.int64]
@@ -93,9 +93,7 @@ class Found:
         return Documents(self.texts, pa.nulls(len(self.texts), pa.large_string()), None, None, {})
 
 
-def reader(
-    corpus: Any, columns: Columns, format: str, workers: int, progress: Progress | None
-) -> Read:
+def reader(corpus: Any, columns: Columns, format: str, workers: int, progress: Progress) -> Read:
     """How the documents of a corpus are read: of files, by paths, or of a list or a table."""
     files = corpus_files(corpus, format)
     if files is None:
@@ -112,10 +110,9 @@ def corpus_files(corpus: Any, format: str) -> list[InputFile] | None:
 
 
 def _of_files(
-    files: Sequence[InputFile], columns: Columns, workers: int, progress: Progress | None
+    files: Sequence[InputFile], columns: Columns, workers: int, progress: Progress
 ) -> Iterator[Batch]:
-    if progress is not None:
-        progress.stage("reading", sum(file.path.stat().st_size for file in files), "bytes")
+    progress.stage("reading", sum(file.path.stat().st_size for file in files), "bytes")
 
     def read(chunk: Chunk) -> Documents:
         return parse(chunk, columns)
@@ -127,8 +124,7 @@ def _of_files(
         ids = as_strings(documents.ids).to_pylist()
         yield documents, [id or f"{file.name}:{row + n}" for n, id in enumerate(ids)]
         row += len(documents)
-        if progress is not None:
-            progress.advance(chunk.stored)
+        progress.advance(chunk.stored)
 
 
 def _of_data(data: Any, columns: Columns) -> Iterator[Batch]:

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.batch.budget import shown
-from neardup.batch.job import Progress
 from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import Chunk, parse
@@ -33,6 +32,7 @@ from neardup.corpus.shards import Reading, Shard, cut
 from neardup.dedup import Sketcher
 from neardup.errors import InputError, ParameterError
 from neardup.evaluate.truth import Truth
+from neardup.progress import SILENT, Progress
 from neardup.spec import Spec, whole
 from neardup.threads import in_order
 
@@ -111,7 +111,7 @@ class Sample:
 
 def choose(
     files: Sequence[InputFile], columns: Columns, count: int, seed: int, spec: Spec,
-    progress: Progress | None = None, workers: int = 1, most_read: int = MOST_READ,
+    progress: Progress = SILENT, workers: int = 1, most_read: int = MOST_READ,
 ) -> Sample:  # fmt: skip
     """So many usable documents, all of them if there are fewer.
 
@@ -122,9 +122,8 @@ def choose(
     stored = sum(shard.stored for shard in shards)
     everything = stored <= most_read
     sketcher = _one_slot(spec, seed)
-    if progress is not None:
-        _load_kernels(files, sketcher)
-        progress.stage("sampling", min(stored, most_read), "bytes")
+    _load_kernels(files, sketcher)
+    progress.stage("sampling", min(stored, most_read), "bytes")
 
     def look(piece: tuple[Shard, Chunk]) -> tuple[Documents, Hashes]:
         documents = parse(piece[1], columns)
@@ -137,8 +136,7 @@ def choose(
         best.add(documents, hashes, name, rows[name])
         rows[name] += len(documents)
         read += chunk.stored
-        if progress is not None:
-            progress.advance(chunk.stored)
+        progress.advance(chunk.stored)
     return best.sample(stored if everything else read, stored)
 
 

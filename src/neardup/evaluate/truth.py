@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup import kernels
-from neardup.batch.job import Progress
 from neardup.errors import ParameterError
 from neardup.evaluate.join import Integers, Join, Pairs, Sets
+from neardup.progress import SILENT, Progress
 from neardup.text.arrays import Ragged
 
 BINS = 100
@@ -83,7 +83,7 @@ class SetTruth:
 
 
 def brute_force(
-    sets: Ragged, floor: float, workers: int, progress: Progress | None = None,
+    sets: Ragged, floor: float, workers: int, progress: Progress = SILENT,
     most: int = MOST_PAIRS,
 ) -> Truth:  # fmt: skip
     """All similar pairs of documents, which are sorted sets of shingles.
@@ -94,21 +94,19 @@ def brute_force(
 
 
 def similar_sets(
-    sets: Ragged, floor: float, workers: int, progress: Progress | None = None,
+    sets: Ragged, floor: float, workers: int, progress: Progress = SILENT,
     most: int = MOST_PAIRS,
 ) -> SetTruth:  # fmt: skip
     """All similar pairs of different sets: for corpora that are too full of copies otherwise."""
     number, rows, join = _prepared(sets, floor, workers)
-    if progress is not None:
-        progress.stage("comparing", len(rows) * (len(rows) - 1) // 2, "pairs")
+    progress.stage("comparing", len(rows) * (len(rows) - 1) // 2, "pairs")
     parts: list[Pairs] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
     held = 0
     for settled, found in join.blocks(workers, most):
         parts.append(found)
         held += len(found[0])
         _refuse_more(held, most, floor)
-        if progress is not None:
-            progress.advance(settled)
+        progress.advance(settled)
     left, right, similarity = (np.concatenate(column) for column in zip(*parts, strict=True))
     pairs = join.sets.order[left], join.sets.order[right], similarity
     copies = np.bincount(number[number >= 0], minlength=len(rows))

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from neardup.batch.budget import shown
-from neardup.batch.job import Progress
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile, find_inputs
 from neardup.errors import ParameterError
@@ -35,6 +34,7 @@ from neardup.plan.sla import (
     parse_whole,
 )
 from neardup.plan.words import duration
+from neardup.progress import SILENT, Progress
 from neardup.spec import whole
 
 MOST_SAMPLED = 100_000
@@ -112,7 +112,7 @@ def plan(
     purpose: str | None = None, shingle: str | None = None, sketch: str | None = None,
     slots: int | None = None, bits: int | None = None, bands: int | None = None,
     rows: int | None = None, verify: str | None = None, sample_size: int = 10_000, seed: int = 1,
-    calibrate: bool = True, progress: Progress | None = None,
+    calibrate: bool = True, progress: Progress = SILENT,
 ) -> Plan:  # fmt: skip
     """From what is asked for to an operating point.
 
@@ -148,8 +148,7 @@ def plan(
         sla = as_seen(sla, seen, documents is None, shingles is None, bytes is None)
     search = Search(sla, given, Predictor(sla, Costs(), _profiles(sla, seen)))
     if calibrate:
-        if progress is not None:
-            progress.say("measuring this machine, a few seconds")
+        progress.say("measuring this machine, a few seconds")
         texts = (measuring.first_texts(files, columns) if files
                  else measuring.made_up(sla.shingles, sla.size))  # fmt: skip
         found = search.run()
@@ -185,7 +184,7 @@ def _known_from(seen: Seen | None, sla: Sla) -> str:
 
 def look(
     files: Sequence[InputFile], columns: Columns, given: Given, count: int, seed: int,
-    workers: int, progress: Progress | None = None, threshold: float = THRESHOLD,
+    workers: int, progress: Progress = SILENT, threshold: float = THRESHOLD,
 ) -> Seen:  # fmt: skip
     """Choose a sample and compare everything in it."""
     spec = Options.of(shingle=given.shingle).spec

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from neardup import cluster
 from neardup.batch.candidates import as_sets
 from neardup.batch.interrupts import Interruptible, held
-from neardup.batch.job import Progress
 from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.frames import from_data
 from neardup.corpus.inputs import InputFile
@@ -22,6 +21,7 @@ from neardup.errors import InputError
 from neardup.evaluate.sample import Sample, as_documents, choose, choose_among
 from neardup.evaluate.truth import Truth
 from neardup.options import Options
+from neardup.progress import Progress
 from neardup.spec import whole
 from neardup.text.arrays import Ragged, strings
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from neardup.batch.interrupts import Interruptible, held
-from neardup.batch.job import Progress
 from neardup.errors import FormatError, ParameterError
 from neardup.evaluate.truth import Truth, brute_force, expected_seconds
 from neardup.options import Options
@@ -30,6 +29,7 @@ from neardup.plan.specimen import USUAL, Specimen, from_table
 from neardup.plan.trial import COUNTING, DONE, TIMEOUT, Outcome, Point
 from neardup.plan.tuning import Tuning
 from neardup.plan.worker import Worker, write_task
+from neardup.progress import SILENT, Progress
 from neardup.spec import real, whole
 
 TIME_LIMIT = 60.0
@@ -83,19 +83,6 @@ class Request:
     @property
     def options(self) -> Options:
         return self.reference.options(**self.shared)
-
-
-class Quiet:
-    """Progress that nobody sees."""
-
-    def stage(self, name: str, total: int, unit: str) -> None:
-        pass
-
-    def advance(self, amount: int) -> None:
-        pass
-
-    def say(self, message: str) -> None:
-        pass
 
 
 def sweep(
@@ -232,4 +219,4 @@ def tune(
     threads = os.cpu_count() or 1 if workers is None else whole("workers", workers, 1, 1_000)
     specimen = from_table(data, text, sample, request.options)
     results = None if cache is None else Cache(Path(cache))
-    return sweep(specimen, request, threads, Quiet(), results)
+    return sweep(specimen, request, threads, SILENT, results)
