@@ -6,6 +6,7 @@ from command_line import write_jsonl
 
 from neardup.corpus.documents import Columns
 from neardup.evaluate.lookup import Finder, reader
+from neardup.progress import SILENT
 
 
 def test_documents_of_many_files_and_chunks_are_found(tmp_path):
@@ -16,7 +17,7 @@ def test_documents_of_many_files_and_chunks_are_found(tmp_path):
     ids = [f"{tmp_path}/{name}.jsonl:{number}" for name in "ba" for number in (4, 0)]
     for workers in (1, 3):
         finder = Finder([*ids, "nowhere"])
-        read = reader(tmp_path, Columns(), "auto", workers, None)
+        read = reader(tmp_path, Columns(), "auto", workers, SILENT)
         assert sum(len(documents) for documents in finder.watch(read())) == 10
         found = finder.result()
         assert [found.text(n)[:3] for n in range(5)] == ["b 4", "b 0", "a 4", "a 0", ""]

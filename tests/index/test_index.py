@@ -1,0 +1,234 @@
+"""What an index promises to who uses it: ids, replacing, removing, clusters, reopening."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import neardup
+from neardup.errors import Conflict, FormatError, IndexLocked, ParameterError, UsageError
+
+TEXT = "the quick brown fox jumps over the lazy dog and runs away into the dark wood"
+NEAR = TEXT + " tonight"
+OTHER = "something else entirely that has no words in common with that other one here"
+SMALL = {"threshold": 0.5, "shingle": "word:2", "bands": 32, "rows": 4}
+
+
+@pytest.fixture
+def index(tmp_path):
+    with neardup.Index.open(tmp_path / "index", threshold=0.8) as index:
+        yield index
+
+
+def test_new_duplicate_and_rejected(index):
+    assert index.add("a", TEXT).status == "new"
+    answer = index.add("b", NEAR)
+    assert (answer.status, answer.duplicate_of, answer.exact) == ("duplicate", "a", True)
+    assert answer.similarity == neardup.similarity(TEXT, NEAR)
+    assert answer.cluster == index.get("a").number
+    empty = index.add("c", " \n")
+    assert (empty.status, empty.reason) == ("rejected", "empty")
+    assert index.get("c") is None
+    assert len(index) == 2
+
+
+def test_asking_stores_nothing(index):
+    index.add("a", TEXT)
+    before = index.sequence
+    assert index.query(NEAR).duplicate_of == "a"
+    assert index.query(OTHER).status == "new"
+    assert index.query("").status == "rejected"
+    assert [match.id for match in index.similar(NEAR)] == ["a"]
+    assert (len(index), index.sequence) == (1, before)
+
+
+def test_the_same_again_is_answered_and_not_added(index):
+    first = index.add("a", TEXT)
+    again = index.add("a", TEXT.upper())
+    assert (again.status, again.again, again.cluster) == ("new", True, first.cluster)
+    assert not first.again
+    assert len(index) == 1
+
+
+def test_an_id_with_another_content(index):
+    index.add("a", TEXT)
+    with pytest.raises(Conflict, match="'a'"):
+        index.add("a", OTHER)
+    refused = index.add_batch(["a", "b"], [OTHER, OTHER])
+    assert [answer.status for answer in refused] == ["rejected", "new"]
+    replaced = index.add("a", OTHER, replace=True)
+    assert (replaced.status, replaced.duplicate_of) == ("duplicate", "b")
+    assert index.query(TEXT).status == "new"
+    assert index.verify() == []
+
+
+def test_an_id_twice_in_one_batch(index):
+    said = index.add_batch(["a", "a", "a"], [TEXT, TEXT, OTHER])
+    assert [(answer.status, answer.again) for answer in said] == [
+        ("new", False), ("new", True), ("rejected", False),
+    ]  # fmt: skip
+    assert len(index) == 1
+
+
+def test_replacing_a_representative_moves_its_copies_in_one_step(index):
+    index.add_batch(["a", "b", "c"], [TEXT, NEAR, NEAR + " again"])
+    said = index.add("a", OTHER, replace=True)
+    assert said.status == "new"
+    assert index.get("b").status == "new"
+    assert index.get("c").duplicate_of == "b"
+    assert index.verify() == []
+
+
+def test_removing_a_representative_finds_its_members_a_home(index):
+    index.add_batch(["a", "b", "c", "x"], [TEXT, NEAR, TEXT, OTHER])
+    assert index.remove("a") is True
+    assert index.remove("a") is False
+    assert index.get("a") is None
+    assert index.get("b").status == "new"
+    assert index.get("c").duplicate_of == "b"
+    assert index.query(TEXT).duplicate_of == "b"
+    assert index.cluster(1) is None
+    cluster = index.cluster(index.get("b").number)
+    assert [member.id for member in cluster.members] == ["c"]
+    assert index.verify() == []
+
+
+def test_metadata_and_time(tmp_path):
+    with neardup.Index.open(tmp_path / "i", clock=lambda: 12.5) as index:
+        index.add("a", TEXT, metadata={"url": "http://é", "n": [1, 2.5]})
+        found = index.get("a")
+    assert (found.added, found.metadata) == (12.5, {"url": "http://é", "n": [1, 2.5]})
+
+
+@pytest.mark.parametrize("id", ["", "x" * 1025, "a\0b", "\ud800", 7])
+def test_ids_that_are_refused(index, id):
+    with pytest.raises(ParameterError):
+        index.add(id, TEXT)
+    assert len(index) == 0
+
+
+@pytest.mark.parametrize("id", ["a/b/../c", "ключ", "x" * 1024, "a b\n", "'; DROP TABLE meta"])
+def test_ids_that_are_fine(index, id):
+    index.add(id, TEXT)
+    assert index.get(id).id == id
+
+
+def test_an_index_keeps_what_it_was_made_for(tmp_path):
+    with neardup.Index.open(tmp_path, threshold=0.7, slots=64, shingle="word:3") as index:
+        point = index.options
+        index.add("a", TEXT)
+    with neardup.Index.open(tmp_path) as again:
+        assert again.options == point
+        assert again.query(TEXT).duplicate_of == "a"
+    with neardup.Index.open(tmp_path, threshold=0.7, slots=64, shingle="word:3"):
+        pass
+    with pytest.raises(ParameterError, match=r"threshold.*retune"):
+        neardup.Index.open(tmp_path, threshold=0.9)
+    with pytest.raises(neardup.SpecMismatch, match="size"):
+        neardup.Index.open(tmp_path, neardup.Spec.of(shingle="word:5", slots=64))
+    with pytest.raises(ParameterError, match="nonsense"):
+        neardup.Index.open(tmp_path, nonsense=1)
+
+
+def test_a_second_writer_is_refused_and_readers_are_not(tmp_path):
+    with neardup.Index.open(tmp_path) as index:
+        with pytest.raises(IndexLocked, match="read_only"):
+            neardup.Index.open(tmp_path)
+        with neardup.Index.open(tmp_path, read_only=True) as reader:
+            assert reader.query(TEXT).status == "new"
+            index.add_batch(["a", "b"], [TEXT, NEAR])
+            assert reader.query(TEXT).duplicate_of == "a"
+            assert reader.sequence == index.sequence
+            index.remove("a")
+            assert reader.query(TEXT).duplicate_of == "b"
+            assert reader.get("a") is None
+            with pytest.raises(UsageError, match="read-only"):
+                reader.add("c", TEXT)
+
+
+def test_a_reader_follows_through_compaction(tmp_path):
+    with neardup.Index.open(tmp_path) as index:
+        index.add("a", TEXT)
+        with neardup.Index.open(tmp_path, read_only=True) as reader:
+            index.add("b", OTHER)
+            index.remove("a")
+            index.compact()
+            assert index.stats().buried == 0
+            assert reader.query(OTHER).duplicate_of == "b"
+            assert reader.query(TEXT).status == "new"
+
+
+def test_folders_that_are_no_index(tmp_path):
+    with pytest.raises(UsageError, match="holds no index"):
+        neardup.Index.open(tmp_path / "nowhere", read_only=True)
+    (tmp_path / "letter.txt").write_text("dear all")
+    with pytest.raises(UsageError, match="not empty"):
+        neardup.Index.open(tmp_path)
+    (tmp_path / "index.json").write_text('{"version": 1, "current": "../../etc"}')
+    with pytest.raises(FormatError):
+        neardup.Index.open(tmp_path)
+
+
+def test_closed(index):
+    index.close()
+    index.close()
+    with pytest.raises(UsageError, match="closed"):
+        index.query(TEXT)
+    with pytest.raises(UsageError, match="closed"):
+        index.add("a", TEXT)
+
+
+WORDS = [f"w{number}" for number in range(12)]
+
+
+@given(st.randoms(use_true_random=False), st.booleans())
+@settings(max_examples=40)
+def test_whatever_is_removed_every_copy_has_a_living_witness(tmp_path_factory, chance, reopen):
+    path = tmp_path_factory.mktemp("index")
+    texts: dict[str, str] = {}
+    index = neardup.Index.open(path, **SMALL)
+    for step in range(25):
+        if texts and chance.random() < 0.3:
+            gone = chance.choice(sorted(texts))
+            del texts[gone]
+            assert index.remove(gone)
+        else:
+            base = texts[chance.choice(sorted(texts))] if texts else " ".join(WORDS * 2)
+            text = _changed(base, chance)
+            name = str(step) if chance.random() < 0.8 or not texts else chance.choice(sorted(texts))
+            index.add(name, text, replace=True)
+            texts[name] = text
+        if reopen and chance.random() < 0.1:
+            index.close()
+            index = neardup.Index.open(path)
+    _check(index, texts)
+    index.compact()
+    _check(index, texts)
+    index.close()
+
+
+def _changed(text: str, chance: random.Random) -> str:
+    words = text.split()
+    for _ in range(chance.choice([0, 1, 2, 4, 20])):
+        words[chance.randrange(len(words))] = chance.choice(WORDS)
+    return " ".join(words)
+
+
+def _check(index: neardup.Index, texts: dict[str, str]) -> None:
+    assert index.verify() == []
+    assert len(index) == len(texts) == index.stats().documents
+    stored = {id: index.get(id) for id in texts}
+    kept = {id for id, found in stored.items() if found.status == "new"}
+    assert index.stats().kept == len(kept)
+    for id, found in stored.items():
+        if id not in kept:
+            assert found.duplicate_of in kept
+            alike = neardup.similarity(texts[id], texts[found.duplicate_of], shingle="word:2")
+            assert found.similarity == alike >= 0.5
+    stars = [index.cluster(stored[id].number) for id in kept]
+    assert sorted(one.id for c in members for one in (c.representative, *c.members)) == sorted(
+        texts
+    )
