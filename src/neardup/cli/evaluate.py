@@ -46,6 +46,12 @@ def evaluate(
     run: Annotated[Path | None, typer.Option(
         metavar="OUT", help="Judge a finished run: documents of one cluster are duplicates.",
         show_default=False, readable=False, rich_help_panel=INPUT)] = None,
+    service: Annotated[str | None, typer.Option(
+        metavar="URL", help="Judge a running service by the documents that it holds.",
+        show_default=False, rich_help_panel=INPUT)] = None,
+    api_key_file: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="Holds the API key for the service, which needs the scope read.",
+        show_default=False, readable=False, rich_help_panel=INPUT)] = None,
     pairs: Annotated[str | None, typer.Option(
         metavar="NAMES", help="GOLDEN holds pairs, in these columns; without a third one all are "
         "duplicates.  [default: id1,id2,label]", show_default=False, rich_help_panel=INPUT)] = None,
@@ -119,7 +125,7 @@ def evaluate(
         "--json", help="Print the content of evaluation.json instead of the summary.",
         rich_help_panel=OUTPUT)] = False,
 ) -> None:  # fmt: skip
-    """Measure recall and precision by a golden set, of an operating point or of a finished run.
+    """Measure recall and precision by a golden set: of an operating point, a run or a service.
 
     Says how much is lost because labelled duplicates are not similar, and how much because similar
     ones did not meet; which threshold would be best; and shows the worst cases.
@@ -139,9 +145,9 @@ def evaluate(
         from neardup.evaluate.gates import gates_of
 
         found = evaluated(
-            golden, corpus=[Path(one) for one in corpus] if corpus else None, run=run, text=text,
-            id=id, format=format, pairs=pairs, clusters=clusters, baseline=baseline,
-            sample=sample, workers=threads, progress=progress, **asked,
+            golden, corpus=[Path(one) for one in corpus] if corpus else None, run=run,
+            service=service, api_key=api_key(api_key_file), text=text, id=id, format=format,
+            pairs=pairs, clusters=clusters, baseline=baseline, sample=sample, workers=threads, progress=progress, **asked,
         )  # fmt: skip
         least = {"recall": min_recall, "precision": min_precision, "f1": min_f1}
         asked_for = gates_of(found, by, least)
@@ -162,6 +168,22 @@ def check_by(by: str, corpus: list[str] | None) -> None:
         raise UsageError(f"unknown --by {by}: choose labels or similarity")
     if by == "similarity" and not corpus:
         raise UsageError("--by similarity looks at texts: say where they are with --corpus")
+
+
+def api_key(file: Path | None) -> str | None:
+    """The API key in a file; what is in it never appears in a message."""
+    if file is None:
+        return None
+    from neardup.errors import InputError
+
+    try:
+        key = file.read_text("ascii").strip()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise InputError(f"API key file {file} can't be read: {why}", str(file)) from None
+    if not key or not key.isprintable():
+        raise InputError(f"API key file {file} holds no key: one line is a key", str(file))
+    return key
 
 
 def operating_point(config: Path | None, given: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from neardup.errors import ParameterError, UsageError
 from neardup.evaluate.drift import moved
 from neardup.evaluate.golden import SEVERAL, Golden, golden_of, no_pairs, none_left
 from neardup.evaluate.golden_files import Names
+from neardup.evaluate.held import NOT_ALL_PAIRS, Held
 from neardup.evaluate.judges import Judge, OperatingPoint
 from neardup.evaluate.lookup import Finder, corpus_files, reader
 from neardup.evaluate.outcome import Case, Evaluation, Losses, Rand
@@ -30,6 +31,7 @@ from neardup.evaluate.profile import Profile
 from neardup.evaluate.runs import Run
 from neardup.evaluate.sample import choose_among
 from neardup.evaluate.scores import Scores, adjusted_rand, components, sweep
+from neardup.evaluate.service import Service
 from neardup.evaluate.snapshot import Snapshot, read_baseline
 from neardup.options import Options
 from neardup.progress import SILENT, Progress
@@ -61,6 +63,8 @@ def evaluate(
     *,
     corpus: Any = None,
     run: str | Path | None = None,
+    service: str | None = None,
+    api_key: str | None = None,
     text: str = "text",
     id: str | None = None,
     format: str = "auto",
@@ -72,26 +76,27 @@ def evaluate(
     progress: Progress = SILENT,
     **operating_point: Any,
 ) -> Evaluation:
-    """How good is an operating point on a corpus, or a finished run, by a golden set?
+    """How good is an operating point on a corpus, a finished run, or a service, by a golden set?
 
     `golden` is a TSV, CSV, Parquet or Arrow file of pairs (id1, id2, label) or of clusters (id,
     cluster), a list of (id1, id2, label), or a dict of clusters by id. `corpus` is a path or a
     list of `Path`s, or a list or table as `neardup.dedup` takes it; `run` the folder of a finished
-    run, which then is what is judged. `operating_point` are parameters of `neardup.dedup`.
+    run, which then is what is judged; `service` the address of a running service, which is judged
+    by the documents that it holds. `operating_point` are parameters of `neardup.dedup`.
 
     >>> texts = ["the cat sat on the mat today", "The cat sat on the mat, today!", "a dog"]
     >>> found = evaluate([(0, 1, 1), (0, 2, 0)], corpus=texts)
     >>> found.labels.recall.value, found.labels.precision.value
     (1.0, 1.0)
     """
-    if corpus is None and run is None:
-        raise UsageError("nothing to evaluate: give a corpus (--corpus), a run (--run), or both")
-    if run is not None and operating_point:
-        raise UsageError("a run has its operating point: leave out others, or the run")
+    _check(corpus, run, service, operating_point)
     before = None if baseline is None else read_baseline(Path(baseline))
     asked = golden_of(golden, pairs, clusters)
     if not len(asked):
         raise no_pairs(asked)
+    if service is not None:
+        held = Service(service, api_key).held(asked.ids, progress)
+        return _compared(_of_service(asked, held), before)
     finished = None if run is None else Run.of(Path(run), asked.ids)
     if finished is not None and corpus is not None:
         finished.require_of(corpus_files(corpus, format))
@@ -105,7 +110,25 @@ def evaluate(
     used, notes = _usable(asked, point, finished)
     progress.stage("comparing", len(used), "pairs")
     judge: Judge = next(one for one in (finished, point) if one is not None)
-    found = _measured(used, judge, point, profile, notes)
+    return _compared(_measured(used, judge, point, profile, notes), before)
+
+
+def _check(corpus: Any, run: Any, service: str | None, operating_point: Mapping[str, Any]) -> None:
+    if corpus is None and run is None and service is None:
+        raise UsageError(
+            "nothing to evaluate: give a corpus (--corpus), a run (--run), both, or a service "
+            "(--service)"
+        )
+    if service is not None and (corpus is not None or run is not None):
+        raise UsageError(
+            "a service is judged by the documents that it holds: leave out the corpus and the run"
+        )
+    if operating_point and (run is not None or service is not None):
+        judged = "service" if run is None else "run"
+        raise UsageError(f"a {judged} has its operating point: leave out others, or the {judged}")
+
+
+def _compared(found: Evaluation, before: Snapshot | None) -> Evaluation:
     if before is None:
         return found
     return replace(found, drift=moved(Snapshot.of(found.record, "this evaluation"), before))
@@ -163,14 +186,23 @@ def _usable(
                 f"{unnamed:,} golden documents are in no cluster of the run: they were kept alone, "
                 "or are not in it at all; with --corpus, unknown ids are told apart"
             )
+    return used, notes + _one_sided(used)
+
+
+def _of_service(asked: Golden, held: Held) -> Evaluation:
+    used = held.of_those(asked)
+    return _measured(used, held, None, None, _one_sided(used))
+
+
+def _one_sided(used: Golden) -> list[str]:
     if not used.label.any():
-        notes.append("no pair is a duplicate by its label: recall is undefined")
-    elif used.label.all():
-        notes.append(
+        return ["no pair is a duplicate by its label: recall is undefined"]
+    if used.label.all():
+        return [
             "no pair is labelled as different: precision by labels says nothing, and there is no "
             "best threshold"
-        )
-    return used, notes
+        ]
+    return []
 
 
 def _measured(
@@ -197,6 +229,8 @@ def _measured(
     apart = missed.any() if losses is None else losses.apart
     if isinstance(judge, Run) and not judge.of_pairs and apart:
         notes.append(NO_PAIRS)
+    if isinstance(judge, Held) and apart:
+        notes.append(NOT_ALL_PAIRS)
     return Evaluation(
         judged=judge.described, golden=used, operating_point=judge.stated,
         labels=Scores.of(predicted, label),

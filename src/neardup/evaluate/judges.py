@@ -1,4 +1,5 @@
-"""Who says which documents are duplicates? An operating point; or a finished run (runs.py).
+"""Who says which documents are duplicates? An operating point; a finished run (runs.py); an index
+(held.py).
 
 Documents are golden ids by their number. Whoever can say that about pairs can be evaluated.
 """
@@ -41,6 +42,18 @@ def exact_judge(sketch: Sketch, options: Options, frequencies: Frequencies) -> E
     cut = Ragged(sketch.shingles.data.copy(), sketch.shingles.offsets.copy())
     sets = as_bags(cut) if options.spec.of_bags else as_sets(cut)
     return options.exact(sets.data, sets.offsets, frequencies.weights)
+
+
+def together(cluster: Integers, a: Integers, b: Integers) -> Flags:
+    """Which pairs are of one cluster, if documents that are in none have -1."""
+    same: Flags = (cluster[a] == cluster[b]) & (cluster[a] >= 0)
+    return same
+
+
+def among_all(cluster: Integers) -> Integers:
+    """The same clusters; documents that are in none are each in one of their own."""
+    alone = cluster.max(initial=0) + 1 + np.arange(len(cluster))
+    return np.where(cluster >= 0, cluster, alone)
 
 
 class Judge(Protocol):

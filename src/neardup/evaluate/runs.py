@@ -19,7 +19,7 @@ from neardup.corpus.source import reading
 from neardup.corpus.tables import valid_utf8
 from neardup.errors import FormatError, UsageError
 from neardup.evaluate.golden import Flaw
-from neardup.evaluate.judges import PARAMETERS
+from neardup.evaluate.judges import PARAMETERS, among_all, together
 from neardup.formats.tables import ROW, TEXT
 
 Flags = NDArray[np.bool_]
@@ -147,13 +147,11 @@ class Run:
         return np.flatnonzero(self.cluster < 0)
 
     def duplicates(self, a: Integers, b: Integers) -> Flags:
-        together: Flags = (self.cluster[a] == self.cluster[b]) & (self.cluster[a] >= 0)
         code = np.minimum(a, b) * len(self.cluster) + np.maximum(a, b)
-        return together | np.isin(code, self.pairs)
+        return together(self.cluster, a, b) | np.isin(code, self.pairs)
 
     def clusters(self) -> Integers:
-        alone = self.cluster.max(initial=0) + 1 + np.arange(len(self.cluster))
-        return np.where(self.cluster >= 0, self.cluster, alone)
+        return among_all(self.cluster)
 
 
 def _is_of_copies(record: dict[str, Any]) -> bool:
