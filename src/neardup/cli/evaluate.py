@@ -147,7 +147,8 @@ def evaluate(
         found = evaluated(
             golden, corpus=[Path(one) for one in corpus] if corpus else None, run=run,
             service=service, api_key=api_key(api_key_file), text=text, id=id, format=format,
-            pairs=pairs, clusters=clusters, baseline=baseline, sample=sample, workers=threads, progress=progress, **asked,
+            pairs=pairs, clusters=clusters, baseline=baseline, sample=sample,
+            workers=threads, progress=progress, **asked,
         )  # fmt: skip
         least = {"recall": min_recall, "precision": min_precision, "f1": min_f1}
         asked_for = gates_of(found, by, least)
