@@ -29,7 +29,6 @@ from neardup.evaluate.scores import Scores
 
 if TYPE_CHECKING:
     from neardup.index.index import Index
-    from neardup.service.logs import Log
     from neardup.service.metrics import Metrics
 
 EVERY: Final = 600.0
@@ -37,6 +36,7 @@ EVERY: Final = 600.0
 MOST_SHARE: Final = 0.05
 """Of one core, on average."""
 MOST_PAIRS: Final = 1_000_000
+MOST_DOCUMENTS: Final = 50_000
 TEXTS, INDEX = "texts", "index"
 
 
@@ -56,10 +56,10 @@ class GoldenSet:
         pairs = read_golden(file)
         if not len(pairs):
             raise no_pairs(pairs)
-        if len(pairs) > MOST_PAIRS:
+        if len(pairs) > MOST_PAIRS or len(pairs.ids) > MOST_DOCUMENTS:
             raise InputError(
-                f"{file} makes {len(pairs):,} pairs, and {MOST_PAIRS:,} are the most that can be "
-                "checked again and again: give some of them"
+                f"{file} has {len(pairs):,} pairs of {len(pairs.ids):,} documents, too many to be "
+                f"checked again and again: give {MOST_PAIRS:,} of {MOST_DOCUMENTS:,} at most"
             )
         return cls(pairs, _texts(pairs, file, texts))
 
@@ -116,13 +116,14 @@ class GoldenWatch:
     """Checks in the background, one thread, until it is stopped.
 
     A check that took long is followed by a longer rest, so that the share of a core stays small.
+    `event` writes to the log.
     """
 
     def __init__(
-        self, golden: GoldenSet, index: Callable[[], Index], metrics: Metrics, log: Log,
-        every: float = EVERY,
+        self, golden: GoldenSet, index: Callable[[], Index], metrics: Metrics,
+        event: Callable[..., None], every: float = EVERY,
     ) -> None:  # fmt: skip
-        self._golden, self._index, self._metrics, self._log = golden, index, metrics, log
+        self._golden, self._index, self._metrics, self._event = golden, index, metrics, event
         self._every = every
         self._before: dict[str, float] = {}
         self._stopped = threading.Event()
@@ -152,9 +153,9 @@ class GoldenWatch:
         if recall is not None:
             self._before[by] = recall
         if before is not None and recall is not None and recall < before:
-            self._log.event("golden_drop", before=before, **told)
+            self._event("golden_drop", before=before, **told)
         else:
-            self._log.event("golden", **told)
+            self._event("golden", **told)
 
     def _run(self) -> None:
         rest = 0.0
@@ -163,6 +164,6 @@ class GoldenWatch:
             try:
                 self.check()
             except Exception as error:  # the next one may work, and its age tells until then
-                self._log.event("golden_failed", error=type(error).__name__)
+                self._event("golden_failed", error=type(error).__name__)
             spent = time.thread_time() - begun
             rest = max(self._every, spent / MOST_SHARE)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client import generate_latest as rendered
 
 from neardup.evaluate.scores import Scores
+from neardup.index.stats import Stats
 from neardup.service.readings import SIGNATURE_BUDGET, Readings
-
-if TYPE_CHECKING:
-    from neardup.index.stats import Stats
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
@@ -32,7 +30,6 @@ class Metrics:
         self,
         index_stats: Callable[[], Stats | None],
         *,
-        memory_budget: int | None = None,
         signature_budget: float = SIGNATURE_BUDGET,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -49,12 +46,8 @@ class Metrics:
             "neardup_rejected", "Requests and documents that were refused, by why", ("reason",),
             registry=self._registry,
         )  # fmt: skip
-        self._commits = Histogram(
-            "neardup_commit_seconds", "Time until added documents are safe", buckets=SECONDS,
-            registry=self._registry,
-        )  # fmt: skip
         ProcessCollector(registry=self._registry)
-        self._readings = Readings(index_stats, memory_budget, signature_budget, clock)
+        self._readings = Readings(index_stats, signature_budget, clock)
         self._registry.register(self._readings)
 
     def observe_request(self, route: str, method: str, status: int, seconds: float) -> None:
@@ -66,16 +59,6 @@ class Metrics:
     def observe_rejected(self, reason: str, count: int = 1) -> None:
         """Requests or documents were refused. There are few reasons; none quotes what was sent."""
         self._rejected.labels(reason).inc(count)
-
-    def observe_commit(self, seconds: float) -> None:
-        """A group of documents was written to disk."""
-        self._commits.observe(seconds)
-
-    def observe_signatures(
-        self, seconds: float, documents: int, slots: int = 0, empty_slots: int = 0
-    ) -> None:
-        """Signatures of some documents were made together, of so many slots in all."""
-        self._readings.add_signatures(seconds, documents, slots, empty_slots)
 
     def expect_golden(self, interval: float) -> None:
         """A golden set will be checked each so many seconds: from now on its age is shown."""
