@@ -100,7 +100,7 @@ class Decider:
         witness[copies] = np.where(witness[stands] == KEPT, numbers[stands], witness[stands])
         similarity[copies], exact[copies] = similarity[stands], exact[stands]
         return Verdicts(
-            witness, similarity, exact, counts.size, len(pairs.rows) + met,
+            witness, similarity, exact, counts.size, len(pairs.rows) + compared,
             len(pairs.rows) + compared,
             int(np.count_nonzero(pairs.similarity >= 0.0)) + met,
         )  # fmt: skip

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from neardup.dedup import Sketch
+from neardup.dedup import Sketch, Sketcher
 from neardup.errors import Conflict, FormatError, ParameterError, UsageError
 from neardup.index import folder, planning, snapshot
 from neardup.index.answer import DUPLICATE, NEW, REJECTED, Answer, Cluster, Document, Match
@@ -108,6 +108,11 @@ class Index:
     @property
     def options(self) -> Options:
         return self.settings.options
+
+    @property
+    def sketcher(self) -> Sketcher:
+        """Makes sketches as this index does."""
+        return self._sketching.sketcher
 
     @property
     def read_only(self) -> bool:
@@ -296,6 +301,7 @@ class Index:
         return Stats(
             documents, kept, documents - kept, derived.buried, derived.sequence,
             self._snapshot_sequence, 0 if writer is None else writer.waiting,
+            0 if writer is None else writer.most_waiting,
             len(derived.bands.tables), memory, None, files, self._store.wal_bytes,
             BucketSizes.of(derived, self.options.limit), self._counters,
         )  # fmt: skip

@@ -52,7 +52,8 @@ class Sketching:
         self.counters.sketched += len(texts)
         self.counters.slots += len(texts) * spec.slots
         self.counters.empty_slots += sketch.empty_slots
-        self.counters.sketch_seconds += time.perf_counter() - begun
+        each = (time.perf_counter() - begun) / max(len(texts), 1)
+        self.counters.sketch_times.add(each, len(texts))
         return found
 
     def sketches(self, sketch: Sketch, point: Point, rejected: dict[int, str]) -> Sketched:

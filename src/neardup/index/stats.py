@@ -53,6 +53,7 @@ class Stats:
     sequence: int
     snapshot_sequence: int
     queue: int
+    queue_limit: int
     bands: int
     memory_bytes: dict[str, int]
     memory_budget: int | None

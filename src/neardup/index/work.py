@@ -14,6 +14,7 @@ from neardup.index.deciding import Arrivals, Decider, Pairs, Verdicts
 from neardup.index.derived import Derived
 from neardup.index.known import Known, Signing
 from neardup.index.store import Store
+from neardup.index.times import Times
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,9 @@ class Counters:
     sketched: int = 0
     slots: int = 0
     empty_slots: int = 0
-    sketch_seconds: float = 0.0
-    commits: int = 0
-    commit_seconds: float = 0.0
+    sketch_times: Times = field(default_factory=Times)
+    """Of documents; those of a batch share its time."""
+    commit_times: Times = field(default_factory=Times)
 
     def judge(self, documents: int, verdicts: Verdicts) -> None:
         self.judged += documents

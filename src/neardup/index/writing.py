@@ -35,7 +35,7 @@ class Writer:
         self.store, self.counters = store, Counters()
         self.documents, self.kept = store.counts()
         self._planner = Planner(store, point, self.counters)
-        self._clock, self._most = clock, most_waiting
+        self._clock, self.most_waiting = clock, most_waiting
         self._next = store.last_number() + 1
         self._waiting: deque[Work] = deque()
         self._size = 0
@@ -64,9 +64,9 @@ class Writer:
         with self._some:
             if self._closed:
                 raise UsageError("this index is closed: open it again")
-            if self._size and self._size + work.documents > self._most:
+            if self._size and self._size + work.documents > self.most_waiting:
                 raise Busy(
-                    f"{self._size:,} documents wait to be added, {self._most:,} is the most: "
+                    f"{self._size:,} documents wait to be added, {self.most_waiting:,} is the most: "
                     "try again later"
                 )
             self._waiting.append(work)
@@ -143,8 +143,7 @@ class Writer:
             self._store(plan)
         self._next += len(plan.added)
         self._publish(plan)
-        self.counters.commits += 1
-        self.counters.commit_seconds += time.perf_counter() - begun
+        self.counters.commit_times.add(time.perf_counter() - begun)
         self._checkpoints.look()
 
     def _store(self, plan: Plan) -> None:
