@@ -66,8 +66,8 @@ class Writer:
                 raise UsageError("this index is closed: open it again")
             if self._size and self._size + work.documents > self.most_waiting:
                 raise Busy(
-                    f"{self._size:,} documents wait to be added, {self.most_waiting:,} is the most: "
-                    "try again later"
+                    f"{self._size:,} documents wait to be added, {self.most_waiting:,} is the "
+                    "most: try again later"
                 )
             self._waiting.append(work)
             self._size += work.documents
