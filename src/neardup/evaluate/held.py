@@ -45,9 +45,8 @@ class Held:
         if not len(used):
             ids = " and ".join(map(shown, asked.ids[:SHOWN]))
             raise InputError(
-                f"no labelled pair is left: {self.where} does not hold both documents of any; the "
-                f"golden set has ids as {ids}: add the documents, or give pairs of ids that are "
-                "there"
+                f"no labelled pair is left: {self.where} does not hold both documents of any, and "
+                f"the golden set has ids as {ids}: add them, or give ids of documents that it holds"
             )
         return used
 

@@ -111,16 +111,15 @@ class Service:
 
 def _connection(url: str) -> tuple[http.client.HTTPConnection, str]:
     """Not open yet; and the path before all paths."""
+    kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
     try:
         parts = urlsplit(url)
-        kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
-        return kinds[parts.scheme](
-            parts.hostname or "", parts.port, timeout=TIMEOUT
-        ), parts.path.rstrip("/")
-    except (KeyError, ValueError, http.client.InvalidURL):
-        raise UsageError(
-            f"{url!r} is not the address of a service: write it as http://127.0.0.1:8080"
-        ) from None
+        if parts.hostname and parts.scheme in kinds:
+            open_later = kinds[parts.scheme](parts.hostname, parts.port, timeout=TIMEOUT)
+            return open_later, parts.path.rstrip("/")
+    except (ValueError, http.client.InvalidURL):
+        pass
+    raise UsageError(f"{url!r} is not the address of a service: write it as http://127.0.0.1:8080")
 
 
 def _seconds(given: str | None) -> float:
