@@ -31,6 +31,7 @@ class Peer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = 1 << 16
 
             def do_GET(self):
                 peer.asked.append(self.path)
