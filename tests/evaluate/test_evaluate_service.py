@@ -13,12 +13,16 @@ from golden_set import planted
 
 from neardup.errors import Busy, FormatError, InputError, UsageError
 from neardup.evaluate.evaluation import evaluate
+from neardup.evaluate.judges import PARAMETERS
 from neardup.evaluate.service import Service
 from neardup.index.index import Index
 
 SET = planted(count=20)
 GOLDEN = [*SET.golden, ("a0", "nowhere", 1)]
-POINT = {"spec": {"unit": "word"}, "fingerprint": "f" * 32, "parameters": {"threshold": 0.8}}
+POINT = {
+    "spec": {"unit": "word"}, "fingerprint": "f" * 32,
+    "parameters": {"threshold": 0.8, "tables": "21x6", "limit": 256},
+}  # fmt: skip
 DOCUMENTS = "/v1/documents/"
 
 
@@ -100,7 +104,10 @@ def test_documents_of_one_cluster_are_duplicates(index, peer):
         right, 20 - right, 0, 20,
     )  # fmt: skip
     assert found.golden.flaws["unknown ids"].listed == [["nowhere"]]
-    assert found.operating_point == POINT and found.similarity is None
+    point = found.operating_point
+    assert point["spec"] == POINT["spec"] and point["fingerprint"] == POINT["fingerprint"]
+    assert point["parameters"] == dict.fromkeys(PARAMETERS) | {"threshold": 0.8, "tables": "21x6"}
+    assert found.similarity is None
     assert any("not all pairs" in note for note in found.notes)
     assert found.rand.value < 1.0
 
@@ -175,7 +182,7 @@ def test_a_service_that_says_later_is_asked_later(index, peer):
     (200, [], FormatError, "something else than an object"),
     (200, b"[" * 100_000, FormatError, "something else than an object"),
     (200, b'{"spec":"' + b"x" * (2 << 20) + b'"}', FormatError, "something else than an object"),
-    (200, {"spec": 1}, FormatError, "says nothing of its operating point"),
+    (200, {**POINT, "spec": 1}, FormatError, "says nothing of its operating point"),
     (200, {**POINT, "cluster": "c"}, FormatError, "names no cluster"),
 ])  # fmt: skip
 def test_what_is_no_service_is_refused(peer, status, body, error, told):

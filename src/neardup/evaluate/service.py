@@ -12,13 +12,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from neardup.batch.job import Progress
 from neardup.errors import Busy, FormatError, InputError, UsageError
 from neardup.evaluate.held import Held
+from neardup.evaluate.judges import PARAMETERS
+from neardup.progress import SILENT, Progress
 
 TIMEOUT: Final = 30.0
 LARGEST: Final = 1 << 20
 OK, NOT_FOUND, LATER, NOT_ALLOWED = 200, 404, (429, 503), (401, 403)
+POINT: Final = (("spec", dict), ("fingerprint", str), ("parameters", dict))
 TRIES: Final = 20
 LONGEST_WAIT: Final = 30.0
 
@@ -33,20 +35,21 @@ class Service:
         self._connection, self._base = _connection(url)
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
-    def held(self, ids: Sequence[str], progress: Progress | None = None) -> Held:
+    def held(self, ids: Sequence[str], progress: Progress = SILENT) -> Held:
         """What it says of the documents with these ids, and by which operating point."""
         stats = self._asked("/v1/stats")
-        if stats is None or not {"spec", "fingerprint", "parameters"} <= set(stats):
+        if stats is None or not all(isinstance(stats.get(name), kind) for name, kind in POINT):
             raise self._foreign("says nothing of its operating point")
-        if progress is not None:
-            progress.stage("asking", len(ids), "documents")
+        progress.stage("asking", len(ids), "documents")
         clusters = []
         for id in ids:
             clusters.append(self._cluster(id))
-            if progress is not None:
-                progress.advance(1)
+            progress.advance(1)
         self._connection.close()
-        stated = {name: stats[name] for name in ("spec", "fingerprint", "parameters")}
+        stated = {
+            "spec": stats["spec"], "fingerprint": stats["fingerprint"],
+            "parameters": {name: stats["parameters"].get(name) for name in PARAMETERS},
+        }  # fmt: skip
         return Held.of("a running service", stated, clusters)
 
     def _cluster(self, id: str) -> int | None:

@@ -26,6 +26,7 @@ from neardup.evaluate.golden import Golden, no_pairs, read_golden
 from neardup.evaluate.judges import OperatingPoint, together
 from neardup.evaluate.lookup import Finder, Found, reader
 from neardup.evaluate.scores import Scores
+from neardup.progress import SILENT
 
 if TYPE_CHECKING:
     from neardup.index.index import Index
@@ -67,7 +68,7 @@ class GoldenSet:
 def _texts(pairs: Golden, file: Path, texts: Path | None) -> Found | None:
     finder = Finder(pairs.ids)
     try:
-        for _ in finder.watch(reader(str(texts or file), Columns(), "auto", 1, None)()):
+        for _ in finder.watch(reader(str(texts or file), Columns(), "auto", 1, SILENT)()):
             pass
     except ColumnError:
         if texts is not None:
