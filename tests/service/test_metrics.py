@@ -185,10 +185,13 @@ def test_the_age_of_a_golden_check(metrics, clock):
     said = values(metrics)
     assert said["neardup_golden_age_seconds"] == 700
     assert said["neardup_golden_interval_seconds"] == 600 and "recall_on_labeled_set" not in said
+    metrics.expect_golden(900.0)
+    assert values(metrics)["neardup_golden_age_seconds"] == 700, "a check that fails is none"
     metrics.observe_golden({"index": Scores(0, 0, 0, 5)})
     clock.now += 1
     said = values(metrics)
     assert said["neardup_golden_age_seconds"] == 1
+    assert said["neardup_golden_interval_seconds"] == 900
     assert "recall_on_labeled_set" not in said, "there is none without duplicates"
 
 

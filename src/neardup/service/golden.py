@@ -168,3 +168,4 @@ class GoldenWatch:
                 self._event("golden_failed", error=type(error).__name__)
             spent = time.thread_time() - begun
             rest = max(self._every, spent / MOST_SHARE)
+            self._metrics.expect_golden(rest)

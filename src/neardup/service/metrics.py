@@ -61,7 +61,7 @@ class Metrics:
         self._rejected.labels(reason).inc(count)
 
     def expect_golden(self, interval: float) -> None:
-        """A golden set will be checked each so many seconds: from now on its age is shown."""
+        """A golden set will be checked in so many seconds: from now on its age is shown."""
         self._readings.expect_golden(interval)
 
     def observe_golden(self, scores: Mapping[str, Scores]) -> None:

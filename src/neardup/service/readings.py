@@ -81,7 +81,9 @@ class Readings(Collector):
 
     def expect_golden(self, interval: float) -> None:
         with self._lock:
-            self._golden_interval, self._golden_at = interval, self._clock()
+            if self._golden_interval is None:
+                self._golden_at = self._clock()
+            self._golden_interval = interval
 
     def set_golden(self, scores: Mapping[str, Scores]) -> None:
         with self._lock:
