@@ -152,6 +152,7 @@ class Index:
             raise ParameterError(f"{len(ids)} ids for {len(texts)} texts: give one for each")
         point = self._point
         sketched = self._sketching.texts(texts, point)
+        _ = sketched.arrivals.sets  # sorted here, not by the thread that writes
         kept = list(texts) if self.settings.keep_texts else None
         return self._put(writer, ids, sketched, metadata, kept, replace, point)
 
