@@ -1,0 +1,202 @@
+"""A segment: postings in an immutable file, found through a filter and one page of 4 KB.
+
+    blocks of pages   each page: XXH3-64 of the rest, seeded with the page's number; how many
+                      postings; 340 keys (64 bits), ascending; 340 numbers (32 bits), ascending
+                      where keys are equal. The last page of a table may have fewer.
+    last block        tables (postings, buckets, blocks of the filter), lasts (the last key of each
+                      page), filter (a Bloom filter for each table), sizes (table, size, buckets)
+
+A posting says that a document, by its number, is in the bucket of a key; each of several tables
+has its own. The last block stays in memory, about 1.3 bytes a posting: a key that is not there
+costs a look into the filter, and one in a hundred a page.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from neardup import kernels
+from neardup.errors import FormatError, ParameterError
+from neardup.formats.blocks import SUM, Reader
+from neardup.index.segment_writer import KEYS, KIND, ROOM, WORDS, SegmentWriter, ordered
+
+PAGE = WORDS * 8
+AT_ONCE = 1 << 10
+"""Pages that a look-up holds at a time: 4 MB."""
+STRIDE = 1 << 7
+"""Pages that are read together when all are read."""
+
+Keys = NDArray[np.uint64]
+Numbers = NDArray[np.uint32]
+Postings = tuple[Keys, Numbers]
+Found = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+class _File(Reader):
+    def damaged(self, why: str) -> FormatError:
+        return FormatError(
+            f"{self.path} is damaged ({why}): delete it and open the index again, "
+            "it is made anew from the stored documents"
+        )
+
+
+class Segment:
+    """Postings on disk. Any number of threads may ask, also when the file has lost its name."""
+
+    def __init__(self, path: Path) -> None:
+        file = _File(path, KIND)
+        self.path, self.damaged = path, file.damaged
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise self.damaged(os.strerror(error.errno or 0)) from None
+        weakref.finalize(self, os.close, handle)
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_RANDOM)  # a page is all that is wanted
+        self._handle = handle
+        self.disk_bytes = os.fstat(handle).st_size
+        self._describe(file)
+
+    @classmethod
+    def write(cls, path: Path, tables: Iterable[Postings], **note: Any) -> Self:
+        """A segment of each table's postings, in any order; on the disk when this returns."""
+        with SegmentWriter(path, note) as writer:
+            for keys, numbers in tables:
+                keys, numbers = ordered(keys, numbers)
+                buckets = int(np.count_nonzero(keys[1:] != keys[:-1])) + 1
+                writer.add_table([(keys, numbers)], buckets)
+            writer.close()
+        return cls(path)
+
+    def _describe(self, file: Reader) -> None:
+        """Take in what stays in memory; an error unless it describes the pages that are there."""
+        last = len(file) - 1
+        try:
+            self.note: dict[str, Any] = file.header["note"]
+            self._probes = int(file.header["probes"])
+            described, self._lasts, self._filter, self.sizes = (
+                file.read(last, name) for name in ("tables", "lasts", "filter", "sizes")
+            )
+            self._start = file.place(0, "pages") if last else 0
+        except (KeyError, IndexError, TypeError, ValueError):
+            raise self.damaged("its description") from None
+        postings, buckets, blocks = described.T
+        self._postings, self._pages = postings, _starts(-(-postings // ROOM))
+        self.table_buckets, self._blocks = buckets, _starts(blocks)
+        self.tables, self.postings, self.buckets = (
+            len(postings), int(postings.sum()), int(buckets.sum())
+        )  # fmt: skip
+        held = sum(file.shape(block, "pages")[0] for block in range(last))
+        if (
+            described.min(initial=0) < 0 or blocks.min(initial=1) < 1
+            or held != self._pages[-1] * WORDS or len(self._lasts) != self._pages[-1]
+            or len(self._filter) != self._blocks[-1] * 8
+            or (last and file.place(last, "tables") != self._start + held * 8)
+        ):  # fmt: skip
+            raise self.damaged("its parts don't fit together")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self._filter.nbytes + self._lasts.nbytes + self.sizes.nbytes
+
+    def find(self, keys: Keys, limit: int, dead: Flags | None = None) -> tuple[Found, Found]:
+        """The first `limit` numbers in each key's bucket, those marked in `dead` left out.
+
+        `keys` has a row for each who asks, and a column for each table. Returns for each number
+        found the cell that asked, row * tables + table, in ascending order; and the numbers,
+        ascending for each cell.
+        """
+        if keys.shape[1] != self.tables:
+            raise ParameterError(f"{self.path} has {self.tables} tables, not {keys.shape[1]}")
+        keys = np.ascontiguousarray(keys)
+        cells, pages = kernels.cold_pages(
+            self._filter, self._blocks, self._probes, self._lasts, self._pages, keys
+        )
+        if not len(cells):
+            return cells, pages
+        marks = np.empty(0, np.uint8) if dead is None else dead.view(np.uint8)
+        found = [
+            self._take(keys.reshape(-1), cells[at : at + AT_ONCE], pages[at : at + AT_ONCE],
+                       limit, marks)
+            for at in range(0, len(cells), AT_ONCE)
+        ]  # fmt: skip
+        return np.concatenate([c for c, _ in found]), np.concatenate([n for _, n in found])
+
+    def _take(
+        self, keys: Keys, cells: Found, pages: Found, limit: int, dead: NDArray[np.uint8]
+    ) -> tuple[Found, Found]:
+        """What is on these pages, and on the next ones as long as a bucket goes on."""
+        room = np.full(len(cells), limit)
+        found: list[tuple[Found, Found]] = []
+        while len(cells):
+            rows: dict[int, int] = {}  # a page that several ask for is read once
+            which = [rows.setdefault(page, len(rows)) for page in pages.tolist()]
+            read = self._read(rows, 1)
+            counts, numbers, goes_on = kernels.cold_take(
+                read, read.view(np.uint32), np.array(which), keys[cells], room, dead
+            )
+            found.append((np.repeat(cells, counts), numbers))
+            goes_on &= pages + 1 < self._pages[cells % self.tables + 1]
+            cells, pages, room = cells[goes_on], pages[goes_on] + 1, (room - counts)[goes_on]
+        if len(found) == 1:
+            return found[0]
+        asked, numbers = (np.concatenate(part) for part in zip(*found, strict=True))
+        order = np.argsort(asked, kind="stable")
+        return asked[order], numbers[order]
+
+    def walk(self, table: int) -> Iterator[Postings]:
+        """All postings of a table, in order, some pages at a time."""
+        left = int(self._postings[table])
+        end = int(self._pages[table + 1])
+        for first in range(int(self._pages[table]), end, STRIDE):
+            read = self._read([first], min(STRIDE, end - first))
+            keys = read[:, KEYS : KEYS + ROOM].reshape(-1)[:left]
+            numbers = read.view(np.uint32)[:, 2 * (KEYS + ROOM) :].reshape(-1)[:left]
+            left -= len(keys)
+            yield keys, numbers
+
+    def verify(self) -> None:
+        """Read every page; an error if one is not what was written."""
+        for table in range(self.tables):
+            for _ in self.walk(table):
+                pass
+
+    def _read(self, firsts: Collection[int], count: int) -> NDArray[np.uint64]:
+        """Pages, checked: from each of these on so many."""
+        read = np.empty((len(firsts) * count, WORDS), np.uint64)
+        bytes_read = read.reshape(-1).view(np.uint8).data
+        at = 0
+        for first in firsts:
+            self._fill(bytes_read[at : at + count * PAGE], self._start + first * PAGE)
+            for page in range(first, first + count):
+                expected = SUM.unpack_from(bytes_read, at)[0]
+                if (
+                    xxhash.xxh3_64_intdigest(bytes_read[at + SUM.size : at + PAGE], page)
+                    != expected
+                ):
+                    raise self.damaged(f"page {page}")
+                at += PAGE
+        return read
+
+    def _fill(self, into: memoryview, at: int) -> None:
+        try:
+            while into:
+                got = os.preadv(self._handle, [into], at)
+                if got == 0:
+                    raise self.damaged("too short")
+                into, at = into[got:], at + got
+        except OSError as error:
+            raise self.damaged(os.strerror(error.errno or 0)) from None
+
+
+def _starts(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
