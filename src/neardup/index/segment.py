@@ -3,11 +3,12 @@
     blocks of pages   each page: XXH3-64 of the rest, seeded with the page's number; how many
                       postings; 340 keys (64 bits), ascending; 340 numbers (32 bits), ascending
                       where keys are equal. The last page of a table may have fewer.
-    last block        tables (postings, buckets, blocks of the filter), lasts (the last key of each
-                      page), filter (a Bloom filter for each table), sizes (table, size, buckets)
+    a block a table   filter, a Bloom filter of the table's keys
+    the last block    tables (postings, buckets, blocks of the filter), lasts (the last key of each
+                      page), sizes (table, size, how many buckets have it)
 
 A posting says that a document, by its number, is in the bucket of a key; each of several tables
-has its own. The last block stays in memory, about 1.3 bytes a posting: a key that is not there
+has its own. All but the pages stays in memory, about 1.3 bytes a posting: a key that is not there
 costs a look into the filter, and one in a hundred a page.
 """
 
@@ -29,6 +30,8 @@ from neardup.formats.blocks import SUM, Reader
 from neardup.index.segment_writer import KEYS, KIND, ROOM, WORDS, SegmentWriter, ordered
 
 PAGE = WORDS * 8
+BLOCK_WORDS = 8
+"""Of a block of the filter."""
 AT_ONCE = 1 << 10
 """Pages that a look-up holds at a time: 4 MB."""
 STRIDE = 1 << 7
@@ -82,26 +85,31 @@ class Segment:
         try:
             self.note: dict[str, Any] = file.header["note"]
             self._probes = int(file.header["probes"])
-            described, self._lasts, self._filter, self.sizes = (
-                file.read(last, name) for name in ("tables", "lasts", "filter", "sizes")
+            described, self._lasts, self.sizes = (
+                file.read(last, name) for name in ("tables", "lasts", "sizes")
             )
-            self._start = file.place(0, "pages") if last else 0
+            self._postings, self.table_buckets, blocks = described.T
+            self._pages, self._blocks = _starts(-(-self._postings // ROOM)), _starts(blocks)
+            self.tables, of_pages = len(described), last - len(described)
+            self._start = file.place(0, "pages") if of_pages else 0
+            whole = _lie_together(file, range(of_pages), self._pages[-1] * WORDS)
+            self._filter = np.empty(self._blocks[-1] * BLOCK_WORDS, np.uint64)
+            for table, place in enumerate(self._blocks[:-1] * BLOCK_WORDS):
+                part = file.read(of_pages + table, "filter")
+                self._filter[place : place + len(part)] = part
+                whole &= len(part) == blocks[table] * BLOCK_WORDS > 0
         except (KeyError, IndexError, TypeError, ValueError):
             raise self.damaged("its description") from None
-        postings, buckets, blocks = described.T
-        self._postings, self._pages = postings, _starts(-(-postings // ROOM))
-        self.table_buckets, self._blocks = buckets, _starts(blocks)
-        self.tables, self.postings, self.buckets = (
-            len(postings), int(postings.sum()), int(buckets.sum())
-        )  # fmt: skip
-        held = sum(file.shape(block, "pages")[0] for block in range(last))
-        if (
-            described.min(initial=0) < 0 or blocks.min(initial=1) < 1
-            or held != self._pages[-1] * WORDS or len(self._lasts) != self._pages[-1]
-            or len(self._filter) != self._blocks[-1] * 8
-            or (last and file.place(last, "tables") != self._start + held * 8)
-        ):  # fmt: skip
+        if not whole or len(self._lasts) != self._pages[-1]:
             raise self.damaged("its parts don't fit together")
+
+    @property
+    def postings(self) -> int:
+        return int(self._postings.sum())
+
+    @property
+    def buckets(self) -> int:
+        return int(self.table_buckets.sum())
 
     @property
     def nbytes(self) -> int:
@@ -196,6 +204,17 @@ class Segment:
                 into, at = into[got:], at + got
         except OSError as error:
             raise self.damaged(os.strerror(error.errno or 0)) from None
+
+
+def _lie_together(file: Reader, blocks: Iterable[int], words: int) -> bool:
+    """Whether pages of so many words follow one another, block after block."""
+    following = None
+    for block in blocks:
+        (held,), place = file.shape(block, "pages"), file.place(block, "pages")
+        if following not in (None, place):
+            return False
+        following, words = place + held * 8, words - held
+    return words == 0
 
 
 def _starts(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
