@@ -44,7 +44,7 @@ def test_pages_equal_their_twin(tables, probes, data):
         np.array(asked, np.uint64).reshape(-1, len(tables)),
     )  # fmt: skip
     expected = [
-        (row * len(tables) + table, pages[table] + page)
+        (table * len(asked) + row, pages[table] + page)
         for row, wanted in enumerate(asked)
         for table, (_, blocks, lasts) in enumerate(tables)
         if (page := slow.first_page(wanted[table], bits[table], blocks, probes, lasts)) is not None

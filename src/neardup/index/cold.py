@@ -1,9 +1,9 @@
 """Cold postings: what no longer fits into memory, in segments on disk that still answer.
 
-A segment's name says which spills it holds, from the first to the last: cold-000003-000003 is the
-third one, cold-000001-000008 the first eight, merged. A file whose spills are all in another one is
-left over from a merge that was cut off, and goes; so there is no list of files to keep in step. A
-spill that is in no file is missed, and said so.
+A segment's name says which spills it holds, from the first to the last, and how often they were
+merged: cold-000003-000003-0 is the third one, cold-000001-000008-1 are the first eight. No name is
+ever given twice. A file whose spills are all in another one is left over from a merge that was cut
+off, and goes; so there is no list of files to keep in step. A spill that is in no file is missed.
 """
 
 from __future__ import annotations
@@ -18,13 +18,19 @@ import numpy as np
 
 from neardup.errors import FormatError
 from neardup.formats.blocks import sync_folder
-from neardup.index.segment import Flags, Found, Keys, Postings, Segment
+from neardup.index.postings import Dead, Integers, Keys, Numbers
+from neardup.index.segment import Found, Segment, together
 from neardup.index.segment_merge import merged
+from neardup.index.segment_writer import Listed
 
-NAME: Final = re.compile(r"cold-(\d{6,})-(\d{6,})")
+NAME: Final = re.compile(r"cold-(\d{6,})-(\d{6,})-(\d+)")
 MOST_SEGMENTS: Final = 8
 
-Span = tuple[int, int]
+Leaders = tuple[Integers, Integers, Numbers]
+"""As `Postings.find` gives them: how many, (tables x rows); who asked; and the numbers."""
+
+Span = tuple[int, int, int]
+"""The first and the last spill, and how often they were merged."""
 
 
 class Segments:
@@ -56,10 +62,10 @@ class Segments:
 
     def _opened(self, spans: list[Span], last: int) -> dict[Span, Segment]:
         following = 1
-        for first, end in [*spans, (last + 1, last)]:
+        for first, end, _ in [*spans, (last + 1, last, 0)]:
             if first > following:
                 raise FormatError(
-                    f"{self._path((following, first - 1))} is missing: open the index again, "
+                    f"{self._path((following, first - 1, 0))} is missing: open the index again, "
                     "it is made anew from the stored documents"
                 )
             following = end + 1
@@ -74,7 +80,8 @@ class Segments:
                 path.unlink(missing_ok=True)
 
     def _path(self, span: Span) -> Path:
-        return self._folder / f"cold-{span[0]:06}-{span[1]:06}"
+        first, last, merges = span
+        return self._folder / f"cold-{first:06}-{last:06}-{merges}"
 
     def __len__(self) -> int:
         return len(self._open)
@@ -82,7 +89,7 @@ class Segments:
     @property
     def last(self) -> int:
         """How many spills there have been. Whoever counts on them notes it, and opens with it."""
-        return max((end for _, end in self._open), default=0)
+        return max((end for _, end, _ in self._open), default=0)
 
     @property
     def nbytes(self) -> int:
@@ -102,7 +109,7 @@ class Segments:
         """A bucket that is in several segments counts in each of them."""
         return sum(segment.buckets for segment in self._open.values())
 
-    def sizes(self, tables: int) -> tuple[Found, Found]:
+    def sizes(self, tables: int) -> tuple[Integers, Integers]:
         """The sizes of buckets of the first so many tables, ascending; and how many there are."""
         rows = [segment.sizes for segment in self._open.values()]
         counted = np.concatenate([np.empty((0, 3), np.int64), *rows])
@@ -112,46 +119,50 @@ class Segments:
         np.add.at(counts, which, counted[:, 2])
         return sizes, counts
 
-    def add(self, tables: Iterable[Postings], **note: Any) -> Segment:
+    def add(self, tables: Iterable[Listed], **note: Any) -> Segment:
         """Spill each table's postings, in any order; they are on the disk when this returns."""
-        span = self.last + 1, self.last + 1
+        span = self.last + 1, self.last + 1, 0
         segment = Segment.write(self._path(span), tables, **note)
         with self._changing:
             self._open = {**self._open, span: segment}
         return segment
 
-    def find(self, keys: Keys, limit: int, dead: Flags | None = None) -> tuple[Found, Found, Found]:
-        """The first `limit` numbers in each key's bucket, those marked in `dead` left out.
+    def find(
+        self, keys: Keys, dead: Dead, limit: int, first: int = 0, warm: Leaders | None = None
+    ) -> Leaders:
+        """The first `limit` living documents of each bucket, on disk and in memory.
 
-        `keys` has a row for each who asks, and a column for each table. Returns who asked, in
-        which table, and what was found, in ascending order.
+        `keys` has a row for each who asks, and a column for each table from the `first` one on.
+        `warm` is what tables in memory have found, in the same form.
         """
-        found = [segment.find(keys, limit, dead) for segment in self._open.values()]
-        found = [(cells, numbers) for cells, numbers in found if len(cells)]
-        if not found:
-            nothing = np.empty(0, np.int64)
-            return nothing, nothing, nothing
-        cells, numbers = found[0] if len(found) == 1 else _united(found, limit)
-        rows, tables = np.divmod(cells, keys.shape[1])
-        return rows, tables, numbers
+        found = together([
+            segment.find(keys, dead, limit, first) for segment in self._open.values()
+        ])  # fmt: skip
+        if warm is not None:
+            if not len(found[0]):
+                return warm
+            held = np.repeat(np.arange(keys.size), warm[0].reshape(-1)), warm[2]
+            found = together([found, held])
+        cells, numbers = _first(found, limit)
+        counts = np.bincount(cells, minlength=keys.size).reshape(keys.shape[::-1])
+        return counts, cells % max(len(keys), 1), numbers
 
-    def merge(self, dead: Flags | None = None, *, everything: bool = False) -> bool:
+    def merge(self, dead: Dead, *, everything: bool = False) -> bool:
         """Make one of the younger segments if there are too many, or of all of them if asked to.
 
-        Numbers marked in `dead` are left out. Whether anything was merged.
+        The dead are left out. Whether anything was merged.
         """
         spans = _chosen(list(self._open.items()), everything)
         if not spans:
             return False
-        span = spans[0][0], spans[-1][1]
+        span = spans[0][0], spans[-1][1], 1 + max(merges for _, _, merges in spans)
         parts = [self._open[part] for part in spans]
         segment = merged(parts, self._path(span), dead)
         with self._changing:
             others = {at: other for at, other in self._open.items() if at not in spans}
             self._open = dict(sorted({**others, span: segment}.items()))
         for part in spans:
-            if part != span:
-                self._path(part).unlink(missing_ok=True)
+            self._path(part).unlink(missing_ok=True)
         return True
 
     def verify(self) -> None:
@@ -168,34 +179,36 @@ class Segments:
         sync_folder(self._folder)
 
 
-def _united(found: list[tuple[Found, Found]], limit: int) -> tuple[Found, Found]:
-    """What several segments have found, each number of a cell once, the first `limit` of a cell."""
-    cells, numbers = (np.concatenate(part) for part in zip(*found, strict=True))
+def _first(found: Found, limit: int) -> Found:
+    """The first `limit` numbers of each cell in ascending order, each once."""
+    cells, numbers = found
     order = np.lexsort((numbers, cells))
     cells, numbers = cells[order], numbers[order]
     fresh = np.ones(len(cells), bool)
     fresh[1:] = (cells[1:] != cells[:-1]) | (numbers[1:] != numbers[:-1])
     cells, numbers = cells[fresh], numbers[fresh]
-    first = np.searchsorted(cells, cells)
-    within = np.arange(len(cells)) - first < limit
+    within = np.arange(len(cells)) - np.searchsorted(cells, cells) < limit
     return cells[within], numbers[within]
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, Span]]:
     for path in folder.iterdir():
         if found := NAME.fullmatch(path.name):
-            yield path, (int(found[1]), int(found[2]))
+            yield path, (int(found[1]), int(found[2]), int(found[3]))
 
 
 def _spans(folder: Path) -> list[Span]:
     """What the segments of a folder hold, in order, without those that are inside of another."""
     found: list[Span] = []
-    for first, end in sorted(
-        (span for _, span in _files(folder)), key=lambda span: (span[0], -span[1])
-    ):
-        if not found or end > found[-1][1]:
-            found.append((first, end))
+    for span in sorted((span for _, span in _files(folder)), key=_widest_first):
+        if not found or span[1] > found[-1][1]:
+            found.append(span)
     return found
+
+
+def _widest_first(span: Span) -> Span:
+    first, last, merges = span
+    return first, -last, -merges
 
 
 def _chosen(segments: list[tuple[Span, Segment]], everything: bool) -> list[Span]:

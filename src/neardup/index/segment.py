@@ -16,18 +16,27 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.errors import FormatError, ParameterError
 from neardup.formats.blocks import SUM, Reader
-from neardup.index.segment_writer import KEYS, KIND, ROOM, WORDS, SegmentWriter, ordered
+from neardup.index.postings import Dead, Integers, Keys, Numbers
+from neardup.index.segment_writer import (
+    KEYS,
+    KIND,
+    ROOM,
+    WORDS,
+    Listed,
+    SegmentWriter,
+    ordered,
+    page_sum,
+)
 
 PAGE = WORDS * 8
 BLOCK_WORDS = 8
@@ -37,11 +46,9 @@ AT_ONCE = 1 << 10
 STRIDE = 1 << 7
 """Pages that are read together when all are read."""
 
-Keys = NDArray[np.uint64]
-Numbers = NDArray[np.uint32]
-Postings = tuple[Keys, Numbers]
-Found = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+Found = tuple[Integers, Numbers]
+"""Numbers, and for each the cell that asked: table * rows + row. In any order."""
+NOTHING: Final[Found] = np.empty(0, np.int64), np.empty(0, np.uint32)
 
 
 class _File(Reader):
@@ -53,7 +60,7 @@ class _File(Reader):
 
 
 class Segment:
-    """Postings on disk. Any number of threads may ask, also when the file has lost its name."""
+    """Listed on disk. Any number of threads may ask, also when the file has lost its name."""
 
     def __init__(self, path: Path) -> None:
         file = _File(path, KIND)
@@ -69,7 +76,7 @@ class Segment:
         self._describe(file)
 
     @classmethod
-    def write(cls, path: Path, tables: Iterable[Postings], **note: Any) -> Self:
+    def write(cls, path: Path, tables: Iterable[Listed], **note: Any) -> Self:
         """A segment of each table's postings, in any order; on the disk when this returns."""
         with SegmentWriter(path, note) as writer:
             for keys, numbers in tables:
@@ -92,7 +99,8 @@ class Segment:
             self._pages, self._blocks = _starts(-(-self._postings // ROOM)), _starts(blocks)
             self.tables, of_pages = len(described), last - len(described)
             self._start = file.place(0, "pages") if of_pages else 0
-            whole = _lie_together(file, range(of_pages), self._pages[-1] * WORDS)
+            held = sum(file.shape(block, "pages")[0] for block in range(of_pages))
+            whole = held == WORDS * len(self._lasts) == WORDS * self._pages[-1]
             self._filter = np.empty(self._blocks[-1] * BLOCK_WORDS, np.uint64)
             for table, place in enumerate(self._blocks[:-1] * BLOCK_WORDS):
                 part = file.read(of_pages + table, "filter")
@@ -100,7 +108,7 @@ class Segment:
                 whole &= len(part) == blocks[table] * BLOCK_WORDS > 0
         except (KeyError, IndexError, TypeError, ValueError):
             raise self.damaged("its description") from None
-        if not whole or len(self._lasts) != self._pages[-1]:
+        if not whole:
             raise self.damaged("its parts don't fit together")
 
     @property
@@ -116,52 +124,47 @@ class Segment:
         """Bytes in memory."""
         return self._filter.nbytes + self._lasts.nbytes + self.sizes.nbytes
 
-    def find(self, keys: Keys, limit: int, dead: Flags | None = None) -> tuple[Found, Found]:
-        """The first `limit` numbers in each key's bucket, those marked in `dead` left out.
+    def find(self, keys: Keys, dead: Dead, limit: int, first: int = 0) -> Found:
+        """The first `limit` living documents of each bucket.
 
-        `keys` has a row for each who asks, and a column for each table. Returns for each number
-        found the cell that asked, row * tables + table, in ascending order; and the numbers,
-        ascending for each cell.
+        `keys` has a row for each who asks, and a column for each table from the `first` one on.
         """
-        if keys.shape[1] != self.tables:
-            raise ParameterError(f"{self.path} has {self.tables} tables, not {keys.shape[1]}")
-        keys = np.ascontiguousarray(keys)
-        cells, pages = kernels.cold_pages(
-            self._filter, self._blocks, self._probes, self._lasts, self._pages, keys
-        )
+        count = keys.shape[1]
+        if first + count > self.tables:
+            raise ParameterError(f"{self.path} has {self.tables} tables, not {first + count}")
+        keys, pages = np.ascontiguousarray(keys), self._pages[first : first + count + 1]
+        cells, places = kernels.cold_pages(
+            self._filter, self._blocks[first : first + count + 1], self._probes, self._lasts,
+            pages, keys,
+        )  # fmt: skip
         if not len(cells):
-            return cells, pages
-        marks = np.empty(0, np.uint8) if dead is None else dead.view(np.uint8)
-        found = [
-            self._take(keys.reshape(-1), cells[at : at + AT_ONCE], pages[at : at + AT_ONCE],
-                       limit, marks)
-            for at in range(0, len(cells), AT_ONCE)
-        ]  # fmt: skip
-        return np.concatenate([c for c, _ in found]), np.concatenate([n for _, n in found])
+            return NOTHING
+        tables, rows = np.divmod(cells, len(keys))
+        asked, ends = keys[rows, tables], pages[tables + 1]
+        parts = [slice(at, at + AT_ONCE) for at in range(0, len(cells), AT_ONCE)]
+        return together([
+            found for part in parts
+            for found in self._take(cells[part], asked[part], places[part], ends[part], dead, limit)
+        ])  # fmt: skip
 
-    def _take(
-        self, keys: Keys, cells: Found, pages: Found, limit: int, dead: NDArray[np.uint8]
-    ) -> tuple[Found, Found]:
+    def _take(self, cells: Integers, keys: Keys, pages: Integers, ends: Integers, dead: Dead,
+              limit: int) -> Iterator[Found]:  # fmt: skip
         """What is on these pages, and on the next ones as long as a bucket goes on."""
         room = np.full(len(cells), limit)
-        found: list[tuple[Found, Found]] = []
         while len(cells):
             rows: dict[int, int] = {}  # a page that several ask for is read once
             which = [rows.setdefault(page, len(rows)) for page in pages.tolist()]
             read = self._read(rows, 1)
             counts, numbers, goes_on = kernels.cold_take(
-                read, read.view(np.uint32), np.array(which), keys[cells], room, dead
+                read, read.view(np.uint32), np.array(which), keys, room, dead
             )
-            found.append((np.repeat(cells, counts), numbers))
-            goes_on &= pages + 1 < self._pages[cells % self.tables + 1]
-            cells, pages, room = cells[goes_on], pages[goes_on] + 1, (room - counts)[goes_on]
-        if len(found) == 1:
-            return found[0]
-        asked, numbers = (np.concatenate(part) for part in zip(*found, strict=True))
-        order = np.argsort(asked, kind="stable")
-        return asked[order], numbers[order]
+            yield np.repeat(cells, counts), numbers
+            goes_on &= pages + 1 < ends
+            room = (room - counts)[goes_on]
+            cells, keys, ends = cells[goes_on], keys[goes_on], ends[goes_on]
+            pages = pages[goes_on] + 1
 
-    def walk(self, table: int) -> Iterator[Postings]:
+    def walk(self, table: int) -> Iterator[Listed]:
         """All postings of a table, in order, some pages at a time."""
         left = int(self._postings[table])
         end = int(self._pages[table + 1])
@@ -186,11 +189,8 @@ class Segment:
         for first in firsts:
             self._fill(bytes_read[at : at + count * PAGE], self._start + first * PAGE)
             for page in range(first, first + count):
-                expected = SUM.unpack_from(bytes_read, at)[0]
-                if (
-                    xxhash.xxh3_64_intdigest(bytes_read[at + SUM.size : at + PAGE], page)
-                    != expected
-                ):
+                found = bytes_read[at : at + PAGE]
+                if page_sum(found, page) != SUM.unpack_from(found)[0]:
                     raise self.damaged(f"page {page}")
                 at += PAGE
         return read
@@ -206,15 +206,12 @@ class Segment:
             raise self.damaged(os.strerror(error.errno or 0)) from None
 
 
-def _lie_together(file: Reader, blocks: Iterable[int], words: int) -> bool:
-    """Whether pages of so many words follow one another, block after block."""
-    following = None
-    for block in blocks:
-        (held,), place = file.shape(block, "pages"), file.place(block, "pages")
-        if following not in (None, place):
-            return False
-        following, words = place + held * 8, words - held
-    return words == 0
+def together(found: Sequence[Found]) -> Found:
+    """What was found in several places."""
+    found = [one for one in found if len(one[0])]
+    if len(found) < 2:
+        return found[0] if found else NOTHING
+    return np.concatenate([cells for cells, _ in found]), np.concatenate([n for _, n in found])
 
 
 def _starts(sizes: NDArray[np.int64]) -> NDArray[np.int64]:

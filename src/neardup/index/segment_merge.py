@@ -8,15 +8,16 @@ from typing import Final
 
 import numpy as np
 
-from neardup.index.segment import Flags, Postings, Segment
-from neardup.index.segment_writer import SegmentWriter, ordered
+from neardup.index.postings import Dead
+from neardup.index.segment import Segment
+from neardup.index.segment_writer import Listed, SegmentWriter, ordered
 
-NOTHING: Final[Postings] = np.empty(0, np.uint64), np.empty(0, np.uint32)
+NOTHING: Final[Listed] = np.empty(0, np.uint64), np.empty(0, np.uint32)
 LARGEST: Final = (2**64 - 1, 2**32 - 1)
 
 
-def merged(parts: list[Segment], path: Path, dead: Flags | None = None) -> Segment:
-    """One segment of several. Numbers marked in `dead` are left out."""
+def merged(parts: list[Segment], path: Path, dead: Dead) -> Segment:
+    """One segment of several. The dead are left out."""
     with SegmentWriter(path, parts[-1].note) as writer:
         for table in range(parts[0].tables):
             most = sum(int(part.table_buckets[table]) for part in parts)
@@ -27,9 +28,9 @@ def merged(parts: list[Segment], path: Path, dead: Flags | None = None) -> Segme
 
 
 class _Run:
-    """Postings in order, of which some are in memory."""
+    """Listed in order, of which some are in memory."""
 
-    def __init__(self, pieces: Iterator[Postings]) -> None:
+    def __init__(self, pieces: Iterator[Listed]) -> None:
         self._pieces = pieces
         self.keys, self.numbers = next(pieces, NOTHING)
         self._next = next(pieces, None)
@@ -39,7 +40,7 @@ class _Run:
         """The last posting in memory, if more follow."""
         return None if self._next is None else (int(self.keys[-1]), int(self.numbers[-1]))
 
-    def until(self, bound: tuple[int, int]) -> Postings:
+    def until(self, bound: tuple[int, int]) -> Listed:
         """Take out what is in memory up to and including a posting."""
         key, number = np.uint64(bound[0]), np.uint32(bound[1])
         start, end = np.searchsorted(self.keys, key), np.searchsorted(self.keys, key, "right")
@@ -51,7 +52,7 @@ class _Run:
         return taken
 
 
-def _in_order(runs: list[_Run]) -> Iterator[Postings]:
+def _in_order(runs: list[_Run]) -> Iterator[Listed]:
     """Up to the least of the last postings in memory, nothing smaller can follow."""
     while any(len(run.keys) for run in runs):
         bound = min((run.bound for run in runs if run.bound is not None), default=LARGEST)
@@ -60,11 +61,9 @@ def _in_order(runs: list[_Run]) -> Iterator[Postings]:
         yield ordered(keys, numbers)
 
 
-def _living(piece: Postings, dead: Flags | None) -> Postings:
-    if dead is None:
-        return piece
+def _living(piece: Listed, dead: Dead) -> Listed:
     keys, numbers = piece
+    alive = np.ones(len(numbers), bool)
     known = numbers < len(dead)
-    alive = ~known
-    alive[known] = ~dead[numbers[known]]
+    alive[known] = dead[numbers[known]] == 0
     return keys[alive], numbers[alive]

@@ -12,7 +12,8 @@ import xxhash
 from numpy.typing import NDArray
 
 from neardup import kernels
-from neardup.formats.blocks import Writer
+from neardup.formats.blocks import SUM, Writer
+from neardup.index.postings import Keys, Numbers
 from neardup.membership.sizing import BloomShape
 
 KIND: Final = "cold"
@@ -23,13 +24,12 @@ RATE = 0.01
 """Of keys that are not there, the share that costs a page: 9.9 bits a key."""
 NO_LIMIT = 2**62
 
-Keys = NDArray[np.uint64]
-Numbers = NDArray[np.uint32]
-Postings = tuple[Keys, Numbers]
+Listed = tuple[Keys, Numbers]
+"""Listed, as a key and a number each."""
 
 
-def ordered(keys: Keys, numbers: Numbers) -> Postings:
-    """Postings by key and number, each once.
+def ordered(keys: Keys, numbers: Numbers) -> Listed:
+    """Listed by key and number, each once.
 
     Those of a key are mostly in order already: sorting by both takes three times as long.
     """
@@ -58,11 +58,11 @@ class SegmentWriter:
         self._filters: list[NDArray[np.uint64]] = []
         self._sizes: list[tuple[int, int, int]] = []
 
-    def add_table(self, pieces: Iterable[Postings], buckets: int) -> None:
+    def add_table(self, pieces: Iterable[Listed], buckets: int) -> None:
         """A table's postings in order, piece by piece; with at most so many buckets."""
         bits = np.zeros(BloomShape.of(max(buckets, 1), RATE).blocks * 8, np.uint64)
         sizes = _Sizes()
-        held: list[Postings] = []
+        held: list[Listed] = []
         waiting = postings = 0
         for keys, numbers in pieces:
             kernels.bloom_insert(bits, self._probes, sizes.add(keys), np.uint64(0), NO_LIMIT)
@@ -78,7 +78,7 @@ class SegmentWriter:
         self._tables.append((postings, sum(count for _, count in counted), len(bits) // 8))
         self._filters.append(bits)
 
-    def _write(self, held: list[Postings], count: int) -> Postings:
+    def _write(self, held: list[Listed], count: int) -> Listed:
         """Write the first postings of those that are held; returns the rest."""
         keys, numbers = (np.concatenate(part) for part in zip(*held, strict=True))
         pages = packed(keys[:count], numbers[:count], self._pages)
@@ -106,7 +106,7 @@ class SegmentWriter:
 
 
 def packed(keys: Keys, numbers: Numbers, first: int) -> NDArray[np.uint64]:
-    """Postings as pages, of which the first one has this number in the file."""
+    """Listed as pages, of which the first one has this number in the file."""
     full, rest = divmod(len(keys), ROOM)
     out = np.zeros((full + (rest > 0), WORDS), np.uint64)
     halves = out.view(np.uint32)
@@ -118,8 +118,13 @@ def packed(keys: Keys, numbers: Numbers, first: int) -> NDArray[np.uint64]:
         out[full, KEYS : KEYS + rest] = keys[full * ROOM :]
         halves[full, 2 * (KEYS + ROOM) :][:rest] = numbers[full * ROOM :]
     for number, page in enumerate(out, first):
-        page[0] = xxhash.xxh3_64_intdigest(page[1:].data, number)
+        page[0] = page_sum(page.data.cast("B"), number)
     return out
+
+
+def page_sum(page: memoryview, number: int) -> int:
+    """The checksum of a page, by its number too: in another one's place it is wrong."""
+    return xxhash.xxh3_64_intdigest(page[SUM.size :], number)
 
 
 class _Sizes:

@@ -39,7 +39,7 @@ def first_reaching(lasts, start, end, key):
 
 @kernel(U64, I64, int64, U64, I64, U64_ROWS)
 def cold_pages(words, blocks, probes, lasts, pages, keys):
-    """The cells of `keys`, row by row, whose key may be there; and the page on which it begins.
+    """Which keys may be there, as cells, table * rows + row; and the page on which each begins.
 
     Table t has the filter's blocks from blocks[t] to blocks[t + 1], and the pages likewise. While
     a row is looked up, the next row's blocks are on their way.
@@ -59,7 +59,7 @@ def cold_pages(words, blocks, probes, lasts, pages, keys):
             if absent_bits(words, filter_place(mixed, blocks, table), mixed, probes) == U(0):
                 page = first_reaching(lasts, pages[table], pages[table + 1], keys[row, table])
                 if page < pages[table + 1]:
-                    cells[count] = row * tables + table
+                    cells[count] = table * rows + row
                     found[count] = page
                     count += 1
     return cells[:count], found[:count]
@@ -95,15 +95,15 @@ def cold_take(pages, halves, which, keys, room, dead):
     most = 0
     for i in range(keys.size):
         most += min(room[i], ROOM)
-    numbers = np.empty(most, np.int64)
+    numbers = np.empty(most, np.uint32)
     end = 0
     for i in range(keys.size):
         page, numbered = pages[which[i]], halves[which[i]]
         size = min(np.int64(page[COUNT]), ROOM)
         at = first_posting(page, keys[i])
         while at < size and page[KEYS + at] == keys[i] and counts[i] < room[i]:
-            number = np.int64(numbered[NUMBERS + at])
-            if is_alive(dead, number):
+            number = numbered[NUMBERS + at]
+            if is_alive(dead, np.int64(number)):
                 numbers[end] = number
                 end += 1
                 counts[i] += 1

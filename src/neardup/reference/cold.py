@@ -25,17 +25,3 @@ def taken(
     alive = [number for held, number in page if held == key and number not in dead]
     goes_on = len(alive) < room and (not page or page[-1][0] <= key)
     return alive[:room], goes_on
-
-
-class Postings:
-    """Buckets of one table: what a segment holds of it, as a dict of sets."""
-
-    def __init__(self) -> None:
-        self.buckets: dict[int, set[int]] = {}
-
-    def add(self, postings: Collection[Posting]) -> None:
-        for key, number in postings:
-            self.buckets.setdefault(key, set()).add(number)
-
-    def find(self, key: int, limit: int, dead: Collection[int] = ()) -> list[int]:
-        return sorted(self.buckets.get(key, set()).difference(dead))[:limit]
