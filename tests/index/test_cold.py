@@ -316,22 +316,24 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, full_disk):
     assert len(found) == 2000 * TABLES
 
 
-def test_threads_ask_while_others_add_and_merge(tmp_path):
-    cold = Segments(tmp_path)
+def test_threads_and_readers_ask_while_one_adds_and_merges(tmp_path):
+    cold, reader = Segments(tmp_path), Segments(tmp_path, read_only=True)
     spilled = [random_tables(300, seed, 300 * seed) for seed in range(24)]
     cold.add(spilled[0])
 
-    def ask(seed: int) -> int:
+    def ask(seed: int, follows: bool) -> int:
         wrong = 0
-        while cold.last < len(spilled):
-            known = cold.last
+        while (known := cold.last) < len(spilled):
+            if follows:
+                reader.refresh(known)
             keys, numbers = zip(*spilled[seed % known], strict=True)
-            found = cold.find(np.stack(keys, 1), NONE, 1)[2]
+            found = (reader if follows else cold).find(np.stack(keys, 1), NONE, 1)[2]
             wrong += not np.array_equal(found, np.concatenate(numbers))
         return wrong
 
-    with ThreadPoolExecutor(4) as threads:
-        asking = [threads.submit(ask, seed) for seed in range(3)]
+    with ThreadPoolExecutor(3) as threads:
+        asking = [threads.submit(ask, 5, False), threads.submit(ask, 7, False),
+                  threads.submit(ask, 9, True)]  # fmt: skip
         for tables in spilled[1:]:
             cold.add(tables)
             cold.merge(NONE)
