@@ -229,6 +229,5 @@ def _check(index: neardup.Index, texts: dict[str, str]) -> None:
             alike = neardup.similarity(texts[id], texts[found.duplicate_of], shingle="word:2")
             assert found.similarity == alike >= 0.5
     stars = [index.cluster(stored[id].number) for id in kept]
-    assert sorted(one.id for c in members for one in (c.representative, *c.members)) == sorted(
-        texts
-    )
+    listed = [one.id for star in stars for one in (star.representative, *star.members)]
+    assert sorted(listed) == sorted(texts)

@@ -64,14 +64,21 @@ class Writer:
             self._write(_bytes(values))
         self._blocks.append({"columns": placed, "note": note})
 
-    def close(self, **note: Any) -> None:
-        """Complete the file, and give it its name; `note` is kept with the index."""
+    def close(self, *, durable: bool = False, **note: Any) -> None:
+        """Complete the file, and give it its name; `note` is kept with the index.
+
+        A durable one is on the disk, and so is its name, when this returns.
+        """
         index = json.dumps({"blocks": self._blocks, "note": note}).encode()
         sums = TAIL.pack(len(index), xxhash.xxh3_64_intdigest(index), END)
         self._write(index + sums)
-        self._file.close()
         try:
+            if durable:
+                os.fsync(self._file.fileno())
+            self._file.close()
             self._beside.replace(self.path)
+            if durable:
+                sync_folder(self.path.parent)
         except OSError as error:
             raise no_room(self.path, error) from None
 
@@ -91,6 +98,15 @@ class Writer:
         if not self._file.closed:  # given up: nothing of it stays
             self._file.close()
             self._beside.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Names that were given or taken away in a folder are on the disk when this returns."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _bytes(values: Array) -> memoryview:

@@ -6,7 +6,9 @@ What is left is compared with one another, in order, by the same pass that a run
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,15 +26,29 @@ KEPT = -1
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Documents in order. `sets` are their sorted shingles, `compared` what is of signatures."""
+    """Documents in order. Those that came without a text have no shingles."""
 
     content: NDArray[np.uint64]
     keys: Keys
     compared: NDArray[Any]
-    sets: Ragged | None
+    """What is compared of their signatures."""
+    shingles: Ragged | None
+    order: Callable[[Ragged], Ragged] | None = None
+    """What sorts the shingles, if they are not sorted."""
 
     def __len__(self) -> int:
         return len(self.content)
+
+    @cached_property
+    def sets(self) -> Ragged | None:
+        """The shingles, sorted, when somebody asks for them: most queries never meet anyone."""
+        if self.shingles is None or self.order is None:
+            return self.shingles
+        return self.order(self.shingles)
+
+    def with_keys(self, keys: Keys) -> Arrivals:
+        """The same for other bands."""
+        return Arrivals(self.content, keys, self.compared, self.sets)
 
 
 class Known(Protocol):
@@ -169,7 +185,7 @@ class Decider:
         return among, witness, similarity, int(np.count_nonzero(witness >= 0)), compared
 
     def _by_sets(self, arrivals: Arrivals) -> bool:
-        return self.options.verify == "exact" and arrivals.sets is not None
+        return self.options.verify == "exact" and arrivals.shingles is not None
 
     def _estimated(self, rows: NDArray[Any]) -> Estimated:
         options = self.options

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from neardup.errors import FormatError, IndexLocked, OutputError, UsageError
+from neardup.formats.blocks import sync_folder
 from neardup.formats.tables import no_room, write_json
 
 LISTED: Final = "index.json"
@@ -60,7 +61,7 @@ def list_generations(folder: Path, listed: Generations) -> None:
     """Say which generation is the current one, at once or not at all."""
     stated = {"version": VERSION, "current": listed.current, "previous": listed.previous}
     write_json(folder / LISTED, stated)
-    synced(folder)
+    sync_folder(folder)
 
 
 def _name(given: Any) -> str:
@@ -70,15 +71,6 @@ def _name(given: Any) -> str:
     if not isinstance(given, str) or not re.fullmatch("g[1-9][0-9]{0,8}", given):
         raise ValueError("not a generation")
     return given
-
-
-def synced(folder: Path) -> None:
-    """Names that were given in a folder stay after a loss of power."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 class Lock:

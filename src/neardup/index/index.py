@@ -10,6 +10,7 @@ same documents in the order in which they were added.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
 import time
@@ -21,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 
 from neardup.dedup import Sketch, Sketcher
-from neardup.errors import Conflict, FormatError, ParameterError, UsageError
+from neardup.errors import Conflict, FormatError, OutputError, ParameterError, UsageError
 from neardup.index import folder, planning, snapshot
 from neardup.index.answer import DUPLICATE, NEW, REJECTED, Answer, Cluster, Document, Match
 from neardup.index.deciding import Decider, first_similar
@@ -36,10 +37,13 @@ from neardup.index.writing import MOST_WAITING, Writer
 from neardup.keys import Key, key_of, require_key
 from neardup.options import Options
 from neardup.spec import Spec
+from neardup.text.arrays import Ragged
 
 LONGEST_ID = 1_024
 """Bytes of UTF-8."""
 RETRIES = 5
+FEW_CHANGES = 10_000
+"""So many are entered in a fraction of a second when the index is opened: no need of a snapshot."""
 
 
 class Index:
@@ -157,6 +161,7 @@ class Index:
             raise ParameterError(f"{len(ids)} ids for {len(texts)} texts: give one for each")
         point = self._point
         sketched = self._sketching.texts(texts, point)
+        _ = sketched.arrivals.sets  # sorted here, not by the thread that writes
         kept = list(texts) if self.settings.keep_texts else None
         return self._put(writer, ids, sketched, metadata, kept, replace, point)
 
@@ -167,7 +172,10 @@ class Index:
         writer, point = self._require_writer(), self._point
         if len(ids) != len(sketch.content):
             raise ParameterError(f"{len(ids)} ids for {len(sketch.content)} sketches")
-        sketched = self._sketching.sketches(sketch, point, {})
+        shingles = Ragged(sketch.shingles.data.copy(), sketch.shingles.offsets)
+        sketched = self._sketching.sketches(
+            dataclasses.replace(sketch, shingles=shingles), point, {}
+        )
         return self._put(writer, ids, sketched, metadata, None, replace, point).result()
 
     def _put(self, writer: Writer, ids: Sequence[str], sketched: Sketched,
@@ -335,15 +343,17 @@ class Index:
         return problems(self._store, self._refreshed())
 
     def close(self) -> None:
-        """Finish what waits, write a snapshot, and let others write."""
+        """Finish what waits, write a snapshot if that is worth it, and let others write."""
         if self._closed:
             return
         self._closed = True
         if self._writer is not None and self._lock is not None:
             self._writer.close()
             try:
-                if self._snapshot_sequence < self._writer.point.derived.sequence:
+                if self.sequence - self._snapshot_sequence > max(FEW_CHANGES, len(self) // 20):
                     self.snapshot()
+            except OutputError as error:  # all is stored; the next start takes longer
+                self._say(str(error))
             finally:
                 self._store.close()
                 self._lock.release()

@@ -100,7 +100,7 @@ def joined(parts: Sequence[Arrivals]) -> Arrivals:
     if len(parts) == 1:
         return parts[0]
     sets = None
-    if all(part.sets is not None for part in parts):
+    if all(part.shingles is not None for part in parts):
         rows = [part.sets for part in parts if part.sets is not None]
         sizes = np.concatenate([row.sizes for row in rows])
         data = np.concatenate([row.data[: row.offsets[-1]] for row in rows])

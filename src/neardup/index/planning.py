@@ -7,7 +7,7 @@ what goes were gone: so that to replace a document is one step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -96,8 +96,7 @@ class Planner:
         """The arrivals with the keys of the current operating point."""
         if work.point is self.point or self.point.signing.options.spec.narrow:
             return work.arrivals
-        keys = self.point.signing.tables.keys(work.arrivals.compared)
-        return replace(work.arrivals, keys=keys)
+        return work.arrivals.with_keys(self.point.signing.tables.keys(work.arrivals.compared))
 
     def _sorted(self, ids: list[str], contents: list[bytes], *, replacing: bool) -> _Sorted:
         there = rows_with(self.store, self.point, ids)

@@ -40,6 +40,13 @@ class Table:
               state: Integers) -> None:  # fmt: skip
         self.keys, self.values = keys, values
         self.numbers, self.following, self.state = numbers, following, state
+        self.place = self._placed()
+
+    def _placed(self) -> Integers:
+        """Where the arrays are, for the kernel that looks into many tables."""
+        arrays = (self.keys, self.values, self.numbers, self.following)
+        sizes = (len(self.keys), len(self.numbers))
+        return np.array([[*(array.ctypes.data for array in arrays), *sizes]], np.int64)
 
     @classmethod
     def of(cls, parts: Sequence[NDArray[Any]]) -> Table:
@@ -79,10 +86,8 @@ class Table:
 
     def find(self, keys: Keys, dead: Dead, limit: int) -> tuple[Integers, Numbers]:
         """For each key how many living documents have it, `limit` at most; and their numbers."""
-        found: tuple[Integers, Numbers] = kernels.postings_find(
-            self.keys, self.values, self.numbers, self.following, dead, keys, limit
-        )
-        return found
+        counts, numbers = kernels.postings_find(self.place, dead, keys[None], limit)
+        return counts[0], numbers
 
     def everything(self, dead: Dead) -> tuple[Keys, Numbers]:
         """All living postings, in no particular order."""
@@ -108,6 +113,7 @@ class Table:
             nodes = int(len(self.numbers) * GROWTH)
             self.numbers = np.resize(self.numbers, nodes)
             self.following = np.resize(self.following, nodes)
+        self.place = self._placed()
 
 
 class Postings:
@@ -128,11 +134,8 @@ class Postings:
         How many there are, (tables x documents); then for each of them who asked, and its number,
         table by table.
         """
-        columns = np.ascontiguousarray(keys.T)
-        each = [table.find(column, dead, limit)
-                for table, column in zip(self.tables, columns, strict=True)]  # fmt: skip
-        counts = np.array([counts for counts, _ in each])
-        numbers = np.concatenate([numbers for _, numbers in each])
+        places = np.concatenate([table.place for table in self.tables])
+        counts, numbers = kernels.postings_find(places, dead, np.ascontiguousarray(keys.T), limit)
         if not len(numbers):
             return counts, np.empty(0, np.int64), numbers
         rows = np.tile(np.arange(len(keys)), len(self.tables)).repeat(counts.reshape(-1))

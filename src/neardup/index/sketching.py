@@ -68,7 +68,6 @@ class Sketching:
             chosen = np.array(places, np.int64)
             content, keys, compared = content[chosen], keys[chosen], compared[chosen]
             shingles = shingles.take(chosen)
-        sets = None
-        if len(shingles.data):
-            sets = as_bags(shingles) if spec.of_bags else as_sets(shingles)
-        return Sketched(Arrivals(content, keys, compared, sets), places, rejected)
+        there = shingles if len(shingles.data) else None
+        order = as_bags if spec.of_bags else as_sets
+        return Sketched(Arrivals(content, keys, compared, there, order), places, rejected)

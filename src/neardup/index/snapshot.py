@@ -82,12 +82,13 @@ def catch_up(derived: Derived, store: Store, signing: Signing) -> bool:
     """Enter what happened since; False if that is not known any more, or tables are others now."""
     if store.last_change() == derived.sequence:
         return True
-    if store.first_change() > derived.sequence + 1:
-        return False
-    while changes := store.changes(derived.sequence, ROWS_AT_ONCE):
-        if any(change.op == RETUNED for change in changes):
+    with store.snapshot():
+        if store.first_change() > derived.sequence + 1:
             return False
-        _enter(derived, store, signing, changes)
+        while changes := store.changes(derived.sequence, ROWS_AT_ONCE):
+            if any(change.op == RETUNED for change in changes):
+                return False
+            _enter(derived, store, signing, changes)
     return True
 
 

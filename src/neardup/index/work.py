@@ -54,7 +54,7 @@ class Adding:
         return (
             isinstance(other, Adding)
             and not (self.replace or other.replace)
-            and (self.arrivals.sets is None) == (other.arrivals.sets is None)
+            and (self.arrivals.shingles is None) == (other.arrivals.shingles is None)
         )
 
 

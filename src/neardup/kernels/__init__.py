@@ -19,6 +19,7 @@ KERNELS = {
     "bags": ("bag_pairs", "components_bags", "keep_bags"),
     "bands": ("band_keys", "column_keys", "transposed"),
     "bloom": ("block_fills", "bloom_contains", "bloom_insert"),
+    "cold": ("cold_pages", "cold_take"),
     "components": ("components_exact", "components_slots", "join_all", "to_roots"),
     "contained": ("contained_pairs", "keep_contained"),
     "counting": ("counting_contains", "counting_insert", "counting_remove"),

@@ -10,22 +10,25 @@ the first one, so that both ends of a chain are at hand.
 from __future__ import annotations
 
 import numpy as np
+from numba.np.numpy_support import carray
 
 from neardup.kernels.compile import (
     I64,
+    I64_ROWS,
     OUT_I64,
     OUT_U32,
     OUT_U64,
     U8,
     U32,
     U64,
+    U64_ROWS,
     inline,
     inner,
     int64,
     kernel,
 )
 from neardup.kernels.hashing import mix
-from neardup.kernels.probing import AHEAD, prefetch, scaled
+from neardup.kernels.probing import AHEAD, pointer, prefetch, scaled
 
 U = np.uint64
 CHAIN = np.int64(1) << 31
@@ -110,40 +113,52 @@ def postings_put(keys, values, numbers, following, state, new_keys, new_numbers,
     return new_keys.size
 
 
-@kernel(U64, U32, U32, U32, U8, U64, int64)
-def postings_find(keys, values, numbers, following, dead, asked, limit):
-    """The first `limit` documents of each asked key that are not dead: how many, and which."""
-    counts = np.zeros(asked.size, np.int64)
+@kernel(I64_ROWS, U8, U64_ROWS, int64)
+def postings_find(tables, dead, asked, limit):
+    """The first `limit` documents of each asked key that are not dead: how many, and which.
+
+    `tables` has the addresses of a table's keys, values, numbers and next nodes, and how many
+    slots and nodes there are: a call for each table would take ten times as long for one
+    document. `asked` are keys, (tables x documents), and so are the counts.
+    """
+    documents = asked.shape[1]
+    counts = np.zeros(asked.shape, np.int64)
     found = np.empty(asked.size + 16, np.uint32)
     total = 0
-    for i in range(asked.size):
-        if i + AHEAD < asked.size:
-            at = home(asked[i + AHEAD], keys.size)
-            prefetch(keys, U(at))
-            prefetch(values, U(at))
-        value = np.int64(values[U(seek(keys, values, asked[i]))])
-        if value == 0:
-            continue
-        begun = total
-        node, last = np.int64(-1), np.int64(-1)
-        number = value - 1
-        if value >= CHAIN:
-            last = value - CHAIN
-            node = np.int64(following[last])
-            number = np.int64(numbers[node])
-        while total - begun < limit:
-            if dead[number] == 0:
-                if total == found.size:
-                    larger = np.empty(2 * found.size, np.uint32)
-                    larger[:total] = found
-                    found = larger
-                found[total] = number
-                total += 1
-            if node == last:
-                break
-            node = np.int64(following[node])
-            number = np.int64(numbers[node])
-        counts[i] = total - begun
+    for table in range(asked.shape[0]):
+        slots, nodes = tables[table, 4], tables[table, 5]
+        keys = carray(pointer(tables[table, 0]), slots, np.uint64)
+        values = carray(pointer(tables[table, 1]), slots, np.uint32)
+        numbers = carray(pointer(tables[table, 2]), nodes, np.uint32)
+        following = carray(pointer(tables[table, 3]), nodes, np.uint32)
+        for i in range(documents):
+            if i + AHEAD < documents:
+                at = home(asked[table, i + AHEAD], slots)
+                prefetch(keys, U(at))
+                prefetch(values, U(at))
+            value = np.int64(values[U(seek(keys, values, asked[table, i]))])
+            if value == 0:
+                continue
+            begun = total
+            node, last = np.int64(-1), np.int64(-1)
+            number = value - 1
+            if value >= CHAIN:
+                last = value - CHAIN
+                node = np.int64(following[last])
+                number = np.int64(numbers[node])
+            while total - begun < limit:
+                if dead[number] == 0:
+                    if total == found.size:
+                        larger = np.empty(2 * found.size, np.uint32)
+                        larger[:total] = found
+                        found = larger
+                    found[total] = number
+                    total += 1
+                if node == last:
+                    break
+                node = np.int64(following[node])
+                number = np.int64(numbers[node])
+            counts[table, i] = total - begun
     return counts, found[:total]
 
 

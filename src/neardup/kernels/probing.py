@@ -45,6 +45,16 @@ def prefetch(typing: Any, array: Any, index: Any) -> Any:
     return types.void(array, types.uint64), generate
 
 
+@intrinsic
+def pointer(typing: Any, address: Any) -> Any:
+    """What is at an address that Python gave."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+
+    return types.voidptr(types.int64), generate
+
+
 @inline
 def spread(hashed, salt):
     """A key's 64 bits, well mixed whatever hash came, other ones for another seed."""
