@@ -1,7 +1,8 @@
 """What is looked up: band tables of kept documents, and tables of ids, contents and witnesses.
 
 All of it is derived from the store. Readers and the one who writes are kept apart by a guard, so
-that a reader sees all of a commit or nothing of it.
+that a reader sees all of a commit or nothing of it. What takes more memory than it may is moved to
+disk (`cold.py`), all tables at once: what came first is the first to be cold.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from neardup.index.cold import Segments
 from neardup.index.guard import Guard
 from neardup.index.postings import Dead, Integers, Keys, Numbers, Postings, Table
 from neardup.index.store import Row
@@ -24,13 +26,17 @@ ALL: Final = 2**31 - 1
 class Derived:
     """The tables of one operating point, up to a change of the store."""
 
-    def __init__(self, bands: int) -> None:
+    def __init__(self, bands: int, cold: Segments | None = None, budget: int | None = None) -> None:
         self.guard = Guard()
-        self.bands = Postings(bands)
-        self.ids, self.contents, self.members = Table(), Table(), Table()
+        self.cold, self.budget = cold, budget
+        self._start(bands)
         self.dead: Dead = np.zeros(ROOM, np.uint8)
         self.buried = 0
         self.sequence = 0
+
+    def _start(self, bands: int) -> None:
+        self.bands = Postings(bands)
+        self.ids, self.contents, self.members = Table(), Table(), Table()
 
     @property
     def others(self) -> tuple[Table, Table, Table]:
@@ -38,8 +44,33 @@ class Derived:
         return self.ids, self.contents, self.members
 
     @property
+    def tables(self) -> list[Table]:
+        """All tables, in the order in which they are written."""
+        return [*self.bands.tables, *self.others]
+
+    @property
+    def warm_bytes(self) -> int:
+        """Of tables that are in memory."""
+        return sum(table.nbytes for table in self.tables)
+
+    @property
     def nbytes(self) -> int:
-        return self.bands.nbytes + sum(table.nbytes for table in self.others) + self.dead.nbytes
+        return self.warm_bytes + self.dead.nbytes + (self.cold.nbytes if self.cold else 0)
+
+    def settle(self) -> bool:
+        """Move the tables to disk if they take too much memory; for the one who writes.
+
+        As long as they are less than a part of what they may take it would not help: then filters
+        and removed documents are too many.
+        """
+        if self.cold is None or self.budget is None or self.nbytes <= self.budget:
+            return False
+        if self.warm_bytes <= self.budget // 8:
+            return False
+        self.cold.add(table.everything(self.dead) for table in self.tables)
+        with self.guard.writing():
+            self._start(len(self.bands.tables))
+        return True
 
     def enter(self, rows: Sequence[Row], keys: Keys, sequence: int) -> None:
         """Documents that were added, or have another witness now; row i has the keys of row i."""
@@ -73,23 +104,29 @@ class Derived:
             if without:
                 dead = dead.copy()
                 dead[list(without)] = 1
-            return self.bands.find(keys, dead, limit)
+            warm = self.bands.find(keys, dead, limit)
+            return self.cold.find(keys, dead, limit, 0, warm) if self.cold else warm
 
     def with_ids(self, ids: Sequence[str]) -> list[list[int]]:
         """For each id the documents that may have it."""
-        return self._with(self.ids, np.array([id_key(id) for id in ids], np.uint64))
+        return self._with(0, np.array([id_key(id) for id in ids], np.uint64))
 
     def with_contents(self, contents: NDArray[np.uint64]) -> list[list[int]]:
         """For each content, of 128 bits, the documents that may have it."""
-        return self._with(self.contents, np.ascontiguousarray(contents[:, 0]))
+        return self._with(1, np.ascontiguousarray(contents[:, 0]))
 
     def with_witness(self, number: int) -> list[int]:
         """The documents that may be copies of this one."""
-        return self._with(self.members, np.array([number], np.uint64))[0]
+        return self._with(2, np.array([number], np.uint64))[0]
 
-    def _with(self, table: Table, keys: Keys) -> list[list[int]]:
+    def _with(self, other: int, keys: Keys) -> list[list[int]]:
         with self.guard.reading():
-            counts, numbers = table.find(keys, self.dead, ALL)
+            counts, numbers = self.others[other].find(keys, self.dead, ALL)
+            if self.cold:
+                warm = counts[None], np.repeat(np.arange(len(keys)), counts), numbers
+                place = len(self.bands.tables) + other
+                found, _, numbers = self.cold.find(keys[:, None], self.dead, ALL, place, warm)
+                counts = found[0]
         if not len(numbers):
             return [[] for _ in keys]
         ends = np.cumsum(counts).tolist()

@@ -23,6 +23,7 @@ import numpy as np
 
 from neardup.dedup import Sketch, Sketcher
 from neardup.errors import Conflict, FormatError, OutputError, ParameterError, UsageError
+from neardup.formats.blocks import sync_folder
 from neardup.index import folder, planning, snapshot
 from neardup.index.answer import DUPLICATE, NEW, REJECTED, Answer, Cluster, Document, Match
 from neardup.index.deciding import Decider, first_similar
@@ -422,7 +423,7 @@ def _made(path: Path, options: Options | None, keep_texts: bool) -> folder.Gener
         if listed is None:
             (path / "g1").mkdir(exist_ok=True, mode=0o700)
             Store.create(path / "g1" / folder.STORE, settings.stored)
-            folder.synced(path / "g1")
+            sync_folder(path / "g1")
             listed = folder.Generations("g1")
             folder.list_generations(path, listed)
         return listed
