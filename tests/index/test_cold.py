@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
@@ -58,13 +59,12 @@ def asked(values: list[tuple[int, ...]]) -> np.ndarray:
 
 def filled(spills: list[list[list[tuple[int, int]]]]) -> list[dict[int, list[int]]]:
     """The twin of each table."""
-    twins = [{} for _ in range(TABLES)]
+    held = [defaultdict(set) for _ in range(TABLES)]
     for spill in spills:
-        for twin, table in zip(twins, spill, strict=True):
-            for key in {key for key, _ in table}:
-                numbers = [number for held, number in table if held == key]
-                twin[key] = sorted({*twin.get(key, ()), *numbers})
-    return twins
+        for buckets, table in zip(held, spill, strict=True):
+            for key, number in table:
+                buckets[key].add(number)
+    return [{key: sorted(numbers) for key, numbers in buckets.items()} for buckets in held]
 
 
 @settings(deadline=None, max_examples=60)

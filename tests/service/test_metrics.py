@@ -154,6 +154,13 @@ def test_short_documents_leave_bins_empty(tmp_path, clock):
         assert long < 0.01 and 0.5 < values(metrics)["empty_bin_rate"] < 1.0
 
 
+def test_a_memory_budget(tmp_path, index, metrics, clock):
+    assert "neardup_memory_budget_bytes" not in values(metrics), "there is none"
+    with Index.open(tmp_path / "small", memory="100 MB") as small:
+        said = values(Metrics(small.stats, clock=clock))
+    assert said["neardup_memory_budget_bytes"] == 100_000_000
+
+
 def test_requests_and_refusals(metrics):
     metrics.observe_request("/v1/check", "POST", 200, 0.004)
     metrics.observe_request("/v1/check", "POST", 503, 0.0001)

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -39,9 +38,9 @@ SEVEN = {
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory):
     """What /metrics of a busy service has."""
-    with Index.open(tmp_path_factory.mktemp("ops") / "index") as index:
+    with Index.open(tmp_path_factory.mktemp("ops") / "index", memory="1 GB") as index:
         index.add_batch(["1", "2"], ["a text of some words here", "A text of some words here too"])
-        metrics = Metrics(lambda: replace(index.stats(), memory_budget=10**9))
+        metrics = Metrics(index.stats)
         metrics.observe_request("/v1/check", "POST", 200, 0.01)
         metrics.observe_rejected("busy")
         metrics.expect_golden(600.0)

@@ -6,7 +6,8 @@ import numpy as np
 
 from neardup.errors import NeardupError
 from neardup.index import snapshot
-from neardup.index.derived import Derived, id_key
+from neardup.index.derived import ALL, Derived
+from neardup.index.postings import Integers
 from neardup.index.store import BLOBS, Row, Store
 from neardup.index.work import Point
 
@@ -22,63 +23,71 @@ def problems(store: Store, point: Point) -> list[str]:
         return found
     try:
         with store.snapshot():
-            kept: set[int] = set()
-            expected = 0
-            last = 0
-            while rows := store.rows_after(last, AT_ONCE):
-                last = rows[-1].number
-                kept |= {row.number for row in rows if row.witness is None}
-                found += _of_rows(store, point, rows)
-                expected += len(rows)
-            found += _of_witnesses(store, kept)
-            living = _living(point.derived)
-            if store.last_change() == point.derived.sequence and living != expected:
-                found.append(f"{living:,} documents are in the tables, {expected:,} in the store")
+            found += _of_documents(store, point)
     except NeardupError as error:
         found.append(str(error))
     return found[:MOST]
 
 
+def _of_documents(store: Store, point: Point) -> list[str]:
+    found: list[str] = []
+    numbers, witnesses, kept = [], [], []
+    last = 0
+    while (rows := store.rows_after(last, AT_ONCE)) and len(found) < MOST:
+        last = rows[-1].number
+        numbers.append(np.array([row.number for row in rows]))
+        kept.append(np.array([row.witness is None for row in rows]))
+        witnesses.append(np.array([row.witness or 0 for row in rows]))
+        found += _of_rows(store, point, rows)
+    if not numbers:
+        return found
+    every, stays = np.concatenate(numbers), np.concatenate(kept)
+    named = np.concatenate(witnesses)
+    lost = ~stays & ~np.isin(named, every[stays])
+    found += [f"document {number} is a copy of {witness}, which is not kept"
+              for number, witness in zip(every[lost], named[lost], strict=True)]  # fmt: skip
+    if store.last_change() == point.derived.sequence:
+        found += _ghosts(point.derived, every)
+    return found
+
+
 def _of_rows(store: Store, point: Point, rows: list[Row]) -> list[str]:
     numbers = [row.number for row in rows]
     blobs = {table: store.blobs(table, numbers) for table in BLOBS}
-    lacking = [row.number for row in rows if row.number not in blobs["signatures"]]
-    if lacking:
+    if lacking := [number for number in numbers if number not in blobs["signatures"]]:
         return [f"document {number} has no signature" for number in lacking]
-    derived, keys = point.derived, snapshot.keys_of(store, point.signing, rows)
-    found = []
+    derived = point.derived
+    found = [
+        f"document {row.number} is missing in the table of ids"
+        for row, there in zip(rows, derived.with_ids([row.id for row in rows]), strict=True)
+        if row.number not in there
+    ]
+    content = np.frombuffer(b"".join(row.content for row in rows), np.uint64).reshape(-1, 2)
+    found += [
+        f"document {row.number} is missing in the table of contents"
+        for row, there in zip(rows, derived.with_contents(content), strict=True)
+        if row.number not in there
+    ]
+    kept = [row for row in rows if row.witness is None]
+    return found + _of_bands(derived, kept, snapshot.keys_of(store, point.signing, kept))
+
+
+def _of_bands(derived: Derived, kept: list[Row], keys: np.ndarray) -> list[str]:
+    """Each kept document must be in each of its buckets."""
+    if not kept:
+        return []
+    counts, rows, numbers = derived.leaders(keys, ALL)
+    tables = np.repeat(np.arange(len(counts)), counts.sum(axis=1))
+    own = np.array([row.number for row in kept])[rows] == numbers
+    there = np.zeros(counts.shape, bool)
+    there[tables[own], rows[own]] = True
+    return [f"document {kept[row].number} is missing in band {table}"
+            for table, row in zip(*np.nonzero(~there), strict=True)]  # fmt: skip
+
+
+def _ghosts(derived: Derived, stored: Integers) -> list[str]:
     with derived.guard.reading():
-        ids = derived.ids.find(np.array([id_key(row.id) for row in rows], np.uint64),
-                               derived.dead, 2**31 - 1)  # fmt: skip
-        found += _missing(rows, ids, "ids")
-        for table, postings in enumerate(derived.bands.tables):
-            column = np.ascontiguousarray(keys[:, table])
-            kept = np.array([row.witness is None for row in rows], bool)
-            there = postings.find(column[kept], derived.dead, 2**31 - 1)
-            found += _missing([row for row in rows if row.witness is None], there, f"band {table}")
-    return found
-
-
-def _missing(rows: list[Row], there: tuple[np.ndarray, np.ndarray], where: str) -> list[str]:
-    counts, numbers = there
-    asked = np.repeat([row.number for row in rows], counts)
-    present = set(numbers[asked == numbers].tolist())
-    return [f"document {row.number} is missing in the table of {where}"
-            for row in rows if row.number not in present]  # fmt: skip
-
-
-def _of_witnesses(store: Store, kept: set[int]) -> list[str]:
-    found, last = [], 0
-    while rows := store.rows_after(last, AT_ONCE):
-        last = rows[-1].number
-        found += [
-            f"document {row.number} is a copy of {row.witness}, which is not kept"
-            for row in rows
-            if row.witness is not None and row.witness not in kept
-        ]
-    return found
-
-
-def _living(derived: Derived) -> int:
-    with derived.guard.reading():
-        return len(derived.ids.everything(derived.dead)[0])
+        listed = [table.everything(derived.dead)[1] for table in derived.tables]
+    inside = np.unique(np.concatenate(listed)).astype(np.int64)
+    return [f"document {number} is in the tables and not stored"
+            for number in np.setdiff1d(inside, stored).tolist()]  # fmt: skip

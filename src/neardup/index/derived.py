@@ -72,6 +72,16 @@ class Derived:
             self._start(len(self.bands.tables))
         return True
 
+    def compact(self) -> None:
+        """Leave out removed documents, in memory and on disk; for the one who writes."""
+        if self.cold:
+            self.cold.merge(self.dead, everything=True)
+        fresh = [table.compacted(self.dead) for table in self.tables]
+        with self.guard.writing():
+            *self.bands.tables, self.ids, self.contents, self.members = fresh
+            self.dead = np.zeros_like(self.dead)
+            self.buried = 0
+
     def enter(self, rows: Sequence[Row], keys: Keys, sequence: int) -> None:
         """Documents that were added, or have another witness now; row i has the keys of row i."""
         numbers = np.array([row.number for row in rows], np.uint32)

@@ -21,13 +21,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from neardup.batch.budget import parse_size
 from neardup.dedup import Sketch, Sketcher
 from neardup.errors import Conflict, FormatError, OutputError, ParameterError, UsageError
 from neardup.formats.blocks import sync_folder
 from neardup.index import folder, planning, snapshot
 from neardup.index.answer import DUPLICATE, NEW, REJECTED, Answer, Cluster, Document, Match
 from neardup.index.deciding import Decider, first_similar
-from neardup.index.derived import Derived
 from neardup.index.known import Signing
 from neardup.index.settings import Settings, asked
 from neardup.index.sketching import Sketched, Sketching
@@ -37,7 +37,7 @@ from neardup.index.work import Adding, Calling, Counters, Point, Removing
 from neardup.index.writing import MOST_WAITING, Writer
 from neardup.keys import Key, key_of, require_key
 from neardup.options import Options
-from neardup.spec import Spec
+from neardup.spec import Spec, whole
 from neardup.text.arrays import Ragged
 
 LONGEST_ID = 1_024
@@ -55,14 +55,17 @@ class Index:
 
     def __init__(self, path: Path, store: Store, settings: Settings, key: Key | None, *,
                  lock: folder.Lock | None, clock: Callable[[], float], most_waiting: int,
-                 say: Callable[[str], None]) -> None:  # fmt: skip
+                 say: Callable[[str], None], memory: int | None) -> None:  # fmt: skip
         self.path, self.settings = path, settings
+        self._cold = snapshot.Cold(store.path.parent, memory, read_only=lock is None)
         self._store, self._key, self._lock, self._say = store, key, lock, say
-        self._refreshing = threading.Lock()
+        self._refreshing, self._writing_snapshot = threading.Lock(), threading.Lock()
         self._closed = False
         self._snapshot_sequence = 0
         point = self._loaded()
-        self._writer = None if lock is None else Writer(store, point, clock, most_waiting)
+        self._writer = (
+            None if lock is None else Writer(store, point, clock, most_waiting, self.snapshot)
+        )
         self._reading_point = point
         self._counters = Counters() if self._writer is None else self._writer.counters
         self._sketching = Sketching.of(settings, key, self._counters)
@@ -70,18 +73,23 @@ class Index:
     @classmethod
     def open(
         cls, path: str | Path, spec: Spec | None = None, threshold: float | None = None, *,
-        read_only: bool = False, keep_texts: bool | None = None, key: bytes | Key | None = None,
-        clock: Callable[[], float] = time.time, most_waiting: int = MOST_WAITING,
-        say: Callable[[str], None] = lambda _: None, **options: Any,
+        read_only: bool = False, memory: int | str | None = None, keep_texts: bool | None = None,
+        key: bytes | Key | None = None, clock: Callable[[], float] = time.time,
+        most_waiting: int = MOST_WAITING, say: Callable[[str], None] = lambda _: None,
+        **options: Any,
     ) -> Index:  # fmt: skip
         """Open the index in a folder, or make one there.
 
         `spec` and `options` (see `neardup.dedup`) say what a new index is for; one that is there
         keeps what it has, and refuses to be opened for something else. With `keep_texts` it can be
-        indexed anew by another specification. `say` hears what takes long.
+        indexed anew by another specification. Past `memory` (bytes, or "4 GB") tables go to disk,
+        where they still answer. `say` hears what takes long.
         """
         path, secret = Path(path), key_of(key)
         given = {"threshold": threshold, **options}
+        budget = parse_size(memory) if isinstance(memory, str) else memory
+        if budget is not None:
+            whole("memory", budget, 1, 2**62)
         listed = folder.generations(path)
         if listed is None:
             if read_only:
@@ -100,7 +108,7 @@ class Index:
                     "leave out keep_texts, or build the index anew"
                 )
             return cls(path, store, settings, secret, lock=lock, clock=clock,
-                       most_waiting=most_waiting, say=say)  # fmt: skip
+                       most_waiting=most_waiting, say=say, memory=budget)  # fmt: skip
         except BaseException:
             if lock is not None:
                 lock.release()
@@ -304,14 +312,20 @@ class Index:
             "bands": derived.bands.nbytes, "ids": derived.ids.nbytes,
             "contents": derived.contents.nbytes, "members": derived.members.nbytes,
             "removed": derived.dead.nbytes,
+            "cold": derived.cold.nbytes if derived.cold else 0,
         }  # fmt: skip
-        files = {file.name: file.stat().st_size
-                 for file in sorted(self._store.path.parent.iterdir())}  # fmt: skip
+        files = {
+            file.name: file.stat().st_size
+            for file in sorted(self._store.path.parent.iterdir())
+            if file.is_file()
+        }
+        if derived.cold:
+            files["cold"] = derived.cold.disk_bytes
         return Stats(
             documents, kept, documents - kept, derived.buried, derived.sequence,
             self._snapshot_sequence, 0 if writer is None else writer.waiting,
             0 if writer is None else writer.most_waiting,
-            len(derived.bands.tables), memory, None, files, self._store.wal_bytes,
+            len(derived.bands.tables), memory, derived.budget, files, self._store.wal_bytes,
             BucketSizes.of(derived, self.options.limit), self._counters,
         )  # fmt: skip
 
@@ -319,8 +333,9 @@ class Index:
         """Write the tables to a file, to start from; the change up to which they are complete."""
         self._require_writer()
         path = self._store.path.with_name(folder.SNAPSHOT)
-        self._snapshot_sequence = snapshot.write(path, self._point.derived, self.options)
-        return self._snapshot_sequence
+        with self._writing_snapshot:
+            self._snapshot_sequence = snapshot.write(path, self._point.derived, self.options)
+            return self._snapshot_sequence
 
     def compact(self) -> None:
         """Build the tables without removed documents, forget old changes, and give back space."""
@@ -329,13 +344,11 @@ class Index:
         work.done.result()
 
     def _compact(self) -> None:
-        writer = self._require_writer()
-        self._change_tables(snapshot.rebuilt(self._store, self._point.signing))
+        self._point.derived.compact()
         self.snapshot()
         with self._store.transaction():
             self._store.forget_changes(self._snapshot_sequence)
         self._store.give_back()
-        writer.change_point(self._point)
 
     def verify(self) -> list[str]:
         """What is wrong with the stored documents or the tables; nothing, usually."""
@@ -386,13 +399,16 @@ class Index:
         derived = None
         if path.exists():
             try:
-                derived = snapshot.read(path, options)
+                derived = snapshot.read(path, options, self._cold)
                 self._snapshot_sequence = derived.sequence
             except FormatError as error:
                 self._say(f"{error}; the tables are made anew")
         if derived is None or not snapshot.catch_up(derived, self._store, signing):
             self._snapshot_sequence = 0
-            derived = snapshot.rebuilt(self._store, signing)
+            if self._lock is not None:  # what counts on tables on disk goes before them
+                path.unlink(missing_ok=True)
+                sync_folder(path.parent)
+            derived = snapshot.rebuilt(self._store, signing, self._cold)
         return Point(Decider(options, self.settings.frequencies.weights), signing, derived)
 
     def _refreshed(self) -> Point:
@@ -407,10 +423,6 @@ class Index:
                 self.settings = Settings.of_stored(self._store.meta(), str(self._store.path))
                 self._reading_point = self._loaded()
             return self._reading_point
-
-    def _change_tables(self, derived: Derived) -> None:
-        point = self._point
-        self._require_writer().change_point(Point(point.decider, point.signing, derived))
 
 
 def _made(path: Path, options: Options | None, keep_texts: bool) -> folder.Generations:

@@ -96,6 +96,13 @@ class Table:
         )
         return found
 
+    def compacted(self, dead: Dead) -> Table:
+        """The same without the dead, and with room to grow."""
+        keys, numbers = self.everything(dead)
+        table = Table(max(int(self.buckets / MOST_LOAD * GROWTH**0.5), LEAST_SLOTS))
+        table.put(keys, numbers)
+        return table
+
     def shared(self, dead: Dead) -> Integers:
         """The sizes of the buckets that more than one document is or was in."""
         sizes: Integers = kernels.postings_sizes(

@@ -7,7 +7,11 @@ changes since then are entered again, and entering twice changes nothing.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +19,8 @@ import numpy as np
 
 from neardup.errors import FormatError
 from neardup.formats.blocks import Reader, Writer
+from neardup.index import settings
+from neardup.index.cold import Segments
 from neardup.index.derived import Derived
 from neardup.index.known import Signing
 from neardup.index.postings import PARTS, Table
@@ -27,16 +33,56 @@ ROWS_AT_ONCE: Final = 8_192
 
 def stated(options: Options) -> dict[str, Any]:
     """What tables depend on."""
-    return {"fingerprint": options.spec.fingerprint, "tables": options.tables.stated}
+    return {"fingerprint": options.spec.fingerprint, "point": settings.stated(options)}
+
+
+@dataclass(frozen=True)
+class Cold:
+    """Where tables go that don't fit into memory: a folder for each operating point.
+
+    Without a budget nothing goes there, but what is there answers.
+    """
+
+    folder: Path
+    budget: int | None = None
+    read_only: bool = False
+
+    def derived(self, options: Options, spills: int) -> Derived:
+        """Empty tables, and what is on disk, which must be so many spills."""
+        path = self._of(options)
+        if not spills and (self.budget is None or self.read_only):
+            return Derived(options.tables.count)
+        if not self.read_only:
+            path.mkdir(exist_ok=True, mode=0o700)
+        segments = Segments(path, spills, read_only=self.read_only)
+        budget = None if self.read_only else self.budget
+        return Derived(options.tables.count, segments, budget)
+
+    def emptied(self, options: Options) -> Derived:
+        """Empty tables, and nothing on disk either."""
+        if not self.read_only:
+            shutil.rmtree(self._of(options), ignore_errors=True)
+        return self.derived(options, 0)
+
+    def forget_others(self, options: Options) -> None:
+        """Delete what belongs to other operating points."""
+        for path in self.folder.glob("cold-*"):
+            if path != self._of(options) and not self.read_only:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def _of(self, options: Options) -> Path:
+        named = json.dumps(settings.stated(options), sort_keys=True).encode()
+        return self.folder / f"cold-{hashlib.blake2b(named, digest_size=8).hexdigest()}"
 
 
 def write(path: Path, derived: Derived, options: Options) -> int:
     """Write the tables as they are; the change up to which they are complete."""
-    sequence = derived.sequence
-    with Writer(path, KIND, sequence=sequence, **stated(options)) as writer:
-        for place in range(len(derived.bands.tables) + len(derived.others)):
+    with derived.guard.reading():
+        sequence, tables = derived.sequence, derived.tables
+        spills = 0 if derived.cold is None else derived.cold.last
+    with Writer(path, KIND, sequence=sequence, spills=spills, **stated(options)) as writer:
+        for table in tables:
             with derived.guard.reading():
-                table = [*derived.bands.tables, *derived.others][place]
                 parts = [part.copy() for part in table.parts]
             writer.add(dict(zip(PARTS, parts, strict=True)))
         with derived.guard.reading():
@@ -46,12 +92,12 @@ def write(path: Path, derived: Derived, options: Options) -> int:
     return sequence
 
 
-def read(path: Path, options: Options) -> Derived:
+def read(path: Path, options: Options, cold: Cold) -> Derived:
     """The tables that were written; a FormatError if they are damaged, or of another kind."""
     file = Reader(path, KIND)
     if {name: file.header.get(name) for name in stated(options)} != stated(options):
         raise FormatError(f"{path} is of another operating point: it is made anew")
-    derived = Derived(options.tables.count)
+    derived = cold.derived(options, int(file.header["spills"]))
     tables = [
         Table.of([file.read(block, part) for part in PARTS]) for block in range(len(file) - 1)
     ]
@@ -65,13 +111,14 @@ def read(path: Path, options: Options) -> Derived:
     return derived
 
 
-def rebuilt(store: Store, signing: Signing) -> Derived:
+def rebuilt(store: Store, signing: Signing, cold: Cold) -> Derived:
     """The tables, made of what is stored."""
-    derived = Derived(signing.tables.count)
+    derived = cold.emptied(signing.options)
     with store.snapshot():
         sequence, last = store.last_change(), 0
         while rows := store.rows_after(last, ROWS_AT_ONCE):
             derived.enter(rows, keys_of(store, signing, rows), 0)
+            derived.settle()
             last = rows[-1].number
     derived.reach(store.last_number())
     derived.sequence = sequence

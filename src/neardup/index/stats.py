@@ -30,6 +30,10 @@ class BucketSizes:
             with derived.guard.reading():
                 shared.append(table.shared(derived.dead))
                 buckets += table.buckets
+        if derived.cold:
+            sizes, counts = derived.cold.sizes(len(derived.bands.tables))
+            buckets += int(counts.sum())
+            shared.append(np.repeat(sizes[sizes > 1], counts[sizes > 1]))
         sizes = np.sort(np.concatenate(shared)) if shared else np.empty(0, np.int64)
         alone = buckets - len(sizes)
 

@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Final
 
 from neardup.errors import Busy, NeardupError, UsageError
+from neardup.index.derived import Derived
 from neardup.index.planning import Plan, Planner
 from neardup.index.store import CHECKPOINT_BYTES, Store
 from neardup.index.work import Adding, Calling, Counters, Point, Work
@@ -30,7 +31,7 @@ class Writer:
 
     def __init__(
         self, store: Store, point: Point, clock: Callable[[], float] = time.time,
-        most_waiting: int = MOST_WAITING,
+        most_waiting: int = MOST_WAITING, snapshot: Callable[[], object] = lambda: None,
     ) -> None:  # fmt: skip
         self.store, self.counters = store, Counters()
         self.documents, self.kept = store.counts()
@@ -41,7 +42,7 @@ class Writer:
         self._size = 0
         self._closed = False
         self._some = threading.Condition()
-        self._checkpoints = Checkpoints(store)
+        self._house = Housekeeping(store, snapshot)
         self._thread = threading.Thread(target=self._run, name="neardup-writer", daemon=True)
         self._thread.start()
 
@@ -79,7 +80,7 @@ class Writer:
             self._closed = True
             self._some.notify()
         self._thread.join()
-        self._checkpoints.close()
+        self._house.close()
 
     def _run(self) -> None:
         while works := self._take():
@@ -138,13 +139,13 @@ class Writer:
         if not (plan.gone or plan.added):
             return
         begun = time.perf_counter()
-        self._checkpoints.finish()
+        self._house.finish()
         with self.store.transaction():
             self._store(plan)
         self._next += len(plan.added)
         self._publish(plan)
         self.counters.commit_times.add(time.perf_counter() - begun)
-        self._checkpoints.look()
+        self._house.look()
 
     def _store(self, plan: Plan) -> None:
         if plan.gone:
@@ -171,22 +172,25 @@ class Writer:
             self.point.derived.bury(plan.gone, sequence)
         if plan.rows:
             self.point.derived.enter(plan.rows, plan.keys, sequence)
+            if self.point.derived.settle():
+                self._house.tidy(self.point.derived)
         self.documents += len(plan.added) - len(plan.gone)
         self.kept += sum(row.witness is None for row in plan.rows)
         self.kept -= sum(row.witness is None for row in plan.gone.values())
 
 
-class Checkpoints:
-    """Moves the log into the file: most of it beside the writer, which does the rest.
+class Housekeeping:
+    """Moves the log into the file, and merges tables on disk, beside the one who writes.
 
     A log that is moved to its end starts again from its beginning. That never happens while
     somebody goes on writing, so the writer moves the last part, which is short, between commits.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, snapshot: Callable[[], object]) -> None:
+        self._store, self._snapshot = store, snapshot
         self._wanted, self._closed = threading.Event(), False
         self._rest = False
+        self._spilled: Derived | None = None
         self._thread = threading.Thread(target=self._run, name="neardup-checkpoint", daemon=True)
         self._thread.start()
 
@@ -201,6 +205,11 @@ class Checkpoints:
             self._rest = False
             self._checkpoint()
 
+    def tidy(self, derived: Derived) -> None:
+        """After tables went to disk: there may be too many files."""
+        self._spilled = derived
+        self._wanted.set()
+
     def close(self) -> None:
         self._closed = True
         self._wanted.set()
@@ -209,8 +218,14 @@ class Checkpoints:
     def _run(self) -> None:
         while self._wanted.wait() and not self._closed:
             self._wanted.clear()
-            self._checkpoint()
-            self._rest = True
+            spilled, self._spilled = self._spilled, None
+            if spilled is not None and spilled.cold is not None:
+                with suppress(NeardupError):  # a full disk: there are more files
+                    self._snapshot()
+                    spilled.cold.merge(spilled.dead)
+            if self._store.wal_bytes > CHECKPOINT_BYTES:
+                self._checkpoint()
+                self._rest = True
 
     def _checkpoint(self) -> None:
         # On a full disk the log gets longer and nothing is lost; the next commit says so.
