@@ -26,10 +26,12 @@ from neardup.dedup import Sketch, Sketcher
 from neardup.errors import Conflict, FormatError, OutputError, ParameterError, UsageError
 from neardup.formats.blocks import sync_folder
 from neardup.index import folder, planning, snapshot
-from neardup.index.answer import DUPLICATE, NEW, REJECTED, Answer, Cluster, Document, Match
-from neardup.index.deciding import Decider, first_similar
+from neardup.index.answer import NEW, REJECTED, Answer, Cluster, Document, Match
+from neardup.index.asking import copies_of
+from neardup.index.deciding import Decider
 from neardup.index.known import Signing
 from neardup.index.settings import Settings, asked
+from neardup.index.shadow import Shadow
 from neardup.index.sketching import Sketched, Sketching
 from neardup.index.stats import BucketSizes, Stats
 from neardup.index.store import Row, Store
@@ -69,6 +71,7 @@ class Index:
         self._reading_point = point
         self._counters = Counters() if self._writer is None else self._writer.counters
         self._sketching = Sketching.of(settings, key, self._counters)
+        self._shadow = None if self._writer is None else Shadow(self, store, self._writer, self._cold)
 
     @classmethod
     def open(
@@ -217,43 +220,24 @@ class Index:
         point = self._refreshed()
         sketched = self._sketching.texts(texts, point)
         self._counters.queries += len(texts)
+        sequence, begun = point.derived.sequence, time.perf_counter()
         for _ in range(RETRIES):
-            found = self._asked(sketched, point)
+            found = copies_of(self._store, point, sketched.arrivals, self._counters)
             if found is not None:
                 break
         else:
             raise FormatError(
                 f"{self._store.path} lacks documents that its tables have: run neardup index verify"
             )
+        if self._shadow is not None:
+            took = time.perf_counter() - begun
+            self._shadow.ask(sketched.arrivals, found, took, sequence)
         answers = [Answer(None, NEW)] * len(texts)
         for place, why in sketched.rejected.items():
             answers[place] = Answer(None, REJECTED, reason=why)
         for at, answer in found.items():
             answers[sketched.places[at]] = answer
         return answers
-
-    def _asked(self, sketched: Sketched, point: Point) -> dict[int, Answer] | None:
-        """Of those that are copies, what is said; None if a witness was removed meanwhile."""
-        arrivals = sketched.arrivals
-        if not len(arrivals):
-            return {}
-        same = planning.rows_like(self._store, point, arrivals.content)
-        rest = np.array([at for at in range(len(arrivals)) if at not in same], np.int64)
-        found = {at: (row.witness or row.number, row.similarity or 1.0, bool(row.exact))
-                 for at, row in same.items()}  # fmt: skip
-        if len(rest):
-            _, pairs = point.decider.meetings(arrivals, rest, point.known(self._store))
-            self._counters.meet(len(rest), pairs)
-            for row, place in first_similar(pairs):
-                found[row] = (int(pairs.numbers[place]), float(pairs.similarity[place]),
-                              bool(pairs.exact[place]))  # fmt: skip
-        if not found:
-            return {}
-        names = self._store.rows(sorted({witness for witness, _, _ in found.values()}))
-        if any(witness not in names for witness, _, _ in found.values()):
-            return None
-        return {at: Answer(None, DUPLICATE, names[witness].id, similarity, exact, witness)
-                for at, (witness, similarity, exact) in found.items()}  # fmt: skip
 
     def similar(self, text: str, most: int = 10) -> list[Match]:
         """The kept documents that are similar to a text, the most similar first."""
@@ -300,6 +284,28 @@ class Index:
                                   row.added, about))  # fmt: skip
         return found
 
+    # Changing the operating point
+
+    @property
+    def shadow(self) -> Shadow:
+        """Another operating point beside the current one; see `Shadow`."""
+        self._require_writer()
+        assert self._shadow is not None  # noqa: S101  # who writes has one
+        return self._shadow
+
+    def retune(self, **point: Any) -> int:
+        """Go over to another operating point; of how many documents the answer changed.
+
+        `point` is what differs, as in `shadow.start`. All documents are judged again in order, by
+        what is stored of them, beside what goes on.
+        """
+        self.shadow.start(**point)
+        try:
+            return self.shadow.promote(wait=True)
+        except BaseException:
+            self.shadow.close()
+            raise
+
     # Keeping house
 
     def stats(self) -> Stats:
@@ -313,6 +319,7 @@ class Index:
             "contents": derived.contents.nbytes, "members": derived.members.nbytes,
             "removed": derived.dead.nbytes,
             "cold": derived.cold.nbytes if derived.cold else 0,
+            "shadow": 0 if self._shadow is None else self._shadow.nbytes,
         }  # fmt: skip
         files = {
             file.name: file.stat().st_size
@@ -334,7 +341,9 @@ class Index:
         self._require_writer()
         path = self._store.path.with_name(folder.SNAPSHOT)
         with self._writing_snapshot:
-            self._snapshot_sequence = snapshot.write(path, self._point.derived, self.options)
+            point = self._point
+            options = point.signing.options
+            self._snapshot_sequence = snapshot.write(path, point.derived, options)
             return self._snapshot_sequence
 
     def compact(self) -> None:
@@ -361,6 +370,8 @@ class Index:
         if self._closed:
             return
         self._closed = True
+        if self._shadow is not None:
+            self._shadow.close()
         if self._writer is not None and self._lock is not None:
             self._writer.close()
             try:
@@ -392,6 +403,14 @@ class Index:
         return self._writer
 
     def _loaded(self) -> Point:
+        """The tables of the operating point that is stored; another one may be while they load."""
+        while True:
+            self.settings = Settings.of_stored(self._store.meta(), str(self._store.path))
+            point = self._tables()
+            if self._store.meta()["point"] == self.settings.stored["point"]:
+                return point
+
+    def _tables(self) -> Point:
         """The tables from the snapshot and what came later; or made anew, if there is none."""
         options = self.settings.options
         signing = Signing(options)
@@ -420,7 +439,6 @@ class Index:
         with self._refreshing:
             point = self._reading_point
             if not snapshot.catch_up(point.derived, self._store, point.signing):
-                self.settings = Settings.of_stored(self._store.meta(), str(self._store.path))
                 self._reading_point = self._loaded()
             return self._reading_point
 

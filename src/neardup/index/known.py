@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from neardup.index.deciding import Arrivals
 from neardup.index.derived import Derived
 from neardup.index.postings import Integers, Keys, Numbers
-from neardup.index.store import Store
+from neardup.index.store import Stored
 from neardup.lsh.tables import Tables
 from neardup.options import Options
 from neardup.sketch import bulk
@@ -56,7 +56,7 @@ class Signing:
 class Known:
     """The kept documents, but for those that are about to be removed."""
 
-    store: Store
+    store: Stored
     derived: Derived
     signing: Signing
     without: tuple[int, ...] = ()

@@ -6,6 +6,7 @@ what goes were gone: so that to replace a document is one step.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -16,7 +17,7 @@ from neardup.index.answer import DUPLICATE, NEW, REJECTED, Answer
 from neardup.index.deciding import KEPT, Arrivals
 from neardup.index.known import joined
 from neardup.index.postings import Keys
-from neardup.index.store import Row, Store
+from neardup.index.store import Row, Stored
 from neardup.index.work import Adding, Counters, Point
 
 CONFLICT: Final = "this id is there with another content: give another id, or replace it"
@@ -61,7 +62,7 @@ class _Sorted:
 class Planner:
     """Makes plans. For the thread that writes."""
 
-    def __init__(self, store: Store, point: Point, counters: Counters) -> None:
+    def __init__(self, store: Stored, point: Point, counters: Counters) -> None:
         self.store, self.point, self.counters = store, point, counters
 
     def removal(self, id: str) -> Plan | None:
@@ -70,7 +71,7 @@ class Planner:
         if row is None:
             return None
         plan = Plan(gone={row.number: row})
-        self._judge(plan, [], None, 0)
+        self.judge(plan, [], None, [])
         return plan
 
     def addition(self, works: Sequence[Adding], next_number: int, now: float) -> Addition:
@@ -84,11 +85,12 @@ class Planner:
         texts = [None if work.texts is None else work.texts[place]
                  for work in works for place in work.places]  # fmt: skip
         plan.texts = [texts[at] for at in kinds.fresh]
-        verdicts = self._judge(plan, [contents[at] for at in kinds.fresh], plan.arrivals,
-                               next_number)  # fmt: skip
+        numbers = range(next_number, next_number + len(kinds.fresh))
+        fresh = [contents[at] for at in kinds.fresh]
+        verdicts = self.judge(plan, fresh, plan.arrivals, numbers)
         plan.added = [
-            Row(next_number + place, ids[at], contents[at], *verdict, now, metadata[at])
-            for place, (at, verdict) in enumerate(zip(kinds.fresh, verdicts, strict=True))
+            Row(number, ids[at], contents[at], *verdict, now, metadata[at])
+            for number, at, verdict in zip(numbers, kinds.fresh, verdicts, strict=True)
         ]
         return Addition(works, plan, kinds)
 
@@ -117,9 +119,10 @@ class Planner:
                     kinds.replaced[row.number] = row
         return kinds
 
-    def _judge(
-        self, plan: Plan, contents: list[bytes], arrivals: Arrivals | None, next_number: int
-    ) -> list[Verdict]:
+    def judge(
+        self, plan: Plan, contents: Sequence[bytes], arrivals: Arrivals | None,
+        numbers: Sequence[int],
+    ) -> list[Verdict]:  # fmt: skip
         """Judge those that lose their witness, who go into the plan, and those that come."""
         homeless = self._homeless(plan.gone)
         copies = self._identical(contents, {*plan.gone, *(row.number for row in homeless)})
@@ -133,8 +136,8 @@ class Planner:
         plan.keys = np.concatenate(keys) if keys else plan.keys
         if arrivals is not None and rest:
             parts.append(_some(arrivals, rest))
-        numbers = [*(row.number for row in homeless), *(next_number + at for at in rest)]
-        found = self._decided(parts, np.array(numbers, np.int64), known) if parts else []
+        judged = [*(row.number for row in homeless), *(numbers[at] for at in rest)]
+        found = self._decided(parts, np.array(judged, np.int64), known) if parts else []
         plan.moved = [
             row._replace(**verdict._asdict())
             for row, verdict in zip(homeless, found[: len(homeless)], strict=True)
@@ -143,8 +146,9 @@ class Planner:
         return [verdicts[at] for at in range(len(contents))]
 
     def _decided(self, parts: list[Arrivals], numbers: Any, known: Any) -> list[Verdict]:
+        begun = time.perf_counter()
         verdicts = self.point.decider.decide(joined(parts), numbers, known)
-        self.counters.judge(len(numbers), verdicts)
+        self.counters.judge(len(numbers), verdicts, time.perf_counter() - begun)
         columns = (verdicts.witness.tolist(), verdicts.similarity.tolist(),
                    verdicts.exact.tolist())  # fmt: skip
         return [
@@ -159,7 +163,7 @@ class Planner:
         rows = self.store.rows(sorted(members - set(gone))) if members else {}
         return [rows[number] for number in sorted(rows) if rows[number].witness in gone]
 
-    def _identical(self, contents: list[bytes], leaving: set[int]) -> dict[int, Verdict]:
+    def _identical(self, contents: Sequence[bytes], leaving: set[int]) -> dict[int, Verdict]:
         """New documents with the content of one that is there and stays as it is."""
         if not contents:
             return {}
@@ -181,7 +185,7 @@ class Addition:
     plan: Plan
     kinds: _Sorted
 
-    def answers(self, store: Store) -> list[list[Answer]]:
+    def answers(self, store: Stored) -> list[list[Answer]]:
         placed = dict(zip(self.kinds.fresh, self.plan.added, strict=True))
         rows = dict(placed)
         for at, row in self.kinds.again.items():
@@ -199,7 +203,7 @@ class Addition:
         return said
 
 
-def rows_with(store: Store, point: Point, ids: Sequence[str]) -> dict[str, Row]:
+def rows_with(store: Stored, point: Point, ids: Sequence[str]) -> dict[str, Row]:
     """The documents that have these ids."""
     numbers = sorted({number for some in point.derived.with_ids(ids) for number in some})
     asked = set(ids)
@@ -208,7 +212,7 @@ def rows_with(store: Store, point: Point, ids: Sequence[str]) -> dict[str, Row]:
 
 
 def rows_like(
-    store: Store, point: Point, contents: Any, leaving: set[int] | frozenset[int] = frozenset()
+    store: Stored, point: Point, contents: Any, leaving: set[int] | frozenset[int] = frozenset()
 ) -> dict[int, Row]:
     """Of contents that a document has, which stays: the first such document."""
     asked = point.derived.with_contents(contents)
@@ -222,7 +226,7 @@ def rows_like(
     return found
 
 
-def names_of(store: Store, rows: Any, known: dict[int, str]) -> dict[int, str]:
+def names_of(store: Stored, rows: Any, known: dict[int, str]) -> dict[int, str]:
     """The ids of the rows' witnesses, by number."""
     wanted = {row.witness for row in rows if row.witness is not None} - set(known)
     return known | {row.number: row.id for row in store.rows(sorted(wanted)).values()}

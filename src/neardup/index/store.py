@@ -22,7 +22,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import xxhash
 
@@ -67,6 +67,13 @@ class Row(NamedTuple):
     @property
     def sum(self) -> int:
         return xxhash.xxh3_64_intdigest(ascii(tuple(self)).encode()) >> 1
+
+
+class Stored(Protocol):
+    """What there is of documents, for those who judge them."""
+
+    def rows(self, numbers: Sequence[int]) -> dict[int, Row]: ...
+    def blobs(self, table: str, numbers: Sequence[int]) -> dict[int, bytes]: ...
 
 
 class Change(NamedTuple):

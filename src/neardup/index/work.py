@@ -13,7 +13,7 @@ from neardup.index.answer import NEW, REJECTED, Answer
 from neardup.index.deciding import Arrivals, Decider, Pairs, Verdicts
 from neardup.index.derived import Derived
 from neardup.index.known import Known, Signing
-from neardup.index.store import Store
+from neardup.index.store import Stored
 from neardup.index.times import Times
 
 
@@ -25,7 +25,7 @@ class Point:
     signing: Signing
     derived: Derived
 
-    def known(self, store: Store, without: Sequence[int] = ()) -> Known:
+    def known(self, store: Stored, without: Sequence[int] = ()) -> Known:
         return Known(store, self.derived, self.signing, tuple(without))
 
 
@@ -88,6 +88,7 @@ class Counters:
     candidates: int = 0
     compared: int = 0
     similar: int = 0
+    judge_seconds: float = 0.0
     added: int = 0
     new: int = 0
     rejected: int = 0
@@ -101,16 +102,18 @@ class Counters:
     """Of documents; those of a batch share its time."""
     commit_times: Times = field(default_factory=Times)
 
-    def judge(self, documents: int, verdicts: Verdicts) -> None:
+    def judge(self, documents: int, verdicts: Verdicts, seconds: float) -> None:
         self.judged += documents
+        self.judge_seconds += seconds
         self.looked_up += verdicts.looked_up
         self.candidates += verdicts.candidates
         self.compared += verdicts.compared
         self.similar += verdicts.similar
 
-    def meet(self, documents: int, pairs: Pairs) -> None:
+    def meet(self, documents: int, pairs: Pairs, seconds: float) -> None:
         """The same for texts that were only asked about."""
         self.judged += documents
+        self.judge_seconds += seconds
         self.candidates += len(pairs.rows)
         self.compared += len(pairs.rows)
         self.similar += int(np.count_nonzero(pairs.similarity >= 0.0))

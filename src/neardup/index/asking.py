@@ -1,0 +1,39 @@
+"""Is a text a copy of a kept document? Nothing is stored."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from neardup.index.answer import DUPLICATE, Answer
+from neardup.index.deciding import Arrivals, first_similar
+from neardup.index.planning import rows_like
+from neardup.index.store import Stored
+from neardup.index.work import Counters, Point
+
+
+def copies_of(
+    store: Stored, point: Point, arrivals: Arrivals, counters: Counters
+) -> dict[int, Answer] | None:
+    """Of those that are copies, what is said; None if a witness was removed meanwhile."""
+    if not len(arrivals):
+        return {}
+    begun = time.perf_counter()
+    same = rows_like(store, point, arrivals.content)
+    rest = np.array([at for at in range(len(arrivals)) if at not in same], np.int64)
+    found = {at: (row.witness or row.number, row.similarity or 1.0, bool(row.exact))
+             for at, row in same.items()}  # fmt: skip
+    if len(rest):
+        _, pairs = point.decider.meetings(arrivals, rest, point.known(store))
+        counters.meet(len(rest), pairs, time.perf_counter() - begun)
+        for row, place in first_similar(pairs):
+            found[row] = (int(pairs.numbers[place]), float(pairs.similarity[place]),
+                          bool(pairs.exact[place]))  # fmt: skip
+    if not found:
+        return {}
+    names = store.rows(sorted({witness for witness, _, _ in found.values()}))
+    if any(witness not in names for witness, _, _ in found.values()):
+        return None
+    return {at: Answer(None, DUPLICATE, names[witness].id, similarity, exact, witness)
+            for at, (witness, similarity, exact) in found.items()}  # fmt: skip

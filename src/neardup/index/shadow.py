@@ -1,0 +1,277 @@
+"""Another operating point beside the current one: it judges the same documents and is asked the
+same questions, until it is promoted, or dropped.
+
+    index.shadow.start(threshold=0.7)
+    index.shadow.report()
+    index.shadow.promote(wait=True)
+
+It follows the store in a thread of its own, so that nobody who adds documents waits for it. To
+promote it, the one who writes lets it take in the rest, stores what differs in one transaction, and
+goes on with its tables.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from math import inf
+from typing import Any, Final, Protocol
+
+from neardup.errors import Busy, NeardupError, ParameterError, UsageError
+from neardup.index.asking import copies_of
+from neardup.index.deciding import Arrivals
+from neardup.index.settings import SPEC_NAMES, Settings, changed, stated
+from neardup.index.shadow_report import Asked, Golden, Report, agreement, scores, side
+from neardup.index.store import Store
+from neardup.index.trial import Trial
+from neardup.index.work import Calling
+from neardup.index.writing import Writer
+from neardup.options import Options
+
+LOOK_AGAIN: Final = 0.02
+"""Seconds between two looks at the store, when there was nothing new."""
+PAUSE: Final = 0.001
+"""Seconds between two steps, so that others get the lock."""
+SHARE: Final = 0.1
+"""So much of the time is spent on queries at most."""
+BANDS: Final = ("bands", "rows", "tables")
+
+
+class Following:
+    """A trial with its thread."""
+
+    def __init__(self, trial: Trial, golden: Golden) -> None:
+        self.trial, self.golden, self.asked = trial, golden, Asked()
+        self.failure: str | None = None
+        self._stopped, self._counting = threading.Event(), threading.Lock()
+        self._begun = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="neardup-shadow", daemon=True)
+        self._thread.start()
+
+    @property
+    def state(self) -> str:
+        if self.failure is not None:
+            return "failed"
+        return "in step" if self.trial.complete else "building"
+
+    def wait(self, seconds: float = inf) -> None:
+        """Until it is in step, or there is no more to wait for."""
+        until = time.monotonic() + seconds
+        while self.state == "building" and time.monotonic() < until:
+            if self._stopped.wait(LOOK_AGAIN):
+                return
+
+    def stop(self) -> None:
+        """Go no further; for who holds the trial's lock, or joins."""
+        self._stopped.set()
+
+    def join(self) -> None:
+        self.stop()
+        self._thread.join()
+
+    def catch_up(self) -> None:
+        """Take in everything; for who holds the trial's lock while nobody writes."""
+        try:
+            while self.trial.step():
+                pass
+        except Exception as error:
+            self.fail(error)
+            raise
+
+    def fail(self, error: Exception) -> None:
+        """Whatever it is, it is not the trouble of those who add and ask."""
+        self.failure = str(error) if isinstance(error, NeardupError) else repr(error)
+        self.stop()
+
+    def _run(self) -> None:
+        more = True
+        while not self._stopped.wait(PAUSE if more else LOOK_AGAIN):
+            with self.trial.lock:
+                if self._stopped.is_set():
+                    return
+                try:
+                    more = self.trial.step()
+                except Exception as error:
+                    self.fail(error)
+
+    def ask(self, arrivals: Arrivals, copies: Iterable[int], seconds: float, sequence: int) -> None:
+        """What would it say of texts that the current one has answered, as of that change?"""
+        trial, spent = self.trial, self.asked.shadow_seconds
+        point, begun = trial.point, time.perf_counter()
+        if spent > SHARE * (time.monotonic() - self._begun) or point.derived.sequence != sequence:
+            return
+        if not trial.options.spec.narrow:
+            arrivals = replace(arrivals, keys=point.signing.tables.keys(arrivals.compared))
+        found = copies_of(trial.stored, point, arrivals, trial.counters)
+        took = time.perf_counter() - begun
+        if found is None or point.derived.sequence != sequence:
+            return
+        with self._counting:
+            self.asked.count(set(copies), set(found), len(arrivals))
+            self.asked.current_seconds += seconds
+            self.asked.shadow_seconds += took
+
+
+class Home(Protocol):
+    """The index that has the current operating point."""
+
+    settings: Settings
+
+    def snapshot(self) -> int: ...
+
+
+class Shadow:
+    """At most one other operating point. Any thread."""
+
+    def __init__(self, index: Home, store: Store, writer: Writer) -> None:
+        self._index, self._store, self._writer = index, store, writer
+        self._changing = threading.Lock()
+        self._following: Following | None = None
+
+    def start(self, *, golden: Golden = (), **point: Any) -> None:
+        """Judge all documents at another operating point too, beside what goes on.
+
+        `point` is what differs: threshold, recall, bands, rows, tables, limit, verify, measure,
+        hamming, blocks. Bands are chosen anew for a threshold or a recall. `golden` are pairs of
+        ids with whether they are duplicates.
+        """
+        with self._changing:
+            if self._following is not None:
+                raise UsageError("there is a shadow already: promote it or drop it first")
+            settings, pairs = self._index.settings, _pairs(golden)
+            options = _beside(settings.options, point)
+            trial = Trial(self._store, options, settings.frequencies.weights)
+            self._following = Following(trial, pairs)
+
+    def wait(self, seconds: float = inf) -> bool:
+        """Until it is in step with the index; whether it is."""
+        following = self._require()
+        following.wait(seconds)
+        return following.state == "in step"
+
+    def report(self) -> Report:
+        """How it compares with the current one."""
+        following, current = self._require(), self._writer.point
+        trial = following.trial
+        with trial.lock, self._store.snapshot():
+            behind = self._store.last_change() - trial.point.derived.sequence
+            mine, its = scores(self._store, current, trial, following.golden)
+            return Report(
+                following.state, following.failure, trial.judged, self._writer.documents, behind,
+                side(current, self._writer.counters, trial.current, current.derived.nbytes, mine),
+                side(trial.point, trial.counters, trial.own, trial.nbytes, its),
+                agreement(self._store, trial), replace(following.asked),
+            )  # fmt: skip
+
+    def promote(self, *, wait: bool = False) -> int:
+        """Make it the current one, at once or not at all; of how many documents the answer changed.
+
+        With `wait` it is waited for if it is not in step yet.
+        """
+        following = self._require()
+        if wait:
+            following.wait()
+        work = Calling(lambda: self._cut_over(following))
+        self._writer.put(work)
+        moved: int = work.done.result()
+        with suppress(
+            NeardupError
+        ):  # without a snapshot the tables are made anew at the next start
+            self._index.snapshot()
+        return moved
+
+    def drop(self) -> None:
+        """Forget it."""
+        with self._changing:
+            self._require().join()
+            self._following = None
+
+    def close(self) -> None:
+        """Forget it, if there is one."""
+        with self._changing:
+            if self._following is not None:
+                self._following.join()
+                self._following = None
+
+    def ask(self, arrivals: Arrivals, copies: Iterable[int], seconds: float, sequence: int) -> None:
+        """Texts that were answered; those are copies. Never fails."""
+        following = self._following
+        if following is None or following.state != "in step" or not len(arrivals):
+            return
+        try:
+            following.ask(arrivals, copies, seconds, sequence)
+        except Exception as error:
+            following.fail(error)
+
+    @property
+    def nbytes(self) -> int:
+        following = self._following
+        return 0 if following is None else following.trial.nbytes
+
+    def _require(self) -> Following:
+        if (following := self._following) is None:
+            raise UsageError("there is no shadow: start one first")
+        return following
+
+    def _cut_over(self, following: Following) -> int:
+        """For the thread that writes."""
+        with self._changing:
+            if self._following is not following:
+                raise UsageError("the shadow was promoted or dropped meanwhile: start another")
+            if following.failure is not None:
+                raise UsageError(
+                    f"the shadow has failed ({following.failure}): drop it and start another"
+                )
+            trial = following.trial
+            if following.state == "building":
+                raise Busy(
+                    f"the shadow has judged {trial.judged:,} of {self._writer.documents:,} "
+                    "documents: wait for it (wait=True), or try again later"
+                )
+            with trial.lock:
+                following.catch_up()
+                settings = replace(self._index.settings, options=trial.options)
+                moved = trial.differing()
+                with self._store.transaction():
+                    # First: who follows must not enter what moved into tables that are others now.
+                    self._store.note_retuned()
+                    self._store.move(moved)
+                    self._store.set_meta("point", settings.stored["point"])
+                trial.point.derived.sequence = self._store.last_change()
+                self._writer.change_point(trial.point)
+                self._index.settings = settings
+                following.stop()
+            self._following = None
+            return len(moved)
+
+
+def _beside(options: Options, given: dict[str, Any]) -> Options:
+    """The other operating point."""
+    given = {name: value for name, value in given.items() if value is not None}
+    for name in SPEC_NAMES:
+        if name in given:
+            raise ParameterError(
+                f"{name} belongs to the specification, which documents are stored by: index them "
+                "anew (neardup index reindex)"
+            )
+    if options.spec.narrow and not given.keys() & set(BANDS):
+        given["tables"] = stated(options)["tables"]
+    wanted = changed(options, given)
+    if options.spec.narrow and wanted.tables != options.tables:
+        raise ParameterError(
+            f"slots of {options.spec.bits} bits have lost what bands are made of: leave out bands, "
+            "rows and tables, or index the documents anew (neardup index reindex)"
+        )
+    return wanted
+
+
+def _pairs(golden: Golden) -> Golden:
+    try:
+        return tuple((str(a), str(b), bool(same)) for a, b, same in golden)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            "golden pairs are two ids and whether these are duplicates: (id, id, True)"
+        ) from None
