@@ -177,9 +177,7 @@ class Shadow:
         work = Calling(lambda: self._cut_over(following))
         self._writer.put(work)
         moved: int = work.done.result()
-        with suppress(
-            NeardupError
-        ):  # without a snapshot the tables are made anew at the next start
+        with suppress(NeardupError):  # without one, tables are made anew at the next start
             self._index.snapshot()
         return moved
 
