@@ -101,11 +101,11 @@ def options_of(spec: Spec, point: dict[str, Any]) -> Options:
 def changed(options: Options, given: dict[str, Any]) -> Options:
     """The same specification at another operating point; what is not given stays.
 
-    Bands that were chosen for a threshold and a recall are chosen anew if these are given.
+    Bands that were chosen for a threshold, a recall and a measure are chosen anew if one is given.
     """
     given = {name: value for name, value in given.items() if value is not None}
     base = stated(options)
-    if given.keys() & {"bands", "rows", "tables", "threshold", "recall", "hamming", "blocks"}:
+    if given.keys() & {"bands", "rows", "tables", "threshold", "recall", "measure"}:
         base.pop("tables", None)
     if "hamming" in given:
         base.pop("blocks", None)

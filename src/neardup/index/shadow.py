@@ -104,7 +104,7 @@ class Following:
         if spent > SHARE * (time.monotonic() - self._begun) or point.derived.sequence != sequence:
             return
         if not trial.options.spec.narrow:
-            arrivals = replace(arrivals, keys=point.signing.tables.keys(arrivals.compared))
+            arrivals = arrivals.with_keys(point.signing.tables.keys(arrivals.compared))
         found = copies_of(trial.stored, point, arrivals, trial.counters)
         took = time.perf_counter() - begun
         if found is None or point.derived.sequence != sequence:
@@ -135,8 +135,8 @@ class Shadow:
         """Judge all documents at another operating point too, beside what goes on.
 
         `point` is what differs: threshold, recall, bands, rows, tables, limit, verify, measure,
-        hamming, blocks. Bands are chosen anew for a threshold or a recall. `golden` are pairs of
-        ids with whether they are duplicates.
+        hamming, blocks. Bands are chosen anew if a threshold, a recall or a measure is given, and
+        no bands. `golden` are pairs of ids with whether they are duplicates.
         """
         with self._changing:
             if self._following is not None:
