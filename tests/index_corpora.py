@@ -27,8 +27,8 @@ def chained(chance: random.Random, size: int) -> list[str]:
 
 
 @st.composite
-def corpora(draw: st.DrawFn, most: int = 40) -> list[str]:
-    return chained(random.Random(draw(st.integers(0, 2**32))), draw(st.integers(1, most)))
+def corpora(draw: st.DrawFn, least: int, most: int) -> list[str]:
+    return chained(random.Random(draw(st.integers(0, 2**32))), draw(st.integers(least, most)))
 
 
 def ids_of(texts: Sequence[str], first: int = 0) -> list[str]:

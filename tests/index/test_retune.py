@@ -37,6 +37,13 @@ POINTS = [
 ]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _small_steps():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("neardup.index.trial.AT_ONCE", 7)
+        yield
+
+
 def fresh_options(before: dict, point: dict, index: neardup.Index) -> dict:
     """What an index is opened with that has this point from the beginning."""
     options = {**before, **point}
@@ -46,7 +53,7 @@ def fresh_options(before: dict, point: dict, index: neardup.Index) -> dict:
 
 
 @pytest.mark.parametrize(("before", "point"), POINTS)
-@given(texts=corpora(), removed=st.sets(st.integers(0, 39)))
+@given(texts=corpora(2, 40), removed=st.sets(st.integers(0, 39)))
 @settings(max_examples=6)
 def test_as_if_made_for_it(before, point, tmp_path_factory, texts, removed):
     folder, ids = tmp_path_factory.mktemp("index"), ids_of(texts)
