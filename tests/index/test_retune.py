@@ -166,6 +166,7 @@ def test_nothing_changes_if_it_can_t(tmp_path):
             ({"shingle": "word:3"}, "reindex"), ({"slots": 64}, "reindex"),
             ({"nonsense": 1}, "use threshold"), ({"bands": 500, "rows": 9}, "fewer bands"),
             ({"threshold": 7.0}, "threshold"), ({"hamming": 3}, "simhash"),
+            ({"threshold": 0.8}, "already"), ({}, "already"),
         ]:  # fmt: skip
             with pytest.raises(ParameterError, match=cure):
                 index.retune(**point)

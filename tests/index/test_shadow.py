@@ -284,3 +284,22 @@ def test_closed_while_it_is_building(tmp_path):
     with neardup.Index.open(tmp_path / "index") as again:
         assert again.options.threshold == 0.8
         assert again.verify() == []
+
+
+def test_with_little_memory(tmp_path, fresh):
+    """Tables of both are on disk, each in a folder of its own."""
+    with neardup.Index.open(tmp_path / "index", **OLD, memory=300_000) as index:
+        index.add_batch(IDS[:200], TEXTS[:200])
+        index.shadow.start(threshold=0.5)
+        index.add_batch(IDS[200:], TEXTS[200:])
+        index.shadow.promote(wait=True)
+        assert decided(index, IDS) == decided(fresh, IDS)
+        assert asked(index, TEXTS) == asked(fresh, TEXTS)
+        assert index.verify() == []
+        assert index.stats().disk_bytes["cold"] > 0
+        index.shadow.start(threshold=0.6)
+        index.shadow.wait()
+        assert len(list(index.path.glob("g1/cold-*"))) == 2
+    assert len(list(index.path.glob("g1/cold-*"))) == 1
+    with neardup.Index.open(tmp_path / "index", memory=300_000) as again:
+        assert asked(again, TEXTS) == asked(fresh, TEXTS)

@@ -71,7 +71,9 @@ class Index:
         self._reading_point = point
         self._counters = Counters() if self._writer is None else self._writer.counters
         self._sketching = Sketching.of(settings, key, self._counters)
-        self._shadow = None if self._writer is None else Shadow(self, store, self._writer, self._cold)
+        self._shadow = (
+            None if self._writer is None else Shadow(self, store, self._writer, self._cold)
+        )
 
     @classmethod
     def open(

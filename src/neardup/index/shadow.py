@@ -25,6 +25,7 @@ from neardup.index.asking import copies_of
 from neardup.index.deciding import Arrivals
 from neardup.index.settings import SPEC_NAMES, Settings, changed, stated
 from neardup.index.shadow_report import Asked, Golden, Report, agreement, scores, side
+from neardup.index.snapshot import Cold
 from neardup.index.store import Store
 from neardup.index.trial import Trial
 from neardup.index.work import Calling
@@ -126,8 +127,9 @@ class Home(Protocol):
 class Shadow:
     """At most one other operating point. Any thread."""
 
-    def __init__(self, index: Home, store: Store, writer: Writer) -> None:
-        self._index, self._store, self._writer = index, store, writer
+    def __init__(self, index: Home, store: Store, writer: Writer, cold: Cold) -> None:
+        self._index, self._store, self._writer, self._cold = index, store, writer, cold
+        cold.forget_others(index.settings.options)  # of one that was there when a process ended
         self._changing = threading.Lock()
         self._following: Following | None = None
 
@@ -143,7 +145,7 @@ class Shadow:
                 raise UsageError("there is a shadow already: promote it or drop it first")
             settings, pairs = self._index.settings, _pairs(golden)
             options = _beside(settings.options, point)
-            trial = Trial(self._store, options, settings.frequencies.weights)
+            trial = Trial(self._store, self._cold, options, settings.frequencies.weights)
             self._following = Following(trial, pairs)
 
     def wait(self, seconds: float = inf) -> bool:
@@ -183,9 +185,8 @@ class Shadow:
 
     def drop(self) -> None:
         """Forget it."""
-        with self._changing:
-            self._require().join()
-            self._following = None
+        self._require()
+        self.close()
 
     def close(self) -> None:
         """Forget it, if there is one."""
@@ -193,6 +194,7 @@ class Shadow:
             if self._following is not None:
                 self._following.join()
                 self._following = None
+                self._cold.forget_others(self._index.settings.options)
 
     def ask(self, arrivals: Arrivals, copies: Iterable[int], seconds: float, sequence: int) -> None:
         """Texts that were answered; those are copies. Never fails."""
@@ -243,6 +245,7 @@ class Shadow:
                 self._index.settings = settings
                 following.stop()
             self._following = None
+            self._cold.forget_others(trial.options)
             return len(moved)
 
 
@@ -258,6 +261,8 @@ def _beside(options: Options, given: dict[str, Any]) -> Options:
     if options.spec.narrow and not given.keys() & set(BANDS):
         given["tables"] = stated(options)["tables"]
     wanted = changed(options, given)
+    if stated(wanted) == stated(options):
+        raise ParameterError("this is the operating point of the index already: say what differs")
     if options.spec.narrow and wanted.tables != options.tables:
         raise ParameterError(
             f"slots of {options.spec.bits} bits have lost what bands are made of: leave out bands, "

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from neardup.index.deciding import Decider
 from neardup.index.decisions import Decisions, Overlaid
-from neardup.index.derived import Derived
 from neardup.index.known import Signing
 from neardup.index.planning import Plan, Planner
+from neardup.index.snapshot import Cold
 from neardup.index.store import MOVED, REMOVED, Row, Store
 from neardup.index.work import Counters, Point
 from neardup.options import Options
@@ -31,8 +31,10 @@ CHANGES_AT_ONCE: Final = 8_192
 class Trial:
     """Another operating point with its tables and decisions. Whoever holds `lock` may step."""
 
-    def __init__(self, store: Store, options: Options, weights: NDArray[Any] | None) -> None:
-        self.options, self._store = options, store
+    def __init__(
+        self, store: Store, cold: Cold, options: Options, weights: NDArray[Any] | None
+    ) -> None:
+        self.options, self._store, self._cold = options, store, cold
         self._decider, self._signing = Decider(options, weights), Signing(options)
         self.lock = threading.Lock()
         self._begin()
@@ -40,7 +42,7 @@ class Trial:
     def _begin(self) -> None:
         """From the first document on."""
         self.counters = Counters()
-        self.point = Point(self._decider, self._signing, Derived(self._signing.tables.count))
+        self.point = Point(self._decider, self._signing, self._cold.emptied(self.options))
         self.current, self.own = Decisions(), Decisions()
         self.stored = Overlaid(self._store, self.own)
         self._planner = Planner(self.stored, self.point, self.counters)
@@ -68,8 +70,11 @@ class Trial:
             if rows:
                 self._judge(rows)
                 self._reached = rows[-1].number
+            derived = self.point.derived
+            if derived.settle() and derived.cold:
+                derived.cold.merge(derived.dead)
             if len(rows) < AT_ONCE:
-                self.point.derived.sequence = last
+                derived.sequence = last
                 self.complete = True
             return True
 
