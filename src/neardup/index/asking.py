@@ -9,14 +9,18 @@ import numpy as np
 from neardup.index.answer import DUPLICATE, Answer
 from neardup.index.deciding import Arrivals, first_similar
 from neardup.index.planning import rows_like
+from neardup.index.probing import Probing
 from neardup.index.store import Stored
 from neardup.index.work import Counters, Point
 
 
 def copies_of(
-    store: Stored, point: Point, arrivals: Arrivals, counters: Counters
+    store: Stored, point: Point, arrivals: Arrivals, counters: Counters, more: Probing | None = None
 ) -> dict[int, Answer] | None:
-    """Of those that are copies, what is said; None if a witness was removed meanwhile."""
+    """Of those that are copies, what is said; None if a witness was removed meanwhile.
+
+    With `more`, other buckets are looked into besides.
+    """
     if not len(arrivals):
         return {}
     begun = time.perf_counter()
@@ -25,7 +29,8 @@ def copies_of(
     found = {at: (row.witness or row.number, row.similarity or 1.0, bool(row.exact))
              for at, row in same.items()}  # fmt: skip
     if len(rest):
-        _, pairs = point.decider.meetings(arrivals, rest, point.known(store))
+        probes = None if more is None else more.of(arrivals, rest)
+        _, pairs = point.decider.meetings(arrivals, rest, point.known(store), probes)
         counters.meet(len(rest), pairs, time.perf_counter() - begun)
         for row, place in first_similar(pairs):
             found[row] = (int(pairs.numbers[place]), float(pairs.similarity[place]),

@@ -85,6 +85,14 @@ class Pairs:
 
 
 @dataclass(frozen=True)
+class Probes:
+    """More keys to look up, in rows; and for which of the chosen ones each row is."""
+
+    rows: Integers
+    keys: Keys
+
+
+@dataclass(frozen=True)
 class Decider:
     """How documents are judged at an operating point."""
 
@@ -122,10 +130,14 @@ class Decider:
         )  # fmt: skip
 
     def meetings(
-        self, arrivals: Arrivals, chosen: Integers, known: Known
+        self, arrivals: Arrivals, chosen: Integers, known: Known, probes: Probes | None = None
     ) -> tuple[Integers, Pairs]:
         """How many lead each bucket of the chosen ones, and all of those, compared."""
         counts, rows, numbers = known.leaders(arrivals.keys[chosen], self.options.limit)
+        if probes is not None:
+            _, places, more = known.leaders(probes.keys, self.options.limit)
+            rows = np.concatenate([rows, probes.rows[places]])
+            numbers = np.concatenate([numbers, more])
         if not len(rows):
             nothing = np.empty(0, np.int64)
             return counts, Pairs(nothing, nothing, np.empty(0), np.empty(0, bool))

@@ -30,6 +30,7 @@ from neardup.index.answer import NEW, REJECTED, Answer, Cluster, Document, Match
 from neardup.index.asking import copies_of
 from neardup.index.deciding import Decider
 from neardup.index.known import Signing
+from neardup.index.probing import Probing
 from neardup.index.settings import Settings, asked
 from neardup.index.shadow import Shadow
 from neardup.index.sketching import Sketched, Sketching
@@ -213,25 +214,29 @@ class Index:
 
     # Asking
 
-    def query(self, text: str) -> Answer:
-        """Say whether a text is a copy of a kept document. Nothing is stored."""
-        return self.query_batch([text])[0]
+    def query(self, text: str, *, probes: int = 0) -> Answer:
+        """Say whether a text is a copy of a kept document. Nothing is stored.
 
-    def query_batch(self, texts: Sequence[str]) -> list[Answer]:
+        With `probes` so many more buckets are looked into, the likeliest first.
+        """
+        return self.query_batch([text], probes=probes)[0]
+
+    def query_batch(self, texts: Sequence[str], *, probes: int = 0) -> list[Answer]:
         """The same for many texts, each by itself."""
         point = self._refreshed()
         sketched = self._sketching.texts(texts, point)
         self._counters.queries += len(texts)
+        more = Probing(point.signing, self._key, probes) if probes else None
         sequence, begun = point.derived.sequence, time.perf_counter()
         for _ in range(RETRIES):
-            found = copies_of(self._store, point, sketched.arrivals, self._counters)
+            found = copies_of(self._store, point, sketched.arrivals, self._counters, more)
             if found is not None:
                 break
         else:
             raise FormatError(
                 f"{self._store.path} lacks documents that its tables have: run neardup index verify"
             )
-        if self._shadow is not None:
+        if self._shadow is not None and not probes:
             took = time.perf_counter() - begun
             self._shadow.ask(sketched.arrivals, found, took, sequence)
         answers = [Answer(None, NEW)] * len(texts)
