@@ -100,6 +100,7 @@ class Side:
     predicted_recall: float
     """Of pairs that are just similar enough."""
     judged: int
+    """Documents and queries that are not identical to a document that was there."""
     candidates_per_document: float
     compared: int
     seconds_per_document: float
