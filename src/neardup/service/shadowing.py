@@ -1,0 +1,34 @@
+"""The routes of a shadow: another operating point, tried on the same traffic."""
+
+from __future__ import annotations
+
+from fastapi import Response
+
+from neardup.service.calls import Call
+from neardup.service.json_response import Json
+from neardup.service.models import Shadow, checked
+
+
+async def start(call: Call) -> Response:
+    """Try another operating point beside the current one."""
+    asked = checked(Shadow, await call.json())
+    given = asked.model_dump(exclude_none=True)
+    await call.service.write(lambda index: index.shadow.start(**given))
+    return await report(call)
+
+
+async def report(call: Call) -> Response:
+    """How the shadow's answers differ from the current ones."""
+    return Json(await call.service.read(lambda index: index.shadow.report()))
+
+
+async def promote(call: Call) -> Response:
+    """Let the shadow answer from now on."""
+    await call.service.write(lambda index: index.shadow.promote())
+    return Json({"status": "promoted"})
+
+
+async def drop(call: Call) -> Response:
+    """Forget the shadow."""
+    await call.service.write(lambda index: index.shadow.drop())
+    return Json({"status": "dropped"})

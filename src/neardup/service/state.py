@@ -1,0 +1,112 @@
+"""What requests share: the index, once it is loaded, the threads that ask it, keys and counts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from neardup.errors import Busy
+from neardup.service.api_keys import ApiKeys
+from neardup.service.batching import Together
+from neardup.service.gate import Gate
+from neardup.service.logs import Log
+from neardup.service.metrics import Metrics
+from neardup.service.settings import Settings
+
+if TYPE_CHECKING:
+    from neardup.index.answer import Answer
+    from neardup.index.index import Index
+    from neardup.index.stats import Stats
+
+READERS: Final = 2
+Result = TypeVar("Result")
+
+
+class Service:
+    """Loads the index when it starts, in the background, and closes it at the end.
+
+    Used by one event loop; the index is asked in threads.
+    """
+
+    def __init__(
+        self, load: Callable[[], Index], settings: Settings, data: Path, *, log: Log, guarded: bool,
+        memory_budget: int | None = None,
+    ) -> None:  # fmt: skip
+        self.settings, self.log = settings, log
+        self.gate = Gate(settings, ApiKeys(data), guarded=guarded)
+        self.metrics = Metrics(self.stats, memory_budget=memory_budget)
+        self.failure: Exception | None = None
+        self.when_failed: Callable[[], None] = lambda: None
+        self._load = load
+        self._index: Index | None = None
+        self._loading: asyncio.Task[None] | None = None
+        self._reads = ThreadPoolExecutor(READERS, "read")
+        self._writes = ThreadPoolExecutor(settings.writers, "write")
+        self._checks = Together(lambda texts: self.index.query_batch(texts), self._reads, READERS)
+
+    @property
+    def index(self) -> Index:
+        """The index, or the error that it is not there yet."""
+        if self._index is None:
+            raise Busy("the index is being loaded: wait until /readyz says that it is ready")
+        return self._index
+
+    def stats(self) -> Stats | None:
+        return None if self._index is None else self._index.stats()
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """What every answer says of the index: its specification, and its last change."""
+        index = self._index
+        if index is None:
+            return []
+        return [
+            (b"x-neardup-fingerprint", index.spec.fingerprint.encode()),
+            (b"x-neardup-sequence", b"%d" % index.sequence),
+        ]
+
+    async def check(self, text: str) -> Answer:
+        """Ask about one text, together with others that are asked about now."""
+        _ = self.index
+        return await self._checks.ask(text)
+
+    async def apart(self, work: Callable[[], Result]) -> Result:
+        """Do something that takes a while, and needs no index, in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._reads, work)
+
+    async def read(self, ask: Callable[[Index], Result]) -> Result:
+        """Ask the index something, in a thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._reads, ask, self.index)
+
+    async def write(self, change: Callable[[Index], Result]) -> Result:
+        """Change the index, in a thread; when this returns the change is safe."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._writes, change, self.index)
+
+    def start(self) -> None:
+        """Begin to load the index."""
+        self._loading = asyncio.create_task(self._open())
+
+    async def _open(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            index = self._index = await loop.run_in_executor(self._writes, self._load)
+        except Exception as error:
+            self.failure = error
+            self.when_failed()
+        else:
+            self.log.event("ready", documents=len(index), sequence=index.sequence)
+
+    async def stop(self) -> None:
+        """Finish what is under way, then close the index, with a snapshot."""
+        if self._loading is not None:
+            await self._loading
+        loop = asyncio.get_running_loop()
+        for pool in (self._reads, self._writes):
+            await loop.run_in_executor(None, pool.shutdown)
+        if self._index is not None:
+            await loop.run_in_executor(None, self._index.close)
+            self.log.event("closed")

@@ -1,0 +1,78 @@
+"""The routes that change the index: add documents, one or many, or a stream of them; remove one."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fastapi import Response
+
+from neardup.index.answer import Answer
+from neardup.service.bodies import JSON, LINES
+from neardup.service.calls import Call
+from neardup.service.json_response import Json
+from neardup.service.models import (
+    NewDocument,
+    NewDocuments,
+    OneDocument,
+    check_count,
+    check_document,
+    checked,
+)
+from neardup.service.problems import Refused, invalid
+from neardup.service.reading import DOCUMENT
+from neardup.service.signatures import sketch_of
+
+if TYPE_CHECKING:
+    from neardup.index.index import Index
+
+
+async def add(call: Call) -> Response:
+    """Check and add: one document, several together, or (as NDJSON) a stream of them.
+
+    A document that is there already, with the same id and content, is not added again.
+    """
+    call.require_type(JSON, LINES)
+    if call.content_type == LINES:
+        from neardup.service.streaming import Ingest
+
+        return Ingest(call, replace=call.flag("replace"))
+    value = await call.json()
+    if "documents" in value:
+        return Json({"answers": await add_many(call, checked(NewDocuments, value))})
+    one = checked(OneDocument, value)
+    check_document(one, call.settings)
+    call.charge(1)
+    answers = await call.service.write(lambda index: added(index, [one], one.replace))
+    return Json(answers[0])
+
+
+async def add_many(call: Call, given: NewDocuments) -> list[Answer]:
+    check_count(len(given.documents), call.settings)
+    for document in given.documents:
+        check_document(document, call.settings)
+    if len({document.signature is None for document in given.documents}) > 1:
+        raise invalid("a batch has texts or signatures: send them in two batches")
+    call.charge(len(given.documents))
+    return await call.service.write(lambda index: added(index, given.documents, given.replace))
+
+
+def added(index: Index, documents: Sequence[NewDocument], replace: bool) -> list[Answer]:
+    """Add documents that all have a text, or all a signature."""
+    ids = [document.id or uuid.uuid4().hex for document in documents]
+    metadata = [document.metadata for document in documents]
+    signatures = [document.signature for document in documents if document.signature is not None]
+    if signatures:
+        sketch = sketch_of(signatures, index.spec)
+        return index.add_sketches(ids, sketch, metadata=metadata, replace=replace)
+    texts = [document.text or "" for document in documents]
+    return index.add_batch(ids, texts, metadata=metadata, replace=replace)
+
+
+async def remove(call: Call) -> Response:
+    """Remove a document. Copies of it find another one to be a copy of, or are kept."""
+    id = call.id_after(DOCUMENT)
+    if not await call.service.write(lambda index: index.remove(id)):
+        raise Refused(404, "there is no document with this id")
+    return Response(status_code=204)
