@@ -49,11 +49,12 @@ def serve(
     Logs are JSON lines on standard error. SIGTERM and Ctrl-C finish what is under way.
     """
     require_server()
+    from neardup.index.index import Index
     from neardup.service.app import create_app
     from neardup.service.logs import Log
     from neardup.service.server import listen, run
     from neardup.service.settings import Settings
-    from neardup.service.state import Service
+    from neardup.service.state import Say, Service
 
     settings = Settings().with_limits(limit or ())
     options = operating_point(config, threshold=threshold, hash=hash, memory=memory,
@@ -61,10 +62,8 @@ def serve(
     log = Log()
     guarded = check_access(data, host, log)
 
-    def load() -> Any:
-        from neardup.index.index import Index
-
-        return Index.open(data, **options)
+    def load(say: Say) -> Index:
+        return Index.open(data, say=say, **options)
 
     with listen(host, port) as bound:
         run(create_app(Service(load, settings, data, log=log, guarded=guarded)), bound, proxy)

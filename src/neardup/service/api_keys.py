@@ -22,8 +22,8 @@ from typing import Any, Final
 
 from neardup.errors import FormatError, ParameterError
 from neardup.formats.tables import no_room
+from neardup.index.folder import API_KEYS
 
-FILE: Final = "api-keys.json"
 VERSION: Final = 1
 READ, WRITE, ADMIN = "read", "write", "admin"
 SCOPES: Final = (READ, WRITE, ADMIN)
@@ -46,7 +46,7 @@ class ApiKeys:
     """The keys of a data folder. What is asked is answered by the file as it is now."""
 
     def __init__(self, data: Path) -> None:
-        self.path = data / FILE
+        self.path = data / API_KEYS
         self._stamp: tuple[int, ...] | None = None
         self._keys: list[ApiKey] = []
 
@@ -101,7 +101,7 @@ class ApiKeys:
             found = os.stat(self.path)
         except FileNotFoundError:
             # A guarded service does not become an open one because its file is gone.
-            self._keys = []
+            self._keys, self._stamp = [], None if self._stamp is None else ()
             return
         stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
         if stamp != self._stamp:

@@ -29,9 +29,10 @@ async def pieces(receive: Receive, headers: dict[bytes, bytes]) -> AsyncIterator
         if message["type"] == "http.disconnect":
             raise Gone
         more = message.get("more_body", False)
-        for piece in unpack(message.get("body", b"")):
+        for number, piece in enumerate(unpack(message.get("body", b""))):
+            if number:  # A packed body may go on for long: others have their turn.
+                await asyncio.sleep(0)
             yield piece
-            await asyncio.sleep(0)  # A packed body may go on for long: others have their turn.
     unpack(None)
 
 

@@ -67,7 +67,7 @@ class Call:
         except UnicodeDecodeError:
             raise invalid("the id is not UTF-8: percent-encode its UTF-8 bytes") from None
         id = path.removeprefix(prefix)
-        check_id(id, self.settings)
+        check_id(id)
         return id
 
     def number(self) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final
 
-from neardup.errors import Busy
+from neardup.errors import Busy, FormatError
 from neardup.service.api_keys import ApiKeys
 from neardup.service.problems import Refused, too_many, unauthorized
 from neardup.service.rates import Buckets
@@ -20,8 +22,11 @@ BEARER: Final = "bearer "
 class Gate:
     """Used by one event loop; what it counts is not shared between threads."""
 
-    def __init__(self, settings: Settings, keys: ApiKeys, *, guarded: bool) -> None:
-        self._settings, self._keys, self._guarded = settings, keys, guarded
+    def __init__(
+        self, settings: Settings, keys: ApiKeys, say: Callable[[str], None], *, guarded: bool
+    ) -> None:
+        self._settings, self._keys, self._say = settings, keys, say
+        self._guarded = guarded
         seconds, most = settings.burst_seconds, settings.sources
         self._by_key = Buckets(settings.key_rate, seconds * settings.key_rate, most)
         self._by_source = Buckets(settings.source_rate, seconds * settings.source_rate, most)
@@ -66,7 +71,16 @@ class Gate:
         return max(wait, self._by_key.wait(visit.key.name, now)) if visit.key else wait
 
     def _identify(self, visit: Visit) -> None:
-        visit.guarded = self._guarded or self._keys.guarded
+        try:
+            visit.guarded = self._guarded or self._keys.guarded
+            self._find_key(visit)
+        except FormatError as error:
+            self._say(str(error))
+            raise Refused(
+                503, "the API keys can't be read: the log of the service says why"
+            ) from None
+
+    def _find_key(self, visit: Visit) -> None:
         if not visit.guarded:
             _require_local(visit)
             return
@@ -96,6 +110,7 @@ def _require_local(visit: Visit) -> None:
         )  # fmt: skip
 
 
+@lru_cache(64)
 def is_loopback(host: str) -> bool:
     """Whether a name or address is this machine's own, from inside."""
     if host == "localhost":

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from neardup.errors import NeardupError
 from neardup.service.bodies import Gone
-from neardup.service.problems import described, name_of, place_of, problem
+from neardup.service.problems import described, place_of, problem
 from neardup.service.visits import Visit, visit_of
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ class Guard:
     async def _refuse(
         self, visit: Visit, error: Exception, scope: Scope, receive: Receive, answer: Send
     ) -> None:
-        status = described(error)[0]
-        visit.error = name_of(error) if isinstance(error, NeardupError) else "internal_error"
+        status, told, _ = described(error)
+        visit.error = told["error"]
         if not isinstance(error, NeardupError):
             self._service.log.event(
                 "mistake", request_id=visit.id, kind=type(error).__name__, place=place_of(error)

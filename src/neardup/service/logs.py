@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import Any, BinaryIO
+from typing import Any, TextIO
 
 import orjson
 
@@ -15,14 +15,14 @@ from neardup.service.problems import place_of
 class Log:
     """Writes events."""
 
-    def __init__(self, out: BinaryIO | None = None) -> None:
-        self._out = out or sys.stderr.buffer
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = out or sys.stderr
 
     def event(self, name: str, **more: Any) -> None:
         """Write one line: the time, what happened, and more about it."""
         line = {"time": datetime.now(UTC), "event": name, **more}
         try:
-            self._out.write(orjson.dumps(line, default=str) + b"\n")
+            self._out.write(orjson.dumps(line, default=str).decode() + "\n")
             self._out.flush()
         except (OSError, ValueError):
             # Nobody reads the log any more: no reason to stop the service.

@@ -10,6 +10,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from neardup.index.answer import Answer, Document
+from neardup.index.index import LONGEST_ID
 from neardup.service.problems import Refused, invalid, too_large
 from neardup.service.settings import Settings
 
@@ -81,7 +82,7 @@ class OneDocument(NewDocument):
 
 
 class NewDocuments(Strict):
-    """Documents to add together: all of them or, if one is refused, none."""
+    """Documents to add together, in order and in one commit; each has an answer."""
 
     documents: Annotated[list[NewDocument], Field(min_length=1)]
     replace: bool = False
@@ -174,14 +175,14 @@ def check_document(document: NewDocument, settings: Settings) -> None:
     if document.text is not None:
         check_text(document.text, settings)
     if document.id is not None:
-        check_id(document.id, settings)
+        check_id(document.id)
     if document.metadata is not None:
         check_metadata(document.metadata, settings)
 
 
-def check_id(id: str, settings: Settings) -> None:
-    if len(id) > settings.id_length:
-        raise invalid(f"an id is longer than {settings.id_length} characters: use a shorter one")
+def check_id(id: str) -> None:
+    if len(id.encode()) > LONGEST_ID:
+        raise invalid(f"an id is longer than {LONGEST_ID} bytes of UTF-8: use a shorter one")
     if "\x00" in id or not id:
         raise invalid("an id is a text of one character at least, and without NUL: use another one")
 

@@ -8,10 +8,11 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
+from neardup.index.index import LONGEST_ID
 from neardup.service.bodies import JSON, LINES
 from neardup.service.metrics import CONTENT_TYPE
 from neardup.service.models import Problem
-from neardup.service.problems import phrase_of
+from neardup.service.problems import NAMES
 from neardup.service.routes import BODY_ERRORS, ROUTES, Route
 from neardup.service.settings import Settings
 
@@ -39,7 +40,7 @@ def responses_of(route: Route) -> dict[int | str, dict[str, Any]]:
     expected = GUARDED_ERRORS if route.scope else (500, 503)
     errors = {*expected, *route.errors, *(BODY_ERRORS if route.takes else ())}
     told: dict[int | str, dict[str, Any]] = {
-        status: {"model": Problem, "description": phrase_of(status).replace("_", " ")}
+        status: {"model": Problem, "description": NAMES[status].replace("_", " ")}
         for status in sorted(errors)
     }
     if route.gives:
@@ -90,7 +91,7 @@ def describe(app: FastAPI, settings: Settings) -> dict[str, Any]:
 def _state_limits(schemas: dict[str, Any], settings: Settings) -> None:
     for name in ("OneDocument", "NewDocument"):
         fields = schemas[name]["properties"]
-        fields["id"]["anyOf"][0]["maxLength"] = settings.id_length
+        fields["id"]["anyOf"][0]["maxLength"] = LONGEST_ID
         fields["text"]["anyOf"][0]["maxLength"] = settings.text_length
     schemas["CheckText"]["properties"]["text"]["maxLength"] = settings.text_length
     schemas["CheckTexts"]["properties"]["texts"]["maxItems"] = settings.batch

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Sequence
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,8 +12,16 @@ import neardup
 from neardup.errors import NeardupError
 from neardup.service.json_response import Json
 
+UNAVAILABLE: Final = 503
 RETRY_SECONDS: Final = 1
 """What somebody is told who came when there was no room."""
+NAMES: Final = {
+    400: "bad_request", 401: "unauthorized", 403: "forbidden", 404: "not_found",
+    405: "method_not_allowed", 408: "too_slow", 409: "conflict", 413: "too_large",
+    415: "unsupported_media_type", 422: "invalid", 429: "too_many_requests",
+    500: "internal_error", 503: "unavailable", 507: "no_room",
+}  # fmt: skip
+"""For programs to compare; Python's own names of them change."""
 Header = tuple[str, str]
 
 
@@ -48,11 +55,12 @@ def invalid(message: str) -> Refused:
 def described(error: BaseException) -> tuple[int, dict[str, Any], list[Header]]:
     """The status, what the client is told, and headers."""
     if not isinstance(error, NeardupError):
+        name = NAMES[500]
         message = "a mistake in neardup; the log of the service has the place, by the request id"
-        return 500, {"error": "internal_error", "message": message}, []
+        return 500, {"error": name, "message": message}, []
     status = error.http_status
     headers = list(getattr(error, "headers", ()))
-    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+    if status == UNAVAILABLE:
         headers.append(("retry-after", str(RETRY_SECONDS)))
     return status, {"error": name_of(error), "message": str(error)}, headers
 
@@ -64,12 +72,8 @@ def name_of(error: NeardupError) -> str:
     ('not_found', 'spec_mismatch')
     """
     if isinstance(error, Refused):
-        return phrase_of(error.http_status)
+        return NAMES.get(error.http_status, "refused")
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).lower()
-
-
-def phrase_of(status: int) -> str:
-    return HTTPStatus(status).phrase.lower().replace(" ", "_").replace("-", "_")
 
 
 def problem(error: BaseException, request_id: str) -> Json:

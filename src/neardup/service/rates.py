@@ -8,8 +8,8 @@ from collections import OrderedDict
 class Buckets:
     """A bucket fills at `rate` up to `burst` and is emptied by what is sent.
 
-    Who has something left may send, however much: what is taken beyond that is owed, and has to
-    be waited for. So a batch larger than a burst is slow, not impossible. Time comes in as an
+    Who has one left may send, however many: what is taken beyond that is owed, and has to be
+    waited for. So a batch larger than a burst is slow, not impossible. Time comes in as an
     argument; one that goes backwards fills nothing. Those not seen for longest are forgotten.
 
     >>> buckets = Buckets(rate=10, burst=20, most=100)
@@ -40,9 +40,9 @@ class Buckets:
                 self._levels.popitem(last=False)
 
     def wait(self, name: str, now: float) -> float:
-        """Seconds until something is left."""
+        """Seconds until one is left."""
         level = self._level(name, now)
-        return 0.0 if level > 0 or not self._rate else (1 - level) / self._rate
+        return 0.0 if level >= 1 or not self._rate else (1 - level) / self._rate
 
     def _level(self, name: str, now: float) -> float:
         level, then = self._levels.get(name, (self._burst, now))

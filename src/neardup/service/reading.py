@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import orjson
 from fastapi import Response
 
 from neardup.service.calls import Call
@@ -81,8 +80,11 @@ async def stats(call: Call) -> Response:
 
 def described(index: Index) -> dict[str, Any]:
     spec = index.spec
-    counts = orjson.loads(orjson.dumps(index.stats()))
-    return {"fingerprint": spec.fingerprint, "spec": json.loads(spec.canonical), **counts}
+    return {
+        "fingerprint": spec.fingerprint,
+        "spec": json.loads(spec.canonical),
+        **index.stats().as_dict,
+    }
 
 
 async def health(_: Call) -> Response:

@@ -25,8 +25,6 @@ class Settings:
     """Documents, or texts, of one request."""
     text_length: int = 1_000_000
     """Characters of a text."""
-    id_length: int = 1_024
-    """Characters of an id."""
     metadata_bytes: int = 16_384
     """Of a document's metadata as JSON."""
     metadata_depth: int = 16
@@ -61,8 +59,6 @@ class Settings:
     """A request is given up after these; a stream is not."""
     shutdown_seconds: int = 30
     """What is under way may take so long when the service is told to stop."""
-    writers: int = 4
-    """Threads that take documents in."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -15,6 +16,7 @@ from neardup.service.gate import Gate
 from neardup.service.logs import Log
 from neardup.service.metrics import Metrics
 from neardup.service.settings import Settings
+from neardup.spec import Spec
 
 if TYPE_CHECKING:
     from neardup.index.answer import Answer
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from neardup.index.stats import Stats
 
 READERS: Final = 2
+WRITERS: Final = 2
+"""Threads that ask, and that take in: they make sketches, one commits for all."""
+Say = Callable[[str], None]
 Result = TypeVar("Result")
 
 
@@ -32,11 +37,11 @@ class Service:
     """
 
     def __init__(
-        self, load: Callable[[], Index], settings: Settings, data: Path, *, log: Log, guarded: bool,
-        memory_budget: int | None = None,
+        self, load: Callable[[Say], Index], settings: Settings, data: Path, *, log: Log,
+        guarded: bool, memory_budget: int | None = None,
     ) -> None:  # fmt: skip
         self.settings, self.log = settings, log
-        self.gate = Gate(settings, ApiKeys(data), guarded=guarded)
+        self.gate = Gate(settings, ApiKeys(data), self._say, guarded=guarded)
         self.metrics = Metrics(self.stats, memory_budget=memory_budget)
         self.failure: Exception | None = None
         self.when_failed: Callable[[], None] = lambda: None
@@ -44,7 +49,7 @@ class Service:
         self._index: Index | None = None
         self._loading: asyncio.Task[None] | None = None
         self._reads = ThreadPoolExecutor(READERS, "read")
-        self._writes = ThreadPoolExecutor(settings.writers, "write")
+        self._writes = ThreadPoolExecutor(WRITERS, "write")
         self._checks = Together(lambda texts: self.index.query_batch(texts), self._reads, READERS)
 
     @property
@@ -63,7 +68,7 @@ class Service:
         if index is None:
             return []
         return [
-            (b"x-neardup-fingerprint", index.spec.fingerprint.encode()),
+            (b"x-neardup-fingerprint", _fingerprint(index.spec)),
             (b"x-neardup-sequence", b"%d" % index.sequence),
         ]
 
@@ -81,6 +86,12 @@ class Service:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._reads, ask, self.index)
 
+    async def add(self, submit: Callable[[Index], Future[list[Answer]]]) -> list[Answer]:
+        """Add documents; no thread waits while they are stored."""
+        stored = await self.write(submit)
+        # A request that is given up does not take back what is being stored.
+        return await asyncio.shield(asyncio.wrap_future(stored))
+
     async def write(self, change: Callable[[Index], Result]) -> Result:
         """Change the index, in a thread; when this returns the change is safe."""
         loop = asyncio.get_running_loop()
@@ -90,10 +101,13 @@ class Service:
         """Begin to load the index."""
         self._loading = asyncio.create_task(self._open())
 
+    def _say(self, message: str) -> None:
+        self.log.event("said", message=message)
+
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
         try:
-            index = self._index = await loop.run_in_executor(self._writes, self._load)
+            index = self._index = await loop.run_in_executor(self._writes, self._load, self._say)
         except Exception as error:
             self.failure = error
             self.when_failed()
@@ -110,3 +124,8 @@ class Service:
         if self._index is not None:
             await loop.run_in_executor(None, self._index.close)
             self.log.event("closed")
+
+
+@lru_cache(4)
+def _fingerprint(spec: Spec) -> bytes:
+    return spec.fingerprint.encode()

@@ -98,9 +98,7 @@ class Ingest(Response):
     async def _added(self, documents: list[NewDocument]) -> list[Answer]:
         while True:
             try:
-                return await self._call.service.write(
-                    lambda index: added(index, documents, self._replace)
-                )
+                return await added(self._call, documents, self._replace)
             except Busy:
                 await asyncio.sleep(PAUSE)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from fastapi import Response
 
+from neardup.errors import Conflict
 from neardup.index.answer import Answer
+from neardup.index.planning import CONFLICT
 from neardup.service.bodies import JSON, LINES
 from neardup.service.calls import Call
 from neardup.service.json_response import Json
@@ -23,9 +24,6 @@ from neardup.service.models import (
 from neardup.service.problems import Refused, invalid
 from neardup.service.reading import DOCUMENT
 from neardup.service.signatures import sketch_of
-
-if TYPE_CHECKING:
-    from neardup.index.index import Index
 
 
 async def add(call: Call) -> Response:
@@ -44,8 +42,10 @@ async def add(call: Call) -> Response:
     one = checked(OneDocument, value)
     check_document(one, call.settings)
     call.charge(1)
-    answers = await call.service.write(lambda index: added(index, [one], one.replace))
-    return Json(answers[0])
+    answer = (await added(call, [one], one.replace))[0]
+    if answer.reason == CONFLICT:
+        raise Conflict(CONFLICT)
+    return Json(answer)
 
 
 async def add_many(call: Call, given: NewDocuments) -> list[Answer]:
@@ -55,19 +55,23 @@ async def add_many(call: Call, given: NewDocuments) -> list[Answer]:
     if len({document.signature is None for document in given.documents}) > 1:
         raise invalid("a batch has texts or signatures: send them in two batches")
     call.charge(len(given.documents))
-    return await call.service.write(lambda index: added(index, given.documents, given.replace))
+    return await added(call, given.documents, given.replace)
 
 
-def added(index: Index, documents: Sequence[NewDocument], replace: bool) -> list[Answer]:
+async def added(call: Call, documents: Sequence[NewDocument], replace: bool) -> list[Answer]:
     """Add documents that all have a text, or all a signature."""
     ids = [document.id or uuid.uuid4().hex for document in documents]
-    metadata = [document.metadata for document in documents]
+    about = [document.metadata for document in documents]
     signatures = [document.signature for document in documents if document.signature is not None]
     if signatures:
-        sketch = sketch_of(signatures, index.spec)
-        return index.add_sketches(ids, sketch, metadata=metadata, replace=replace)
+        sketch = sketch_of(signatures, call.service.index.spec)
+        return await call.service.write(
+            lambda index: index.add_sketches(ids, sketch, metadata=about, replace=replace)
+        )
     texts = [document.text or "" for document in documents]
-    return index.add_batch(ids, texts, metadata=metadata, replace=replace)
+    return await call.service.add(
+        lambda index: index.submit(ids, texts, metadata=about, replace=replace)
+    )
 
 
 async def remove(call: Call) -> Response:
