@@ -215,8 +215,15 @@ class Index:
     def query_batch(self, texts: Sequence[str]) -> list[Answer]:
         """The same for many texts, each by itself."""
         point = self._refreshed()
-        sketched = self._sketching.texts(texts, point)
-        self._counters.queries += len(texts)
+        return self._answers(self._sketching.texts(texts, point), len(texts), point)
+
+    def query_sketches(self, sketch: Sketch) -> list[Answer]:
+        """The same for ready-made sketches of the same specification, without their texts."""
+        point = self._refreshed()
+        return self._answers(self._sketching.sketches(sketch, point, {}), len(sketch.content), point)
+
+    def _answers(self, sketched: Sketched, count: int, point: Point) -> list[Answer]:
+        self._counters.queries += count
         for _ in range(RETRIES):
             found = self._asked(sketched, point)
             if found is not None:
@@ -225,7 +232,7 @@ class Index:
             raise FormatError(
                 f"{self._store.path} lacks documents that its tables have: run neardup index verify"
             )
-        answers = [Answer(None, NEW)] * len(texts)
+        answers = [Answer(None, NEW)] * count
         for place, why in sketched.rejected.items():
             answers[place] = Answer(None, REJECTED, reason=why)
         for at, answer in found.items():
