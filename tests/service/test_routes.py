@@ -155,7 +155,8 @@ def test_every_answer_says_by_what_it_was_made(client: Served) -> None:
 def test_statistics_and_health(client: Served) -> None:
     stats = client.get("/v1/stats").json()
     assert stats["documents"] == stats["kept"] + stats["copies"]
-    assert stats["spec"] == json.loads(Spec().canonical)
+    assert stats["spec"] == json.loads(json.dumps(Spec().stated))
+    assert stats["parameters"]["threshold"] == 0.8
     assert client.get("/healthz").json()["status"] == "ok"
     assert client.get("/readyz").json()["status"] == "ready"
 

@@ -9,7 +9,8 @@ import typer
 
 from neardup.cli.key_file import KeyFile, read_key
 
-LISTEN, INDEX, LIMITS = "Where it listens", "The index", "Limits"
+LISTEN, INDEX, GOLDEN = "Where it listens", "The index", "A golden set that is watched"
+LIMITS = "Limits"
 
 
 def serve(
@@ -40,6 +41,14 @@ def serve(
     proxy: Annotated[str | None, typer.Option(
         metavar="ADDRESS", help="A proxy in front, whose X-Forwarded-For is believed.",
         show_default=False, rich_help_panel=LISTEN)] = None,
+    golden: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="Labelled pairs or clusters, as of neardup evaluate: checked again "
+        "and again, /metrics tells.", show_default=False, rich_help_panel=GOLDEN)] = None,
+    golden_texts: Annotated[Path | None, typer.Option(
+        metavar="PATH", help="Where the texts of its documents are.  [default: a column text of "
+        "the file, if there is one]", show_default=False, rich_help_panel=GOLDEN)] = None,
+    golden_every: Annotated[float, typer.Option(
+        metavar="SECONDS", help="Between two checks.", rich_help_panel=GOLDEN)] = 600.0,
     limit: Annotated[list[str] | None, typer.Option(
         metavar="NAME=VALUE", help="Change a limit, as in batch=100; docs/service.md lists them. "
         "Can be given several times.", show_default=False, rich_help_panel=LIMITS)] = None,
@@ -51,6 +60,7 @@ def serve(
     require_server()
     from neardup.index.index import Index
     from neardup.service.app import create_app
+    from neardup.service.golden import GoldenSet
     from neardup.service.logs import Log
     from neardup.service.server import listen, run
     from neardup.service.settings import Settings
@@ -65,8 +75,11 @@ def serve(
     def load(say: Say) -> Index:
         return Index.open(data, say=say, **options)
 
+    watched = None if golden is None else GoldenSet.read(golden, golden_texts)
     with listen(host, port) as bound:
-        run(create_app(Service(load, settings, data, log=log, guarded=guarded)), bound, proxy)
+        service = Service(load, settings, data, log=log, guarded=guarded, golden=watched,
+                          golden_every=golden_every)  # fmt: skip
+        run(create_app(service), bound, proxy)
 
 
 def require_server() -> None:

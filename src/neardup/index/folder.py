@@ -41,7 +41,7 @@ def generations(folder: Path) -> Generations | None:
     """What the folder says; None if it is empty or not there."""
     path = folder / LISTED
     try:
-        if not folder.exists() or not any(name for name in os.listdir(folder) if name not in (LOCK, API_KEYS)):
+        if not folder.exists() or set(os.listdir(folder)) <= {LOCK, API_KEYS}:
             return None
         if not path.exists():
             raise UsageError(f"{folder} is not an index, and not empty: choose another folder")

@@ -220,7 +220,8 @@ class Index:
     def query_sketches(self, sketch: Sketch) -> list[Answer]:
         """The same for ready-made sketches of the same specification, without their texts."""
         point = self._refreshed()
-        return self._answers(self._sketching.sketches(sketch, point, {}), len(sketch.content), point)
+        sketched = self._sketching.sketches(sketch, point, {})
+        return self._answers(sketched, len(sketch.content), point)
 
     def _answers(self, sketched: Sketched, count: int, point: Point) -> list[Answer]:
         self._counters.queries += count

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from fastapi import Response
 
+from neardup.index.settings import stated
 from neardup.service.calls import Call
 from neardup.service.json_response import Json
 from neardup.service.metrics import CONTENT_TYPE
@@ -79,12 +79,9 @@ async def stats(call: Call) -> Response:
 
 
 def described(index: Index) -> dict[str, Any]:
-    spec = index.spec
-    return {
-        "fingerprint": spec.fingerprint,
-        "spec": json.loads(spec.canonical),
-        **index.stats().as_dict,
-    }
+    spec, point = index.spec, stated(index.options)
+    said = {"fingerprint": spec.fingerprint, "spec": spec.stated, "parameters": point}
+    return {**said, **index.stats().as_dict}
 
 
 async def health(_: Call) -> Response:

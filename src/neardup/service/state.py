@@ -13,6 +13,7 @@ from neardup.errors import Busy
 from neardup.service.api_keys import ApiKeys
 from neardup.service.batching import Together
 from neardup.service.gate import Gate
+from neardup.service.golden import EVERY, GoldenSet, GoldenWatch
 from neardup.service.logs import Log
 from neardup.service.metrics import Metrics
 from neardup.service.settings import Settings
@@ -38,11 +39,16 @@ class Service:
 
     def __init__(
         self, load: Callable[[Say], Index], settings: Settings, data: Path, *, log: Log,
-        guarded: bool, memory_budget: int | None = None,
+        guarded: bool, golden: GoldenSet | None = None, golden_every: float = EVERY,
     ) -> None:  # fmt: skip
         self.settings, self.log = settings, log
         self.gate = Gate(settings, ApiKeys(data), self._say, guarded=guarded)
-        self.metrics = Metrics(self.stats, memory_budget=memory_budget)
+        self.metrics = Metrics(self.stats)
+        self._golden: GoldenWatch | None = None
+        if golden is not None:
+            self._golden = GoldenWatch(
+                golden, lambda: self.index, self.metrics, log.event, golden_every
+            )
         self.failure: Exception | None = None
         self.when_failed: Callable[[], None] = lambda: None
         self._load = load
@@ -113,12 +119,16 @@ class Service:
             self.when_failed()
         else:
             self.log.event("ready", documents=len(index), sequence=index.sequence)
+            if self._golden is not None:
+                self._golden.start()
 
     async def stop(self) -> None:
         """Finish what is under way, then close the index, with a snapshot."""
         if self._loading is not None:
             await self._loading
         loop = asyncio.get_running_loop()
+        if self._golden is not None:
+            await loop.run_in_executor(None, self._golden.stop)
         for pool in (self._reads, self._writes):
             await loop.run_in_executor(None, pool.shutdown)
         if self._index is not None:

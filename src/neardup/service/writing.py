@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fastapi import Response
 
 from neardup.errors import Conflict
-from neardup.index.answer import Answer
+from neardup.index.answer import REJECTED, Answer
 from neardup.index.planning import CONFLICT
 from neardup.service.bodies import JSON, LINES
 from neardup.service.calls import Call
@@ -21,7 +21,7 @@ from neardup.service.models import (
     check_document,
     checked,
 )
-from neardup.service.problems import Refused, invalid
+from neardup.service.problems import NAMES, Refused, invalid
 from neardup.service.reading import DOCUMENT
 from neardup.service.signatures import sketch_of
 
@@ -60,6 +60,15 @@ async def add_many(call: Call, given: NewDocuments) -> list[Answer]:
 
 async def added(call: Call, documents: Sequence[NewDocument], replace: bool) -> list[Answer]:
     """Add documents that all have a text, or all a signature."""
+    answers = await _added(call, documents, replace)
+    for answer in answers:
+        if answer.status == REJECTED:
+            reason = NAMES[409] if answer.reason == CONFLICT else answer.reason
+            call.service.metrics.observe_rejected(reason or REJECTED)
+    return answers
+
+
+async def _added(call: Call, documents: Sequence[NewDocument], replace: bool) -> list[Answer]:
     ids = [document.id or uuid.uuid4().hex for document in documents]
     about = [document.metadata for document in documents]
     signatures = [document.signature for document in documents if document.signature is not None]
