@@ -88,8 +88,16 @@ class NewDocuments(Strict):
     replace: bool = False
 
 
+class Labelled(Strict):
+    """Two documents, and whether they are duplicates."""
+
+    a: Id
+    b: Id
+    duplicate: bool
+
+
 class Shadow(Strict):
-    """Another operating point, to be tried beside the current one."""
+    """Another operating point, to be tried beside the current one: what differs."""
 
     threshold: float | None = None
     recall: float | None = None
@@ -97,6 +105,13 @@ class Shadow(Strict):
     rows: int | None = None
     tables: int | str | None = None
     limit: int | None = None
+    verify: str | None = None
+    measure: str | None = None
+    hamming: int | None = None
+    blocks: int | None = None
+    golden: Annotated[
+        list[Labelled] | None, Field(description="To score both operating points by.")
+    ] = None
 
 
 class Answers(BaseModel):
@@ -115,10 +130,16 @@ class FoundCluster(BaseModel):
 
 
 class Status(BaseModel):
-    """How it is, or what was done."""
+    """How it is."""
 
     status: str
     documents: int | None = None
+
+
+class Promoted(BaseModel):
+    """The shadow answers from now on; of so many documents the answer has changed."""
+
+    moved: int
 
 
 class Problem(BaseModel):

@@ -6,29 +6,30 @@ from fastapi import Response
 
 from neardup.service.calls import Call
 from neardup.service.json_response import Json
-from neardup.service.models import Shadow, checked
+from neardup.service.models import Shadow, check_count, checked
 
 
 async def start(call: Call) -> Response:
     """Try another operating point beside the current one."""
     asked = checked(Shadow, await call.json())
-    given = asked.model_dump(exclude_none=True)
-    await call.service.write(lambda index: index.shadow.start(**given))
+    pairs = [(one.a, one.b, one.duplicate) for one in asked.golden or ()]
+    point = asked.model_dump(exclude_none=True, exclude={"golden"})
+    check_count(len(pairs), call.settings)
+    await call.service.write(lambda index: index.shadow.start(golden=pairs, **point))
     return await report(call)
 
 
 async def report(call: Call) -> Response:
     """How the shadow's answers differ from the current ones."""
-    return Json(await call.service.read(lambda index: index.shadow.report()))
+    return Json(await call.service.read(lambda index: index.shadow.report().as_dict))
 
 
 async def promote(call: Call) -> Response:
     """Let the shadow answer from now on."""
-    await call.service.write(lambda index: index.shadow.promote())
-    return Json({"status": "promoted"})
+    return Json({"moved": await call.service.write(lambda index: index.shadow.promote())})
 
 
 async def drop(call: Call) -> Response:
     """Forget the shadow."""
     await call.service.write(lambda index: index.shadow.drop())
-    return Json({"status": "dropped"})
+    return Response(status_code=204)
