@@ -202,13 +202,13 @@ def test_a_port_that_is_taken(service: Running) -> None:
 def test_told_to_stop_it_finishes_what_is_under_way(tmp_path: Path, number: int) -> None:
     data = tmp_path / "data"
     header = key(data, "read", "write")
-    with running(data) as service:
+    with running(data, "--proxy", "127.0.0.1") as service:
         service.event("ready")
         documents = [{"id": f"d{n}", "text": text(n, 400)} for n in range(1_000)]
         body = json.dumps({"documents": documents}).encode()
         head = (
             b"POST /v1/documents HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-            b"Authorization: %s\r\nContent-Length: %d\r\n\r\n"
+            b"X-Forwarded-For: 192.0.2.7\r\nAuthorization: %s\r\nContent-Length: %d\r\n\r\n"
         ) % (header["Authorization"].encode(), len(body))
         with socket.create_connection(service.address, timeout=60) as connection:
             connection.sendall(head + body[:-1])
@@ -220,6 +220,7 @@ def test_told_to_stop_it_finishes_what_is_under_way(tmp_path: Path, number: int)
         assert answer.startswith(b"HTTP/1.1 200 ")
         assert service.process.wait(60) == 0
         assert service.logged()[-1]["event"] == "closed"
+        assert "192.0.2.7" in {line.get("source") for line in service.logged()}
         assert header["Authorization"].split()[1] not in service.log.read_text()
     with running(data) as service:
         assert service.event("ready")["documents"] == 1_000

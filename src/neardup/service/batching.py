@@ -23,37 +23,30 @@ Waiting = tuple[str, "asyncio.Future[Answer]"]
 
 
 class Together:
-    """Collects texts, answers them in threads. Used by one event loop."""
+    """Collects texts, and answers them in a thread. Used by one event loop."""
 
-    def __init__(
-        self, answer: Callable[[list[str]], list[Answer]], executor: Executor, at_once: int
-    ) -> None:
-        self._answer, self._executor, self._at_once = answer, executor, at_once
+    def __init__(self, answer: Callable[[list[str]], list[Answer]], executor: Executor) -> None:
+        self._answer, self._executor = answer, executor
         self._waiting: deque[Waiting] = deque()
-        self._under_way = 0
-        self._planned = False
-
-    def __len__(self) -> int:
-        """How many texts wait."""
-        return len(self._waiting)
+        self._busy = False
+        """A call is under way, or about to begin."""
 
     def ask(self, text: str) -> asyncio.Future[Answer]:
         """The answer, later."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer] = loop.create_future()
         self._waiting.append((text, future))
-        if self._under_way < self._at_once and not self._planned:
+        if not self._busy:
             # Not at once: requests that came in with this one are read first.
-            self._planned = True
+            self._busy = True
             loop.call_soon(self._start)
         return future
 
     def _start(self) -> None:
-        self._planned = False
         taken = self._taken()
+        self._busy = bool(taken)
         if not taken:
             return
-        self._under_way += 1
         loop = asyncio.get_running_loop()
         work = loop.run_in_executor(self._executor, self._answer, [text for text, _ in taken])
         work.add_done_callback(partial(self._finish, [future for _, future in taken]))
@@ -71,7 +64,6 @@ class Together:
     def _finish(
         self, futures: list[asyncio.Future[Answer]], work: asyncio.Future[list[Answer]]
     ) -> None:
-        self._under_way -= 1
         if (error := work.exception()) is not None:
             for future in futures:
                 if not future.done():
@@ -80,5 +72,4 @@ class Together:
             for future, answer in zip(futures, work.result(), strict=True):
                 if not future.done():
                     future.set_result(answer)
-        if self._waiting and not self._planned:
-            self._start()
+        self._start()

@@ -56,7 +56,7 @@ class Service:
         self._loading: asyncio.Task[None] | None = None
         self._reads = ThreadPoolExecutor(READERS, "read")
         self._writes = ThreadPoolExecutor(WRITERS, "write")
-        self._checks = Together(lambda texts: self.index.query_batch(texts), self._reads, READERS)
+        self._checks = Together(lambda texts: self.index.query_batch(texts), self._reads)
 
     @property
     def index(self) -> Index:
@@ -110,10 +110,16 @@ class Service:
     def _say(self, message: str) -> None:
         self.log.event("said", message=message)
 
+    def _loaded(self) -> Index:
+        index = self._load(self._say)
+        # The first question takes a second or two, until all kernels are there.
+        index.query("who asks first")
+        return index
+
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
         try:
-            index = self._index = await loop.run_in_executor(self._writes, self._load, self._say)
+            index = self._index = await loop.run_in_executor(self._writes, self._loaded)
         except Exception as error:
             self.failure = error
             self.when_failed()
