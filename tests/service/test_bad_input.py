@@ -83,6 +83,16 @@ def test_what_is_too_large(client: Served) -> None:
     assert client.post("/v1/check", json={"text": "a" * 1_000}).status_code == 200
 
 
+@pytest.mark.parametrize("path", ["/v1/check", "/v1/documents"])
+def test_very_many_fields_or_items_are_refused_at_once(client: Served, path: str) -> None:
+    """Validation would make an error for each of them: a gigabyte of errors for a large body."""
+    names = {f"{n}": 1 for n in range(1_000)}
+    for body in (names, {"documents": [names]}, {"signature": names}):
+        refused(client.post(path, json=body), 422, "16 fields")
+    for body in ({"texts": [[]] * 2_000}, {"documents": [{"text": [[]] * 2_000}]}):
+        refused(client.post(path, json=body), 413, "batch")
+
+
 def test_packed_bodies(client: Served) -> None:
     packed = gzip.compress(json.dumps({"text": text(1)}).encode())
     headers = {**JSON, "Content-Encoding": "gzip"}

@@ -41,7 +41,11 @@ def all_lines(
     receive: Receive, headers: dict[bytes, bytes], settings: Settings = SMALL
 ) -> list[bytes | None]:
     async def read() -> list[bytes | None]:
-        return [line async for group in lines(receive, headers, settings) for line in group]
+        return [
+            line
+            async for group in lines(receive, headers, settings, lambda _: None)
+            for line in group
+        ]
 
     return asyncio.run(read())
 

@@ -12,6 +12,7 @@ from neardup.service.settings import Settings
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 JSON, LINES = "application/json", "application/x-ndjson"
+Hold = Callable[[int], None]
 GZIP: Final = 31  # zlib's number for "gzip alone"
 PIECE: Final = 1 << 16
 
@@ -37,9 +38,9 @@ async def pieces(receive: Receive, headers: dict[bytes, bytes]) -> AsyncIterator
 
 
 async def whole_body(
-    receive: Receive, headers: dict[bytes, bytes], settings: Settings, count: Callable[[int], None]
+    receive: Receive, headers: dict[bytes, bytes], settings: Settings, hold: Hold
 ) -> bytes:
-    """A body of at most the size that is allowed. `count` is told the bytes as they are held."""
+    """A body of at most the size that is allowed. `hold` hears how many bytes there are so far."""
     most = settings.body_bytes
     stated = headers.get(b"content-length", b"0")
     if not stated.isdigit() or int(stated) > most:
@@ -52,7 +53,7 @@ async def whole_body(
                 size += len(piece)
                 if size > most:
                     raise too_large("the body", most, "bytes", "body_bytes")
-                count(len(piece))
+                hold(size)
                 held.append(piece)
     except TimeoutError:
         raise Refused(
@@ -62,7 +63,7 @@ async def whole_body(
 
 
 async def lines(
-    receive: Receive, headers: dict[bytes, bytes], settings: Settings
+    receive: Receive, headers: dict[bytes, bytes], settings: Settings, hold: Hold
 ) -> AsyncIterator[list[bytes | None]]:
     """The lines of a body, as many at a time as have come in; None is one that is too long."""
     rest = bytearray()
@@ -78,6 +79,7 @@ async def lines(
             raise Refused(
                 408, f"nothing came for {settings.idle_seconds} s: send the rest again"
             ) from None
+        hold(len(rest) + len(piece))
         *ended, last = piece.split(b"\n")
         found: list[bytes | None] = []
         for line in ended:

@@ -36,11 +36,12 @@ class Call:
     async def json(self) -> dict[str, Any]:
         """The JSON object of the body."""
         self.require_type(JSON)
-        body = await whole_body(self.request.receive, self.visit.headers, self.settings, self._hold)
+        body = await whole_body(self.request.receive, self.visit.headers, self.settings, self.hold)
         self.visit.body_read = True
         return parsed(body)
 
-    def _hold(self, count: int) -> None:
+    def hold(self, count: int) -> None:
+        """Say how many bytes of the body are held now."""
         self.service.gate.hold(self.visit, count)
 
     @property

@@ -51,11 +51,11 @@ class Gate:
         self.bytes -= visit.bytes
 
     def hold(self, visit: Visit, count: int) -> None:
-        """Keep bytes of a body, if there is room for them."""
-        if self.bytes + count > self._settings.bytes_under_way:
+        """Let a request hold so many bytes of its body, if there is room for them."""
+        others = self.bytes - visit.bytes
+        if others + count > self._settings.bytes_under_way:
             raise Busy("the bodies of all requests fill the memory for them: try again")
-        visit.bytes += count
-        self.bytes += count
+        visit.bytes, self.bytes = count, others + count
 
     def charge(self, visit: Visit, documents: int, now: float) -> None:
         """Count the documents of a request. The first is counted when it is let in."""

@@ -16,6 +16,8 @@ from neardup.service.settings import Settings
 
 Id = Annotated[str, Field(min_length=1, pattern=r"^[^\x00]+$", description="Any text but NUL.")]
 MOST_TOLD = 3
+MOST_FIELDS = 16
+DEEPEST = 4
 
 
 class Strict(BaseModel):
@@ -165,8 +167,9 @@ def parsed(body: bytes) -> dict[str, Any]:
     return value
 
 
-def checked(model: type[Model], value: dict[str, Any]) -> Model:
+def checked(model: type[Model], value: dict[str, Any], settings: Settings) -> Model:
     """The value as this model; what is wrong is named, what was sent is not repeated."""
+    _require_few(value, settings, DEEPEST)
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -174,6 +177,23 @@ def checked(model: type[Model], value: dict[str, Any]) -> Model:
         told = [f"{_place(each['loc'])}{each['msg']}" for each in found[:MOST_TOLD]]
         more = f"; and {len(found) - MOST_TOLD} more" if len(found) > MOST_TOLD else ""
         raise invalid("; ".join(told) + more) from None
+
+
+def _require_few(value: Any, settings: Settings, depth: int) -> None:
+    """Refuse at once what has very many fields or items: each would make an error of its own."""
+    if isinstance(value, dict):
+        if len(value) > MOST_FIELDS:
+            raise invalid(
+                f"an object has more than {MOST_FIELDS} fields: send those that are known"
+            )
+        inner = [each for name, each in value.items() if name != "metadata"]
+    elif isinstance(value, list):
+        check_count(len(value), settings)
+        inner = value
+    else:
+        return
+    for each in inner if depth else ():
+        _require_few(each, settings, depth - 1)
 
 
 def _place(names: tuple[int | str, ...]) -> str:

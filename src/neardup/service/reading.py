@@ -14,7 +14,6 @@ from neardup.service.models import (
     CheckSignature,
     CheckText,
     CheckTexts,
-    check_count,
     check_text,
     checked,
 )
@@ -31,17 +30,16 @@ async def check(call: Call) -> Response:
     """Is a text, or are several, a copy of a document in the index? Nothing is added."""
     value = await call.json()
     if "texts" in value:
-        return await check_texts(call, checked(CheckTexts, value))
+        return await check_texts(call, checked(CheckTexts, value, call.settings))
     if "signature" in value:
-        return await check_signature(call, checked(CheckSignature, value))
-    asked = checked(CheckText, value)
+        return await check_signature(call, checked(CheckSignature, value, call.settings))
+    asked = checked(CheckText, value, call.settings)
     check_text(asked.text, call.settings)
     call.charge(1)
     return Json(await call.service.check(asked.text))
 
 
 async def check_texts(call: Call, asked: CheckTexts) -> Response:
-    check_count(len(asked.texts), call.settings)
     for text in asked.texts:
         check_text(text, call.settings)
     call.charge(len(asked.texts))

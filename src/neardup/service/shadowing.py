@@ -6,15 +6,14 @@ from fastapi import Response
 
 from neardup.service.calls import Call
 from neardup.service.json_response import Json
-from neardup.service.models import Shadow, check_count, checked
+from neardup.service.models import Shadow, checked
 
 
 async def start(call: Call) -> Response:
     """Try another operating point beside the current one."""
-    asked = checked(Shadow, await call.json())
+    asked = checked(Shadow, await call.json(), call.settings)
     pairs = [(one.a, one.b, one.duplicate) for one in asked.golden or ()]
     point = asked.model_dump(exclude_none=True, exclude={"golden"})
-    check_count(len(pairs), call.settings)
     await call.service.write(lambda index: index.shadow.start(golden=pairs, **point))
     return await report(call)
 

@@ -42,7 +42,7 @@ class Ingest(Response):
     async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
         settings = self._call.settings
         try:
-            async for found in lines(receive, self._call.visit.headers, settings):
+            async for found in lines(receive, self._call.visit.headers, settings, self._call.hold):
                 for start in range(0, len(found), settings.batch):
                     await self._answer(found[start : start + settings.batch], send)
             self._call.visit.body_read = True
@@ -77,7 +77,7 @@ class Ingest(Response):
             try:
                 if line is None:
                     raise too_large("the line", settings.body_bytes, "bytes", "body_bytes")
-                document = checked(NewDocument, parsed(line))
+                document = checked(NewDocument, parsed(line), settings)
                 check_document(document, settings)
                 yield self._line, document
             except NeardupError as error:

@@ -17,7 +17,6 @@ from neardup.service.models import (
     NewDocument,
     NewDocuments,
     OneDocument,
-    check_count,
     check_document,
     checked,
 )
@@ -38,8 +37,8 @@ async def add(call: Call) -> Response:
         return Ingest(call, replace=call.flag("replace"))
     value = await call.json()
     if "documents" in value:
-        return Json({"answers": await add_many(call, checked(NewDocuments, value))})
-    one = checked(OneDocument, value)
+        return Json({"answers": await add_many(call, checked(NewDocuments, value, call.settings))})
+    one = checked(OneDocument, value, call.settings)
     check_document(one, call.settings)
     call.charge(1)
     answer = (await added(call, [one], one.replace))[0]
@@ -49,7 +48,6 @@ async def add(call: Call) -> Response:
 
 
 async def add_many(call: Call, given: NewDocuments) -> list[Answer]:
-    check_count(len(given.documents), call.settings)
     for document in given.documents:
         check_document(document, call.settings)
     if len({document.signature is None for document in given.documents}) > 1:
