@@ -36,9 +36,10 @@ class Served(TestClient):
         return [json.loads(line) for line in self._log.getvalue().splitlines()]
 
     def wait_ready(self) -> None:
-        ends = time.monotonic() + 60
+        ends = time.monotonic() + 300  # kernels may have to be compiled
         while self.get("/readyz").status_code != 200:
             assert time.monotonic() < ends
+            assert self.service.failure is None, repr(self.service.failure)
             time.sleep(0.01)
 
 
