@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes
 from fastapi import Request
 
 from neardup.service.bodies import JSON, whole_body
-from neardup.service.models import check_id, parsed
+from neardup.service.checking import check_id, parsed
 from neardup.service.problems import Refused, invalid
 from neardup.service.settings import Settings
 

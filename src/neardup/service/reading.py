@@ -8,15 +8,10 @@ from fastapi import Response
 
 from neardup.index.settings import stated
 from neardup.service.calls import Call
+from neardup.service.checking import check_text, checked
 from neardup.service.json_response import Json
 from neardup.service.metrics import CONTENT_TYPE
-from neardup.service.models import (
-    CheckSignature,
-    CheckText,
-    CheckTexts,
-    check_text,
-    checked,
-)
+from neardup.service.models import CheckSignature, CheckText, CheckTexts
 from neardup.service.problems import Refused
 from neardup.service.signatures import sketch_of
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from fastapi import Response
 
 from neardup.service.calls import Call
+from neardup.service.checking import checked
 from neardup.service.json_response import Json
-from neardup.service.models import Shadow, checked
+from neardup.service.models import Shadow
 
 
 async def start(call: Call) -> Response:

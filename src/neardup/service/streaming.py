@@ -20,7 +20,8 @@ from neardup.errors import Busy, NeardupError
 from neardup.index.answer import Answer
 from neardup.service.bodies import LINES, Gone, lines
 from neardup.service.calls import Call
-from neardup.service.models import NewDocument, check_document, checked, parsed
+from neardup.service.checking import check_document, checked, parsed
+from neardup.service.models import NewDocument
 from neardup.service.problems import described, name_of, too_large
 from neardup.service.writing import added
 

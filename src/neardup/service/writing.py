@@ -12,14 +12,9 @@ from neardup.index.answer import REJECTED, Answer
 from neardup.index.planning import CONFLICT
 from neardup.service.bodies import JSON, LINES
 from neardup.service.calls import Call
+from neardup.service.checking import check_document, checked
 from neardup.service.json_response import Json
-from neardup.service.models import (
-    NewDocument,
-    NewDocuments,
-    OneDocument,
-    check_document,
-    checked,
-)
+from neardup.service.models import NewDocument, NewDocuments, OneDocument
 from neardup.service.problems import NAMES, Refused, invalid
 from neardup.service.reading import DOCUMENT
 from neardup.service.signatures import sketch_of
