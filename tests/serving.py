@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 from neardup.index.index import Index
 from neardup.service.api_keys import ApiKeys
 from neardup.service.app import create_app
+from neardup.service.golden import GoldenSet
 from neardup.service.logs import Log
 from neardup.service.settings import Settings
 from neardup.service.state import Service
@@ -45,12 +46,13 @@ class Served(TestClient):
 
 @contextmanager
 def serving(
-    data: Path, settings: Settings | None = None, *, guarded: bool = False, **options: Any
-) -> Iterator[Served]:
+    data: Path, settings: Settings | None = None, *, guarded: bool = False,
+    golden: GoldenSet | None = None, **options: Any,
+) -> Iterator[Served]:  # fmt: skip
     log = io.StringIO()
     service = Service(
         lambda say: Index.open(data, say=say, **options), settings or Settings(), data,
-        log=Log(log), guarded=guarded,
+        log=Log(log), guarded=guarded, golden=golden,
     )  # fmt: skip
     with Served(service, log) as client:
         client.wait_ready()

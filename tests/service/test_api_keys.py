@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -100,6 +102,20 @@ def test_wrong_use_is_refused_with_the_cure(
 ) -> None:
     ApiKeys(tmp_path).add("taken", ("read",), WHEN)
     refused(neardup("keys", *arguments, "--data", tmp_path), 2, said)
+
+
+def test_help_and_keys_load_no_server() -> None:
+    code = (
+        "import sys; sys.argv = ['neardup', *sys.argv[1:]]\n"
+        "from neardup.cli import main\n"
+        "try: main()\n"
+        "finally: print(sorted({'numba', 'fastapi', 'uvicorn'} & set(sys.modules)))"
+    )
+    for arguments in (["serve", "--help"], ["keys", "list", "--data", "nowhere"]):
+        ran = subprocess.run(
+            [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+        )
+        assert ran.stdout.splitlines()[-1] == "[]"
 
 
 def test_listening_to_others_needs_a_key(tmp_path: Path) -> None:

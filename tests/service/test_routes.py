@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from serving import Served, serving, text
 from neardup.corpus.documents import Documents
 from neardup.corpus.values import text_column
 from neardup.dedup import Sketcher
+from neardup.service.golden import GoldenSet
 from neardup.spec import Spec
 
 
@@ -159,6 +161,20 @@ def test_statistics_and_health(client: Served) -> None:
     assert stats["parameters"]["threshold"] == 0.8
     assert client.get("/healthz").json()["status"] == "ok"
     assert client.get("/readyz").json()["status"] == "ready"
+
+
+def test_a_golden_set_is_watched(tmp_path: Path) -> None:
+    (tmp_path / "labels.tsv").write_text("id1\tid2\tlabel\na\tb\t1\na\tc\t0\n")
+    with serving(tmp_path / "first") as client:
+        for id, seed in (("a", 1), ("b", 1), ("c", 2)):
+            client.post("/v1/documents", json={"id": id, "text": text(seed)})
+    golden = GoldenSet.read(tmp_path / "labels.tsv")
+    with serving(tmp_path / "first", golden=golden) as client:
+        ends = time.monotonic() + 30
+        while not any(line["event"] == "golden" for line in client.logged):
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+        assert 'recall_on_labeled_set{by="index"} 1.0' in client.get("/metrics").text
 
 
 def test_metrics_are_for_prometheus(client: Served) -> None:

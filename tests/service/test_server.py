@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
-from command_line import process
+from command_line import neardup, process
 from serving import key, text
 
 LIMITS = ("header_seconds=1", "body_seconds=1", "keep_alive_seconds=1", "header_bytes=5000",
@@ -183,6 +183,15 @@ def test_checks_at_the_same_time_get_their_own_answers(service: Running) -> None
         found = list(pool.map(lambda body: client.post("/v1/check", json=body).json(), asked))
     expected = [f"own-{n % 50}" if n % 50 < 40 else None for n in range(200)]
     assert [one["duplicate_of"] for one in found] == expected
+
+
+def test_a_running_service_is_evaluated(service: Running, tmp_path: Path) -> None:
+    documents = [{"id": f"e{n}", "text": text(9_000 + n // 2)} for n in range(8)]
+    httpx.post(f"{service.url}/v1/documents", json={"documents": documents})
+    rows = [f"e{n}\te{n + 1}\t{1 - n % 2}" for n in range(7)]
+    (tmp_path / "labels.tsv").write_text("id1\tid2\tlabel\n" + "\n".join(rows) + "\n")
+    ran = neardup("evaluate", tmp_path / "labels.tsv", "--service", service.url, "--min-f1", "1")
+    assert ran.code == 0, ran.err
 
 
 def test_a_second_service_on_the_same_data_is_refused(service: Running) -> None:
