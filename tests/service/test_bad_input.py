@@ -67,6 +67,11 @@ def test_what_is_no_question(client: Served, value: Any) -> None:
     refused(client.post("/v1/check", json=value), 422)
 
 
+def test_what_stands_in_the_wrong_place(client: Served) -> None:
+    answer = client.post("/v1/documents?replace=true", json={"text": "a"})
+    refused(answer, 422, "put replace into")
+
+
 def test_unknown_fields_and_wrong_ones_are_named(client: Served) -> None:
     refused(client.post("/v1/check", json={"text": "a", "treshold": 1}), 422, "treshold")
     value = {"documents": [{"text": "a"}, {"text": 5}]}

@@ -30,6 +30,8 @@ async def add(call: Call) -> Response:
         from neardup.service.streaming import Ingest
 
         return Ingest(call, replace=call.flag("replace"))
+    if call.request.query_params:
+        raise invalid("a query is for streams: put replace into the JSON object")
     value = await call.json()
     if "documents" in value:
         return Json({"answers": await add_many(call, checked(NewDocuments, value, call.settings))})
