@@ -55,7 +55,7 @@ def test_the_two_commands_of_the_readme_are_targets():
 
 @pytest.mark.parametrize("command", [
     "dedup", "exact", "plan", "report", "merge", "spec", "demo", "hashes", "tune", "cache list",
-    "cache clear", "evaluate",
+    "cache clear", "evaluate", "serve", "keys add", "keys list", "keys revoke",
 ])  # fmt: skip
 def test_every_option_is_documented(command):
     import typer

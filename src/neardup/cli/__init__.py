@@ -20,9 +20,11 @@ from neardup.cli.demo import demo
 from neardup.cli.evaluate import evaluate
 from neardup.cli.exact import exact
 from neardup.cli.hashes import hashes
+from neardup.cli.keys import keys
 from neardup.cli.merge import merge
 from neardup.cli.plan import plan
 from neardup.cli.report import report
+from neardup.cli.serve import serve
 from neardup.cli.spec import spec
 from neardup.cli.status import status
 from neardup.cli.tune import tune
@@ -50,7 +52,9 @@ app.command()(spec)
 app.command()(compare_sketches)
 app.command()(tune)
 app.command()(hashes)
+app.command()(serve)
 app.add_typer(cache, name="cache")
+app.add_typer(keys, name="keys")
 
 
 def show_version(wanted: bool) -> None:

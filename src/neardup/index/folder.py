@@ -2,6 +2,7 @@
 
 index.json    which generation is the current one, and which was before
 lock          held by the process that writes
+api-keys.json who may use the service, if there is one
 g1/           a generation: index.sqlite is the truth, snapshot and cold-* are derived from it
 """
 
@@ -21,6 +22,8 @@ from neardup.formats.tables import no_room, write_json
 
 LISTED: Final = "index.json"
 LOCK: Final = "lock"
+API_KEYS: Final = "api-keys.json"
+"""Of the service; may be there before the index."""
 STORE: Final = "index.sqlite"
 SNAPSHOT: Final = "snapshot"
 VERSION: Final = 1
@@ -38,7 +41,7 @@ def generations(folder: Path) -> Generations | None:
     """What the folder says; None if it is empty or not there."""
     path = folder / LISTED
     try:
-        if not folder.exists() or not any(name for name in os.listdir(folder) if name != LOCK):
+        if not folder.exists() or set(os.listdir(folder)) <= {LOCK, API_KEYS}:
             return None
         if not path.exists():
             raise UsageError(f"{folder} is not an index, and not empty: choose another folder")

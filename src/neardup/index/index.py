@@ -224,9 +224,19 @@ class Index:
     def query_batch(self, texts: Sequence[str], *, probes: int = 0) -> list[Answer]:
         """The same for many texts, each by itself."""
         point = self._refreshed()
-        sketched = self._sketching.texts(texts, point)
-        self._counters.queries += len(texts)
         more = Probing(point.signing, self._key, probes) if probes else None
+        return self._answers(self._sketching.texts(texts, point), len(texts), point, more)
+
+    def query_sketches(self, sketch: Sketch) -> list[Answer]:
+        """The same for ready-made sketches of the same specification, without their texts."""
+        point = self._refreshed()
+        sketched = self._sketching.sketches(sketch, point, {})
+        return self._answers(sketched, len(sketch.content), point)
+
+    def _answers(
+        self, sketched: Sketched, count: int, point: Point, more: Probing | None = None
+    ) -> list[Answer]:
+        self._counters.queries += count
         sequence, begun = point.derived.sequence, time.perf_counter()
         for _ in range(RETRIES):
             found = copies_of(self._store, point, sketched.arrivals, self._counters, more)
@@ -236,10 +246,10 @@ class Index:
             raise FormatError(
                 f"{self._store.path} lacks documents that its tables have: run neardup index verify"
             )
-        if self._shadow is not None and not probes:
+        if self._shadow is not None and more is None:
             took = time.perf_counter() - begun
             self._shadow.ask(sketched.arrivals, found, took, sequence)
-        answers = [Answer(None, NEW)] * len(texts)
+        answers = [Answer(None, NEW)] * count
         for place, why in sketched.rejected.items():
             answers[place] = Answer(None, REJECTED, reason=why)
         for at, answer in found.items():

@@ -1,0 +1,116 @@
+"""neardup serve: an index behind HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from neardup.cli.key_file import KeyFile, read_key
+
+LISTEN, INDEX, GOLDEN = "Where it listens", "The index", "A golden set that is watched"
+LIMITS = "Limits"
+
+
+def serve(
+    data: Annotated[Path, typer.Option(
+        metavar="DIR", help="The folder of the index; it is made if there is none.",
+        show_default=False, rich_help_panel=INDEX)],
+    config: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="The operating point of a new index, as neardup plan or neardup tune "
+        "wrote it.", show_default=False, rich_help_panel=INDEX)] = None,
+    threshold: Annotated[float | None, typer.Option(
+        help="Of a new index: documents at least this similar are duplicates.  [default: 0.8]",
+        show_default=False, rich_help_panel=INDEX)] = None,
+    hash: Annotated[str | None, typer.Option(
+        help="Of a new index: what words are hashed with; siphash with --key-file.  [default: "
+        "xxh64]", show_default=False, rich_help_panel=INDEX)] = None,
+    key_file: KeyFile = None,
+    keep_texts: Annotated[bool, typer.Option(
+        "--keep-texts", help="Of a new index: keep the texts too, for another specification later.",
+        rich_help_panel=INDEX)] = False,
+    memory: Annotated[str | None, typer.Option(
+        metavar="SIZE", help="The most memory that the index uses, such as 2GB; what does not fit "
+        "is looked up on disk.", show_default=False, rich_help_panel=INDEX)] = None,
+    host: Annotated[str, typer.Option(
+        metavar="ADDRESS", help="Anything but this machine itself needs an API key first.",
+        rich_help_panel=LISTEN)] = "127.0.0.1",
+    port: Annotated[int, typer.Option(
+        help="0 takes a free one, which the log tells.", rich_help_panel=LISTEN)] = 8080,
+    proxy: Annotated[str | None, typer.Option(
+        metavar="ADDRESS", help="A proxy in front, whose X-Forwarded-For is believed.",
+        show_default=False, rich_help_panel=LISTEN)] = None,
+    golden: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="Labelled pairs or clusters, as of neardup evaluate: checked again "
+        "and again, /metrics tells.", show_default=False, rich_help_panel=GOLDEN)] = None,
+    golden_texts: Annotated[Path | None, typer.Option(
+        metavar="PATH", help="Where the texts of its documents are.  [default: a column text of "
+        "the file, if there is one]", show_default=False, rich_help_panel=GOLDEN)] = None,
+    golden_every: Annotated[float, typer.Option(
+        metavar="SECONDS", help="Between two checks.", rich_help_panel=GOLDEN)] = 600.0,
+    limit: Annotated[list[str] | None, typer.Option(
+        metavar="NAME=VALUE", help="Change a limit, as in batch=100; docs/service.md lists them. "
+        "Can be given several times.", show_default=False, rich_help_panel=LIMITS)] = None,
+) -> None:  # fmt: skip
+    """Answer "is this a copy of something?" over HTTP, and take documents in.
+
+    Logs are JSON lines on standard error. SIGTERM and Ctrl-C finish what is under way.
+    """
+    require_server()
+    from neardup.index.index import Index
+    from neardup.service.app import create_app
+    from neardup.service.golden import GoldenSet
+    from neardup.service.logs import Log
+    from neardup.service.server import listen, run
+    from neardup.service.settings import Settings
+    from neardup.service.state import Say, Service
+
+    settings = Settings().with_limits(limit or ())
+    options = operating_point(config, threshold=threshold, hash=hash, memory=memory,
+                              keep_texts=keep_texts or None, key=read_key(key_file))  # fmt: skip
+    log = Log()
+    guarded = check_access(data, host, log)
+
+    def load(say: Say) -> Index:
+        return Index.open(data, say=say, **options)
+
+    watched = None if golden is None else GoldenSet.read(golden, golden_texts)
+    with listen(host, port) as bound:
+        service = Service(load, settings, data, log=log, guarded=guarded, golden=watched,
+                          golden_every=golden_every)  # fmt: skip
+        run(create_app(service), bound, proxy)
+
+
+def require_server() -> None:
+    from importlib.util import find_spec
+
+    from neardup.errors import UsageError
+
+    if not all(find_spec(name) for name in ("fastapi", "uvicorn", "prometheus_client")):
+        raise UsageError("neardup serve needs more packages: pip install 'neardup[serve]'")
+
+
+def operating_point(config: Path | None, **given: Any) -> dict[str, Any]:
+    """What the config file says, and what is given on the command line, which goes before it."""
+    from neardup.formats.config import load_config
+
+    options = {} if config is None else load_config(config)
+    return {**options, **{name: value for name, value in given.items() if value is not None}}
+
+
+def check_access(data: Path, host: str, log: Any) -> bool:
+    """Whether keys are needed. Refuse to be open to others than this machine."""
+    from neardup.errors import UsageError
+    from neardup.service.api_keys import ApiKeys
+    from neardup.service.gate import is_loopback
+
+    keys = ApiKeys(data)
+    if not is_loopback(host) and not keys.all():
+        raise UsageError(
+            f"{host} can be reached by others, and there is no API key: add one with neardup keys "
+            f"add NAME --data {data}, or listen on 127.0.0.1"
+        )
+    if not keys.guarded:
+        log.event("open", message="there are no API keys: every program on this machine has access")
+    return keys.guarded

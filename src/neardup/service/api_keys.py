@@ -1,0 +1,149 @@
+"""Who may use the service: API keys, of which only a hash is kept.
+
+A key is 32 random bytes, so a plain SHA-256 of it can't be turned back. The file is
+
+    {"version": 1, "keys": [{"name", "sha256", "scopes", "created"}]}
+
+readable by its owner alone and replaced as a whole. A service reads it again when it has changed.
+A file that is there guards the service even if it holds no key any more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from neardup.errors import FormatError, ParameterError
+from neardup.formats.tables import no_room
+from neardup.index.folder import API_KEYS
+
+VERSION: Final = 1
+READ, WRITE, ADMIN = "read", "write", "admin"
+SCOPES: Final = (READ, WRITE, ADMIN)
+NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+PREFIX: Final = "neardup_"
+"""Tells people, and programs that look for leaked secrets, what they see."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key as it is kept."""
+
+    name: str
+    sha256: str
+    scopes: tuple[str, ...]
+    created: str
+
+
+class ApiKeys:
+    """The keys of a data folder. What is asked is answered by the file as it is now."""
+
+    def __init__(self, data: Path) -> None:
+        self.path = data / API_KEYS
+        self._stamp: tuple[int, ...] | None = None
+        self._keys: list[ApiKey] = []
+
+    def all(self) -> list[ApiKey]:
+        """The keys, in the order in which they were added."""
+        self._refresh()
+        return list(self._keys)
+
+    @property
+    def guarded(self) -> bool:
+        """Whether a key is needed."""
+        self._refresh()
+        return self._stamp is not None
+
+    def find(self, token: str) -> ApiKey | None:
+        """The key that a client shows. Takes as long whichever it is, and if there is none."""
+        self._refresh()
+        shown, found = hash_of(token), None
+        for key in self._keys:
+            if hmac.compare_digest(key.sha256, shown):
+                found = key
+        return found
+
+    def add(self, name: str, scopes: tuple[str, ...], created: str) -> str:
+        """Add a key, and give the token, which can't be had again."""
+        if not NAME.fullmatch(name):
+            raise ParameterError(
+                "a key's name has 1 to 64 letters, digits, dots, dashes and underscores, not "
+                f"{name!r}"
+            )
+        if unknown := sorted(set(scopes) - set(SCOPES)):
+            raise ParameterError(f"scope {unknown[0]!r} is not known: use {', '.join(SCOPES)}")
+        keys = self.all()
+        if any(key.name == name for key in keys):
+            raise ParameterError(f"there is a key {name} already: revoke it, or use another name")
+        token = PREFIX + secrets.token_urlsafe(32)
+        asked = tuple(scope for scope in SCOPES if scope in scopes)
+        self._write([*keys, ApiKey(name, hash_of(token), asked, created)])
+        return token
+
+    def revoke(self, name: str) -> None:
+        """Take a key away; a service that runs notices at the next request."""
+        keys = self.all()
+        left = [key for key in keys if key.name != name]
+        if len(left) == len(keys):
+            names = ", ".join(key.name for key in keys) or "none"
+            raise ParameterError(f"there is no key {name!r}; there are: {names}")
+        self._write(left)
+
+    def _refresh(self) -> None:
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            # A guarded service does not become an open one because its file is gone.
+            self._keys, self._stamp = [], None if self._stamp is None else ()
+            return
+        stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
+        if stamp != self._stamp:
+            self._keys = _read(self.path)
+            self._stamp = stamp
+
+    def _write(self, keys: list[ApiKey]) -> None:
+        content = {"version": VERSION, "keys": [asdict(key) for key in keys]}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        beside = self.path.with_name(f".{self.path.name}.tmp")
+        try:
+            beside.unlink(missing_ok=True)
+            with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                json.dump(content, file, indent=2)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(self.path)
+        except OSError as error:
+            beside.unlink(missing_ok=True)
+            raise no_room(self.path, error) from None
+
+
+def hash_of(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _read(path: Path) -> list[ApiKey]:
+    try:
+        content = json.loads(path.read_bytes())
+        if content["version"] != VERSION:
+            raise FormatError(
+                f"{path}: version {content['version']!r} is not known: upgrade neardup"
+            )
+        return [_key(each) for each in content["keys"]]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise FormatError(
+            f"{path} can't be read as API keys ({type(error).__name__}): remove it, add keys again"
+        ) from None
+
+
+def _key(value: dict[str, Any]) -> ApiKey:
+    name, sha256, created = (str(value[each]) for each in ("name", "sha256", "created"))
+    if not re.fullmatch("[0-9a-f]{64}", sha256):
+        raise ValueError("not a hash")
+    return ApiKey(name, sha256, tuple(map(str, value["scopes"])), created)

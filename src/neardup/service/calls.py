@@ -1,0 +1,89 @@
+"""What a handler is given: the request, and the service that answers it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_to_bytes
+
+from fastapi import Request
+
+from neardup.service.bodies import JSON, whole_body
+from neardup.service.checking import check_id, parsed
+from neardup.service.problems import Refused, invalid
+from neardup.service.settings import Settings
+
+if TYPE_CHECKING:
+    from neardup.service.state import Service
+    from neardup.service.visits import Visit
+
+LARGEST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request that was let in."""
+
+    service: Service
+    request: Request
+    visit: Visit
+
+    @property
+    def settings(self) -> Settings:
+        return self.service.settings
+
+    async def json(self) -> dict[str, Any]:
+        """The JSON object of the body."""
+        self.require_type(JSON)
+        body = await whole_body(self.request.receive, self.visit.headers, self.settings, self.hold)
+        self.visit.body_read = True
+        return parsed(body)
+
+    def hold(self, count: int) -> None:
+        """Say how many bytes of the body are held now."""
+        self.service.gate.hold(self.visit, count)
+
+    @property
+    def content_type(self) -> str:
+        stated = self.visit.headers.get(b"content-type", b"").decode("latin-1")
+        return stated.partition(";")[0].strip().lower()
+
+    def require_type(self, *wanted: str) -> None:
+        if self.content_type not in wanted:
+            raise Refused(415, f"Content-Type must be {' or '.join(wanted)}: say what the body is")
+
+    def charge(self, documents: int) -> None:
+        """Count documents against the rates of whoever sends them."""
+        self.service.gate.charge(self.visit, documents, time.monotonic())
+
+    def debt(self) -> float:
+        """Seconds until the same one may send more."""
+        return self.service.gate.debt(self.visit, time.monotonic())
+
+    def id_after(self, prefix: str) -> str:
+        """The rest of the path, percent-decoded; an id may have slashes in it."""
+        try:
+            path = unquote_to_bytes(self.request.scope["raw_path"]).decode("utf-8")
+        except UnicodeDecodeError:
+            raise invalid("the id is not UTF-8: percent-encode its UTF-8 bytes") from None
+        id = path.removeprefix(prefix)
+        check_id(id)
+        return id
+
+    def number(self) -> int:
+        """The number in the path."""
+        text = str(self.request.path_params["number"])
+        if not (text.isascii() and text.isdigit() and int(text[:20]) <= LARGEST):
+            raise invalid("a cluster has a number: take it from the answer about a document")
+        return int(text)
+
+    def flag(self, name: str) -> bool:
+        """Whether a flag is set in the query; other names are refused."""
+        given = dict(self.request.query_params)
+        value = given.pop(name, "false")
+        if given:
+            raise invalid(f"{next(iter(given))[:40]!r} in the query is not known: use {name}")
+        if value not in ("true", "false"):
+            raise invalid(f"{name} in the query must be true or false")
+        return value == "true"

@@ -1,0 +1,51 @@
+"""The log: one JSON object a line, on standard error. No text, key or signature is in it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+import orjson
+
+from neardup.service.problems import place_of
+
+
+class Log:
+    """Writes events."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = out or sys.stderr
+
+    def event(self, name: str, **more: Any) -> None:
+        """Write one line: the time, what happened, and more about it."""
+        line = {"time": datetime.now(UTC), "event": name, **more}
+        try:
+            self._out.write(orjson.dumps(line, default=str).decode() + "\n")
+            self._out.flush()
+        except (OSError, ValueError):
+            # Nobody reads the log any more: no reason to stop the service.
+            return
+
+
+class _Forward(logging.Handler):
+    """What libraries log, in the same form; of an exception its kind and place alone."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        more = {} if error is None else {"kind": type(error).__name__, "place": place_of(error)}
+        message = record.getMessage().strip()
+        self._log.event("server", level=record.levelname.lower(), message=message, **more)
+
+
+def forward(log: Log, *names: str) -> None:
+    """Send what these loggers are told to the log."""
+    for name in names:
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [_Forward(log)], False
+        logger.setLevel(logging.WARNING)

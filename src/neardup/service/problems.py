@@ -1,0 +1,93 @@
+"""Why a request is refused: one JSON object, {"error": name, "message": what and cure}."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import neardup
+from neardup.errors import NeardupError
+from neardup.service.json_response import Json
+
+UNAVAILABLE: Final = 503
+RETRY_SECONDS: Final = 1
+"""What somebody is told who came when there was no room."""
+NAMES: Final = {
+    400: "bad_request", 401: "unauthorized", 403: "forbidden", 404: "not_found",
+    405: "method_not_allowed", 408: "too_slow", 409: "conflict", 413: "too_large",
+    415: "unsupported_media_type", 422: "invalid", 429: "too_many_requests",
+    500: "internal_error", 503: "unavailable", 507: "no_room",
+}  # fmt: skip
+"""For programs to compare; Python's own names of them change."""
+Header = tuple[str, str]
+
+
+class Refused(NeardupError):  # noqa: N818  # reads as what happened
+    """A request that is refused before the index is asked."""
+
+    def __init__(self, status: int, message: str, headers: Sequence[Header] = ()) -> None:
+        super().__init__(message)
+        self.http_status = status
+        self.headers = tuple(headers)
+
+
+def unauthorized(message: str) -> Refused:
+    return Refused(401, message, [("www-authenticate", "Bearer")])
+
+
+def too_many(seconds: float) -> Refused:
+    wait = max(1, int(seconds + 0.999))
+    message = f"more documents a second than the limit allows: try again in {wait} s"
+    return Refused(429, message, [("retry-after", str(wait))])
+
+
+def too_large(what: str, most: int, unit: str, limit: str) -> Refused:
+    return Refused(413, f"{what} is longer than {most} {unit}: send less, or raise --limit {limit}")
+
+
+def invalid(message: str) -> Refused:
+    return Refused(422, message)
+
+
+def described(error: BaseException) -> tuple[int, dict[str, Any], list[Header]]:
+    """The status, what the client is told, and headers."""
+    if not isinstance(error, NeardupError):
+        name = NAMES[500]
+        message = "a mistake in neardup; the log of the service has the place, by the request id"
+        return 500, {"error": name, "message": message}, []
+    status = error.http_status
+    headers = list(getattr(error, "headers", ()))
+    if status == UNAVAILABLE:
+        headers.append(("retry-after", str(RETRY_SECONDS)))
+    return status, {"error": name_of(error), "message": str(error)}, headers
+
+
+def name_of(error: NeardupError) -> str:
+    """A name that programs can compare.
+
+    >>> name_of(Refused(404, "not there")), name_of(neardup.SpecMismatch("another spec"))
+    ('not_found', 'spec_mismatch')
+    """
+    if isinstance(error, Refused):
+        return NAMES.get(error.http_status, "refused")
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).lower()
+
+
+def problem(error: BaseException, request_id: str) -> Json:
+    """The answer to a request that failed."""
+    status, told, headers = described(error)
+    return Json({**told, "request_id": request_id}, status, headers)
+
+
+def place_of(error: BaseException) -> str:
+    """Where an unexpected error came from. Its message could quote a document: it is not told."""
+    home = str(Path(neardup.__file__).parent)
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if frame.filename.startswith(home)]
+    if not (ours or frames):
+        return "unknown"
+    last = (ours or list(frames))[-1]
+    return f"{Path(last.filename).name}, line {last.lineno}"

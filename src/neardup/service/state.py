@@ -1,0 +1,147 @@
+"""What requests share: the index, once it is loaded, the threads that ask it, keys and counts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from neardup.errors import Busy
+from neardup.service.api_keys import ApiKeys
+from neardup.service.batching import Together
+from neardup.service.gate import Gate
+from neardup.service.golden import EVERY, GoldenSet, GoldenWatch
+from neardup.service.logs import Log
+from neardup.service.metrics import Metrics
+from neardup.service.settings import Settings
+from neardup.spec import Spec
+
+if TYPE_CHECKING:
+    from neardup.index.answer import Answer
+    from neardup.index.index import Index
+    from neardup.index.stats import Stats
+
+READERS: Final = 2
+WRITERS: Final = 2
+"""Threads that ask, and that take in: they make sketches, one commits for all."""
+Say = Callable[[str], None]
+Result = TypeVar("Result")
+
+
+class Service:
+    """Loads the index when it starts, in the background, and closes it at the end.
+
+    Used by one event loop; the index is asked in threads.
+    """
+
+    def __init__(
+        self, load: Callable[[Say], Index], settings: Settings, data: Path, *, log: Log,
+        guarded: bool, golden: GoldenSet | None = None, golden_every: float = EVERY,
+    ) -> None:  # fmt: skip
+        self.settings, self.log = settings, log
+        self.gate = Gate(settings, ApiKeys(data), self._say, guarded=guarded)
+        self.metrics = Metrics(self.stats)
+        self._golden: GoldenWatch | None = None
+        if golden is not None:
+            self._golden = GoldenWatch(
+                golden, lambda: self.index, self.metrics, log.event, golden_every
+            )
+        self.failure: Exception | None = None
+        self.when_failed: Callable[[], None] = lambda: None
+        self._load = load
+        self._index: Index | None = None
+        self._loading: asyncio.Task[None] | None = None
+        self._reads = ThreadPoolExecutor(READERS, "read")
+        self._writes = ThreadPoolExecutor(WRITERS, "write")
+        self._checks = Together(lambda texts: self.index.query_batch(texts), self._reads)
+
+    @property
+    def index(self) -> Index:
+        """The index, or the error that it is not there yet."""
+        if self._index is None:
+            raise Busy("the index is being loaded: wait until /readyz says that it is ready")
+        return self._index
+
+    def stats(self) -> Stats | None:
+        return None if self._index is None else self._index.stats()
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """What every answer says of the index: its specification, and its last change."""
+        index = self._index
+        if index is None:
+            return []
+        return [
+            (b"x-neardup-fingerprint", _fingerprint(index.spec)),
+            (b"x-neardup-sequence", b"%d" % index.sequence),
+        ]
+
+    async def check(self, text: str) -> Answer:
+        """Ask about one text, together with others that are asked about now."""
+        _ = self.index
+        return await self._checks.ask(text)
+
+    async def apart(self, work: Callable[[], Result]) -> Result:
+        """Do something that takes a while, and needs no index, in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._reads, work)
+
+    async def read(self, ask: Callable[[Index], Result]) -> Result:
+        """Ask the index something, in a thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._reads, ask, self.index)
+
+    async def add(self, submit: Callable[[Index], Future[list[Answer]]]) -> list[Answer]:
+        """Add documents; no thread waits while they are stored."""
+        stored = await self.write(submit)
+        # A request that is given up does not take back what is being stored.
+        return await asyncio.shield(asyncio.wrap_future(stored))
+
+    async def write(self, change: Callable[[Index], Result]) -> Result:
+        """Change the index, in a thread; when this returns the change is safe."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._writes, change, self.index)
+
+    def start(self) -> None:
+        """Begin to load the index."""
+        self._loading = asyncio.create_task(self._open())
+
+    def _say(self, message: str) -> None:
+        self.log.event("said", message=message)
+
+    def _loaded(self) -> Index:
+        index = self._load(self._say)
+        # The first question takes a second or two, until all kernels are there.
+        index.query("who asks first")
+        return index
+
+    async def _open(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            index = self._index = await loop.run_in_executor(self._writes, self._loaded)
+        except Exception as error:
+            self.failure = error
+            self.when_failed()
+        else:
+            self.log.event("ready", documents=len(index), sequence=index.sequence)
+            if self._golden is not None:
+                self._golden.start()
+
+    async def stop(self) -> None:
+        """Finish what is under way, then close the index, with a snapshot."""
+        if self._loading is not None:
+            await self._loading
+        loop = asyncio.get_running_loop()
+        if self._golden is not None:
+            await loop.run_in_executor(None, self._golden.stop)
+        for pool in (self._reads, self._writes):
+            await loop.run_in_executor(None, pool.shutdown)
+        if self._index is not None:
+            await loop.run_in_executor(None, self._index.close)
+            self.log.event("closed")
+
+
+@lru_cache(4)
+def _fingerprint(spec: Spec) -> bytes:
+    return spec.fingerprint.encode()

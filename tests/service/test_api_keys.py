@@ -1,0 +1,126 @@
+"""API keys: shown once, kept as a hash, revoked at once, and never open by mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import neardup, refused
+
+from neardup.errors import FormatError
+from neardup.index.folder import API_KEYS as FILE
+from neardup.service.api_keys import ApiKeys
+
+WHEN = "2026-01-01T00:00:00+00:00"
+
+
+def test_a_key_is_found_by_its_token_and_kept_as_a_hash(tmp_path: Path) -> None:
+    keys = ApiKeys(tmp_path)
+    token = keys.add("crawler", ("write", "read"), WHEN)
+    found = ApiKeys(tmp_path).find(token)
+    assert found is not None
+    assert (found.name, found.scopes, found.created) == ("crawler", ("read", "write"), WHEN)
+    assert token not in (tmp_path / FILE).read_text()
+    assert stat.S_IMODE(os.stat(tmp_path / FILE).st_mode) == 0o600
+    assert len(token) >= 43
+
+
+@pytest.mark.parametrize("shown", ["", "x", "neardup_", "\udcff", "é" * 1000])
+def test_other_tokens_are_not_found(tmp_path: Path, shown: str) -> None:
+    keys = ApiKeys(tmp_path)
+    token = keys.add("a", ("read",), WHEN)
+    assert keys.find(shown) is None
+    assert keys.find(token[:-1]) is None
+    assert keys.find(token + "A") is None
+
+
+def test_tokens_are_all_different(tmp_path: Path) -> None:
+    keys = ApiKeys(tmp_path)
+    assert len({keys.add(f"k{n}", ("read",), WHEN) for n in range(20)}) == 20
+    assert [key.name for key in keys.all()] == [f"k{n}" for n in range(20)]
+
+
+def test_a_reader_notices_what_another_process_changes(tmp_path: Path) -> None:
+    running, other = ApiKeys(tmp_path), ApiKeys(tmp_path)
+    assert not running.guarded
+    token = other.add("a", ("read",), WHEN)
+    assert running.guarded
+    assert running.find(token) is not None
+    other.revoke("a")
+    assert running.find(token) is None
+    assert running.guarded, "without any key left nobody has access"
+
+
+def test_a_file_that_is_gone_does_not_open_the_service(tmp_path: Path) -> None:
+    keys = ApiKeys(tmp_path)
+    token = keys.add("a", ("read",), WHEN)
+    assert keys.find(token) is not None
+    away = (tmp_path / FILE).rename(tmp_path / "away")
+    assert keys.find(token) is None
+    assert keys.guarded
+    away.rename(tmp_path / FILE)
+    assert keys.find(token) is not None
+
+
+@pytest.mark.parametrize("content", [
+    b"", b"[]", b"{", b"\xff", b'{"version": 2, "keys": []}', b'{"version": 1}',
+    b'{"version": 1, "keys": [{"name": "a", "sha256": "00", "scopes": [], "created": ""}]}',
+    b"[" * 100_000,
+])  # fmt: skip
+def test_a_broken_file_is_an_error_that_names_it(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(FormatError, match=FILE):
+        ApiKeys(tmp_path).find("x")
+
+
+def test_the_commands(tmp_path: Path) -> None:
+    made = neardup("keys", "add", "crawler", "--data", tmp_path, "--scope", "write")
+    assert made.code == 0
+    token = made.out.strip()
+    assert ApiKeys(tmp_path).find(token).scopes == ("write",)
+    listed = neardup("keys", "list", "--data", tmp_path)
+    assert listed.out.startswith("crawler\twrite\t20")
+    assert token not in listed.out + listed.err
+    assert neardup("keys", "revoke", "crawler", "--data", tmp_path).out == "revoked crawler\n"
+    assert neardup("keys", "list", "--data", tmp_path).out.startswith("no keys")
+    assert json.loads((tmp_path / FILE).read_text())["keys"] == []
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["add", "a b"], "letters"),
+    (["add", "a", "--scope", "root"], "read, write, admin"),
+    (["add", "taken"], "taken already"),
+    (["revoke", "nobody"], "there are: taken"),
+])  # fmt: skip
+def test_wrong_use_is_refused_with_the_cure(
+    tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    ApiKeys(tmp_path).add("taken", ("read",), WHEN)
+    refused(neardup("keys", *arguments, "--data", tmp_path), 2, said)
+
+
+def test_help_and_keys_load_no_server() -> None:
+    code = (
+        "import sys; sys.argv = ['neardup', *sys.argv[1:]]\n"
+        "from neardup.cli import main\n"
+        "try: main()\n"
+        "finally: print(sorted({'numba', 'fastapi', 'uvicorn'} & set(sys.modules)))"
+    )
+    for arguments in (["serve", "--help"], ["keys", "list", "--data", "nowhere"]):
+        ran = subprocess.run(
+            [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+        )
+        assert ran.stdout.splitlines()[-1] == "[]"
+
+
+def test_listening_to_others_needs_a_key(tmp_path: Path) -> None:
+    for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"):
+        refused(neardup("serve", "--data", tmp_path, "--host", host), 2, "neardup keys add")
+    ApiKeys(tmp_path).add("a", ("read",), WHEN)
+    ApiKeys(tmp_path).revoke("a")
+    refused(neardup("serve", "--data", tmp_path, "--host", "0.0.0.0"), 2, "neardup keys add")

@@ -1,0 +1,78 @@
+"""Texts that are asked about together: each gets its own answer, and many share one call."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neardup.errors import Busy
+from neardup.index.answer import NEW, Answer
+from neardup.service.batching import MOST, MOST_CHARACTERS, Together
+
+
+def echoed(texts: list[str]) -> list[Answer]:
+    return [Answer(text, NEW) for text in texts]
+
+
+@given(st.lists(st.text(max_size=5), max_size=200))
+def test_each_gets_its_own_answer(texts: list[str]) -> None:
+    async def ask() -> list[Answer]:
+        with ThreadPoolExecutor(1) as pool:
+            together = Together(echoed, pool)
+            return list(await asyncio.gather(*map(together.ask, texts)))
+
+    assert [answer.id for answer in asyncio.run(ask())] == texts
+
+
+def test_what_comes_meanwhile_is_answered_together_and_in_bounds() -> None:
+    calls: list[list[str]] = []
+    go = threading.Event()
+
+    def slow(texts: list[str]) -> list[Answer]:
+        calls.append(texts)
+        go.wait(10)
+        return echoed(texts)
+
+    async def ask() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            together = Together(slow, pool)
+            asked = [together.ask("first")]
+            while not calls:
+                await asyncio.sleep(0.001)
+            given_up = together.ask("nobody waits")
+            given_up.cancel()
+            long = "x" * (MOST_CHARACTERS // 2)
+            asked += [together.ask(text) for text in [*map(str, range(100)), long, long, "last"]]
+            go.set()
+            await asyncio.gather(*asked)
+
+    asyncio.run(ask())
+    sizes = [len(call) for call in calls]
+    assert sizes == [1, MOST, 100 - MOST + 2, 1]
+    assert not any("nobody waits" in call for call in calls)
+
+
+def test_an_error_reaches_all_and_the_next_ones_are_answered() -> None:
+    failing = True
+
+    def answer(texts: list[str]) -> list[Answer]:
+        if failing:
+            raise Busy("not now")
+        return echoed(texts)
+
+    async def ask() -> None:
+        nonlocal failing
+        with ThreadPoolExecutor(1) as pool:
+            together = Together(answer, pool)
+            for future in [together.ask("a"), together.ask("b")]:
+                with pytest.raises(Busy):
+                    await future
+            failing = False
+            assert (await together.ask("c")).id == "c"
+
+    asyncio.run(ask())

@@ -1,0 +1,138 @@
+"""Keys, scopes, rates and room: who is let in, and how many at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from serving import Served, key, serving, text
+
+from neardup.service.api_keys import ApiKeys
+from neardup.service.settings import Settings
+
+CALLS = [
+    ("read", "POST", "/v1/check"), ("write", "POST", "/v1/documents"),
+    ("read", "GET", "/v1/documents/a"), ("write", "DELETE", "/v1/documents/a"),
+    ("read", "GET", "/v1/clusters/1"), ("read", "GET", "/v1/stats"), ("read", "GET", "/metrics"),
+    ("admin", "POST", "/v1/shadow/start"), ("admin", "GET", "/v1/shadow/report"),
+    ("admin", "POST", "/v1/shadow/promote"), ("admin", "POST", "/v1/shadow/drop"),
+]  # fmt: skip
+
+
+def test_each_route_needs_its_scope(tmp_path: Path) -> None:
+    keys = {scope: key(tmp_path, scope) for scope in ("read", "write", "admin")}
+    with serving(tmp_path) as client:
+        for needed, method, path in CALLS:
+            assert client.request(method, path).status_code == 401, path
+            for scope, header in keys.items():
+                status = client.request(method, path, headers=header).status_code
+                assert (status == 403) == (scope != needed), (path, scope, status)
+        assert client.get("/healthz").status_code == 200
+        assert client.get("/readyz").status_code == 200
+        assert client.get("/openapi.json").status_code == 200
+        assert client.get("/nothing").status_code == 401
+        covered = set(client.get("/openapi.json").json()["paths"])
+    tried = {path for _, _, path in CALLS} | {"/healthz", "/readyz"}
+    names = {path.replace("/a", "/{id}").replace("/1", "/{number}") for path in tried}
+    assert covered == names
+
+
+@pytest.mark.parametrize("header", [
+    "", "Bearer", "Bearer ", "Bearer x", "Basic eDp5", "bearer \x80\xff", "Bearer " + "x" * 10_000,
+])  # fmt: skip
+def test_wrong_keys_are_refused(tmp_path: Path, header: str) -> None:
+    key(tmp_path, "read")
+    with serving(tmp_path) as client:
+        headers = {"Authorization": header.encode("latin-1")}
+        answer = client.get("/v1/stats", headers=headers)
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_a_key_is_revoked_and_added_while_the_service_runs(tmp_path: Path) -> None:
+    with serving(tmp_path) as client:
+        assert client.get("/v1/stats").status_code == 200
+        header = key(tmp_path, "read")
+        assert client.get("/v1/stats").status_code == 401
+        assert client.get("/v1/stats", headers=header).status_code == 200
+        ApiKeys(tmp_path).revoke("read")
+        assert client.get("/v1/stats", headers=header).status_code == 401
+        assert client.get("/v1/stats").status_code == 401, "not open again"
+
+
+def test_neither_key_nor_text_is_logged(tmp_path: Path) -> None:
+    header = key(tmp_path, "write")
+    with serving(tmp_path) as client:
+        client.post("/v1/documents", json={"text": "some secret words"}, headers=header)
+        client.get("/v1/stats", headers={"Authorization": "Bearer guessed-secret"})
+        log = json.dumps(client.logged)
+    assert "secret" not in log
+    assert header["Authorization"].split()[1] not in log
+    assert '"key": "write"' in log
+
+
+@pytest.mark.parametrize("headers", [
+    {"Host": "evil.example"}, {"Host": "127.0.0.1.evil.example:80"},
+    {"Origin": "https://evil.example"}, {"Origin": "null"},
+])  # fmt: skip
+def test_without_keys_pages_in_a_browser_are_refused(
+    tmp_path: Path, headers: dict[str, str]
+) -> None:
+    with serving(tmp_path) as client:
+        assert client.post("/v1/shadow/drop", headers=headers).status_code == 403
+        for host in ("localhost", "localhost:80", "[::1]", "[::1]:8080", "127.0.0.1:1"):
+            assert client.get("/v1/stats", headers={"Host": host}).status_code == 200
+
+
+def test_documents_count_against_the_rate_of_a_key(tmp_path: Path) -> None:
+    first, second = key(tmp_path, "write"), key(tmp_path, "read", "write")
+    settings = Settings(key_rate=1, burst_seconds=50)
+    with serving(tmp_path, settings) as client:
+        many = {"documents": [{"text": text(n)} for n in range(60)]}
+        assert client.post("/v1/documents", json=many, headers=first).status_code == 200
+        refused = client.post("/v1/documents", json={"text": text(1)}, headers=first)
+        assert refused.status_code == 429
+        assert 1 <= int(refused.headers["retry-after"]) <= 12
+        assert client.post("/v1/check", json={"text": "a"}, headers=second).status_code == 200
+
+
+def test_requests_count_against_the_rate_of_an_address(tmp_path: Path) -> None:
+    key(tmp_path, "read")
+    with serving(tmp_path, Settings(source_rate=1, burst_seconds=5)) as client:
+        found = [client.get("/v1/stats").status_code for _ in range(7)]
+        assert found == [401] * 5 + [429] * 2, "guessing keys is slowed down too"
+        assert client.get("/healthz").status_code == 200
+
+
+def test_more_requests_than_there_is_room_for(tmp_path: Path) -> None:
+    with serving(tmp_path, Settings(requests=1, bytes_under_way=1_000)) as client:
+        gate = client.service.gate
+        gate.requests += 1
+        busy = client.get("/v1/stats")
+        assert (busy.status_code, busy.headers["retry-after"]) == (503, "1")
+        gate.requests -= 1
+        assert client.post("/v1/check", json={"text": "a" * 2_000}).status_code == 503
+        assert client.post("/v1/check", json={"text": "a" * 500}).status_code == 200
+        assert (gate.requests, gate.bytes) == (0, 0)
+
+
+def test_what_a_broken_key_file_does(tmp_path: Path) -> None:
+    header = key(tmp_path, "read")
+    with serving(tmp_path) as client:
+        (tmp_path / "api-keys.json").write_text("{")
+        assert client.get("/v1/stats", headers=header).status_code == 503
+        assert client.get("/v1/stats").status_code == 503
+
+
+def names(client: Served) -> list[str]:
+    return [line["event"] for line in client.logged]
+
+
+def test_the_index_is_loaded_in_the_background_and_closed_at_the_end(tmp_path: Path) -> None:
+    with serving(tmp_path) as client:
+        client.post("/v1/documents", json={"id": "a", "text": text(1)})
+    assert names(client)[-1] == "closed"
+    with serving(tmp_path) as again:
+        assert again.get("/v1/documents/a").json()["status"] == "new"
+        assert "ready" in names(again)

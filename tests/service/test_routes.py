@@ -1,0 +1,184 @@
+"""What the service answers, with a real index behind it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from serving import Served, serving, text
+
+from neardup.corpus.documents import Documents
+from neardup.corpus.values import text_column
+from neardup.dedup import Sketcher
+from neardup.service.golden import GoldenSet
+from neardup.spec import Spec
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("data")) as served:
+        yield served
+
+
+def test_a_document_is_new_and_its_copy_is_a_duplicate(client: Served) -> None:
+    first = client.post("/v1/documents", json={"id": "a", "text": text(1)}).json()
+    assert (first["id"], first["status"], first["duplicate_of"]) == ("a", "new", None)
+    asked = client.post("/v1/check", json={"text": text(1) + " more"}).json()
+    assert (asked["id"], asked["status"], asked["duplicate_of"]) == (None, "duplicate", "a")
+    assert 0.9 < asked["similarity"] < 1
+    assert asked["cluster"] == first["cluster"]
+    copy = client.post("/v1/documents", json={"id": "b", "text": text(1) + " more"}).json()
+    assert (copy["status"], copy["duplicate_of"]) == ("duplicate", "a")
+    other = client.post("/v1/check", json={"text": text(2)}).json()
+    assert (other["status"], other["duplicate_of"], other["cluster"]) == ("new", None, None)
+
+
+def test_several_at_once_in_order(client: Served) -> None:
+    documents = [{"id": f"m{n}", "text": text(100 + n // 2)} for n in range(6)]
+    answers = client.post("/v1/documents", json={"documents": documents}).json()["answers"]
+    assert [one["id"] for one in answers] == [f"m{n}" for n in range(6)]
+    assert [one["status"] for one in answers] == ["new", "duplicate"] * 3
+    texts = [text(101), text(999), ""]
+    asked = client.post("/v1/check", json={"texts": texts}).json()["answers"]
+    assert [one["status"] for one in asked] == ["duplicate", "new", "rejected"]
+    assert asked[0]["duplicate_of"] == "m2"
+    assert asked[2]["reason"] == "empty"
+
+
+def test_the_same_again_adds_nothing_and_another_content_is_a_conflict(client: Served) -> None:
+    body = {"id": "same", "text": text(3)}
+    first = client.post("/v1/documents", json=body).json()
+    count = client.get("/v1/stats").json()["documents"]
+    again = client.post("/v1/documents", json=body).json()
+    assert again == {**first, "again": True}
+    changed = client.post("/v1/documents", json={"id": "same", "text": text(4)})
+    assert (changed.status_code, changed.json()["error"]) == (409, "conflict")
+    assert client.get("/v1/stats").json()["documents"] == count
+    taken = client.post("/v1/documents", json={"id": "same", "text": text(4), "replace": True})
+    assert taken.json()["status"] == "new"
+    assert client.post("/v1/check", json={"text": text(4)}).json()["duplicate_of"] == "same"
+
+
+def test_a_document_without_an_id_gets_one(client: Served) -> None:
+    made = client.post("/v1/documents", json={"text": text(5)}).json()["id"]
+    assert len(made) == 32
+    assert client.get(f"/v1/documents/{made}").json()["id"] == made
+
+
+@pytest.mark.parametrize("id", [
+    "a/b", "/", "//x//", "täst", "日本/語", "a b", "100%", "a?b#c", "%2F", "\n", "\x7f",
+    "🙂" * 200, "x" * 1024,
+])  # fmt: skip
+def test_any_id_can_be_asked_for_and_removed(client: Served, id: str) -> None:
+    added = client.post(
+        "/v1/documents", json={"id": id, "text": text(zlib.crc32(id.encode()))}
+    ).json()
+    assert added["id"] == id
+    path = f"/v1/documents/{quote(id, safe='')}"
+    assert client.get(path).json()["id"] == id
+    assert client.delete(path).status_code == 204
+    assert client.get(path).status_code == 404
+    assert client.delete(path).status_code == 404
+
+
+def test_a_cluster_and_what_happens_when_its_document_goes(client: Served) -> None:
+    for id in ("first", "second", "third"):
+        client.post("/v1/documents", json={"id": id, "text": text(7), "metadata": {"from": id}})
+    number = client.get("/v1/documents/second").json()["cluster"]
+    found = client.get(f"/v1/clusters/{number}").json()
+    assert (found["number"], found["size"]) == (number, 3)
+    assert found["representative"]["id"] == "first"
+    assert [one["metadata"] for one in found["members"]] == [{"from": "second"}, {"from": "third"}]
+    client.delete("/v1/documents/first")
+    assert client.get(f"/v1/clusters/{number}").status_code == 404
+    assert client.get("/v1/documents/third").json()["duplicate_of"] == "second"
+
+
+def test_only_the_first_members_are_listed(tmp_path: Path) -> None:
+    from neardup.service.settings import Settings
+
+    with serving(tmp_path, Settings(members=2)) as client:
+        documents = [{"text": text(1)} for _ in range(5)]
+        answers = client.post("/v1/documents", json={"documents": documents}).json()["answers"]
+        found = client.get(f"/v1/clusters/{answers[0]['cluster']}").json()
+        assert (found["size"], len(found["members"])) == (5, 2)
+
+
+def signature_of(given: str, spec: Spec) -> dict[str, str]:
+    column, rejected = text_column([given], False)
+    sketch = Sketcher(spec)(Documents(column, [], None, None, rejected))
+    slots = base64.b64encode(sketch.signatures.astype("<u4").tobytes()).decode()
+    content = sketch.content.astype("<u8").tobytes().hex()
+    return {"fingerprint": spec.fingerprint, "slots": slots, "content": content}
+
+
+def test_ready_made_signatures(client: Served) -> None:
+    spec = Spec()
+    assert client.get("/v1/stats").json()["fingerprint"] == spec.fingerprint
+    signed = {"id": "signed", "signature": signature_of(text(20), spec)}
+    assert client.post("/v1/documents", json=signed).json()["status"] == "new"
+    exactly = client.post("/v1/check", json={"text": text(20)}).json()
+    assert (exactly["duplicate_of"], exactly["similarity"]) == ("signed", 1.0)
+    near = {"signature": signature_of(text(20) + " x", spec)}
+    asked = client.post("/v1/check", json=near).json()
+    assert (asked["duplicate_of"], asked["exact"]) == ("signed", False)
+    many = {"documents": [{"signature": signature_of(text(n), spec)} for n in (20, 21)]}
+    answers = client.post("/v1/documents", json=many).json()["answers"]
+    assert [one["status"] for one in answers] == ["duplicate", "new"]
+
+
+@pytest.mark.parametrize(("changed", "status"), [
+    ({"fingerprint": "0" * 32}, 409), ({"slots": "AAAA"}, 422), ({"slots": "*"}, 422),
+    ({"content": "zz"}, 422), ({"slots": ""}, 422), ({"slots": "\u00e9"}, 422),
+])  # fmt: skip
+def test_other_signatures_are_refused(client: Served, changed: dict[str, str], status: int) -> None:
+    signature = {**signature_of(text(1), Spec()), **changed}
+    for path in ("/v1/check", "/v1/documents"):
+        assert client.post(path, json={"signature": signature}).status_code == status
+
+
+def test_every_answer_says_by_what_it_was_made(client: Served) -> None:
+    answers = [client.get("/v1/stats"), client.get("/v1/documents/none"), client.get("/nothing")]
+    for answer in answers:
+        assert answer.headers["x-neardup-fingerprint"] == Spec().fingerprint
+        assert int(answer.headers["x-neardup-sequence"]) >= 0
+        assert len(answer.headers["x-request-id"]) == 32
+    before = int(answers[0].headers["x-neardup-sequence"])
+    after = client.post("/v1/documents", json={"text": text(30)}).headers["x-neardup-sequence"]
+    assert int(after) > before
+
+
+def test_statistics_and_health(client: Served) -> None:
+    stats = client.get("/v1/stats").json()
+    assert stats["documents"] == stats["kept"] + stats["copies"]
+    assert stats["spec"] == json.loads(json.dumps(Spec().stated))
+    assert stats["parameters"]["threshold"] == 0.8
+    assert client.get("/healthz").json()["status"] == "ok"
+    assert client.get("/readyz").json()["status"] == "ready"
+
+
+def test_a_golden_set_is_watched(tmp_path: Path) -> None:
+    (tmp_path / "labels.tsv").write_text("id1\tid2\tlabel\na\tb\t1\na\tc\t0\n")
+    with serving(tmp_path / "first") as client:
+        for id, seed in (("a", 1), ("b", 1), ("c", 2)):
+            client.post("/v1/documents", json={"id": id, "text": text(seed)})
+    golden = GoldenSet.read(tmp_path / "labels.tsv")
+    with serving(tmp_path / "first", golden=golden) as client:
+        ends = time.monotonic() + 30
+        while not any(line["event"] == "golden" for line in client.logged):
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+        assert 'recall_on_labeled_set{by="index"} 1.0' in client.get("/metrics").text
+
+
+def test_metrics_are_for_prometheus(client: Served) -> None:
+    client.post("/v1/check", json={"text": text(1)})
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert 'neardup_requests_total{method="POST",route="/v1/check",status="200"}' in answer.text

@@ -1,0 +1,101 @@
+"""Streams of documents: an answer for each line, in order, and bad lines don't end it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import Served, key, serving, text
+
+from neardup.service.settings import Settings
+
+LINES = {"Content-Type": "application/x-ndjson"}
+
+
+def sent(client: Served, content: bytes, query: str = "", **headers: str) -> list[dict[str, Any]]:
+    answer = client.post(f"/v1/documents{query}", content=content, headers={**LINES, **headers})
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == LINES["Content-Type"]
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def lines(*values: Any) -> bytes:
+    return b"".join(json.dumps(value).encode() + b"\n" for value in values)
+
+
+def test_answers_come_in_order_and_are_those_of_single_requests(tmp_path: Path) -> None:
+    documents = [{"id": f"d{n}", "text": text(n % 40)} for n in range(200)]
+    with serving(tmp_path / "one", Settings(batch=7)) as client:
+        answers = sent(client, lines(*documents))
+        assert [one.pop("line") for one in answers] == list(range(1, 201))
+    with serving(tmp_path / "two") as client:
+        single = [client.post("/v1/documents", json=one).json() for one in documents]
+    assert answers == single
+
+
+def test_bad_lines_are_answered_and_the_others_added(tmp_path: Path) -> None:
+    with serving(tmp_path, Settings(body_bytes=1_000)) as client:
+        content = b"\n".join([
+            lines({"id": "a", "text": text(1)}).strip(), b"not json", b"", b'{"id": "b"}', b"\xff",
+            b'{"text": "' + b"x" * 2_000 + b'"}', b"[]", b"  ",
+            lines({"id": "a", "text": text(2)}).strip(), lines({"id": "c", "text": text(3)}),
+        ])  # fmt: skip
+        answers = sent(client, content)
+        found = [(one["line"], one.get("error") or one["status"]) for one in answers]
+        assert found == [
+            (1, "new"), (2, "bad_request"), (4, "invalid"), (5, "bad_request"),
+            (6, "too_large"), (7, "invalid"), (9, "rejected"),
+            (10, "new"),
+        ]  # fmt: skip
+        assert client.get("/v1/stats").json()["documents"] == 2
+
+
+def test_the_last_line_needs_no_end_and_nothing_is_an_answer_too(tmp_path: Path) -> None:
+    with serving(tmp_path) as client:
+        assert sent(client, b'{"id": "a", "text": "b"}')[0]["id"] == "a"
+        assert sent(client, b"") == []
+        assert sent(client, b"\n\n") == []
+
+
+def test_packed_and_replacing(tmp_path: Path) -> None:
+    with serving(tmp_path) as client:
+        packed = gzip.compress(lines({"id": "a", "text": text(1)}))
+        assert sent(client, packed, **{"Content-Encoding": "gzip"})[0]["status"] == "new"
+        again = lines({"id": "a", "text": text(2)})
+        assert sent(client, again)[0]["status"] == "rejected"
+        assert sent(client, again, "?replace=true")[0]["status"] == "new"
+        for query in ("?replace=yes", "?other=1"):
+            answer = client.post(f"/v1/documents{query}", content=again, headers=LINES)
+            assert answer.status_code == 422
+        broken = client.post(
+            "/v1/documents", content=packed[:9], headers={**LINES, "Content-Encoding": "gzip"}
+        )
+        assert (broken.status_code, broken.json()["error"]) == (400, "bad_request")
+
+
+def test_signatures_and_texts_in_one_stream(tmp_path: Path) -> None:
+    with serving(tmp_path) as client:
+        bad = {"id": "b", "signature": {"fingerprint": "0", "slots": ""}}
+        found = sent(client, lines({"id": "a", "text": text(1)}, bad, {"id": "c", "text": text(2)}))
+        assert [one.get("error", "") for one in found] == ["", "spec_mismatch", ""]
+
+
+def test_a_stream_is_slowed_down_not_refused(tmp_path: Path) -> None:
+    header = key(tmp_path, "write")
+    with serving(tmp_path, Settings(key_rate=100, burst_seconds=1, batch=20)) as client:
+        documents = lines(*({"text": text(n)} for n in range(120)))
+        assert len(sent(client, documents, **header)) == 120
+        waited = [line["seconds"] for line in client.logged if line.get("documents") == 120]
+        assert waited[0] >= 0.1
+
+
+@pytest.mark.parametrize("kind", ["application/x-ndjson; charset=utf-8", "Application/X-NDJSON"])
+def test_how_the_type_may_be_written(tmp_path: Path, kind: str) -> None:
+    with serving(tmp_path) as client:
+        answer = client.post(
+            "/v1/documents", content=b'{"text": "a"}', headers={"Content-Type": kind}
+        )
+        assert answer.json()["line"] == 1
