@@ -15,7 +15,7 @@ from neardup.reference.hashes import constants_seed, key_id
 from neardup.spec import Spec
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", "docs/library.md", "docs/operating-point.md"]
+PAGES = ["README.md", "docs/library.md", "docs/operating-point.md", "docs/index.md"]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -56,6 +56,9 @@ def test_the_two_commands_of_the_readme_are_targets():
 @pytest.mark.parametrize("command", [
     "dedup", "exact", "plan", "report", "merge", "spec", "demo", "hashes", "tune", "cache list",
     "cache clear", "evaluate", "serve", "keys add", "keys list", "keys revoke",
+    "cache clear", "evaluate", "query", "index build", "index add", "index query", "index get",
+    "index remove", "index stats", "index retune", "index compact", "index verify", "index export",
+    "index import", "spec diff",
 ])  # fmt: skip
 def test_every_option_is_documented(command):
     import typer

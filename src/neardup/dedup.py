@@ -84,7 +84,10 @@ class Sketcher:
         require_frequencies(self.spec, self.frequencies)
 
     def __call__(self, documents: Documents) -> Sketch:
-        cut = self.cut(documents)
+        return self.sketched(documents, self.cut(documents))
+
+    def sketched(self, documents: Documents, cut: Shingled) -> Sketch:
+        """The sketches of documents whose shingles are there."""
         signatures, empty_slots = bulk.sketched(
             cut.shingles.data,
             cut.shingles.offsets,

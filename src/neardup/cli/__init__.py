@@ -20,9 +20,11 @@ from neardup.cli.demo import demo
 from neardup.cli.evaluate import evaluate
 from neardup.cli.exact import exact
 from neardup.cli.hashes import hashes
+from neardup.cli.index import index
 from neardup.cli.keys import keys
 from neardup.cli.merge import merge
 from neardup.cli.plan import plan
+from neardup.cli.query import query
 from neardup.cli.report import report
 from neardup.cli.serve import serve
 from neardup.cli.spec import spec
@@ -48,11 +50,13 @@ app.command()(merge)
 app.command()(status)
 app.command()(demo)
 app.command()(report)
-app.command()(spec)
 app.command()(compare_sketches)
 app.command()(tune)
 app.command()(hashes)
 app.command()(serve)
+app.command()(query)
+app.add_typer(spec, name="spec")
+app.add_typer(index, name="index")
 app.add_typer(cache, name="cache")
 app.add_typer(keys, name="keys")
 
@@ -99,10 +103,17 @@ def main() -> None:
             raise
         fail(*explained(error))
     if code == INTERRUPTED:
-        lost = "--no-cache" in arguments
-        then = "nothing is kept" if lost else "the same command goes on from here"
-        fail(f"interrupted; {then}", INTERRUPTED)
+        fail(f"interrupted; {what_is_left(arguments)}", INTERRUPTED)
     sys.exit(code or 0)
+
+
+def what_is_left(arguments: list[str]) -> str:
+    """Of a command that was interrupted."""
+    if "--no-cache" in arguments:
+        return "nothing is kept"
+    if arguments[:2] in (["index", "build"], ["index", "add"]):
+        return "what was added stays, neardup index add with the same input goes on from here"
+    return "the same command goes on from here"
 
 
 def explained(error: Any) -> tuple[str, int]:

@@ -8,9 +8,15 @@ from typing import Annotated
 import typer
 
 from neardup.cli.key_file import read_key
+from neardup.cli.spec_diff import diff
+
+spec = typer.Typer(invoke_without_command=True)
+spec.command()(diff)
 
 
-def spec(
+@spec.callback()
+def show(
+    context: typer.Context,
     shingle: Annotated[str, typer.Option(metavar="UNIT:SIZE", help="As in dedup.")] = "word:5",
     text_profile: Annotated[str, typer.Option(help="As in dedup.")] = "standard",
     sketch: Annotated[str, typer.Option(help="As in dedup.")] = "minhash",
@@ -25,9 +31,14 @@ def spec(
     as_json: Annotated[bool, typer.Option(
         "--json", help="Print the canonical JSON; the fingerprint is its BLAKE2b.")] = False,
 ) -> None:  # fmt: skip
-    """Show the specification and its fingerprint: what must agree for sketches to be compared."""
+    """Show the specification and its fingerprint: what must agree for sketches to be compared.
+
+    neardup spec diff A B says what differs.
+    """
     from neardup.spec import Spec
 
+    if context.invoked_subcommand is not None:
+        return
     key = read_key(key_file)
     made = Spec.of(
         shingle, profile=text_profile, sketch=sketch, family=family, slots=slots, bits=bits,

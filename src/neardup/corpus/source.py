@@ -127,7 +127,7 @@ def line_blocks(file: InputFile, size: int, meter: Meter | None = None) -> Itera
             meter.at = start + length
             yield read_range(file, start, length)
     else:
-        yield from _whole_lines(decompressed(file, size, meter))
+        yield from whole_lines(decompressed(file, size, meter))
 
 
 def decompressed(file: InputFile, size: int, meter: Meter | None = None) -> Iterator[bytes]:
@@ -147,7 +147,7 @@ def decompressed(file: InputFile, size: int, meter: Meter | None = None) -> Iter
             yield piece
 
 
-def _whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Cut after newlines. A line beyond LONGEST loses its middle: it will be refused anyway."""
     held: list[bytes] = []
     length = 0

@@ -29,6 +29,8 @@ from neardup.index import folder, planning, snapshot
 from neardup.index.answer import NEW, REJECTED, Answer, Cluster, Document, Match
 from neardup.index.asking import copies_of
 from neardup.index.deciding import Decider
+from neardup.index.exchange import export_store
+from neardup.index.explain import Explanation, explained
 from neardup.index.known import Signing
 from neardup.index.probing import Probing
 from neardup.index.settings import Settings, asked
@@ -40,6 +42,7 @@ from neardup.index.work import Adding, Calling, Counters, Point, Removing
 from neardup.index.writing import MOST_WAITING, Writer
 from neardup.keys import Key, key_of, require_key
 from neardup.options import Options
+from neardup.progress import SILENT, Progress
 from neardup.spec import Spec, whole
 from neardup.text.arrays import Ragged
 
@@ -274,6 +277,17 @@ class Index:
             if (number := int(pairs.numbers[at])) in rows
         ]
 
+    def explain(self, text: str) -> Explanation:
+        """Every step of `query`, with what it found and how long it took."""
+        for _ in range(2):  # the first time, what is needed may have to be loaded
+            begun = time.perf_counter()
+            answer = self.query(text)
+            seconds = time.perf_counter() - begun
+            found = explained(
+                text, answer, seconds, self._store, self._refreshed(), self._sketching
+            )
+        return found
+
     def get(self, id: str) -> Document | None:
         """What is known of a document; None if there is none with this id."""
         row = planning.rows_with(self._store, self._refreshed(), [id]).get(id)
@@ -375,6 +389,11 @@ class Index:
         with self._store.transaction():
             self._store.forget_changes(self._snapshot_sequence)
         self._store.give_back()
+
+    def export(self, file: str | Path, progress: Progress = SILENT) -> int:
+        """Write all documents to one file, for `import_index`; how many there are."""
+        self._refreshed()
+        return export_store(self._store, Path(file), progress)
 
     def verify(self) -> list[str]:
         """What is wrong with the stored documents or the tables; nothing, usually."""

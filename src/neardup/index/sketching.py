@@ -45,9 +45,9 @@ class Sketching:
         """Sketch some texts, or lists of token ids."""
         begun = time.perf_counter()
         spec = self.settings.options.spec
-        column, rejected = text_column(list(texts), spec.unit == "token")
-        sketch = self.sketcher(Documents(column, [], None, None, rejected))
-        rejected = {**dict.fromkeys(sketch.empty.tolist(), "empty"), **rejected}
+        documents = self.documents(texts)
+        sketch = self.sketcher(documents)
+        rejected = {**dict.fromkeys(sketch.empty.tolist(), "empty"), **documents.rejected}
         found = self.sketches(sketch, point, rejected)
         self.counters.sketched += len(texts)
         self.counters.slots += len(texts) * spec.slots
@@ -55,6 +55,12 @@ class Sketching:
         each = (time.perf_counter() - begun) / max(len(texts), 1)
         self.counters.sketch_times.add(each, len(texts))
         return found
+
+    def documents(self, texts: Sequence[str]) -> Documents:
+        """As the sketcher takes them; those that can't be used are rejected."""
+        tokens = self.settings.options.spec.unit == "token"
+        column, rejected = text_column(list(texts), tokens)
+        return Documents(column, [], None, None, rejected)
 
     def sketches(self, sketch: Sketch, point: Point, rejected: dict[int, str]) -> Sketched:
         """Ready-made sketches; without shingles they are compared by their signatures."""

@@ -179,6 +179,11 @@ class Store:
             self._writer.executemany(f"DELETE FROM {table} WHERE number=?", given)  # noqa: S608
         self._note(REMOVED, numbers)
 
+    def reach(self, number: int) -> None:
+        """Give no number up to this one to a new document."""
+        self._writer.execute("DELETE FROM sqlite_sequence WHERE name='documents'")
+        self._writer.execute("INSERT INTO sqlite_sequence VALUES('documents', ?)", (number,))
+
     def set_meta(self, name: str, value: Any) -> None:
         self._writer.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (name, value))
 

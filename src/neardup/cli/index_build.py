@@ -1,0 +1,235 @@
+"""neardup index build, neardup index add: files into an index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from neardup.cli.index_shared import Dir, IndexKey, PlainJson, TableMemory, writing
+from neardup.cli.index_summary import show, show_loaded
+from neardup.cli.key_file import read_key
+from neardup.cli.shared import (
+    INPUT,
+    MATCH,
+    OUTPUT,
+    Config,
+    Format,
+    Id,
+    Inputs,
+    Quiet,
+    Text,
+    Workers,
+    check_workers,
+    stale_bands,
+)
+
+if TYPE_CHECKING:
+    from neardup.index.index import Index
+    from neardup.keys import Key
+    from neardup.options import Options
+
+ONLY_IN_CONFIG = ("keep", "cluster", "weights")
+"""What a config file may say, and an index has only one way of."""
+
+StrictIndex = Annotated[bool, typer.Option(
+    "--strict", help="Stop at the first document that can't be used.",
+    rich_help_panel=INPUT)]  # fmt: skip
+
+
+def build(
+    context: typer.Context,
+    folder: Dir,
+    inputs: Annotated[list[str] | None, typer.Argument(
+        metavar="[INPUT]...", help="As in dedup: files, folders or quoted globs.",
+        show_default=False)] = None,
+    sketches: Annotated[Path | None, typer.Option(
+        "--from", metavar="RUN", help="Instead of INPUT: a run with --save-sketches, or a set of "
+        "sketches. No texts are needed; similarity to these documents is estimated.",
+        show_default=False, rich_help_panel=INPUT)] = None,
+    text: Text = "text",
+    id: Id = None,
+    format: Format = "auto",
+    strict: StrictIndex = False,
+    keep_texts: Annotated[bool, typer.Option(
+        "--keep-texts", help="Store the texts too, so that the index can be made anew by another "
+        "specification.", rich_help_panel=OUTPUT)] = False,
+    config: Config = None,
+    threshold: Annotated[float | None, typer.Option(
+        help="As in dedup.  [default: 0.8]", show_default=False, rich_help_panel=MATCH)] = None,
+    recall: Annotated[float | None, typer.Option(
+        help="As in dedup.  [default: 0.99]", show_default=False, rich_help_panel=MATCH)] = None,
+    bands: Annotated[int | None, typer.Option(
+        help="As in dedup.", show_default=False, rich_help_panel=MATCH)] = None,
+    rows: Annotated[int | None, typer.Option(
+        help="As in dedup.", show_default=False, rich_help_panel=MATCH)] = None,
+    tables: Annotated[str | None, typer.Option(
+        metavar="WHAT", help="As in dedup.", show_default=False, rich_help_panel=MATCH)] = None,
+    limit: Annotated[int | None, typer.Option(
+        help="Kept documents that are compared with in a bucket.  [default: 256]",
+        show_default=False, rich_help_panel=MATCH)] = None,
+    verify: Annotated[str | None, typer.Option(
+        help="As in dedup: exact, estimate or none.", show_default=False,
+        rich_help_panel=MATCH)] = None,
+    measure: Annotated[str | None, typer.Option(
+        help="As in dedup: jaccard or containment.", show_default=False,
+        rich_help_panel=MATCH)] = None,
+    hamming: Annotated[int | None, typer.Option(
+        help="As in dedup.", show_default=False, rich_help_panel=MATCH)] = None,
+    blocks: Annotated[int | None, typer.Option(
+        help="As in dedup.", show_default=False, rich_help_panel=MATCH)] = None,
+    shingle: Annotated[str | None, typer.Option(
+        metavar="UNIT:SIZE", help="As in dedup.  [default: word:5]", show_default=False,
+        rich_help_panel=MATCH)] = None,
+    text_profile: Annotated[str | None, typer.Option(
+        help="As in dedup.  [default: standard]", show_default=False,
+        rich_help_panel=MATCH)] = None,
+    sketch: Annotated[str | None, typer.Option(
+        help="As in dedup.  [default: minhash]", show_default=False, rich_help_panel=MATCH)] = None,
+    family: Annotated[str | None, typer.Option(
+        help="As in dedup.", show_default=False, rich_help_panel=MATCH)] = None,
+    slots: Annotated[int | None, typer.Option(
+        help="As in dedup.  [default: 128]", show_default=False, rich_help_panel=MATCH)] = None,
+    bits: Annotated[int | None, typer.Option(
+        help="As in dedup.", show_default=False, rich_help_panel=MATCH)] = None,
+    preset: Annotated[str | None, typer.Option(
+        help="As in dedup.", show_default=False, rich_help_panel=MATCH)] = None,
+    seed: Annotated[int | None, typer.Option(
+        help="As in dedup.", show_default=False, rich_help_panel=MATCH)] = None,
+    hash: Annotated[str | None, typer.Option(
+        help="As in dedup.  [default: xxh64]", show_default=False, rich_help_panel=MATCH)] = None,
+    key_file: IndexKey = None,
+    strip: Annotated[list[str] | None, typer.Option(
+        metavar="WHAT", help="html, as in dedup.", show_default=False,
+        rich_help_panel=MATCH)] = None,
+    memory: TableMemory = None,
+    workers: Workers = None,
+    quiet: Quiet = False,
+    as_json: PlainJson = False,
+) -> None:  # fmt: skip
+    """Make a new index of files, or of the sketches that a run has saved.
+
+    If it is interrupted, neardup index add with the same INPUT goes on.
+    """
+    from neardup.cli.progress import progress_for
+    from neardup.corpus.documents import Columns
+    from neardup.corpus.inputs import find_inputs
+    from neardup.errors import UsageError
+    from neardup.index.filling import fill
+
+    if bool(inputs) == (sketches is not None):
+        raise UsageError("give either INPUT, or --from with a run that has saved its sketches")
+    named = {
+        "threshold": threshold, "recall": recall, "bands": bands, "rows": rows, "tables": tables,
+        "limit": limit, "verify": verify, "measure": measure, "hamming": hamming,
+        "blocks": blocks, "shingle": shingle, "text_profile": text_profile, "sketch": sketch,
+        "family": family, "slots": slots, "bits": bits, "preset": preset, "seed": seed,
+        "hash": hash, "strip": strip,
+        **{name: (context.default_map or {}).get(name) for name in ONLY_IN_CONFIG},
+    }  # fmt: skip
+    stale = stale_bands(context) if config else set()
+    given = {name: value for name, value in named.items()
+             if value not in (None, []) and name not in stale}  # fmt: skip
+    if sketches is not None:
+        _load(folder, sketches, given, quiet, as_json)
+        return
+    files, threads = find_inputs(inputs or [], format), check_workers(workers)
+    key = read_key(key_file, quiet)
+    with (
+        progress_for(quiet=quiet or as_json) as progress,
+        _made(folder, given, key, keep_texts=keep_texts, memory=memory) as index,
+    ):
+        columns = Columns(text=text, id=id, tokens=index.spec.unit == "token")
+        filled = fill(index, files, columns, progress, workers=threads, strict=strict)
+        show(filled, index, quiet, as_json)
+
+
+def add(
+    folder: Dir,
+    inputs: Inputs,
+    text: Text = "text",
+    id: Id = None,
+    format: Format = "auto",
+    replace: Annotated[bool, typer.Option(
+        "--replace", help="A document whose id is there with another content takes its place, "
+        "instead of being rejected.", rich_help_panel=INPUT)] = False,
+    strict: StrictIndex = False,
+    key_file: IndexKey = None,
+    memory: TableMemory = None,
+    workers: Workers = None,
+    quiet: Quiet = False,
+    as_json: PlainJson = False,
+) -> None:  # fmt: skip
+    """Add the documents of files to an index. Those that are there already are left alone."""
+    from neardup.cli.progress import progress_for
+    from neardup.corpus.documents import Columns
+    from neardup.corpus.inputs import find_inputs
+    from neardup.index.filling import fill
+
+    files, threads = find_inputs(inputs, format), check_workers(workers)
+    with (
+        progress_for(quiet=quiet or as_json) as progress,
+        writing(folder, key_file, progress, memory) as index,
+    ):
+        columns = Columns(text=text, id=id, tokens=index.spec.unit == "token")
+        filled = fill(
+            index, files, columns, progress, workers=threads, replace=replace, strict=strict
+        )
+        show(filled, index, quiet, as_json)
+
+
+@contextmanager
+def _made(folder: Path, given: dict[str, Any], key: Key | None, **others: Any) -> Iterator[Index]:
+    """A new index; nothing of it stays if it fails before there is a document in it."""
+    import shutil
+
+    from neardup.index.index import Index
+    from neardup.index.loading import require_free
+    from neardup.index.settings import stated
+
+    require_free(folder)
+    options = _options(given, key)
+    point = stated(options)
+    index = Index.open(folder, options.spec, key=key, **others, **point)
+    try:
+        with index:
+            yield index
+    except Exception:
+        if not len(index):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _options(given: dict[str, Any], key: Key | None) -> Options:
+    """What is asked for; not what can only be known when all documents are there."""
+    from neardup.errors import UsageError
+    from neardup.index.settings import Settings
+    from neardup.options import Options
+
+    options = Options.of(key=key, **given)
+    if options.strip.lines is not None or options.weights != "tf":
+        what = "--strip lines" if options.strip.lines is not None else "tf-idf weights"
+        raise UsageError(
+            f"{what} are counted over all documents, and an index never has all: leave it out, or "
+            "build the index --from a run that has counted them"
+        )
+    return Settings(options).options
+
+
+def _load(folder: Path, sketches: Path, given: dict[str, Any], quiet: bool, as_json: bool) -> None:
+    """An index of saved sketches."""
+    from neardup.cli.progress import progress_for
+    from neardup.errors import UsageError
+    from neardup.index.from_batch import load_sketches
+    from neardup.index.settings import POINT_NAMES
+
+    for name in given:
+        if name not in POINT_NAMES:
+            option = name.replace("_", "-")
+            raise UsageError(f"the sketches of {sketches} say it: leave out --{option}")
+    with progress_for(quiet=quiet or as_json) as progress:
+        loaded = load_sketches(sketches, folder, given, progress)
+    show_loaded(loaded, quiet, as_json)

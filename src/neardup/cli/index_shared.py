@@ -1,0 +1,55 @@
+"""What the commands of an index have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from neardup.cli.key_file import read_key
+from neardup.cli.shared import OUTPUT
+
+if TYPE_CHECKING:
+    from neardup.index.index import Index
+    from neardup.progress import Progress
+
+Dir = Annotated[Path, typer.Argument(
+    metavar="DIR", help="The folder of the index.", show_default=False)]  # fmt: skip
+IndexKey = Annotated[Path | None, typer.Option(
+    "--key-file", metavar="FILE", help="The key of an index with --hash siphash.",
+    show_default=False)]  # fmt: skip
+TableMemory = Annotated[str | None, typer.Option(
+    "--memory", metavar="SIZE", help="The most memory for what is looked up, such as 2GB; what "
+    "does not fit goes to disk.  [default: as much as it takes]", show_default=False,
+    rich_help_panel=OUTPUT)]  # fmt: skip
+PlainJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@contextmanager
+def reading(folder: Path, key_file: Path | None) -> Iterator[Index]:
+    """The index, to read: that works beside a process that writes."""
+    from neardup.index.index import Index
+
+    with Index.open(folder, read_only=True, key=read_key(key_file)) as found:
+        yield found
+
+
+@contextmanager
+def writing(
+    folder: Path, key_file: Path | None, progress: Progress | None = None,
+    memory: str | None = None,
+) -> Iterator[Index]:  # fmt: skip
+    """The index, to write; it must be there."""
+    from neardup.errors import UsageError
+    from neardup.index.folder import generations
+    from neardup.index.index import Index
+    from neardup.progress import SILENT
+
+    if generations(folder) is None:
+        raise UsageError(f"{folder} holds no index: make one with neardup index build")
+    say = (progress or SILENT).say
+    with Index.open(folder, key=read_key(key_file), say=say, memory=memory) as found:
+        yield found

@@ -1,0 +1,177 @@
+"""A whole index as one file, for a backup or another machine.
+
+A file of blocks (`formats/blocks.py`) of the kind "index export". Its header has the settings and
+how many documents there are. The first block holds settings that are bytes; each other block
+some documents in the order of their numbers, as columns:
+
+    number, witness (0 if it is kept), similarity (NaN if it is kept), exact, added, content
+    id, metadata, signatures, shingles, texts    bytes of different lengths, each three columns:
+        NAME.rows   which documents of the block have it
+        NAME.ends   where each one's bytes end
+        NAME.data   the bytes, one after the other
+
+Every column has a checksum, and so does the list of them: a file that was cut or altered is
+refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup.errors import FormatError
+from neardup.formats.blocks import Reader, Writer
+from neardup.index.known import Signing
+from neardup.index.loading import Loader, new_index
+from neardup.index.settings import Settings
+from neardup.index.store import BLOBS, Row, Store
+from neardup.progress import SILENT, Progress
+from neardup.sketch import bulk
+
+KIND: Final = "index export"
+VERSION: Final = 1
+AT_ONCE: Final = 2_048
+"""Documents of a block."""
+
+Columns = dict[str, NDArray[Any]]
+Parts = dict[int, bytes]
+"""Bytes of some documents of a block, by their places."""
+
+
+def export_store(store: Store, file: Path, progress: Progress = SILENT) -> int:
+    """Write all documents as they are at this moment; how many there are."""
+    with store.snapshot():
+        documents = store.counts()[0]
+        progress.stage("exporting", documents, "documents")
+        stored = Settings.of_stored(store.meta(), str(store.path)).stored
+        plain = {name: value for name, value in stored.items() if not isinstance(value, bytes)}
+        with Writer(file, KIND, version=VERSION, settings=plain, documents=documents,
+                    last_number=store.last_number()) as writer:  # fmt: skip
+            writer.add({name: np.frombuffer(value, np.uint8) for name, value in stored.items()
+                        if isinstance(value, bytes)})  # fmt: skip
+            last = 0
+            while rows := store.rows_after(last, AT_ONCE):
+                last = rows[-1].number
+                writer.add(_columns(store, rows))
+                progress.advance(len(rows))
+            writer.close()
+    return documents
+
+
+def _columns(store: Store, rows: Sequence[Row]) -> Columns:
+    numbers = [row.number for row in rows]
+    columns: Columns = {
+        "number": np.array(numbers, np.int64),
+        "witness": np.array([row.witness or 0 for row in rows], np.int64),
+        "similarity": np.array([np.nan if row.similarity is None else row.similarity
+                                for row in rows], np.float64),
+        "exact": np.array([row.exact for row in rows], np.uint8),
+        "added": np.array([row.added for row in rows], np.float64),
+        "content": np.frombuffer(b"".join(row.content for row in rows), np.uint8),
+    }  # fmt: skip
+    parts: dict[str, Parts] = {
+        "id": {at: row.id.encode() for at, row in enumerate(rows)},
+        "metadata": {at: row.metadata.encode() for at, row in enumerate(rows)
+                     if row.metadata is not None},
+    }  # fmt: skip
+    for table in BLOBS:
+        found = store.blobs(table, numbers)
+        parts[table] = {at: found[one] for at, one in enumerate(numbers) if one in found}
+    for name, some in parts.items():
+        columns |= _packed(name, some)
+    return columns
+
+
+def _packed(name: str, parts: Parts) -> Columns:
+    return {
+        f"{name}.rows": np.array(list(parts), np.int64),
+        f"{name}.ends": np.cumsum([len(data) for data in parts.values()], dtype=np.int64),
+        f"{name}.data": np.frombuffer(b"".join(parts.values()), np.uint8),
+    }
+
+
+class Export(Reader):
+    """A file that was exported."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file, KIND)
+        if self.header.get("version") != VERSION:
+            raise FormatError(
+                f"{file}: version {self.header.get('version')!r} of the export is not known, this "
+                f"neardup reads version {VERSION}: use the neardup that wrote it"
+            )
+
+    def damaged(self, why: str) -> FormatError:
+        return FormatError(
+            f"{self.path} is no export of an index, or damaged ({why}): take another copy of it, "
+            "or export the index again"
+        )
+
+    @property
+    def settings(self) -> Settings:
+        held = self._blocks[0]["columns"]
+        stored = self.header["settings"] | {name: self.read(0, name).tobytes() for name in held}
+        return Settings.of_stored(stored, str(self.path))
+
+    def documents(self, block: int) -> tuple[list[Row], dict[str, list[tuple[int, bytes]]]]:
+        """The documents of a block, and what belongs to them."""
+        columns = {name: self.read(block, name).tolist() for name in
+                   ("number", "witness", "similarity", "exact", "added")}  # fmt: skip
+        numbers: list[int] = columns["number"]
+        contents = self.read(block, "content").tobytes()
+        ids, metadata = self._parts(block, "id"), self._parts(block, "metadata")
+        rows = [
+            Row(number, ids[at].decode(), contents[16 * at : 16 * at + 16], witness or None,
+                similarity if witness else None, exact, added,
+                metadata[at].decode() if at in metadata else None)
+            for at, (number, witness, similarity, exact, added)
+            in enumerate(zip(*columns.values(), strict=True))
+        ]  # fmt: skip
+        blobs = {
+            table: [(numbers[at], data) for at, data in self._parts(block, table).items()]
+            for table in BLOBS
+        }
+        return rows, blobs
+
+    def _parts(self, block: int, name: str) -> Parts:
+        rows, ends = (self.read(block, f"{name}.{part}").tolist() for part in ("rows", "ends"))
+        data = self.read(block, f"{name}.data").tobytes()
+        spans = zip(rows, pairwise([0, *ends]), strict=True)
+        return {at: data[begin:end] for at, (begin, end) in spans}
+
+
+def import_index(file: str | Path, path: str | Path, progress: Progress = SILENT) -> int:
+    """Make the index that was exported in a new folder; how many documents it has."""
+    export = Export(Path(file))
+    try:
+        with new_index(Path(path), export.settings) as loader:
+            progress.stage("importing", int(export.header["documents"]), "documents")
+            _load(export, loader, progress)
+            loader.reach(int(export.header["last_number"]))
+    except (KeyError, IndexError, ValueError, TypeError) as error:
+        raise export.damaged(f"its content, {type(error).__name__}") from None
+    return loader.documents
+
+
+def _load(export: Export, loader: Loader, progress: Progress) -> None:
+    signing = Signing(export.settings.options)
+    columns, kind = bulk.compared_shape(signing.options.spec)
+    size = columns * np.dtype(kind).itemsize
+    size += 8 * signing.tables.count if signing.options.spec.narrow else 0
+    kept: set[int] = set()
+    witnesses: set[int] = set()
+    for block in range(1, len(export)):
+        rows, blobs = export.documents(block)
+        if [len(data) for _, data in blobs["signatures"]] != [size] * len(rows):
+            raise export.damaged("signatures")
+        kept |= {row.number for row in rows if row.witness is None}
+        witnesses |= {row.witness for row in rows if row.witness is not None}
+        loader.add(rows, blobs)
+        progress.advance(len(rows))
+    if loader.documents != export.header["documents"] or not witnesses <= kept:
+        raise export.damaged("documents are missing")

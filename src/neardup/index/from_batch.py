@@ -1,0 +1,228 @@
+"""An index of the sketches that a batch run has saved, without any text.
+
+Documents that the run kept are kept, those that it removed are copies of the same witness. None has
+shingles: whatever is compared with them is estimated by signatures.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from neardup.batch.catalogue import Catalogue
+from neardup.batch.output import RUN, is_run
+from neardup.batch.saved import SketchSet, sketch_folder
+from neardup.batch.sketches import Block, Sketches
+from neardup.batch.storing import OPEN, SLOTS, TABLES, compared_of
+from neardup.errors import FormatError, UsageError
+from neardup.index.filling import usable
+from neardup.index.known import Signing
+from neardup.index.loading import Loader, new_index
+from neardup.index.settings import POINT_NAMES, Settings, changed, options_of
+from neardup.index.store import Row
+from neardup.lsh.layout import written
+from neardup.lsh.tables import Tables
+from neardup.progress import SILENT, Progress
+
+AT_ONCE: Final = 4_096
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What became of the documents of a run."""
+
+    settings: Settings
+    documents: int
+    kept: int
+    left_out: int
+    """Removed ones whose witness is not known here, and rejected ones."""
+    renamed: int
+    """Documents whose id another one had before: they are called by file and row."""
+
+    @property
+    def copies(self) -> int:
+        return self.documents - self.kept
+
+
+@dataclass(frozen=True)
+class Decided:
+    """For each document: is it loaded, and if it was removed, for which one and how similar."""
+
+    loaded: NDArray[np.bool_]
+    witness: Integers
+    """-1 if it is kept."""
+    similarity: NDArray[np.float64]
+    exact: NDArray[np.bool_]
+
+    @cached_property
+    def numbers(self) -> Integers:
+        """What each loaded document is called in the index."""
+        return np.cumsum(self.loaded)
+
+
+def load_sketches(
+    run: str | Path, path: str | Path, given: dict[str, Any], progress: Progress = SILENT,
+    clock: Callable[[], float] = time.time,
+) -> Loaded:  # fmt: skip
+    """Make an index of a run, or of a set of saved sketches, in a new folder.
+
+    `given` are parts of the operating point; what is not given is as in the run.
+    """
+    sketches = Path(run)
+    found = SketchSet.open(sketch_folder(sketches))
+    _check(found, sketches)
+    record = json.loads((sketches / RUN).read_bytes()) if is_run(sketches) else None
+    settings = Settings(_options(found, record, given), False, found.ignored, found.frequencies)
+    everything = Sketches(found.shards, found.files)
+    _require_keys(everything, settings, sketches)
+    decided = _decided(sketches, found, everything, record)
+    with new_index(Path(path), settings) as loader:
+        names = _Names(Catalogue.of(everything))
+        progress.stage("loading", len(everything), "documents")
+        for block in everything.blocks:
+            _load(loader, block, decided, names, Signing(settings.options), clock())
+            progress.advance(block.rows)
+    left_out = len(everything) - loader.documents
+    return Loaded(settings, loader.documents, loader.kept, left_out, names.renamed)
+
+
+def _check(found: SketchSet, where: Path) -> None:
+    """Refuse sketches that say something else than an index would."""
+    columns = [shard.reading.columns for shard in found.shards]
+    option = None
+    if any(one.within is not None for one in columns):
+        option = "--within"
+    elif any(one.id_option == "merge-rows" for one in columns) or any(
+        file.note_of(block).get(OPEN) for file in found.files for block in range(len(file))
+    ):
+        option = "--merge-rows"
+    if option is not None:
+        raise UsageError(
+            f"{where} was made with {option}, which an index does not know: build it of the files"
+        )
+
+
+def _options(found: SketchSet, record: dict[str, Any] | None, given: dict[str, Any]) -> Any:
+    """The operating point of the run, but for what is given."""
+    made = [file.note_of(0).get(TABLES) for file in found.files if len(file)]
+    point: dict[str, Any] = {}
+    if record is not None:
+        named = [name for name in POINT_NAMES if name not in ("bands", "rows")]
+        point = {name: record["parameters"].get(name) for name in named}
+    elif made and made[0] is not None and not _gives_bands(given):
+        point = {"tables": ",".join(f"{bands}x{rows}" for bands, rows in made[0])}
+    if found.spec.sketch == "simhash" and point.get("verify") != "exact":
+        point.pop("threshold", None)
+    options = options_of(found.spec, point)
+    return changed(options, given) if given else options
+
+
+def _gives_bands(given: dict[str, Any]) -> bool:
+    return bool(given.keys() & {"bands", "rows", "tables"})
+
+
+def _require_keys(everything: Sketches, settings: Settings, where: Path) -> None:
+    """Slots that were cut have the keys of their run alone."""
+    tables = settings.options.tables
+    for block in everything.blocks:
+        note = block.file.note_of(block.number)
+        if not block.file.has(block.number, SLOTS) and note.get(TABLES) != tables.stated:
+            raise UsageError(
+                f"the slots of {where} are cut, and its keys are for other bands than "
+                f"{written(settings.options.curve)}: leave out what changes the bands"
+            )
+
+
+def _decided(
+    where: Path, found: SketchSet, everything: Sketches, record: dict[str, Any] | None
+) -> Decided:
+    usable = np.concatenate([np.empty(0, bool), *(block.usable() for block in everything.blocks)])
+    kept = usable & found.kept
+    size = len(kept)
+    decided = Decided(kept.copy(), np.full(size, -1), np.zeros(size), np.ones(size, bool))
+    if record is None or record["parameters"]["against"]:
+        return decided  # removed documents may be copies of some that are elsewhere
+    removed = np.flatnonzero(usable & ~kept)
+    table = pq.read_table(
+        where / "removed.parquet", columns=["cluster", "similarity", "exact"], use_threads=False
+    )
+    if len(table) != len(removed):
+        raise FormatError(
+            f"{where}: removed.parquet and the sketches don't belong together: run again"
+        )
+    witness, similarity, exact = (
+        table.column(name).to_numpy() for name in ("cluster", "similarity", "exact")
+    )
+    known = np.flatnonzero(~np.isnan(witness.astype(np.float64)))
+    rows = removed[known]
+    decided.witness[rows] = witness[known].astype(np.int64)
+    decided.similarity[rows] = similarity[known]
+    decided.exact[rows] = exact[known]
+    decided.loaded[rows] = kept[decided.witness[rows]]
+    return decided
+
+
+class _Names:
+    """What documents are called: an id that is taken, or that no index takes, gives way."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._taken: set[str] = set()
+        self.renamed = 0
+
+    def of(self, documents: Integers) -> list[str]:
+        names: list[str] = self._catalogue.names(documents).to_pylist()
+        for at, name in enumerate(names):
+            if name in self._taken or not usable(name):
+                file, row = self._catalogue.place(documents[at : at + 1])
+                names[at] = f"{file[0]}:{row[0]}"
+                self.renamed += 1
+            self._taken.add(names[at])
+        return names
+
+
+def _load(loader: Loader, block: Block, decided: Decided, names: _Names, signing: Signing,
+          now: float) -> None:  # fmt: skip
+    """The documents of a block that are wanted, some thousand a transaction."""
+    here = slice(block.start, block.end)
+    wanted = np.flatnonzero(decided.loaded[here])
+    if not len(wanted):
+        return
+    contents = np.ascontiguousarray(block.column("content").T)
+    compared = np.ascontiguousarray(compared_of(block.file, block.number).T)
+    keys = _keys(block, signing.tables) if signing.options.spec.narrow else None
+    numbers = decided.numbers
+    for start in range(0, len(wanted), AT_ONCE):
+        rows = wanted[start : start + AT_ONCE]
+        documents = rows + block.start
+        stored = list(_rows(documents, contents[rows], names.of(documents), decided, numbers, now))
+        signed = signing.packed(compared[rows] if keys is None else keys[rows], compared[rows])
+        blobs = list(zip(numbers[documents].tolist(), signed, strict=True))
+        loader.add(stored, {"signatures": blobs})
+
+
+def _rows(documents: Integers, contents: NDArray[np.uint64], ids: Sequence[str], decided: Decided,
+          numbers: Integers, now: float) -> Iterator[Row]:  # fmt: skip
+    columns = (numbers, decided.witness, decided.similarity, decided.exact)
+    each = zip(*(column[documents].tolist() for column in columns), strict=True)
+    for (number, witness, similarity, exact), id, content in zip(each, ids, contents, strict=True):
+        if witness < 0:
+            yield Row(number, id, content.tobytes(), None, None, 1, now, None)
+        else:
+            yield Row(number, id, content.tobytes(), int(numbers[witness]), similarity,
+                      int(exact), now, None)  # fmt: skip
+
+
+def _keys(block: Block, tables: Tables) -> NDArray[np.uint64]:
+    return np.stack([block.keys(tables, table) for table in range(tables.count)], axis=1)

@@ -1,0 +1,119 @@
+"""The sketches of a run become an index, with the run's decisions and without its texts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from command_line import edited, table, write_jsonl
+from command_line import neardup as command
+
+import neardup
+from neardup.errors import FormatError, ParameterError, UsageError
+from neardup.index.from_batch import load_sketches
+
+TEXTS = [edited(n) for n in range(30)]
+TEXTS += [edited(n, 79) for n in range(0, 30, 3)] + [edited(1).upper(), "", edited(2, 10, 40, 70)]
+ROWS = [{"id": f"doc-{n}", "text": text, "lang": "en"} for n, text in enumerate(TEXTS)]
+
+
+def run(tmp_path, *options, rows=ROWS, name="run"):
+    given = write_jsonl(tmp_path / f"{name}.jsonl", rows)
+    out = tmp_path / name
+    ran = command("dedup", given, "-o", out, "--save-sketches", "-q", *options)
+    assert ran.code == 0, ran.err
+    return out
+
+
+@pytest.mark.parametrize("options", [
+    (), ("--keep", "longest"), ("--bits", "8"), ("--sketch", "oneperm"), ("--tables", "20x5,4x7"),
+    ("--sketch", "simhash", "--shingle", "word:1"), ("--strip", "lines:50%"),
+    ("--sketch", "weighted", "--weights", "tf-idf"),
+])  # fmt: skip
+def test_decisions_of_the_run(tmp_path, options):
+    out = run(tmp_path, *options)
+    loaded = load_sketches(out, tmp_path / "index", {})
+    record = json.loads((out / "run.json").read_text())
+    assert loaded.documents == record["counts"]["kept"] + record["counts"]["removed"]
+    assert (loaded.kept, loaded.left_out) == (record["counts"]["kept"], 1)
+    removed = {row["id"]: row for row in table(out, "removed")}
+    assert removed
+    with neardup.Index.open(tmp_path / "index") as index:
+        assert index.spec.fingerprint == record["fingerprint"]
+        assert index.verify() == []
+        for row in ROWS:
+            if row["text"] == "":
+                assert index.get(row["id"]) is None
+                continue
+            document = index.get(row["id"])
+            gone = removed.get(row["id"])
+            witness = row["id"] if gone is None else gone["witness"]
+            assert (document.status == "new") == (gone is None)
+            if gone is not None:
+                assert document.duplicate_of == gone["witness"]
+                assert (document.similarity, document.exact) == (gone["similarity"], gone["exact"])
+            assert index.query(row["text"]).duplicate_of == witness
+
+
+def test_what_is_new_is_compared_by_signatures(tmp_path):
+    load_sketches(run(tmp_path), tmp_path / "index", {})
+    with neardup.Index.open(tmp_path / "index") as index:
+        near = index.add("near", edited(5, 40))
+        assert (near.status, near.duplicate_of, near.exact) == ("duplicate", "doc-5", False)
+        assert index.add("new", edited(500)).status == "new"
+        assert index.add("newer", edited(500, 3)).exact
+
+
+def test_another_operating_point(tmp_path):
+    out = run(tmp_path)
+    loaded = load_sketches(out, tmp_path / "index", {"threshold": 0.95})
+    assert loaded.settings.options.threshold == 0.95
+    same = load_sketches(out, tmp_path / "same", {}).settings.options
+    assert loaded.settings.options.curve.parts != same.curve.parts
+    with pytest.raises(ParameterError):
+        load_sketches(out, tmp_path / "other", {"threshold": 2.0})
+    assert not (tmp_path / "other").exists()
+
+
+def test_cut_slots_have_the_keys_of_their_run(tmp_path):
+    out = run(tmp_path, "--bits", "8")
+    with pytest.raises(UsageError, match="other bands"):
+        load_sketches(out, tmp_path / "index", {"threshold": 0.5})
+    merged = tmp_path / "merged"
+    assert command("merge", out, "-o", merged).code == 0
+    assert load_sketches(merged, tmp_path / "index", {}).documents == 31
+
+
+def test_a_set_without_a_run_knows_only_what_was_kept(tmp_path):
+    out = run(tmp_path)
+    loaded = load_sketches(out / "sketches", tmp_path / "index", {})
+    assert (loaded.documents, loaded.copies) == (loaded.kept, 0)
+    assert loaded.kept + loaded.left_out == len(ROWS)
+
+
+def test_copies_of_what_is_elsewhere_are_left_out(tmp_path):
+    first = run(tmp_path, name="first")
+    later = run(tmp_path, "--against", first, rows=[
+        {"id": "copy", "text": edited(4, 50)}, {"id": "fresh", "text": edited(900)},
+    ], name="later")  # fmt: skip
+    loaded = load_sketches(later, tmp_path / "index", {})
+    assert (loaded.documents, loaded.left_out) == (1, 1)
+
+
+def test_ids_that_are_there_twice(tmp_path):
+    rows = [{"id": "same", "text": edited(n)} for n in range(3)] + [{"id": "", "text": edited(9)}]
+    loaded = load_sketches(run(tmp_path, rows=rows), tmp_path / "index", {})
+    assert (loaded.documents, loaded.renamed) == (4, 3)
+    with neardup.Index.open(tmp_path / "index") as index:
+        assert index.query(edited(0)).duplicate_of == "same"
+        assert index.query(edited(2)).duplicate_of == f"{tmp_path}/run.jsonl:2"
+        assert index.query(edited(9)).duplicate_of == f"{tmp_path}/run.jsonl:3"
+
+
+def test_what_an_index_does_not_know(tmp_path):
+    for option, column in (("--within", "lang"), ("--merge-rows", "lang")):
+        out = run(tmp_path, option, column, name=option.strip("-"))
+        with pytest.raises(UsageError, match=option):
+            load_sketches(out, tmp_path / "index", {})
+    with pytest.raises(FormatError, match="--save-sketches"):
+        load_sketches(tmp_path, tmp_path / "index", {})
