@@ -73,6 +73,26 @@ def test_an_id_twice_in_one_batch(index):
     assert len(index) == 1
 
 
+def test_the_last_of_a_batch_replaces_the_others(index):
+    index.add("a", OTHER)
+    said = index.add_batch(["a", "a", "b", "a"], [TEXT, TEXT, TEXT, NEAR + " again"], replace=True)
+    assert [answer.status for answer in said] == ["rejected", "rejected", "new", "duplicate"]
+    assert "replaces" in said[0].reason
+    assert index.get("a").duplicate_of == "b"
+    assert index.query(OTHER).status == "new"
+    assert index.verify() == []
+
+
+@pytest.mark.parametrize("options", [
+    {"strip": "lines:1%"}, {"sketch": "weighted", "weights": "tf-idf"}, {"keep": "longest"},
+    {"cluster": "components"},
+])  # fmt: skip
+def test_what_needs_a_whole_corpus_is_refused(tmp_path, options):
+    with pytest.raises(ParameterError):
+        neardup.Index.open(tmp_path / "index", **options)
+    assert not (tmp_path / "index").exists()
+
+
 def test_replacing_a_representative_moves_its_copies_in_one_step(index):
     index.add_batch(["a", "b", "c"], [TEXT, NEAR, NEAR + " again"])
     said = index.add("a", OTHER, replace=True)

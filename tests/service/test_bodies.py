@@ -108,7 +108,7 @@ def test_a_gzip_bomb_takes_little_memory() -> None:
 
 
 @pytest.mark.parametrize(("body", "coding", "status"), [
-    (b"plain", b"gzip", 400), (gzip.compress(b"x" * 100)[:-9], b"gzip", 400),
+    (b"plain", b"gzip", 400), (gzip.compress(b"x" * 100, mtime=0)[:-9], b"gzip", 400),
     (b"x", b"br", 415), (b"x", b"gzip, gzip", 415),
 ])  # fmt: skip
 def test_wrong_codings_are_refused(body: bytes, coding: bytes, status: int) -> None:

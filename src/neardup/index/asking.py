@@ -26,8 +26,11 @@ def copies_of(
     begun = time.perf_counter()
     same = rows_like(store, point, arrivals.content)
     rest = np.array([at for at in range(len(arrivals)) if at not in same], np.int64)
-    found = {at: (row.witness or row.number, row.similarity or 1.0, bool(row.exact))
-             for at, row in same.items()}  # fmt: skip
+    found = {
+        at: (row.number, 1.0, True) if row.witness is None or row.similarity is None
+        else (row.witness, row.similarity, bool(row.exact))
+        for at, row in same.items()
+    }  # fmt: skip
     if len(rest):
         probes = None if more is None else more.of(arrivals, rest)
         _, pairs = point.decider.meetings(arrivals, rest, point.known(store), probes)

@@ -92,7 +92,7 @@ class Lock:
             os.close(self._handle)
             raise IndexLocked(
                 f"{folder} is written to by process {held or 'another'}: stop it first, or open "
-                "the index read-only (read_only=True)"
+                "the index read-only (read_only=True, as neardup query and neardup index stats do)"
             ) from None
         os.ftruncate(self._handle, 0)
         os.pwrite(self._handle, str(os.getpid()).encode(), 0)

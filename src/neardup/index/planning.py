@@ -21,6 +21,7 @@ from neardup.index.store import Row, Stored
 from neardup.index.work import Adding, Counters, Point
 
 CONFLICT: Final = "this id is there with another content: give another id, or replace it"
+REPLACED: Final = "a later document of the same batch has this id and replaces it"
 
 
 class Verdict(NamedTuple):
@@ -55,7 +56,8 @@ class _Sorted:
     fresh: list[int] = field(default_factory=list)
     again: dict[int, Row | int] = field(default_factory=dict)
     """Place -> the document that is there, or the place of the same one in these requests."""
-    refused: set[int] = field(default_factory=set)
+    refused: dict[int, str] = field(default_factory=dict)
+    """Place -> why."""
     replaced: dict[int, Row] = field(default_factory=dict)
 
 
@@ -110,9 +112,12 @@ class Planner:
                 kinds.again[at] = earlier
             elif earlier is None and row is not None and row.content == content:
                 kinds.again[at] = row
-            elif earlier is not None or (row is not None and not replacing):
-                kinds.refused.add(at)
+            elif not replacing and (earlier is not None or row is not None):
+                kinds.refused[at] = CONFLICT
             else:
+                if earlier is not None:
+                    kinds.fresh.remove(earlier)
+                    kinds.refused[earlier] = REPLACED
                 first[id] = at
                 kinds.fresh.append(at)
                 if row is not None:
@@ -189,15 +194,23 @@ class Addition:
         placed = dict(zip(self.kinds.fresh, self.plan.added, strict=True))
         rows = dict(placed)
         for at, row in self.kinds.again.items():
-            rows[at] = row if isinstance(row, Row) else placed[row]
+            if not isinstance(row, int):
+                rows[at] = row
+            elif row in placed:
+                rows[at] = placed[row]
+            else:  # the same as one that a later one replaces
+                self.kinds.refused[at] = REPLACED
         names = names_of(store, rows.values(), {row.number: row.id for row in placed.values()})
         said, at = [], 0
         for work in self.works:
-            answers = [Answer(id, REJECTED, reason=work.rejected.get(place, CONFLICT))
+            answers = [Answer(id, REJECTED, reason=work.rejected.get(place))
                        for place, id in enumerate(work.ids)]  # fmt: skip
             for place in work.places:
-                if at in rows:
-                    answers[place] = answer_of(rows[at], names, again=at in self.kinds.again)
+                why = self.kinds.refused.get(at)
+                answers[place] = (
+                    Answer(work.ids[place], REJECTED, reason=why) if why is not None
+                    else answer_of(rows[at], names, again=at in self.kinds.again)
+                )  # fmt: skip
                 at += 1
             said.append(answers)
         return said

@@ -37,6 +37,16 @@ class Settings:
     """The fingerprint of the specification that slots were narrowed from."""
 
     def __post_init__(self) -> None:
+        if self.options.strip.lines is not None and not self.options.spec.ignored:
+            raise ParameterError(
+                "lines to ignore are counted in a whole corpus: strip html alone, or build the "
+                "index from a run (neardup index build --from)"
+            )
+        if self.options.weights == "tf-idf" and not self.options.spec.weights:
+            raise ParameterError(
+                "document frequencies are those of a whole corpus: use weights tf, or build the "
+                "index from a run (neardup index build --from)"
+            )
         if (self.options.keep, self.options.cluster) != ("first", "stars"):
             raise ParameterError(
                 "an index keeps the first of several copies, and clusters are stars: leave out "
