@@ -246,6 +246,35 @@ def lose(store, numbers):
         store._writer.executemany("DELETE FROM texts WHERE number=?", numbers)
 
 
+def test_a_shadow_ends_with_what_it_was_beside(tmp_path):
+    with filled(tmp_path / "index") as index:
+        index.shadow.start(threshold=0.6)
+        index.reindex(shingle="word:3")
+        with pytest.raises(UsageError, match="no shadow"):
+            index.shadow.report()
+        index.retune(threshold=0.6)
+        answers, _ = fresh(tmp_path / "fresh", threshold=0.6, shingle="word:3")
+        assert everything(index) == answers
+        assert index.verify() == []
+    with neardup.Index.open(tmp_path / "index") as again:
+        assert (again.options.threshold, again.spec.shingle) == (0.6, "word:3")
+        assert everything(again) == answers
+
+
+def test_tables_on_disk(tmp_path):
+    with filled(tmp_path / "index", memory=1) as index:
+        index.reindex(shingle="word:3")
+        answers, _ = fresh(tmp_path / "fresh", **SMALL | {"shingle": "word:3"})
+        assert everything(index) == answers
+        assert list(index.path.glob("g2/cold-*/*"))
+        index.add("later", TEXTS[5])
+        index.compact()
+        assert index.verify() == []
+        index.undo_reindex()
+        assert index.get("later") is not None
+        assert index.verify() == []
+
+
 def test_what_was_before_can_be_deleted(tmp_path):
     with (
         filled(tmp_path / "index") as index,
