@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from neardup.cli.index_shared import Dir, PlainJson
 from neardup.cli.shared import Quiet
 
 
 def convert(
-    folder: Annotated[Path, typer.Argument(
-        metavar="DIR", help="The folder of the index.", show_default=False)],
+    folder: Dir,
     bits: Annotated[int, typer.Option(
         help="Bits of a slot from now on: 1, 2, 4, 8 or 16.", show_default=False)],
     quiet: Quiet = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: PlainJson = False,
 ) -> None:  # fmt: skip
     """Cut the stored slots of an index down to a few bits. No texts are needed.
 

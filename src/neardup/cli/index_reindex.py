@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from neardup.cli.index_shared import Dir, PlainJson
 from neardup.cli.key_file import read_key
 from neardup.cli.shared import INPUT, MATCH, OUTPUT, Format, Id, Quiet, Text
 
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 
 
 def reindex(
-    folder: Annotated[Path, typer.Argument(
-        metavar="DIR", help="The folder of the index.", show_default=False)],
+    folder: Dir,
     spec: Annotated[Path | None, typer.Option(
         metavar="FILE", help="The new specification, as neardup spec --json prints it, instead of "
         "the options below.", show_default=False)] = None,
@@ -79,7 +79,7 @@ def reindex(
         metavar="SECONDS", help="How long a process that writes to the index may take to go over "
         "to what was made.", rich_help_panel=OUTPUT)] = 60.0,
     quiet: Quiet = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: PlainJson = False,
 ) -> None:  # fmt: skip
     """Index all documents anew by another specification, or another key, beside the index.
 
@@ -136,9 +136,10 @@ def _read_spec(file: Path | None) -> Spec | None:
 def _pairs(inputs: list[str], text: str, id: str | None, format: str) -> Iterator[tuple[str, str]]:
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs
-    from neardup.index.spool import pairs
+    from neardup.index.filling import batches
 
-    return pairs(find_inputs(inputs, format), Columns(text, id))
+    for batch in batches(find_inputs(inputs, format), Columns(text, id)):
+        yield from zip(batch.ids, batch.texts, strict=True)
 
 
 @contextmanager

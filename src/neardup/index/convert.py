@@ -95,7 +95,7 @@ def _copy(
                 target.checkpoint()
             progress.advance(len(rows))
         with target.transaction():
-            target.reach(source.last_number(), source.last_change())
+            target.follow(source)
         target.checkpoint("TRUNCATE")
         return documents
     finally:

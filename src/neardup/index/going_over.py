@@ -29,9 +29,9 @@ def swap(path: Path, follower: Follower) -> None:
     while follower.catch_up():
         pass
     follower.settle()
-    source = follower.source
-    follower.target.reach(source.last_number(), source.last_change())
-    listed = folder.Generations(follower.target.generation, source.path.parent.name)
+    follower.target.follow(follower.source)
+    before = follower.source.path.parent.name
+    listed = folder.Generations(follower.target.generation, before)
     try:
         folder.list_generations(path, listed)
     except OutputError:

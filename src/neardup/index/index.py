@@ -478,8 +478,7 @@ class Index:
 
     def export(self, file: str | Path, progress: Progress = SILENT) -> int:
         """Write all documents to one file, for `import_index`; how many there are."""
-        self._refreshed()
-        return export_store(self._store, Path(file), progress)
+        return export_store(self._everything()[0], Path(file), progress)
 
     def verify(self) -> list[str]:
         """What is wrong with the stored documents or the tables; nothing, usually."""
@@ -537,10 +536,10 @@ class Index:
         if writer is not self._writer:
             writer.close()
 
-    def reach(self, number: int, change: int) -> None:
-        """Give larger numbers than these from now on, to documents and to changes."""
+    def follow(self, other: Store) -> None:
+        """Give larger numbers than another store has, to documents and to changes."""
         writer = self._require_writer()
-        self.between_commits(lambda: writer.reach(number, change))
+        self.between_commits(lambda: writer.follow(other))
 
     def go_over(self, other: Index) -> None:
         """Be another generation from now on, in the thread that writes; `other` is used up.

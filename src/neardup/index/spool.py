@@ -8,10 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
 
-from neardup.corpus.documents import Columns
-from neardup.corpus.inputs import InputFile
-from neardup.corpus.read import chunks_of, parse
-from neardup.corpus.tables import as_strings
 from neardup.errors import OutputError, ParameterError
 
 NAME: Final = "corpus.tmp"
@@ -63,17 +59,3 @@ class Spool:
             raise OutputError(
                 f"{self._path} can't be written ({error}): free some space, then try again"
             ) from None
-
-
-def pairs(files: Sequence[InputFile], columns: Columns) -> Iterator[tuple[str, str]]:
-    """The documents of files: id, or else file:row, and text; without those that have none."""
-    file, row = None, 0
-    for chunk in chunks_of(files, columns):
-        documents = parse(chunk, columns)
-        if chunk.files[0] != file:
-            file, row = chunk.files[0], 0
-        ids, texts = as_strings(documents.ids).to_pylist(), documents.texts.to_pylist()
-        for at, (id, text) in enumerate(zip(ids, texts, strict=True), row):
-            if text is not None:
-                yield f"{file.name}:{at}" if id is None else id, text
-        row += len(documents)

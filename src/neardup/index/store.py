@@ -193,12 +193,11 @@ class Store:
         """Tell those who follow to load the tables anew."""
         self._note(RETUNED, [0])
 
-    def reach(self, number: int, change: int) -> None:
-        """Give no number up to this one any more, and have a change with at least this one."""
-        if number > self.last_number():
-            self._writer.execute("DELETE FROM sqlite_sequence WHERE name='documents'")
-            self._writer.execute("INSERT INTO sqlite_sequence VALUES('documents', ?)", (number,))
-        if change > self.last_change():
+    def follow(self, other: Store) -> None:
+        """Give larger numbers than another store has, to documents and to changes."""
+        if (number := other.last_number()) > self.last_number():
+            self.reach(number)
+        if (change := other.last_change()) > self.last_change():
             # Of no document: whoever follows goes on from here.
             self._writer.execute("INSERT INTO changes VALUES(?, ?, 0)", (change, MOVED))
 

@@ -61,10 +61,10 @@ class Writer:
         self.counters = self._planner.counters = counters
         self._house.snapshot = snapshot
 
-    def reach(self, number: int, change: int) -> None:
-        """Give larger numbers from now on, and go on after this change; for the one thread."""
+    def follow(self, other: Store) -> None:
+        """Give larger numbers than another store has; for the thread that writes."""
         with self.store.transaction():
-            self.store.reach(number, change)
+            self.store.follow(other)
         self._next = self.store.last_number() + 1
         self.point.derived.bury((), self.store.last_change())
 
