@@ -58,7 +58,7 @@ def test_the_two_commands_of_the_readme_are_targets():
     "cache clear", "evaluate", "serve", "keys add", "keys list", "keys revoke",
     "cache clear", "evaluate", "query", "index build", "index add", "index query", "index get",
     "index remove", "index stats", "index retune", "index compact", "index verify", "index export",
-    "index import", "spec diff",
+    "index import", "index reindex", "index convert", "spec diff",
 ])  # fmt: skip
 def test_every_option_is_documented(command):
     import typer

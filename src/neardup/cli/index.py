@@ -5,8 +5,10 @@ from __future__ import annotations
 import typer
 
 from neardup.cli.index_build import add, build
+from neardup.cli.index_convert import convert
 from neardup.cli.index_documents import get, remove
 from neardup.cli.index_exchange import export, import_
+from neardup.cli.index_reindex import reindex
 from neardup.cli.index_upkeep import compact, retune, stats, verify
 from neardup.cli.query import query
 
@@ -21,6 +23,8 @@ index.command()(get)
 index.command()(remove)
 index.command()(stats)
 index.command()(retune)
+index.command()(reindex)
+index.command()(convert)
 index.command()(compact)
 index.command()(verify)
 index.command()(export)

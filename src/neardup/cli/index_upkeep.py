@@ -34,6 +34,7 @@ def _about(index: Index) -> dict[str, object]:
     options = index.options
     return {
         "fingerprint": index.spec.fingerprint,
+        "parent": index.settings.parent or None,
         "point": method_line(options, options.meeting.probability(options.threshold)),
         "keep_texts": index.settings.keep_texts,
     }
@@ -50,7 +51,8 @@ def _lines(found: Stats, about: dict[str, object]) -> list[tuple[str, str]]:
         ("documents", f"{found.documents:,}   {found.kept:,} kept   {found.copies:,} copies"
          + removed),
         ("compared by", str(about["point"])),
-        ("specification", str(about["fingerprint"])),
+        ("specification", str(about["fingerprint"])
+         + (f", narrowed from {about['parent']}" if about["parent"] else "")),
         ("texts", "kept" if about["keep_texts"] else "not kept"),
         ("memory", f"{shown(found.index_memory_bytes)}, {found.bytes_per_document:,.0f} bytes a "
          "document"),

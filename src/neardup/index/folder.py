@@ -4,6 +4,11 @@ index.json    which generation is the current one, and which was before
 lock          held by the process that writes
 api-keys.json who may use the service, if there is one
 g1/           a generation: index.sqlite is the truth, snapshot and cold-* are derived from it
+
+While it is indexed anew (`reindex.py`) there are also
+making        held by the process that makes a generation, or goes over to it
+next.json     a generation that is complete up to a change of the current one
+g2/           that generation
 """
 
 from __future__ import annotations
@@ -12,18 +17,23 @@ import fcntl
 import json
 import os
 import re
-from dataclasses import dataclass
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from neardup.errors import FormatError, IndexLocked, OutputError, UsageError
 from neardup.formats.blocks import sync_folder
-from neardup.formats.tables import no_room, write_json
+from neardup.formats.tables import no_room
 
 LISTED: Final = "index.json"
 LOCK: Final = "lock"
 API_KEYS: Final = "api-keys.json"
 """Of the service; may be there before the index."""
+MAKING: Final = "making"
+NEXT: Final = "next.json"
 STORE: Final = "index.sqlite"
 SNAPSHOT: Final = "snapshot"
 VERSION: Final = 1
@@ -63,8 +73,83 @@ def generations(folder: Path) -> Generations | None:
 def list_generations(folder: Path, listed: Generations) -> None:
     """Say which generation is the current one, at once or not at all."""
     stated = {"version": VERSION, "current": listed.current, "previous": listed.previous}
-    write_json(folder / LISTED, stated)
-    sync_folder(folder)
+    _write(folder / LISTED, stated)
+
+
+def _write(path: Path, stated: dict[str, Any]) -> None:
+    """A file that is there as a whole, also after a loss of power, or not at all."""
+    beside = path.with_name(f".{path.name}.tmp")
+    try:
+        with open(beside, "w", encoding="utf-8") as file:
+            json.dump(stated, file)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise no_room(path, error) from None
+
+
+def listed_at(folder: Path) -> tuple[int, int]:
+    """Which file says what the current generation is: another one as soon as it says another."""
+    try:
+        found = os.stat(folder / LISTED)
+    except OSError:
+        return 0, 0
+    return found.st_ino, found.st_mtime_ns
+
+
+@dataclass(frozen=True)
+class Next:
+    """A generation that can be gone over to."""
+
+    generation: str
+    sequence: int
+    """It has what happened up to this change of the current one."""
+    drop_missing: bool = False
+    """Documents without a text may be left out."""
+    problem: str = ""
+    """Why whoever writes could not go over to it."""
+
+
+def offer(folder: Path, offered: Next) -> None:
+    """Tell who writes that there is a new generation."""
+    _write(folder / NEXT, asdict(offered))
+
+
+def offered(folder: Path) -> Next | None:
+    """The generation that waits, if there is one."""
+    try:
+        found = Next(**json.loads((folder / NEXT).read_text("utf-8")))
+        _name(found.generation)
+        return found
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError):
+        raise FormatError(f"{folder / NEXT} is damaged: delete it, and reindex again") from None
+
+
+def withdraw(folder: Path) -> None:
+    (folder / NEXT).unlink(missing_ok=True)
+
+
+def unused_name(folder: Path) -> str:
+    """For a new generation."""
+    taken = [int(path.name[1:]) for path in _folders(folder)]
+    return f"g{max(taken, default=0) + 1}"
+
+
+def remove_unlisted(folder: Path) -> None:
+    """Delete what interrupted work has left; never the current generation or the one before."""
+    listed = generations(folder)
+    for path in _folders(folder):
+        if listed is not None and path.name not in (listed.current, listed.previous):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _folders(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if re.fullmatch("g[1-9][0-9]{0,8}", path.name)]
 
 
 def _name(given: Any) -> str:
@@ -76,11 +161,18 @@ def _name(given: Any) -> str:
     return given
 
 
+HELD: Final = {
+    LOCK: "is written to by process {}: stop it first, or open the index read-only "
+    "(read_only=True, as neardup query and neardup index stats do)",
+    MAKING: "is indexed anew by process {}: wait until that is done, or stop it",
+}
+
+
 class Lock:
     """Held by the one process that writes; gone with it, however it ends."""
 
-    def __init__(self, folder: Path) -> None:
-        path = folder / LOCK
+    def __init__(self, folder: Path, name: str = LOCK) -> None:
+        path = folder / name
         try:
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -90,12 +182,18 @@ class Lock:
         except OSError:
             held = os.pread(self._handle, 20, 0).decode("ascii", "replace").strip()
             os.close(self._handle)
-            raise IndexLocked(
-                f"{folder} is written to by process {held or 'another'}: stop it first, or open "
-                "the index read-only (read_only=True, as neardup query and neardup index stats do)"
-            ) from None
+            raise IndexLocked(f"{folder} {HELD[name].format(held or 'another')}") from None
         os.ftruncate(self._handle, 0)
         os.pwrite(self._handle, str(os.getpid()).encode(), 0)
 
     def release(self) -> None:
         os.close(self._handle)
+
+
+@contextmanager
+def locked(folder: Path, name: str = LOCK) -> Iterator[None]:
+    lock = Lock(folder, name)
+    try:
+        yield
+    finally:
+        lock.release()

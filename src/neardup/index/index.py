@@ -14,10 +14,11 @@ import dataclasses
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from functools import wraps
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from neardup.index.asking import copies_of
 from neardup.index.deciding import Decider
 from neardup.index.exchange import export_store
 from neardup.index.explain import Explanation, explained
+from neardup.index.guard import Guard
 from neardup.index.known import Signing
 from neardup.index.probing import Probing
 from neardup.index.settings import Settings, asked
@@ -46,11 +48,30 @@ from neardup.progress import SILENT, Progress
 from neardup.spec import Spec, whole
 from neardup.text.arrays import Ragged
 
+if TYPE_CHECKING:
+    from neardup.index.reindex import Reindexed
+
 LONGEST_ID = 1_024
 """Bytes of UTF-8."""
 RETRIES = 5
 FEW_CHANGES = 10_000
 """So many are entered in a fraction of a second when the index is opened: no need of a snapshot."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def steady(
+    method: Callable[Concatenate[Index, P], T],
+) -> Callable[Concatenate[Index, P], T]:
+    """A call that sees one generation from its beginning to its end. One can't call another."""
+
+    @wraps(method)
+    def called(self: Index, /, *args: P.args, **others: P.kwargs) -> T:
+        self._follow_generations()
+        with self._using.reading():
+            return method(self, *args, **others)
+
+    return called
 
 
 class Index:
@@ -60,12 +81,20 @@ class Index:
     """
 
     def __init__(self, path: Path, store: Store, settings: Settings, key: Key | None, *,
-                 lock: folder.Lock | None, clock: Callable[[], float], most_waiting: int,
-                 say: Callable[[str], None], memory: int | None) -> None:  # fmt: skip
+                 lock: folder.Lock | None, clock: Callable[[], float] = time.time,
+                 most_waiting: int = MOST_WAITING,
+                 say: Callable[[str], None] = lambda _: None,
+                 memory: int | None = None) -> None:  # fmt: skip
         self.path, self.settings = path, settings
         self._cold = snapshot.Cold(store.path.parent, memory, read_only=lock is None)
         self._store, self._key, self._lock, self._say = store, key, lock, say
-        self._refreshing, self._writing_snapshot = threading.Lock(), threading.Lock()
+        self._how: dict[str, Any] = {"clock": clock, "most_waiting": most_waiting, "say": say,
+                                     "memory": memory}  # fmt: skip
+        self._refreshing, self._exchanging = threading.Lock(), threading.Lock()
+        self._writing_snapshot = threading.Lock()
+        self._using = Guard()
+        self._former: list[Store] = []
+        self._listed_at = (0, 0)
         self._closed = False
         self._snapshot_sequence = 0
         point = self._loaded()
@@ -75,9 +104,7 @@ class Index:
         self._reading_point = point
         self._counters = Counters() if self._writer is None else self._writer.counters
         self._sketching = Sketching.of(settings, key, self._counters)
-        self._shadow = (
-            None if self._writer is None else Shadow(self, store, self._writer, self._cold)
-        )
+        self._shadow = self._shadow_beside()
 
     @classmethod
     def open(
@@ -106,9 +133,8 @@ class Index:
             listed = _made(path, asked(None, spec, secret, given), bool(keep_texts))
         lock = None if read_only else folder.Lock(path)
         try:
-            here = path / listed.current
-            store = Store(here / folder.STORE, read_only=read_only)
-            settings = Settings.of_stored(store.meta(), str(store.path))
+            listed = folder.generations(path) or listed
+            store, settings = _stored(path / listed.current, read_only)
             asked(settings.options, spec, secret, given)
             require_key(settings.options.spec, secret)
             if keep_texts is not None and keep_texts != settings.keep_texts:
@@ -118,6 +144,25 @@ class Index:
                 )
             return cls(path, store, settings, secret, lock=lock, clock=clock,
                        most_waiting=most_waiting, say=say, memory=budget)  # fmt: skip
+        except BaseException:
+            if lock is not None:
+                lock.release()
+            raise
+
+    @classmethod
+    def of_generation(cls, path: Path, name: str, keys: Iterable[Key | None], *,
+                      read_only: bool = False, **how: Any) -> Index:  # fmt: skip
+        """One generation of an index, whether it is the current one or not.
+
+        Of the keys it takes the one that it needs, if any.
+        """
+        lock = None if read_only else folder.Lock(path / name)
+        try:
+            store, settings = _stored(path / name, read_only)
+            wanted = settings.options.spec.key
+            key = next((key for key in keys if key is not None and key.id == wanted), None)
+            require_key(settings.options.spec, key)
+            return cls(path, store, settings, key, lock=lock, **how)
         except BaseException:
             if lock is not None:
                 lock.release()
@@ -135,6 +180,16 @@ class Index:
     def sketcher(self) -> Sketcher:
         """Makes sketches as this index does."""
         return self._sketching.sketcher
+
+    @property
+    def store(self) -> Store:
+        """What is stored; to be read."""
+        return self._store
+
+    @property
+    def generation(self) -> str:
+        """The folder in the index's own that answers come from."""
+        return self._store.path.parent.name
 
     @property
     def read_only(self) -> bool:
@@ -170,6 +225,7 @@ class Index:
         """The same for many documents, in order and in one commit."""
         return self.submit(ids, texts, metadata=metadata, replace=replace).result()
 
+    @steady
     def submit(self, ids: Sequence[str], texts: Sequence[str], *,
                metadata: Sequence[dict[str, Any] | None] | None = None,
                replace: bool = False) -> Future[list[Answer]]:  # fmt: skip
@@ -181,12 +237,20 @@ class Index:
         sketched = self._sketching.texts(texts, point)
         _ = sketched.arrivals.sets  # sorted here, not by the thread that writes
         kept = list(texts) if self.settings.keep_texts else None
-        return self._put(writer, ids, sketched, metadata, kept, replace, point)
+        return self._put(writer, ids, sketched, metadata, kept, replace, point,
+                         lambda: self.submit(ids, texts, metadata=metadata, replace=replace)
+                         )  # fmt: skip
 
     def add_sketches(self, ids: Sequence[str], sketch: Sketch, *,
                      metadata: Sequence[dict[str, Any] | None] | None = None,
                      replace: bool = False) -> list[Answer]:  # fmt: skip
         """Add documents by ready-made sketches of the same specification, without their texts."""
+        return self._submit_sketches(ids, sketch, metadata, replace).result()
+
+    @steady
+    def _submit_sketches(self, ids: Sequence[str], sketch: Sketch,
+                         metadata: Sequence[dict[str, Any] | None] | None,
+                         replace: bool) -> Future[list[Answer]]:  # fmt: skip
         writer, point = self._require_writer(), self._point
         if len(ids) != len(sketch.content):
             raise ParameterError(f"{len(ids)} ids for {len(sketch.content)} sketches")
@@ -194,18 +258,31 @@ class Index:
         sketched = self._sketching.sketches(
             dataclasses.replace(sketch, shingles=shingles), point, {}
         )
-        return self._put(writer, ids, sketched, metadata, None, replace, point).result()
+        return self._put(writer, ids, sketched, metadata, None, replace, point)
 
     def _put(self, writer: Writer, ids: Sequence[str], sketched: Sketched,
              metadata: Sequence[dict[str, Any] | None] | None, texts: Sequence[str] | None,
-             replace: bool, point: Point) -> Future[list[Answer]]:  # fmt: skip
+             replace: bool, point: Point,
+             anew: Callable[[], Future[list[Answer]]] | None = None
+             ) -> Future[list[Answer]]:  # fmt: skip
         for id in ids:
             _check_id(id)
         stated = [None] * len(ids) if metadata is None else [_json(one) for one in metadata]
         if len(stated) != len(ids):
             raise ParameterError(f"{len(stated)} metadata for {len(ids)} ids: give one for each")
         work = Adding(list(ids), sketched.arrivals, sketched.places, sketched.rejected, stated,
-                      texts, replace, point)  # fmt: skip
+                      texts, replace, point, anew=anew)  # fmt: skip
+        writer.put(work)
+        return work.done
+
+    def carry(self, rows: Sequence[Row], texts: Sequence[str]) -> Future[list[Answer]]:
+        """Add documents of another generation: they keep numbers, times and metadata."""
+        writer, point = self._require_writer(), self._point
+        sketched = self._sketching.texts(texts, point)
+        work = Adding([row.id for row in rows], sketched.arrivals, sketched.places,
+                      sketched.rejected, [row.metadata for row in rows],
+                      texts if self.settings.keep_texts else None, False, point,
+                      [(row.number, row.added) for row in rows])  # fmt: skip
         writer.put(work)
         return work.done
 
@@ -224,12 +301,14 @@ class Index:
         """
         return self.query_batch([text], probes=probes)[0]
 
+    @steady
     def query_batch(self, texts: Sequence[str], *, probes: int = 0) -> list[Answer]:
         """The same for many texts, each by itself."""
         point = self._refreshed()
         more = Probing(point.signing, self._key, probes) if probes else None
         return self._answers(self._sketching.texts(texts, point), len(texts), point, more)
 
+    @steady
     def query_sketches(self, sketch: Sketch) -> list[Answer]:
         """The same for ready-made sketches of the same specification, without their texts."""
         point = self._refreshed()
@@ -259,6 +338,7 @@ class Index:
             answers[sketched.places[at]] = answer
         return answers
 
+    @steady
     def similar(self, text: str, most: int = 10) -> list[Match]:
         """The kept documents that are similar to a text, the most similar first."""
         point = self._refreshed()
@@ -283,16 +363,21 @@ class Index:
             begun = time.perf_counter()
             answer = self.query(text)
             seconds = time.perf_counter() - begun
-            found = explained(
-                text, answer, seconds, self._store, self._refreshed(), self._sketching
-            )
+            found = self._explained(text, answer, seconds)
         return found
 
+    @steady
+    def _explained(self, text: str, answer: Answer, seconds: float) -> Explanation:
+        point = self._refreshed()
+        return explained(text, answer, seconds, self._store, point, self._sketching)
+
+    @steady
     def get(self, id: str) -> Document | None:
         """What is known of a document; None if there is none with this id."""
         row = planning.rows_with(self._store, self._refreshed(), [id]).get(id)
         return None if row is None else self._documents([row])[0]
 
+    @steady
     def cluster(self, number: int) -> Cluster | None:
         """A kept document and its copies; None if there is no such cluster."""
         point = self._refreshed()
@@ -339,6 +424,7 @@ class Index:
 
     # Keeping house
 
+    @steady
     def stats(self) -> Stats:
         """The state of the index in numbers."""
         point, writer = self._refreshed(), self._writer
@@ -370,18 +456,18 @@ class Index:
     def snapshot(self) -> int:
         """Write the tables to a file, to start from; the change up to which they are complete."""
         self._require_writer()
-        path = self._store.path.with_name(folder.SNAPSHOT)
+        with self._using.reading():
+            store, point = self._store, self._point
+        path = store.path.with_name(folder.SNAPSHOT)
         with self._writing_snapshot:
-            point = self._point
-            options = point.signing.options
-            self._snapshot_sequence = snapshot.write(path, point.derived, options)
-            return self._snapshot_sequence
+            sequence = snapshot.write(path, point.derived, point.signing.options)
+        if store is self._store:
+            self._snapshot_sequence = sequence
+        return sequence
 
     def compact(self) -> None:
         """Build the tables without removed documents, forget old changes, and give back space."""
-        work = Calling(self._compact)
-        self._require_writer().put(work)
-        work.done.result()
+        self.between_commits(self._compact)
 
     def _compact(self) -> None:
         self._point.derived.compact()
@@ -392,14 +478,104 @@ class Index:
 
     def export(self, file: str | Path, progress: Progress = SILENT) -> int:
         """Write all documents to one file, for `import_index`; how many there are."""
-        self._refreshed()
-        return export_store(self._store, Path(file), progress)
+        return export_store(self._everything()[0], Path(file), progress)
 
     def verify(self) -> list[str]:
         """What is wrong with the stored documents or the tables; nothing, usually."""
         from neardup.index.checking import problems
 
-        return problems(self._store, self._refreshed())
+        return problems(*self._everything())
+
+    @steady
+    def _everything(self) -> tuple[Store, Point]:
+        return self._store, self._refreshed()
+
+    # Generations
+
+    def reindex(self, spec: Spec | None = None, *, key: bytes | Key | None = None,
+                corpus: Iterable[tuple[str, str]] | None = None, keep_texts: bool | None = None,
+                drop_missing: bool = False, progress: Progress = SILENT, **options: Any
+                ) -> Reindexed:  # fmt: skip
+        """Index all documents by another specification, while this one goes on; then go over to it.
+
+        Texts are the stored ones, or those of `corpus`: (id, text) in any order. `options` are as
+        in `open`; what is not given stays. Documents that have no text, or are rejected, are an
+        error unless they may be left out.
+        """
+        from neardup.index import reindex
+
+        return reindex.reindex(self, spec, key=key, corpus=corpus, keep_texts=keep_texts,
+                               drop_missing=drop_missing, progress=progress,
+                               **options)  # fmt: skip
+
+    def undo_reindex(self, *, key: bytes | Key | None = None, drop_missing: bool = False,
+                     progress: Progress = SILENT) -> Reindexed:  # fmt: skip
+        """Go back to the generation before, with what has happened since."""
+        from neardup.index import reindex
+
+        return reindex.undo(self, key=key, drop_missing=drop_missing, progress=progress)
+
+    def take_over(self, *, key: bytes | Key | None = None) -> bool:
+        """Go over to a generation that another process has made; False if none waits.
+
+        Takes no time if none does: to be called now and then. `key` is the new one, if it changes.
+        """
+        from neardup.index import going_over
+
+        return going_over.take_over(self, key)
+
+    def beside(self, generation: str, key: Key | None) -> Index:
+        """Another generation of the same folder, to write there."""
+        return Index.of_generation(self.path, generation, [key, self._key], **self._how)
+
+    def between_commits(self, call: Callable[[], None]) -> None:
+        """Have the thread that writes do something."""
+        writer, work = self._require_writer(), Calling(call)
+        writer.put(work)
+        work.done.result()
+        if writer is not self._writer:
+            writer.close()
+
+    def follow(self, other: Store) -> None:
+        """Give larger numbers than another store has, to documents and to changes."""
+        writer = self._require_writer()
+        self.between_commits(lambda: writer.follow(other))
+
+    def go_over(self, other: Index) -> None:
+        """Be another generation from now on, in the thread that writes; `other` is used up.
+
+        Who is being answered is answered from the old one. What waits to be written waits there.
+        """
+        if self._shadow is not None:
+            self._shadow.close()
+        with self._using.writing():
+            self._former.append(self._store)
+            former, self._writer = self._writer, other._writer
+            self.settings, self._store, self._key = other.settings, other._store, other._key
+            self._reading_point, self._cold = other._reading_point, other._cold
+            self._snapshot_sequence = other._snapshot_sequence
+            self._writing_snapshot = other._writing_snapshot
+            self._sketching = Sketching.of(self.settings, self._key, self._counters)
+            self._shadow = self._shadow_beside()
+            other._closed = True
+        if other._lock is not None:
+            other._lock.release()
+        if former is not None and self._writer is not None:
+            self._writer.work_for(self._counters, self.snapshot)
+            former.hand_over(self._writer)
+
+    def _follow_generations(self) -> None:
+        """Of a reader: has another process gone over to another generation?"""
+        if self._writer is not None or folder.listed_at(self.path) == self._listed_at:
+            return
+        with self._exchanging:
+            at, listed = folder.listed_at(self.path), folder.generations(self.path)
+            if listed is None or self._closed:
+                return
+            if listed.current != self.generation:
+                self.go_over(Index.of_generation(self.path, listed.current, [self._key],
+                                                 read_only=True, **self._how))  # fmt: skip
+            self._listed_at = at
 
     def close(self) -> None:
         """Finish what waits, write a snapshot if that is worth it, and let others write."""
@@ -409,17 +585,23 @@ class Index:
         if self._shadow is not None:
             self._shadow.close()
         if self._writer is not None and self._lock is not None:
-            self._writer.close()
+            writer = self._writer
+            writer.close()
+            self._writer.close()  # Another one, if a generation came in between.
             try:
                 if self.sequence - self._snapshot_sequence > max(FEW_CHANGES, len(self) // 20):
                     self.snapshot()
             except OutputError as error:  # all is stored; the next start takes longer
                 self._say(str(error))
             finally:
-                self._store.close()
+                self._close_stores()
                 self._lock.release()
         else:
-            self._store.close()
+            self._close_stores()
+
+    def _close_stores(self) -> None:
+        for store in (*self._former, self._store):
+            store.close()
 
     def __enter__(self) -> Self:
         return self
@@ -432,6 +614,11 @@ class Index:
     @property
     def _point(self) -> Point:
         return self._reading_point if self._writer is None else self._writer.point
+
+    def _shadow_beside(self) -> Shadow | None:
+        if self._writer is None:
+            return None
+        return Shadow(self, self._store, self._writer, self._cold)
 
     def _require_writer(self) -> Writer:
         if self._writer is None:
@@ -487,14 +674,24 @@ def _made(path: Path, options: Options | None, keep_texts: bool) -> folder.Gener
     try:
         listed = folder.generations(path)
         if listed is None:
-            (path / "g1").mkdir(exist_ok=True, mode=0o700)
-            Store.create(path / "g1" / folder.STORE, settings.stored)
-            sync_folder(path / "g1")
+            make_generation(path / "g1", settings)
             listed = folder.Generations("g1")
             folder.list_generations(path, listed)
         return listed
     finally:
         lock.release()
+
+
+def make_generation(path: Path, settings: Settings) -> None:
+    """The folder of a generation without documents."""
+    path.mkdir(exist_ok=True, mode=0o700)
+    Store.create(path / folder.STORE, settings.stored)
+    sync_folder(path)
+
+
+def _stored(generation: Path, read_only: bool) -> tuple[Store, Settings]:
+    store = Store(generation / folder.STORE, read_only=read_only)
+    return store, Settings.of_stored(store.meta(), str(store.path))
 
 
 def _check_id(id: str) -> None:

@@ -87,12 +87,14 @@ class Planner:
         texts = [None if work.texts is None else work.texts[place]
                  for work in works for place in work.places]  # fmt: skip
         plan.texts = [texts[at] for at in kinds.fresh]
-        numbers = range(next_number, next_number + len(kinds.fresh))
+        placed = [(next_number + place, now) for place in range(len(kinds.fresh))]
+        if (carried := works[0].carried) is not None:
+            placed = [carried[works[0].places[at]] for at in kinds.fresh]
         fresh = [contents[at] for at in kinds.fresh]
-        verdicts = self.judge(plan, fresh, plan.arrivals, numbers)
+        verdicts = self.judge(plan, fresh, plan.arrivals, [number for number, _ in placed])
         plan.added = [
-            Row(number, ids[at], contents[at], *verdict, now, metadata[at])
-            for number, at, verdict in zip(numbers, kinds.fresh, verdicts, strict=True)
+            Row(number, ids[at], contents[at], *verdict, added, metadata[at])
+            for at, verdict, (number, added) in zip(kinds.fresh, verdicts, placed, strict=True)
         ]
         return Addition(works, plan, kinds)
 

@@ -24,7 +24,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
+import numpy as np
 import xxhash
+from numpy.typing import NDArray
 
 from neardup.errors import FormatError, NeardupError, OutputError
 from neardup.formats.tables import no_room
@@ -191,6 +193,14 @@ class Store:
         """Tell those who follow to load the tables anew."""
         self._note(RETUNED, [0])
 
+    def follow(self, other: Store) -> None:
+        """Give larger numbers than another store has, to documents and to changes."""
+        if (number := other.last_number()) > self.last_number():
+            self.reach(number)
+        if (change := other.last_change()) > self.last_change():
+            # Of no document: whoever follows goes on from here.
+            self._writer.execute("INSERT INTO changes VALUES(?, ?, 0)", (change, MOVED))
+
     def _note(self, op: int, numbers: Sequence[int]) -> None:
         self._writer.executemany(
             "INSERT INTO changes(op, number) VALUES(?, ?)", [(op, number) for number in numbers]
@@ -270,6 +280,12 @@ class Store:
             asked = "SELECT * FROM documents WHERE number > ? ORDER BY number LIMIT ?"
             found = self._reader().execute(asked, (number, most)).fetchall()
             return [self._sound(Row(*row[:-1]), row[-1]) for row in found]
+
+    def numbers(self) -> NDArray[np.int64]:
+        """Those of all documents, in order."""
+        with self._translated():
+            found = self._reader().execute("SELECT number FROM documents ORDER BY number")
+            return np.fromiter((row[0] for row in found), np.int64)
 
     def blobs(self, table: str, numbers: Sequence[int]) -> dict[int, bytes]:
         """What belongs to documents, by number, of those that have it."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from neardup.errors import SpecMismatch
 from neardup.index.answer import NEW, REJECTED, Answer
 from neardup.index.deciding import Arrivals, Decider, Pairs, Verdicts
 from neardup.index.derived import Derived
@@ -43,6 +44,10 @@ class Adding:
     replace: bool
     point: Point
     """The one that the arrivals' keys are for."""
+    carried: Sequence[tuple[int, float]] | None = None
+    """The number and the time of each, if it had them before."""
+    anew: Callable[[], Future[list[Answer]]] | None = None
+    """Asks again, by what the index is then; None if that is not possible."""
     done: Future[list[Answer]] = field(default_factory=Future)
 
     @property
@@ -54,8 +59,24 @@ class Adding:
         return (
             isinstance(other, Adding)
             and not (self.replace or other.replace)
+            and self.carried is None
+            and other.carried is None
             and (self.arrivals.shingles is None) == (other.arrivals.shingles is None)
         )
+
+    def ask_again(self) -> None:
+        """Leave it to the index, which is another one now; for its answers somebody waits here."""
+        if self.anew is None:
+            raise SpecMismatch(
+                "the index has got another specification: make the sketches by that one"
+            )
+        self.anew().add_done_callback(self._finish)
+
+    def _finish(self, other: Future[list[Answer]]) -> None:
+        if (error := other.exception()) is not None:
+            self.done.set_exception(error)
+        else:
+            self.done.set_result(other.result())
 
 
 @dataclass

@@ -41,6 +41,7 @@ class Writer:
         self._waiting: deque[Work] = deque()
         self._size = 0
         self._closed = False
+        self._successor: Writer | None = None
         self._some = threading.Condition()
         self._house = Housekeeping(store, snapshot)
         self._thread = threading.Thread(target=self._run, name="neardup-writer", daemon=True)
@@ -55,6 +56,38 @@ class Writer:
         self._planner.point = point
         self.documents, self.kept = self.store.counts()
 
+    def work_for(self, counters: Counters, snapshot: Callable[[], object]) -> None:
+        """Go on with what another index has counted, and have it take the snapshots."""
+        self.counters = self._planner.counters = counters
+        self._house.snapshot = snapshot
+
+    def follow(self, other: Store) -> None:
+        """Give larger numbers than another store has; for the thread that writes."""
+        with self.store.transaction():
+            self.store.follow(other)
+        self._next = self.store.last_number() + 1
+        self.point.derived.bury((), self.store.last_change())
+
+    def hand_over(self, successor: Writer) -> None:
+        """Leave what waits, and what is still put here, to another; for the one thread."""
+        with self._some:
+            self._successor, self._closed = successor, True
+            left = list(self._waiting)
+            self._waiting.clear()
+            self._size -= sum(work.documents for work in left)
+        for work in left:
+            self._forward(work, successor)
+
+    def _forward(self, work: Work, successor: Writer) -> None:
+        """Documents are sketched again: the other has another specification."""
+        try:
+            if isinstance(work, Adding):
+                work.ask_again()
+            else:
+                successor.put(work)
+        except NeardupError as error:
+            work.done.set_exception(error)
+
     @property
     def waiting(self) -> int:
         """Documents that are not decided yet."""
@@ -62,7 +95,14 @@ class Writer:
 
     def put(self, work: Work) -> None:
         """Leave some work; its future says when it is done."""
+        if (successor := self._put(work)) is not None:
+            self._forward(work, successor)
+
+    def _put(self, work: Work) -> Writer | None:
+        """Or say who writes now."""
         with self._some:
+            if self._successor is not None:
+                return self._successor
             if self._closed:
                 raise UsageError("this index is closed: open it again")
             if self._size and self._size + work.documents > self.most_waiting:
@@ -73,6 +113,7 @@ class Writer:
             self._waiting.append(work)
             self._size += work.documents
             self._some.notify()
+        return None
 
     def close(self) -> None:
         """Finish what waits."""
@@ -142,7 +183,8 @@ class Writer:
         self._house.finish()
         with self.store.transaction():
             self._store(plan)
-        self._next += len(plan.added)
+        if plan.added:
+            self._next = max(self._next, plan.added[-1].number + 1)
         self._publish(plan)
         self.counters.commit_times.add(time.perf_counter() - begun)
         self._house.look()
@@ -187,7 +229,7 @@ class Housekeeping:
     """
 
     def __init__(self, store: Store, snapshot: Callable[[], object]) -> None:
-        self._store, self._snapshot = store, snapshot
+        self._store, self.snapshot = store, snapshot
         self._wanted, self._closed = threading.Event(), False
         self._rest = False
         self._spilled: Derived | None = None
@@ -221,7 +263,7 @@ class Housekeeping:
             spilled, self._spilled = self._spilled, None
             if spilled is not None and spilled.cold is not None:
                 with suppress(NeardupError):  # a full disk: there are more files
-                    self._snapshot()
+                    self.snapshot()
                     spilled.cold.merge(spilled.dead)
             if self._store.wal_bytes > CHECKPOINT_BYTES:
                 self._checkpoint()

@@ -1,0 +1,44 @@
+"""neardup index convert: slots of a few bits, without the texts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from neardup.cli.index_shared import Dir, PlainJson
+from neardup.cli.shared import Quiet
+
+
+def convert(
+    folder: Dir,
+    bits: Annotated[int, typer.Option(
+        help="Bits of a slot from now on: 1, 2, 4, 8 or 16.", show_default=False)],
+    quiet: Quiet = False,
+    as_json: PlainJson = False,
+) -> None:  # fmt: skip
+    """Cut the stored slots of an index down to a few bits. No texts are needed.
+
+    Answers that were given stay. The bands can't be changed any more afterwards; threshold, limit
+    and verify can. What was before is kept beside it: neardup index reindex --undo goes back.
+    """
+    import json
+    from dataclasses import asdict
+
+    from neardup.batch.budget import shown
+    from neardup.cli.progress import progress_for
+    from neardup.index.convert import NOTICE
+    from neardup.index.convert import convert as convert_index
+
+    with progress_for(quiet=quiet) as progress:
+        progress.say(NOTICE)
+        done = convert_index(folder, bits, progress=progress)
+    if as_json:
+        print(json.dumps(asdict(done), indent=2))
+    elif not quiet:
+        print(
+            f"{done.documents:,} documents: {shown(done.bytes_before)} before, "
+            f"{shown(done.bytes_after)} now\n"
+            f"specification {done.fingerprint}, narrowed from {done.parent}\n"
+            f"neardup index reindex {folder} --undo goes back"
+        )

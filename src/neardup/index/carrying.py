@@ -1,0 +1,178 @@
+"""Brings a generation of an index in step with another one that has the same numbers for documents.
+
+First all that differs: what is missing is added from its text, in order, and what is gone is
+removed. Then, as often as one likes, what has happened since, by the other's list of changes. If
+that has been cut short meanwhile, all that differs again. Nobody has to stop writing for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Final
+
+import numpy as np
+
+from neardup.errors import UsageError
+from neardup.index.answer import REJECTED, Answer
+from neardup.index.index import Index
+from neardup.index.spool import Spool
+from neardup.index.store import ADDED, REMOVED, Change, Row, Store
+from neardup.progress import SILENT, Progress
+
+AT_ONCE: Final = 512
+UNDER_WAY: Final = 2
+"""Commits that may wait while the next documents are sketched."""
+CHANGES_AT_ONCE: Final = 4_096
+LEFT_OUT: Final = "left_out"
+NO_TEXT: Final = "no text"
+NAMED: Final = 5
+"""So many documents are named in an error."""
+
+
+class MissingTexts(UsageError):  # noqa: N818  # reads as what happened
+    """Documents that can't be carried over; `documents` has the id and the reason of each."""
+
+    def __init__(self, documents: dict[str, str]) -> None:
+        self.documents = documents
+        some = ", ".join(repr(id) for id in list(documents)[:NAMED])
+        more = f" and {len(documents) - NAMED:,} more" if len(documents) > NAMED else ""
+        why = ", ".join(sorted(set(documents.values())))
+        super().__init__(
+            f"{len(documents):,} documents can't be carried over ({why}): {some}{more}. Give a "
+            "corpus that has them (--corpus), or leave them out (--drop-missing)"
+        )
+
+
+class Texts:
+    """The texts of documents: of a corpus, or else as they are stored."""
+
+    def __init__(self, store: Store, corpus: Spool | None = None) -> None:
+        self._store, self._corpus = store, corpus
+
+    def of(self, rows: Sequence[Row]) -> dict[int, str]:
+        """By number, of those that have one."""
+        given = {} if self._corpus is None else self._corpus.texts([row.id for row in rows])
+        found = {row.number: given[row.id] for row in rows if row.id in given}
+        rest = [row.number for row in rows if row.number not in found]
+        stored = self._store.blobs("texts", rest) if rest else {}
+        return found | {number: text.decode() for number, text in stored.items()}
+
+
+class Follower:
+    """Has `target` do what happens to `source`."""
+
+    def __init__(
+        self, source: Store, target: Index, *, corpus: Spool | None = None,
+        drop_missing: bool = False, sequence: int | None = None, progress: Progress = SILENT,
+    ) -> None:  # fmt: skip
+        self.source, self.target, self.drop_missing = source, target, drop_missing
+        self.sequence = sequence
+        """The change up to which the target has everything; None if that is not known."""
+        self.carried = 0
+        self._lost = {} if sequence is None else _left_out(target.store)
+        self._apart = _left_out(source)
+        """What the target may have and the source was made without."""
+        self._texts, self._progress = Texts(source, corpus), progress
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """Id and reason of those that could not be carried over."""
+        return dict(self._lost.values())
+
+    def settle(self) -> None:
+        """Write down what was left out, for who goes on from here, or goes back."""
+        store, stated = self.target.store, json.dumps(list(self._lost.items()))
+
+        def write() -> None:
+            with store.transaction():
+                store.set_meta(LEFT_OUT, stated)
+
+        self.target.between_commits(write)
+
+    def catch_up(self) -> int:
+        """Do what has happened since; how many changes that were, or documents at first."""
+        changes = self._changes()
+        done = self._differences() if changes is None else self._follow(changes)
+        if self._lost and not self.drop_missing:
+            raise MissingTexts(self.missing)
+        return done
+
+    def _differences(self) -> int:
+        with self.source.snapshot():
+            sequence, there = self.source.last_change(), self.source.numbers()
+        here = self.target.store.numbers()
+        gone = np.setdiff1d(here, there, assume_unique=True).tolist()
+        self._remove([number for number in gone if number not in self._apart])
+        lacking = np.setdiff1d(there, here, assume_unique=True)
+        self._progress.stage("indexing anew", len(lacking), "documents")
+        self._add(lacking.tolist())
+        self.sequence = sequence
+        return len(lacking)
+
+    def _changes(self) -> list[Change] | None:
+        """The next ones; None if they are not known any more."""
+        if self.sequence is None:
+            return None
+        with self.source.snapshot():
+            if self.source.first_change() > self.sequence + 1:
+                return None
+            return self.source.changes(self.sequence, CHANGES_AT_ONCE)
+
+    def _follow(self, changes: list[Change]) -> int:
+        if changes:
+            # Removed first: an id may have been given to another document since.
+            self._remove([change.number for change in changes if change.op == REMOVED])
+            self._add(sorted(change.number for change in changes if change.op == ADDED))
+            self.sequence = changes[-1].seq
+        return len(changes)
+
+    def _remove(self, numbers: list[int]) -> None:
+        for row in self.target.store.rows(numbers).values():
+            self.target.remove(row.id)
+        for number in numbers:
+            self._lost.pop(number, None)
+
+    def _add(self, numbers: list[int]) -> None:
+        waiting: deque[tuple[list[Row], Future[list[Answer]]]] = deque()
+        for start in range(0, len(numbers), AT_ONCE):
+            some = numbers[start : start + AT_ONCE]
+            rows, texts = self._with_texts(some)
+            if rows and (self.drop_missing or not self._lost):
+                self._make_way(rows)
+                waiting.append((rows, self.target.carry(rows, texts)))
+            while len(waiting) > (UNDER_WAY if start + AT_ONCE < len(numbers) else 0):
+                self._note(*waiting.popleft())
+            self._progress.advance(len(some))
+
+    def _with_texts(self, numbers: list[int]) -> tuple[list[Row], list[str]]:
+        """Of these documents those that are still there, are lacking, and have a text."""
+        here = self.target.store.rows(numbers)
+        with self.source.snapshot():  # or one could be removed before its text is read
+            found = self.source.rows(numbers)
+            rows = [found[number] for number in sorted(found) if number not in here]
+            texts = self._texts.of(rows)
+        self._lost |= {row.number: (row.id, NO_TEXT) for row in rows if row.number not in texts}
+        rows = [row for row in rows if row.number in texts]
+        return rows, [texts[row.number] for row in rows]
+
+    def _make_way(self, rows: list[Row]) -> None:
+        """Documents that the source was made without may have got other texts there."""
+        for row in rows if self._apart else ():
+            if (there := self.target.get(row.id)) is not None and there.number in self._apart:
+                self.target.remove(row.id)
+
+    def _note(self, rows: list[Row], done: Future[list[Answer]]) -> None:
+        for row, answer in zip(rows, done.result(), strict=True):
+            if answer.status == REJECTED:
+                self._lost[row.number] = (row.id, str(answer.reason))
+            else:
+                self.carried += 1
+
+
+def _left_out(store: Store) -> dict[int, tuple[str, str]]:
+    """Number to id and reason of the documents that a generation was made without."""
+    stated = json.loads(store.meta().get(LEFT_OUT, "[]"))
+    return {number: (id, why) for number, (id, why) in stated}

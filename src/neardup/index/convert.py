@@ -1,0 +1,120 @@
+"""Cut the stored slots of an index down to a few bits, without its texts.
+
+Decisions, shingles and texts stay. Band keys are made of whole slots, so they are stored from now
+on: other bands can't be made any more, while threshold, limit and verification can change. It is
+a new generation beside the current one, and gone over to at once or not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from neardup.errors import ParameterError
+from neardup.index import folder
+from neardup.index.index import make_generation
+from neardup.index.known import Signing
+from neardup.index.reindex import require_index
+from neardup.index.settings import Settings, options_of, stated
+from neardup.index.store import CHECKPOINT_BYTES, Row, Store
+from neardup.progress import SILENT, Progress
+from neardup.sketch import bulk
+
+AT_ONCE: Final = 2_048
+NOTICE: Final = (
+    "the bands of a converted index can't be changed any more; threshold, limit and verify can"
+)
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What it brought, in bytes of the files."""
+
+    generation: str
+    fingerprint: str
+    parent: str
+    documents: int
+    bytes_before: int
+    bytes_after: int
+
+
+def convert(path: str | Path, bits: int, *, progress: Progress = SILENT) -> Converted:
+    """Narrow the slots of the index in a folder, which nobody may have open to write."""
+    path = Path(path)
+    require_index(path)
+    with folder.locked(path), folder.locked(path, folder.MAKING):
+        listed = require_index(path)
+        folder.withdraw(path)
+        folder.remove_unlisted(path)
+        source = Store(path / listed.current / folder.STORE)
+        try:
+            there = Settings.of_stored(source.meta(), str(source.path))
+            settings = narrowed(there, bits)
+            source.checkpoint("TRUNCATE")
+            name = folder.unused_name(path)
+            make_generation(path / name, settings)
+            documents = _copy(source, path / name / folder.STORE, there, settings, progress)
+        finally:
+            source.close()
+        folder.list_generations(path, folder.Generations(name, listed.current))
+        folder.remove_unlisted(path)
+    return Converted(
+        name, settings.options.spec.fingerprint, settings.parent, documents,
+        _size(source.path), _size(path / name / folder.STORE),
+    )  # fmt: skip
+
+
+def narrowed(there: Settings, bits: int) -> Settings:
+    """The same with so many bits a slot."""
+    spec = there.options.spec
+    if spec.narrow:
+        raise ParameterError(
+            f"the slots have {spec.bits} bits already, and can't be narrowed again: reindex with "
+            f"--bits {bits}"
+        )
+    made = replace(spec, bits=bits)
+    if not made.narrow:
+        raise ParameterError(f"the slots have {bits} bits as they are: choose fewer")
+    return replace(there, options=options_of(made, stated(there.options)), parent=spec.fingerprint)
+
+
+def _copy(
+    source: Store, path: Path, there: Settings, settings: Settings, progress: Progress
+) -> int:
+    target = Store(path)
+    try:
+        documents, _ = source.counts()
+        progress.stage("converting", documents, "documents")
+        last = 0
+        while rows := source.rows_after(last, AT_ONCE):
+            last = rows[-1].number
+            with target.transaction():
+                _copy_rows(source, target, rows, Signing(there.options), Signing(settings.options))
+            if target.wal_bytes > CHECKPOINT_BYTES:
+                target.checkpoint()
+            progress.advance(len(rows))
+        with target.transaction():
+            target.follow(source)
+        target.checkpoint("TRUNCATE")
+        return documents
+    finally:
+        target.close()
+
+
+def _copy_rows(
+    source: Store, target: Store, rows: list[Row], wide: Signing, narrow: Signing
+) -> None:
+    numbers = [row.number for row in rows]
+    target.add(rows)
+    for table in ("shingles", "texts"):
+        target.add_blobs(table, source.blobs(table, numbers).items())
+    blobs = source.blobs("signatures", numbers)
+    keys, slots = wide.unpacked([blobs[number] for number in numbers])
+    cut = narrow.packed(keys, bulk.compared(slots, narrow.options.spec))
+    target.add_blobs("signatures", zip(numbers, cut, strict=True))
+
+
+def _size(store: Path) -> int:
+    """Of a generation: its documents, not the tables that are derived from them."""
+    return store.stat().st_size

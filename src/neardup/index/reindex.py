@@ -1,0 +1,217 @@
+"""Index all documents anew by another specification, beside the index, which goes on meanwhile.
+
+A new generation is made in the folder and kept in step with the current one (`carrying.py`). Then
+whoever writes does the last few changes between two commits, and index.json names the new one. If
+that is another process, the generation is offered to it in next.json, and it calls
+`Index.take_over`; if nobody writes, it is done here. To undo it, the generation before is brought
+in step and gone over to in the same way. Wherever this is killed, index.json names a generation
+that is whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from neardup.errors import IndexLocked, UsageError
+from neardup.index import folder
+from neardup.index.carrying import Follower
+from neardup.index.going_over import hand_over, swap, wait_for
+from neardup.index.index import Index, make_generation
+from neardup.index.respecify import respecified
+from neardup.index.settings import Settings
+from neardup.index.spool import Spool
+from neardup.index.store import Store
+from neardup.keys import Key, key_of, require_key
+from neardup.progress import SILENT, Progress
+from neardup.spec import Spec
+
+CLOSE: Final = 64
+"""With so few changes left, those who write may wait for them."""
+ROUNDS: Final = 50
+WAIT: Final = 60.0
+"""Seconds for another process to go over."""
+
+Corpus = Mapping[str, str] | Iterable[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Reindexed:
+    """What has become of the documents."""
+
+    generation: str
+    before: str
+    """The generation that was the current one."""
+    spec: Spec
+    carried: int
+    """Documents that were indexed anew."""
+    missing: dict[str, str]
+    """Those that were left out: id and reason."""
+
+
+def reindex(
+    where: Index | str | Path, spec: Spec | None = None, *, key: bytes | Key | None = None,
+    corpus: Corpus | None = None, keep_texts: bool | None = None, drop_missing: bool = False,
+    wait: float = WAIT, progress: Progress = SILENT, **options: Any,
+) -> Reindexed:  # fmt: skip
+    """Index anew what is in a folder, or in an index that is open; see `Index.reindex`.
+
+    `key` is that of the new specification. If texts are not stored, no other process may write.
+    """
+    secret = key_of(key)
+    with _workplace(where) as place:
+        settings = respecified(place.settings, spec, secret, keep_texts, options)
+        require_key(settings.options.spec, secret)
+        name = folder.unused_name(place.path)
+        make_generation(place.path / name, settings)
+        with ExitStack() as stack:
+            target = stack.enter_context(place.opened(name, secret))
+            spool = None
+            if corpus is not None:
+                pairs = corpus.items() if isinstance(corpus, Mapping) else corpus
+                spool = stack.enter_context(Spool(place.path / name, pairs))
+            follower = Follower(place.source, target, corpus=spool, drop_missing=drop_missing,
+                                progress=progress)  # fmt: skip
+            result, done = place.go_over(follower)
+    if not done:
+        wait_for(place.path, name, secret, wait)
+    return result
+
+
+def undo(
+    where: Index | str | Path, *, key: bytes | Key | None = None, drop_missing: bool = False,
+    wait: float = WAIT, progress: Progress = SILENT,
+) -> Reindexed:  # fmt: skip
+    """Go back to the generation before, with what has been added and removed since.
+
+    `key` is the one that generation needs.
+    """
+    secret = key_of(key)
+    with _workplace(where) as place:
+        name = place.listed.previous
+        if name is None:
+            raise UsageError(f"{place.path} has no generation before this: nothing can be undone")
+        with place.opened(name, secret) as target:
+            follower = Follower(place.source, target, drop_missing=drop_missing, progress=progress)
+            result, done = place.go_over(follower)
+    if not done:
+        wait_for(place.path, name, secret, wait)
+    return result
+
+
+def forget(where: Index | str | Path) -> bool:
+    """Delete the generation before, with documents that were removed since; whether there was one.
+
+    Nobody has to stop for it. It can't be gone back to any more.
+    """
+    path = where.path if isinstance(where, Index) else Path(where)
+    require_index(path)
+    with folder.locked(path, folder.MAKING):
+        listed = require_index(path)
+        folder.list_generations(path, folder.Generations(listed.current))
+        _clear(path)
+        return listed.previous is not None
+
+
+def require_index(path: Path) -> folder.Generations:
+    """The generations of an index that must be there."""
+    listed = folder.generations(path)
+    if listed is None:
+        raise UsageError(f"{path} holds no index: give the folder of one")
+    return listed
+
+
+@dataclass(frozen=True)
+class _Workplace:
+    """Where a generation is made, by one at a time, and from what."""
+
+    path: Path
+    live: Index | None
+    """The index, if it is open in this process."""
+    source: Store
+    listed: folder.Generations
+    alone: bool
+    """Whether all others are kept from writing."""
+
+    @property
+    def settings(self) -> Settings:
+        return Settings.of_stored(self.source.meta(), str(self.source.path))
+
+    def opened(self, name: str, key: Key | None) -> Index:
+        """The generation that is made, to write there."""
+        if self.live is not None:
+            return self.live.beside(name, key)
+        return Index.of_generation(self.path, name, [key])
+
+    def go_over(self, follower: Follower) -> tuple[Reindexed, bool]:
+        """Get in step, and go over if it is up to this process; whether it was."""
+        for _ in range(ROUNDS):
+            if follower.catch_up() <= CLOSE:
+                break
+        target = follower.target
+        follower.settle()
+        target.snapshot()
+        done = self._gone_over(follower)
+        result = Reindexed(target.generation, self.listed.current, target.spec, follower.carried,
+                           follower.missing)  # fmt: skip
+        return result, done
+
+    def _gone_over(self, follower: Follower) -> bool:
+        if self.live is not None:
+            hand_over(self.live, follower)
+            return True
+        with suppress(IndexLocked), nullcontext() if self.alone else folder.locked(self.path):
+            swap(self.path, follower)
+            return True
+        assert follower.sequence is not None  # noqa: S101  # it has caught up
+        follower.target.close()
+        folder.offer(self.path, folder.Next(follower.target.generation, follower.sequence,
+                                            follower.drop_missing))  # fmt: skip
+        return False
+
+
+@contextmanager
+def _workplace(where: Index | str | Path) -> Iterator[_Workplace]:
+    live = where if isinstance(where, Index) else None
+    path = where.path if isinstance(where, Index) else Path(where)
+    if live is not None and live.read_only:
+        raise UsageError(f"{path} was opened read-only: open it to write, or give its folder")
+    require_index(path)
+    with folder.locked(path, folder.MAKING), ExitStack() as stack:
+        listed = require_index(path)
+        folder.withdraw(path)
+        folder.remove_unlisted(path)
+        stack.callback(_clear, path)
+        if live is not None:
+            yield _Workplace(path, live, live.store, listed, False)
+            return
+        source = Store(path / listed.current / folder.STORE, read_only=True)
+        stack.callback(source.close)
+        place = _Workplace(path, None, source, listed, False)
+        if not place.settings.keep_texts:
+            stack.enter_context(_nobody_else(path))
+            place = replace(place, alone=True)
+        yield place
+
+
+@contextmanager
+def _nobody_else(path: Path) -> Iterator[None]:
+    """Of documents that would arrive meanwhile there would be no text."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(folder.locked(path))
+        except IndexLocked as error:
+            raise IndexLocked(
+                f"{error}. An index that keeps no texts can't be written to while it is indexed "
+                "anew by another process"
+            ) from None
+        yield
+
+
+def _clear(path: Path) -> None:
+    """What nobody can go over to any more."""
+    if folder.offered(path) is None:
+        folder.remove_unlisted(path)
