@@ -16,7 +16,8 @@ import os
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -38,15 +39,17 @@ def open_index(folder: Path, **given: Any) -> neardup.Index:
 
 
 def build(folder: str, count: str) -> Report:
-    """An index of so many documents, whole or not there; two threads, so that one can sketch."""
+    """An index of so many documents, whole or not there."""
     target, part = Path(folder), Path(f"{folder}.part")
     start = time.perf_counter()
-    with open_index(part) as index, ThreadPoolExecutor(2) as threads:
-        arriving = arrivals.batches(len(index), int(count) - len(index), LARGE_BATCH)
-        while some := list(islice(arriving, 2)):
-            # In order: the second batch is made ready while the first is written.
-            for _ in threads.map(lambda batch: index.add_batch(*batch), some):
-                pass
+    with open_index(part) as index, ThreadPoolExecutor(1) as adding:
+        waiting = deque[Future[Any]]()
+        for batch in arrivals.batches(len(index), int(count) - len(index), LARGE_BATCH):
+            waiting.append(adding.submit(index.add_batch, *batch))
+            if len(waiting) > 2:
+                waiting.popleft().result()
+        for last in waiting:
+            last.result()
         index.snapshot()
         report = {"documents": len(index)}
     part.rename(target)

@@ -1,0 +1,208 @@
+"""Full disks, flipped bits, foreign folders, clocks that go backwards: one line, nothing lost."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import engine
+import pytest
+
+from neardup import Index
+from neardup.errors import FormatError, OutputError, SpecMismatch, UsageError
+
+TEXT = "a document of some words that is in the index already"
+TEXTS = [text for text in engine.texts(13, 300, words=30) if text.strip()]
+
+
+def open_index(folder: Path, **given: object) -> Index:
+    return Index.open(folder / "index", **engine.SMALL | given)
+
+
+def filled(folder: Path) -> dict[str, object]:
+    """An index with documents and a snapshot; everything that it says of them."""
+    with open_index(folder) as index:
+        index.add_batch([str(number) for number in range(len(TEXTS))], TEXTS)
+        index.snapshot()
+        return everything(index)
+
+
+def everything(index: Index) -> dict[str, object]:
+    return {id: index.get(id) for id in map(str, range(len(TEXTS)))}
+
+
+def database(folder: Path) -> Path:
+    (found,) = (folder / "index").glob("*.sqlite")
+    return found
+
+
+def snapshot(folder: Path) -> Path:
+    (found,) = (folder / "index").glob("snapshot*")
+    return found
+
+
+@contextmanager
+def full_disk(path: Path) -> Iterator[None]:
+    """No file of this process may become larger than this one is."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    before = filled(tmp_path)
+    with open_index(tmp_path) as index:
+        wal = database(tmp_path).with_name(f"{database(tmp_path).name}-wal")
+        index.add("last", TEXT)
+        with full_disk(wal):
+            for turn in range(3):
+                with pytest.raises(OutputError, match="index"):
+                    index.add_batch(["a", "b"], [f"{TEXT} but longer {turn}", "nothing of the kind"])
+                assert index.query(TEXT).duplicate_of == "last"
+                assert index.get("a") is index.get("b") is None
+                assert index.query("nothing of the kind").status == "new"
+            with pytest.raises(OutputError, match="index"):
+                index.remove("last")
+            with pytest.raises(OutputError, match="snapshot"):
+                index.snapshot()
+            assert index.verify() == []
+        assert index.add("a", "nothing of the kind").status == "new"
+        assert index.remove("last")
+        assert everything(index) == before
+    with open_index(tmp_path) as index:
+        assert everything(index) == before
+        assert index.get("a") is not None and index.get("b") is index.get("last") is None
+        assert index.verify() == []
+
+
+def flip(path: Path, at: int) -> None:
+    found = bytearray(path.read_bytes())
+    found[at] ^= 0x40
+    path.write_bytes(found)
+
+
+def halve(path: Path, at: int) -> None:
+    os.truncate(path, at)
+
+
+@pytest.mark.parametrize("harm", [flip, halve])
+@pytest.mark.parametrize("where", [0.0, 0.1, 0.5, 0.9])
+def test_a_corrupt_snapshot_is_made_again(
+    tmp_path: Path, harm: Callable[[Path, int], None], where: float,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    before = filled(tmp_path)
+    file = snapshot(tmp_path)
+    harm(file, int(where * file.stat().st_size))
+    with open_index(tmp_path) as index:
+        assert everything(index) == before
+        assert index.verify() == []
+    assert file.name in caplog.text and "rebuilt" in caplog.text
+
+
+def test_no_snapshot(tmp_path: Path) -> None:
+    before = filled(tmp_path)
+    snapshot(tmp_path).unlink()
+    with open_index(tmp_path) as index:
+        assert everything(index) == before
+
+
+@pytest.mark.parametrize("where", [0.0, 0.3, 0.6, 0.95])
+def test_a_corrupt_page_is_refused(tmp_path: Path, where: float) -> None:
+    filled(tmp_path)
+    file = database(tmp_path)
+    found = bytearray(file.read_bytes())
+    begin = int(where * len(found))
+    found[begin : begin + 4096] = os.urandom(len(found[begin : begin + 4096]))
+    file.write_bytes(found)
+    with pytest.raises(FormatError, match=file.name), open_index(tmp_path) as index:
+        problems = index.verify()
+        raise FormatError(f"{file.name}: {problems}" if problems else "nothing was noticed")
+
+
+@pytest.mark.parametrize("other", [{"seed": 7}, {"shingle": "word:3"}, {"slots": 24}])
+def test_an_index_of_another_specification(tmp_path: Path, other: dict[str, object]) -> None:
+    filled(tmp_path)
+    (name, value), *_ = other.items()
+    with pytest.raises(SpecMismatch) as refused:
+        open_index(tmp_path, **other)
+    assert str(value) in str(refused.value) and str(tmp_path / "index") in str(refused.value)
+
+
+def test_another_operating_point_names_retune(tmp_path: Path) -> None:
+    filled(tmp_path)
+    with pytest.raises(UsageError, match=r"0\.5.*0\.9.*retune|0\.9.*0\.5.*retune"):
+        open_index(tmp_path, threshold=0.9)
+
+
+def test_an_index_of_another_version(tmp_path: Path) -> None:
+    filled(tmp_path)
+    with sqlite3.connect(database(tmp_path)) as connection:
+        connection.execute("UPDATE meta SET value = '99' WHERE name = 'version'")
+    connection.close()
+    with pytest.raises(FormatError, match=r"99.*1|1.*99"):
+        open_index(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "index.sqlite"])
+def test_a_foreign_folder(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "index"
+    folder.mkdir()
+    (folder / name).write_text("somebody's notes " * 1000)
+    with pytest.raises((UsageError, FormatError, OutputError), match="index"):
+        open_index(tmp_path)
+    assert [path.name for path in folder.iterdir()] == [name]
+    assert (folder / name).read_text() == "somebody's notes " * 1000
+
+
+def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "index").write_text("")
+    with pytest.raises((UsageError, OutputError), match="index"):
+        open_index(tmp_path)
+
+
+def test_a_folder_that_is_not_there_can_not_be_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="index"):
+        Index.open(tmp_path / "index", read_only=True)
+    assert not (tmp_path / "index").exists()
+
+
+def test_a_clock_that_goes_backwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Order is by number; what is the time only stands beside it."""
+    now = iter(range(1_000_000, 0, -1_000))
+    monkeypatch.setattr(time, "time", lambda: float(next(now)))
+    with open_index(tmp_path) as index:
+        index.add_batch([str(number) for number in range(len(TEXTS))], TEXTS)
+        for number in range(5):
+            index.add(f"late-{number}", TEXT)
+        late = [index.get(f"late-{number}") for number in range(5)]
+        assert [one.added for one in late] == sorted((one.added for one in late), reverse=True)
+        assert [one.number for one in late] == sorted(one.number for one in late)
+        assert {one.duplicate_of for one in late[1:]} == {"late-0"}
+        assert index.verify() == []
+
+
+READER = """
+import os, sys
+from neardup import Index
+if os.geteuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+with Index.open(sys.argv[1], read_only=True) as index:
+    print(index.query(sys.argv[2]).duplicate_of, index.verify())
+try:
+    Index.open(sys.argv[1])
+except Exception as error:
+    print(type(error).__name__, error)
+"""

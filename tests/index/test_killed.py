@@ -1,0 +1,35 @@
+"""kill -9 under write load: what was acknowledged is there, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import engine
+import pytest
+
+KILLING = Path(engine.__file__).with_name("index_killing.py")
+
+
+def killing(folder: Path, **given: object) -> dict[str, int]:
+    """Let processes be killed, one after the other; how many during which kind of work."""
+    asked = json.dumps({"folder": str(folder), **given})
+    ran = subprocess.run(
+        [sys.executable, str(KILLING), asked], capture_output=True, text=True, timeout=1800,
+        env=engine.environment(),
+    )  # fmt: skip
+    assert ran.returncode == 0 and ran.stderr == "", ran.stderr
+    return json.loads(ran.stdout)
+
+
+def test_killed_thirty_times(tmp_path: Path) -> None:
+    during = killing(tmp_path, seed=1, kills=33, longest=0.15)
+    assert set(during) >= {"add", "remove", "snapshot", "compact"}, during
+
+
+@pytest.mark.slow
+def test_killed_three_hundred_times(tmp_path: Path) -> None:
+    during = killing(tmp_path, seed=2, kills=300, longest=1.0)
+    assert min(during[what] for what in ("add", "remove", "snapshot", "compact")) >= 20, during
