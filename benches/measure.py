@@ -88,20 +88,20 @@ def _watch(pid: int, start: float) -> tuple[float, int, int]:
             return time.perf_counter() - start, max(peak, usage.ru_maxrss), status
         polls += 1
         if polls % SAMPLE_EVERY == 0:
-            family = _tree(pid)
+            family = tree(pid)
             if len(family) > 1:
                 peak = max(peak, sum(map(_share, family)))
         time.sleep(POLL)
 
 
-def _tree(pid: int) -> list[int]:
+def tree(pid: int) -> list[int]:
     children: list[int] = []
     for listing in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
             children += map(int, listing.read_text().split())
         except OSError:
             continue
-    return [pid] + [member for child in children for member in _tree(child)]
+    return [pid] + [member for child in children for member in tree(child)]
 
 
 def _share(pid: int) -> int:

@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import arrivals
-import neardup
 from harness import THRESHOLD, documents
+
+import neardup
 
 BATCH = 256
 LARGE_BATCH = 2048

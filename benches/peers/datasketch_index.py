@@ -16,6 +16,7 @@ from pathlib import Path
 
 from datasketch import MinHashLSH
 from harness import SLOTS, THRESHOLD, documents
+
 from peers.datasketch import sketches
 
 

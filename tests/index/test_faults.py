@@ -68,7 +68,9 @@ def test_a_full_disk(tmp_path: Path) -> None:
         with full_disk(wal):
             for turn in range(3):
                 with pytest.raises(OutputError, match="index"):
-                    index.add_batch(["a", "b"], [f"{TEXT} but longer {turn}", "nothing of the kind"])
+                    index.add_batch(
+                        ["a", "b"], [f"{TEXT} but longer {turn}", "nothing of the kind"]
+                    )
                 assert index.query(TEXT).duplicate_of == "last"
                 assert index.get("a") is index.get("b") is None
                 assert index.query("nothing of the kind").status == "new"
@@ -134,7 +136,7 @@ def test_a_corrupt_page_is_refused(tmp_path: Path, where: float) -> None:
 @pytest.mark.parametrize("other", [{"seed": 7}, {"shingle": "word:3"}, {"slots": 24}])
 def test_an_index_of_another_specification(tmp_path: Path, other: dict[str, object]) -> None:
     filled(tmp_path)
-    (name, value), *_ = other.items()
+    (value,) = other.values()
     with pytest.raises(SpecMismatch) as refused:
         open_index(tmp_path, **other)
     assert str(value) in str(refused.value) and str(tmp_path / "index") in str(refused.value)

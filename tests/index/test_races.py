@@ -60,8 +60,10 @@ def test_similar_texts_are_new_once(index: Index) -> None:
     """No two kept documents that share a bucket are similar, however they come."""
     texts = engine.texts(5, 400)
     at_once(lambda n: [index.add(f"{n}-{at}", text) for at, text in enumerate(texts)], 4)
-    in_order = {f"{n}-{at}": text for n in range(4) for at, text in enumerate(texts) if text.strip()}
-    order = sorted(in_order, key=lambda id: index.get(id).number)
+    in_order = {
+        f"{n}-{at}": text for n in range(4) for at, text in enumerate(texts) if text.strip()
+    }
+    order = sorted(in_order, key=lambda name: index.get(name).number)
     assert verdicts(index, order) == expected([in_order[id] for id in order], order)
     assert index.verify() == []
 
