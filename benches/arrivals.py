@@ -1,15 +1,12 @@
 """Documents of 2 KB as they might arrive at an index: word-like text, with planted copies.
 
-A document is a function of its number. Words are drawn from a vocabulary by Zipf's law. Each
-tenth document is a copy of an earlier one: by turns the same, with a word more, with 1, 2 and 10 %
-of the words replaced. The last kind is not similar at 0.8, the others are.
-
-    python -m arrivals FILE FIRST COUNT    # as JSONL, for peers
+A document is a function of its number: phrases of four words, drawn by Zipf's law from a
+vocabulary. Each tenth document is a copy of an earlier one: by turns the same, with a word more,
+with 1, 4 and 20 of the 93 phrases replaced. The last kind is not similar at 0.8, the others are.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -21,10 +18,10 @@ from synthetic import Numbers, table
 
 COPY_EVERY = 10
 VOCABULARY = 50_000
-WORDS = 372
-"""Of 5.4 bytes each, with the space."""
-REPLACED = (0, 0, 3, 7, 37)
-"""So many words of a copy are others, by turns; the second kind has a word more."""
+PHRASES, WORDS = 93, 4
+"""In a document, in a phrase."""
+REPLACED = (0, 0, 1, 4, 20)
+"""So many phrases of a copy are others, by turns; the second kind has a word more."""
 DRAWS = 1 << 16
 
 
@@ -41,16 +38,22 @@ def vocabulary() -> list[str]:
 
 
 @cache
-def zipf() -> NDArray[np.uint16]:
-    """A word for each of 65,536 equally likely draws; the n-th has a share as 1 / n."""
-    shares = np.cumsum(1.0 / np.arange(1, VOCABULARY + 1))
-    draws = (np.arange(DRAWS) + 0.5) / DRAWS * shares[-1]
-    return np.searchsorted(shares, draws).astype(np.uint16)
+def phrases() -> list[str]:
+    """So many that two bytes draw one; the n-th word has a share as 1 / n."""
+    shares = 1.0 / np.arange(1, VOCABULARY + 1)
+    chance, words = np.random.default_rng(2), vocabulary()
+    drawn = chance.choice(VOCABULARY, (DRAWS, WORDS), p=shares / shares.sum())
+    return [" ".join([words[at] for at in row]) for row in drawn.tolist()]
 
 
 def drawn(numbers: Numbers, salt: int = 0) -> NDArray[np.uint16]:
-    """The words of documents that are no copies, a row each."""
-    return zipf()[table(numbers, salt, WORDS // 4).view(np.uint16)]
+    """The phrases of documents that are no copies, a row each."""
+    return table(numbers, salt, PHRASES // 4 + 1).view(np.uint16)[:, :PHRASES]
+
+
+def joined(row: NDArray[np.uint16]) -> str:
+    every = phrases()
+    return " ".join([every[at] for at in row.tolist()])
 
 
 def source(number: int) -> int:
@@ -78,9 +81,7 @@ def id_of(number: int) -> str:
 def texts(first: int, count: int) -> list[str]:
     """The documents from a number on."""
     numbers = np.arange(first, first + count)
-    rows = drawn(numbers)
-    words = vocabulary()
-    found = [" ".join([words[at] for at in row]) for row in rows.tolist()]
+    found = list(map(joined, drawn(numbers)))
     for at in np.flatnonzero(numbers % COPY_EVERY == COPY_EVERY - 1).tolist():
         found[at] = copy(first + at)
     return found
@@ -89,10 +90,8 @@ def texts(first: int, count: int) -> list[str]:
 def copy(number: int) -> str:
     row = drawn(np.array([source(number)]))[0]
     if many := REPLACED[kind(number)]:
-        step = WORDS // many
-        row[step // 2 :: step][:many] = drawn(np.array([number]), 1)[0][:many]
-    text = " ".join([vocabulary()[at] for at in row.tolist()])
-    return f"{text} again" if kind(number) == 1 else text
+        row[:: PHRASES // many][:many] = drawn(np.array([number]), 1)[0][:many]
+    return f"{joined(row)} again" if kind(number) == 1 else joined(row)
 
 
 def batches(first: int, count: int, size: int) -> Iterator[tuple[list[str], list[str]]]:
@@ -112,7 +111,3 @@ def write(path: Path, first: int, count: int) -> Path:
                 lines.writelines(orjson.dumps({"id": id, "text": t}) + b"\n" for id, t in rows)
         part.rename(path)
     return path
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
