@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PEERS := .venv-bench/bin
 
-.PHONY: setup test soak lint bench bench-core bench-sketches bench-batch bench-plan demo clean
+.PHONY: setup test soak lint bench bench-core bench-sketches bench-batch bench-plan bench-online demo clean
 
 setup: .venv/ready
 
@@ -34,7 +34,7 @@ soak: setup
 	$(BIN)/python -m pytest tests -m slow --numprocesses 2
 
 # The corpora are not part of the repository: make bench DATA=folder, see benches/README.md.
-bench: bench-core bench-sketches bench-batch bench-plan
+bench: bench-core bench-sketches bench-batch bench-plan bench-online
 
 bench-core: setup .venv-bench/ready
 	$(BIN)/python benches/core.py --data "$(DATA)" --peers-python $(PEERS)/python
@@ -57,6 +57,12 @@ bench-plan: setup .venv-bench/ready
 	$(BIN)/python benches/tuned.py --data "$(DATA)"
 	$(BIN)/python benches/quality.py --data "$(DATA)"
 	$(BIN)/python benches/tweets_sweep.py --data "$(DATA)" $(if $(WORK),--work "$(WORK)")
+
+# WORK=folder is where the index of a million documents is made and kept: 10 GB with what is written.
+bench-online: setup .venv-bench/ready
+	$(BIN)/python benches/online.py --data "$(DATA)" --peers-python $(PEERS)/python \
+		$(if $(WORK),--work "$(WORK)")
+	$(BIN)/python benches/serving.py --data "$(DATA)" $(if $(WORK),--work "$(WORK)")
 
 demo: setup
 	$(BIN)/neardup demo

@@ -143,7 +143,7 @@ def restart(bench: Bench) -> Figure:
         folder = bench.index
         if name == "without one":
             folder = copied(bench)
-            for file in folder.glob("snapshot*"):
+            for file in folder.glob("g*/snapshot"):
                 file.unlink()
         result = ours(bench, "opened", folder)
         seconds[name] = result.seconds

@@ -190,7 +190,7 @@ def live(folder: Path, log: Log, number: int, chore: str, ready: int) -> None:
 
 
 def database_of(folder: Path) -> Path:
-    (found,) = (folder / "index").glob("*.sqlite")
+    (found,) = (folder / "index").glob("g*/index.sqlite")
     return found
 
 

@@ -38,12 +38,12 @@ def everything(index: Index) -> dict[str, object]:
 
 
 def database(folder: Path) -> Path:
-    (found,) = (folder / "index").glob("*.sqlite")
+    (found,) = (folder / "index").glob("g*/index.sqlite")
     return found
 
 
 def snapshot(folder: Path) -> Path:
-    (found,) = (folder / "index").glob("snapshot*")
+    (found,) = (folder / "index").glob("g*/snapshot")
     return found
 
 
@@ -151,7 +151,7 @@ def test_another_operating_point_names_retune(tmp_path: Path) -> None:
 def test_an_index_of_another_version(tmp_path: Path) -> None:
     filled(tmp_path)
     with sqlite3.connect(database(tmp_path)) as connection:
-        connection.execute("UPDATE meta SET value = '99' WHERE name = 'version'")
+        connection.execute("PRAGMA user_version=99")
     connection.close()
     with pytest.raises(FormatError, match=r"99.*1|1.*99"):
         open_index(tmp_path)
@@ -208,3 +208,17 @@ try:
 except Exception as error:
     print(type(error).__name__, error)
 """
+
+
+def test_a_folder_that_can_only_be_read(tmp_path: Path) -> None:
+    """By a process that may not write there, while nobody else does."""
+    filled(tmp_path)
+    for place in (tmp_path, *tmp_path.parents):
+        if place.owner() == tmp_path.owner() and place != Path(place.anchor):
+            place.chmod(place.stat().st_mode | 0o055)
+    for path in (tmp_path / "index").rglob("*"):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    ran = engine.process(READER, tmp_path / "index", TEXTS[0])
+    read, refused = ran.stdout.splitlines()
+    assert read == "0 []"
+    assert refused.startswith("OutputError") and str(tmp_path / "index") in refused
