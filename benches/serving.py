@@ -32,7 +32,7 @@ import orjson
 from load_client import Load, drive
 from measure import tree
 from online import Bench as Indexed
-from online import built, copied
+from online import built, copied, judged
 from startup import command
 from suite import Suite, work_folder
 from table import Figure, Row
@@ -172,11 +172,6 @@ def check(bench: Bench) -> Figure:
             "no request failed": load.failed == 0,
         },
     )
-
-
-def judged(bench: Bench, reached: bool) -> bool | None:
-    """Targets are those of the full size."""
-    return bool(reached) if bench.full else None
 
 
 def latency(load: Load) -> Row:
