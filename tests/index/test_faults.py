@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
-import signal
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,13 +49,11 @@ def snapshot(folder: Path) -> Path:
 def full_disk(path: Path) -> Iterator[None]:
     """No file of this process may become larger than this one is."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, before[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
@@ -101,16 +97,17 @@ def halve(path: Path, at: int) -> None:
 @pytest.mark.parametrize("harm", [flip, halve])
 @pytest.mark.parametrize("where", [0.0, 0.1, 0.5, 0.9])
 def test_a_corrupt_snapshot_is_made_again(
-    tmp_path: Path, harm: Callable[[Path, int], None], where: float,
-    caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
+    tmp_path: Path, harm: Callable[[Path, int], None], where: float
+) -> None:
     before = filled(tmp_path)
     file = snapshot(tmp_path)
     harm(file, int(where * file.stat().st_size))
-    with open_index(tmp_path) as index:
+    said: list[str] = []
+    with open_index(tmp_path, say=said.append) as index:
         assert everything(index) == before
         assert index.verify() == []
-    assert file.name in caplog.text and "rebuilt" in caplog.text
+    [damaged] = said
+    assert str(file) in damaged and "made anew" in damaged
 
 
 def test_no_snapshot(tmp_path: Path) -> None:
@@ -144,7 +141,7 @@ def test_an_index_of_another_specification(tmp_path: Path, other: dict[str, obje
 
 def test_another_operating_point_names_retune(tmp_path: Path) -> None:
     filled(tmp_path)
-    with pytest.raises(UsageError, match=r"0\.5.*0\.9.*retune|0\.9.*0\.5.*retune"):
+    with pytest.raises(UsageError, match="threshold.*retune"):
         open_index(tmp_path, threshold=0.9)
 
 
@@ -180,11 +177,10 @@ def test_a_folder_that_is_not_there_can_not_be_read(tmp_path: Path) -> None:
     assert not (tmp_path / "index").exists()
 
 
-def test_a_clock_that_goes_backwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_goes_backwards(tmp_path: Path) -> None:
     """Order is by number; what is the time only stands beside it."""
     now = iter(range(1_000_000, 0, -1_000))
-    monkeypatch.setattr(time, "time", lambda: float(next(now)))
-    with open_index(tmp_path) as index:
+    with open_index(tmp_path, clock=lambda: float(next(now))) as index:
         index.add_batch([str(number) for number in range(len(TEXTS))], TEXTS)
         for number in range(5):
             index.add(f"late-{number}", TEXT)

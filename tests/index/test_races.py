@@ -46,7 +46,8 @@ def at_once(do: Callable[[int], Any], count: int = THREADS) -> list[Any]:
 
 def test_the_same_text_is_new_once(index: Index) -> None:
     for turn in range(20):
-        answers = at_once(lambda n, turn=turn: index.add(f"{turn}-{n}", f"{TEXT} {turn}"))
+        text = " ".join(f"word{turn}of{at}" for at in range(9))
+        answers = at_once(lambda n, text=text: index.add(f"{text[:9]}-{n}", text))
         (new,) = [answer for answer in answers if answer.status == "new"]
         others = [answer for answer in answers if answer is not new]
         assert {(one.duplicate_of, one.similarity, one.exact) for one in others} == {

@@ -38,7 +38,7 @@ def test_the_text_has_choices_reasons_and_figures() -> None:
         "192,000,000 slot operations a second", "not 16 x 8: threshold estimate 0.707",
         "not 8 x 16: threshold estimate 0.878, recall 0.4606", "standard error 0.0316",
         "machines 1", "stored figures",
-        "minhash, 128 slots of 4 bits, 14 x 9 bands, exact verification",
+        "minhash, 128 slots of 2 bits, 14 x 9 bands, exact verification",
     ):  # fmt: skip
         assert said in words
     assert max(map(len, ran.out.splitlines())) <= 100

@@ -39,9 +39,9 @@ def test_widths_of_the_worked_plan(worked: Plan) -> None:
 
 
 def test_the_widest_slots_that_fit_are_chosen(worked: Plan) -> None:
-    assert worked.options["bits"] == 4
+    assert worked.options["bits"] == 2
     assert worked.predicted.memory < 100e9
-    wider = plan(**WORKED, slots=128, bits=8)
+    wider = plan(**WORKED, slots=128, bits=4)
     assert wider.predicted.memory > 100e9
     assert [one.limit for one in wider.problems] == ["memory"]
 

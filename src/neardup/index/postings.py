@@ -123,11 +123,16 @@ class Table:
         self.place = self._placed()
 
 
+def first_slots(at: int, count: int) -> int:
+    """With how many slots one of several tables begins: so they don't all grow at once."""
+    return LEAST_SLOTS + LEAST_SLOTS * at // (2 * count)
+
+
 class Postings:
     """Several tables over the same documents. Each grows at a time of its own."""
 
     def __init__(self, count: int) -> None:
-        self.tables = [Table(LEAST_SLOTS + LEAST_SLOTS * at // (2 * count)) for at in range(count)]
+        self.tables = [Table(first_slots(at, count)) for at in range(count)]
 
     def put(self, keys: Keys, numbers: Numbers) -> None:
         """Enter documents by their keys in all tables: (documents x tables)."""

@@ -6,18 +6,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from neardup.options import Options
 from neardup.plan.accuracy import FULL, all_alike, answers, pass_probability, standard_error
 from neardup.plan.costs import Costs
+from neardup.plan.index_tables import tables_bytes
 from neardup.plan.profile import Profile
 from neardup.plan.run_over_files import BESIDES, RunOverFiles, Stage
 from neardup.plan.sla import Sla
 from neardup.sketch.bbit import packed_size
-
-POSTING: Final = 16
-"""Bytes of a document in one table of an index: a key of 8, a number of 4, three quarters full."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +36,7 @@ class Prediction:
     seconds      for all documents on one machine
     work         seconds of all its cores
     machines     how many are needed for memory, disk and rate
+    tables       bytes of an index's tables, of the memory
     """
 
     recall: float
@@ -54,6 +53,7 @@ class Prediction:
     seconds: float
     work: float
     machines: int
+    tables: float | None = None
     stages: tuple[Stage, ...] = ()
 
 
@@ -96,14 +96,17 @@ class Predictor:
         }
 
     def _index(self, options: Options, profile: Profile) -> dict[str, Any]:
-        """Signatures and postings in memory; for exact answers, shingles on disk."""
+        """Tables in memory, signatures in what the system remembers of files; on disk shingles too,
+        for exact answers."""
         sla, costs, spec = self.sla, self.costs, options.spec
         count, tables = sla.documents, options.tables.count
         shingles = 8 * sla.shingles if options.verify == "exact" else 0.0
         each = costs.sketch(spec.sketch, spec.slots, sla.shingles, sla.size)
         each += tables * costs.lookup + profile.compared * costs.pair
+        held = tables_bytes(count, profile.removed, tables)
         return {
-            "memory": costs.base + count * (stored_bytes(options) + tables * POSTING),
+            "memory": costs.base + held + count * stored_bytes(options),
+            "tables": held,
             "disk": count * (stored_bytes(options) + BESIDES + profile.id + shingles),
             "work": count * each,
             "seconds": count * each / costs.cores(sla.cores),

@@ -61,7 +61,7 @@ def expected(plan: Plan) -> list[str]:
         ("recall", f"{seen.recall:.4f} at the threshold{_above(seen.recall_above)}"),
         ("precision", f"{seen.precision:.4f}"),
         ("compared", f"{number(seen.compared)} pairs a document, {number(seen.false)} for nothing"),
-        ("memory", shown(seen.memory)),
+        ("memory", shown(seen.memory) + _tables(plan)),
         ("disk", shown(seen.disk)),
         ("time", f"{duration(seen.seconds)}, {duration(seen.work)} of the processor"),
         ("rate", f"{seen.rate:,.0f} documents a second"),
@@ -70,6 +70,14 @@ def expected(plan: Plan) -> list[str]:
         ("documents", plan.sources["documents"]),
     ]  # fmt: skip
     return [f"{name:<11}{said}" for name, said in lines]
+
+
+def _tables(plan: Plan) -> str:
+    """What `neardup index stats` will say of them."""
+    held = plan.predicted.tables
+    if held is None:
+        return ""
+    return f", its tables {shown(held)}: {held / plan.sla.documents:,.0f} bytes a document"
 
 
 def _above(recall: float) -> str:
