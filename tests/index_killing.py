@@ -107,7 +107,12 @@ def check(index: Index, log: Log, database: Path) -> None:
         unchanged = [id in there for id in batch if id not in history.changed]
         assert all(unchanged) or not any(unchanged), "half of a batch"
     for id, texts in history.may_be.items():
-        settle(index, log, id, texts, history)
+        if len(texts) > 1:
+            settle(index, log, id, texts)
+    sure = {id: text for id, [text, *others] in history.may_be.items() if not others}
+    gone = [id for id, text in sure.items() if text is None]
+    assert not there & set(gone), "removed and still there"
+    check_sure(index, {id: text for id, text in sure.items() if text is not None}, history)
 
 
 def stored_ids(database: Path) -> list[str]:
@@ -115,23 +120,14 @@ def stored_ids(database: Path) -> list[str]:
         return [id for (id,) in connection.execute("SELECT id FROM documents")]
 
 
-def settle(index: Index, log: Log, id: str, texts: list[int | None], history: History) -> None:
-    """Compare a document with what may be; what was open is decided now, and goes to the log."""
-    found = index.get(id)
-    if found is None:
-        assert None in texts, f"{id} is lost"
-        if len(texts) > 1:
-            log.say(id=id, begun=False, text=None, answer=None)
-        return
-    text = next((text for text in texts if text is not None and has(index, id, text)), None)
-    assert text is not None, f"{id} has a text that it never had"
-    if len(texts) > 1:
-        log.say(id=id, begun=False, text=text, answer=said_of(found))
-    elif (answer := history.acknowledged[id])[1] not in history.changed:
-        assert said_of(found) == answer, f"{id} was {answer}, is {said_of(found)}"
-    if found.duplicate_of is not None:
-        witness = index.get(found.duplicate_of)
-        assert witness is not None and witness.status == "new"
+def settle(index: Index, log: Log, id: str, texts: list[int | None]) -> None:
+    """What was going on when the process was killed was done or not; from now on that is sure."""
+    found, text = index.get(id), None
+    if found is not None:
+        text = next((text for text in texts if text is not None and has(index, id, text)), None)
+    assert text in texts, f"{id} has a text that it never had, or is lost"
+    assert (found is None) == (text is None), f"{id} has a text that it never had"
+    log.say(id=id, begun=False, text=text, answer=found and said_of(found))
 
 
 def has(index: Index, id: str, text: int) -> bool:
@@ -139,6 +135,19 @@ def has(index: Index, id: str, text: int) -> bool:
         return index.add(id, POOL[text]).again
     except Conflict:
         return False
+
+
+def check_sure(index: Index, sure: dict[str, int], history: History) -> None:
+    """Documents that were acknowledged are there, with their texts and their answers."""
+    answers = index.add_batch(list(sure), [POOL[text] for text in sure.values()])
+    for answer in answers:
+        assert answer.again, f"{answer.id} is lost, or has another text"
+        given = history.acknowledged[answer.id]
+        if given[1] not in history.changed:
+            assert said_of(answer) == given, f"{answer.id} was {given}, is {said_of(answer)}"
+    named = {answer.duplicate_of for answer in answers if answer.duplicate_of is not None}
+    witnesses = [index.get(id) for id in named]
+    assert all(one is not None and one.status == "new" for one in witnesses)
 
 
 def work(index: Index, log: Log, name: str, seed: int) -> None:

@@ -20,7 +20,7 @@ def killing(folder: Path, **given: object) -> dict[str, int]:
         [sys.executable, str(KILLING), asked], capture_output=True, text=True, timeout=1800,
         env=engine.environment(),
     )  # fmt: skip
-    assert ran.returncode == 0 and ran.stderr == "", ran.stderr
+    assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -24,6 +25,15 @@ from neardup.errors import Conflict, IndexLocked, UsageError
 
 TEXT = "a text that everybody has at the same time"
 THREADS = 8
+
+
+@pytest.fixture(autouse=True)
+def quick_turns() -> Iterator[None]:
+    """Threads take turns often, so that more can happen in between."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    yield
+    sys.setswitchinterval(usual)
 
 
 @pytest.fixture
