@@ -141,6 +141,7 @@ def test_every_corrupt_page_is_noticed(tmp_path: Path) -> None:
 def test_a_flipped_bit_of_a_document_is_refused(tmp_path: Path) -> None:
     """SQLite does not notice: every row has a checksum."""
     filled(tmp_path)
+    snapshot(tmp_path).unlink()
     file = database(tmp_path)
     sound = file.read_bytes()
     with sqlite3.connect(file) as connection:
@@ -148,7 +149,6 @@ def test_a_flipped_bit_of_a_document_is_refused(tmp_path: Path) -> None:
             blobs = connection.execute(f"SELECT data FROM {table}").fetchall()
             part = next(blob for (blob,) in blobs if sound.count(blob) == 1)
             flip(file, sound.index(part) + 5)
-            snapshot(tmp_path).unlink(missing_ok=True)
             assert str(file) in noticed(tmp_path)
             file.write_bytes(sound)
     connection.close()

@@ -17,6 +17,7 @@ a full disk is an OutputError, a damaged file a FormatError.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -94,6 +95,7 @@ class Store:
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
+        self._log = path.with_name(f"{path.name}-wal")
         self._read_only = read_only
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
@@ -237,8 +239,7 @@ class Store:
     @property
     def wal_bytes(self) -> int:
         """How long the log is."""
-        log = self.path.with_name(self.path.name + "-wal")
-        return log.stat().st_size if log.exists() else 0
+        return self._log.stat().st_size if self._log.exists() else 0
 
     def meta(self) -> dict[str, Any]:
         with self._translated():
@@ -332,9 +333,8 @@ class Store:
         return found
 
     def _connect(self) -> sqlite3.Connection:
-        mode = "ro" if self._read_only else "rw"
         connection = sqlite3.connect(
-            f"{self.path.resolve().as_uri()}?mode={mode}", uri=True, isolation_level=None,
+            f"{self.path.resolve().as_uri()}?{self._mode}", uri=True, isolation_level=None,
             check_same_thread=False, timeout=10.0, cached_statements=64,
         )  # fmt: skip
         connection.execute("PRAGMA synchronous=FULL")
@@ -343,6 +343,14 @@ class Store:
         with self._opening:
             self._connections.append(connection)
         return connection
+
+    @property
+    def _mode(self) -> str:
+        """A log needs files beside it: where none can be made, and there is none, nobody writes."""
+        if not self._read_only:
+            return "mode=rw"
+        alone = not self._log.exists() and not os.access(self.path.parent, os.W_OK)
+        return "mode=ro&immutable=1" if alone else "mode=ro"
 
     def _check_version(self) -> None:
         found = self._reader().execute("PRAGMA user_version").fetchone()[0]
