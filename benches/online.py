@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -22,8 +23,11 @@ import contenders
 import numpy as np
 from contenders import US, Result, module, race
 from corpora import plain
+from harness import THRESHOLD
 from suite import Suite, work_folder
 from table import Figure, Row
+
+import neardup
 
 STREAM = 50_000
 """Documents that arrive at our index."""
@@ -150,6 +154,40 @@ def latency(seconds: Sequence[float]) -> Row:
     return {name: float(np.percentile(seconds, at)) * 1e6 for name, at in points.items()}
 
 
+def memory(bench: Bench) -> Figure:
+    """An index of nothing shows what Python, the kernels and the libraries take."""
+    with tempfile.TemporaryDirectory() as folder:
+        empty = ours(bench, "opened", Path(folder) / "index")
+    full = ours(bench, "opened", bench.index)
+    stats = full.report["stats"]
+    count, tables = stats["documents"], stats["index_memory_bytes"]
+    planned = neardup.plan(count, threshold=THRESHOLD, purpose="index", calibrate=False,
+                           shingles=368).predicted  # fmt: skip
+    rss, alone = full.report["rss"], empty.report["rss"]
+    rows = [
+        _held("its tables", tables, count, tables) | {"planned": planned.tables / count},
+        _held("the process", rss, count, tables),
+        _held("the process, less that of an empty index", rss - alone, count, tables),
+        _held("on disk", full.report["disk"], count, None) | {"planned": planned.disk / count},
+    ]
+    return Figure(
+        f"Memory and disk, {count:,} documents",
+        f"{stats['kept']:,} are kept, {stats['bands']} bands; planned with a tenth of copies",
+        rows,
+        {
+            "at most 1.3 x its tables": judged(bench, rss <= 1.3 * tables),
+            "bytes a document as planned, within 10 %": judged(
+                bench, abs(planned.tables / tables - 1) < 0.1
+            ),
+        },
+    )
+
+
+def _held(name: str, size: float, count: int, tables: float | None) -> Row:
+    times = size / tables if tables else None
+    return {"": name, "MB": size / 1e6, "bytes a document": size / count, "x its tables": times}
+
+
 def restart(bench: Bench) -> Figure:
     rows, seconds = [], {}
     for name in ("from a snapshot", "without one"):
@@ -198,7 +236,13 @@ def equality(bench: Bench) -> Figure:
 SUITE = Suite(
     "online",
     "The online index, measured",
-    {"stream": stream, "queries": queries, "restart": restart, "equality": equality},
+    {
+        "stream": stream,
+        "queries": queries,
+        "memory": memory,
+        "restart": restart,
+        "equality": equality,
+    },
 )
 
 

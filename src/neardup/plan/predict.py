@@ -11,9 +11,9 @@ from typing import Any
 from neardup.options import Options
 from neardup.plan.accuracy import FULL, all_alike, answers, pass_probability, standard_error
 from neardup.plan.costs import Costs
-from neardup.plan.index_tables import tables_bytes
+from neardup.plan.index_bytes import row_bytes, tables_bytes
 from neardup.plan.profile import Profile
-from neardup.plan.run_over_files import BESIDES, RunOverFiles, Stage
+from neardup.plan.run_over_files import RunOverFiles, Stage
 from neardup.plan.sla import Sla
 from neardup.sketch.bbit import packed_size
 
@@ -96,18 +96,20 @@ class Predictor:
         }
 
     def _index(self, options: Options, profile: Profile) -> dict[str, Any]:
-        """Tables in memory, signatures in what the system remembers of files; on disk shingles too,
-        for exact answers."""
+        """Tables in memory, signatures in what the system remembers of files; for exact answers,
+        shingles on disk."""
         sla, costs, spec = self.sla, self.costs, options.spec
         count, tables = sla.documents, options.tables.count
         shingles = 8 * sla.shingles if options.verify == "exact" else 0.0
+        keys = 8 * tables if spec.narrow else 0
         each = costs.sketch(spec.sketch, spec.slots, sla.shingles, sla.size)
         each += tables * costs.lookup + profile.compared * costs.pair
         held = tables_bytes(count, profile.removed, tables)
         return {
             "memory": costs.base + held + count * stored_bytes(options),
             "tables": held,
-            "disk": count * (stored_bytes(options) + BESIDES + profile.id + shingles),
+            # The tables are there once more, to start from.
+            "disk": held + count * row_bytes(stored_bytes(options) + keys, shingles, profile.id),
             "work": count * each,
             "seconds": count * each / costs.cores(sla.cores),
         }
