@@ -163,7 +163,7 @@ def test_an_index_of_another_specification(tmp_path: Path, other: dict[str, obje
 
 def test_another_operating_point_names_retune(tmp_path: Path) -> None:
     filled(tmp_path)
-    with pytest.raises(UsageError, match="threshold.*retune"):
+    with pytest.raises(UsageError, match=r"threshold.*retune"):
         open_index(tmp_path, threshold=0.9)
 
 

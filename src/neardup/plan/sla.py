@@ -35,7 +35,7 @@ class Sla:
     disk        bytes that one machine may use on disk
     rate        documents a second that arrive
     cores       of one machine
-    purpose     `files`, a run over files; `index`, an online one, with room for signatures in memory
+    purpose     `files`, a run over files; `index`, which is online, signatures in memory
     """
 
     documents: int
