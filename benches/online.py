@@ -97,6 +97,7 @@ def stream(bench: Bench) -> Figure:
     report = results[US].report
     rows = [
         {"tool": name, "documents a second": rates[name], "µs a document": 1e6 / rates[name],
+         "of the processor": 1e6 * result.report["work"] / result.report["documents"],
          "x": rates[US] / rates[name], "index": result.report.get("base", bench.documents),
          "durable": "yes" if name == US else "no", "copies found": result.report["copies"],
          "wrong": result.report.get("wrong"), "peak MB": result.peak_mb}

@@ -63,12 +63,12 @@ def stream(folder: str, first: str, count: str) -> Report:
     before = used(Path(folder))
     with open_index(Path(folder)) as index:
         index.add_batch(*warm)
-        start = time.perf_counter()
+        start, work = time.perf_counter(), time.process_time()
         answers = [answer for batch in timed for answer in index.add_batch(*batch)]
-        seconds = time.perf_counter() - start
+        seconds, work = time.perf_counter() - start, time.process_time() - work
         stats = index.stats().as_dict
     return {
-        "seconds": seconds, "documents": len(answers), "stats": stats,
+        "seconds": seconds, "work": work, "documents": len(answers), "stats": stats,
         "copies": sum(answer.status == "duplicate" for answer in answers),
         "wrong": sum(map(wrong, answers)), "disk": used(Path(folder)) - before,
     }  # fmt: skip
