@@ -67,20 +67,23 @@ class Service:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[Service]:
-    """The service over an index, until it has stopped by itself."""
+def serving(bench: Bench, folder: Path) -> Iterator[Service]:
+    """The service over an index; it must end well when it is told to."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = [command(), "serve", "--data", folder, "--port", port]
-    limits = ["--limit", "source_rate=0"]
-    with subprocess.Popen([*map(str, words), *limits], stdout=subprocess.DEVNULL) as process:
+    words = [command(), "serve", "--data", folder, "--port", port, "--limit", "source_rate=0"]
+    with (bench.work / "serve.log").open("wb") as log:
+        process = subprocess.Popen(list(map(str, words)), stdout=log, stderr=log)
+    try:
         service = Service(process, port)
         wait_until_ready(service)
         yield service
+    finally:
         process.send_signal(signal.SIGTERM)
-        if process.wait(60):
-            raise RuntimeError(f"the service ended with {process.returncode}")
+        ended = process.wait(60)
+    if ended:
+        raise RuntimeError(f"the service ended with {ended}: see {log.name}")
 
 
 def wait_until_ready(service: Service) -> None:
@@ -121,11 +124,11 @@ async def watched(service: Service, load: Any) -> tuple[Load, list[tuple[int, in
 
 
 def memory(service: Service) -> tuple[int, int]:
-    return service.resident(), service.get("/v1/stats")["memory"]["total"]
+    return service.resident(), service.get("/v1/stats")["index_memory_bytes"]
 
 
 def documents(bench: Bench) -> Figure:
-    with serving(copied(bench)) as service:
+    with serving(bench, copied(bench)) as service:
         load, seen = asyncio.run(watched(
             service,
             drive(service.port, "/v1/documents", batches(bench.documents), WRITERS, bench.seconds),
@@ -157,7 +160,7 @@ def documents(bench: Bench) -> Figure:
 
 def check(bench: Bench) -> Figure:
     bodies = checks(bench.documents)
-    with serving(bench.index) as service:
+    with serving(bench, bench.index) as service:
         seconds = min(bench.seconds, 60)
         load = asyncio.run(drive(service.port, "/v1/check", bodies, READERS, seconds))
     rate = len(load.latencies) / load.seconds
