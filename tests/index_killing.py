@@ -27,10 +27,14 @@ import engine
 
 from neardup import Index, kernels
 from neardup.errors import Conflict
+from neardup.index import writing
+from neardup.index.store import Store
 
 for _names in kernels.KERNELS.values():
     for _name in _names:
         getattr(kernels, _name)
+
+writing.CHECKPOINT_BYTES = 1 << 18  # often: it is one more moment to be killed at
 
 THREADS = 3
 CHORES: dict[str, Callable[[Index], object]] = {
@@ -182,8 +186,21 @@ def toil(index: Index, log: Log, chore: str) -> None:
         log.say(chore=chore, begun=False)
 
 
+def say_checkpoints(log: Log) -> None:
+    """They come by themselves: have them in the log too."""
+    checkpoint = Store.checkpoint
+
+    def said(store: Store, how: str = "PASSIVE") -> None:
+        log.say(chore="checkpoint", begun=True)
+        checkpoint(store, how)
+        log.say(chore="checkpoint", begun=False)
+
+    Store.checkpoint = said
+
+
 def live(folder: Path, log: Log, number: int, chore: str, ready: int) -> None:
     """The life of a child: open, check, work until it is killed."""
+    say_checkpoints(log)
     with Index.open(folder / "index", **engine.SMALL, limit=3) as index:
         check(index, log, database_of(folder))
         os.write(ready, b"!")
