@@ -198,10 +198,10 @@ def say_checkpoints(log: Log) -> None:
     Store.checkpoint = said
 
 
-def live(folder: Path, log: Log, number: int, chore: str, ready: int) -> None:
+def live(folder: Path, log: Log, number: int, chore: str, memory: int | None, ready: int) -> None:
     """The life of a child: open, check, work until it is killed."""
     say_checkpoints(log)
-    with Index.open(folder / "index", **engine.SMALL, limit=3) as index:
+    with Index.open(folder / "index", **engine.SMALL, limit=3, memory=memory) as index:
         check(index, log, database_of(folder))
         os.write(ready, b"!")
         if chore == "check":
@@ -220,14 +220,16 @@ def database_of(folder: Path) -> Path:
     return found
 
 
-def attempt(folder: Path, log: Log, number: int, chore: str, seconds: float) -> int:
+def attempt(
+    folder: Path, log: Log, number: int, chore: str, memory: int | None, seconds: float
+) -> int:
     """A child that is killed so many seconds after it was ready; its exit code, or the signal."""
     reading, ready = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.close(reading)
-            live(folder, log, number, chore, ready)
+            live(folder, log, number, chore, memory, ready)
             os._exit(0)
         except BaseException:
             traceback.print_exc()
@@ -241,17 +243,19 @@ def attempt(folder: Path, log: Log, number: int, chore: str, seconds: float) -> 
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def at_random_times(folder: Path, seed: int, kills: int, longest: float) -> dict[str, int]:
+def at_random_times(
+    folder: Path, seed: int, kills: int, longest: float, memory: int | None = None
+) -> dict[str, int]:
     """In how many attempts each chore, each kind of write was going on at the end."""
     chance, log = random.Random(seed), Log(folder / "log")
     during: Counter[str] = Counter()
     for number in range(kills):
         chore = list(CHORES)[number % len(CHORES)]
         begin = log.path.stat().st_size
-        ended = attempt(folder, log, number, chore, chance.uniform(0.0, longest))
+        ended = attempt(folder, log, number, chore, memory, chance.uniform(0.0, longest))
         assert ended == -signal.SIGKILL, f"attempt {number} ended with {ended}"
         during.update(interrupted(log.path.read_bytes()[begin:].splitlines()))
-    assert attempt(folder, log, kills, "check", 0.0) == 0
+    assert attempt(folder, log, kills, "check", memory, 0.0) == 0
     return dict(during)
 
 

@@ -32,7 +32,14 @@ def test_killed_thirty_times(tmp_path: Path) -> None:
     assert set(during) >= set(WORK), during
 
 
+def test_killed_with_tables_on_disk(tmp_path: Path) -> None:
+    killing(tmp_path, seed=3, kills=12, longest=0.15, memory=200_000)
+    assert list((tmp_path / "index").glob("g*/cold*"))
+
+
 @pytest.mark.slow
 def test_killed_three_hundred_times(tmp_path: Path) -> None:
     during = killing(tmp_path, seed=2, kills=300, longest=1.0)
     assert min(during[what] for what in WORK) >= 20, during
+    (tmp_path / "cold").mkdir()
+    killing(tmp_path / "cold", seed=4, kills=100, longest=1.0, memory=300_000)
