@@ -86,7 +86,7 @@ def queries(folder: str, first: str, count: str) -> Report:
     step = int(first) // len(new)
     old = [arrivals.texts(at * step, 1)[0] for at in range(len(new))]
     texts = [text for pair in zip(new, old) for text in pair]
-    with open_index(Path(folder), read_only=True) as index:
+    with open_index(Path(folder)) as index:
         for text in texts[:100]:
             index.query(text)
         taken = [timed_query(index, text) for text in texts]

@@ -261,21 +261,21 @@ def cut_corpora(draw: st.DrawFn) -> list[list[str]]:
 
 
 @settings(max_examples=60)
-@given(cut_corpora(), st.integers(1, 4), st.booleans())
+@given(cut_corpora(), st.integers(1, 4), st.booleans(), st.sampled_from([None, 1]))
 def test_the_answer_of_the_batch_engine(
-    batches: list[list[str]], limit: int, reopened: bool
+    batches: list[list[str]], limit: int, reopened: bool, memory: int | None
 ) -> None:
-    """In the order in which documents come, however they are cut into batches."""
+    """In the order in which documents come, cut into batches anywhere, from memory or disk."""
     texts = [text for batch in batches for text in batch]
     with tempfile.TemporaryDirectory() as folder:
-        index = Index.open(Path(folder) / "index", **engine.SMALL, limit=limit)
+        index = Index.open(Path(folder) / "index", **engine.SMALL, limit=limit, memory=memory)
         answers, at = [], 0
         for batch in batches:
             answers += index.add_batch([str(at + n) for n in range(len(batch))], batch)
             at += len(batch)
             if reopened:
                 index.close()
-                index = Index.open(Path(folder) / "index")
+                index = Index.open(Path(folder) / "index", memory=memory)
         assert index.verify() == []
         index.close()
     result = neardup.dedup(texts, **engine.SMALL, limit=limit)
