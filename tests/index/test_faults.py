@@ -48,10 +48,10 @@ def snapshot(folder: Path) -> Path:
 
 
 @contextmanager
-def full_disk(path: Path) -> Iterator[None]:
-    """No file of this process may become larger than this one is."""
+def full_disk(size: int) -> Iterator[None]:
+    """No file of this process may become larger."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         yield
     finally:
@@ -63,7 +63,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     with open_index(tmp_path) as index:
         wal = database(tmp_path).with_name(f"{database(tmp_path).name}-wal")
         index.add("last", TEXT)
-        with full_disk(wal):
+        with full_disk(wal.stat().st_size):
             for turn in range(3):
                 with pytest.raises(OutputError, match="index"):
                     index.add_batch(
@@ -81,6 +81,25 @@ def test_a_full_disk(tmp_path: Path) -> None:
     with open_index(tmp_path) as index:
         assert everything(index) == before
         assert index.get("a") is not None and index.get("b") is index.get("last") is None
+        assert index.verify() == []
+
+
+@pytest.mark.parametrize("size", [1_000, 60_000, 150_000])
+def test_a_full_disk_while_the_house_is_kept(tmp_path: Path, size: int) -> None:
+    """What is derived can't be written, or the log not moved: documents are all there."""
+    before = filled(tmp_path)
+    with open_index(tmp_path) as index:
+        index.add("last", TEXT)
+        index.remove("last")
+        for keep_house in (index.snapshot, index.compact):
+            with full_disk(size), pytest.raises(OutputError, match=str(tmp_path / "index")):
+                keep_house()
+            assert everything(index) == before
+            assert index.verify() == []
+        assert index.add("a", "nothing of the kind").status == "new"
+    with open_index(tmp_path) as index:
+        assert everything(index) == before
+        assert index.get("a") is not None
         assert index.verify() == []
 
 
