@@ -24,8 +24,9 @@ from neardup.plan import cache as kept
 from neardup.plan.cache import Cache
 from neardup.plan.recommend import Wanted
 from neardup.plan.specimen import Specimen
-from neardup.plan.tuner import Quiet, Request, sweep, tune
+from neardup.plan.tuner import Request, sweep, tune
 from neardup.plan.tuning import COLUMNS
+from neardup.progress import SILENT
 
 WORDS = [f"w{number}" for number in range(3_000)]
 
@@ -204,24 +205,24 @@ def test_a_sweep_that_was_interrupted_goes_on(tmp_path):
     request = Request.of(slots="16,32", sketches="minhash")
     specimen = specimen_of(tweets(200), request)
     with pytest.raises(KeyboardInterrupt):
-        sweep(specimen, request, 1, Quiet(), Interrupted(tmp_path, most=4))
+        sweep(specimen, request, 1, SILENT, Interrupted(tmp_path, most=4))
     first = {entry.key: entry.results for entry in Cache(tmp_path).entries()}
-    tuning = sweep(specimen, request, 1, Quiet(), Cache(tmp_path))
+    tuning = sweep(specimen, request, 1, SILENT, Cache(tmp_path))
     kept = {entry.key: entry.results for entry in Cache(tmp_path).entries()}
     assert len(first) == 4
     assert len(kept) == len(tuning.rows) == 9
     assert first.items() <= kept.items()
-    again = sweep(specimen, request, 1, Quiet(), Cache(tmp_path))
+    again = sweep(specimen, request, 1, SILENT, Cache(tmp_path))
     assert again.rows == tuning.rows  # times too: nothing was run
 
 
 def test_results_that_are_no_outcomes_are_run_again(tmp_path):
     request = Request.of(slots=16, bands="4x4", sketches="minhash")
     specimen, cache = specimen_of(tweets(100), request), Cache(tmp_path)
-    tuning = sweep(specimen, request, 1, Quiet(), cache)
+    tuning = sweep(specimen, request, 1, SILENT, cache)
     for entry in list(cache.entries()):
         cache.put(entry.config, {"outcome": {"status": "done"}, "time_limit": 1.0}, 0.0)
-    again = sweep(specimen, request, 1, Quiet(), cache)
+    again = sweep(specimen, request, 1, SILENT, cache)
     assert [row.pairs for row in again.rows] == [row.pairs for row in tuning.rows]
 
 
@@ -236,12 +237,12 @@ def test_what_took_too_long_is_tried_again_with_more_time(tmp_path):
     point = {"slots": 2_000, "bands": "1000x2", "buckets": 1, "sketches": "minhash"}
     hasty, patient = Request.of(time_limit=0.05, **point), Request.of(time_limit=300, **point)
     specimen, cache = specimen_of(tweets(1_200), hasty), Cache(tmp_path)
-    assert sweep(specimen, hasty, 1, Quiet(), cache).rows[1].status == "timeout"
+    assert sweep(specimen, hasty, 1, SILENT, cache).rows[1].status == "timeout"
     before = {entry.key: entry.at for entry in cache.entries()}
-    assert sweep(specimen, hasty, 1, Quiet(), cache).rows[1].status == "timeout"
+    assert sweep(specimen, hasty, 1, SILENT, cache).rows[1].status == "timeout"
     assert {entry.key: entry.at for entry in cache.entries()} == before
-    assert sweep(specimen, patient, 1, Quiet(), cache).rows[1].status == "done"
-    assert sweep(specimen, hasty, 1, Quiet(), cache).rows[1].status == "done"
+    assert sweep(specimen, patient, 1, SILENT, cache).rows[1].status == "done"
+    assert sweep(specimen, hasty, 1, SILENT, cache).rows[1].status == "done"
 
 
 def test_the_command_writes_what_it_found(tmp_path):
