@@ -1,151 +1,27 @@
-"""What only a process of its own shows: signals, slow clients, streams both ways, logs."""
+"""What only a process of its own shows: signals, streams both ways, many at once, logs."""
 
 from __future__ import annotations
 
 import json
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 from command_line import neardup, process
+from running import Running, running
 from serving import key, text
-
-LIMITS = ("header_seconds=1", "body_seconds=1", "keep_alive_seconds=1", "header_bytes=5000",
-          "connections=40")  # fmt: skip
-
-
-class Running:
-    """A service that was started as a person starts it."""
-
-    def __init__(self, data: Path, *options: str) -> None:
-        self.data = data
-        self.log = data.parent / "log"
-        command = [sys.executable, "-m", "neardup", "serve", "--data", str(data), "--port", "0"]
-        with self.log.open("w") as log:
-            self.process = subprocess.Popen([*command, *options], stderr=log)
-        self.url = self.event("listening")["url"]
-        self.address = ("127.0.0.1", int(self.url.rpartition(":")[2]))
-
-    def event(self, name: str) -> dict[str, Any]:
-        """Wait for a line of the log."""
-        ends = time.monotonic() + 120
-        while time.monotonic() < ends:
-            for line in self.logged():
-                if line["event"] == name:
-                    return line
-            assert self.process.poll() is None, self.log.read_text()
-            time.sleep(0.02)
-        raise AssertionError(self.log.read_text())
-
-    def logged(self) -> list[dict[str, Any]]:
-        whole = [
-            line for line in self.log.read_text().splitlines(keepends=True) if line[-1] == "\n"
-        ]
-        return [json.loads(line) for line in whole]
-
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        self.process.send_signal(number)
-        return self.process.wait(60)
-
-    def raw(self, *parts: bytes, pause: float = 0.0) -> bytes:
-        """Send bytes, and read until the other side closes."""
-        with socket.create_connection(self.address, timeout=30) as connection:
-            try:
-                for part in parts:
-                    connection.sendall(part)
-                    time.sleep(pause)
-                return b"".join(iter(lambda: connection.recv(65_536), b""))
-            except ConnectionError:
-                return b""
-
-
-@contextmanager
-def running(data: Path, *options: str) -> Iterator[Running]:
-    service = Running(data, *options)
-    try:
-        yield service
-    finally:
-        if service.process.poll() is None:
-            service.process.kill()
-            service.process.wait()
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    limits = [word for limit in LIMITS for word in ("--limit", limit)]
-    with running(tmp_path_factory.mktemp("served") / "data", *limits) as started:
+    with running(tmp_path_factory.mktemp("served") / "data") as started:
         started.event("ready")
         yield started
-
-
-REQUEST = b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-
-
-@pytest.mark.parametrize("parts", [
-    [b""], [b"POST /v1"], [REQUEST, b"X-A: 1\r\n", b"X-B: 1\r\n"], [b"\r\n"] * 5,
-    [REQUEST + b"Content-Length: 2\r\n\r\n{}"], [REQUEST + b"Content-Length: 2\r\n\r\n{}", b"\r\n"],
-    [REQUEST + b"Content-Length: 2\r\nConnection: close\r\n\r\n{", b"}"],
-])  # fmt: skip
-def test_a_connection_is_not_held_for_ever(service: Running, parts: list[bytes]) -> None:
-    begun = time.monotonic()
-    service.raw(*parts, pause=0.2)
-    assert time.monotonic() - begun < 10
-
-
-def test_a_body_that_does_not_come(service: Running) -> None:
-    answer = service.raw(REQUEST + b"Content-Length: 100\r\n\r\n{")
-    assert answer.startswith(b"HTTP/1.1 408 ")
-    assert b'"error":"too_slow"' in answer
-
-
-def test_headers_that_are_too_large(service: Running) -> None:
-    assert service.raw(REQUEST, b"X: " + b"a" * 9_000).startswith(b"HTTP/1.1 431 ")
-    many = [b"X-%d: a\r\n" % n for n in range(2_000)]
-    assert not service.raw(REQUEST, *many).startswith(b"HTTP/1.1 2")
-
-
-@pytest.mark.parametrize("sent", [
-    b"\x16\x03\x01\x02\x00\x01\x00", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n",
-    REQUEST + b"Content-Length: -1\r\n\r\n", REQUEST + b"Content-Length: 1e3\r\n\r\n",
-    REQUEST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
-    REQUEST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-])  # fmt: skip
-def test_what_is_not_http(service: Running, sent: bytes) -> None:
-    status = service.raw(sent)[:12]
-    assert status in (b"", b"HTTP/1.1 400", b"HTTP/1.1 405", b"HTTP/1.1 505"), status
-
-
-def test_a_refused_body_is_not_read_and_the_service_goes_on(service: Running) -> None:
-    answer = service.raw(REQUEST + b"Content-Length: 99999999999\r\n\r\n" + b"x" * 100)
-    assert answer.startswith(b"HTTP/1.1 413 ")
-    assert b"connection: close" in answer
-    assert httpx.get(f"{service.url}/readyz").status_code == 200
-
-
-def test_more_connections_than_allowed_are_closed(service: Running) -> None:
-    held = [socket.create_connection(service.address, timeout=10) for _ in range(40)]
-    try:
-        time.sleep(0.2)
-        with socket.create_connection(service.address, timeout=10) as late:
-            try:
-                late.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                assert late.recv(100) == b""
-            except ConnectionError:
-                pass
-    finally:
-        for each in held:
-            each.close()
-    time.sleep(0.2)
-    assert httpx.get(f"{service.url}/healthz").status_code == 200
 
 
 def test_answers_stream_back_while_lines_are_sent(service: Running) -> None:

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from neardup.errors import Busy, NeardupError
 from neardup.index.answer import Answer
-from neardup.service.bodies import LINES, Gone, lines
+from neardup.service.bodies import LINES, lines
 from neardup.service.calls import Call
 from neardup.service.checking import check_document, checked, parsed
 from neardup.service.models import NewDocument
@@ -53,7 +53,7 @@ class Ingest(Response):
             self._call.visit.error = name_of(error)
             await self._send(send, [self._refusal(self._line + 1, error)])
         await self._start(send)
-        await self._within(send({"type": "http.response.body", "body": b""}))
+        await send({"type": "http.response.body", "body": b""})
 
     async def _answer(self, found: list[bytes | None], send: Send) -> None:
         read = list(self._read(found))
@@ -90,7 +90,7 @@ class Ingest(Response):
             answers = await self._added([document for _, document in run])
             return [_told(n, answer) for (n, _), answer in zip(run, answers, strict=True)]
         except NeardupError as error:
-            if error.http_status >= 500:
+            if described(error)[0] >= 500:
                 raise
             if len(run) == 1:
                 return [self._refusal(run[0][0], error)]
@@ -111,19 +111,12 @@ class Ingest(Response):
     async def _send(self, send: Send, answers: list[dict[str, Any]]) -> None:
         await self._start(send)
         body = b"".join(orjson.dumps(each) + b"\n" for each in answers)
-        await self._within(send({"type": "http.response.body", "body": body, "more_body": True}))
+        await send({"type": "http.response.body", "body": body, "more_body": True})
 
     async def _start(self, send: Send) -> None:
         if not self._started:
             self._started = True
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-
-    async def _within(self, sending: Any) -> None:
-        try:
-            async with asyncio.timeout(self._call.settings.idle_seconds):
-                await sending
-        except TimeoutError:
-            raise Gone from None
 
 
 def _kind(read: NewDocument | NeardupError) -> bool | None:
