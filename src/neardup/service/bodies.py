@@ -23,6 +23,8 @@ class Gone(Exception):  # noqa: N818  # reads as what happened
 
 async def pieces(receive: Receive, headers: dict[bytes, bytes]) -> AsyncIterator[bytes]:
     """A body as it comes in, unpacked."""
+    if b"upgrade" in headers:  # What follows such headers is not read as HTTP any more.
+        raise Refused(400, "the protocol can't be changed: send it as HTTP/1.1, without Upgrade")
     unpack = _unpacker(headers)
     more = True
     while more:

@@ -47,7 +47,7 @@ def visit_of(scope: Mapping[str, Any], now: float) -> Visit:
         source_of(client[0]) if client else UNKNOWN,
         now,
         body_read=headers.get(b"content-length", b"0") == b"0"
-        and b"transfer-encoding" not in headers,
+        and headers.keys().isdisjoint((b"transfer-encoding", b"upgrade")),
     )
 
 

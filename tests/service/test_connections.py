@@ -1,0 +1,116 @@
+"""Connections: slow clients, those that never read, and what is not HTTP at all."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from running import Running, running
+
+LIMITS = ("header_seconds=1", "body_seconds=1", "keep_alive_seconds=1", "header_bytes=5000",
+          "connections=40", "idle_seconds=1",
+          "source_rate=0")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    limits = [word for limit in LIMITS for word in ("--limit", limit)]
+    with running(tmp_path_factory.mktemp("served") / "data", *limits) as started:
+        started.event("ready")
+        yield started
+
+
+ASK = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+REQUEST = b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+@pytest.mark.parametrize("parts", [
+    [b""], [b"POST /v1"], [REQUEST, b"X-A: 1\r\n", b"X-B: 1\r\n"], [b"\r\n"] * 5,
+    [REQUEST + b"Content-Length: 2\r\n\r\n{}"], [REQUEST + b"Content-Length: 2\r\n\r\n{}", b"\r\n"],
+    [REQUEST + b"Content-Length: 2\r\nConnection: close\r\n\r\n{", b"}"],
+])  # fmt: skip
+def test_a_connection_is_not_held_for_ever(service: Running, parts: list[bytes]) -> None:
+    begun = time.monotonic()
+    service.raw(*parts, pause=0.2)
+    assert time.monotonic() - begun < 10
+
+
+def test_a_body_that_does_not_come(service: Running) -> None:
+    answer = service.raw(REQUEST + b"Content-Length: 100\r\n\r\n{")
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b'"error":"too_slow"' in answer
+
+
+def test_headers_that_are_too_large(service: Running) -> None:
+    assert service.raw(REQUEST, b"X: " + b"a" * 9_000).startswith(b"HTTP/1.1 431 ")
+    many = [b"X-%d: a\r\n" % n for n in range(2_000)]
+    assert not service.raw(REQUEST, *many).startswith(b"HTTP/1.1 2")
+    at_once = ASK.replace(b"\r\n\r\n", b"\r\nX: " + b"a" * 9_000 + b"\r\n\r\n")
+    assert service.raw(at_once).startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.parametrize("sent", [
+    b"\x16\x03\x01\x02\x00\x01\x00", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n",
+    REQUEST + b"Content-Length: -1\r\n\r\n", REQUEST + b"Content-Length: 1e3\r\n\r\n",
+    REQUEST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+    REQUEST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+])  # fmt: skip
+def test_what_is_not_http(service: Running, sent: bytes) -> None:
+    status = service.raw(sent)[:12]
+    assert status in (b"", b"HTTP/1.1 400", b"HTTP/1.1 405", b"HTTP/1.1 505"), status
+
+
+def test_a_refused_body_is_not_read_and_the_service_goes_on(service: Running) -> None:
+    answer = service.raw(REQUEST + b"Content-Length: 99999999999\r\n\r\n" + b"x" * 100)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"connection: close" in answer
+    assert httpx.get(f"{service.url}/readyz").status_code == 200
+
+
+def test_more_connections_than_allowed_are_closed(service: Running) -> None:
+    held = [socket.create_connection(service.address, timeout=10) for _ in range(40)]
+    try:
+        time.sleep(0.2)
+        with socket.create_connection(service.address, timeout=10) as late:
+            try:
+                late.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert late.recv(100) == b""
+            except ConnectionError:
+                pass
+    finally:
+        for each in held:
+            each.close()
+    time.sleep(0.2)
+    assert httpx.get(f"{service.url}/healthz").status_code == 200
+
+
+def test_a_stream_that_is_not_read_is_ended(service: Running) -> None:
+    head = REQUEST.replace(b"/v1/check", b"/v1/documents").replace(b"/json", b"/x-ndjson")
+    with socket.create_connection(service.address, timeout=30) as connection:
+        connection.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n")
+        lines = b"x\n" * 2_000
+        with pytest.raises(ConnectionError):
+            while True:
+                connection.sendall(b"%x\r\n%s\r\n" % (len(lines), lines))
+
+
+def test_requests_far_ahead_of_their_answers(service: Running) -> None:
+    few, many = ASK * 10, ASK * 3_000
+    closing = ASK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    assert service.raw(few + closing).count(b"HTTP/1.1 200") == 11
+    assert service.raw(many + closing).count(b"HTTP/1.1 200") < 3_000
+
+
+def test_a_change_of_protocol_is_not_taken_for_an_empty_body(service: Running) -> None:
+    upgrade = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+    answer = service.raw(REQUEST + upgrade + b'Content-Length: 14\r\n\r\n{"text":"a b"}')
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"without Upgrade" in answer
+    begun = time.monotonic()
+    plain = service.raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + upgrade + b"\r\n")
+    assert plain.startswith(b"HTTP/1.1 200 ")
+    assert b"connection: close" in plain
+    assert time.monotonic() - begun < 0.9  # sooner than keep_alive_seconds
