@@ -72,7 +72,8 @@ def test_a_document_without_an_id_gets_one(client: Served) -> None:
 
 
 @pytest.mark.parametrize("id", [
-    "a/b", "/", "//x//", "täst", "日本/語", "a b", "100%", "a?b#c", "%2F", "\n", "\x7f",
+    "a/b", "/", "//x//", "täst", "日本/語", "a b", "100%", "a?b#c", "%2F", "\n", "a\nb",
+    "\r\n\u2028", "\x7f",
     "🙂" * 200, "x" * 1024,
 ])  # fmt: skip
 def test_any_id_can_be_asked_for_and_removed(client: Served, id: str) -> None:

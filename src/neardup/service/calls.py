@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_to_bytes
 
 from fastapi import Request
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from neardup.service.state import Service
     from neardup.service.visits import Visit
 
-LARGEST = 2**63 - 1
+LARGEST: Final = 2**63 - 1
+NUMBER: Final = re.compile("[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +76,10 @@ class Call:
     def number(self) -> int:
         """The number in the path."""
         text = str(self.request.path_params["number"])
-        if not (text.isascii() and text.isdigit() and int(text[:20]) <= LARGEST):
+        number = int(text) if NUMBER.fullmatch(text) else LARGEST + 1
+        if number > LARGEST:
             raise invalid("a cluster has a number: take it from the answer about a document")
-        return int(text)
+        return number
 
     def flag(self, name: str) -> bool:
         """Whether a flag is set in the query; other names are refused."""

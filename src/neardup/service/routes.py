@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from fastapi import Response
 from pydantic import BaseModel
+from starlette.convertors import Convertor, register_url_convertor
 
 from neardup.index.answer import Answer, Document
 from neardup.service import reading, shadowing, writing
@@ -27,6 +28,20 @@ from neardup.service.models import (
     Status,
 )
 
+
+class AnyText(Convertor[str]):
+    """Of a path: all that is left of it, slashes and ends of lines too."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("any", AnyText())
 Handler = Callable[[Call], Awaitable[Response]]
 BODY_ERRORS: Final = (400, 408, 413, 415, 422)
 
@@ -55,9 +70,9 @@ ROUTES: Final = (
           (CheckText, CheckTexts, CheckSignature), errors=(409,)),
     Route("POST", "/v1/documents", WRITE, writing.add, (Answer, Answers),
           (OneDocument, NewDocuments), lines=NewDocument, errors=(409, 507)),
-    Route("GET", "/v1/documents/{id:path}", READ, reading.document, (Document,),
+    Route("GET", "/v1/documents/{id:any}", READ, reading.document, (Document,),
           errors=(404, 422)),
-    Route("DELETE", "/v1/documents/{id:path}", WRITE, writing.remove, errors=(404, 422, 507),
+    Route("DELETE", "/v1/documents/{id:any}", WRITE, writing.remove, errors=(404, 422, 507),
           status=204),
     Route("GET", "/v1/clusters/{number}", READ, reading.cluster, (FoundCluster,),
           errors=(404, 422)),
