@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from neardup.errors import NeardupError
+from neardup.errors import FormatError, NeardupError, OutputError
 from neardup.service.bodies import Gone
 from neardup.service.problems import described, place_of, problem
 from neardup.service.visits import Visit, visit_of
@@ -72,6 +72,8 @@ class Guard:
     ) -> None:
         status, told, _ = described(error)
         visit.error = told["error"]
+        if isinstance(error, FormatError | OutputError):
+            self._service.log.event("failed", request_id=visit.id, message=str(error))
         if not isinstance(error, NeardupError):
             self._service.log.event(
                 "mistake", request_id=visit.id, kind=type(error).__name__, place=place_of(error)

@@ -39,7 +39,8 @@ class _Forward(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
         more = {} if error is None else {"kind": type(error).__name__, "place": place_of(error)}
-        message = record.getMessage().strip()
+        # Lines that follow the first show values, which could be texts.
+        message = record.getMessage().strip().partition("\n")[0]
         self._log.event("server", level=record.levelname.lower(), message=message, **more)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import neardup
-from neardup.errors import NeardupError
+from neardup.errors import FormatError, NeardupError
 from neardup.service.json_response import Json
 
 UNAVAILABLE: Final = 503
@@ -58,7 +58,8 @@ def described(error: BaseException) -> tuple[int, dict[str, Any], list[Header]]:
         name = NAMES[500]
         message = "a mistake in neardup; the log of the service has the place, by the request id"
         return 500, {"error": name, "message": message}, []
-    status = error.http_status
+    # Files of the service that are damaged are not the client's mistake.
+    status = 500 if isinstance(error, FormatError) else error.http_status
     headers = list(getattr(error, "headers", ()))
     if status == UNAVAILABLE:
         headers.append(("retry-after", str(RETRY_SECONDS)))

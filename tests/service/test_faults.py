@@ -1,0 +1,66 @@
+"""What a full disk or a damaged file does: the request fails and says so, reading goes on."""
+
+from __future__ import annotations
+
+import json
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from serving import Served, serving, text
+
+LINES = {"Content-Type": "application/x-ndjson"}
+
+
+@contextmanager
+def full_disk(size: int) -> Iterator[None]:
+    """No file may be longer than this."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def documents(first: int, count: int = 50) -> list[dict[str, str]]:
+    return [{"id": f"d{n}", "text": text(n, 300)} for n in range(first, first + count)]
+
+
+def events(client: Served, name: str) -> list[str]:
+    return [line["message"] for line in client.logged if line["event"] == name]
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    with serving(tmp_path) as client:
+        assert client.post("/v1/documents", json={"documents": documents(0)}).status_code == 200
+        with full_disk(100_000):
+            lines = "".join(json.dumps(one) + "\n" for one in documents(50))
+            for refused in (
+                client.post("/v1/documents", json={"documents": documents(50)}),
+                client.post("/v1/documents", content=lines, headers=LINES),
+            ):
+                assert (refused.status_code, refused.json()["error"]) == (507, "output_error")
+            assert client.get("/v1/documents/d50").status_code == 404
+            assert client.post("/v1/check", json={"text": text(3, 300)}).json()["cluster"] == 4
+            assert client.get("/readyz").json()["documents"] == 50
+        assert len(events(client, "failed")) == 2
+        again = client.post("/v1/documents", json={"documents": documents(50)}).json()["answers"]
+        assert [one["status"] for one in again] == ["new"] * 50
+
+
+def test_a_damaged_file_is_no_mistake_of_the_client(tmp_path: Path) -> None:
+    with serving(tmp_path) as client:
+        client.post("/v1/documents", json={"documents": documents(0, 1_000)})
+    (stored,) = tmp_path.glob("**/index.sqlite")
+    content = bytearray(stored.read_bytes())
+    page = 1 << 15
+    for place in range(2 * page, len(content), page):  # not those that tell what is where
+        content[place : place + 200] = bytes(200)
+    with serving(tmp_path) as client:
+        stored.write_bytes(content)
+        answer = client.get("/v1/documents/d500")
+        assert (answer.status_code, answer.json()["error"]) == (500, "format_error")
+        assert "damaged" in events(client, "failed")[0]
+        assert client.get("/healthz").status_code == 200
