@@ -78,6 +78,12 @@ def test_a_broken_file_is_an_error_that_names_it(tmp_path: Path, content: bytes)
         ApiKeys(tmp_path).find("x")
 
 
+def test_a_folder_that_can_not_be_looked_into_is_an_error_too(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FormatError, match=FILE):
+        ApiKeys(tmp_path / "file").find("x")
+
+
 def test_the_commands(tmp_path: Path) -> None:
     made = neardup("keys", "add", "crawler", "--data", tmp_path, "--scope", "write")
     assert made.code == 0

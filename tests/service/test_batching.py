@@ -76,3 +76,15 @@ def test_an_error_reaches_all_and_the_next_ones_are_answered() -> None:
             assert (await together.ask("c")).id == "c"
 
     asyncio.run(ask())
+
+
+def test_without_a_thread_nobody_waits_for_ever() -> None:
+    async def ask() -> None:
+        pool = ThreadPoolExecutor(1)
+        pool.shutdown()
+        together = Together(echoed, pool)
+        for text in ("a", "b"):
+            with pytest.raises(RuntimeError):
+                await asyncio.wait_for(together.ask(text), 10)
+
+    asyncio.run(ask())

@@ -103,6 +103,8 @@ class ApiKeys:
             # A guarded service does not become an open one because its file is gone.
             self._keys, self._stamp = [], None if self._stamp is None else ()
             return
+        except OSError as error:
+            raise _unreadable(self.path, error) from None
         stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
         if stamp != self._stamp:
             self._keys = _read(self.path)
@@ -137,9 +139,13 @@ def _read(path: Path) -> list[ApiKey]:
             )
         return [_key(each) for each in content["keys"]]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise FormatError(
-            f"{path} can't be read as API keys ({type(error).__name__}): remove it, add keys again"
-        ) from None
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: Exception) -> FormatError:
+    return FormatError(
+        f"{path} can't be read as API keys ({type(error).__name__}): remove it, add keys again"
+    )
 
 
 def _key(value: dict[str, Any]) -> ApiKey:

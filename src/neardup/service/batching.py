@@ -47,9 +47,15 @@ class Together:
         self._busy = bool(taken)
         if not taken:
             return
+        texts, futures = [text for text, _ in taken], [future for _, future in taken]
         loop = asyncio.get_running_loop()
-        work = loop.run_in_executor(self._executor, self._answer, [text for text, _ in taken])
-        work.add_done_callback(partial(self._finish, [future for _, future in taken]))
+        try:
+            work = loop.run_in_executor(self._executor, self._answer, texts)
+        except RuntimeError as error:  # No thread can be had; the next ones try again.
+            self._busy = False
+            _fail(futures, error)
+        else:
+            work.add_done_callback(partial(self._finish, futures))
 
     def _taken(self) -> list[Waiting]:
         taken: list[Waiting] = []
@@ -65,11 +71,15 @@ class Together:
         self, futures: list[asyncio.Future[Answer]], work: asyncio.Future[list[Answer]]
     ) -> None:
         if (error := work.exception()) is not None:
-            for future in futures:
-                if not future.done():
-                    future.set_exception(error)
+            _fail(futures, error)
         else:
             for future, answer in zip(futures, work.result(), strict=True):
                 if not future.done():
                     future.set_result(answer)
         self._start()
+
+
+def _fail(futures: list[asyncio.Future[Answer]], error: BaseException) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_exception(error)
