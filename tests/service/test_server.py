@@ -9,12 +9,20 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from command_line import neardup, process
 from running import Running, running
 from serving import key, text
+
+from neardup.index.index import Index
+
+STREAM = (
+    b"POST /v1/documents HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+    b"Content-Type: application/x-ndjson\r\n\r\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +33,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def test_answers_stream_back_while_lines_are_sent(service: Running) -> None:
-    head = (
-        b"POST /v1/documents HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
-        b"Content-Type: application/x-ndjson\r\n\r\n"
-    )
     with socket.create_connection(service.address, timeout=30) as connection:
-        connection.sendall(head)
+        connection.sendall(STREAM)
         answers = connection.makefile("rb")
         for n in range(3):
             line = json.dumps({"id": f"stream-{n}", "text": text(n)}).encode() + b"\n"
@@ -107,8 +111,27 @@ def test_told_to_stop_it_finishes_what_is_under_way(tmp_path: Path, number: int)
         assert service.logged()[-1]["event"] == "closed"
         assert "192.0.2.7" in {line.get("source") for line in service.logged()}
         assert header["Authorization"].split()[1] not in service.log.read_text()
-    with running(data) as service:
-        assert service.event("ready")["documents"] == 1_000
+    with Index.open(data, read_only=True) as index:
+        assert len(index) == 1_000
+
+
+def test_told_to_stop_a_stream_is_told_too(tmp_path: Path) -> None:
+    line = json.dumps({"text": text(1)}).encode() + b"\n"
+    with running(tmp_path / "data") as service:
+        service.event("ready")
+        with socket.create_connection(service.address, timeout=60) as connection:
+            connection.sendall(STREAM)
+            answers = connection.makefile("rb")
+            told: dict[str, Any] = {}
+            while "error" not in told:
+                connection.sendall(b"%x\r\n%s\r\n" % (len(line), line))
+                told = json.loads(next(part for part in answers if part.startswith(b"{")))
+                if told["line"] == 1:
+                    service.process.send_signal(signal.SIGTERM)
+            assert told["error"] == "busy"
+        assert service.process.wait(20) == 0
+    with Index.open(tmp_path / "data", read_only=True) as index:
+        assert len(index) == told["line"] - 1
 
 
 def test_an_index_that_can_not_be_loaded_ends_it_with_the_reason(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def run(app: FastAPI, bound: socket.socket, proxy: str | None) -> None:
     def end() -> None:
         server.should_exit = True
 
-    service.when_failed = end
+    service.when_failed, service.stopping = end, lambda: server.should_exit
     # Before the server listens to signals, and when it has stopped: then it sends itself the one
     # that it was stopped by.
     for number in (signal.SIGTERM, signal.SIGINT):

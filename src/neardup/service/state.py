@@ -51,6 +51,7 @@ class Service:
             )
         self.failure: Exception | None = None
         self.when_failed: Callable[[], None] = lambda: None
+        self.stopping: Callable[[], bool] = lambda: False
         self._load = load
         self._index: Index | None = None
         self._loading: asyncio.Task[None] | None = None

@@ -45,6 +45,8 @@ class Ingest(Response):
         try:
             async for found in lines(receive, self._call.visit.headers, settings, self._call.hold):
                 for start in range(0, len(found), settings.batch):
+                    if self._call.service.stopping():
+                        raise Busy("the service is being stopped: send the rest to the next one")
                     await self._answer(found[start : start + settings.batch], send)
             self._call.visit.body_read = True
         except NeardupError as error:
