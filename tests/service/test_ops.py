@@ -1,4 +1,4 @@
-"""Alerts, dashboard and runbook speak of what there is: metrics, sections, commands, routes."""
+"""Alerts, dashboard and runbook speak of what there is: metrics, sections, requests."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from neardup.evaluate.scores import Scores
 from neardup.index.index import Index
 from neardup.service.metrics import Metrics
+from neardup.service.routes import ROUTES
 
 ROOT = Path(__file__).parents[2]
 ALERTS = yaml.safe_load((ROOT / "ops/alerts.yml").read_text("utf-8"))
@@ -139,3 +140,16 @@ def test_links_inside_of_the_runbook_lead_somewhere():
     anchors = {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
     links = re.findall(r"\]\(#([^)]*)\)", RUNBOOK)
     assert len(links) > 10 and set(links) <= anchors
+
+
+def test_the_requests_in_the_runbook_can_be_made():
+    asked = re.findall(r"ask (?:-X (\w+) )?\$URL(/[\w/]+)(?: -d '([^']*)')?", RUNBOOK)
+    assert len(asked) > 10
+    for method, path, body in asked:
+        wanted = method or ("POST" if body else "GET")
+        (route,) = (
+            route for route in ROUTES
+            if route.method == wanted and re.fullmatch(re.sub(r"\{.*?\}", ".+", route.path), path)
+        )  # fmt: skip
+        if body:
+            route.takes[0].model_validate_json(body)

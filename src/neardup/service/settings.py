@@ -52,7 +52,7 @@ class Settings:
     body_seconds: int = 30
     """Until a request's body must be there."""
     idle_seconds: int = 60
-    """A stream may be silent for so long, and take so long to read an answer."""
+    """A stream may be silent for so long, and who was answered take so long to read it."""
     keep_alive_seconds: int = 15
     """A connection without a request is closed after these."""
     request_seconds: int = 60
