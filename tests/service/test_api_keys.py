@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,14 @@ def test_a_folder_that_can_not_be_looked_into_is_an_error_too(tmp_path: Path) ->
     (tmp_path / "file").touch()
     with pytest.raises(FormatError, match=FILE):
         ApiKeys(tmp_path / "file").find("x")
+
+
+def test_keys_that_are_added_at_the_same_time_are_all_there(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        added = [pool.submit(ApiKeys(tmp_path).add, f"k{n}", ("read",), WHEN) for n in range(40)]
+        tokens = [each.result() for each in added]
+    keys = ApiKeys(tmp_path)
+    assert [keys.find(token).name for token in tokens] == [f"k{n}" for n in range(40)]
 
 
 def test_the_commands(tmp_path: Path) -> None:

@@ -10,17 +10,21 @@ A file that is there guards the service even if it holds no key any more.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import hmac
 import json
 import os
 import re
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from neardup.errors import FormatError, ParameterError
+from neardup.formats.blocks import sync_folder
 from neardup.formats.tables import no_room
 from neardup.index.folder import API_KEYS
 
@@ -79,22 +83,26 @@ class ApiKeys:
             )
         if unknown := sorted(set(scopes) - set(SCOPES)):
             raise ParameterError(f"scope {unknown[0]!r} is not known: use {', '.join(SCOPES)}")
-        keys = self.all()
-        if any(key.name == name for key in keys):
-            raise ParameterError(f"there is a key {name} already: revoke it, or use another name")
         token = PREFIX + secrets.token_urlsafe(32)
         asked = tuple(scope for scope in SCOPES if scope in scopes)
-        self._write([*keys, ApiKey(name, hash_of(token), asked, created)])
+        with self._alone():
+            keys = self.all()
+            if any(key.name == name for key in keys):
+                raise ParameterError(
+                    f"there is a key {name} already: revoke it, or use another name"
+                )
+            self._write([*keys, ApiKey(name, hash_of(token), asked, created)])
         return token
 
     def revoke(self, name: str) -> None:
         """Take a key away; a service that runs notices at the next request."""
-        keys = self.all()
-        left = [key for key in keys if key.name != name]
-        if len(left) == len(keys):
-            names = ", ".join(key.name for key in keys) or "none"
-            raise ParameterError(f"there is no key {name!r}; there are: {names}")
-        self._write(left)
+        with self._alone():
+            keys = self.all()
+            left = [key for key in keys if key.name != name]
+            if len(left) == len(keys):
+                names = ", ".join(key.name for key in keys) or "none"
+                raise ParameterError(f"there is no key {name!r}; there are: {names}")
+            self._write(left)
 
     def _refresh(self) -> None:
         try:
@@ -110,9 +118,23 @@ class ApiKeys:
             self._keys = _read(self.path)
             self._stamp = stamp
 
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Nobody else changes the keys meanwhile."""
+        folder = self.path.parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            handle = os.open(folder, os.O_RDONLY)
+        except OSError as error:
+            raise no_room(self.path, error) from None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
     def _write(self, keys: list[ApiKey]) -> None:
         content = {"version": VERSION, "keys": [asdict(key) for key in keys]}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         beside = self.path.with_name(f".{self.path.name}.tmp")
         try:
             beside.unlink(missing_ok=True)
@@ -121,6 +143,7 @@ class ApiKeys:
                 file.flush()
                 os.fsync(file.fileno())
             beside.replace(self.path)
+            sync_folder(self.path.parent)  # A key that was revoked does not come back.
         except OSError as error:
             beside.unlink(missing_ok=True)
             raise no_room(self.path, error) from None
