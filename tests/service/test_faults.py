@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -64,3 +65,14 @@ def test_a_damaged_file_is_no_mistake_of_the_client(tmp_path: Path) -> None:
         assert (answer.status_code, answer.json()["error"]) == (500, "format_error")
         assert "damaged" in events(client, "failed")[0]
         assert client.get("/healthz").status_code == 200
+
+
+def test_a_folder_whose_name_is_not_utf8(tmp_path: Path) -> None:
+    data = tmp_path / os.fsdecode(b"\xff")
+    with serving(data) as client:
+        (data / "api-keys.json").write_text("{")
+        assert client.get("/v1/stats").status_code == 503
+        assert "can't be read as API keys" in events(client, "said")[0]
+    with serving(tmp_path / os.fsdecode(b"\xfe")) as client, full_disk(100_000):
+        refused = client.post("/v1/documents", json={"documents": documents(0)})
+        assert (refused.status_code, refused.json()["error"]) == (507, "output_error")

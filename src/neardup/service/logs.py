@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from datetime import UTC, datetime
@@ -22,11 +23,18 @@ class Log:
         """Write one line: the time, what happened, and more about it."""
         line = {"time": datetime.now(UTC), "event": name, **more}
         try:
-            self._out.write(orjson.dumps(line, default=str).decode() + "\n")
+            self._out.write(_as_json(line) + "\n")
             self._out.flush()
         except (OSError, ValueError):
             # Nobody reads the log any more: no reason to stop the service.
             return
+
+
+def _as_json(line: dict[str, Any]) -> str:
+    try:
+        return orjson.dumps(line, default=str).decode()
+    except orjson.JSONEncodeError:  # The name of a file need not be UTF-8.
+        return json.dumps(line, default=str)
 
 
 class _Forward(logging.Handler):

@@ -63,7 +63,9 @@ def described(error: BaseException) -> tuple[int, dict[str, Any], list[Header]]:
     headers = list(getattr(error, "headers", ()))
     if status == UNAVAILABLE:
         headers.append(("retry-after", str(RETRY_SECONDS)))
-    return status, {"error": name_of(error), "message": str(error)}, headers
+    # The name of a file need not be UTF-8.
+    message = str(error).encode(errors="backslashreplace").decode()
+    return status, {"error": name_of(error), "message": message}, headers
 
 
 def name_of(error: NeardupError) -> str:
