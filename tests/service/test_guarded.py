@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from serving import Served, key, serving, text
 
 from neardup.service.api_keys import ApiKeys
+from neardup.service.guard import Guard
 from neardup.service.settings import Settings
 
 CALLS = [
@@ -115,6 +117,20 @@ def test_more_requests_than_there_is_room_for(tmp_path: Path) -> None:
         assert client.post("/v1/check", json={"text": "a" * 2_000}).status_code == 503
         assert client.post("/v1/check", json={"text": "a" * 500}).status_code == 200
         assert (gate.requests, gate.bytes) == (0, 0)
+
+
+def test_who_needs_no_key_takes_nobodys_place(tmp_path: Path) -> None:
+    under_way = []
+    with serving(tmp_path) as client:
+
+        async def app(*_: object) -> None:
+            under_way.append(client.service.gate.requests)
+
+        for path in ("/openapi.json", "/v1/stats"):
+            scope = {"type": "http", "path": path, "method": "GET", "headers": []}
+            asyncio.run(Guard(app, client.service)(scope, None, None))
+        assert under_way == [0, 1]
+        assert client.service.gate.requests == 0
 
 
 def test_what_a_broken_key_file_does(tmp_path: Path) -> None:

@@ -34,7 +34,8 @@ class Gate:
         self.bytes = 0
 
     def enter(self, visit: Visit, path: str) -> None:
-        """Let a request in, or refuse it. One that was let in has to leave."""
+        """Let a request in, or refuse it; then it has to leave. Who needs no key, or has none,
+        takes nobody's place."""
         if path in OPEN:
             return
         now = visit.started
@@ -43,11 +44,14 @@ class Gate:
         self._identify(visit)
         if visit.key is not None and (wait := self._by_key.take(visit.key.name, 1, now)):
             raise too_many(wait)
-        if self.requests > self._settings.requests:
+        if self.requests >= self._settings.requests:
             raise Busy("more requests are under way than there is room for: try again")
+        visit.inside = True
+        self.requests += 1
 
     def leave(self, visit: Visit) -> None:
         """Give back what the request held."""
+        self.requests -= visit.inside
         self.bytes -= visit.bytes
 
     def hold(self, visit: Visit, count: int) -> None:

@@ -35,7 +35,6 @@ class Guard:
         visit = visit_of(scope, time.monotonic())
         scope["visit"] = visit
         answer = self._answering(visit, send)
-        service.gate.requests += 1
         try:
             service.gate.enter(visit, scope["path"])
             await self._app(scope, receive, answer)
@@ -47,7 +46,6 @@ class Guard:
         except Exception as error:
             await self._refuse(visit, error, scope, receive, answer)
         finally:
-            service.gate.requests -= 1
             service.gate.leave(visit)
             self._record(visit)
 

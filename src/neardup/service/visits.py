@@ -29,6 +29,8 @@ class Visit:
     """Whether scopes are checked: not where access is open."""
     route: str = UNKNOWN
     """The pattern of the path: ids in it are not logged."""
+    inside: bool = False
+    """Whether it counts as one that is under way."""
     documents: int = 0
     bytes: int = 0
     status: int = 0
