@@ -191,9 +191,10 @@ def test_what_is_no_service_is_refused(peer, status, body, error, told):
         Service(url, wait=lambda _: None).held(["a"])
 
 
-def test_where_nobody_listens():
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://a..b", "http://127.0.0.1:1/\u00e9"])
+def test_where_nobody_listens(url):
     with pytest.raises(InputError, match=r"can't be reached .*: is neardup serve running there\?"):
-        Service("http://127.0.0.1:1").held(["a"])
+        Service(url).held(["a"])
 
 
 @pytest.mark.parametrize("url", ["", "localhost:8080", "ftp://x", "http://", "http://x:port",

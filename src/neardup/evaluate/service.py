@@ -89,7 +89,7 @@ class Service:
                 answer = self._sent(path)
             body = answer.read(LARGEST + 1)
             return answer.status, _seconds(answer.headers.get("Retry-After")), body
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, UnicodeError, http.client.HTTPException) as error:
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise InputError(
                 f"{self._url} can't be reached ({why}): is neardup serve running there?"
