@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from neardup.evaluate.scores import Scores
 from neardup.index.index import Index
-from neardup.service.metrics import Metrics
+from neardup.service.metrics import WATCHED, Metrics
 from neardup.service.routes import ROUTES
 
 ROOT = Path(__file__).parents[2]
@@ -67,6 +67,11 @@ def test_alerts_speak_of_metrics_that_there_are(samples):
     for name, rule in RULES.items():
         assert metrics_in(rule["expr"]) <= samples, name
     assert set(SEVEN) <= set().union(*(metrics_in(rule["expr"]) for rule in RULES.values()))
+
+
+def test_reasons_that_alerts_look_at_are_there_before_they_are_seen():
+    looked_at = re.findall(r'reason=~?"([^"]+)"', "".join(rule["expr"] for rule in RULES.values()))
+    assert {reason for each in looked_at for reason in each.split("|")} == set(WATCHED)
 
 
 def test_the_thresholds_of_the_seven():

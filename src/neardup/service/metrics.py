@@ -15,6 +15,8 @@ from neardup.service.readings import SIGNATURE_BUDGET, Readings
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+WATCHED: Final = ("busy", "too_many_requests", "output_error")
+"""Reasons that alerts look at: counted from 0 on, or the first one would not be seen as growth."""
 SECONDS: Final = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 )  # fmt: skip
@@ -46,6 +48,8 @@ class Metrics:
             "neardup_rejected", "Requests and documents that were refused, by why", ("reason",),
             registry=self._registry,
         )  # fmt: skip
+        for reason in WATCHED:
+            self._rejected.labels(reason)
         ProcessCollector(registry=self._registry)
         self._readings = Readings(index_stats, signature_budget, clock)
         self._registry.register(self._readings)
