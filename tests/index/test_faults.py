@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import resource
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import engine
 import pytest
+from disks import full_disk
 
 from neardup import Index
 from neardup.errors import FormatError, OutputError, SpecMismatch, UsageError
@@ -45,17 +44,6 @@ def database(folder: Path) -> Path:
 def snapshot(folder: Path) -> Path:
     (found,) = (folder / "index").glob("g*/snapshot")
     return found
-
-
-@contextmanager
-def full_disk(size: int) -> Iterator[None]:
-    """No file of this process may become larger."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_full_disk(tmp_path: Path) -> None:

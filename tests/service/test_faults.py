@@ -4,25 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+from disks import full_disk
 from serving import Served, serving, text
 
 LINES = {"Content-Type": "application/x-ndjson"}
-
-
-@contextmanager
-def full_disk(size: int) -> Iterator[None]:
-    """No file may be longer than this."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def documents(first: int, count: int = 50) -> list[dict[str, str]]:
