@@ -76,6 +76,8 @@ def test_unknown_fields_and_wrong_ones_are_named(client: Served) -> None:
     refused(client.post("/v1/check", json={"text": "a", "treshold": 1}), 422, "treshold")
     value = {"documents": [{"text": "a"}, {"text": 5}]}
     refused(client.post("/v1/documents", json=value), 422, "documents.1.text")
+    both = client.post("/v1/documents", json={"id": "a"}).json()
+    assert both["message"] == "give either text or signature"
     long_name = {"text": "a", "x" * 5_000: 1}
     assert len(client.post("/v1/check", json=long_name).json()["message"]) < 200
 

@@ -37,7 +37,10 @@ def checked(model: type[Model], value: dict[str, Any], settings: Settings) -> Mo
         return model.model_validate(value)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)
-        told = [f"{_place(each['loc'])}{each['msg']}" for each in found[:MOST_TOLD]]
+        told = [
+            _place(each["loc"]) + each["msg"].removeprefix("Value error, ")
+            for each in found[:MOST_TOLD]
+        ]
         more = f"; and {len(found) - MOST_TOLD} more" if len(found) > MOST_TOLD else ""
         raise invalid("; ".join(told) + more) from None
 
