@@ -6,18 +6,21 @@ import time
 
 import numpy as np
 
-from neardup.index.answer import DUPLICATE, Answer
-from neardup.index.deciding import Arrivals, first_similar
-from neardup.index.planning import rows_like
+from neardup.index.answer import DUPLICATE, NEW, REJECTED, Answer, Match
+from neardup.index.deciding import Arrivals, Pairs, first_similar
+from neardup.index.finding import rows_like
+from neardup.index.known import Behind
+from neardup.index.postings import Integers
 from neardup.index.probing import Probing
+from neardup.index.sketching import Sketched
 from neardup.index.store import Stored
 from neardup.index.work import Counters, Point
 
 
 def copies_of(
     store: Stored, point: Point, arrivals: Arrivals, counters: Counters, more: Probing | None = None
-) -> dict[int, Answer] | None:
-    """Of those that are copies, what is said; None if a witness was removed meanwhile.
+) -> dict[int, Answer]:
+    """Of those that are copies, what is said.
 
     With `more`, other buckets are looked into besides.
     """
@@ -42,6 +45,33 @@ def copies_of(
         return {}
     names = store.rows(sorted({witness for witness, _, _ in found.values()}))
     if any(witness not in names for witness, _, _ in found.values()):
-        return None
+        raise Behind
     return {at: Answer(None, DUPLICATE, names[witness].id, similarity, exact, witness)
             for at, (witness, similarity, exact) in found.items()}  # fmt: skip
+
+
+def answers_of(sketched: Sketched, copies: dict[int, Answer]) -> list[Answer]:
+    """What is said of all texts, in order: which are copies is known."""
+    answers = [Answer(None, NEW)] * (len(sketched.places) + len(sketched.rejected))
+    for place, why in sketched.rejected.items():
+        answers[place] = Answer(None, REJECTED, reason=why)
+    for at, answer in copies.items():
+        answers[sketched.places[at]] = answer
+    return answers
+
+
+def matches_of(store: Stored, point: Point, arrivals: Arrivals, most: int) -> list[Match]:
+    """The kept documents that the one arrival is similar to, the most similar first."""
+    _, pairs = point.decider.meetings(arrivals, np.zeros(1, np.int64), point.known(store))
+    good = np.flatnonzero(pairs.similarity >= 0.0)
+    return matches(store, pairs, good[np.argsort(-pairs.similarity[good], kind="stable")][:most])
+
+
+def matches(store: Stored, pairs: Pairs, places: Integers) -> list[Match]:
+    """Some of the pairs, with names."""
+    rows = store.rows(pairs.numbers[places].tolist())
+    return [
+        Match(rows[number].id, number, max(float(pairs.similarity[at]), 0.0), bool(pairs.exact[at]))
+        for at in places.tolist()
+        if (number := int(pairs.numbers[at])) in rows
+    ]

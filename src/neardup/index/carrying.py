@@ -17,7 +17,9 @@ import numpy as np
 
 from neardup.errors import UsageError
 from neardup.index.answer import REJECTED, Answer
+from neardup.index.given import unpacked_text
 from neardup.index.index import Index
+from neardup.index.settings import Settings
 from neardup.index.spool import Spool
 from neardup.index.store import ADDED, REMOVED, Change, Row, Store
 from neardup.progress import SILENT, Progress
@@ -51,6 +53,8 @@ class Texts:
 
     def __init__(self, store: Store, corpus: Spool | None = None) -> None:
         self._store, self._corpus = store, corpus
+        settings = Settings.of_stored(store.meta(), str(store.path))
+        self._tokens = settings.options.spec.unit == "token"
 
     def of(self, rows: Sequence[Row]) -> dict[int, str]:
         """By number, of those that have one."""
@@ -58,7 +62,8 @@ class Texts:
         found = {row.number: given[row.id] for row in rows if row.id in given}
         rest = [row.number for row in rows if row.number not in found]
         stored = self._store.blobs("texts", rest) if rest else {}
-        return found | {number: text.decode() for number, text in stored.items()}
+        return found | {number: unpacked_text(text, tokens=self._tokens)
+                        for number, text in stored.items()}  # fmt: skip
 
 
 class Follower:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 from neardup.errors import NeardupError
@@ -15,6 +17,9 @@ AT_ONCE = 4_096
 MOST = 100
 """So many problems are listed at most."""
 
+Problem = tuple[int, str]
+"""Of a document, by its number."""
+
 
 def problems(store: Store, point: Point) -> list[str]:
     """Each in a line: of the file, of rows, of witnesses, and of the tables."""
@@ -23,56 +28,63 @@ def problems(store: Store, point: Point) -> list[str]:
         return found
     try:
         with store.snapshot():
-            found += _of_documents(store, point)
+            listed = _of_documents(store, point)
+        # Who writes meanwhile may have removed some: then tables lack them, and rightly.
+        there = store.rows(sorted({number for number, _ in listed}))
+        found = [f"document {number} {what}" for number, what in listed if number in there]
+        found += _of_tables(store, point.derived)
     except NeardupError as error:
         found.append(str(error))
     return found[:MOST]
 
 
-def _of_documents(store: Store, point: Point) -> list[str]:
-    found: list[str] = []
-    numbers, witnesses, kept = [], [], []
+def _of_documents(store: Store, point: Point) -> list[Problem]:
+    found: list[Problem] = []
+    numbers, witnesses = [], []
     last = 0
     while (rows := store.rows_after(last, AT_ONCE)) and len(found) < MOST:
         last = rows[-1].number
         numbers.append(np.array([row.number for row in rows]))
-        kept.append(np.array([row.witness is None for row in rows]))
         witnesses.append(np.array([row.witness or 0 for row in rows]))
         found += _of_rows(store, point, rows)
     if not numbers:
         return found
-    every, stays = np.concatenate(numbers), np.concatenate(kept)
-    named = np.concatenate(witnesses)
-    lost = ~stays & ~np.isin(named, every[stays])
-    found += [f"document {number} is a copy of {witness}, which is not kept"
-              for number, witness in zip(every[lost], named[lost], strict=True)]  # fmt: skip
-    if store.last_change() == point.derived.sequence:
-        found += _ghosts(point.derived, every)
-    return found
+    every, named = np.concatenate(numbers), np.concatenate(witnesses)
+    lost = (named != 0) & ~np.isin(named, every[named == 0])
+    return found + [(number, f"is a copy of {witness}, which is not kept") for number, witness
+                    in zip(every[lost].tolist(), named[lost].tolist(), strict=True)]  # fmt: skip
 
 
-def _of_rows(store: Store, point: Point, rows: list[Row]) -> list[str]:
+def _of_rows(store: Store, point: Point, rows: list[Row]) -> list[Problem]:
     numbers = [row.number for row in rows]
     blobs = {table: store.blobs(table, numbers) for table in BLOBS}
     if lacking := [number for number in numbers if number not in blobs["signatures"]]:
-        return [f"document {number} has no signature" for number in lacking]
-    derived = point.derived
-    found = [
-        f"document {row.number} is missing in the table of ids"
-        for row, there in zip(rows, derived.with_ids([row.id for row in rows]), strict=True)
-        if row.number not in there
-    ]
-    content = np.frombuffer(b"".join(row.content for row in rows), np.uint64).reshape(-1, 2)
-    found += [
-        f"document {row.number} is missing in the table of contents"
-        for row, there in zip(rows, derived.with_contents(content), strict=True)
-        if row.number not in there
-    ]
+        return [(number, "has no signature") for number in lacking]
     kept = [row for row in rows if row.witness is None]
-    return found + _of_bands(derived, kept, snapshot.keys_of(store, point.signing, kept))
+    keys = snapshot.keys_of(store, point.signing, kept)
+    return [
+        *_of_look_ups(point.derived, rows),
+        *_of_bands(point.derived, kept, keys),
+        *_of_witnesses(store, point, [row for row in rows if row.witness is not None]),
+    ]
 
 
-def _of_bands(derived: Derived, kept: list[Row], keys: np.ndarray) -> list[str]:
+def _of_look_ups(derived: Derived, rows: list[Row]) -> Iterator[Problem]:
+    """Each document must be found by its id, by its content and by its witness."""
+    content = np.frombuffer(b"".join(row.content for row in rows), np.uint64).reshape(-1, 2)
+    copies = [row for row in rows if row.witness is not None]
+    looked_up = {
+        "ids": (rows, derived.with_ids([row.id for row in rows])),
+        "contents": (rows, derived.with_contents(content)),
+        "copies": (copies, derived.with_witnesses([row.witness or 0 for row in copies])),
+    }
+    for table, (asked, found) in looked_up.items():
+        for row, there in zip(asked, found, strict=True):
+            if row.number not in there:
+                yield row.number, f"is missing in the table of {table}"
+
+
+def _of_bands(derived: Derived, kept: list[Row], keys: np.ndarray) -> list[Problem]:
     """Each kept document must be in each of its buckets."""
     if not kept:
         return []
@@ -81,13 +93,36 @@ def _of_bands(derived: Derived, kept: list[Row], keys: np.ndarray) -> list[str]:
     own = np.array([row.number for row in kept])[rows] == numbers
     there = np.zeros(counts.shape, bool)
     there[tables[own], rows[own]] = True
-    return [f"document {kept[row].number} is missing in band {table}"
+    return [(kept[row].number, f"is missing in band {table}")
             for table, row in zip(*np.nonzero(~there), strict=True)]  # fmt: skip
 
 
-def _ghosts(derived: Derived, stored: Integers) -> list[str]:
+def _of_witnesses(store: Store, point: Point, copies: Sequence[Row]) -> Iterator[Problem]:
+    """Each copy must be as similar to its witness as it says, where shingles can tell."""
+    numbers = [row.number for row in copies]
+    having = store.blobs("shingles", [*numbers, *{row.witness or 0 for row in copies}])
+    exact = [row for row in copies if row.exact and {row.number, row.witness} <= having.keys()]
+    if not exact or point.decider.options.verify != "exact":
+        return
+    known = point.known(store)
+    arrivals = known.stored([row.number for row in exact], [row.content for row in exact])
+    witnesses = np.array([row.witness for row in exact], np.int64)
+    pairs = point.decider.compared(arrivals, np.arange(len(exact)), witnesses, known)
+    for row, similarity in zip(exact, pairs.similarity.tolist(), strict=True):
+        if row.similarity is None or not np.isclose(similarity, row.similarity):
+            yield row.number, f"is not as similar to {row.witness} as is stored"
+
+
+def _of_tables(store: Store, derived: Derived) -> list[str]:
+    """Nothing may be in the tables that is not stored; and those on disk must be readable."""
+    if derived.cold:
+        derived.cold.verify()
     with derived.guard.reading():
         listed = [table.everything(derived.dead)[1] for table in derived.tables]
+        sequence = derived.sequence
+    stored: Integers = store.numbers()
+    if store.last_change() != sequence:  # somebody writes: tables and documents move on
+        return []
     inside = np.unique(np.concatenate(listed)).astype(np.int64)
     return [f"document {number} is in the tables and not stored"
             for number in np.setdiff1d(inside, stored).tolist()]  # fmt: skip

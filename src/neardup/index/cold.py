@@ -36,13 +36,14 @@ Span = tuple[int, int, int]
 class Segments:
     """All segments of a folder.
 
-    Any number of threads may ask while one adds and one merges. Only one process adds and merges.
+    Any number of threads may ask while one adds and others merge, one after the other. Only one
+    process adds and merges.
     """
 
     def __init__(self, folder: Path, last: int = 0, *, read_only: bool = False) -> None:
         """Open the segments of a folder, which must hold every spill up to `last`."""
         self._folder = folder
-        self._changing = threading.Lock()
+        self._changing, self._merging = threading.Lock(), threading.Lock()
         self._open: dict[Span, Segment] = {}
         self.refresh(last)
         if not read_only:
@@ -152,9 +153,13 @@ class Segments:
 
         The dead are left out. Whether anything was merged.
         """
-        spans = _chosen(list(self._open.items()), everything)
-        if not spans:
-            return False
+        with self._merging:
+            spans = _chosen(list(self._open.items()), everything)
+            if spans:
+                self._merge(spans, dead)
+        return bool(spans)
+
+    def _merge(self, spans: list[Span], dead: Dead) -> None:
         span = spans[0][0], spans[-1][1], 1 + max(merges for _, _, merges in spans)
         parts = [self._open[part] for part in spans]
         segment = merged(parts, self._path(span), dead)
@@ -163,7 +168,6 @@ class Segments:
             self._open = dict(sorted({**others, span: segment}.items()))
         for part in spans:
             self._path(part).unlink(missing_ok=True)
-        return True
 
     def verify(self) -> None:
         """Read everything; an error if anything is not what was written."""

@@ -13,8 +13,8 @@ from typing import Final
 
 from neardup.errors import ParameterError
 from neardup.index import folder
-from neardup.index.index import make_generation
 from neardup.index.known import Signing
+from neardup.index.opening import make_generation
 from neardup.index.reindex import require_index
 from neardup.index.settings import Settings, options_of, stated
 from neardup.index.store import CHECKPOINT_BYTES, Row, Store

@@ -143,11 +143,12 @@ class Decider:
             return counts, Pairs(nothing, nothing, np.empty(0), np.empty(0, bool))
         codes = np.unique(rows << 32 | numbers.astype(np.int64))
         rows, found = chosen[codes >> 32], codes & 0xFFFFFFFF
-        return counts, self._compared(arrivals, rows, found, known)
+        return counts, self.compared(arrivals, rows, found, known)
 
-    def _compared(
+    def compared(
         self, arrivals: Arrivals, rows: Integers, numbers: Integers, known: Known
     ) -> Pairs:
+        """Each of some arrivals with a kept document."""
         distinct, left = np.unique(numbers, return_inverse=True)
         similarity, exact = np.full(len(rows), -1.0), np.zeros(len(rows), bool)
         sets = known.sets(distinct.tolist()) if self._by_sets(arrivals) else {}

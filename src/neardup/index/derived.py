@@ -82,13 +82,19 @@ class Derived:
             self.dead = np.zeros_like(self.dead)
             self.buried = 0
 
-    def enter(self, rows: Sequence[Row], keys: Keys, sequence: int) -> None:
-        """Documents that were added, or have another witness now; row i has the keys of row i."""
+    def enter(
+        self, rows: Sequence[Row], keys: Keys, sequence: int, gone: Iterable[int] = ()
+    ) -> None:
+        """Documents that were added, or have another witness now; row i has the keys of row i.
+
+        Who is gone is gone in the same moment.
+        """
         numbers = np.array([row.number for row in rows], np.uint32)
         kept = np.array([row.witness is None for row in rows], bool)
         ids = np.array([id_key(row.id) for row in rows], np.uint64)
         contents = np.frombuffer(b"".join(row.content for row in rows), np.uint64)[::2].copy()
         with self.guard.writing():
+            self._bury(gone)
             self._make_room(rows)
             self.bands.put(keys[kept], numbers[kept])
             self.ids.put(ids, numbers)
@@ -99,11 +105,14 @@ class Derived:
     def bury(self, numbers: Iterable[int], sequence: int) -> None:
         """Documents that are gone."""
         with self.guard.writing():
-            for number in numbers:
-                self.reach(number)
-                self.buried += not self.dead[number]
-                self.dead[number] = 1
+            self._bury(numbers)
             self.sequence = max(self.sequence, sequence)
+
+    def _bury(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self.reach(number)
+            self.buried += not self.dead[number]
+            self.dead[number] = 1
 
     def leaders(
         self, keys: Keys, limit: int, without: Sequence[int] = ()
@@ -125,9 +134,9 @@ class Derived:
         """For each content, of 128 bits, the documents that may have it."""
         return self._with(1, np.ascontiguousarray(contents[:, 0]))
 
-    def with_witness(self, number: int) -> list[int]:
-        """The documents that may be copies of this one."""
-        return self._with(2, np.array([number], np.uint64))[0]
+    def with_witnesses(self, numbers: Sequence[int]) -> list[list[int]]:
+        """For each document those that may be copies of it."""
+        return self._with(2, np.array(numbers, np.uint64))
 
     def _with(self, other: int, keys: Keys) -> list[list[int]]:
         with self.guard.reading():

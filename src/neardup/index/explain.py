@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from neardup.index import planning
 from neardup.index.answer import DUPLICATE, REJECTED, Answer, Match
+from neardup.index.asking import matches
 from neardup.index.derived import ALL
+from neardup.index.finding import rows_like
 from neardup.index.sketching import Sketched, Sketching
 from neardup.index.store import Store
 from neardup.index.work import Point
@@ -112,7 +113,7 @@ def explained(text: str, answer: Answer, seconds: float, store: Store, point: Po
     sketched = _sketched(text, point, sketching, laps)
     arrivals, one = sketched.arrivals, np.zeros(1, np.int64)
     with _lap(laps, "identical"):
-        same = planning.rows_like(store, point, arrivals.content).get(0)
+        same = rows_like(store, point, arrivals.content).get(0)
     known = point.known(store)
     with _lap(laps, "look-ups"):
         counts, _, _ = known.leaders(arrivals.keys, ALL)
@@ -157,13 +158,7 @@ def _nearest(store: Store, point: Point, sketched: Sketched) -> tuple[Match, ...
         sketched.arrivals, np.zeros(1, np.int64), point.known(store)
     )
     best = np.argsort(-pairs.similarity, kind="stable")[:NEAREST]
-    rows = store.rows(pairs.numbers[best].tolist())
-    return tuple(
-        Match(rows[number].id, number, max(float(pairs.similarity[at]), 0.0),
-              bool(pairs.exact[at]))
-        for at in best.tolist()
-        if (number := int(pairs.numbers[at])) in rows
-    )  # fmt: skip
+    return tuple(matches(store, pairs, best))
 
 
 def _rule(identical: bool, candidates: int, similar: int) -> str:

@@ -15,7 +15,8 @@ from neardup.corpus.read import Chunk, chunks_of, parse
 from neardup.corpus.tables import as_strings
 from neardup.errors import RowError
 from neardup.index.answer import DUPLICATE, NEW, Answer
-from neardup.index.index import LONGEST_ID, Index
+from neardup.index.given import LONGEST_ID, usable
+from neardup.index.index import Index
 from neardup.progress import Progress
 from neardup.threads import in_order
 
@@ -150,11 +151,6 @@ def batches(files: Sequence[InputFile], columns: Columns, workers: int = 1) -> I
             batch = Batch()
     if batch.stored:
         yield batch
-
-
-def usable(id: str) -> bool:
-    """Whether an index takes this id."""
-    return 0 < len(id) <= LONGEST_ID and len(id.encode()) <= LONGEST_ID and "\0" not in id
 
 
 def _refuse(rejected: Sequence[tuple[str, str | None]]) -> None:

@@ -19,7 +19,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -27,8 +27,10 @@ from typing import Any, Final
 from neardup.errors import FormatError, IndexLocked, OutputError, UsageError
 from neardup.formats.blocks import sync_folder
 from neardup.formats.tables import no_room
+from neardup.index.store import Store
 
 LISTED: Final = "index.json"
+FIRST: Final = "g1"
 LOCK: Final = "lock"
 API_KEYS: Final = "api-keys.json"
 """Of the service; may be there before the index."""
@@ -48,10 +50,12 @@ class Generations:
 
 
 def generations(folder: Path) -> Generations | None:
-    """What the folder says; None if it is empty or not there."""
+    """What the folder says; None if it is empty or not there, or was never finished."""
     path = folder / LISTED
     try:
         if not folder.exists() or set(os.listdir(folder)) <= {LOCK, API_KEYS}:
+            return None
+        if not path.exists() and _is_unfinished(folder):
             return None
         if not path.exists():
             raise UsageError(f"{folder} is not an index, and not empty: choose another folder")
@@ -68,6 +72,20 @@ def generations(folder: Path) -> Generations | None:
         ) from None
     except (ValueError, KeyError, TypeError):
         raise FormatError(f"{path} is damaged: restore a copy of the folder") from None
+
+
+def _is_unfinished(folder: Path) -> bool:
+    """Whether somebody was cut off who made an index there, before anything was added to it."""
+    if not set(os.listdir(folder)) <= {LOCK, API_KEYS, FIRST, f".{LISTED}.tmp"}:
+        return False
+    path = folder / FIRST / STORE
+    if not path.exists():
+        return True
+    store = Store(path, read_only=True)
+    try:
+        return store.last_number() == 0
+    finally:
+        store.close()
 
 
 def list_generations(folder: Path, listed: Generations) -> None:
@@ -91,10 +109,10 @@ def _write(path: Path, stated: dict[str, Any]) -> None:
         raise no_room(path, error) from None
 
 
-def listed_at(folder: Path) -> tuple[int, int]:
-    """Which file says what the current generation is: another one as soon as it says another."""
+def identity(path: Path) -> tuple[int, int]:
+    """Of a file: another one as soon as another file has taken its name."""
     try:
-        found = os.stat(folder / LISTED)
+        found = os.stat(path)
     except OSError:
         return 0, 0
     return found.st_ino, found.st_mtime_ns
@@ -183,8 +201,9 @@ class Lock:
             held = os.pread(self._handle, 20, 0).decode("ascii", "replace").strip()
             os.close(self._handle)
             raise IndexLocked(f"{folder} {HELD[name].format(held or 'another')}") from None
-        os.ftruncate(self._handle, 0)
-        os.pwrite(self._handle, str(os.getpid()).encode(), 0)
+        with suppress(OSError):  # a full disk: nobody is told which process it is
+            os.ftruncate(self._handle, 0)
+            os.pwrite(self._handle, str(os.getpid()).encode(), 0)
 
     def release(self) -> None:
         os.close(self._handle)

@@ -14,6 +14,7 @@ from typing import Final
 from neardup.errors import NeardupError
 from neardup.index.asking import copies_of
 from neardup.index.deciding import Arrivals
+from neardup.index.known import Behind
 from neardup.index.shadow_report import Asked, Golden
 from neardup.index.trial import Trial
 from neardup.index.writing import Writer
@@ -96,9 +97,12 @@ class Following:
             return
         if not trial.options.spec.narrow:
             arrivals = arrivals.with_keys(point.signing.tables.keys(arrivals.compared))
-        found = copies_of(trial.stored, point, arrivals, trial.counters)
+        try:
+            found = copies_of(trial.stored, point, arrivals, trial.counters)
+        except Behind:
+            return
         took = time.perf_counter() - begun
-        if found is None or point.derived.sequence != sequence:
+        if point.derived.sequence != sequence:
             return
         with self._counting:
             self.asked.count(set(copies), set(found), len(arrivals))

@@ -24,7 +24,7 @@ from neardup.batch.saved import SketchSet, sketch_folder
 from neardup.batch.sketches import Block, Sketches
 from neardup.batch.storing import OPEN, SLOTS, TABLES, compared_of
 from neardup.errors import FormatError, UsageError
-from neardup.index.filling import usable
+from neardup.index.given import usable
 from neardup.index.known import Signing
 from neardup.index.loading import Loader, new_index
 from neardup.index.settings import POINT_NAMES, Settings, changed, options_of

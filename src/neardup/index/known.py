@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from neardup.errors import FormatError
 from neardup.index.deciding import Arrivals
 from neardup.index.derived import Derived
 from neardup.index.postings import Integers, Keys, Numbers
@@ -18,6 +19,13 @@ from neardup.lsh.tables import Tables
 from neardup.options import Options
 from neardup.sketch import bulk
 from neardup.text.arrays import Ragged
+
+
+class Behind(FormatError):  # noqa: N818  # reads as what happened
+    """The tables have a document that is not stored: it was removed just now, so ask again."""
+
+    def __init__(self) -> None:
+        super().__init__("the store lacks documents that its tables have: run neardup index verify")
 
 
 @dataclass(frozen=True)
@@ -68,14 +76,11 @@ class Known:
         return self.store.blobs("shingles", numbers)
 
     def compared(self, numbers: list[int]) -> NDArray[Any]:
-        """One row each. A document that was removed just now has nothing in common with any."""
+        """One row each."""
         blobs = self.store.blobs("signatures", numbers)
-        columns, kind = bulk.compared_shape(self.signing.options.spec)
-        rows: NDArray[Any] = np.zeros((len(numbers), columns), kind)
-        there = [place for place, number in enumerate(numbers) if number in blobs]
-        if there:
-            rows[there] = self.signing.unpacked([blobs[numbers[place]] for place in there])[1]
-        return rows
+        if len(blobs) < len(numbers):
+            raise Behind
+        return self.signing.unpacked([blobs[number] for number in numbers])[1]
 
     def stored(self, numbers: Sequence[int], contents: Sequence[bytes]) -> Arrivals:
         """Documents that are there, to be judged again."""

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from neardup.errors import UsageError
 from neardup.formats.blocks import sync_folder
@@ -18,8 +18,6 @@ from neardup.index import folder, snapshot
 from neardup.index.known import Signing
 from neardup.index.settings import Settings
 from neardup.index.store import CHECKPOINT_BYTES, Row, Store
-
-FIRST: Final = "g1"
 
 
 class Loader:
@@ -54,20 +52,20 @@ def new_index(path: Path, settings: Settings) -> Iterator[Loader]:
     beside = place.with_name(f".{place.name}.tmp")
     shutil.rmtree(beside, ignore_errors=True)
     try:
-        (beside / FIRST).mkdir(mode=0o700, parents=True)
-        file = beside / FIRST / folder.STORE
+        (beside / folder.FIRST).mkdir(mode=0o700, parents=True)
+        file = beside / folder.FIRST / folder.STORE
         Store.create(file, settings.stored)
         store = Store(file)
         try:
             yield Loader(store)
-            cold = snapshot.Cold(beside / FIRST)
+            cold = snapshot.Cold(beside / folder.FIRST)
             derived = snapshot.rebuilt(store, Signing(settings.options), cold)
             snapshot.write(file.with_name(folder.SNAPSHOT), derived, settings.options)
             store.checkpoint("TRUNCATE")
         finally:
             store.close()
-        sync_folder(beside / FIRST)
-        folder.list_generations(beside, folder.Generations(FIRST))
+        sync_folder(beside / folder.FIRST)
+        folder.list_generations(beside, folder.Generations(folder.FIRST))
         (place / folder.LOCK).unlink(missing_ok=True)
         beside.rename(place)
         sync_folder(place.parent)

@@ -13,10 +13,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from neardup.errors import OutputError
 from neardup.index.answer import DUPLICATE, NEW, REJECTED, Answer
 from neardup.index.deciding import KEPT, Arrivals
+from neardup.index.finding import names_of, rows_like, rows_with
 from neardup.index.known import joined
-from neardup.index.postings import Keys
+from neardup.index.postings import LAST_NUMBER, Keys
 from neardup.index.store import Row, Stored
 from neardup.index.work import Adding, Counters, Point
 
@@ -42,7 +44,7 @@ class Plan:
     keys: Keys = field(default_factory=lambda: np.empty((0, 0), np.uint64))
     arrivals: Arrivals | None = None
     """Of the added documents."""
-    texts: list[str | None] = field(default_factory=list)
+    texts: list[bytes | None] = field(default_factory=list)
 
     @property
     def rows(self) -> list[Row]:
@@ -90,6 +92,7 @@ class Planner:
         placed = [(next_number + place, now) for place in range(len(kinds.fresh))]
         if (carried := works[0].carried) is not None:
             placed = [carried[works[0].places[at]] for at in kinds.fresh]
+        require_number(max((number for number, _ in placed), default=0))
         fresh = [contents[at] for at in kinds.fresh]
         verdicts = self.judge(plan, fresh, plan.arrivals, [number for number, _ in placed])
         plan.added = [
@@ -165,8 +168,9 @@ class Planner:
 
     def _homeless(self, gone: dict[int, Row]) -> list[Row]:
         """The copies of documents that go, in order."""
-        members = {member for number, row in gone.items() if row.witness is None
-                   for member in self.point.derived.with_witness(number)}  # fmt: skip
+        kept = [number for number, row in gone.items() if row.witness is None]
+        found = self.point.derived.with_witnesses(kept) if kept else []
+        members = {member for some in found for member in some}
         rows = self.store.rows(sorted(members - set(gone))) if members else {}
         return [rows[number] for number in sorted(rows) if rows[number].witness in gone]
 
@@ -194,14 +198,15 @@ class Addition:
 
     def answers(self, store: Stored) -> list[list[Answer]]:
         placed = dict(zip(self.kinds.fresh, self.plan.added, strict=True))
+        moved = {row.number: row for row in self.plan.moved}
         rows = dict(placed)
         for at, row in self.kinds.again.items():
-            if not isinstance(row, int):
-                rows[at] = row
-            elif row in placed:
+            if isinstance(row, int) and row in placed:
                 rows[at] = placed[row]
-            else:  # the same as one that a later one replaces
+            elif isinstance(row, int) or row.number in self.plan.gone:  # by a later one
                 self.kinds.refused[at] = REPLACED
+            else:
+                rows[at] = moved.get(row.number, row)
         names = names_of(store, rows.values(), {row.number: row.id for row in placed.values()})
         said, at = [], 0
         for work in self.works:
@@ -218,33 +223,13 @@ class Addition:
         return said
 
 
-def rows_with(store: Stored, point: Point, ids: Sequence[str]) -> dict[str, Row]:
-    """The documents that have these ids."""
-    numbers = sorted({number for some in point.derived.with_ids(ids) for number in some})
-    asked = set(ids)
-    rows = store.rows(numbers) if numbers else {}
-    return {row.id: row for row in rows.values() if row.id in asked}
-
-
-def rows_like(
-    store: Stored, point: Point, contents: Any, leaving: set[int] | frozenset[int] = frozenset()
-) -> dict[int, Row]:
-    """Of contents that a document has, which stays: the first such document."""
-    asked = point.derived.with_contents(contents)
-    numbers = sorted({number for some in asked for number in some} - leaving)
-    rows = store.rows(numbers) if numbers else {}
-    found = {}
-    for at, some in enumerate(asked):
-        same = (rows[n] for n in some if n in rows and rows[n].content == contents[at].tobytes())
-        if (first := next(same, None)) is not None:
-            found[at] = first
-    return found
-
-
-def names_of(store: Stored, rows: Any, known: dict[int, str]) -> dict[int, str]:
-    """The ids of the rows' witnesses, by number."""
-    wanted = {row.witness for row in rows if row.witness is not None} - set(known)
-    return known | {row.number: row.id for row in store.rows(sorted(wanted)).values()}
+def require_number(number: int) -> None:
+    """Refuse a document that the tables could not hold."""
+    if number > LAST_NUMBER:
+        raise OutputError(
+            f"an index takes {LAST_NUMBER:,} documents, and those that were removed count: build "
+            "another one for what is to come"
+        )
 
 
 def answer_of(row: Row, names: dict[int, str], *, again: bool = False) -> Answer:

@@ -19,6 +19,8 @@ Numbers = NDArray[np.uint32]
 Integers = NDArray[np.int64]
 Dead = NDArray[np.uint8]
 
+LAST_NUMBER: Final = 2**31 - 2
+"""Of a document."""
 MOST_LOAD: Final = 0.8
 GROWTH: Final = 1.5
 LEAST_SLOTS: Final = 1024
@@ -27,7 +29,7 @@ PARTS: Final = ("keys", "values", "numbers", "following", "state")
 
 
 class Table:
-    """Keys of 64 bits to numbers of documents below 2^31, ascending. One writer, or readers."""
+    """Keys of 64 bits to numbers of documents, ascending. One writer, or readers."""
 
     def __init__(self, slots: int = LEAST_SLOTS) -> None:
         self._take(
@@ -72,6 +74,12 @@ class Table:
     def buckets(self) -> int:
         return int(self.state[0])
 
+    @property
+    def largest(self) -> int:
+        """The largest number of a document in it; 0 if there is none."""
+        alone = self.values[self.values <= LAST_NUMBER + 1].max(initial=1)
+        return max(int(alone) - 1, int(self.numbers[: self.state[1]].max(initial=0)))
+
     def put(self, keys: Keys, numbers: Numbers) -> None:
         """Enter documents; those that are there stay."""
         done = 0
@@ -111,16 +119,16 @@ class Table:
         return sizes
 
     def _grow(self) -> None:
-        if self.state[0] >= int(len(self.keys) * MOST_LOAD):
-            slots = int(len(self.keys) * GROWTH)
+        """All of it or, if there is no memory, nothing."""
+        keys, values, numbers, following, state = self.parts
+        if state[0] >= int(len(keys) * MOST_LOAD):
+            slots = int(len(keys) * GROWTH)
             keys, values = np.empty(slots, np.uint64), np.zeros(slots, np.uint32)
             kernels.postings_grow(self.keys, self.values, keys, values)
-            self.keys, self.values = keys, values
-        if self.state[1] + 2 > len(self.numbers):
-            nodes = int(len(self.numbers) * GROWTH)
-            self.numbers = np.resize(self.numbers, nodes)
-            self.following = np.resize(self.following, nodes)
-        self.place = self._placed()
+        if state[1] + 2 > len(numbers):
+            nodes = int(len(numbers) * GROWTH)
+            numbers, following = np.resize(numbers, nodes), np.resize(following, nodes)
+        self._take(keys, values, numbers, following, state)
 
 
 def first_slots(at: int, count: int) -> int:

@@ -20,7 +20,8 @@ from neardup.errors import IndexLocked, UsageError
 from neardup.index import folder
 from neardup.index.carrying import Follower
 from neardup.index.going_over import hand_over, swap, wait_for
-from neardup.index.index import Index, make_generation
+from neardup.index.index import Index
+from neardup.index.opening import make_generation
 from neardup.index.respecify import respecified
 from neardup.index.settings import Settings
 from neardup.index.spool import Spool

@@ -27,7 +27,7 @@ from neardup.index.shadow_report import Golden, Report, agreement, scores, side
 from neardup.index.snapshot import Cold
 from neardup.index.store import Store
 from neardup.index.trial import Trial
-from neardup.index.work import Calling
+from neardup.index.work import Calling, Point
 from neardup.index.writing import Writer
 from neardup.options import Options
 
@@ -74,7 +74,10 @@ class Shadow:
 
     def report(self) -> Report:
         """How it compares with the current one."""
-        following, current = self._require(), self._writer.point
+        with self._changing:  # it is not closed meanwhile
+            return self._report(self._require(), self._writer.point)
+
+    def _report(self, following: Following, current: Point) -> Report:
         trial = following.trial
         with trial.lock, self._store.snapshot():
             behind = self._store.last_change() - trial.point.derived.sequence

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from neardup.index.decisions import ABSENT, KEPT, Decisions
-from neardup.index.planning import names_of, rows_with
+from neardup.index.finding import names_of, rows_with
 from neardup.index.settings import stated
 from neardup.index.stats import BucketSizes
 from neardup.index.store import Stored

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,11 +12,14 @@ from neardup.batch.candidates import as_bags, as_sets
 from neardup.corpus.documents import Documents
 from neardup.corpus.values import text_column
 from neardup.dedup import Sketch, Sketcher
+from neardup.errors import SpecMismatch
 from neardup.index.deciding import Arrivals
 from neardup.index.settings import Settings
 from neardup.index.work import Counters, Point
 from neardup.keys import Key
 from neardup.sketch import bulk
+from neardup.spec import Spec
+from neardup.text.arrays import Ragged
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,17 @@ class Sketching:
         column, rejected = text_column(list(texts), tokens)
         return Documents(column, [], None, None, rejected)
 
+    def ready_made(self, sketch: Sketch, point: Point) -> Sketched:
+        """What somebody else has sketched, who keeps it as it is."""
+        _require_fit(sketch, self.settings.options.spec)
+        shingles = Ragged(sketch.shingles.data.copy(), sketch.shingles.offsets)
+        empty = sketch.empty.tolist() if len(shingles.data) else []
+        return self.sketches(
+            replace(sketch, shingles=shingles), point, dict.fromkeys(empty, "empty")
+        )
+
     def sketches(self, sketch: Sketch, point: Point, rejected: dict[int, str]) -> Sketched:
-        """Ready-made sketches; without shingles they are compared by their signatures."""
+        """Without shingles they are compared by their signatures."""
         spec = self.settings.options.spec
         compared = bulk.compared(sketch.signatures, spec)
         keys = sketch.keys(point.signing.tables)
@@ -77,3 +89,11 @@ class Sketching:
         there = shingles if len(shingles.data) else None
         order = as_bags if spec.of_bags else as_sets
         return Sketched(Arrivals(content, keys, compared, there, order), places, rejected)
+
+
+def _require_fit(sketch: Sketch, spec: Spec) -> None:
+    """Slots of another shape would be stored, and could never be read."""
+    expected = (len(sketch.content), bulk.columns(spec)), np.dtype(bulk.column_type(spec))
+    shingled = not len(sketch.shingles.data) or len(sketch.shingles) == len(sketch.content)
+    if (sketch.signatures.shape, sketch.signatures.dtype) != expected or not shingled:
+        raise SpecMismatch("sketches of another specification: make them by the index's sketcher")

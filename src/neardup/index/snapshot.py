@@ -19,6 +19,7 @@ import numpy as np
 
 from neardup.errors import FormatError
 from neardup.formats.blocks import Reader, Writer
+from neardup.formats.tables import no_room
 from neardup.index import settings
 from neardup.index.cold import Segments
 from neardup.index.derived import Derived
@@ -53,7 +54,10 @@ class Cold:
         if not spills and (self.budget is None or self.read_only):
             return Derived(options.tables.count)
         if not self.read_only:
-            path.mkdir(exist_ok=True, mode=0o700)
+            try:
+                path.mkdir(exist_ok=True, mode=0o700)
+            except OSError as error:
+                raise no_room(path, error) from None
         segments = Segments(path, spills, read_only=self.read_only)
         budget = None if self.read_only else self.budget
         return Derived(options.tables.count, segments, budget)
@@ -78,7 +82,7 @@ class Cold:
 def write(path: Path, derived: Derived, options: Options) -> int:
     """Write the tables as they are; the change up to which they are complete."""
     with derived.guard.reading():
-        sequence, tables = derived.sequence, derived.tables
+        sequence, tables, gone = derived.sequence, derived.tables, derived.dead
         spills = 0 if derived.cold is None else derived.cold.last
     with Writer(path, KIND, sequence=sequence, spills=spills, **stated(options)) as writer:
         for table in tables:
@@ -87,6 +91,7 @@ def write(path: Path, derived: Derived, options: Options) -> int:
             writer.add(dict(zip(PARTS, parts, strict=True)))
         with derived.guard.reading():
             dead = derived.dead.copy()
+        dead[: len(gone)] |= gone  # compaction may have forgotten who was dead in these tables
         writer.add({"dead": dead})
         writer.close()
     return sequence
@@ -106,6 +111,8 @@ def read(path: Path, options: Options, cold: Cold) -> Derived:
     derived.bands.tables = tables[: options.tables.count]
     derived.ids, derived.contents, derived.members = tables[options.tables.count :]
     derived.dead = file.read(len(file) - 1, "dead")
+    if max(table.largest for table in tables) >= len(derived.dead):
+        raise file.damaged("numbers of documents")
     derived.buried = int(np.count_nonzero(derived.dead))
     derived.sequence = int(file.header["sequence"])
     return derived
@@ -127,8 +134,11 @@ def rebuilt(store: Store, signing: Signing, cold: Cold) -> Derived:
 
 def catch_up(derived: Derived, store: Store, signing: Signing) -> bool:
     """Enter what happened since; False if that is not known any more, or tables are others now."""
-    if store.last_change() == derived.sequence:
+    last = store.last_change()
+    if last == derived.sequence:
         return True
+    if last < derived.sequence:  # tables of what the store has never seen, or has lost
+        return False
     with store.snapshot():
         if store.first_change() > derived.sequence + 1:
             return False
@@ -146,8 +156,7 @@ def _enter(derived: Derived, store: Store, signing: Signing, changes: Sequence[C
     last = changes[-1].seq
     # What is stored now counts: a document that was removed meanwhile is not there any more.
     rows = list(store.rows(sorted({*by_op[ADDED], *by_op[MOVED]})).values())
-    derived.bury(by_op[REMOVED], derived.sequence)
-    derived.enter(rows, keys_of(store, signing, rows), last)
+    derived.enter(rows, keys_of(store, signing, rows), last, by_op[REMOVED])
 
 
 def keys_of(store: Store, signing: Signing, rows: Sequence[Row]) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,6 +45,16 @@ class BucketSizes:
 
         full = int(np.count_nonzero(sizes > limit))
         return cls(buckets, at(0.5), at(0.99), at(1.0), full)
+
+
+def file_sizes(folder: Path) -> dict[str, int]:
+    """Of the files in a folder, some of which may be gone meanwhile."""
+    sizes = {}
+    for file in sorted(folder.iterdir()):
+        with suppress(FileNotFoundError):
+            if file.is_file():
+                sizes[file.name] = file.stat().st_size
+    return sizes
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,11 @@
 Blobs have tables of their own and pages are large, or a third of the file would be empty. There is
 no index besides the numbers: what else is looked up is in `postings.py`. Every row carries an
 XXH3-64 of what is in it, because SQLite does not notice a flipped bit.
-
-One connection writes; each thread that reads has one of its own. An error is the caller's language:
-a full disk is an OutputError, a damaged file a FormatError.
 """
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,12 +24,12 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from neardup.errors import FormatError, NeardupError, OutputError
+from neardup.errors import FormatError, OutputError
 from neardup.formats.tables import no_room
+from neardup.index.connections import Connections
 
 VERSION: Final = 1
 PAGE: Final = 32 << 10
-CACHE_KB: Final = 8_192
 CHECKPOINT_BYTES: Final = 64 << 20
 ADDED, REMOVED, MOVED, RETUNED = 1, 2, 3, 4
 """What a change may be: the last one says that tables have to be loaded anew."""
@@ -95,17 +90,23 @@ class Store:
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
-        self._log = path.with_name(f"{path.name}-wal")
-        self._read_only = read_only
-        self._local = threading.local()
-        self._connections: list[sqlite3.Connection] = []
-        self._opening = threading.Lock()
+        self._connections = Connections(path, read_only=read_only)
+        self._translated, self._reader = self._connections.translated, self._connections.reader
+        self._damaged = self._connections.damaged
         with self._translated():
             self._check_version()
             if not read_only:
-                self._writer = self._connect()
+                self._writer = self._connections.writer()
                 self._writer.execute("PRAGMA wal_autocheckpoint=0")
                 self._writer.execute(f"PRAGMA journal_size_limit={CHECKPOINT_BYTES // 4}")
+
+    def _check_version(self) -> None:
+        found = self._reader().execute("PRAGMA user_version").fetchone()[0]
+        if found != VERSION:
+            raise FormatError(
+                f"{self.path}: format version {found}, this neardup reads version {VERSION}: use "
+                "the neardup that wrote it, or build the index anew"
+            )
 
     @classmethod
     def create(cls, path: Path, meta: dict[str, Any]) -> None:
@@ -132,11 +133,7 @@ class Store:
 
     def close(self) -> None:
         """End all connections; nobody may be reading any more."""
-        with self._opening:
-            for connection in self._connections:
-                connection.close()
-            self._connections.clear()
-        self._local = threading.local()
+        self._connections.close()
 
     # Writing
 
@@ -239,7 +236,10 @@ class Store:
     @property
     def wal_bytes(self) -> int:
         """How long the log is."""
-        return self._log.stat().st_size if self._log.exists() else 0
+        try:
+            return self._connections.log.stat().st_size
+        except FileNotFoundError:
+            return 0
 
     def meta(self) -> dict[str, Any]:
         with self._translated():
@@ -305,10 +305,20 @@ class Store:
             return int(found[0]), int(found[1])
 
     def problems(self) -> list[str]:
-        """What SQLite finds wrong with the file."""
+        """What is wrong with the file: as SQLite sees it, then ids and rows of no document."""
         with self._translated():
             found = self._reader().execute("PRAGMA integrity_check(20)").fetchall()
-            return [str(row[0]) for row in found if row[0] != "ok"]
+            if problems := [str(row[0]) for row in found if row[0] != "ok"]:
+                return problems
+            asked = "SELECT min(number) FROM documents GROUP BY id HAVING count(*) > 1 LIMIT 20"
+            problems = [f"document {row[0]} is not the only one with its id"
+                        for row in self._reader().execute(asked)]  # fmt: skip
+            for table in BLOBS:
+                asked = (f"SELECT number FROM {table} WHERE number NOT IN "  # noqa: S608
+                         "(SELECT number FROM documents) LIMIT 20")  # fmt: skip
+                problems += [f"{table} of document {row[0]}, which is not stored"
+                             for row in self._reader().execute(asked)]  # fmt: skip
+            return problems
 
     def _asked(self, table: str, numbers: Sequence[int]) -> Iterator[Any]:
         with self._translated():
@@ -324,58 +334,3 @@ class Store:
         if row.sum != expected:
             raise self._damaged(f"checksum of document {row.number}")
         return row
-
-    def _reader(self) -> sqlite3.Connection:
-        """This thread's connection."""
-        found: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if found is None:
-            found = self._local.connection = self._connect()
-        return found
-
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            f"{self.path.resolve().as_uri()}?{self._mode}", uri=True, isolation_level=None,
-            check_same_thread=False, timeout=10.0, cached_statements=64,
-        )  # fmt: skip
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute(f"PRAGMA cache_size=-{CACHE_KB}")
-        connection.execute("PRAGMA trusted_schema=OFF")
-        with self._opening:
-            self._connections.append(connection)
-        return connection
-
-    @property
-    def _mode(self) -> str:
-        """A log needs files beside it: where none can be made, and there is none, nobody writes."""
-        if not self._read_only:
-            return "mode=rw"
-        alone = not self._log.exists() and not os.access(self.path.parent, os.W_OK)
-        return "mode=ro&immutable=1" if alone else "mode=ro"
-
-    def _check_version(self) -> None:
-        found = self._reader().execute("PRAGMA user_version").fetchone()[0]
-        if found != VERSION:
-            raise FormatError(
-                f"{self.path}: format version {found}, this neardup reads version {VERSION}: use "
-                "the neardup that wrote it, or build the index anew"
-            )
-
-    def _damaged(self, why: str) -> FormatError:
-        return FormatError(
-            f"{self.path} is damaged ({why}): restore a copy of it, or build the index anew"
-        )
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except NeardupError:
-            raise
-        except sqlite3.Error as error:
-            name = getattr(error, "sqlite_errorname", "")
-            if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")):
-                raise self._damaged(str(error)) from None
-            raise OutputError(
-                f"{self.path} can't be read or written ({error}): free some space, check the disk "
-                "and the rights, then try again"
-            ) from None

@@ -101,13 +101,14 @@ class Trial:
         plan = Plan(gone={number: self.own.judged(_gone(number)) for number in numbers})
         self._planner.judge(plan, [], None, [])
         derived = self.point.derived
-        derived.bury(numbers, derived.sequence)
+        if plan.moved:
+            derived.enter(plan.moved, plan.keys, derived.sequence, numbers)
+        else:
+            derived.bury(numbers, derived.sequence)
         for decisions in (self.own, self.current):
             decisions.forget(numbers)
         self.judged -= len(numbers)
-        if plan.moved:
-            derived.enter(plan.moved, plan.keys, derived.sequence)
-            self.own.put(plan.moved)
+        self.own.put(plan.moved)
 
     def _judge(self, rows: Sequence[Row]) -> None:
         """Judge documents. Only such that all have shingles, or none, are judged together."""

@@ -40,7 +40,8 @@ class Adding:
     """Of each arrival: which of the ids is its own."""
     rejected: dict[int, str]
     metadata: Sequence[str | None]
-    texts: Sequence[str] | None
+    texts: Sequence[bytes | None] | None
+    """To be stored."""
     replace: bool
     point: Point
     """The one that the arrivals' keys are for."""

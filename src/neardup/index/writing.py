@@ -13,27 +13,28 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeVar
 
-from neardup.errors import Busy, NeardupError, UsageError
-from neardup.index.derived import Derived
+from neardup.errors import Busy, NeardupError, OutputError, UsageError
+from neardup.index.housekeeping import Housekeeping
 from neardup.index.planning import Plan, Planner
-from neardup.index.store import CHECKPOINT_BYTES, Store
+from neardup.index.store import Store
 from neardup.index.work import Adding, Calling, Counters, Point, Work
 
 TOGETHER: Final = 2_048
 """So many documents are committed together at most, if they come in several requests."""
 MOST_WAITING: Final = 65_536
+W = TypeVar("W", bound=Work)
 
 
 class Writer:
     """The thread, and what waits for it."""
 
     def __init__(
-        self, store: Store, point: Point, clock: Callable[[], float] = time.time,
-        most_waiting: int = MOST_WAITING, snapshot: Callable[[], object] = lambda: None,
+        self, store: Store, point: Point, counters: Counters, clock: Callable[[], float],
+        most_waiting: int, snapshot: Callable[[], object],
     ) -> None:  # fmt: skip
-        self.store, self.counters = store, Counters()
+        self.store, self.counters = store, counters
         self.documents, self.kept = store.counts()
         self._planner = Planner(store, point, self.counters)
         self._clock, self.most_waiting = clock, most_waiting
@@ -56,10 +57,9 @@ class Writer:
         self._planner.point = point
         self.documents, self.kept = self.store.counts()
 
-    def work_for(self, counters: Counters, snapshot: Callable[[], object]) -> None:
-        """Go on with what another index has counted, and have it take the snapshots."""
+    def go_on_counting(self, counters: Counters) -> None:
+        """Add to what was counted before."""
         self.counters = self._planner.counters = counters
-        self._house.snapshot = snapshot
 
     def follow(self, other: Store) -> None:
         """Give larger numbers than another store has; for the thread that writes."""
@@ -81,10 +81,10 @@ class Writer:
     def _forward(self, work: Work, successor: Writer) -> None:
         """Documents are sketched again: the other has another specification."""
         try:
-            if isinstance(work, Adding):
-                work.ask_again()
-            else:
+            if not isinstance(work, Adding):
                 successor.put(work)
+            elif work.done.set_running_or_notify_cancel():
+                work.ask_again()
         except NeardupError as error:
             work.done.set_exception(error)
 
@@ -93,10 +93,11 @@ class Writer:
         """Documents that are not decided yet."""
         return self._size
 
-    def put(self, work: Work) -> None:
+    def put(self, work: W) -> W:
         """Leave some work; its future says when it is done."""
         if (successor := self._put(work)) is not None:
             self._forward(work, successor)
+        return work
 
     def _put(self, work: Work) -> Writer | None:
         """Or say who writes now."""
@@ -105,7 +106,7 @@ class Writer:
                 return self._successor
             if self._closed:
                 raise UsageError("this index is closed: open it again")
-            if self._size and self._size + work.documents > self.most_waiting:
+            if self._size and work.documents and self._size + work.documents > self.most_waiting:
                 raise Busy(
                     f"{self._size:,} documents wait to be added, {self.most_waiting:,} is the "
                     "most: try again later"
@@ -125,15 +126,23 @@ class Writer:
 
     def _run(self) -> None:
         while works := self._take():
-            try:
+            self._finish([work for work in works if work.done.set_running_or_notify_cancel()])
+            with self._some:
+                self._size -= sum(work.documents for work in works)
+
+    def _finish(self, works: list[Work]) -> None:
+        """Do it and say so. What fails for one of them is done for each of the others."""
+        try:
+            if works:
                 self._do(works)
-            except BaseException as error:  # whoever waits is told
-                for work in works:
-                    if not work.done.done():
-                        work.done.set_exception(error)
-            finally:
-                with self._some:
-                    self._size -= sum(work.documents for work in works)
+        except BaseException as error:  # whoever waits is told
+            left = [work for work in works if not work.done.done()]
+            if len(works) == 1 or isinstance(error, OutputError):
+                for work in left:
+                    work.done.set_exception(error)
+            else:
+                for work in left:
+                    self._finish([work])
 
     def _take(self) -> list[Work]:
         """The next piece of work, with others like it that can be done together."""
@@ -204,72 +213,19 @@ class Writer:
             ends = sets.offsets.tolist()
             rows = (sets.data[begin:end] for begin, end in pairwise(ends))
             self.store.add_blobs("shingles", zip(numbers, rows, strict=True))
-        texts = [(number, text.encode()) for number, text in zip(numbers, plan.texts, strict=True)
-                 if text is not None]  # fmt: skip
-        self.store.add_blobs("texts", texts)
+        texts = zip(numbers, plan.texts, strict=True)
+        self.store.add_blobs("texts", [(number, text) for number, text in texts if text is not None]
+                             )  # fmt: skip
 
     def _publish(self, plan: Plan) -> None:
         sequence = self.store.last_change()
-        if plan.gone:
-            self.point.derived.bury(plan.gone, sequence)
         if plan.rows:
-            self.point.derived.enter(plan.rows, plan.keys, sequence)
-            if self.point.derived.settle():
-                self._house.tidy(self.point.derived)
+            self.point.derived.enter(plan.rows, plan.keys, sequence, plan.gone)
+        else:
+            self.point.derived.bury(plan.gone, sequence)
         self.documents += len(plan.added) - len(plan.gone)
         self.kept += sum(row.witness is None for row in plan.rows)
         self.kept -= sum(row.witness is None for row in plan.gone.values())
-
-
-class Housekeeping:
-    """Moves the log into the file, and merges tables on disk, beside the one who writes.
-
-    A log that is moved to its end starts again from its beginning. That never happens while
-    somebody goes on writing, so the writer moves the last part, which is short, between commits.
-    """
-
-    def __init__(self, store: Store, snapshot: Callable[[], object]) -> None:
-        self._store, self.snapshot = store, snapshot
-        self._wanted, self._closed = threading.Event(), False
-        self._rest = False
-        self._spilled: Derived | None = None
-        self._thread = threading.Thread(target=self._run, name="neardup-checkpoint", daemon=True)
-        self._thread.start()
-
-    def look(self) -> None:
-        """After a commit: is it time?"""
-        if not self._rest and self._store.wal_bytes > CHECKPOINT_BYTES:
-            self._wanted.set()
-
-    def finish(self) -> None:
-        """Before a commit: move what is left."""
-        if self._rest:
-            self._rest = False
-            self._checkpoint()
-
-    def tidy(self, derived: Derived) -> None:
-        """After tables went to disk: there may be too many files."""
-        self._spilled = derived
-        self._wanted.set()
-
-    def close(self) -> None:
-        self._closed = True
-        self._wanted.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while self._wanted.wait() and not self._closed:
-            self._wanted.clear()
-            spilled, self._spilled = self._spilled, None
-            if spilled is not None and spilled.cold is not None:
-                with suppress(NeardupError):  # a full disk: there are more files
-                    self.snapshot()
-                    spilled.cold.merge(spilled.dead)
-            if self._store.wal_bytes > CHECKPOINT_BYTES:
-                self._checkpoint()
-                self._rest = True
-
-    def _checkpoint(self) -> None:
-        # On a full disk the log gets longer and nothing is lost; the next commit says so.
-        with suppress(NeardupError):
-            self._store.checkpoint()
+        with suppress(NeardupError):  # a full disk: all is stored, the tables stay in memory
+            if self.point.derived.settle():
+                self._house.tidy(self.point.derived)

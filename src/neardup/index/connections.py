@@ -1,0 +1,113 @@
+"""Connections to the file of an index: one writes, and each thread that reads has its own.
+
+A thread's connection ends with the thread. An error is in the caller's language: a full disk is an
+OutputError, a damaged file a FormatError.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from neardup.errors import FormatError, NeardupError, OutputError, ParameterError, UsageError
+
+CACHE_KB: Final = 8_192
+
+
+class _Held:
+    """A connection that is closed when nobody holds it any more."""
+
+    def __init__(self, made: sqlite3.Connection) -> None:
+        self.made = made
+        self.close = weakref.finalize(self, made.close)
+
+
+class Connections:
+    """All of one file."""
+
+    def __init__(self, path: Path, *, read_only: bool) -> None:
+        self._path, self._read_only = path, read_only
+        self.log = path.with_name(f"{path.name}-wal")
+        self._local, self._opening = threading.local(), threading.Lock()
+        self._open: weakref.WeakSet[_Held] = weakref.WeakSet()
+        self._writer: _Held | None = None
+        self._closed = False
+
+    def reader(self) -> sqlite3.Connection:
+        """This thread's connection."""
+        found: _Held | None = getattr(self._local, "connection", None)
+        if found is None:
+            found = self._local.connection = self._connect()
+        return found.made
+
+    def writer(self) -> sqlite3.Connection:
+        """The one that writes."""
+        self._writer = self._connect()
+        return self._writer.made
+
+    def close(self) -> None:
+        """End all of them. Nobody may be using one: SQLite would take the process down."""
+        with self._opening:
+            self._closed = True
+            for connection in list(self._open):
+                connection.close()
+
+    def _connect(self) -> _Held:
+        connection = sqlite3.connect(
+            f"{self._path.resolve().as_uri()}?{self._mode}", uri=True, isolation_level=None,
+            check_same_thread=False, timeout=10.0, cached_statements=64,
+        )  # fmt: skip
+        held = _Held(connection)
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute(f"PRAGMA cache_size=-{CACHE_KB}")
+        connection.execute("PRAGMA trusted_schema=OFF")
+        with self._opening:
+            if self._closed:
+                raise self._is_closed()
+            self._open.add(held)
+        return held
+
+    @property
+    def _mode(self) -> str:
+        """A log needs files beside it: where none can be made, and there is none, nobody writes."""
+        if not self._read_only:
+            return "mode=rw"
+        alone = not self.log.exists() and not os.access(self._path.parent, os.W_OK)
+        return "mode=ro&immutable=1" if alone else "mode=ro"
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Errors of SQLite as ours."""
+        try:
+            yield
+        except NeardupError:
+            raise
+        except sqlite3.Error as error:
+            if self._closed:
+                raise self._is_closed() from None
+            name = getattr(error, "sqlite_errorname", "")
+            if name == "SQLITE_TOOBIG" or isinstance(error, sqlite3.DataError):
+                raise ParameterError(
+                    "a document, or what is said of it, is too large to be stored: leave it out"
+                ) from None
+            if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")):
+                raise self.damaged(str(error)) from None
+            raise OutputError(
+                f"{self._path} can't be read or written ({error}): free some space, check the disk "
+                "and the rights, then try again"
+            ) from None
+
+    def damaged(self, why: str) -> FormatError:
+        """The error for a file that is not what was written."""
+        return FormatError(
+            f"{self._path} is damaged ({why}): restore a copy of it, or build the index anew"
+        )
+
+    def _is_closed(self) -> UsageError:
+        return UsageError(f"{self._path.parent.parent} is closed: open it again")
