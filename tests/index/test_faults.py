@@ -226,7 +226,7 @@ from neardup import Index
 
 path, text, user = sys.argv[1:]
 with Index.open(path, read_only=True) as index:  # everything is loaded while that is allowed
-    index.query(text)
+    index.query(text), index.verify()
 for name in ("index.sqlite-shm", "index.sqlite-wal"):
     os.remove(f"{path}/g1/{name}")
 os.setuid(int(user))

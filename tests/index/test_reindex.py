@@ -360,7 +360,7 @@ def test_what_waits_is_sketched_again(tmp_path):
         free.wait(30)
 
     with filled(tmp_path / "index") as index, ThreadPoolExecutor() as pool:
-        writer = index._writer
+        writer = index._now.writer
         sketch = Sketcher(index.spec)(Documents(strings(texts[:1]), [], None, None, {}))
         pool.submit(index.between_commits, hold_up)
         begun.wait(30)

@@ -200,7 +200,7 @@ def test_changes_that_were_forgotten(index, tmp_path):
 def test_a_shadow_that_fails_is_nobody_s_trouble(index):
     """Here a stored signature was altered."""
     number = index.get("299").number
-    file = sqlite3.connect(index._store.path)
+    file = sqlite3.connect(index.store.path)
     file.execute("UPDATE signatures SET data = zeroblob(512) WHERE number = ?", (number,))
     file.commit()
     file.close()
@@ -236,7 +236,7 @@ def test_a_full_disk_changes_nothing(index, fresh):
     before, queries = decided(index, IDS), asked(index, TEXTS)
     index.shadow.start(threshold=0.5)
     in_step(index)
-    index._store._writer.execute(
+    index.store._writer.execute(
         "CREATE TEMP TRIGGER full BEFORE INSERT ON main.meta BEGIN "
         "SELECT RAISE(ABORT, 'database or disk is full'); END"
     )
@@ -245,7 +245,7 @@ def test_a_full_disk_changes_nothing(index, fresh):
     assert (decided(index, IDS), asked(index, TEXTS)) == (before, queries)
     assert index.options.threshold == 0.8
     assert index.verify() == []
-    index._store._writer.execute("DROP TRIGGER temp.full")
+    index.store._writer.execute("DROP TRIGGER temp.full")
     index.shadow.promote()
     assert decided(index, IDS) == decided(fresh, IDS)
 

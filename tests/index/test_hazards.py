@@ -1,0 +1,412 @@
+"""What goes wrong for one must not go wrong for others, and never quietly."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import threading
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import neardup
+from neardup.errors import FormatError, OutputError, ParameterError, SpecMismatch, UsageError
+from neardup.index import snapshot
+from neardup.index.cold import Segments
+from neardup.index.derived import Derived
+from neardup.index.guard import Guard
+from neardup.index.postings import LAST_NUMBER
+from neardup.index.store import Row
+from neardup.index.work import Calling
+from neardup.options import Options
+
+TEXT = "the quick brown fox jumps over the lazy dog and runs away into the dark wood"
+NEAR = TEXT + " tonight"
+OTHER = "something else entirely that has no words in common with that other one here"
+WORDS = [f"word{number}" for number in range(200)]
+
+
+def distinct(count: int) -> list[str]:
+    chance = np.random.default_rng(7)
+    return [" ".join(chance.choice(WORDS, 30)) for _ in range(count)]
+
+
+@contextmanager
+def standing(index):
+    """The thread that writes waits meanwhile, so that what is put there is done together."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait():
+        begun.set()
+        go_on.wait()
+
+    index._now.writer.put(Calling(wait))
+    begun.wait()
+    try:
+        yield
+    finally:
+        go_on.set()
+
+
+@contextmanager
+def altered(path):
+    """The file of documents, for who tampers with it."""
+    file = sqlite3.connect(path, isolation_level=None)
+    yield file
+    file.close()
+
+
+# Requests that are committed together
+
+
+def test_who_gives_up_takes_nobody_along(tmp_path):
+    with neardup.Index.open(tmp_path) as index:
+        with standing(index):
+            futures = [index.submit([str(at)], [text]) for at, text in enumerate(distinct(3))]
+            assert futures[1].cancel()
+        assert [futures[at].result(10)[0].status for at in (0, 2)] == ["new", "new"]
+        assert index.get("1") is None and len(index) == 2
+
+
+def test_a_request_that_fails_fails_alone(tmp_path):
+    with neardup.Index.open(tmp_path, threshold=0.8) as index:
+        index.add("a", TEXT)
+        with altered(index.store.path) as file:
+            file.execute("UPDATE shingles SET data = zeroblob(80)")
+        with standing(index):
+            good, bad = index.submit(["b"], [OTHER]), index.submit(["c"], [NEAR])
+        assert good.result(10)[0].status == "new"
+        with pytest.raises(FormatError, match="damaged"):
+            bad.result(10)
+        assert index.get("c") is None
+
+
+def test_one_that_is_there_already_moves_in_the_same_batch(tmp_path):
+    with neardup.Index.open(tmp_path, threshold=0.8) as index:
+        index.add_batch(["a", "c"], [TEXT, NEAR])
+        replaced, again = index.add_batch(["a", "c"], [OTHER, NEAR], replace=True)
+        assert (replaced.status, again.status, again.again) == ("new", "new", True)
+        assert again.cluster == index.get("c").number == index.get("c").cluster
+
+
+def test_the_same_again_and_then_another(tmp_path):
+    with neardup.Index.open(tmp_path, threshold=0.8) as index:
+        index.add("a", TEXT)
+        first, second = index.add_batch(["a", "a"], [TEXT, OTHER], replace=True)
+        assert (first.status, first.cluster, second.status) == ("rejected", None, "new")
+        assert "replaces" in first.reason
+
+
+def test_a_long_queue_does_not_keep_others_from_keeping_house(tmp_path):
+    with neardup.Index.open(tmp_path, most_waiting=2) as index:
+        with standing(index):
+            waits = index.submit(list("abcde"), distinct(5))
+            work = index._now.writer.put(Calling(lambda: 7))
+        assert work.done.result(10) == 7
+        assert len(waits.result()) == 5
+
+
+def test_a_full_disk_after_the_commit(tmp_path):
+    texts = distinct(400)
+    with neardup.Index.open(tmp_path, memory=150_000, threshold=0.9) as index:
+        (cold,) = (tmp_path / "g1").glob("cold-*")
+        cold.rmdir()
+        cold.write_bytes(b"")  # nothing can be written into a folder that is a file
+        said = index.add_batch([str(at) for at in range(400)], texts)
+        assert index.stats().index_memory_bytes > 150_000
+        assert len(index) == len(said) == index.stats().documents
+        assert index.query(texts[7]).duplicate_of == "7"
+
+
+def test_no_more_documents_than_tables_can_hold(tmp_path):
+    with neardup.Index.open(tmp_path) as index, index.store.transaction():
+        index.store.reach(LAST_NUMBER - 1)
+    with neardup.Index.open(tmp_path) as index:
+        with pytest.raises(OutputError, match="another"):
+            index.add_batch(["a", "b"], [TEXT, OTHER])
+        assert index.get("a") is None and len(index) == 0
+
+
+# What is given
+
+
+def test_token_ids_are_kept_and_indexed_anew(tmp_path):
+    tokens = [list(range(40)), [*range(1, 40), 7], list(range(100, 140))]
+    with neardup.Index.open(tmp_path, shingle="token:3", threshold=0.8, keep_texts=True) as index:
+        before = index.add_batch(["a", "b", "c"], tokens)
+        index.reindex(shingle="token:2")
+        assert index.spec.size == 2
+        assert [index.get(id).status for id in "abc"] == [answer.status for answer in before]
+
+
+def test_sketches_of_another_shape(tmp_path):
+    with (
+        neardup.Index.open(tmp_path / "a", slots=64) as index,
+        neardup.Index.open(tmp_path / "b", slots=128) as other,
+    ):
+        sketch = other.sketcher(other._now.sketching.documents([TEXT]))
+        with pytest.raises(SpecMismatch):
+            index.add_sketches(["a"], sketch)
+        with pytest.raises(SpecMismatch):
+            index.query_sketches(sketch)
+        assert index.add("b", TEXT).status == "new"
+
+
+def test_sketches_of_nothing(tmp_path):
+    with neardup.Index.open(tmp_path) as index:
+        sketch = index.sketcher(index._now.sketching.documents([TEXT, "", NEAR]))
+        data = sketch.shingles.data.copy()
+        said = index.add_sketches(["a", "b", "c"], sketch)
+        assert [answer.status for answer in said] == ["new", "rejected", "duplicate"]
+        assert [one.status for one in index.query_sketches(sketch)] == [
+            "duplicate", "rejected", "duplicate",
+        ]  # fmt: skip
+        assert np.array_equal(sketch.shingles.data, data)
+
+
+@pytest.mark.parametrize("metadata", [{"a": "x" * (1 << 20)}, {"a": {1, 2}}, {"a": float("nan")}])
+def test_metadata_that_is_refused(tmp_path, metadata):
+    with neardup.Index.open(tmp_path) as index, pytest.raises(ParameterError, match="metadata"):
+        index.add("a", TEXT, metadata=metadata)
+
+
+def test_clusters_of_no_number(tmp_path):
+    with neardup.Index.open(tmp_path) as index:
+        assert [index.cluster(number) for number in (-1, 0, 2**40, 2**70)] == [None] * 4
+
+
+# At the same time
+
+
+def test_asking_while_a_witness_goes(tmp_path):
+    """A document that is there all the time is always found, and so is its cluster."""
+    with (
+        neardup.Index.open(tmp_path, threshold=0.8) as index,
+        neardup.Index.open(tmp_path, read_only=True) as reader,
+    ):
+        index.add_batch(["a", "b"], [TEXT, NEAR])
+        stop, wrong = threading.Event(), []
+
+        def look(asked):
+            try:
+                while not stop.is_set():
+                    found = asked.get("b")
+                    assert found.duplicate_of in (None, "a")
+                    assert asked.query(NEAR).duplicate_of in ("a", "b")
+                    asked.cluster(found.cluster)
+            except BaseException as error:
+                wrong.append(error)
+
+        threads = [threading.Thread(target=look, args=(one,)) for one in (index, index, reader)]
+        for thread in threads:
+            thread.start()
+        for turn in range(60):
+            index.remove("a")
+            index.add("a", TEXT)
+            index.add("b", NEAR + " again" * (turn % 2), replace=True)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert wrong == []
+
+
+def test_threads_that_end_leave_nothing_open(tmp_path):
+    with neardup.Index.open(tmp_path) as index:
+        index.add("a", TEXT)
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(20):
+            threads = [threading.Thread(target=index.query, args=(TEXT,)) for _ in range(5)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert len(os.listdir("/proc/self/fd")) <= before + 10
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_closed_while_others_ask(tmp_path, read_only):
+    neardup.Index.open(tmp_path).close()
+    index = neardup.Index.open(tmp_path, read_only=read_only)
+    answered, ended = threading.Event(), []
+
+    def ask():
+        try:
+            while True:
+                index.query_batch([TEXT, OTHER])
+                index.get("a")
+                answered.set()
+        except UsageError as error:
+            ended.append("closed" in str(error))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    answered.wait()
+    index.close()
+    for thread in threads:
+        thread.join()
+    assert ended == [True] * 4
+    with pytest.raises(UsageError, match="closed"):
+        len(index) if read_only else index.stats()
+
+
+def rows(numbers):
+    return [Row(number, str(number), bytes(16), None, None, 1, 0.0, None) for number in numbers]
+
+
+class Interrupting(Guard):
+    """Somebody else is faster, the second time that somebody wants to read."""
+
+    def __init__(self, act):
+        super().__init__()
+        self.act, self.times = act, 0
+
+    def reading(self):
+        self.times += 1
+        if self.times == 2:
+            self.act()
+        return super().reading()
+
+
+def test_a_snapshot_is_right_when_tables_are_compacted_meanwhile(tmp_path):
+    options = Options()
+    derived = Derived(options.tables.count)
+    keys = np.arange(3 * options.tables.count, dtype=np.uint64).reshape(3, -1)
+    derived.enter(rows([1, 2, 3]), keys, 3)
+    derived.bury([2], 4)
+    derived.guard = Interrupting(derived.compact)
+    snapshot.write(tmp_path / "s", derived, options)
+    read = snapshot.read(tmp_path / "s", options, snapshot.Cold(tmp_path))
+    assert read.leaders(keys, 5)[2].tolist() == [1, 3] * options.tables.count
+
+
+def test_two_merge_at_once(tmp_path):
+    """What one leaves out as dead does not come back through the other."""
+    segments = Segments(tmp_path)
+    keys = np.arange(9_000, dtype=np.uint64)
+    segments.add([(keys[200:], keys[200:].astype(np.uint32))])
+    for _ in range(9):
+        segments.add([(keys[:200], keys[:200].astype(np.uint32))])
+    dead = np.zeros(9_000, np.uint8)
+    inside, go_on = threading.Event(), threading.Event()
+
+    class Slow(np.ndarray):
+        """Of who merges first: nothing is dead yet, and it takes long."""
+
+        def __getitem__(self, at):
+            inside.set()
+            go_on.wait(1)
+            return super().__getitem__(at)
+
+    first = threading.Thread(target=segments.merge, args=(dead.copy().view(Slow),))
+    first.start()
+    inside.wait()
+    dead[:100] = 1
+    second = threading.Thread(target=segments.merge, args=(dead,), kwargs={"everything": True})
+    second.start()
+    second.join(0.2)
+    go_on.set()
+    first.join()
+    second.join()
+    found = segments.find(keys[:, None], np.zeros(9_000, np.uint8), 9)
+    assert found[2].tolist() == list(range(100, 9_000))
+    assert len(list(tmp_path.glob("cold-*"))) == 1
+
+
+# Files that don't belong together
+
+
+def test_a_snapshot_of_what_the_store_has_lost(tmp_path):
+    with neardup.Index.open(tmp_path) as index:
+        index.add("a", TEXT)
+    store = tmp_path / "g1" / "index.sqlite"
+    shutil.copy(store, tmp_path / "g1" / "backup")
+    with neardup.Index.open(tmp_path) as index:
+        index.add("b", OTHER)
+        index.remove("b")
+        index.snapshot()
+    (tmp_path / "g1" / "backup").replace(store)
+    with neardup.Index.open(tmp_path) as index:
+        assert index.add("c", NEAR).duplicate_of == "a"
+        assert index.get("c").duplicate_of == "a"
+        assert index.verify() == []
+
+
+def test_a_snapshot_of_more_documents_than_it_counts(tmp_path):
+    said = []
+    with neardup.Index.open(tmp_path) as index:
+        index.add("a", TEXT)
+        derived = index._now.point.derived
+        derived.dead = derived.dead[:1].copy()
+        index.snapshot()
+        derived.reach(10)
+    with neardup.Index.open(tmp_path, say=said.append) as index:
+        assert index.query(TEXT).duplicate_of == "a"
+        assert "made anew" in said[0]
+
+
+def test_an_index_whose_making_was_cut_off(tmp_path):
+    for left in ("lock", "g1/index.sqlite"):
+        neardup.Index.open(tmp_path / "i").close()
+        (tmp_path / "i" / "index.json").unlink()
+        if left == "lock":
+            shutil.rmtree(tmp_path / "i" / "g1")
+            (tmp_path / "i" / "g1").mkdir()
+        with neardup.Index.open(tmp_path / "i") as index:
+            index.add("a", TEXT)
+        if left == "lock":
+            shutil.rmtree(tmp_path / "i")
+    (tmp_path / "i" / "index.json").unlink()
+    with pytest.raises(UsageError, match="not empty"):
+        neardup.Index.open(tmp_path / "i")
+
+
+# What verify notices
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    ("DELETE FROM signatures WHERE number=3", "no signature"),
+    ("INSERT INTO shingles VALUES(9, x'00', 0)", "not stored"),
+    ("UPDATE documents SET id='a' WHERE number=3", "only one"),
+])  # fmt: skip
+def test_verify_reads_the_file(tmp_path, change, said):
+    with neardup.Index.open(tmp_path, threshold=0.8) as index:
+        index.add_batch(["a", "b", "c"], [TEXT, NEAR, OTHER])
+        assert index.verify() == []
+        with altered(index.store.path) as file:
+            file.execute(change)
+        (problem, *_) = index.verify()
+        assert said in problem
+
+
+def test_verify_looks_into_the_table_of_copies(tmp_path):
+    with neardup.Index.open(tmp_path, threshold=0.8) as index:
+        index.add_batch(["a", "b"], [TEXT, NEAR])
+        derived = index._now.point.derived
+        derived.members = type(derived.members)()
+        assert index.verify() == ["document 2 is missing in the table of copies"]
+
+
+def test_verify_compares_with_the_witness(tmp_path):
+    with neardup.Index.open(tmp_path, threshold=0.8) as index:
+        index.add_batch(["a", "b"], [TEXT, NEAR])
+        row = index.store.rows([2])[2]._replace(similarity=0.99)
+        with index.store.transaction():
+            index.store.move([row])
+        assert "not as similar to 1" in index.verify()[0]
+
+
+def test_verify_while_documents_are_removed(tmp_path):
+    texts = distinct(300)
+    with neardup.Index.open(tmp_path) as index:
+        index.add_batch([str(at) for at in range(300)], texts)
+        found = []
+        thread = threading.Thread(target=lambda: [found.extend(index.verify()) for _ in range(8)])
+        thread.start()
+        for at in range(300):
+            index.remove(str(at))
+        thread.join()
+        assert found == []
+        assert index.verify() == []
