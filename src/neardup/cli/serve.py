@@ -27,6 +27,9 @@ def serve(
         help="Of a new index: what words are hashed with; siphash with --key-file.  [default: "
         "xxh64]", show_default=False, rich_help_panel=INDEX)] = None,
     key_file: KeyFile = None,
+    next_key_file: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="The key that neardup index reindex makes another index with, to go "
+        "over to it.", show_default=False, rich_help_panel=INDEX)] = None,
     keep_texts: Annotated[bool, typer.Option(
         "--keep-texts", help="Of a new index: keep the texts too, for another specification later.",
         rich_help_panel=INDEX)] = False,
@@ -62,10 +65,12 @@ def serve(
     from neardup.service.app import create_app
     from neardup.service.golden import GoldenSet
     from neardup.service.logs import Log
+    from neardup.service.process import settle_in
     from neardup.service.server import listen, run
     from neardup.service.settings import Settings
     from neardup.service.state import Say, Service
 
+    settle_in()
     settings = Settings().with_limits(limit or ())
     options = operating_point(config, threshold=threshold, hash=hash, memory=memory,
                               keep_texts=keep_texts or None, key=read_key(key_file))  # fmt: skip
@@ -78,7 +83,7 @@ def serve(
     watched = None if golden is None else GoldenSet.read(golden, golden_texts)
     with listen(host, port) as bound:
         service = Service(load, settings, data, log=log, guarded=guarded, golden=watched,
-                          golden_every=golden_every)  # fmt: skip
+                          golden_every=golden_every, next_key=read_key(next_key_file))  # fmt: skip
         run(create_app(service), bound, proxy)
 
 

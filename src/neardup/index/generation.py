@@ -136,6 +136,15 @@ class Generation:
             self.snapshot_sequence = sequence
         return sequence
 
+    def snapshot_if_due(self) -> bool:
+        """Write the tables if there are many changes that are not in the file; whether it was."""
+        changes = self.point.derived.sequence - self.snapshot_sequence
+        documents = 0 if self.writer is None else self.writer.documents
+        due = changes > max(FEW_CHANGES, documents // 20)
+        if due:
+            self.snapshot()
+        return due
+
     def compact(self) -> None:
         """Without removed documents and old changes; for the thread that writes."""
         self.point.derived.compact()
@@ -172,9 +181,7 @@ class Generation:
         if self.writer is None:
             return
         self.writer.close()
-        changes = self.point.derived.sequence - self.snapshot_sequence
         try:
-            if changes > max(FEW_CHANGES, self.writer.documents // 20):
-                self.snapshot()
+            self.snapshot_if_due()
         except OutputError as error:  # all is stored; the next start takes longer
             self._say(str(error))

@@ -256,6 +256,10 @@ class Index(Holder):
         """Write the tables to a file, to start from; the change up to which they are complete."""
         return self._writing()[0].snapshot()
 
+    def snapshot_if_due(self) -> bool:
+        """The same if a start would take long without it; whether it was written."""
+        return self._writing()[0].snapshot_if_due()
+
     def compact(self) -> None:
         """Build the tables without removed documents, forget old changes, and give back space."""
         self.between_commits(lambda: self._now.compact())

@@ -15,6 +15,7 @@ XXH3-64 of what is in it, because SQLite does not notice a flipped bit.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,7 @@ PAGE: Final = 32 << 10
 CHECKPOINT_BYTES: Final = 64 << 20
 ADDED, REMOVED, MOVED, RETUNED = 1, 2, 3, 4
 """What a change may be: the last one says that tables have to be loaded anew."""
+ATTEMPTS: Final = 50
 AT_ONCE: Final = (1, 8, 64, 512)
 """So many rows are asked for by one statement; there are few statements, which stay prepared."""
 
@@ -213,12 +215,19 @@ class Store:
         """Give free pages back to the file system; not inside of a transaction."""
         with self._translated():
             self._writer.execute("PRAGMA incremental_vacuum").fetchall()
-            self.checkpoint("TRUNCATE")
+        for _ in range(ATTEMPTS):
+            if self.checkpoint("TRUNCATE"):
+                return
+            time.sleep(0.1)  # somebody else moves the log, or reads what is in it
 
-    def checkpoint(self, how: str = "PASSIVE") -> None:
-        """Move what has been committed from the log into the file; any thread."""
+    def checkpoint(self, how: str = "PASSIVE") -> bool:
+        """Move what has been committed from the log into the file; whether that is done.
+
+        Any thread.
+        """
         with self._translated():
-            self._reader().execute(f"PRAGMA wal_checkpoint({how})").fetchall()
+            busy, _, _ = self._reader().execute(f"PRAGMA wal_checkpoint({how})").fetchone()
+            return not busy
 
     # Reading
 

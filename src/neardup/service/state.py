@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from neardup.errors import Busy
+from neardup.keys import Key
 from neardup.service.api_keys import ApiKeys
 from neardup.service.batching import Together
 from neardup.service.gate import Gate
@@ -17,6 +18,7 @@ from neardup.service.golden import EVERY, GoldenSet, GoldenWatch
 from neardup.service.logs import Log
 from neardup.service.metrics import Metrics
 from neardup.service.settings import Settings
+from neardup.service.upkeep import Upkeep
 from neardup.spec import Spec
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ class Service:
     def __init__(
         self, load: Callable[[Say], Index], settings: Settings, data: Path, *, log: Log,
         guarded: bool, golden: GoldenSet | None = None, golden_every: float = EVERY,
+        next_key: Key | None = None,
     ) -> None:  # fmt: skip
         self.settings, self.log = settings, log
         self.gate = Gate(settings, ApiKeys(data), self._say, guarded=guarded)
@@ -49,6 +52,8 @@ class Service:
             self._golden = GoldenWatch(
                 golden, lambda: self.index, self.metrics, log.event, golden_every
             )
+        self._next_key = next_key
+        self._upkeep: Upkeep | None = None
         self.failure: Exception | None = None
         self.when_failed: Callable[[], None] = lambda: None
         self.stopping: Callable[[], bool] = lambda: False
@@ -126,6 +131,8 @@ class Service:
             self.when_failed()
         else:
             self.log.event("ready", documents=len(index), sequence=index.sequence)
+            self._upkeep = Upkeep(index, self.log.event, self._next_key)
+            self._upkeep.start()
             if self._golden is not None:
                 self._golden.start()
 
@@ -134,8 +141,9 @@ class Service:
         if self._loading is not None:
             await self._loading
         loop = asyncio.get_running_loop()
-        if self._golden is not None:
-            await loop.run_in_executor(None, self._golden.stop)
+        for beside in (self._golden, self._upkeep):
+            if beside is not None:
+                await loop.run_in_executor(None, beside.stop)
         for pool in (self._reads, self._writes):
             await loop.run_in_executor(None, pool.shutdown)
         if self._index is not None:

@@ -1,0 +1,76 @@
+"""Beside the requests: going over to what was indexed anew, and snapshots."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import neardup
+from neardup.index import generation
+from neardup.service.upkeep import Upkeep
+
+TEXT = "a text that is long enough to have some shingles of three words and of five"
+
+
+class Heard:
+    """Events, and a wait for one of them."""
+
+    def __init__(self, awaited: str) -> None:
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self._awaited, self._there = awaited, threading.Event()
+
+    def __call__(self, name: str, **about: Any) -> None:
+        self.events.append((name, about))
+        if name == self._awaited:
+            self._there.set()
+
+    def wait(self) -> None:
+        assert self._there.wait(60), self.events
+
+
+def test_goes_over_to_what_another_process_has_indexed_anew(tmp_path: Path) -> None:
+    heard = Heard("went_over")
+    with neardup.Index.open(tmp_path / "index", keep_texts=True) as index:
+        index.add("a", TEXT)
+        before = index.spec.fingerprint
+        upkeep = Upkeep(index, heard)
+        upkeep.start()
+        command = [sys.executable, "-m", "neardup", "index", "reindex", str(tmp_path / "index")]
+        subprocess.run([*command, "--shingle", "word:3", "--quiet"], check=True, timeout=120)
+        heard.wait()
+        upkeep.stop()
+        assert index.spec.fingerprint != before
+        assert index.spec.shingle == "word:3"
+        assert index.query(TEXT).duplicate_of == "a"
+
+
+def test_snapshots_when_there_is_something_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation, "FEW_CHANGES", 3)
+    heard = Heard("snapshot")
+    with neardup.Index.open(tmp_path / "index") as index:
+        index.add("a", TEXT)
+        assert not index.snapshot_if_due()
+        index.add_batch(list("bcde"), [TEXT] * 4)
+        upkeep = Upkeep(index, heard, snapshot_every=0.0)
+        upkeep.start()
+        heard.wait()
+        upkeep.stop()
+        assert index.stats().snapshot_sequence == index.sequence
+
+
+def test_what_fails_is_told_and_tried_again(tmp_path: Path) -> None:
+    heard = Heard("upkeep_failed")
+    with neardup.Index.open(tmp_path / "index") as index:
+        (tmp_path / "index" / "next.json").write_text("nonsense")
+        upkeep = Upkeep(index, heard)
+        upkeep.start()
+        heard.wait()
+        upkeep.stop()
+        assert index.add("a", TEXT).status == "new"
