@@ -52,6 +52,23 @@ def test_lists_everything_and_counts_buckets(entries, dead):
     assert sorted(table.shared(dead_array(dead)).tolist()) == shared
 
 
+@given(ENTRIES, st.sets(st.integers(0, 300)), st.integers(2, 90))
+@settings(max_examples=200)
+def test_compacted_is_the_same_without_the_dead_and_never_larger(entries, dead, slots):
+    table, twin = filled(entries, slots)
+    smaller = table.compacted(dead_array(dead))
+    living = sorted((key, n) for key, bucket in twin.items() for n in bucket if n not in dead)
+    keys, numbers = smaller.everything(dead_array(set()))
+    assert sorted(zip(keys.tolist(), numbers.tolist(), strict=True)) == living
+    assert len(smaller.keys) <= len(table.keys) and len(smaller.numbers) <= len(table.numbers)
+
+
+def test_compacted_tables_shrink():
+    table, _ = filled([(key, number) for number, key in enumerate(range(20_000))])
+    dead = dead_array(set(range(19_000)), 20_000)
+    assert len(table.compacted(dead).keys) < len(table.keys) / 8
+
+
 def test_entering_again_changes_nothing():
     entries = [(key % 13, number) for number, key in enumerate(range(500))]
     table, _ = filled(entries)

@@ -31,10 +31,10 @@ PARTS: Final = ("keys", "values", "numbers", "following", "state")
 class Table:
     """Keys of 64 bits to numbers of documents, ascending. One writer, or readers."""
 
-    def __init__(self, slots: int = LEAST_SLOTS) -> None:
+    def __init__(self, slots: int = LEAST_SLOTS, nodes: int = LEAST_NODES) -> None:
         self._take(
             np.empty(slots, np.uint64), np.zeros(slots, np.uint32),
-            np.empty(LEAST_NODES, np.uint32), np.empty(LEAST_NODES, np.uint32),
+            np.empty(nodes, np.uint32), np.empty(nodes, np.uint32),
             np.zeros(3, np.int64),
         )  # fmt: skip
 
@@ -105,9 +105,12 @@ class Table:
         return found
 
     def compacted(self, dead: Dead) -> Table:
-        """The same without the dead, and with room to grow."""
+        """The same without the dead, and with room to grow, but no larger than it is."""
         keys, numbers = self.everything(dead)
-        table = Table(max(int(self.buckets / MOST_LOAD * GROWTH**0.5), LEAST_SLOTS))
+        counts = np.unique(keys, return_counts=True)[1]
+        slots = max(int(len(counts) / MOST_LOAD * GROWTH**0.5), LEAST_SLOTS)
+        nodes = max(int(counts[counts > 1].sum() * GROWTH**0.5), LEAST_NODES)
+        table = Table(min(slots, len(self.keys)), min(nodes, len(self.numbers)))
         table.put(keys, numbers)
         return table
 

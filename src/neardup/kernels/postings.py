@@ -87,22 +87,24 @@ def two(numbers, following, state, one, other):
 
 @kernel(OUT_U64, OUT_U32, OUT_U32, OUT_U32, OUT_I64, U64, U32, int64)
 def postings_put(keys, values, numbers, following, state, new_keys, new_numbers, limit):
-    """Enter documents, until `limit` slots or all nodes are taken; how many were entered."""
+    """Enter documents, until one needs more than `limit` slots or all nodes; how many were."""
     for i in range(new_keys.size):
         if i + AHEAD < new_keys.size:
             at = home(new_keys[i + AHEAD], keys.size)
             prefetch(keys, U(at))
             prefetch(values, U(at))
-        if state[USED] >= limit or state[NODES] + 2 > numbers.size:
-            return i
         number = np.int64(new_numbers[i])
         at = seek(keys, values, new_keys[i])
         value = np.int64(values[U(at)])
         before = state[NODES]
         if value == 0:
+            if state[USED] >= limit:
+                return i
             keys[U(at)], values[U(at)] = new_keys[i], number + 1
             state[USED] += 1
             state[POSTINGS] += 1
+        elif before + (1 if value >= CHAIN else 2) > numbers.size:
+            return i
         elif value >= CHAIN:
             last = chained(numbers, following, state, value - CHAIN, number)
             values[U(at)] = CHAIN + last
