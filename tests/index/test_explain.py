@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 import neardup
@@ -94,3 +96,107 @@ def test_buckets_that_are_full(tmp_path):
         found = index.explain(f"{base} 5")
         assert found.buckets[0] == 4 and found.full > 0
         assert found.candidates < 4 or len(found.buckets) > found.full
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_stored_document_is_compared_with_its_witness(tmp_path, point):
+    with opened(tmp_path / "index", **point) as index:
+        index.add("near", NEAR)
+        index.add("same", PAGES[3].upper())
+        for id in ("near", "same", "page-3", "page-7"):
+            found, stored = index.explain_document(id), index.get(id)
+            assert found.document == stored
+            assert json.loads(json.dumps(found.as_dict))["rule"] == found.rule
+            assert (found.witness is None) == (stored.status == "new")
+            assert id not in [other.id for other in found.others]
+            assert str(found).splitlines()[-1].startswith("decision")
+            if found.witness is not None:
+                assert found.witness.id == stored.duplicate_of
+                assert found.witness.exact == stored.exact or found.identical
+                assert found.witness.similarity == pytest.approx(stored.similarity)
+                assert found.witness.buckets and max(found.witness.buckets) <= found.tables
+        assert index.explain_document("same").identical
+        assert index.explain_document("none") is None
+
+
+def test_shingles_and_buckets_that_two_documents_share(tmp_path):
+    with opened(tmp_path / "index", threshold=0.8, bands=42, rows=3) as index:
+        index.add("near", NEAR)
+        found = index.explain_document("near")
+        words = PAGES[3].split()
+        shared = len({tuple(words[at : at + 5]) for at in range(len(words) - 4)})
+        assert (found.witness.shared, found.witness.shingles) == (shared, shared)
+        assert found.shingles == len(NEAR.split()) - 4
+        assert found.witness.similarity == shared / found.shingles
+        slots = [np.frombuffer(index.store.blobs("signatures", [one.number])[one.number], np.uint32)
+                 for one in (found.document, found.witness)]  # fmt: skip
+        equal = [
+            at + 1
+            for at in range(42)
+            if (slots[0][3 * at : 3 * at + 3] == slots[1][3 * at : 3 * at + 3]).all()
+        ]
+        assert list(found.witness.buckets) == equal
+
+
+def test_repeated_shingles_count_as_often_as_both_have_them(tmp_path):
+    with neardup.Index.open(tmp_path / "index", sketch="weighted", shingle="word:1",
+                            threshold=0.5, bands=42, rows=3) as index:  # fmt: skip
+        index.add("a", "one one one two three four five")
+        index.add("b", "one one two two three four five")
+        found = index.explain_document("b")
+        assert (found.shingles, found.witness.shingles, found.witness.shared) == (7, 7, 6)
+
+
+def test_explained_while_documents_come_and_go(tmp_path):
+    with opened(tmp_path / "index", threshold=0.8) as index, ThreadPoolExecutor(1) as pool:
+
+        def come_and_go():
+            for at in range(30):
+                index.add(f"near-{at}", f"{NEAR} {at}")
+                index.add("far", f"{FAR} {at}", replace=True)
+                index.remove("page-3" if at == 20 else f"near-{at - 1}")
+
+        going = pool.submit(come_and_go)
+        while not going.done():
+            for id in ("page-3", "far", "near-5"):
+                found = index.explain_document(id)
+                assert found is None or found.document.id == id
+        going.result()
+        assert index.explain_document("page-3") is None
+
+
+def test_a_kept_document_beside_what_is_near(tmp_path):
+    with opened(tmp_path / "index", threshold=0.8, bands=42, rows=3) as index:
+        index.add("far", FAR)
+        found = index.explain_document("far")
+        assert found.witness is None and "similar enough" in found.rule
+        assert (found.others[0].id, found.others[0].similarity) == (
+            "page-3", neardup.similarity(PAGES[3], FAR),
+        )  # fmt: skip
+        assert index.explain_document("page-3").others[0].id == "far"
+
+
+def test_documents_without_shingles_are_explained_by_signatures(tmp_path):
+    with opened(tmp_path / "index", threshold=0.8, bands=42, rows=3) as index:
+        index.add("near", NEAR)
+        with index.store.transaction():
+            index.store._writer.execute("DELETE FROM shingles")
+        found = index.explain_document("near")
+        assert found.shingles is None and found.witness.shared is None
+        assert not found.witness.exact and "(estimated)" in str(found)
+
+
+def test_stored_texts(tmp_path):
+    with neardup.Index.open(tmp_path / "kept", keep_texts=True) as index:
+        index.add("a", PAGES[0])
+        assert (index.text("a"), index.text("none")) == (PAGES[0], None)
+    with opened(tmp_path / "index") as index:
+        assert index.text("page-0") is None
+    with neardup.Index.open(tmp_path / "tokens", keep_texts=True, shingle="token:2") as index:
+        index.add("a", [5, 6, 7])
+        assert index.text("a") == [5, 6, 7]
+
+
+def test_nothing_compared_is_nothing_dropped(tmp_path):
+    with neardup.Index.open(tmp_path / "index") as index:
+        assert index.stats().verify_drop_rate == 0.0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from neardup.cli.index_explain import show_document
 from neardup.cli.index_shared import Dir, IndexKey, PlainJson, reading
 
 if TYPE_CHECKING:
@@ -27,14 +28,16 @@ def query(
     file: Annotated[Path | None, typer.Option(
         metavar="FILE", help="A file that holds the text.", show_default=False)] = None,
     explain: Annotated[bool, typer.Option(
-        "--explain", help="Show every step, with what it found and took.")] = False,
+        "--explain", help="Show every step, with what it found and took; with --id, why a document "
+        "of the index is a copy, or is kept.")] = False,
     similar: Annotated[int | None, typer.Option(
         metavar="N", min=1, help="List the N kept documents that are most similar.",
         show_default=False)] = None,
     column: Annotated[str, typer.Option(
         "--text", metavar="COLUMN", help="Of JSON lines: the field that holds the text.")] = "text",
-    id: Annotated[str, typer.Option(
-        "--id", metavar="COLUMN", help="Of JSON lines: the field that names it.")] = "id",
+    id: Annotated[str | None, typer.Option(
+        "--id", metavar="ID", help="With --explain: a document of the index. Of JSON lines: the "
+        "field that names it.  [default: id]", show_default=False)] = None,
     key_file: IndexKey = None,
     as_json: PlainJson = False,
 ) -> None:  # fmt: skip
@@ -46,13 +49,19 @@ def query(
 
     if text is not None and file is not None:
         raise UsageError("give a text or --file, not both")
+    if explain and id is not None and (text is not None or file is not None):
+        raise UsageError("--id names a document of the index to explain: leave out the text")
     if explain and similar is not None:
         raise UsageError("--explain shows the nearest documents too: leave out --similar")
     with reading(folder, key_file) as index:
         if text is None and file is None:
+            if explain and id is not None:
+                show_document(index, id, as_json)
+                return
             if explain or similar is not None:
-                raise UsageError("--explain and --similar are for one text: give TEXT or --file")
-            _stream(index, column, id)
+                raise UsageError("--explain and --similar are for one text: give TEXT or --file; "
+                                 "--explain also for a document of the index: --id ID")  # fmt: skip
+            _stream(index, column, id or "id")
             return
         given = text if text is not None else _read(file)
         if explain:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from neardup.index.answer import Cluster, Document
-from neardup.index.finding import names_of
+from neardup.index.finding import names_of, rows_with
+from neardup.index.given import unpacked_text
 from neardup.index.known import Behind
 from neardup.index.planning import answer_of
 from neardup.index.postings import LAST_NUMBER
+from neardup.index.settings import Settings
 from neardup.index.store import Row, Store
 from neardup.index.work import Point
 
@@ -23,6 +26,14 @@ def document_with(store: Store, point: Point, id: str) -> Document | None:
             raise Behind
         found = [row for row in rows.values() if row.id == id]
         return _documents(store, found)[0] if found else None
+
+
+def text_with(store: Store, point: Point, id: str, settings: Settings) -> Any:
+    """The stored text of the document that has this id."""
+    row = rows_with(store, point, [id]).get(id)
+    stored = {} if row is None else store.blobs("texts", [row.number])
+    tokens = settings.options.spec.unit == "token"
+    return next((unpacked_text(data, tokens=tokens) for data in stored.values()), None)
 
 
 def cluster_around(store: Store, point: Point, number: int) -> Cluster | None:

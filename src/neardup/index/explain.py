@@ -12,6 +12,7 @@ import numpy as np
 
 from neardup.index.answer import DUPLICATE, REJECTED, Answer, Match
 from neardup.index.asking import matches
+from neardup.index.deciding import Decider
 from neardup.index.derived import ALL
 from neardup.index.finding import rows_like
 from neardup.index.sketching import Sketched, Sketching
@@ -134,7 +135,7 @@ def explained(text: str, answer: Answer, seconds: float, store: Store, point: Po
         int(np.count_nonzero(pairs.exact)),
         similar,
         _nearest(store, point, sketched),
-        _measure(options),
+        measure_of(options),
         laps,
     )
 
@@ -149,16 +150,19 @@ def _sketched(text: str, point: Point, sketching: Sketching, laps: dict[str, flo
 
 def _nearest(store: Store, point: Point, sketched: Sketched) -> tuple[Match, ...]:
     """The candidates with the greatest similarity, whatever the threshold."""
-    options = point.signing.options
-    lenient = (
-        replace(options, threshold=ANY_SIMILARITY) if options.verify == "exact"
-        else replace(options, verify="none")
-    )  # fmt: skip
-    _, pairs = replace(point.decider, options=lenient).meetings(
+    _, pairs = lenient(point.decider).meetings(
         sketched.arrivals, np.zeros(1, np.int64), point.known(store)
     )
     best = np.argsort(-pairs.similarity, kind="stable")[:NEAREST]
     return tuple(matches(store, pairs, best))
+
+
+def lenient(decider: Decider) -> Decider:
+    """Says how similar documents are, whatever the threshold."""
+    options = decider.options
+    if options.verify == "exact":
+        return replace(decider, options=replace(options, threshold=ANY_SIMILARITY))
+    return replace(decider, options=replace(options, verify="none"))
 
 
 def _rule(identical: bool, candidates: int, similar: int) -> str:
@@ -172,7 +176,8 @@ def _rule(identical: bool, candidates: int, similar: int) -> str:
     return "no kept document shares a bucket"
 
 
-def _measure(options: Options) -> str:
+def measure_of(options: Options) -> str:
+    """What counts as similar, as people read it."""
     if options.verify == "none":
         return "a shared bucket is enough"
     if by_distance(options):

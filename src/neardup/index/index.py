@@ -23,9 +23,10 @@ from neardup.index import opening, planning
 from neardup.index.answer import Answer, Cluster, Document, Match
 from neardup.index.asking import answers_of, copies_of, matches_of
 from neardup.index.checking import problems
-from neardup.index.documents import cluster_around, document_with
+from neardup.index.documents import cluster_around, document_with, text_with
 from neardup.index.exchange import export_store
 from neardup.index.explain import Explanation, explained
+from neardup.index.explain_document import DocumentExplanation, explained_document
 from neardup.index.generation import Generation
 from neardup.index.given import LONGEST_ID as LONGEST_ID
 from neardup.index.given import check_id, metadata_of, packed_text
@@ -213,10 +214,27 @@ class Index(Holder):
         )
 
     @steady
+    def explain_document(self, id: str) -> DocumentExplanation | None:
+        """A stored document beside its witness, and others; None if there is none with this id."""
+        now = self._now
+
+        def ask(point: Point) -> DocumentExplanation | None:
+            document = document_with(now.store, point, id)
+            return None if document is None else explained_document(now.store, point, document)
+
+        return now.ask(ask)
+
+    @steady
     def get(self, id: str) -> Document | None:
         """What is known of a document; None if there is none with this id."""
         now = self._now
         return now.ask(lambda point: document_with(now.store, point, id))
+
+    @steady
+    def text(self, id: str) -> Any:
+        """The text of a document, or its list of tokens; None if it is not there, or not kept."""
+        now = self._now
+        return now.ask(lambda point: text_with(now.store, point, id, now.settings))
 
     @steady
     def cluster(self, number: int) -> Cluster | None:
