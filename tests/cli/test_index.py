@@ -168,7 +168,7 @@ def test_a_second_writer_is_refused_and_readers_are_not(tmp_path):
         writer.add("later", edited(50))
         for command in (("add", folder, given, "-q"), ("remove", folder, "doc-1"),
                         ("compact", folder, "-q")):  # fmt: skip
-            refused(index(*command), 1, "is written to by process")
+            refused(index(*command), 1, "is written to by process", "over HTTP")
         assert neardup("query", folder, edited(50)).out.startswith("duplicate of later, 1.0000")
         assert index("get", folder, "later").code == 0
         assert index("verify", folder).out == f"{len(USABLE) + 1} documents, nothing is wrong\n"
@@ -200,10 +200,35 @@ def test_query_that_is_none(tmp_path):
     folder, _ = built(tmp_path)
     refused(neardup("query", folder, "a", "--file", "b"), 2, "not both")
     refused(neardup("query", folder, "a", "--explain", "--similar", 2), 2, "--similar")
-    refused(neardup("query", folder, "--explain"), 2, "one text")
+    refused(neardup("query", folder, "a", "--explain", "--id", "doc-2"), 2, "leave out the text")
+    refused(neardup("query", folder, "--explain"), 2, "one text", "--id ID")
     refused(neardup("query", folder, "--file", tmp_path / "none"), 1, "No such file")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     refused(neardup("query", folder, "--file", tmp_path / "binary"), 1, "not UTF-8")
+
+
+def test_a_stored_document_is_explained(tmp_path):
+    folder, _ = built(tmp_path, "--keep-texts")
+    copy = json.loads(index("get", folder, "doc-2", "--json", "--text").out)
+    assert (copy["duplicate_of"], copy["text"]) == ("doc-0", DOCUMENTS[2]["text"])
+    assert index("get", folder, "doc-2", "--text").out.endswith(f"\n\n{copy['text']}\n")
+    said = index("query", folder, "--id", "doc-2", "--explain").out.splitlines()
+    names = [line.split()[0] for line in said]
+    assert names[:6] == ["document", "shingles", "witness", "similarity", "shared", "buckets"]
+    assert f"duplicate of doc-0, {copy['similarity']:.4f} similar, cluster 1: " in "\n".join(said)
+    marked = [line for line in said if line.startswith(("its witness", "itself"))]
+    assert len(marked) == 2 and all("[" in line for line in marked)
+    found = json.loads(index("query", folder, "--id", "doc-2", "--explain", "--json").out)
+    assert found["witness"]["id"] == "doc-0" and found["tables"] == 21
+    kept = index("query", folder, "--id", "doc-0", "--explain").out
+    assert "decision      kept: " in kept and "itself" not in kept
+    refused(index("query", folder, "--id", "none", "--explain"), 2, "no document 'none'")
+
+
+def test_a_text_that_is_not_kept(tmp_path):
+    folder, _ = built(tmp_path)
+    refused(index("get", folder, "doc-2", "--text"), 2, "no text of 'doc-2'", "--keep-texts")
+    assert "itself" not in index("query", folder, "--id", "doc-2", "--explain").out
 
 
 def test_query_json_lines(tmp_path):
@@ -249,10 +274,14 @@ def test_export_and_import(tmp_path):
     folder, _ = built(tmp_path)
     file = tmp_path / "backup"
     assert index("export", folder, file, "-q").out == ""
-    refused(index("export", folder, file), 1, "--force")
+    refused(index("export", folder, file), 2, "--force")
     assert index("export", folder, file, "--force").out.startswith(f"{len(USABLE)} documents, ")
     ran = index("import", tmp_path / "copy", file)
     assert ran.out == f"{len(USABLE)} documents in {tmp_path / 'copy'}\n"
+    assert "API keys" not in index("export", folder, file, "--force").out
+    assert neardup("keys", "add", "someone", "--data", folder).code == 0
+    assert "the API keys of the service are not in it" in index(
+        "export", folder, file, "--force").out  # fmt: skip
     assert neardup("spec", "diff", file, tmp_path / "copy").code == 0
     refused(index("import", tmp_path / "copy", file, "-q"), 2, "holds an index")
     file.write_bytes(file.read_bytes()[:-100])
@@ -291,6 +320,17 @@ def test_a_key(tmp_path):
 def test_retune_needs_something_to_change(tmp_path):
     folder, _ = built(tmp_path)
     refused(index("retune", folder), 2, "nothing is to change")
+    ran = index("retune", folder, "--bands", 50, "--rows", 5, "-q")
+    refused(ran, 2, "250 slots, there are 128", "neardup index reindex --slots 250")
+
+
+def test_a_damaged_snapshot_is_made_anew_and_that_is_said_once(tmp_path):
+    folder, _ = built(tmp_path)
+    assert index("compact", folder, "-q").code == 0
+    (folder / "g1" / "snapshot").write_bytes(b"something else")
+    ran = index("compact", folder)
+    assert "its tables are made anew from the stored documents" in ran.err
+    assert "run again" not in ran.err
 
 
 def test_spec_diff(tmp_path):

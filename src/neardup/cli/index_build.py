@@ -193,14 +193,15 @@ def _made(folder: Path, given: dict[str, Any], key: Key | None, **others: Any) -
     require_free(folder)
     options = _options(given, key)
     point = stated(options)
-    index = Index.open(folder, options.spec, key=key, **others, **point)
-    try:
-        with index:
+    with Index.open(folder, options.spec, key=key, **others, **point) as index:
+        try:
             yield index
-    except Exception:
-        if not len(index):
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
+        except Exception:
+            empty = not len(index)
+            index.close()
+            if empty:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
 
 
 def _options(given: dict[str, Any], key: Key | None) -> Options:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from neardup.cli.index_shared import Dir, PlainJson
+from neardup.cli.index_shared import Dir, PlainJson, earlier_lines
 from neardup.cli.shared import Quiet
 
 
@@ -27,18 +27,17 @@ def convert(
 
     from neardup.batch.budget import shown
     from neardup.cli.progress import progress_for
-    from neardup.index.convert import NOTICE
     from neardup.index.convert import convert as convert_index
 
     with progress_for(quiet=quiet) as progress:
-        progress.say(NOTICE)
         done = convert_index(folder, bits, progress=progress)
     if as_json:
         print(json.dumps(asdict(done), indent=2))
     elif not quiet:
         print(
             f"{done.documents:,} documents: {shown(done.bytes_before)} before, "
-            f"{shown(done.bytes_after)} now\n"
-            f"specification {done.fingerprint}, narrowed from {done.parent}\n"
-            f"neardup index reindex {folder} --undo goes back"
+            f"{shown(done.bytes_after)} now, besides what was before\n"
+            f"specification {done.fingerprint}, narrowed from {done.parent}"
         )
+        for line in earlier_lines(folder):
+            print(line)

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 def get(
     folder: Dir,
     id: Annotated[str, typer.Argument(metavar="ID", show_default=False)],
+    text: Annotated[bool, typer.Option(
+        "--text", help="Show its text too, if the index keeps texts.")] = False,
     key_file: IndexKey = None,
     as_json: PlainJson = False,
-) -> None:
+) -> None:  # fmt: skip
     """Show what is known of a document, and the cluster that it is in."""
     import json
     from dataclasses import asdict
@@ -27,17 +29,26 @@ def get(
     with reading(folder, key_file) as index:
         document = index.get(id)
         cluster = None if document is None else index.cluster(document.cluster)
+        stored = index.text(id) if text else None
     if document is None or cluster is None:
         raise UsageError(f"{folder} has no document {id!r}: check the id")
+    if text and stored is None:
+        raise UsageError(
+            f"{folder} has no text of {id!r}: texts are kept by an index that is built with "
+            "--keep-texts, of documents that came with one"
+        )
     if as_json:
         members = [member.id for member in cluster.members]
-        print(json.dumps(asdict(document) | {"members": members}, indent=2))
+        more = {"members": members, **({"text": stored} if text else {})}
+        print(json.dumps(asdict(document) | more, indent=2))
         return
     for name, value in _lines(document):
         print(f"{name:14}{value}")
     others = [one.id for one in (cluster.representative, *cluster.members) if one.id != id]
     copies = "nothing else" if not others else f"{len(others):,} more: {', '.join(others[:5])}"
     print(f"{'cluster':14}{cluster.number}, {copies}{', ...' if len(others) > 5 else ''}")
+    if text:
+        print(f"\n{stored}")
 
 
 def _lines(document: Document) -> list[tuple[str, object]]:
@@ -63,10 +74,16 @@ def remove(
 ) -> None:  # fmt: skip
     """Remove documents for good. Copies of a removed one find another witness, or are new."""
     from neardup.errors import UsageError
+    from neardup.index.reindex import held_before
 
     with writing(folder, key_file) as index:
+        found = {id: index.get(id) for id in ids}
         missing = [id for id in ids if not index.remove(id)]
     print(f"{len(ids) - len(missing):,} removed")
+    held = held_before(folder, [one.number for one in found.values() if one is not None])
+    for name, documents in held.items():
+        print(f"the earlier generation {name} still has {documents:,} of them: neardup index "
+              f"reindex {folder} --forget deletes it")  # fmt: skip
     if missing and not missing_ok:
         shown = ", ".join(map(repr, missing[:5]))
         raise UsageError(f"{folder} has no document {shown}: check the ids, or use --missing-ok")

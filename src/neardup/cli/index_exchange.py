@@ -21,14 +21,17 @@ def export(
 ) -> None:  # fmt: skip
     """Write the whole index to one checksummed file, also while another process adds to it."""
     from neardup.cli.progress import progress_for
-    from neardup.errors import OutputError
+    from neardup.errors import UsageError
+    from neardup.index.folder import API_KEYS
 
     if file.exists() and not force:
-        raise OutputError(f"{file} is there: choose another name, or use --force")
+        raise UsageError(f"{file} is there: choose another name, or use --force")
     with progress_for(quiet=quiet) as progress, reading(folder, key_file) as index:
         documents = index.export(file, progress)
     if not quiet:
         print(f"{documents:,} documents, {file.stat().st_size / 10**6:,.1f} MB in {file}")
+        if (folder / API_KEYS).exists():
+            print(f"the API keys of the service are not in it: {API_KEYS} stays where it is")
 
 
 def import_(
@@ -37,7 +40,10 @@ def import_(
         metavar="FILE", help="What neardup index export wrote.", show_default=False)],
     quiet: Quiet = False,
 ) -> None:  # fmt: skip
-    """Make an index of an exported file, in a folder that is empty or not there."""
+    """Make an index of an exported file, in a folder that is empty or not there.
+
+    API keys of a service are no part of an export: make new ones with neardup keys.
+    """
     from neardup.cli.progress import progress_for
     from neardup.index.exchange import import_index
 

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from neardup.cli.index_shared import Dir, PlainJson
+from neardup.cli.index_shared import Dir, PlainJson, earlier_lines
 from neardup.cli.key_file import read_key
 from neardup.cli.shared import INPUT, MATCH, OUTPUT, Format, Id, Quiet, Text
 
 if TYPE_CHECKING:
     from neardup.index.reindex import Reindexed
+    from neardup.keys import Key
     from neardup.spec import Spec
+
+LISTED: Final = 20
+"""So many documents that can't be carried over are named."""
 
 
 def reindex(
     folder: Dir,
     spec: Annotated[Path | None, typer.Option(
-        metavar="FILE", help="The new specification, as neardup spec --json prints it, instead of "
-        "the options below.", show_default=False)] = None,
+        metavar="FILE", help="The new specification, instead of the options below: what neardup "
+        "spec --json prints, a config file, or an index or a run that has it.",
+        show_default=False)] = None,
     undo: Annotated[bool, typer.Option(
-        "--undo", help="Go back to what was before the last reindex or convert, with what has been "
-        "added and removed since.")] = False,
+        "--undo", help="Go back to what was before the last reindex or convert, with its operating "
+        "point of then, and with what has been added and removed since.")] = False,
     forget: Annotated[bool, typer.Option(
         "--forget", help="Delete what was before, which holds documents that were removed since; "
         "--undo is not possible any more.")] = False,
@@ -109,6 +115,7 @@ def reindex(
         raise UsageError("--undo goes back to what was: leave out what is to be new")
     if not (undo or anew or key):
         raise UsageError("nothing is to change: give --spec, or an option such as --shingle")
+    wanted, point = _specified(spec, key)
     with progress_for(quiet=quiet) as progress, _listing_missing():
         others: dict[str, Any] = {"key": key, "drop_missing": drop_missing, "wait": wait,
                                   "progress": progress}  # fmt: skip
@@ -116,21 +123,30 @@ def reindex(
             done = making.undo(folder, **others)
         else:
             pairs = None if corpus is None else _pairs(corpus, text, id, format)
-            done = making.reindex(folder, _read_spec(spec), corpus=pairs, keep_texts=keep_texts,
-                                  **others, **given)  # fmt: skip
-    _show(done, folder, quiet, as_json)
+            done = making.reindex(folder, wanted, corpus=pairs, keep_texts=keep_texts,
+                                  **others, **point | given)  # fmt: skip
+    if as_json:
+        _print_json(done)
+        return
+    _list(done.missing)
+    if not quiet:
+        _show(done, folder, undo)
 
 
-def _read_spec(file: Path | None) -> Spec | None:
+def _specified(file: Path | None, key: Key | None) -> tuple[Spec | None, dict[str, Any]]:
+    """The specification of a file, and the operating point if it says one."""
+    from neardup.cli.spec_diff import spec_of
+    from neardup.formats.config import load_config
+    from neardup.index.settings import POINT_NAMES, Settings
+    from neardup.options import Options
+
     if file is None:
-        return None
-    from neardup.errors import InputError
-    from neardup.spec import Spec
-
-    try:
-        return Spec.from_json(file.read_bytes())
-    except OSError as error:
-        raise InputError(f"{file} can't be read: {error.strerror}", str(file)) from None
+        return None, {}
+    if file.suffix != ".toml":
+        return spec_of(file), {}
+    config = load_config(file)
+    options = Settings(Options.of(key=key, **config)).options
+    return options.spec, {name: config[name] for name in POINT_NAMES if name in config}
 
 
 def _pairs(inputs: list[str], text: str, id: str | None, format: str) -> Iterator[tuple[str, str]]:
@@ -155,22 +171,35 @@ def _listing_missing() -> Iterator[None]:
 
 
 def _list(missing: dict[str, str]) -> None:
-    for id, why in missing.items():
-        print(f"{id}\t{why}")
+    """The first ones, to standard error."""
+    for id, why in list(missing.items())[:LISTED]:
+        print(f"{id}\t{why}", file=sys.stderr)
+    if len(missing) > LISTED:
+        print(f"and {len(missing) - LISTED:,} more", file=sys.stderr)
 
 
-def _show(done: Reindexed, folder: Path, quiet: bool, as_json: bool) -> None:
-    if as_json:
-        import json
+def _print_json(done: Reindexed) -> None:
+    import json
 
-        print(json.dumps({
-            "generation": done.generation, "before": done.before, "carried": done.carried,
-            "fingerprint": done.spec.fingerprint, "missing": done.missing,
-        }, indent=2))  # fmt: skip
-        return
-    _list(done.missing)
-    if not quiet:
-        left = f", {len(done.missing):,} left out" if done.missing else ""
+    from neardup.index.settings import stated
+
+    print(json.dumps({
+        "generation": done.generation, "before": done.before, "carried": done.carried,
+        "fingerprint": done.spec.fingerprint, "point": stated(done.options),
+        "missing": done.missing,
+    }, indent=2))  # fmt: skip
+
+
+def _show(done: Reindexed, folder: Path, undone: bool) -> None:
+    from neardup.result import method_line
+
+    options, left = done.options, f", {len(done.missing):,} left out" if done.missing else ""
+    if undone:
+        print(f"back to generation {done.generation} of before, {done.carried:,} documents that "
+              f"came since carried over{left}; its operating point is that of then")  # fmt: skip
+    else:
         print(f"{done.carried:,} documents indexed anew{left}")
-        print(f"specification {done.spec.fingerprint}")
-        print(f"neardup index reindex {folder} --undo goes back")
+    print(method_line(options, options.meeting.probability(options.threshold)))
+    print(f"specification {done.spec.fingerprint}")
+    for line in earlier_lines(folder):
+        print(line)

@@ -37,6 +37,18 @@ def reading(folder: Path, key_file: Path | None) -> Iterator[Index]:
         yield found
 
 
+def earlier_lines(folder: Path) -> list[str]:
+    """What the generation before takes, and how to be rid of it; nothing if there is none."""
+    from neardup.batch.budget import shown
+    from neardup.index.stats import earlier_bytes
+
+    return [
+        f"earlier generation {name}: {shown(size)}; neardup index reindex {folder} --undo goes "
+        f"back to it, --forget deletes it"
+        for name, size in earlier_bytes(folder).items()
+    ]
+
+
 @contextmanager
 def writing(
     folder: Path, key_file: Path | None, progress: Progress | None = None,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neardup.cli.index_shared import Dir, IndexKey, PlainJson, reading, writing
+from neardup.cli.index_shared import Dir, IndexKey, PlainJson, earlier_lines, reading, writing
 from neardup.cli.shared import MATCH, Quiet
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ def stats(folder: Dir, key_file: IndexKey = None, as_json: PlainJson = False) ->
         return
     for name, value in _lines(found, about):
         print(f"{name:14}{value}")
+    for line in earlier_lines(folder):
+        print(line)
 
 
 def _about(index: Index) -> dict[str, object]:
@@ -80,16 +81,15 @@ def compact(folder: Dir, key_file: IndexKey = None, quiet: Quiet = False) -> Non
     """Build the tables without removed documents, forget old changes, and give back space."""
     from neardup.batch.budget import shown
     from neardup.cli.progress import progress_for
+    from neardup.index.stats import tree_bytes
 
-    before = _size(folder)
+    before = tree_bytes(folder)
     with progress_for(quiet=quiet) as progress, writing(folder, key_file, progress) as index:
         index.compact()
     if not quiet:
-        print(f"{shown(before)} before, {shown(_size(folder))} now")
-
-
-def _size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        print(f"{shown(before)} before, {shown(tree_bytes(folder))} now")
+        for line in earlier_lines(folder):
+            print(line)
 
 
 def retune(

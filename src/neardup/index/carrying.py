@@ -112,7 +112,8 @@ class Follower:
         gone = np.setdiff1d(here, there, assume_unique=True).tolist()
         self._remove([number for number in gone if number not in self._apart])
         lacking = np.setdiff1d(there, here, assume_unique=True)
-        self._progress.stage("indexing anew", len(lacking), "documents")
+        if len(lacking):
+            self._progress.stage("indexing anew", len(lacking), "documents")
         self._add(lacking.tolist())
         self.sequence = sequence
         return len(lacking)

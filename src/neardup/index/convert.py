@@ -29,7 +29,7 @@ NOTICE: Final = (
 
 @dataclass(frozen=True)
 class Converted:
-    """What it brought, in bytes of the files."""
+    """What it brought, in bytes of the stores. What was before is still there."""
 
     generation: str
     fingerprint: str
@@ -51,6 +51,7 @@ def convert(path: str | Path, bits: int, *, progress: Progress = SILENT) -> Conv
         try:
             there = Settings.of_stored(source.meta(), str(source.path))
             settings = narrowed(there, bits)
+            progress.say(NOTICE)
             source.checkpoint("TRUNCATE")
             name = folder.unused_name(path)
             make_generation(path / name, settings)
@@ -68,12 +69,12 @@ def convert(path: str | Path, bits: int, *, progress: Progress = SILENT) -> Conv
 def narrowed(there: Settings, bits: int) -> Settings:
     """The same with so many bits a slot."""
     spec = there.options.spec
+    made = replace(spec, bits=bits)
     if spec.narrow:
         raise ParameterError(
-            f"the slots have {spec.bits} bits already, and can't be narrowed again: reindex with "
-            f"--bits {bits}"
+            f"the slots have {spec.bits} bits already, and can't be cut again: go back with "
+            f"neardup index reindex --undo first, or reindex from the texts with --bits {bits}"
         )
-    made = replace(spec, bits=bits)
     if not made.narrow:
         raise ParameterError(f"the slots have {bits} bits as they are: choose fewer")
     return replace(there, options=options_of(made, stated(there.options)), parent=spec.fingerprint)

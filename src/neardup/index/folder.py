@@ -180,8 +180,8 @@ def _name(given: Any) -> str:
 
 
 HELD: Final = {
-    LOCK: "is written to by process {}: stop it first, or open the index read-only "
-    "(read_only=True, as neardup query and neardup index stats do)",
+    LOCK: "is written to by process {}: stop it first, or have it do this (neardup serve: over "
+    "HTTP); to read, nobody has to stop (neardup query, read_only=True)",
     MAKING: "is indexed anew by process {}: wait until that is done, or stop it",
 }
 

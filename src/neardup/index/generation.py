@@ -18,7 +18,7 @@ from neardup.index.opening import How, Opened
 from neardup.index.settings import Settings
 from neardup.index.shadow import Shadow
 from neardup.index.sketching import Sketching
-from neardup.index.stats import BucketSizes, Stats, file_sizes
+from neardup.index.stats import BucketSizes, Stats, earlier_bytes, file_sizes
 from neardup.index.work import Counters, Point
 from neardup.index.writing import Writer
 from neardup.options import Options
@@ -107,7 +107,7 @@ class Generation:
                 derived = self._read(signing.options)
                 self.snapshot_sequence = derived.sequence
             except FormatError as error:
-                self._say(f"{error}; the tables are made anew")
+                self._say(str(error))
         if derived is not None and snapshot.catch_up(derived, self.store, signing):
             return derived
         self.snapshot_sequence = 0
@@ -172,7 +172,8 @@ class Generation:
             documents, kept, documents - kept, derived.buried, derived.sequence,
             self.snapshot_sequence, 0 if writer is None else writer.waiting,
             0 if writer is None else writer.most_waiting,
-            len(derived.bands.tables), memory, derived.budget, files, self.store.wal_bytes,
+            len(derived.bands.tables), memory, derived.budget, files,
+            earlier_bytes(self.store.path.parent.parent), self.store.wal_bytes,
             BucketSizes.of(derived, self.settings.options.limit), self.counters,
         )  # fmt: skip
 

@@ -10,7 +10,7 @@ that is whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from neardup.index.settings import Settings
 from neardup.index.spool import Spool
 from neardup.index.store import Store
 from neardup.keys import Key, key_of, require_key
+from neardup.options import Options
 from neardup.progress import SILENT, Progress
 from neardup.spec import Spec
 
@@ -46,11 +47,16 @@ class Reindexed:
     generation: str
     before: str
     """The generation that was the current one."""
-    spec: Spec
+    options: Options
+    """The operating point that is the current one now."""
     carried: int
     """Documents that were indexed anew."""
     missing: dict[str, str]
     """Those that were left out: id and reason."""
+
+    @property
+    def spec(self) -> Spec:
+        return self.options.spec
 
 
 def reindex(
@@ -63,7 +69,7 @@ def reindex(
     `key` is that of the new specification. If texts are not stored, no other process may write.
     """
     secret = key_of(key)
-    with _workplace(where) as place:
+    with _workplace(where, corpus is not None) as place:
         settings = respecified(place.settings, spec, secret, keep_texts, options)
         require_key(settings.options.spec, secret)
         name = folder.unused_name(place.path)
@@ -91,7 +97,7 @@ def undo(
     `key` is the one that generation needs.
     """
     secret = key_of(key)
-    with _workplace(where) as place:
+    with _workplace(where, True) as place:
         name = place.listed.previous
         if name is None:
             raise UsageError(f"{place.path} has no generation before this: nothing can be undone")
@@ -115,6 +121,19 @@ def forget(where: Index | str | Path) -> bool:
         folder.list_generations(path, folder.Generations(listed.current))
         _clear(path)
         return listed.previous is not None
+
+
+def held_before(path: Path, numbers: Sequence[int]) -> dict[str, int]:
+    """How many of these documents the generation before still has, by its name; if it has any."""
+    name = require_index(path).previous
+    if name is None:
+        return {}
+    store = Store(path / name / folder.STORE, read_only=True)
+    try:
+        held = len(store.rows(numbers))
+    finally:
+        store.close()
+    return {name: held} if held else {}
 
 
 def require_index(path: Path) -> folder.Generations:
@@ -156,7 +175,7 @@ class _Workplace:
         follower.settle()
         target.snapshot()
         done = self._gone_over(follower)
-        result = Reindexed(target.generation, self.listed.current, target.spec, follower.carried,
+        result = Reindexed(target.generation, self.listed.current, target.options, follower.carried,
                            follower.missing)  # fmt: skip
         return result, done
 
@@ -175,7 +194,7 @@ class _Workplace:
 
 
 @contextmanager
-def _workplace(where: Index | str | Path) -> Iterator[_Workplace]:
+def _workplace(where: Index | str | Path, texts_given: bool) -> Iterator[_Workplace]:
     live = where if isinstance(where, Index) else None
     path = where.path if isinstance(where, Index) else Path(where)
     if live is not None and live.read_only:
@@ -187,15 +206,25 @@ def _workplace(where: Index | str | Path) -> Iterator[_Workplace]:
         folder.remove_unlisted(path)
         stack.callback(_clear, path)
         if live is not None:
-            yield _Workplace(path, live, live.store, listed, False)
-            return
-        source = Store(path / listed.current / folder.STORE, read_only=True)
-        stack.callback(source.close)
-        place = _Workplace(path, None, source, listed, False)
-        if not place.settings.keep_texts:
+            source = live.store
+        else:
+            source = Store(path / listed.current / folder.STORE, read_only=True)
+            stack.callback(source.close)
+        place = _Workplace(path, live, source, listed, False)
+        if not (texts_given or place.settings.keep_texts):
+            _require_no_documents(path, source)
+        if live is None and not place.settings.keep_texts:
             stack.enter_context(_nobody_else(path))
             place = replace(place, alone=True)
         yield place
+
+
+def _require_no_documents(path: Path, source: Store) -> None:
+    if (documents := source.counts()[0]) > 0:
+        raise UsageError(
+            f"{path} keeps no texts, and {documents:,} documents are to be indexed anew: give "
+            "their texts (--corpus FILES), or build the index anew with --keep-texts"
+        )
 
 
 @contextmanager

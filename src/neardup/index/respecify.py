@@ -8,7 +8,7 @@ from neardup.errors import ParameterError
 from neardup.index.settings import POINT_NAMES, Settings, changed, options_of, stated
 from neardup.keys import Key
 from neardup.options import Options
-from neardup.spec import KEYED, Spec
+from neardup.spec import KEYED, STRIPS, Spec
 from neardup.text.frequencies import Frequencies
 from neardup.text.ignored import IgnoredLines
 
@@ -56,6 +56,16 @@ def _spec(there: Spec, key: Key | None, named: dict[str, Any]) -> Spec:
         base["bits"] = None
     base |= {("profile" if name == "text_profile" else name): value
              for name, value in named.items()}  # fmt: skip
+    if base["strip"] not in STRIPS:
+        raise ParameterError(
+            f"strip {base['strip']!r} is not possible here: html takes out markup, '' nothing; "
+            "frequent lines are counted over all documents, and an index never has all"
+        )
+    if key is not None and base["hash"] != KEYED:
+        raise ParameterError(
+            f"a key goes with hash {KEYED}, and this is {base['hash']}: give --hash {KEYED} too, "
+            "or leave out the key (--key-file)"
+        )
     secret = key.id if key is not None else there.key
     return Spec.of(**base, key=secret if base["hash"] == KEYED else "")
 

@@ -29,6 +29,7 @@ from neardup.index.store import Store
 from neardup.index.trial import Trial
 from neardup.index.work import Calling, Point
 from neardup.index.writing import Writer
+from neardup.lsh.layout import TooFewSlots
 from neardup.options import Options
 
 BANDS: Final = ("bands", "rows", "tables")
@@ -181,7 +182,11 @@ def _beside(options: Options, given: dict[str, Any]) -> Options:
             )
     if options.spec.narrow and not given.keys() & set(BANDS):
         given["tables"] = stated(options)["tables"]
-    wanted = changed(options, given)
+    try:
+        wanted = changed(options, given)
+    except TooFewSlots as error:
+        cure = f"neardup index reindex --slots {error.curve.slots}"
+        raise TooFewSlots(error.curve, error.slots, cure) from None
     if stated(wanted) == stated(options):
         raise ParameterError("this is the operating point of the index already: say what differs")
     if options.spec.narrow and wanted.tables != options.tables:

@@ -79,6 +79,13 @@ class Cold:
         return self.folder / f"cold-{hashlib.blake2b(named, digest_size=8).hexdigest()}"
 
 
+class _File(Reader):
+    def damaged(self, why: str) -> FormatError:
+        return FormatError(
+            f"{self.path} is damaged ({why}): its tables are made anew from the stored documents"
+        )
+
+
 def write(path: Path, derived: Derived, options: Options) -> int:
     """Write the tables as they are; the change up to which they are complete."""
     with derived.guard.reading():
@@ -99,9 +106,9 @@ def write(path: Path, derived: Derived, options: Options) -> int:
 
 def read(path: Path, options: Options, cold: Cold) -> Derived:
     """The tables that were written; a FormatError if they are damaged, or of another kind."""
-    file = Reader(path, KIND)
+    file = _File(path, KIND)
     if {name: file.header.get(name) for name in stated(options)} != stated(options):
-        raise FormatError(f"{path} is of another operating point: it is made anew")
+        raise FormatError(f"{path} is of another operating point: its tables are made anew")
     derived = cold.derived(options, int(file.header["spills"]))
     tables = [
         Table.of([file.read(block, part) for part in PARTS]) for block in range(len(file) - 1)

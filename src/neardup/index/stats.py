@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from neardup.index import folder as places
 from neardup.index.derived import Derived
 from neardup.index.work import Counters
 
@@ -57,6 +58,23 @@ def file_sizes(folder: Path) -> dict[str, int]:
     return sizes
 
 
+def tree_bytes(folder: Path) -> int:
+    """Of all files in a folder and below."""
+    total = 0
+    for file in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            total += file.stat().st_size if file.is_file() else 0
+    return total
+
+
+def earlier_bytes(index: Path) -> dict[str, int]:
+    """What the generation before takes in the folder of an index; empty if there is none."""
+    listed = places.generations(index)
+    if listed is None or listed.previous is None:
+        return {}
+    return {listed.previous: tree_bytes(index / listed.previous)}
+
+
 @dataclass(frozen=True)
 class Stats:
     """What an index holds and has done. Bytes are those of arrays in memory, or of files."""
@@ -74,6 +92,8 @@ class Stats:
     memory_bytes: dict[str, int]
     memory_budget: int | None
     disk_bytes: dict[str, int]
+    earlier_bytes: dict[str, int]
+    """Of the generation before, by its name, as long as it is there."""
     wal_bytes: int
     buckets: BucketSizes
     since_open: Counters
@@ -93,8 +113,9 @@ class Stats:
 
     @property
     def verify_drop_rate(self) -> float:
-        """The share of the candidates that turned out not to be similar."""
-        return 1.0 - self.since_open.similar / max(self.since_open.candidates, 1)
+        """The share of the candidates that turned out not to be similar; 0 if there were none."""
+        candidates = self.since_open.candidates
+        return 1.0 - self.since_open.similar / candidates if candidates else 0.0
 
     @property
     def empty_bin_rate(self) -> float:

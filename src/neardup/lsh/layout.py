@@ -10,6 +10,21 @@ from neardup.lsh.curve import Curve, Curves, choose
 from neardup.spec import whole
 
 
+class TooFewSlots(ParameterError):  # noqa: N818  # reads as what happened
+    """Bands that need more slots than there are; `cure` says how to get them."""
+
+    def __init__(self, curve: Curve | Curves, slots: int, cure: str) -> None:
+        self.curve, self.slots = curve, slots
+        super().__init__(
+            f"{curve} rows need {curve.slots} slots, there are {slots}: use fewer bands or rows, "
+            f"or {cure}"
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions are rebuilt from their message by default; workers may send this one.
+        return ParameterError, (str(self),)
+
+
 def lay(
     slots: int, threshold: float, recall: float, given: Curve | None = None, tables: int | str = 1
 ) -> Curve | Curves:
@@ -31,10 +46,7 @@ def lay(
         many = whole("tables", int(tables) if isinstance(tables, str) else tables, 1, slots)
         curve = joined([given or choose(slots // many, threshold, recall)] * many)
     if curve.slots > slots:
-        raise ParameterError(
-            f"{curve} rows need {curve.slots} slots, there are {slots}: use fewer bands or rows, "
-            f"or --slots {curve.slots}"
-        )
+        raise TooFewSlots(curve, slots, f"--slots {curve.slots}")
     return curve
 
 
