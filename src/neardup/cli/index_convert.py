@@ -36,7 +36,7 @@ def convert(
     elif not quiet:
         print(
             f"{done.documents:,} documents: {shown(done.bytes_before)} before, "
-            f"{shown(done.bytes_after)} now, besides what was before\n"
+            f"{shown(done.bytes_after)} now; what was before is still there\n"
             f"specification {done.fingerprint}, narrowed from {done.parent}"
         )
         for line in earlier_lines(folder):
