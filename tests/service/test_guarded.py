@@ -14,7 +14,8 @@ from neardup.service.guard import Guard
 from neardup.service.settings import Settings
 
 CALLS = [
-    ("read", "POST", "/v1/check"), ("write", "POST", "/v1/documents"),
+    ("read", "POST", "/v1/check"), ("read", "POST", "/v1/explain"),
+    ("write", "POST", "/v1/documents"),
     ("read", "GET", "/v1/documents/a"), ("write", "DELETE", "/v1/documents/a"),
     ("read", "GET", "/v1/clusters/1"), ("read", "GET", "/v1/stats"), ("read", "GET", "/metrics"),
     ("admin", "POST", "/v1/shadow/start"), ("admin", "GET", "/v1/shadow/report"),
@@ -50,6 +51,16 @@ def test_wrong_keys_are_refused(tmp_path: Path, header: str) -> None:
         answer = client.get("/v1/stats", headers=headers)
         assert answer.status_code == 401
         assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_who_has_no_key_is_told_nothing_of_the_index(tmp_path: Path) -> None:
+    header = key(tmp_path, "read")
+    with serving(tmp_path) as client:
+        for path in ("/v1/stats", "/nothing", "/healthz", "/readyz", "/openapi.json"):
+            told = [name for name in client.get(path).headers if "neardup" in name]
+            assert not told, path
+        told = list(client.get("/v1/stats", headers=header).headers)
+        assert {"x-neardup-fingerprint", "x-neardup-sequence"} < set(told)
 
 
 def test_a_key_is_revoked_and_added_while_the_service_runs(tmp_path: Path) -> None:
@@ -117,6 +128,25 @@ def test_more_requests_than_there_is_room_for(tmp_path: Path) -> None:
         assert client.post("/v1/check", json={"text": "a" * 2_000}).status_code == 503
         assert client.post("/v1/check", json={"text": "a" * 500}).status_code == 200
         assert (gate.requests, gate.bytes) == (0, 0)
+
+
+def test_one_key_can_not_take_all_the_room(tmp_path: Path) -> None:
+    first, second = key(tmp_path, "read"), key(tmp_path, "read", "write")
+    answers = []
+    with serving(tmp_path, Settings(key_requests=1)) as client:
+
+        async def app(*_: object) -> None:
+            """Something that takes long; meanwhile others ask."""
+            answers.extend(client.get("/v1/stats", headers=header) for header in (first, second))
+
+        scope = {
+            "type": "http", "path": "/v1/check", "method": "POST",
+            "headers": [(b"authorization", first["Authorization"].encode())],
+        }  # fmt: skip
+        asyncio.run(Guard(app, client.service)(scope, None, None))
+        assert [answer.status_code for answer in answers] == [429, 200]
+        assert answers[0].headers["retry-after"] == "1"
+        assert client.get("/v1/stats", headers=first).status_code == 200
 
 
 def test_who_needs_no_key_takes_nobodys_place(tmp_path: Path) -> None:

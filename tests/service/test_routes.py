@@ -65,6 +65,27 @@ def test_the_same_again_adds_nothing_and_another_content_is_a_conflict(client: S
     assert client.post("/v1/check", json={"text": text(4)}).json()["duplicate_of"] == "same"
 
 
+def test_a_whole_number_is_an_id_too(client: Served) -> None:
+    many = {"documents": [{"id": 6586, "text": text(61)}, {"id": -1, "text": text(62)}]}
+    answers = client.post("/v1/documents", json=many).json()["answers"]
+    assert [one["id"] for one in answers] == ["6586", "-1"]
+    assert client.post("/v1/documents", json={"id": "6586", "text": text(61)}).json()["again"]
+    for id in (1.0, True, 2**64, [1]):
+        refused = client.post("/v1/documents", json={"id": id, "text": text(61)})
+        assert refused.status_code == 422, id
+
+
+def test_every_step_to_an_answer(client: Served) -> None:
+    client.post("/v1/documents", json={"id": "explained", "text": text(63)})
+    given = {"text": text(63) + " more"}
+    found = client.post("/v1/explain", json=given).json()
+    assert found["answer"] == client.post("/v1/check", json=given).json()
+    assert (found["candidates"], found["nearest"][0]["id"]) == (1, "explained")
+    assert "w1" not in json.dumps(found)
+    assert client.post("/v1/explain", json={"text": ""}).json()["answer"]["reason"] == "empty"
+    assert client.post("/v1/explain", json={"texts": ["a"]}).status_code == 422
+
+
 def test_a_document_without_an_id_gets_one(client: Served) -> None:
     made = client.post("/v1/documents", json={"text": text(5)}).json()["id"]
     assert len(made) == 32
@@ -176,6 +197,23 @@ def test_a_golden_set_is_watched(tmp_path: Path) -> None:
             assert time.monotonic() < ends
             time.sleep(0.01)
         assert 'recall_on_labeled_set{by="index"} 1.0' in client.get("/metrics").text
+
+
+def test_streams_are_counted_and_not_timed(client: Served) -> None:
+    labels = 'method="POST",route="/v1/documents"'
+
+    def seen() -> list[str]:
+        lines = dict(line.rsplit(" ", 1) for line in client.get("/metrics").text.splitlines())
+        return [
+            lines[f'neardup_requests_total{{{labels},status="200"}}'],
+            lines[f"neardup_request_seconds_count{{{labels}}}"],
+        ]
+
+    client.post("/v1/documents", json={"text": text(1)})
+    requests, timed = seen()
+    lines = {"Content-Type": "application/x-ndjson"}
+    client.post("/v1/documents", content=b'{"text": "a"}', headers=lines)
+    assert seen() == [str(float(requests) + 1), timed]
 
 
 def test_metrics_are_for_prometheus(client: Served) -> None:

@@ -18,6 +18,7 @@ from running import Running, running
 from serving import key, text
 
 from neardup.index.index import Index
+from neardup.service.api_keys import ApiKeys
 
 STREAM = (
     b"POST /v1/documents HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
@@ -134,11 +135,85 @@ def test_told_to_stop_a_stream_is_told_too(tmp_path: Path) -> None:
         assert len(index) == told["line"] - 1
 
 
+def test_a_silent_stream_is_told_too_when_patience_ends(tmp_path: Path) -> None:
+    line = json.dumps({"text": text(1)}).encode() + b"\n"
+    with running(tmp_path / "data", "--limit", "shutdown_seconds=1") as service:
+        service.event("ready")
+        with (
+            socket.create_connection(service.address, timeout=60) as connection,
+            socket.create_connection(service.address, timeout=60) as another,
+        ):
+            another.sendall(
+                b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n"
+                b"Content-Type: application/json\r\n\r\n"
+            )
+            connection.sendall(STREAM + b"%x\r\n%s\r\n" % (len(line), line))
+            answers = connection.makefile("rb")
+            next(part for part in answers if part.startswith(b"{"))
+            service.process.send_signal(signal.SIGTERM)
+            told = json.loads(next(part for part in answers if part.startswith(b"{")))
+            assert (told["line"], told["error"]) == (2, "busy")
+            assert any(part == b"0\r\n" for part in answers)
+            assert another.recv(1_000).startswith(b"HTTP/1.1 503 ")
+        assert service.process.wait(20) == 0
+        ended = {line["route"]: line for line in service.logged() if line["event"] == "request"}
+        assert ended["/v1/documents"]["error"] == ended["/v1/check"]["error"] == "busy"
+        assert not [line for line in service.logged() if "Exception" in line.get("message", "")]
+        assert service.logged()[-1]["event"] == "closed"
+
+
+def test_a_stream_ends_when_its_key_is_revoked(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    header = key(data, "write")
+    line = json.dumps({"text": text(1)}).encode() + b"\n"
+    with running(data) as service:
+        service.event("ready")
+        with socket.create_connection(service.address, timeout=60) as connection:
+            secret = f"Authorization: {header['Authorization']}\r\n\r\n".encode()
+            connection.sendall(STREAM.removesuffix(b"\r\n") + secret)
+            answers = connection.makefile("rb")
+            told = []
+            for _ in range(2):
+                connection.sendall(b"%x\r\n%s\r\n" % (len(line), line))
+                told.append(json.loads(next(part for part in answers if part.startswith(b"{"))))
+                if len(told) == 1:
+                    ApiKeys(data).revoke("write")
+            assert told[0]["status"] == "new"
+            assert (told[1]["line"], told[1]["error"]) == (2, "unauthorized")
+            assert any(part == b"0\r\n" for part in answers), "it is over"
+        assert service.stop() == 0
+        (ended,) = (line for line in service.logged() if line["event"] == "request")
+        assert (ended["key"], ended["error"], ended["documents"]) == ("write", "unauthorized", 1)
+
+
 def test_an_index_that_can_not_be_loaded_ends_it_with_the_reason(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "index.json").write_text("{")
     ran = process("serve", "--data", data, "--port", 0)
     assert ran.returncode == 1
-    assert ran.stderr.splitlines()[-1].startswith("neardup: ")
-    assert "Traceback" not in ran.stderr
+    logged = [json.loads(line) for line in ran.stderr.splitlines()]
+    assert logged[-1]["event"] == "failed"
+    assert str(data) in logged[-1]["message"]
+
+
+@pytest.mark.parametrize(("options", "code"), [
+    (("--limit", "nothing=1"), 2), (("--host", "0.0.0.0"), 2), (("--prot", "80"), 2),
+    (("--golden", "nowhere.tsv"), 1),
+])  # fmt: skip
+def test_why_it_does_not_start_is_a_line_of_the_log(
+    tmp_path: Path, options: tuple[str, str], code: int
+) -> None:
+    ran = process("serve", "--data", tmp_path / "data", *options)
+    assert ran.returncode == code, ran.stderr
+    logged = [json.loads(line) for line in ran.stderr.splitlines()]
+    assert set(logged[-1]) == {"time", "event", "message"}
+    assert logged[-1]["event"] == "failed"
+
+
+def test_a_key_file_that_others_can_read_is_said_in_the_log(tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(bytes(16))
+    (tmp_path / "key").chmod(0o644)
+    options = ("--hash", "siphash", "--key-file", str(tmp_path / "key"))
+    with running(tmp_path / "data", *options) as service:
+        assert "chmod 600" in service.event("said")["message"]

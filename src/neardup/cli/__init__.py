@@ -26,7 +26,7 @@ from neardup.cli.merge import merge
 from neardup.cli.plan import plan
 from neardup.cli.query import query
 from neardup.cli.report import report
-from neardup.cli.serve import serve
+from neardup.cli.serve import as_line_of_log, serve
 from neardup.cli.spec import spec
 from neardup.cli.status import status
 from neardup.cli.tune import tune
@@ -89,6 +89,7 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Names and ids may hold what a terminal can't show: no reason to fail after the work.
         sys.stdout.reconfigure(errors="backslashreplace")
+    as_event = arguments[:1] == ["serve"]
     try:
         code = app(args=arguments, prog_name="neardup", standalone_mode=False)
         sys.stdout.flush()
@@ -101,9 +102,9 @@ def main() -> None:
     except Exception as error:
         if "--debug" in sys.argv:
             raise
-        fail(*explained(error))
+        fail(*explained(error), as_event=as_event)
     if code == INTERRUPTED:
-        fail(f"interrupted; {what_is_left(arguments)}", INTERRUPTED)
+        fail(f"interrupted; {what_is_left(arguments)}", INTERRUPTED, as_event=as_event)
     sys.exit(code or 0)
 
 
@@ -137,8 +138,9 @@ def explained(error: Any) -> tuple[str, int]:
     return f"{kind} in {where}: a mistake in neardup; please report what --debug shows", 1
 
 
-def fail(message: str, code: int) -> NoReturn:
+def fail(message: str, code: int, *, as_event: bool = False) -> NoReturn:
     """End with one line; with none if everything has been said, as when help was shown."""
     if one_line := " ".join(message.split()):
-        print(f"neardup: {one_line}", file=sys.stderr)
+        told = as_line_of_log(one_line) if as_event else f"neardup: {one_line}"
+        print(told, file=sys.stderr)
     sys.exit(code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +26,13 @@ KeyFile = Annotated[Path | None, typer.Option(
     show_default=False, rich_help_panel=MATCH)]  # fmt: skip
 
 
-def read_key(file: Path | None, quiet: bool = False) -> Key | None:
+def warn(message: str) -> None:
+    print(f"neardup: {message}", file=sys.stderr)
+
+
+def read_key(
+    file: Path | None, quiet: bool = False, say: Callable[[str], None] = warn
+) -> Key | None:
     """The key in a file; what is in it never appears in a message."""
     if file is None:
         return None
@@ -42,5 +49,5 @@ def read_key(file: Path | None, quiet: bool = False) -> Key | None:
     except ParameterError as error:
         raise ParameterError(f"key file {file} holds no key: {error}") from None
     if not quiet and stat.S_ISREG(mode) and mode & (stat.S_IRGRP | stat.S_IROTH):
-        print(f"neardup: others can read the key file: chmod 600 {file}", file=sys.stderr)
+        say(f"others can read the key file: chmod 600 {file}")
     return key

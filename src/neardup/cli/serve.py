@@ -71,10 +71,15 @@ def serve(
     from neardup.service.state import Say, Service
 
     settle_in()
-    settings = Settings().with_limits(limit or ())
-    options = operating_point(config, threshold=threshold, hash=hash, memory=memory,
-                              keep_texts=keep_texts or None, key=read_key(key_file))  # fmt: skip
     log = Log()
+
+    def warn(message: str) -> None:
+        log.event("said", message=message)
+
+    settings = Settings().with_limits(limit or ())
+    key = read_key(key_file, say=warn)
+    options = operating_point(config, threshold=threshold, hash=hash, memory=memory,
+                              keep_texts=keep_texts or None, key=key)  # fmt: skip
     guarded = check_access(data, host, log)
 
     def load(say: Say) -> Index:
@@ -87,13 +92,22 @@ def serve(
         run(create_app(service), bound, proxy)
 
 
+def as_line_of_log(message: str) -> str:
+    """Why it ended, in the form of its log, of which all lines are JSON."""
+    import json
+    from datetime import UTC, datetime
+
+    time = datetime.now(UTC).isoformat()
+    return json.dumps({"time": time, "event": "failed", "message": message})
+
+
 def require_server() -> None:
     from importlib.util import find_spec
 
     from neardup.errors import UsageError
 
     if not all(find_spec(name) for name in ("fastapi", "uvicorn", "prometheus_client")):
-        raise UsageError("neardup serve needs more packages: pip install 'neardup[serve]'")
+        raise UsageError("neardup serve needs more packages: pip install '.[serve]' in its folder")
 
 
 def operating_point(config: Path | None, **given: Any) -> dict[str, Any]:

@@ -42,6 +42,10 @@ class Call:
         self.visit.body_read = True
         return parsed(body)
 
+    def check_again(self, scope: str) -> None:
+        """Refuse to go on if the key has been revoked meanwhile."""
+        self.service.gate.check_again(self.visit, scope)
+
     def hold(self, count: int) -> None:
         """Say how many bytes of the body are held now."""
         self.service.gate.hold(self.visit, count)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final
 
 from neardup.errors import Busy, FormatError
-from neardup.service.api_keys import ApiKeys
-from neardup.service.problems import Refused, too_many, unauthorized
+from neardup.service.api_keys import ApiKey, ApiKeys
+from neardup.service.problems import Refused, at_once, too_many, unauthorized
 from neardup.service.rates import Buckets
 from neardup.service.settings import Settings
 from neardup.service.visits import Visit
@@ -32,6 +34,8 @@ class Gate:
         self._by_source = Buckets(settings.source_rate, seconds * settings.source_rate, most)
         self.requests = 0
         self.bytes = 0
+        self._of_key: Counter[str] = Counter()
+        """Requests under way, by the name of their key."""
 
     def enter(self, visit: Visit, path: str) -> None:
         """Let a request in, or refuse it; then it has to leave. Who needs no key, or has none,
@@ -41,18 +45,30 @@ class Gate:
         now = visit.started
         if wait := self._by_source.take(visit.source, 1, now):
             raise too_many(wait)
-        self._identify(visit)
-        if visit.key is not None and (wait := self._by_key.take(visit.key.name, 1, now)):
-            raise too_many(wait)
+        visit.key = self._identified(visit)
+        if visit.key is not None:
+            self._check_key(visit.key.name, now)
         if self.requests >= self._settings.requests:
             raise Busy("more requests are under way than there is room for: try again")
         visit.inside = True
         self.requests += 1
+        if visit.key is not None:
+            self._of_key[visit.key.name] += 1
+
+    def check_again(self, visit: Visit, scope: str) -> None:
+        """Refuse one that was let in, if its key has been revoked since."""
+        require_scope(replace(visit, key=self._identified(visit)), scope)
 
     def leave(self, visit: Visit) -> None:
         """Give back what the request held."""
-        self.requests -= visit.inside
         self.bytes -= visit.bytes
+        if not visit.inside:
+            return
+        self.requests -= 1
+        if visit.key is not None:
+            self._of_key[visit.key.name] -= 1
+            if not self._of_key[visit.key.name]:
+                del self._of_key[visit.key.name]
 
     def hold(self, visit: Visit, count: int) -> None:
         """Let a request hold so many bytes of its body, if there is room for them."""
@@ -74,26 +90,34 @@ class Gate:
         wait = self._by_source.wait(visit.source, now)
         return max(wait, self._by_key.wait(visit.key.name, now)) if visit.key else wait
 
-    def _identify(self, visit: Visit) -> None:
+    def _check_key(self, name: str, now: float) -> None:
+        if wait := self._by_key.take(name, 1, now):
+            raise too_many(wait)
+        if self._of_key[name] >= self._settings.key_requests:
+            raise at_once(self._settings.key_requests)
+
+    def _identified(self, visit: Visit) -> ApiKey | None:
+        """The key of a request; None where access is open."""
         try:
             visit.guarded = self._guarded or self._keys.guarded
-            self._find_key(visit)
+            return self._key_of(visit)
         except FormatError as error:
             self._say(str(error))
             raise Refused(
                 503, "the API keys can't be read: the log of the service says why"
             ) from None
 
-    def _find_key(self, visit: Visit) -> None:
+    def _key_of(self, visit: Visit) -> ApiKey | None:
         if not visit.guarded:
             _require_local(visit)
-            return
+            return None
         given = visit.headers.get(b"authorization", b"").decode("latin-1")
         if given[: len(BEARER)].lower() != BEARER:
             raise unauthorized("an API key is needed: send Authorization: Bearer KEY")
-        visit.key = self._keys.find(given[len(BEARER) :].strip())
-        if visit.key is None:
+        found = self._keys.find(given[len(BEARER) :].strip())
+        if found is None:
             raise unauthorized("this API key is not known, or was revoked: ask for another one")
+        return found
 
 
 def require_scope(visit: Visit, scope: str | None) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from neardup.errors import FormatError, NeardupError, OutputError
+from neardup.errors import Busy, FormatError, NeardupError, OutputError
 from neardup.service.bodies import Gone
+from neardup.service.gate import OPEN
 from neardup.service.problems import described, place_of, problem
 from neardup.service.visits import Visit, visit_of
 
@@ -41,8 +42,8 @@ class Guard:
         except Gone:
             visit.status = CLOSED_BY_CLIENT
         except asyncio.CancelledError:
-            visit.error = "cancelled"
-            raise
+            stopped = Busy("the service is being stopped: send it to the next one")
+            await self._refuse(visit, stopped, scope, receive, answer)
         except Exception as error:
             await self._refuse(visit, error, scope, receive, answer)
         finally:
@@ -50,14 +51,16 @@ class Guard:
             self._record(visit)
 
     def _answering(self, visit: Visit, send: Send) -> Send:
-        """Adds what every answer carries."""
+        """Adds what every answer carries; who is not let in is told nothing of the index."""
         common = self._service.headers
         own = (b"x-request-id", visit.id.encode())
 
         async def answer(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 visit.status = message["status"]
-                message["headers"] = [*message["headers"], own, *common()]
+                message["headers"] = [*message["headers"], own]
+                if visit.inside:
+                    message["headers"] += common()
                 if not visit.body_read:
                     # What is left of the body is not wanted: nothing can follow it.
                     message["headers"].append((b"connection", b"close"))
@@ -79,13 +82,15 @@ class Guard:
         if visit.status:  # The answer has begun: all that can be done is to end it.
             visit.status = status
             raise ConnectionAbortedError
-        self._service.metrics.observe_rejected(visit.error)
+        if scope["path"] not in OPEN:  # "Not ready yet" turns nobody away.
+            self._service.metrics.observe_rejected(visit.error)
         await problem(error, visit.id)(scope, receive, answer)
 
     def _record(self, visit: Visit) -> None:
         seconds = time.monotonic() - visit.started
         status = visit.status or 500
-        self._service.metrics.observe_request(visit.route, visit.method, status, seconds)
+        told = None if visit.streamed else seconds
+        self._service.metrics.observe_request(visit.route, visit.method, status, told)
         more = {} if visit.error is None else {"error": visit.error}
         if visit.key is not None:
             more["key"] = visit.key.name

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from asyncio import CancelledError
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 import orjson
 
 from neardup.service.problems import place_of
+
+CUT: Final = (CancelledError, ConnectionAbortedError)
+"""How a request that can't be ended well is ended; the line about the request says why."""
 
 
 class Log:
@@ -46,6 +50,8 @@ class _Forward(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, CUT):
+            return
         more = {} if error is None else {"kind": type(error).__name__, "place": place_of(error)}
         # Lines that follow the first show values, which could be texts.
         message = record.getMessage().strip().partition("\n")[0]

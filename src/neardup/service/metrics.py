@@ -41,8 +41,8 @@ class Metrics:
             registry=self._registry,
         )  # fmt: skip
         self._seconds = Histogram(
-            "neardup_request_seconds", "Time to answer a request", ("route", "method"),
-            buckets=SECONDS, registry=self._registry,
+            "neardup_request_seconds", "Time to answer a request that is no stream",
+            ("route", "method"), buckets=SECONDS, registry=self._registry,
         )  # fmt: skip
         self._rejected = Counter(
             "neardup_rejected", "Requests and documents that were refused, by why", ("reason",),
@@ -54,11 +54,15 @@ class Metrics:
         self._readings = Readings(index_stats, signature_budget, clock)
         self._registry.register(self._readings)
 
-    def observe_request(self, route: str, method: str, status: int, seconds: float) -> None:
-        """A request was answered. `route` is the pattern of the path: there are few of them."""
+    def observe_request(self, route: str, method: str, status: int, seconds: float | None) -> None:
+        """A request was answered. `route` is the pattern of the path: there are few of them.
+
+        `seconds` is None for a stream, which takes as long as its client likes.
+        """
         method = method if method in METHODS else "other"
         self._requests.labels(route, method, str(status)).inc()
-        self._seconds.labels(route, method).observe(seconds)
+        if seconds is not None:
+            self._seconds.labels(route, method).observe(seconds)
 
     def observe_rejected(self, reason: str, count: int = 1) -> None:
         """Requests or documents were refused. There are few reasons; none quotes what was sent."""

@@ -6,12 +6,22 @@ import base64
 import binascii
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from neardup.index.answer import Answer, Document
 from neardup.service.problems import invalid
 
-Id = Annotated[str, Field(min_length=1, pattern=r"^[^\x00]+$", description="Any text but NUL.")]
+Text = Annotated[str, Field(min_length=1, pattern=r"^[^\x00]+$")]
+
+
+def _as_text(value: Any) -> Any:
+    return str(value) if type(value) is int else value
+
+
+Id = Annotated[
+    Text, BeforeValidator(_as_text, json_schema_input_type=Text | int),
+    Field(description="Any text but NUL; a whole number stands for its decimal digits."),
+]  # fmt: skip
 
 
 class Strict(BaseModel):

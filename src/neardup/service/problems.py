@@ -44,6 +44,11 @@ def too_many(seconds: float) -> Refused:
     return Refused(429, message, [("retry-after", str(wait))])
 
 
+def at_once(most: int) -> Refused:
+    message = f"a key may have {most} requests under way at once: wait for an answer first"
+    return Refused(429, message, [("retry-after", str(RETRY_SECONDS))])
+
+
 def too_large(what: str, most: int, unit: str, limit: str) -> Refused:
     return Refused(413, f"{what} is longer than {most} {unit}: send less, or raise --limit {limit}")
 

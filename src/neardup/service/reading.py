@@ -47,6 +47,14 @@ async def check_signature(call: Call, asked: CheckSignature) -> Response:
     return Json((await call.service.read(lambda index: index.query_sketches(sketch)))[0])
 
 
+async def explain(call: Call) -> Response:
+    """How the answer to a text comes about, step by step. Nothing is added."""
+    asked = checked(CheckText, await call.json(), call.settings)
+    check_text(asked.text, call.settings)
+    call.charge(1)
+    return Json(await call.service.read(lambda index: index.explain(asked.text)))
+
+
 async def document(call: Call) -> Response:
     """What is known of a document: its status, its cluster, its metadata."""
     id = call.id_after(DOCUMENT)

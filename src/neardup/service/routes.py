@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from starlette.convertors import Convertor, register_url_convertor
 
 from neardup.index.answer import Answer, Document
+from neardup.index.explain import Explanation
 from neardup.service import reading, shadowing, writing
 from neardup.service.api_keys import ADMIN, READ, WRITE
 from neardup.service.calls import Call
@@ -68,6 +69,7 @@ class Route:
 ROUTES: Final = (
     Route("POST", "/v1/check", READ, reading.check, (Answer, Answers),
           (CheckText, CheckTexts, CheckSignature), errors=(409,)),
+    Route("POST", "/v1/explain", READ, reading.explain, (Explanation,), (CheckText,)),
     Route("POST", "/v1/documents", WRITE, writing.add, (Answer, Answers),
           (OneDocument, NewDocuments), lines=NewDocument, errors=(409, 507)),
     Route("GET", "/v1/documents/{id:any}", READ, reading.document, (Document,),

@@ -35,6 +35,8 @@ class Settings:
     """Of a request's line and headers."""
     requests: int = 256
     """Under way at once; more are told to come back."""
+    key_requests: int = 128
+    """Of one API key; so one client can't take all the room."""
     bytes_under_way: int = 256 * MIB
     """Of the bodies of all requests that are under way."""
     connections: int = 1_024

@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from neardup.errors import Busy, NeardupError
 from neardup.index.answer import Answer
+from neardup.service.api_keys import WRITE
 from neardup.service.bodies import LINES, lines
 from neardup.service.calls import Call
 from neardup.service.checking import check_document, checked, parsed
@@ -27,6 +28,7 @@ from neardup.service.writing import added
 
 PAUSE: Final = 0.05
 """Seconds to wait when the index has no room: a stream is slowed down, not refused."""
+STOPPED: Final = "the service is being stopped: send the rest to the next one"
 Read = tuple[int, NewDocument | NeardupError]
 
 
@@ -39,6 +41,7 @@ class Ingest(Response):
         self._call, self._replace = call, replace
         self._started = False
         self._line = 0
+        call.visit.streamed = True
 
     async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
         settings = self._call.settings
@@ -46,16 +49,22 @@ class Ingest(Response):
             async for found in lines(receive, self._call.visit.headers, settings, self._call.hold):
                 for start in range(0, len(found), settings.batch):
                     if self._call.service.stopping():
-                        raise Busy("the service is being stopped: send the rest to the next one")
+                        raise Busy(STOPPED)
+                    self._call.check_again(WRITE)
                     await self._answer(found[start : start + settings.batch], send)
             self._call.visit.body_read = True
         except NeardupError as error:
-            if not self._started:
-                raise
-            self._call.visit.error = name_of(error)
-            await self._send(send, [self._refusal(self._line + 1, error)])
+            await self._end(send, error)
+        except asyncio.CancelledError:  # It was silent for as long as a service that stops waits.
+            await self._end(send, Busy(STOPPED))
         await self._start(send)
         await send({"type": "http.response.body", "body": b""})
+
+    async def _end(self, send: Send, error: NeardupError) -> None:
+        if not self._started:
+            raise error
+        self._call.visit.error = name_of(error)
+        await self._send(send, [self._refusal(self._line + 1, error)])
 
     async def _answer(self, found: list[bytes | None], send: Send) -> None:
         read = list(self._read(found))

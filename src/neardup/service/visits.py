@@ -31,6 +31,8 @@ class Visit:
     """The pattern of the path: ids in it are not logged."""
     inside: bool = False
     """Whether it counts as one that is under way."""
+    streamed: bool = False
+    """Whether it takes as long as the client likes."""
     documents: int = 0
     bytes: int = 0
     status: int = 0
