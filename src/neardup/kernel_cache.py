@@ -14,6 +14,7 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -21,6 +22,14 @@ from pathlib import Path
 
 COMPLETE = "complete"
 quiet = False
+
+
+def _warn(message: str) -> None:
+    print(f"neardup: {message}", file=sys.stderr, flush=True)
+
+
+say: Callable[[str], None] = _warn
+"""How people hear of it; a service has a log."""
 
 
 def home() -> Path:
@@ -93,11 +102,7 @@ def announce(module: str) -> None:
     global quiet
     if not quiet and not is_compiled(module):
         quiet = True
-        print(
-            "neardup: compiling what this needs, up to half a minute, once",
-            file=sys.stderr,
-            flush=True,
-        )
+        say("compiling what this needs, up to half a minute, once")
 
 
 def mark_compiled(module: str) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from pathlib import Path
 
 import pytest
 from serving import Served, key, serving, text
 
+from neardup.index.index import Index
 from neardup.service.api_keys import ApiKeys
 from neardup.service.guard import Guard
+from neardup.service.logs import Log
 from neardup.service.settings import Settings
+from neardup.service.state import Service
 
 CALLS = [
     ("read", "POST", "/v1/check"), ("read", "POST", "/v1/explain"),
@@ -169,6 +173,18 @@ def test_what_a_broken_key_file_does(tmp_path: Path) -> None:
         (tmp_path / "api-keys.json").write_text("{")
         assert client.get("/v1/stats", headers=header).status_code == 503
         assert client.get("/v1/stats").status_code == 503
+
+
+def test_asking_whether_it_is_ready_turns_nobody_away(tmp_path: Path) -> None:
+    log = Log(io.StringIO())
+    not_started = Service(
+        lambda _: Index.open(tmp_path), Settings(), tmp_path, log=log, guarded=False
+    )
+    client = Served(not_started, io.StringIO())
+    for path, count in (("/readyz", 0), ("/v1/stats", 1)):
+        assert client.get(path).status_code == 503
+        told = not_started.metrics.render().decode()
+        assert f'neardup_rejected_total{{reason="busy"}} {count}.0' in told, path
 
 
 def names(client: Served) -> list[str]:

@@ -80,5 +80,7 @@ def test_errors_and_keys_are_described() -> None:
             assert bool(operation["security"]) == guarded, path
             assert ("401" in operation["responses"]) == guarded
             assert "503" in operation["responses"]
+    (id, _) = RAW["components"]["schemas"]["NewDocument"]["properties"]["id"]["anyOf"]
+    assert [each["type"] for each in id["anyOf"]] == ["string", "integer"]
     body = RAW["paths"]["/v1/documents"]["post"]["requestBody"]["content"]
     assert set(body) == {"application/json", "application/x-ndjson"}

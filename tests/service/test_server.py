@@ -211,6 +211,14 @@ def test_why_it_does_not_start_is_a_line_of_the_log(
     assert logged[-1]["event"] == "failed"
 
 
+def test_what_takes_long_at_the_first_start_is_said_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with running(tmp_path / "data") as service:
+        assert "compiling" in service.event("said")["message"]
+
+
 def test_a_key_file_that_others_can_read_is_said_in_the_log(tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(bytes(16))
     (tmp_path / "key").chmod(0o644)

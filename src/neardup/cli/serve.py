@@ -61,6 +61,7 @@ def serve(
     Logs are JSON lines on standard error. SIGTERM and Ctrl-C finish what is under way.
     """
     require_server()
+    from neardup import kernel_cache
     from neardup.index.index import Index
     from neardup.service.app import create_app
     from neardup.service.golden import GoldenSet
@@ -76,6 +77,7 @@ def serve(
     def warn(message: str) -> None:
         log.event("said", message=message)
 
+    kernel_cache.say = warn
     settings = Settings().with_limits(limit or ())
     key = read_key(key_file, say=warn)
     options = operating_point(config, threshold=threshold, hash=hash, memory=memory,

@@ -91,7 +91,8 @@ def describe(app: FastAPI, settings: Settings) -> dict[str, Any]:
 def _state_limits(schemas: dict[str, Any], settings: Settings) -> None:
     for name in ("OneDocument", "NewDocument"):
         fields = schemas[name]["properties"]
-        fields["id"]["anyOf"][0]["maxLength"] = LONGEST_ID
+        text, _ = fields["id"]["anyOf"][0]["anyOf"]
+        text["maxLength"] = LONGEST_ID
         fields["text"]["anyOf"][0]["maxLength"] = settings.text_length
     schemas["CheckText"]["properties"]["text"]["maxLength"] = settings.text_length
     schemas["CheckTexts"]["properties"]["texts"]["maxItems"] = settings.batch
