@@ -211,6 +211,29 @@ def test_why_it_does_not_start_is_a_line_of_the_log(
     assert logged[-1]["event"] == "failed"
 
 
+def test_the_secret_key_is_changed_beside_the_service(tmp_path: Path) -> None:
+    for number, name in enumerate(("old", "new")):
+        (tmp_path / name).write_bytes(bytes([number]) * 16)
+        (tmp_path / name).chmod(0o600)
+    old, new, data = tmp_path / "old", tmp_path / "new", tmp_path / "data"
+    options = ["--hash", "siphash", "--key-file", old, "--next-key-file", new, "--keep-texts"]
+    with running(data, *map(str, options)) as service:
+        service.event("ready")
+        with httpx.Client(base_url=service.url) as client:
+            client.post("/v1/documents", json={"id": "a", "text": text(1)}).raise_for_status()
+            before = client.get("/v1/stats").json()["spec"]["key"]
+            ran = process("index", "reindex", data, "--key-file", new, "--quiet")
+            assert ran.returncode == 0, ran.stderr
+            assert service.event("went_over")
+            assert client.get("/v1/stats").json()["spec"]["key"] != before
+            assert client.post("/v1/check", json={"text": text(1)}).json()["duplicate_of"] == "a"
+            assert process("index", "reindex", data, "--forget").returncode == 0
+            assert client.post("/v1/check", json={"text": text(1)}).json()["duplicate_of"] == "a"
+        assert service.stop() == 0
+    with running(data, "--key-file", str(new)) as again:
+        assert again.event("ready")["documents"] == 1
+
+
 def test_what_takes_long_at_the_first_start_is_said_in_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

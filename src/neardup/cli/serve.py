@@ -79,7 +79,7 @@ def serve(
 
     kernel_cache.say = warn
     settings = Settings().with_limits(limit or ())
-    key = read_key(key_file, say=warn)
+    key, next_key = (read_key(file, say=warn) for file in (key_file, next_key_file))
     options = operating_point(config, threshold=threshold, hash=hash, memory=memory,
                               keep_texts=keep_texts or None, key=key)  # fmt: skip
     guarded = check_access(data, host, log)
@@ -90,7 +90,7 @@ def serve(
     watched = None if golden is None else GoldenSet.read(golden, golden_texts)
     with listen(host, port) as bound:
         service = Service(load, settings, data, log=log, guarded=guarded, golden=watched,
-                          golden_every=golden_every, next_key=read_key(next_key_file))  # fmt: skip
+                          golden_every=golden_every, next_key=next_key)  # fmt: skip
         run(create_app(service), bound, proxy)
 
 
