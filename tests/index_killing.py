@@ -190,10 +190,11 @@ def say_checkpoints(log: Log) -> None:
     """They come by themselves: have them in the log too."""
     checkpoint = Store.checkpoint
 
-    def said(store: Store, how: str = "PASSIVE") -> None:
+    def said(store: Store, how: str = "PASSIVE") -> bool:
         log.say(chore="checkpoint", begun=True)
-        checkpoint(store, how)
+        done = checkpoint(store, how)
         log.say(chore="checkpoint", begun=False)
+        return done
 
     Store.checkpoint = said
 

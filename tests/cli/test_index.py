@@ -86,7 +86,7 @@ def test_many_commits_give_the_answer_of_one(tmp_path, monkeypatch):
     rows = [{"id": str(n), "text": edited(chance.randrange(60), chance.randrange(80))}
             for n in range(300)]  # fmt: skip
     given = write_jsonl(tmp_path / "in.jsonl", rows)
-    monkeypatch.setattr("neardup.index.filling.TOGETHER", 7)
+    monkeypatch.setattr("neardup.index.filling.files.TOGETHER", 7)
     monkeypatch.setattr("neardup.corpus.read.chunks.__defaults__", (2_000, None))
     assert index("build", tmp_path / "a", given, "-q", "--workers", "3").code == 0
     monkeypatch.undo()

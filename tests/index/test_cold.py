@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neardup.errors import FormatError, OutputError, ParameterError
-from neardup.index import segment, segment_writer
-from neardup.index.cold import MOST_SEGMENTS, Segments
-from neardup.index.postings import Postings
-from neardup.index.segment import PAGE, Segment
-from neardup.index.segment_merge import merged
+from neardup.index.tables import segment, segment_writer
+from neardup.index.tables.cold import MOST_SEGMENTS, Segments
+from neardup.index.tables.postings import Postings
+from neardup.index.tables.segment import PAGE, Segment
+from neardup.index.tables.segment_merge import merged
 from neardup.reference import postings as slow
 
 TABLES = 2
@@ -350,6 +350,6 @@ def test_a_reader_looks_again_when_files_are_merged_under_its_eyes(tmp_path, mon
             writer.merge(NONE, everything=True)
         return Segment(path)
 
-    monkeypatch.setattr("neardup.index.cold.Segment", late)
+    monkeypatch.setattr("neardup.index.tables.cold.Segment", late)
     reader = Segments(tmp_path, 3, read_only=True)
     assert len(reader) == 1 and reader.postings == 3 * 10 * TABLES

@@ -14,11 +14,11 @@ import pytest
 import neardup
 from neardup.errors import FormatError, OutputError, ParameterError, SpecMismatch, UsageError
 from neardup.index import snapshot
-from neardup.index.cold import Segments
-from neardup.index.derived import Derived
-from neardup.index.guard import Guard
-from neardup.index.postings import LAST_NUMBER
 from neardup.index.store import Row
+from neardup.index.tables.cold import Segments
+from neardup.index.tables.derived import Derived
+from neardup.index.tables.guard import Guard
+from neardup.index.tables.postings import LAST_NUMBER
 from neardup.index.work import Calling
 from neardup.options import Options
 

@@ -19,8 +19,8 @@ from neardup.corpus.values import strings
 from neardup.dedup import Sketcher
 from neardup.errors import Busy, IndexLocked, ParameterError, SpecMismatch, UsageError
 from neardup.index import folder
-from neardup.index.carrying import Follower, MissingTexts
-from neardup.index.reindex import forget, reindex, undo
+from neardup.index.anew.carrying import Follower, MissingTexts
+from neardup.index.anew.reindex import forget, reindex, undo
 from neardup.spec import Spec
 
 WORDS = [f"word{number}" for number in range(60)]
@@ -510,7 +510,9 @@ def test_the_process_that_writes_lacks_the_new_key(tmp_path):
         assert index.query(TEXTS[4]).status == "duplicate"
 
 
-ELSEWHERE = "import sys; from neardup.index.reindex import reindex as do; do(sys.argv[1], slots=64)"
+ELSEWHERE = (
+    "import sys; from neardup.index.anew.reindex import reindex as do; do(sys.argv[1], slots=64)"
+)
 
 
 def test_a_process_of_its_own(tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup import kernels
-from neardup.index.segment_writer import ROOM, packed
+from neardup.index.tables.segment_writer import ROOM, packed
 from neardup.reference import cold as slow
 from neardup.reference.filters import bloom_places
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neardup.index.postings import Postings, Table
+from neardup.index.tables.postings import Postings, Table
 from neardup.reference import postings as slow
 
 KEYS = st.integers(0, 40).map(lambda k: (k * 0x9E3779B97F4A7C15) % 2**64)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from neardup import Index, plan
-from neardup.index.postings import Postings
+from neardup.index.tables.postings import Postings
 from neardup.options import Options
 from neardup.plan.index_bytes import tables_bytes
 

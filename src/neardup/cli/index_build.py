@@ -118,7 +118,7 @@ def build(
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs
     from neardup.errors import UsageError
-    from neardup.index.filling import fill
+    from neardup.index.filling.files import fill
 
     if bool(inputs) == (sketches is not None):
         raise UsageError("give either INPUT, or --from with a run that has saved its sketches")
@@ -167,7 +167,7 @@ def add(
     from neardup.cli.progress import progress_for
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs
-    from neardup.index.filling import fill
+    from neardup.index.filling.files import fill
 
     files, threads = find_inputs(inputs, format), check_workers(workers)
     with (
@@ -186,8 +186,8 @@ def _made(folder: Path, given: dict[str, Any], key: Key | None, **others: Any) -
     """A new index; nothing of it stays if it fails before there is a document in it."""
     import shutil
 
+    from neardup.index.filling.loading import require_free
     from neardup.index.index import Index
-    from neardup.index.loading import require_free
     from neardup.index.settings import stated
 
     require_free(folder)
@@ -224,7 +224,7 @@ def _load(folder: Path, sketches: Path, given: dict[str, Any], quiet: bool, as_j
     """An index of saved sketches."""
     from neardup.cli.progress import progress_for
     from neardup.errors import UsageError
-    from neardup.index.from_batch import load_sketches
+    from neardup.index.filling.from_batch import load_sketches
     from neardup.index.settings import POINT_NAMES
 
     for name in given:

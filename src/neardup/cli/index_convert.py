@@ -27,7 +27,7 @@ def convert(
 
     from neardup.batch.budget import shown
     from neardup.cli.progress import progress_for
-    from neardup.index.convert import convert as convert_index
+    from neardup.index.anew.convert import convert as convert_index
 
     with progress_for(quiet=quiet) as progress:
         done = convert_index(folder, bits, progress=progress)

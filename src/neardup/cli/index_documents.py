@@ -74,7 +74,7 @@ def remove(
 ) -> None:  # fmt: skip
     """Remove documents for good. Copies of a removed one find another witness, or are new."""
     from neardup.errors import UsageError
-    from neardup.index.reindex import held_before
+    from neardup.index.anew.reindex import held_before
 
     with writing(folder, key_file) as index:
         found = {id: index.get(id) for id in ids}

@@ -15,7 +15,7 @@ from neardup.cli.key_file import read_key
 from neardup.cli.shared import INPUT, MATCH, OUTPUT, Format, Id, Quiet, Text
 
 if TYPE_CHECKING:
-    from neardup.index.reindex import Reindexed
+    from neardup.index.anew.reindex import Reindexed
     from neardup.keys import Key
     from neardup.spec import Spec
 
@@ -94,7 +94,7 @@ def reindex(
     """
     from neardup.cli.progress import progress_for
     from neardup.errors import UsageError
-    from neardup.index import reindex as making
+    from neardup.index.anew import reindex as making
 
     asked: dict[str, Any] = {
         "shingle": shingle, "text_profile": text_profile, "strip": strip, "sketch": sketch,
@@ -152,7 +152,7 @@ def _specified(file: Path | None, key: Key | None) -> tuple[Spec | None, dict[st
 def _pairs(inputs: list[str], text: str, id: str | None, format: str) -> Iterator[tuple[str, str]]:
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs
-    from neardup.index.filling import batches
+    from neardup.index.filling.files import batches
 
     for batch in batches(find_inputs(inputs, format), Columns(text, id)):
         yield from zip(batch.ids, batch.texts, strict=True)
@@ -161,7 +161,7 @@ def _pairs(inputs: list[str], text: str, id: str | None, format: str) -> Iterato
 @contextmanager
 def _listing_missing() -> Iterator[None]:
     """Before the error that counts them."""
-    from neardup.index.carrying import MissingTexts
+    from neardup.index.anew.carrying import MissingTexts
 
     try:
         yield

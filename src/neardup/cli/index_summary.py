@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from neardup.index.filling import Filled
-    from neardup.index.from_batch import Loaded
+    from neardup.index.filling.files import Filled
+    from neardup.index.filling.from_batch import Loaded
     from neardup.index.index import Index
     from neardup.options import Options
 

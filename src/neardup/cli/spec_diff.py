@@ -129,7 +129,7 @@ def _of_file(path: Path) -> Spec:
     from neardup.errors import FormatError, InputError, UsageError
     from neardup.formats.blocks import FRONT
     from neardup.formats.config import load_config
-    from neardup.index.exchange import Export
+    from neardup.index.filling.exchange import Export
     from neardup.options import Options
     from neardup.spec import Spec
 

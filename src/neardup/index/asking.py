@@ -10,10 +10,10 @@ from neardup.index.answer import DUPLICATE, NEW, REJECTED, Answer, Match
 from neardup.index.deciding import Arrivals, Pairs, first_similar
 from neardup.index.finding import rows_like
 from neardup.index.known import Behind
-from neardup.index.postings import Integers
 from neardup.index.probing import Probing
 from neardup.index.sketching import Sketched
 from neardup.index.store import Stored
+from neardup.index.tables.postings import Integers
 from neardup.index.work import Counters, Point
 
 

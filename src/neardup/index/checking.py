@@ -8,9 +8,9 @@ import numpy as np
 
 from neardup.errors import NeardupError
 from neardup.index import snapshot
-from neardup.index.derived import ALL, Derived
-from neardup.index.postings import Integers
 from neardup.index.store import BLOBS, Row, Store
+from neardup.index.tables.derived import ALL, Derived
+from neardup.index.tables.postings import Integers
 from neardup.index.work import Point
 
 AT_ONCE = 4_096

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.cluster import identical
-from neardup.index.postings import Integers, Keys, Numbers
+from neardup.index.tables.postings import Integers, Keys, Numbers
 from neardup.lsh.buckets import Buckets, group
 from neardup.options import Options
 from neardup.text.arrays import Ragged

@@ -11,9 +11,9 @@ from neardup.index.finding import names_of, rows_with
 from neardup.index.given import unpacked_text
 from neardup.index.known import Behind
 from neardup.index.planning import answer_of
-from neardup.index.postings import LAST_NUMBER
 from neardup.index.settings import Settings
 from neardup.index.store import Row, Store
+from neardup.index.tables.postings import LAST_NUMBER
 from neardup.index.work import Point
 
 

@@ -13,10 +13,10 @@ import numpy as np
 from neardup.index.answer import DUPLICATE, REJECTED, Answer, Match
 from neardup.index.asking import matches
 from neardup.index.deciding import Decider
-from neardup.index.derived import ALL
 from neardup.index.finding import rows_like
 from neardup.index.sketching import Sketched, Sketching
 from neardup.index.store import Store
+from neardup.index.tables.derived import ALL
 from neardup.index.work import Point
 from neardup.options import Options
 from neardup.result import by_distance, estimated, measured

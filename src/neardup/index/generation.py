@@ -12,13 +12,13 @@ from neardup.errors import FormatError, OutputError
 from neardup.formats.blocks import sync_folder
 from neardup.index import folder, snapshot
 from neardup.index.deciding import Decider
-from neardup.index.derived import Derived
 from neardup.index.known import Behind, Signing
 from neardup.index.opening import How, Opened
 from neardup.index.settings import Settings
-from neardup.index.shadow import Shadow
+from neardup.index.shadow.shadow import Shadow
 from neardup.index.sketching import Sketching
 from neardup.index.stats import BucketSizes, Stats, earlier_bytes, file_sizes
+from neardup.index.tables.derived import Derived
 from neardup.index.work import Counters, Point
 from neardup.index.writing import Writer
 from neardup.options import Options

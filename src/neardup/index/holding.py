@@ -12,10 +12,10 @@ from neardup.dedup import Sketcher
 from neardup.errors import UsageError
 from neardup.index import folder, opening
 from neardup.index.generation import Generation
-from neardup.index.guard import Guard
 from neardup.index.opening import How
 from neardup.index.settings import Settings
 from neardup.index.store import Store
+from neardup.index.tables.guard import Guard
 from neardup.index.work import Calling
 from neardup.index.writing import Writer
 from neardup.keys import Key

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from neardup.errors import NeardupError
-from neardup.index.derived import Derived
 from neardup.index.store import CHECKPOINT_BYTES, Store
+from neardup.index.tables.derived import Derived
 
 
 class Housekeeping:

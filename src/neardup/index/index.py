@@ -24,16 +24,16 @@ from neardup.index.answer import Answer, Cluster, Document, Match
 from neardup.index.asking import answers_of, copies_of, matches_of
 from neardup.index.checking import problems
 from neardup.index.documents import cluster_around, document_with, text_with
-from neardup.index.exchange import export_store
 from neardup.index.explain import Explanation, explained
 from neardup.index.explain_document import DocumentExplanation, explained_document
+from neardup.index.filling.exchange import export_store
 from neardup.index.generation import Generation
 from neardup.index.given import LONGEST_ID as LONGEST_ID
 from neardup.index.given import check_id, metadata_of, packed_text
 from neardup.index.holding import Holder, steady
 from neardup.index.opening import How
 from neardup.index.probing import Probing
-from neardup.index.shadow import Shadow
+from neardup.index.shadow.shadow import Shadow
 from neardup.index.sketching import Sketched
 from neardup.index.stats import Stats
 from neardup.index.store import Row
@@ -44,7 +44,7 @@ from neardup.progress import SILENT, Progress
 from neardup.spec import Spec, whole
 
 if TYPE_CHECKING:
-    from neardup.index.reindex import Reindexed
+    from neardup.index.anew.reindex import Reindexed
 
 Metadata = Sequence[dict[str, Any] | None] | None
 
@@ -305,7 +305,7 @@ class Index(Holder):
         in `open`; what is not given stays. Documents that have no text, or are rejected, are an
         error unless they may be left out.
         """
-        from neardup.index import reindex
+        from neardup.index.anew import reindex
 
         return reindex.reindex(self, spec, key=key, corpus=corpus, keep_texts=keep_texts,
                                drop_missing=drop_missing, progress=progress,
@@ -315,7 +315,7 @@ class Index(Holder):
     def undo_reindex(self, *, key: bytes | Key | None = None, drop_missing: bool = False,
                      progress: Progress = SILENT) -> Reindexed:  # fmt: skip
         """Go back to the generation before, with what has happened since."""
-        from neardup.index import reindex
+        from neardup.index.anew import reindex
 
         return reindex.undo(self, key=key, drop_missing=drop_missing, progress=progress)
 
@@ -325,7 +325,7 @@ class Index(Holder):
 
         Takes no time if none does: to be called now and then. `key` is the new one, if it changes.
         """
-        from neardup.index import going_over
+        from neardup.index.anew import going_over
 
         return going_over.take_over(self, key)
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from neardup.errors import FormatError
 from neardup.index.deciding import Arrivals
-from neardup.index.derived import Derived
-from neardup.index.postings import Integers, Keys, Numbers
 from neardup.index.store import Stored
+from neardup.index.tables.derived import Derived
+from neardup.index.tables.postings import Integers, Keys, Numbers
 from neardup.lsh.tables import Tables
 from neardup.options import Options
 from neardup.sketch import bulk

@@ -18,8 +18,8 @@ from neardup.index.answer import DUPLICATE, NEW, REJECTED, Answer
 from neardup.index.deciding import KEPT, Arrivals
 from neardup.index.finding import names_of, rows_like, rows_with
 from neardup.index.known import joined
-from neardup.index.postings import LAST_NUMBER, Keys
 from neardup.index.store import Row, Stored
+from neardup.index.tables.postings import LAST_NUMBER, Keys
 from neardup.index.work import Adding, Counters, Point
 
 CONFLICT: Final = "this id is there with another content: give another id, or replace it"

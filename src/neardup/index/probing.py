@@ -13,7 +13,7 @@ import numpy as np
 from neardup.errors import ParameterError
 from neardup.index.deciding import Arrivals, Probes
 from neardup.index.known import Signing
-from neardup.index.postings import Integers
+from neardup.index.tables.postings import Integers
 from neardup.keys import Key
 from neardup.lsh.probes import probe_keys
 from neardup.lsh.tables import Bands

@@ -21,11 +21,11 @@ from neardup.errors import FormatError
 from neardup.formats.blocks import Reader, Writer
 from neardup.formats.tables import no_room
 from neardup.index import settings
-from neardup.index.cold import Segments
-from neardup.index.derived import Derived
 from neardup.index.known import Signing
-from neardup.index.postings import PARTS, Table
 from neardup.index.store import ADDED, MOVED, REMOVED, RETUNED, Change, Row, Store
+from neardup.index.tables.cold import Segments
+from neardup.index.tables.derived import Derived
+from neardup.index.tables.postings import PARTS, Table
 from neardup.options import Options
 
 KIND: Final = "index tables"

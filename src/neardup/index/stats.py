@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from neardup.index import folder as places
-from neardup.index.derived import Derived
+from neardup.index.tables.derived import Derived
 from neardup.index.work import Counters
 
 

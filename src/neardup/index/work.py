@@ -12,9 +12,9 @@ import numpy as np
 from neardup.errors import SpecMismatch
 from neardup.index.answer import NEW, REJECTED, Answer
 from neardup.index.deciding import Arrivals, Decider, Pairs, Verdicts
-from neardup.index.derived import Derived
 from neardup.index.known import Known, Signing
 from neardup.index.store import Stored
+from neardup.index.tables.derived import Derived
 from neardup.index.times import Times
 
 

@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from neardup.index.postings import Dead
-from neardup.index.segment import Segment
-from neardup.index.segment_writer import Listed, SegmentWriter, ordered
+from neardup.index.tables.postings import Dead
+from neardup.index.tables.segment import Segment
+from neardup.index.tables.segment_writer import Listed, SegmentWriter, ordered
 
 NOTHING: Final[Listed] = np.empty(0, np.uint64), np.empty(0, np.uint32)
 LARGEST: Final = (2**64 - 1, 2**32 - 1)

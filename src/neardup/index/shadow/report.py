@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from neardup.index.decisions import ABSENT, KEPT, Decisions
 from neardup.index.finding import names_of, rows_with
 from neardup.index.settings import stated
+from neardup.index.shadow.decisions import ABSENT, KEPT, Decisions
+from neardup.index.shadow.trial import Trial
 from neardup.index.stats import BucketSizes
 from neardup.index.store import Stored
-from neardup.index.trial import Trial
 from neardup.index.work import Counters, Point
 
 EXAMPLES: Final = 10

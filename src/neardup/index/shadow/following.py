@@ -15,8 +15,8 @@ from neardup.errors import NeardupError
 from neardup.index.asking import copies_of
 from neardup.index.deciding import Arrivals
 from neardup.index.known import Behind
-from neardup.index.shadow_report import Asked, Golden
-from neardup.index.trial import Trial
+from neardup.index.shadow.report import Asked, Golden
+from neardup.index.shadow.trial import Trial
 from neardup.index.writing import Writer
 
 LOOK_AGAIN: Final = 0.02

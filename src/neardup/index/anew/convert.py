@@ -13,9 +13,9 @@ from typing import Final
 
 from neardup.errors import ParameterError
 from neardup.index import folder
+from neardup.index.anew.reindex import require_index
 from neardup.index.known import Signing
 from neardup.index.opening import make_generation
-from neardup.index.reindex import require_index
 from neardup.index.settings import Settings, options_of, stated
 from neardup.index.store import CHECKPOINT_BYTES, Row, Store
 from neardup.progress import SILENT, Progress

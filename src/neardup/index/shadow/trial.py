@@ -16,9 +16,9 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from neardup.index.deciding import Decider
-from neardup.index.decisions import Decisions, Overlaid
 from neardup.index.known import Signing
 from neardup.index.planning import Plan, Planner
+from neardup.index.shadow.decisions import Decisions, Overlaid
 from neardup.index.snapshot import Cold
 from neardup.index.store import MOVED, REMOVED, Row, Store
 from neardup.index.work import Counters, Point

@@ -14,10 +14,10 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from neardup.index.cold import Segments
-from neardup.index.guard import Guard
-from neardup.index.postings import Dead, Integers, Keys, Numbers, Postings, Table
 from neardup.index.store import Row
+from neardup.index.tables.cold import Segments
+from neardup.index.tables.guard import Guard
+from neardup.index.tables.postings import Dead, Integers, Keys, Numbers, Postings, Table
 
 ROOM: Final = 1 << 12
 ALL: Final = 2**31 - 1

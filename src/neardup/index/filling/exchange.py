@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from neardup.errors import FormatError
 from neardup.formats.blocks import Reader, Writer
+from neardup.index.filling.loading import Loader, new_index
 from neardup.index.known import Signing
-from neardup.index.loading import Loader, new_index
 from neardup.index.settings import Settings
 from neardup.index.store import BLOBS, Row, Store
 from neardup.progress import SILENT, Progress

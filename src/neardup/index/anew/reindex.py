@@ -18,13 +18,13 @@ from typing import Any, Final
 
 from neardup.errors import IndexLocked, UsageError
 from neardup.index import folder
-from neardup.index.carrying import Follower
-from neardup.index.going_over import hand_over, swap, wait_for
+from neardup.index.anew.carrying import Follower
+from neardup.index.anew.going_over import hand_over, swap, wait_for
+from neardup.index.anew.respecify import respecified
+from neardup.index.anew.spool import Spool
 from neardup.index.index import Index
 from neardup.index.opening import make_generation
-from neardup.index.respecify import respecified
 from neardup.index.settings import Settings
-from neardup.index.spool import Spool
 from neardup.index.store import Store
 from neardup.keys import Key, key_of, require_key
 from neardup.options import Options

@@ -18,10 +18,10 @@ import numpy as np
 
 from neardup.errors import FormatError
 from neardup.formats.blocks import sync_folder
-from neardup.index.postings import Dead, Integers, Keys, Numbers
-from neardup.index.segment import Found, Segment, together
-from neardup.index.segment_merge import merged
-from neardup.index.segment_writer import Listed
+from neardup.index.tables.postings import Dead, Integers, Keys, Numbers
+from neardup.index.tables.segment import Found, Segment, together
+from neardup.index.tables.segment_merge import merged
+from neardup.index.tables.segment_writer import Listed
 
 NAME: Final = re.compile(r"cold-(\d{6,})-(\d{6,})-(\d+)")
 MOST_SEGMENTS: Final = 8

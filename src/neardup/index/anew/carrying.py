@@ -16,11 +16,11 @@ from typing import Final
 import numpy as np
 
 from neardup.errors import UsageError
+from neardup.index.anew.spool import Spool
 from neardup.index.answer import REJECTED, Answer
 from neardup.index.given import unpacked_text
 from neardup.index.index import Index
 from neardup.index.settings import Settings
-from neardup.index.spool import Spool
 from neardup.index.store import ADDED, REMOVED, Change, Row, Store
 from neardup.progress import SILENT, Progress
 

@@ -21,12 +21,12 @@ from typing import Any, Final, Protocol
 
 from neardup.errors import Busy, NeardupError, ParameterError, UsageError
 from neardup.index.deciding import Arrivals
-from neardup.index.following import Following
 from neardup.index.settings import SPEC_NAMES, Settings, changed, stated
-from neardup.index.shadow_report import Golden, Report, agreement, scores, side
+from neardup.index.shadow.following import Following
+from neardup.index.shadow.report import Golden, Report, agreement, scores, side
+from neardup.index.shadow.trial import Trial
 from neardup.index.snapshot import Cold
 from neardup.index.store import Store
-from neardup.index.trial import Trial
 from neardup.index.work import Calling, Point
 from neardup.index.writing import Writer
 from neardup.lsh.layout import TooFewSlots

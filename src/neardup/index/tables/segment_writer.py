@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.formats.blocks import SUM, Writer
-from neardup.index.postings import Keys, Numbers
+from neardup.index.tables.postings import Keys, Numbers
 from neardup.membership.sizing import BloomShape
 
 KIND: Final = "cold"

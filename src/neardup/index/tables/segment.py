@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from neardup import kernels
 from neardup.errors import FormatError, ParameterError
 from neardup.formats.blocks import SUM, Reader
-from neardup.index.postings import Dead, Integers, Keys, Numbers
-from neardup.index.segment_writer import (
+from neardup.index.tables.postings import Dead, Integers, Keys, Numbers
+from neardup.index.tables.segment_writer import (
     KEYS,
     KIND,
     ROOM,

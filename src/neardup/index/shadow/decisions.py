@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.index.postings import Integers
 from neardup.index.store import Row, Store
+from neardup.index.tables.postings import Integers
 
 ROOM: Final = 1 << 12
 KEPT: Final = 0

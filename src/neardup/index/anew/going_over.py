@@ -15,7 +15,7 @@ from typing import Final
 
 from neardup.errors import Busy, IndexLocked, NeardupError, OutputError, UsageError
 from neardup.index import folder
-from neardup.index.carrying import Follower
+from neardup.index.anew.carrying import Follower
 from neardup.index.index import Index
 from neardup.index.store import Store
 from neardup.keys import Key, key_of

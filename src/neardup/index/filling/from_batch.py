@@ -24,9 +24,9 @@ from neardup.batch.saved import SketchSet, sketch_folder
 from neardup.batch.sketches import Block, Sketches
 from neardup.batch.storing import OPEN, SLOTS, TABLES, compared_of
 from neardup.errors import FormatError, UsageError
+from neardup.index.filling.loading import Loader, new_index
 from neardup.index.given import usable
 from neardup.index.known import Signing
-from neardup.index.loading import Loader, new_index
 from neardup.index.settings import POINT_NAMES, Settings, changed, options_of
 from neardup.index.store import Row
 from neardup.lsh.layout import written

@@ -1,0 +1,1 @@
+"""Another operating point beside the current one, tried on the same documents."""

@@ -1,0 +1,1 @@
+"""Tables in memory and on disk: from a key to documents."""
