@@ -9,7 +9,7 @@ import dukpy
 import numpy as np
 import pytest
 from browser import Page, browser
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from neardup.lsh.curve import Curve
@@ -65,6 +65,7 @@ def test_the_script_expects_the_same_of_the_pairs(
 
 
 @given(shapes, st.sampled_from([0.5, 0.7, 0.8, 0.85, 0.9, 1.0]))
+@example((256, 2), 0.5)
 def test_the_script_writes_what_is_there_without_it(shape: tuple[int, int], at: float) -> None:
     one = Explorer(Curve(*shape), at, np.arange(100) ** 3, "pairs")
     written = by_script(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Final
 
@@ -91,21 +92,29 @@ class Explorer:
         meeting, recall = self.expected()
         shown = {
             "slots": ("bands × rows = slots", f"{curve.bands} × {curve.rows} = {curve.slots}"),
-            "recall": (f"found at {at:g}", f"{curve.probability(at):.4f}"),
-            "estimate": ("threshold estimate, (1/b)^(1/r)", f"{curve.estimate:.3f}"),
-            "inflection": ("steepest at (inflection)", f"{curve.inflection:.3f}"),
-            "half": ("found every other time (half)", f"{curve.half:.3f}"),
+            "recall": (f"found at {at:g}", _fixed(curve.probability(at), 4)),
+            "estimate": ("threshold estimate, (1/b)^(1/r)", _fixed(curve.estimate, 3)),
+            "inflection": ("steepest at (inflection)", _fixed(curve.inflection, 3)),
+            "half": ("found every other time (half)", _fixed(curve.half, 3)),
             "false-positives": (f"mean chance to meet below {at:g} (false positives)",
-                                f"{curve.false_positive_rate(at):.4f}"),
+                                _fixed(curve.false_positive_rate(at), 4)),
             "false-negatives": (f"mean chance to miss from {at:g} on (false negatives)",
-                                f"{curve.false_negative_rate(at):.4f}"),
+                                _fixed(curve.false_negative_rate(at), 4)),
         }  # fmt: skip
         if self.found:
             total = sum(count for _, count in self.found)
-            shown["meeting"] = (f"of the {total:,} {self.things} meet, expected", f"{meeting:,.0f}")
-            share = "none is" if recall is None else f"{recall:.4f}"
+            shown["meeting"] = (
+                f"of the {total:,} {self.things} meet, expected",
+                f"{int(meeting + 0.5):,}",
+            )
+            share = "none is" if recall is None else _fixed(recall, 4)
             shown["found"] = (f"of those at least {at:g} similar, expected", share)
         return shown
+
+
+def _fixed(value: float, digits: int) -> str:
+    """Rounded as the script does: what is exactly between two goes up, in Python to the even one."""
+    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
 
 
 def _followed(name: str, value: str) -> Html:
