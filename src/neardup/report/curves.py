@@ -113,7 +113,7 @@ class Explorer:
 
 
 def _fixed(value: float, digits: int) -> str:
-    """Rounded as the script does: what is exactly between two goes up, in Python to the even one."""
+    """Rounded as the script does, where what is exactly between two values goes up."""
     return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
 
 
