@@ -43,10 +43,12 @@ def copies_of(
                           bool(pairs.exact[place]))  # fmt: skip
     if not found:
         return {}
-    names = store.rows(sorted({witness for witness, _, _ in found.values()}))
+    names = {row.number: row.id for row in same.values()}
+    if missing := {witness for witness, _, _ in found.values()} - names.keys():
+        names |= {row.number: row.id for row in store.rows(sorted(missing)).values()}
     if any(witness not in names for witness, _, _ in found.values()):
         raise Behind
-    return {at: Answer(None, DUPLICATE, names[witness].id, similarity, exact, witness)
+    return {at: Answer(None, DUPLICATE, names[witness], similarity, exact, witness)
             for at, (witness, similarity, exact) in found.items()}  # fmt: skip
 
 
