@@ -124,6 +124,15 @@ def test_strict_stops_and_names_the_document(tmp_path):
     refused(index("build", tmp_path / "ix", given, "--strict", "-q"), 1, "'empty'", "empty")
 
 
+def test_a_build_that_fails_leaves_api_keys_alone(tmp_path):
+    (tmp_path / "ix").mkdir()
+    (tmp_path / "ix" / "api-keys.json").write_text("keys")
+    first = write_jsonl(tmp_path / "in.jsonl", [{"id": "a", "text": 7}])
+    ran = index("build", tmp_path / "ix", first, "--strict")
+    assert ran.code == 1
+    assert [path.name for path in (tmp_path / "ix").iterdir()] == ["api-keys.json"]
+
+
 def test_options_and_config(tmp_path):
     config = tmp_path / "point.toml"
     config.write_text(

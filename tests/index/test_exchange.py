@@ -70,6 +70,19 @@ def test_an_empty_index(tmp_path):
         assert index.add("1", "a first text").status == "new"
 
 
+def test_api_keys_that_are_there_stay(tmp_path):
+    index, _ = filled(tmp_path / "a")
+    with index:
+        index.export(tmp_path / "file")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "api-keys.json").write_text("keys")
+    import_index(tmp_path / "file", tmp_path / "b")
+    assert (tmp_path / "b" / "api-keys.json").read_text() == "keys"
+    with neardup.Index.open(tmp_path / "b") as again:
+        assert again.verify() == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "file"]
+
+
 def test_only_into_an_empty_folder(tmp_path):
     index, _ = filled(tmp_path / "a")
     with index:

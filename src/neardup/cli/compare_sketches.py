@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neardup.cli.shared import Format, Inputs, Quiet, Text, TextProfile, Workers, check_workers
+from neardup.cli.matching import TextProfile
+from neardup.cli.shared import Format, Inputs, Quiet, Text, Workers, check_workers
 
 if TYPE_CHECKING:
     from neardup.evaluate.contest import Measured

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from neardup.cli.key_file import Hash, KeyFile, read_key
+from neardup.cli.matching import TextProfile, match
 from neardup.cli.shared import (
     INPUT,
     KEEP,
@@ -30,7 +31,6 @@ from neardup.cli.shared import (
     SkipBadFiles,
     Strict,
     Text,
-    TextProfile,
     Within,
     Workers,
     check_workers,
@@ -56,65 +56,28 @@ def dedup(
     format: Format = "auto",
     strict: Strict = False,
     skip_bad_files: SkipBadFiles = False,
-    threshold: Annotated[float | None, typer.Option(
-        help="Documents at least this similar are duplicates: above 0, at most 1.  "
-        "[default: 0.8]", show_default=False, rich_help_panel=MATCH)] = None,
-    recall: Annotated[float | None, typer.Option(
-        help="The share of pairs exactly at the threshold to find at least; bands and rows are "
-        "chosen for it.  [default: 0.99]", show_default=False, rich_help_panel=MATCH)] = None,
-    bands: Annotated[int | None, typer.Option(
-        help="Use this many bands...", show_default=False, rich_help_panel=MATCH)] = None,
-    rows: Annotated[int | None, typer.Option(
-        help="...of this many rows, instead of choosing.", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    tables: Annotated[str | None, typer.Option(
-        metavar="WHAT", help="More recall: the bands so many times (2), or bands of several sizes "
-        "(20x5,10x8), each over slots of its own.  [default: 1]", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    slots: Annotated[int | None, typer.Option(
-        help="Slots of a signature; of a simhash its bits, 64 or 128.  [default: 128; of a simhash "
-        "64]", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    sketch: Annotated[str | None, typer.Option(
-        help="What is made of a document: minhash; oneperm, for many slots; weighted, where "
-        "repeats and weights count; or simhash, whose bits are compared.  [default: minhash]",
-        show_default=False, rich_help_panel=MATCH)] = None,
-    family: Annotated[str | None, typer.Option(
-        help="How slots are made: affine32, affine-m61, rounds, darts.  [default: the usual one of "
-        "the sketch]",
-        show_default=False, rich_help_panel=MATCH)] = None,
-    bits: Annotated[int | None, typer.Option(
-        help="Store this many bits of a slot: 1, 2, 4, 8 or 16; bands are made before.  "
-        "[default: all]", show_default=False, rich_help_panel=MATCH)] = None,
-    shingle: Annotated[str | None, typer.Option(
-        metavar="UNIT:SIZE", help="What is compared: word:5, char:24, line:1, or token:5 for a "
-        "column of token ids.  [default: word:5]", show_default=False,
-        rich_help_panel=MATCH)] = None,
+    threshold: Annotated[float | None, match("threshold", "0.8")] = None,
+    recall: Annotated[float | None, match("recall", "0.99")] = None,
+    bands: Annotated[int | None, match("bands")] = None,
+    rows: Annotated[int | None, match("rows")] = None,
+    tables: Annotated[str | None, match("tables", "1")] = None,
+    slots: Annotated[int | None, match("slots", "128; of a simhash 64")] = None,
+    sketch: Annotated[str | None, match("sketch", "minhash")] = None,
+    family: Annotated[str | None, match("family", "the usual one of the sketch")] = None,
+    bits: Annotated[int | None, match("bits", "all")] = None,
+    shingle: Annotated[str | None, match("shingle", "word:5")] = None,
     text_profile: TextProfile = "standard",
-    preset: Annotated[str | None, typer.Option(
-        help="A published operating point: fineweb (word:5, 14 x 8) or nemo (char:24, 20 x 13).",
-        show_default=False, rich_help_panel=MATCH)] = None,
-    seed: Annotated[int, typer.Option(
-        help="Seed of all hashes.", rich_help_panel=MATCH)] = 0,
+    preset: Annotated[str | None, match("preset")] = None,
+    seed: Annotated[int, match("seed", "0")] = 0,
     hash: Hash = "xxh64",
     key_file: KeyFile = None,
-    hamming: Annotated[int | None, typer.Option(
-        help="With --sketch simhash: fingerprints that differ in at most so many bits are similar."
-        "  [default: 3]", show_default=False, rich_help_panel=MATCH)] = None,
-    blocks: Annotated[int | None, typer.Option(
-        help="With --sketch simhash: cut fingerprints into so many blocks, more than --hamming; "
-        "more of them make rarer keys and more tables.  [default: chosen by --hamming]",
-        show_default=False, rich_help_panel=MATCH)] = None,
+    hamming: Annotated[int | None, match("hamming", "3")] = None,
+    blocks: Annotated[int | None, match("blocks", "chosen by --hamming")] = None,
     weights: Annotated[str, typer.Option(
         help="With --sketch weighted or simhash: tf, every occurrence of a shingle counts; or "
         "tf-idf, those that are in few documents count more.", rich_help_panel=MATCH)] = "tf",
-    verify: Annotated[str | None, typer.Option(
-        help="exact similarity of the shingles, estimate from the signatures, or none.  "
-        "[default: exact; with --sketch simhash, estimate]", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    measure: Annotated[str, typer.Option(
-        help="jaccard; or containment: how much of a document is inside a kept one.",
-        rich_help_panel=MATCH)] = "jaccard",
+    verify: Annotated[str | None, match("verify", "exact; with --sketch simhash, estimate")] = None,
+    measure: Annotated[str, match("measure", "jaccard")] = "jaccard",
     strip: Annotated[list[str] | None, typer.Option(
         metavar="WHAT", help="Ignore markup (html), or lines that are in more than a share of the "
         "documents (lines:0.1%). Can be given several times.", show_default=False,

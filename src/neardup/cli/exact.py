@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from neardup.cli.matching import TextProfile
 from neardup.cli.shared import (
     MATCH,
     AsJson,
@@ -26,7 +27,6 @@ from neardup.cli.shared import (
     SkipBadFiles,
     Strict,
     Text,
-    TextProfile,
     Within,
     Workers,
     check_workers,

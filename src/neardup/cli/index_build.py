@@ -12,9 +12,9 @@ import typer
 from neardup.cli.index_shared import Dir, IndexKey, PlainJson, TableMemory, writing
 from neardup.cli.index_summary import show, show_loaded
 from neardup.cli.key_file import read_key
+from neardup.cli.matching import match
 from neardup.cli.shared import (
     INPUT,
-    MATCH,
     OUTPUT,
     Config,
     Format,
@@ -58,53 +58,27 @@ def build(
         "--keep-texts", help="Store the texts too, so that the index can be made anew by another "
         "specification.", rich_help_panel=OUTPUT)] = False,
     config: Config = None,
-    threshold: Annotated[float | None, typer.Option(
-        help="As in dedup.  [default: 0.8]", show_default=False, rich_help_panel=MATCH)] = None,
-    recall: Annotated[float | None, typer.Option(
-        help="As in dedup.  [default: 0.99]", show_default=False, rich_help_panel=MATCH)] = None,
-    bands: Annotated[int | None, typer.Option(
-        help="As in dedup.", show_default=False, rich_help_panel=MATCH)] = None,
-    rows: Annotated[int | None, typer.Option(
-        help="As in dedup.", show_default=False, rich_help_panel=MATCH)] = None,
-    tables: Annotated[str | None, typer.Option(
-        metavar="WHAT", help="As in dedup.", show_default=False, rich_help_panel=MATCH)] = None,
-    limit: Annotated[int | None, typer.Option(
-        help="Kept documents that are compared with in a bucket.  [default: 256]",
-        show_default=False, rich_help_panel=MATCH)] = None,
-    verify: Annotated[str | None, typer.Option(
-        help="As in dedup: exact, estimate or none.", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    measure: Annotated[str | None, typer.Option(
-        help="As in dedup: jaccard or containment.", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    hamming: Annotated[int | None, typer.Option(
-        help="As in dedup.", show_default=False, rich_help_panel=MATCH)] = None,
-    blocks: Annotated[int | None, typer.Option(
-        help="As in dedup.", show_default=False, rich_help_panel=MATCH)] = None,
-    shingle: Annotated[str | None, typer.Option(
-        metavar="UNIT:SIZE", help="As in dedup.  [default: word:5]", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    text_profile: Annotated[str | None, typer.Option(
-        help="As in dedup.  [default: standard]", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    sketch: Annotated[str | None, typer.Option(
-        help="As in dedup.  [default: minhash]", show_default=False, rich_help_panel=MATCH)] = None,
-    family: Annotated[str | None, typer.Option(
-        help="As in dedup.", show_default=False, rich_help_panel=MATCH)] = None,
-    slots: Annotated[int | None, typer.Option(
-        help="As in dedup.  [default: 128]", show_default=False, rich_help_panel=MATCH)] = None,
-    bits: Annotated[int | None, typer.Option(
-        help="As in dedup.", show_default=False, rich_help_panel=MATCH)] = None,
-    preset: Annotated[str | None, typer.Option(
-        help="As in dedup.", show_default=False, rich_help_panel=MATCH)] = None,
-    seed: Annotated[int | None, typer.Option(
-        help="As in dedup.", show_default=False, rich_help_panel=MATCH)] = None,
-    hash: Annotated[str | None, typer.Option(
-        help="As in dedup.  [default: xxh64]", show_default=False, rich_help_panel=MATCH)] = None,
+    threshold: Annotated[float | None, match("threshold", "0.8")] = None,
+    recall: Annotated[float | None, match("recall", "0.99")] = None,
+    bands: Annotated[int | None, match("bands")] = None,
+    rows: Annotated[int | None, match("rows")] = None,
+    tables: Annotated[str | None, match("tables", "1")] = None,
+    limit: Annotated[int | None, match("limit", "256")] = None,
+    verify: Annotated[str | None, match("verify", "exact; with --sketch simhash, estimate")] = None,
+    measure: Annotated[str | None, match("measure", "jaccard")] = None,
+    hamming: Annotated[int | None, match("hamming", "3")] = None,
+    blocks: Annotated[int | None, match("blocks", "chosen by --hamming")] = None,
+    shingle: Annotated[str | None, match("shingle", "word:5")] = None,
+    text_profile: Annotated[str | None, match("text_profile", "standard")] = None,
+    sketch: Annotated[str | None, match("sketch", "minhash")] = None,
+    family: Annotated[str | None, match("family", "the usual one of the sketch")] = None,
+    slots: Annotated[int | None, match("slots", "128; of a simhash 64")] = None,
+    bits: Annotated[int | None, match("bits", "all")] = None,
+    preset: Annotated[str | None, match("preset")] = None,
+    seed: Annotated[int | None, match("seed", "0")] = None,
+    hash: Annotated[str | None, match("hash", "xxh64")] = None,
     key_file: IndexKey = None,
-    strip: Annotated[list[str] | None, typer.Option(
-        metavar="WHAT", help="html, as in dedup.", show_default=False,
-        rich_help_panel=MATCH)] = None,
+    strip: Annotated[list[str] | None, match("html")] = None,
     memory: TableMemory = None,
     workers: Workers = None,
     quiet: Quiet = False,
@@ -184,9 +158,8 @@ def add(
 @contextmanager
 def _made(folder: Path, given: dict[str, Any], key: Key | None, **others: Any) -> Iterator[Index]:
     """A new index; nothing of it stays if it fails before there is a document in it."""
-    import shutil
-
     from neardup.index.filling.loading import require_free
+    from neardup.index.folder import unmake
     from neardup.index.index import Index
     from neardup.index.settings import stated
 
@@ -200,7 +173,7 @@ def _made(folder: Path, given: dict[str, Any], key: Key | None, **others: Any) -
             empty = not len(index)
             index.close()
             if empty:
-                shutil.rmtree(folder, ignore_errors=True)
+                unmake(folder)
             raise
 
 

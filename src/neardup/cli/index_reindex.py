@@ -12,6 +12,7 @@ import typer
 
 from neardup.cli.index_shared import Dir, PlainJson, earlier_lines
 from neardup.cli.key_file import read_key
+from neardup.cli.matching import match
 from neardup.cli.shared import INPUT, MATCH, OUTPUT, Format, Id, Quiet, Text
 
 if TYPE_CHECKING:
@@ -45,39 +46,23 @@ def reindex(
     drop_missing: Annotated[bool, typer.Option(
         "--drop-missing", help="Leave out documents of which there is no text, or that the new "
         "specification can't use, instead of stopping.", rich_help_panel=INPUT)] = False,
-    shingle: Annotated[str | None, typer.Option(
-        metavar="UNIT:SIZE", help="As in index build; what is not given stays.", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    text_profile: Annotated[str | None, typer.Option(
-        help="As in index build.", show_default=False, rich_help_panel=MATCH)] = None,
-    strip: Annotated[str | None, typer.Option(
-        metavar="html", help="As in index build.", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    sketch: Annotated[str | None, typer.Option(
-        help="As in index build.", show_default=False, rich_help_panel=MATCH)] = None,
-    family: Annotated[str | None, typer.Option(
-        help="As in index build.", show_default=False, rich_help_panel=MATCH)] = None,
-    slots: Annotated[int | None, typer.Option(
-        help="As in index build.", show_default=False, rich_help_panel=MATCH)] = None,
-    bits: Annotated[int | None, typer.Option(
-        help="As in index build.", show_default=False, rich_help_panel=MATCH)] = None,
-    seed: Annotated[int | None, typer.Option(
-        help="As in index build.", show_default=False, rich_help_panel=MATCH)] = None,
-    hash: Annotated[str | None, typer.Option(
-        help="As in index build.", show_default=False, rich_help_panel=MATCH)] = None,
+    shingle: Annotated[str | None, match("shingle")] = None,
+    text_profile: Annotated[str | None, match("text_profile")] = None,
+    strip: Annotated[str | None, match("html")] = None,
+    sketch: Annotated[str | None, match("sketch")] = None,
+    family: Annotated[str | None, match("family")] = None,
+    slots: Annotated[int | None, match("slots")] = None,
+    bits: Annotated[int | None, match("bits")] = None,
+    seed: Annotated[int | None, match("seed")] = None,
+    hash: Annotated[str | None, match("hash")] = None,
     key_file: Annotated[Path | None, typer.Option(
         metavar="FILE", help="The new key of an index with --hash siphash; with --undo the one of "
         "what was before.", show_default=False, rich_help_panel=MATCH)] = None,
-    threshold: Annotated[float | None, typer.Option(
-        help="As in index build.", show_default=False, rich_help_panel=MATCH)] = None,
-    recall: Annotated[float | None, typer.Option(
-        help="As in index build.", show_default=False, rich_help_panel=MATCH)] = None,
-    bands: Annotated[int | None, typer.Option(
-        help="As in index build.", show_default=False, rich_help_panel=MATCH)] = None,
-    rows: Annotated[int | None, typer.Option(
-        help="As in index build.", show_default=False, rich_help_panel=MATCH)] = None,
-    hamming: Annotated[int | None, typer.Option(
-        help="As in index build.", show_default=False, rich_help_panel=MATCH)] = None,
+    threshold: Annotated[float | None, match("threshold")] = None,
+    recall: Annotated[float | None, match("recall")] = None,
+    bands: Annotated[int | None, match("bands")] = None,
+    rows: Annotated[int | None, match("rows")] = None,
+    hamming: Annotated[int | None, match("hamming")] = None,
     keep_texts: Annotated[bool | None, typer.Option(
         "--keep-texts/--forget-texts", help="Whether texts are stored.  [default: as before]",
         show_default=False, rich_help_panel=OUTPUT)] = None,
@@ -89,6 +74,7 @@ def reindex(
 ) -> None:  # fmt: skip
     """Index all documents anew by another specification, or another key, beside the index.
 
+    What is not given stays as it is.
     Others go on to ask and to add meanwhile, if the index keeps its texts. Then it is gone over to
     at once. What was before is kept until the next time.
     """

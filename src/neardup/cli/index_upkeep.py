@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from neardup.cli.index_shared import Dir, IndexKey, PlainJson, earlier_lines, reading, writing
-from neardup.cli.shared import MATCH, Quiet
+from neardup.cli.matching import match
+from neardup.cli.shared import Quiet
 
 if TYPE_CHECKING:
     from neardup.index.index import Index
@@ -94,31 +95,20 @@ def compact(folder: Dir, key_file: IndexKey = None, quiet: Quiet = False) -> Non
 
 def retune(
     folder: Dir,
-    threshold: Annotated[float | None, typer.Option(
-        help="As in index build.", show_default=False, rich_help_panel=MATCH)] = None,
-    recall: Annotated[float | None, typer.Option(
-        help="As in index build.", show_default=False, rich_help_panel=MATCH)] = None,
-    bands: Annotated[int | None, typer.Option(
-        help="As in index build.", show_default=False, rich_help_panel=MATCH)] = None,
-    rows: Annotated[int | None, typer.Option(
-        help="As in index build.", show_default=False, rich_help_panel=MATCH)] = None,
-    tables: Annotated[str | None, typer.Option(
-        metavar="WHAT", help="As in index build.", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    limit: Annotated[int | None, typer.Option(
-        help="As in index build.", show_default=False, rich_help_panel=MATCH)] = None,
-    verify: Annotated[str | None, typer.Option(
-        help="As in index build.", show_default=False, rich_help_panel=MATCH)] = None,
-    measure: Annotated[str | None, typer.Option(
-        help="As in index build.", show_default=False, rich_help_panel=MATCH)] = None,
-    hamming: Annotated[int | None, typer.Option(
-        help="As in index build.", show_default=False, rich_help_panel=MATCH)] = None,
-    blocks: Annotated[int | None, typer.Option(
-        help="As in index build.", show_default=False, rich_help_panel=MATCH)] = None,
+    threshold: Annotated[float | None, match("threshold")] = None,
+    recall: Annotated[float | None, match("recall")] = None,
+    bands: Annotated[int | None, match("bands")] = None,
+    rows: Annotated[int | None, match("rows")] = None,
+    tables: Annotated[str | None, match("tables")] = None,
+    limit: Annotated[int | None, match("limit")] = None,
+    verify: Annotated[str | None, match("verify")] = None,
+    measure: Annotated[str | None, match("measure")] = None,
+    hamming: Annotated[int | None, match("hamming")] = None,
+    blocks: Annotated[int | None, match("blocks")] = None,
     key_file: IndexKey = None,
     quiet: Quiet = False,
 ) -> None:  # fmt: skip
-    """Go over to another operating point, without the texts.
+    """Go over to another operating point, without the texts. What is not given stays as it is.
 
     All documents are judged again in the order in which they came, by what is stored of them.
     """

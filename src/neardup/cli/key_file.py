@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from neardup.cli.matching import match
 from neardup.cli.shared import MATCH
 
 if TYPE_CHECKING:
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
 
 MOST = 64  # bytes; a key in digits has 34 at most
 
-Hash = Annotated[str, typer.Option(
-    help="What words are hashed with: xxh64, murmur3, fnv1a, or siphash with a key.",
-    rich_help_panel=MATCH)]  # fmt: skip
+Hash = Annotated[str, match("hash", "xxh64")]
 KeyFile = Annotated[Path | None, typer.Option(
     metavar="FILE", help="The key of --hash siphash: 16 bytes, or 32 hexadecimal digits.",
     show_default=False, rich_help_panel=MATCH)]  # fmt: skip

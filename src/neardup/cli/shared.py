@@ -69,9 +69,6 @@ Strict = Annotated[bool, typer.Option(
 SkipBadFiles = Annotated[bool, typer.Option(
     "--skip-bad-files", help="Leave out files that can't be read, and list them in run.json, "
     "instead of stopping.", rich_help_panel=INPUT)]  # fmt: skip
-TextProfile = Annotated[str, typer.Option(
-    help="conservative (case counts), standard, or aggressive (accents, digits and "
-    "compatibility forms folded).", rich_help_panel=MATCH)]  # fmt: skip
 Within = Annotated[str | None, typer.Option(
     metavar="COLUMN", help="Compare only documents with the same value in this column.",
     show_default=False, rich_help_panel=MATCH)]  # fmt: skip

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from neardup.cli.matching import TextProfile
 from neardup.cli.shared import (
     INPUT,
     MATCH,
@@ -15,7 +16,6 @@ from neardup.cli.shared import (
     Inputs,
     Quiet,
     Text,
-    TextProfile,
     Workers,
     check_workers,
 )

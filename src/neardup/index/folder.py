@@ -88,6 +88,15 @@ def _is_unfinished(folder: Path) -> bool:
         store.close()
 
 
+def unmake(folder: Path) -> None:
+    """Delete an index that nobody has added to; API keys stay."""
+    for name in (LISTED, LOCK):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / FIRST, ignore_errors=True)
+    with suppress(OSError):  # something else is in it
+        folder.rmdir()
+
+
 def list_generations(folder: Path, listed: Generations) -> None:
     """Say which generation is the current one, at once or not at all."""
     stated = {"version": VERSION, "current": listed.current, "previous": listed.previous}

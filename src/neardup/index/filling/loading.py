@@ -1,6 +1,6 @@
 """A new index of documents that were judged before: stored as they come, nothing is decided.
 
-It is made beside its folder and gets its name when it is complete.
+It is made beside its folder and moved there when it is complete.
 """
 
 from __future__ import annotations
@@ -65,9 +65,12 @@ def new_index(path: Path, settings: Settings) -> Iterator[Loader]:
         finally:
             store.close()
         sync_folder(beside / folder.FIRST)
-        folder.list_generations(beside, folder.Generations(folder.FIRST))
-        (place / folder.LOCK).unlink(missing_ok=True)
-        beside.rename(place)
+        place.mkdir(parents=True, exist_ok=True)
+        with folder.locked(place):
+            require_free(place)
+            shutil.rmtree(place / folder.FIRST, ignore_errors=True)  # never finished
+            (beside / folder.FIRST).rename(place / folder.FIRST)
+            folder.list_generations(place, folder.Generations(folder.FIRST))
         sync_folder(place.parent)
     except OSError as error:
         raise no_room(path, error) from None
