@@ -53,6 +53,16 @@ def seek(keys, values, key):
 
 
 @inner
+def first_of(value, numbers, following):
+    """The first document of a slot that is taken; its node and the last one, equal if it is one."""
+    if value < CHAIN:
+        return value - 1, np.int64(-1), np.int64(-1)
+    last = value - CHAIN
+    node = np.int64(following[last])
+    return np.int64(numbers[node]), node, last
+
+
+@inner
 def add_node(numbers, following, state, number, after):
     """A new node after another one."""
     node = state[NODES]
@@ -142,12 +152,7 @@ def postings_find(tables, dead, asked, limit):
             if value == 0:
                 continue
             begun = total
-            node, last = np.int64(-1), np.int64(-1)
-            number = value - 1
-            if value >= CHAIN:
-                last = value - CHAIN
-                node = np.int64(following[last])
-                number = np.int64(numbers[node])
+            number, node, last = first_of(value, numbers, following)
             while total - begun < limit:
                 if dead[number] == 0:
                     if total == found.size:
@@ -182,12 +187,7 @@ def postings_list(keys, values, numbers, following, dead, count):
         value = np.int64(values[at])
         if value == 0:
             continue
-        node, last = np.int64(-1), np.int64(-1)
-        number = value - 1
-        if value >= CHAIN:
-            last = value - CHAIN
-            node = np.int64(following[last])
-            number = np.int64(numbers[node])
+        number, node, last = first_of(value, numbers, following)
         while True:
             if dead[number] == 0:
                 out_keys[total], out_numbers[total] = keys[at], number

@@ -11,7 +11,6 @@ Nothing is added to the index.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from neardup.evaluate.judges import OperatingPoint, together
 from neardup.evaluate.lookup import Finder, Found, reader
 from neardup.evaluate.scores import Scores
 from neardup.progress import SILENT
+from neardup.service.beside import Beside
 
 if TYPE_CHECKING:
     from neardup.index.index import Index
@@ -113,7 +113,7 @@ def by_index(golden: GoldenSet, index: Index) -> Scores | None:
     return Scores.of(together(cluster, a[usable], b[usable]), pairs.label[usable])
 
 
-class GoldenWatch:
+class GoldenWatch(Beside):
     """Checks in the background, one thread, until it is stopped.
 
     A check that took long is followed by a longer rest, so that the share of a core stays small.
@@ -127,18 +127,8 @@ class GoldenWatch:
         self._golden, self._index, self._metrics, self._event = golden, index, metrics, event
         self._every = every
         self._before: dict[str, float] = {}
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="golden", daemon=True)
+        super().__init__("golden")
         metrics.expect_golden(every)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """A check that is under way is waited for."""
-        self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join()
 
     def check(self) -> None:
         """Check once, and tell."""

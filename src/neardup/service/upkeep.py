@@ -6,13 +6,13 @@ it starts in seconds even after it was killed.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from neardup.errors import NeardupError
 from neardup.keys import Key
+from neardup.service.beside import Beside
 
 if TYPE_CHECKING:
     from neardup.index.index import Index
@@ -22,7 +22,7 @@ SNAPSHOT_EVERY: Final = 300.0
 """Seconds."""
 
 
-class Upkeep:
+class Upkeep(Beside):
     """A thread that looks after an index. `next_key` is that of an index that may come."""
 
     def __init__(
@@ -31,17 +31,7 @@ class Upkeep:
     ) -> None:  # fmt: skip
         self._index, self._event, self._next_key = index, event, next_key
         self._every = snapshot_every
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """What is under way is waited for."""
-        self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        super().__init__("upkeep")
 
     def _run(self) -> None:
         written = time.monotonic()
