@@ -44,12 +44,6 @@ def test_short_rows_are_sorted_and_long_ones_left_alone(rows, longest):
     assert values.tolist() == [value for row in want for value in row]
 
 
-@given(st.lists(st.binary(max_size=70)))
-def test_sums_are_those_of_each_row(rows):
-    data, offsets = ragged([list(row) for row in rows], np.uint8)
-    assert kernels.row_sums(data, offsets).tolist() == [reference.xxh64(row, 0) for row in rows]
-
-
 @given(st.binary(max_size=200), st.lists(st.tuples(st.integers(0, 200), st.integers(0, 30))))
 def test_rows_are_copied_from_anywhere(data, places):
     places = [(start, size) for start, size in places if start + size <= len(data)]

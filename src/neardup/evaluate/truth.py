@@ -126,7 +126,7 @@ def _prepared(sets: Ragged, floor: float, workers: int) -> tuple[Integers, Integ
     """The number of each document's set, a document of each set, and the index of the sets."""
     if not 0.0 < floor <= 1.0:
         raise ParameterError(f"floor {floor} is not above 0 and at most 1: all pairs reach 0")
-    hashes = kernels.row_sums(sets.data.view(np.uint8), sets.offsets * 8)
+    hashes = kernels.hash_rows(sets.data.view(np.uint8), sets.offsets * 8, np.uint64(0))
     order = np.argsort(hashes, kind="stable")
     first = kernels.first_equal(sets.data, sets.offsets, hashes, order)
     rows = np.flatnonzero((first == np.arange(len(first))) & (sets.sizes > 0))

@@ -26,7 +26,7 @@ KERNELS = {
     "cuckoo": ("cuckoo_contains", "cuckoo_insert", "cuckoo_remove"),
     "darts": ("throw_darts",),
     "hamming": ("block_keys", "key_starts", "packed_keys", "search_all", "search_table"),
-    "hash_functions": ("element_hashes",),
+    "hash_functions": ("element_hashes", "hash_rows"),
     "jaccard": ("exact_pairs", "slot_pairs"),
     "joining": ("count_rows", "index_rows", "match_rows", "prefixes", "token_bits", "tokens_below"),
     "json_edit": ("edit_strings",),
@@ -44,12 +44,14 @@ KERNELS = {
     ),
     "rounds": ("decide", "kept_in", "leader_pairs", "member_pairs"),
     "shingles": (
-        "content_hashes", "copy_rows", "row_sums", "shingle", "sort_short", "unique_sorted",
+        "content_hashes", "copy_rows", "shingle", "sort_short", "unique_sorted",
     ),
+    "settled": ("unsettled",),
     "simhash": ("cell_weights", "count_cells", "simhash_cells", "simhash_equal", "simhash_sums"),
     "spares": ("add_keys", "merge_keys", "remove_key"),
+    "squeezed": ("squeezed_units",),
     "table": ("table_get", "table_put", "table_remove", "table_settle"),
-    "units": ("hash_rows", "squeezed_units", "unsettled", "word_units"),
+    "words": ("word_units",),
 }  # fmt: skip
 """Module -> its kernels. No kernel has a module's name: importing that would hide it."""
 

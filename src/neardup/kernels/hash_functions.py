@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.kernels.compile import HASHER, I64, U8, inline, inner, kernel
+from neardup.kernels.compile import HASHER, I64, U8, inline, inner, kernel, uint64
 from neardup.kernels.hashing import load64, load_few, mix, rotl, xxh64
 
 U = np.uint64
@@ -116,4 +116,14 @@ def element_hashes(data, offsets, hasher):
     out = np.empty(rows, np.uint64)
     for i in range(rows):
         out[i] = hash_bytes(data, offsets[i], offsets[i + 1] - offsets[i], hasher)
+    return out
+
+
+@kernel(U8, I64, uint64)
+def hash_rows(data, offsets, seed):
+    """xxHash64 of every row of a byte or string column."""
+    rows = offsets.size - 1
+    out = np.empty(rows, np.uint64)
+    for i in range(rows):
+        out[i] = xxh64(data, offsets[i], offsets[i + 1] - offsets[i], seed)
     return out

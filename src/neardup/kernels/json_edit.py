@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from neardup.kernels.characters import HIGH, ONES, SEVENS, U, decode, is_ascii
 from neardup.kernels.compile import I64, U8, inline, inner, kernel
 from neardup.kernels.hashing import load64, store64, trailing_zeros
 from neardup.kernels.jsonl import (
@@ -22,7 +23,6 @@ from neardup.kernels.jsonl import (
     special,
 )
 from neardup.kernels.lines import append
-from neardup.kernels.units import HIGH, ONES, SEVENS, U, decode, is_ascii
 
 LONGEST_ESCAPE = 6
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from neardup.kernels.characters import HIGH, ONES, encode, is_ascii
 from neardup.kernels.compile import U8, inline, inner, kernel
 from neardup.kernels.hashing import load64, store64, trailing_zeros
-from neardup.kernels.units import HIGH, ONES, encode, is_ascii
 
 U = np.uint64
 QUOTE, BACKSLASH, OPEN, CLOSE = 0x22, 0x5C, 0x7B, 0x7D

@@ -1,12 +1,13 @@
 """Lines: take some out of texts, and count in how many documents each occurs.
 
-A line is known by the hash of its folded and squeezed text, as in `units.py`.
+A line is known by the hash of its folded and squeezed text, as in `squeezed.py`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from neardup.kernels.characters import NEWLINE, RETURN, U
 from neardup.kernels.compile import (
     HASHER,
     I64,
@@ -21,7 +22,7 @@ from neardup.kernels.compile import (
     int64,
     kernel,
 )
-from neardup.kernels.units import NEWLINE, RETURN, U, hash_unit, longest, scratch, squeeze
+from neardup.kernels.squeezed import hash_unit, longest, scratch, squeeze
 
 FULL = np.uint32(2**32 - 1)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from neardup.kernels.characters import DROPPED, NEWLINE, RETURN, SPACE, U, decode, entry
 from neardup.kernels.compile import I64, U8, U16, U32, boolean, inner, int64, kernel
 from neardup.kernels.hashing import xxh64
 from neardup.kernels.lines import append
-from neardup.kernels.units import DROPPED, NEWLINE, RETURN, SPACE, U, decode, entry
 
 
 @inner

@@ -70,15 +70,6 @@ def copy_rows(data, starts, sizes, out):
         at += sizes[i]
 
 
-@kernel(U8, I64)
-def row_sums(data, offsets):
-    """The xxHash64 of each row's bytes."""
-    out = np.empty(offsets.size - 1, np.uint64)
-    for i in range(out.size):
-        out[i] = xxh64(data, offsets[i], offsets[i + 1] - offsets[i], U(0))
-    return out
-
-
 @kernel(OUT_U64, I64)
 def unique_sorted(values, offsets):
     """Drop repeats inside each sorted row, moving rows together; returns the new offsets."""

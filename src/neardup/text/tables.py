@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from neardup.spec import UNICODE
 
-# The numbers that kernels/units.py calls OTHER, WORD, ALONE, MARK, DROPPED and SPACE.
+# The numbers that kernels/characters.py calls OTHER, WORD, ALONE, MARK, DROPPED and SPACE.
 CLASS = {"-": 0, "U": 0, "W": 1, "N": 1, "S": 2, "M": 3, "A": 3, "D": 4, "_": 5}
 CODES = 0x110000
 BLOCK = 128

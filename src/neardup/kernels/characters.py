@@ -1,0 +1,124 @@
+"""What is at a place of a text? Characters of UTF-8, eight ASCII ones at once where possible.
+
+`stage1` and `stage2` are the two-stage character table of `text/tables.py`; an entry packs a
+character's class, its NFC quick check, its combining class and what it is folded to. Input is
+valid UTF-8: the corpus room has rejected everything else.
+
+Indices are unsigned: a signed one costs a check for negative numbers each time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from neardup.kernels.compile import inline, inner
+from neardup.kernels.hashing import load64, trailing_zeros
+
+U = np.uint64
+OTHER, WORD, ALONE, MARK, DROPPED, SPACE = 0, 1, 2, 3, 4, 5
+NEWLINE, RETURN, BLANK = 10, 13, 32
+
+ONES = U(0x0101010101010101)
+HIGH = U(0x8080808080808080)
+FROM_UPPER, PAST_UPPER = ONES * U(0x80 - 65), ONES * U(0x80 - 91)
+FROM_LOWER, PAST_LOWER = ONES * U(0x80 - 97), ONES * U(0x80 - 123)
+FROM_DIGIT, PAST_DIGIT = ONES * U(0x80 - 48), ONES * U(0x80 - 58)
+UNDERSCORES, SEVENS = ONES * U(95), ONES * U(0x7F)
+
+
+@inner
+def decode(data, position):
+    """The code point at a position, and its length in bytes."""
+    at = U(position)
+    first = np.int64(data[at])
+    if first < 0x80:
+        return first, 1
+    second = np.int64(data[at + U(1)]) & 0x3F
+    if first < 0xE0:
+        return (first & 0x1F) << 6 | second, 2
+    third = np.int64(data[at + U(2)]) & 0x3F
+    if first < 0xF0:
+        return (first & 0x0F) << 12 | second << 6 | third, 3
+    fourth = np.int64(data[at + U(3)]) & 0x3F
+    return (first & 0x07) << 18 | second << 12 | third << 6 | fourth, 4
+
+
+@inner
+def encode(out, position, code):
+    """Write a code point as UTF-8; returns the position after it."""
+    at = U(position)
+    if code < 0x80:
+        out[at] = code
+        return position + 1
+    if code < 0x800:
+        out[at] = 0xC0 | code >> 6
+        out[at + U(1)] = 0x80 | code & 0x3F
+        return position + 2
+    if code < 0x10000:
+        out[at] = 0xE0 | code >> 12
+        out[at + U(1)] = 0x80 | code >> 6 & 0x3F
+        out[at + U(2)] = 0x80 | code & 0x3F
+        return position + 3
+    out[at] = 0xF0 | code >> 18
+    out[at + U(1)] = 0x80 | code >> 12 & 0x3F
+    out[at + U(2)] = 0x80 | code >> 6 & 0x3F
+    out[at + U(3)] = 0x80 | code & 0x3F
+    return position + 4
+
+
+@inline
+def entry(code, stage1, stage2):
+    block = U(stage1[U(code >> 7)])
+    return np.int64(stage2[block << U(7) | U(code & 127)])
+
+
+@inline
+def folded(code, packed):
+    """What the profile makes of a character: the entry holds what to add, mod 2^21."""
+    return (code + (packed >> 10)) & 0x1FFFFF
+
+
+@inline
+def classify(bytes8, fold_case, fold_digits):
+    """Eight ASCII bytes at once: folded, and 0x80 in each byte that belongs to a word."""
+    upper = (bytes8 + FROM_UPPER) & ~(bytes8 + PAST_UPPER) & HIGH
+    lower = bytes8 | (upper >> U(2))
+    alpha = (lower + FROM_LOWER) & ~(lower + PAST_LOWER)
+    digit = (bytes8 + FROM_DIGIT) & ~(bytes8 + PAST_DIGIT) & HIGH
+    under = ~((bytes8 ^ UNDERSCORES) + SEVENS)
+    kept = lower if fold_case else bytes8
+    if fold_digits:
+        kept &= ~((digit >> U(7)) * U(0x0F))
+    return kept, (alpha | digit | under) & HIGH
+
+
+@inline
+def ascii_ahead(data, at, end):
+    """How many bytes from here are ASCII for sure: 64, or up to 8.
+
+    Eight bytes are read even if the text ends sooner, unless the data ends too: then it is 0.
+    """
+    if at + 8 > data.size:
+        return 0
+    high = load64(data, at) & HIGH
+    if high != U(0):
+        return min(trailing_zeros(high) >> 3, end - at)
+    if at + 8 > end:
+        return end - at
+    if at + 64 > end:
+        return 8
+    for i in range(1, 8):
+        high |= load64(data, at + 8 * i)
+    return 64 if high & HIGH == U(0) else 8
+
+
+@inner
+def is_ascii(data, begin, end):
+    every, at = U(0), begin
+    while at + 64 <= end:
+        for i in range(8):
+            every |= load64(data, at + 8 * i)
+        at += 64
+    for last in range(at, end):
+        every |= U(data[U(last)])
+    return every & HIGH == U(0)
