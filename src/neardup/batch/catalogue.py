@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from neardup.batch.parts import Parts
+from neardup.batch.places import Places, listed
 from neardup.batch.sketches import Sketches
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.values import strings
@@ -36,39 +37,26 @@ class Catalogue:
 
     @classmethod
     def of(cls, sketches: Sketches, parts: Parts | None = None) -> Catalogue:
-        files: list[InputFile] = []
-        counts: list[int] = []
-        new = 0
-        for number, (shard, sketched) in enumerate(
-            zip(sketches.shards, sketches.files, strict=True)
-        ):
-            new = len(files) if number == sketches.earlier else new
-            for file, rows in zip(shard.files, sketched.note["rows"], strict=True):
-                if len(files) > new and files[-1] == file:
-                    counts[-1] += rows  # the next part of a large one
-                else:
-                    files.append(file)
-                    counts.append(rows)
-        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        rows = (file.note["rows"] for file in sketches.files)
+        files, starts, new = listed(sketches.shards, rows, sketches.earlier)
         return cls(sketches, files, starts, new, parts)
+
+    @cached_property
+    def places(self) -> Places:
+        """Where each row is."""
+        return Places(strings([file.name for file in self.files]), self.starts)
 
     def place(self, documents: Integers) -> tuple[pa.Array, pa.Array]:
         """The file's name and the row in it of each document, of its first row."""
-        documents = self.first_rows(documents)
-        file = np.searchsorted(self.starts, documents, side="right") - 1
-        names = strings([file.name for file in self.files])
-        return names.take(column(file)), column(documents - self.starts[file])
+        return self.places.of(self.first_rows(documents))
 
     def names(self, documents: Integers) -> pa.Array:
         """The id of each document: its own, or file:row."""
-        wanted, back = np.unique(self.first_rows(documents), return_inverse=True)
+        rows = self.first_rows(documents)
+        wanted, back = np.unique(rows, return_inverse=True)
         # Without pa.chunked_array and pa.array, which import pandas for nothing.
         own = pa.concat_arrays([strings([]), *self._ids(wanted)]).take(column(back.reshape(-1)))
-        if own.null_count == 0:
-            return own
-        files, rows = (part.to_pylist() for part in self.place(documents))
-        places = [f"{file}:{row}" for file, row in zip(files, rows, strict=True)]
-        return pc.coalesce(own, strings(places))
+        return self.places.named(own, rows)
 
     def first_rows(self, documents: Integers) -> Integers:
         return documents if self.parts is None else self.parts.first_rows(documents)

@@ -240,7 +240,7 @@ class Hashing:
     def add(self, *files: InputFile) -> None:
         """Hash some files soon."""
         for file in files:
-            self._found[file] = self._pool.submit(_hashed, file)
+            self._found[file] = self._pool.submit(hashed, file)
 
     def inputs(self, catalogue: Catalogue) -> list[dict[str, Any]]:
         """Each input's size, hash and number of documents."""
@@ -260,7 +260,8 @@ class Hashing:
         self._pool.shutdown(cancel_futures=True)
 
 
-def _hashed(file: InputFile) -> tuple[int, str]:
+def hashed(file: InputFile) -> tuple[int, str]:
+    """A file's size and the hash of its bytes."""
     digest, size = xxhash.xxh3_128(), 0
     with reading(file), open(file.path, "rb", buffering=0) as stream:
         while block := stream.read(1 << 20):

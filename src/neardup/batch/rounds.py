@@ -131,7 +131,7 @@ class Rounds:
         known = Stream(stored(earlier) if earlier.exists() else iter(()))
         for bound in windows([wanted, known], self.budget.share() // BYTES_EACH):
             pairs, similarity = known.until(bound)
-            yield self._merged(_once(wanted.until(bound)[0]), pairs, similarity)
+            yield self._merged(once(wanted.until(bound)[0]), pairs, similarity)
 
     def _writer(self, name: str) -> Writer:
         return Writer(self.folder / name, KIND, key=self.key)
@@ -139,23 +139,11 @@ class Rounds:
     def _merged(
         self, wanted: Keys, pairs: Keys, similarity: Values | None
     ) -> tuple[Keys, Values, int, NDArray[np.bool_]]:
-        similarity = np.empty(0) if similarity is None else similarity
-        place = np.searchsorted(pairs | HOT, wanted & ~HOT)
-        there = place < len(pairs)
-        there[there] = (pairs[place[there]] | HOT) == (wanted[there] | HOT)
-        mine = place[there]
-        counts_now = (pairs[mine] & HOT) & ~(wanted[there] & HOT)
-        pairs = pairs.copy()
-        pairs[mine] &= wanted[there] | ~HOT
-        new = wanted[~there]
-        found = self._similarity(new)
-        current = np.zeros(len(pairs), bool)
-        current[mine] = True
-        if new.size:
-            pairs = np.insert(pairs, place[~there], new)
-            similarity = np.insert(similarity, place[~there], found)
-            current = np.insert(current, place[~there], True)
-        return pairs, similarity, len(new) + int(counts_now.sum()), current
+        merged = merge(wanted, pairs)
+        found = np.empty(len(merged.pairs))
+        found[merged.known] = np.empty(0) if similarity is None else similarity
+        found[~merged.known] = self._similarity(merged.pairs[~merged.known])
+        return merged.pairs, found, int(np.count_nonzero(merged.fresh)), merged.current
 
     def _similarity(self, pairs: Keys) -> Values:
         if not pairs.size:
@@ -164,6 +152,34 @@ class Rounds:
         self.tally.verified += len(pairs)
         self.tally.similar += int(np.count_nonzero(found >= 0.0))
         return found
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Pairs in order: which were known, which are wanted now, which are new or count anew."""
+
+    pairs: Keys
+    known: NDArray[np.bool_]
+    current: NDArray[np.bool_]
+    fresh: NDArray[np.bool_]
+
+
+def merge(wanted: Keys, known: Keys) -> Merged:
+    """Wanted pairs among those that are known; both are in order, each pair is there once."""
+    place = np.searchsorted(known | HOT, wanted & ~HOT)
+    there = place < len(known)
+    there[there] = (known[place[there]] | HOT) == (wanted[there] | HOT)
+    mine, new = place[there], place[~there]
+    pairs = known.copy()
+    pairs[mine] &= wanted[there] | ~HOT
+    current = np.zeros(len(known), bool)
+    current[mine] = True
+    return Merged(
+        np.insert(pairs, new, wanted[~there]),
+        np.insert(np.ones(len(known), bool), new, False),
+        np.insert(current, new, True),
+        np.insert(pairs != known, new, True),
+    )
 
 
 def stored(path: Path) -> Iterator[Records]:
@@ -179,7 +195,7 @@ def split(pairs: Keys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return left.astype(np.int64), (pairs >> np.uint64(32)).astype(np.int64)
 
 
-def _once(wanted: Keys) -> Keys:
+def once(wanted: Keys) -> Keys:
     """Each pair once; it counts always if it is once in a bucket that is not hot."""
     fresh = np.ones(len(wanted), bool)
     fresh[1:] = (wanted[1:] | HOT) != (wanted[:-1] | HOT)

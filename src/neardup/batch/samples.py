@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from neardup.batch.catalogue import Catalogue
 from neardup.batch.verdicts import Verdicts
@@ -19,6 +22,19 @@ CLUSTERS = 10
 COPIES = 3
 SHOWN = 3
 MOST_TEXT = 20_000
+
+
+class Named(Protocol):
+    """What documents are called."""
+
+    def names(self, documents: NDArray[np.int64]) -> pa.Array: ...
+
+
+class Known(Named, Protocol):
+    """Also where they are, and what they say."""
+
+    def place(self, documents: NDArray[np.int64]) -> tuple[pa.Array, pa.Array]: ...
+    def texts(self, documents: NDArray[np.int64]) -> pa.Array: ...
 
 
 def write(
@@ -42,27 +58,32 @@ def write(
             for place in np.flatnonzero(here)[: SHOWN - len(listed)].tolist():
                 listed.append((int(some.documents[place]), int(some.witnesses[place]),
                                float(some.similarity[place])))  # fmt: skip
-    _write_samples(folder, catalogue, largest, chosen)
-    shown = near or other
-    names = catalogue.names(np.array([d for d, _, _ in shown], np.int64)).to_pylist()
-    witnesses = catalogue.names(np.array([w for _, w, _ in shown], np.int64)).to_pylist()
+    write_samples(folder, _Read(catalogue), largest, chosen)
+    return examples(catalogue, near or other)
+
+
+def examples(known: Named, shown: list[tuple[int, int, float]]) -> list[tuple[str, str, float]]:
+    """Removed documents and their witnesses to show on a terminal, by their names."""
+    names = known.names(np.array([d for d, _, _ in shown], np.int64)).to_pylist()
+    witnesses = known.names(np.array([w for _, w, _ in shown], np.int64)).to_pylist()
     return [
         (name, witness, similarity)
         for name, witness, (_, _, similarity) in zip(names, witnesses, shown, strict=True)
     ]
 
 
-def named(catalogue: Catalogue, largest: list[tuple[int, int]]) -> list[tuple[str, int]]:
+def named(known: Named, largest: list[tuple[int, int]]) -> list[tuple[str, int]]:
     """The largest clusters to show on a terminal: (name, copies)."""
     shown = largest[:SHOWN]
-    names = catalogue.names(np.array([document for document, _ in shown], np.int64)).to_pylist()
+    names = known.names(np.array([document for document, _ in shown], np.int64)).to_pylist()
     return [(name, copies) for name, (_, copies) in zip(names, shown, strict=True)]
 
 
-def _write_samples(
-    folder: Path, catalogue: Catalogue, largest: list[tuple[int, int]],
+def write_samples(
+    folder: Path, known: Known, largest: list[tuple[int, int]],
     chosen: dict[int, list[tuple[float, int]]],
 ) -> None:  # fmt: skip
+    """samples.parquet: of each of the largest clusters the kept document and some copies."""
     rows = [
         (kept, document, document == kept, similarity)
         for kept, _ in largest
@@ -70,13 +91,29 @@ def _write_samples(
     ]
     cluster, documents, is_kept, similarity = zip(*rows, strict=True) if rows else ((),) * 4
     numbers = np.array(documents, np.int64)
-    file, row = catalogue.place(numbers)
+    file, row = known.place(numbers)
     with TableWriter(folder / "samples.parquet", tables.SAMPLES) as table:
         table.add({
-            "cluster": np.array(cluster, np.int64), "id": catalogue.names(numbers), "file": file,
+            "cluster": np.array(cluster, np.int64), "id": known.names(numbers), "file": file,
             "row": row, "kept": np.array(is_kept, bool), "similarity": np.array(similarity, float),
-            "text": texts(catalogue, catalogue.first_rows(numbers).tolist()),
+            "text": known.texts(numbers),
         })  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What is known of documents whose sketches are at hand."""
+
+    catalogue: Catalogue
+
+    def place(self, documents: NDArray[np.int64]) -> tuple[pa.Array, pa.Array]:
+        return self.catalogue.place(documents)
+
+    def names(self, documents: NDArray[np.int64]) -> pa.Array:
+        return self.catalogue.names(documents)
+
+    def texts(self, documents: NDArray[np.int64]) -> pa.Array:
+        return texts(self.catalogue, self.catalogue.first_rows(documents).tolist())
 
 
 def texts(catalogue: Catalogue, documents: list[int]) -> pa.Array:
@@ -95,13 +132,14 @@ def texts(catalogue: Catalogue, documents: list[int]) -> pa.Array:
                     rows = np.array(here, np.int64) - start
                     column = parse_some(chunk, reading.columns, rows, count).texts
                     for place, document in enumerate(here):
-                        found[document] = _beginning(column[place].as_py())
+                        found[document] = beginning(column[place].as_py())
                 start += count
         except NeardupError:
             continue
     return strings([found.get(document) for document in documents])
 
 
-def _beginning(text: str | list[int] | None) -> str:
+def beginning(text: str | list[int] | None) -> str:
+    """As much of a document as is shown."""
     whole = text if isinstance(text, str) else " ".join(map(str, text or []))
     return whole[:MOST_TEXT]

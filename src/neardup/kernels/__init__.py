@@ -42,7 +42,7 @@ KERNELS = {
     "postings": (
         "postings_find", "postings_grow", "postings_list", "postings_put", "postings_sizes",
     ),
-    "rounds": ("decide", "kept_in", "leader_pairs", "member_pairs"),
+    "rounds": ("decide", "kept_in", "leader_pairs", "member_pairs", "settle"),
     "shingles": (
         "content_hashes", "copy_rows", "shingle", "sort_short", "unique_sorted",
     ),

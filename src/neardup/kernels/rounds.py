@@ -15,6 +15,7 @@ from neardup.kernels.compile import F64, I64, OUT_U8, U32, U64, inner, int64, ke
 
 U = np.uint64
 KEPT, CHANGED = np.uint8(1), np.uint8(4)
+UNKNOWN, SETTLED_KEPT, REMOVED, GONE = np.uint8(0), np.uint8(1), np.uint8(2), np.uint8(3)
 
 
 @inner
@@ -99,6 +100,35 @@ def decide(pairs, similarity, marks, state, bound, shift):
             state[v] |= CHANGED
             changed = True
     return out[:count], changed
+
+
+@kernel(U64, OUT_U8, OUT_U8, int64)
+def settle(pairs, status, bound, shift):
+    """What becomes of each document v of similar pairs, as far as others are known.
+
+    `status` is a byte for each document: UNKNOWN, KEPT, REMOVED, or GONE, that is removed for a
+    witness that is not known yet. Pairs are sorted, so documents of better rank come first. How
+    many pairs are of documents that are not settled.
+    """
+    left, at = 0, 0
+    while at < pairs.size:
+        v, begin = np.int64(pairs[at] >> U(32)), at
+        witness, unknown = np.int64(-1), False
+        while at < pairs.size and np.int64(pairs[at] >> U(32)) == v:
+            u = np.int64((pairs[at] & U(0xFFFFFFFF)) >> U(1))
+            if witness < 0 and status[u] == SETTLED_KEPT:
+                witness = u
+            elif witness < 0 and status[u] == UNKNOWN:
+                unknown = True
+            at += 1
+        if witness < 0:
+            status[v] = UNKNOWN if unknown else SETTLED_KEPT
+        else:
+            status[v] = GONE if unknown else REMOVED
+            bound[v] = np.uint8(witness >> shift)
+        if unknown:
+            left += at - begin
+    return left
 
 
 @kernel(U32, I64, OUT_U8)

@@ -1,0 +1,1 @@
+"""Which machinery runs the stages of a batch run? The local one is the rest of `batch`."""

@@ -1,0 +1,102 @@
+"""Documents to rows of the table of sketches, in a task.
+
+id            null without one; besides, the columns that say where the document is
+keep_...      the value of the keep column, in the column of its type
+length        raw bytes of the text, or the number of tokens
+c0, c1        both halves of the content hash
+reason        why it is rejected; null if it is not
+empty_slots   of a batch together, at its first document
+keys          eight bytes for each table of the operating point
+slots         what is compared of the signature, unless shingles are
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from neardup.batch.engines.spark.sources import Found, Reader
+from neardup.batch.engines.spark.tables import Batches, batch_of, equal_rows
+from neardup.corpus.values import strings
+from neardup.dedup import Sketcher
+from neardup.options import Options
+from neardup.sketch.bulk import compared
+
+KEEP = {"keep_int": "long", "keep_real": "double", "keep_text": "string", "keep_time": "long"}
+
+
+@dataclass(frozen=True)
+class Making:
+    """What is made of each document, by which rules."""
+
+    reader: Reader
+    sketcher: Sketcher
+    options: Options
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for found in self.reader(batches):
+            if len(found.documents):
+                yield self._rows(found)
+
+    def _rows(self, found: Found) -> pa.RecordBatch:
+        documents, sketch = found.documents, self.sketcher(found.documents)
+        count = len(documents)
+        reasons: list[str | None] = [None] * count
+        for row in sketch.empty.tolist():
+            reasons[row] = "empty"
+        for row, why in documents.rejected.items():
+            reasons[row] = why
+        empty_slots = np.zeros(count, np.int64)
+        empty_slots[0] = sketch.empty_slots
+        content = sketch.content.view(np.int64)
+        columns: dict[str, Any] = {
+            **found.where,
+            "id": narrow(documents.ids),
+            **_keep(documents.keep, count),
+            "length": sketch.lengths,
+            "c0": np.ascontiguousarray(content[:, 0]),
+            "c1": np.ascontiguousarray(content[:, 1]),
+            "reason": narrow(strings(reasons)),
+            "empty_slots": empty_slots,
+            "keys": equal_rows(sketch.keys(self.options.tables)),
+        }
+        if self.options.verify != "exact":
+            columns["slots"] = equal_rows(compared(sketch.signatures, self.options.spec))
+        return batch_of(**columns)
+
+
+def schema(where: dict[str, str], id_type: str, options: Options) -> str:
+    """The columns of the table of sketches, in Spark's words."""
+    columns = where | {"id": id_type} | KEEP
+    columns |= {"length": "long", "c0": "long", "c1": "long", "reason": "string"}
+    columns |= {"empty_slots": "long", "keys": "binary"}
+    columns |= {} if options.verify == "exact" else {"slots": "binary"}
+    return ", ".join(f"{name} {kind}" for name, kind in columns.items())
+
+
+def narrow(values: Any) -> pa.Array:
+    """Texts with short offsets, as Spark wants them."""
+    return values.cast(pa.string()) if pa.types.is_large_string(values.type) else values
+
+
+def _keep(values: pa.Array | None, count: int) -> dict[str, Any]:
+    """The keep values in the column of their type; nulls in the others."""
+    found = {
+        "keep_int": pa.nulls(count, pa.int64()), "keep_real": pa.nulls(count, pa.float64()),
+        "keep_text": pa.nulls(count, pa.string()), "keep_time": pa.nulls(count, pa.int64()),
+    }  # fmt: skip
+    if values is None or pa.types.is_null(values.type):
+        return found
+    if pa.types.is_integer(values.type):
+        found["keep_int"] = values.cast(pa.int64())
+    elif pa.types.is_floating(values.type):
+        found["keep_real"] = values.cast(pa.float64())
+    elif pa.types.is_timestamp(values.type):
+        found["keep_time"] = values.cast(pa.timestamp("us")).view(pa.int64())
+    else:
+        found["keep_text"] = values.cast(pa.string())
+    return found

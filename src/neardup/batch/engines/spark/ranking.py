@@ -1,0 +1,82 @@
+"""Which copy is better? A dense rank for each document, best first.
+
+Without a policy the order of the source is the rank; of files it is known from how many documents
+each shard has. Otherwise the sketches are sorted once, and a rank is where one comes to lie.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+
+from neardup.batch.engines.spark.making import KEEP
+from neardup.batch.engines.spark.tables import Work
+from neardup.corpus.documents import mixed_keep
+from neardup.options import Options
+
+PLACED = 33
+"""Spark numbers rows in the lowest bits, partitions in those from here on."""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The sketches with a column `rank`; how many there are."""
+
+    frame: DataFrame
+    count: int
+
+
+def by_starts(sketches: DataFrame, starts: NDArray[np.int64]) -> DataFrame:
+    """With the number of each document: that of its part's first one, and its place."""
+    spark = sketches.sparkSession
+    rows = [(part, int(start)) for part, start in enumerate(starts[:-1].tolist())]
+    first = sql.broadcast(spark.createDataFrame(rows, "part int, start long"))
+    placed = sketches.join(first, "part")
+    return placed.withColumn("number", sql.col("start") + sql.col("place")).drop("start")
+
+
+def by_order(work: Work, sketches: DataFrame, order: list[Column]) -> DataFrame:
+    """With the place of each document in this order as its rank."""
+    ordered = sketches.repartitionByRange(*order).sortWithinPartitions(*order)
+    placed = ordered.withColumn("placed", sql.monotonically_increasing_id())
+    stored = work.stored(placed, "ranked")
+    partition = sql.shiftright("placed", PLACED)
+    counts = stored.groupBy(partition.alias("p")).count().orderBy("p").collect()
+    before = np.cumsum([0, *(row["count"] for row in counts)]).tolist()
+    starts = [(row["p"], start) for row, start in zip(counts, before, strict=False)]
+    spark = sketches.sparkSession
+    first = sql.broadcast(spark.createDataFrame(starts, "p long, start long"))
+    inside = sql.col("placed").bitwiseAND((1 << PLACED) - 1)
+    joined = stored.withColumn("p", partition).join(first, "p")
+    return joined.withColumn("rank", sql.col("start") + inside).drop("p", "start", "placed")
+
+
+def keep_order(sketches: DataFrame, options: Options) -> list[Column]:
+    """What the policy says about the order, besides ties."""
+    policy, _ = options.keep_policy
+    if policy == "first":
+        return []
+    if policy == "longest":
+        return [sql.col("length").desc()]
+    value = _value(sketches)
+    return [value.desc_nulls_last() if policy == "max" else value.asc_nulls_last()]
+
+
+def _value(sketches: DataFrame) -> Column:
+    """The keep value: int gives way to real; other kinds have no common order."""
+    counted = sketches.agg(*(sql.count(name).alias(name) for name in KEEP)).collect()[0]
+    there = [name for name in KEEP if counted[name]]
+    if set(there) == {"keep_int", "keep_real"}:
+        real = sql.when(~sql.isnan("keep_real"), sql.col("keep_real"))
+        return sql.coalesce(real, sql.col("keep_int").cast("double")) + sql.lit(0.0)
+    if len(there) > 1:
+        names = {"keep_int": "int64", "keep_real": "double", "keep_text": "large_string",
+                 "keep_time": "timestamp[us]"}  # fmt: skip
+        raise mixed_keep(names[name] for name in there)
+    if there == ["keep_real"]:
+        return sql.when(~sql.isnan("keep_real"), sql.col("keep_real") + sql.lit(0.0))
+    return sql.col(there[0] if there else "keep_int")

@@ -1,0 +1,191 @@
+"""One run over files on Spark: sketch, rank, collapse, band, match, decide, write.
+
+OUT is the same as that of a local run. All executors read the inputs and write to OUT by the
+same paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark import Broadcast
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from neardup.batch import record
+from neardup.batch.earlier import Earlier
+from neardup.batch.ending import complete
+from neardup.batch.engines.spark import ranking
+from neardup.batch.engines.spark.bits import bits_of
+from neardup.batch.engines.spark.explaining import Explaining
+from neardup.batch.engines.spark.pipeline import Setting, decide
+from neardup.batch.engines.spark.recording import described
+from neardup.batch.engines.spark.sketching import Read, sketched
+from neardup.batch.engines.spark.tables import (
+    Batches,
+    Work,
+    numbers,
+    run_in_arrow,
+    translated,
+)
+from neardup.batch.engines.spark.writing import WriteKept, write_files
+from neardup.batch.job import Job
+from neardup.batch.ranks import MOST
+from neardup.errors import UsageError
+from neardup.formats.tables import column
+from neardup.progress import Progress
+
+MEMORY = 10**9
+"""What a task may hold, in bytes, if nothing is said about it."""
+
+
+def near_duplicates_on(
+    spark: SparkSession, memory: int = MEMORY
+) -> Callable[[Job, Path, Progress], record.Finished]:
+    """What `batch.run.run` calls to make everything that belongs into OUT."""
+
+    def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
+        require_possible(job)
+        return Run(spark, job, folder, progress, memory).finished()
+
+    return make
+
+
+def require_possible(job: Job) -> None:
+    """Refuse what only the local engine does."""
+    options = job.options
+    refused = {
+        "--merge-rows": job.merge_rows, "--save-sketches": job.save_sketches,
+        "--strip lines": options.strip.lines is not None,
+        "--weights tf-idf": options.weights == "tf-idf",
+    }  # fmt: skip
+    for option, asked in refused.items():
+        if asked:
+            raise UsageError(f"{option} is not there on Spark: leave it out, or use --engine local")
+
+
+@dataclass
+class Run:
+    """The steps of a run, one after the other."""
+
+    spark: SparkSession
+    job: Job
+    folder: Path
+    progress: Progress
+    memory: int
+
+    def __post_init__(self) -> None:
+        self.clock = record.Clock()
+        self.earlier = Earlier.of(self.job.against)
+        self.work = Work(self.spark, str(self.folder / "spark"))
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Tells of a stage, while it runs."""
+        self.progress.stage(name, 1, "stages")
+        with self.clock.stage(name), translated():
+            yield
+        self.progress.advance(1)
+
+    def finished(self) -> record.Finished:
+        """Everything that belongs into OUT."""
+        with self.stage("sketching"):
+            read = sketched(self.work, self.job, self.earlier, self.progress)
+        with self.stage("ranking"):
+            documents = self._ranked(read)
+        setting = Setting(self.work, self.job.options, self.stage, self.memory)
+        decided = decide(setting, read.source, self._taking_part(documents), read.count, read.new)
+        with self.stage("writing tables"):
+            removed = self.work.stored(self._by_number(decided.removed, documents, read), "removed")
+            explaining = Explaining(
+                self.folder, read.source, documents, removed, read.places, read.new
+            )
+            told = explaining.told()
+            made = described(self.job, read, decided, removed, told, explaining)
+        if self.job.kept:
+            with self.stage("writing"):
+                self._write_kept(read, documents, removed)
+        return complete(self.job, self.folder, made, told, self.clock, read.shards)
+
+    # -- rank -----------------------------------------------------------------------------------
+
+    def _ranked(self, read: Read) -> DataFrame:
+        """The documents with their ranks."""
+        if read.count >= MOST:
+            raise UsageError(
+                f"{read.count:,} documents are more than one run takes ({MOST:,}): "
+                "split the input, and use --against"
+            )
+        policy = ranking.keep_order(read.sketches, self.job.options)
+        if not policy:
+            return read.sketches.withColumn("rank", sql.col("number"))
+        preferred = sum(map(self.job.prefers, read.files))
+        first = int(read.places.value.starts[read.others + preferred])
+        group = (
+            sql.when(sql.col("number") < read.new, 0)
+            .when(sql.col("number") < first, 1)
+            .otherwise(2)
+        )
+        # What an earlier corpus has in the keep column does not count.
+        return ranking.by_order(self.work, read.sketches, [group, *policy, sql.col("number")])
+
+    def _taking_part(self, documents: DataFrame) -> DataFrame:
+        """Without what is rejected, and what an earlier run has removed."""
+        usable = documents.where(sql.col("reason").isNull())
+        kept = self.earlier.kept
+        if kept is None or kept.all():
+            return usable
+        dropped = self.spark.sparkContext.broadcast(~kept)
+        return run_in_arrow(usable, Without(dropped), usable.schema)
+
+    # -- write ----------------------------------------------------------------------------------
+
+    def _by_number(self, removed: DataFrame, documents: DataFrame, read: Read) -> DataFrame:
+        """What is removed, by numbers instead of ranks, with ids."""
+        if not read.has_ids and self.job.options.keep_policy[0] == "first":
+            none = sql.lit(None).cast("string")
+            return removed.select(
+                sql.col("rank").alias("number"), none.alias("id"), "witness",
+                none.alias("witness_id"), "similarity", "exact",
+            ).where(sql.col("number") >= read.new)  # fmt: skip
+        named = documents.select("rank", "number", "id")
+        by = named.select(
+            sql.col("rank").alias("witness"), sql.col("number").alias("by"),
+            sql.col("id").alias("witness_id"),
+        )  # fmt: skip
+        return removed.join(named, "rank").join(by, "witness").select(
+            "number", "id", sql.col("by").alias("witness"), "witness_id", "similarity", "exact"
+        ).where(sql.col("number") >= read.new)  # fmt: skip
+
+    def _write_kept(self, read: Read, documents: DataFrame, removed: DataFrame) -> None:
+        send = self.spark.sparkContext.broadcast
+        rejected = documents.where(sql.col("reason").isNotNull()).select("number")
+        gone = removed.select("number").union(rejected)
+        bits = send(bits_of(gone, lambda batch: numbers(batch, "number"), read.count))
+        kept = self.folder / "kept"
+        kept.mkdir(exist_ok=True)
+        write = WriteKept(
+            str(self.folder / "attempts"), send(read.files), read.places, bits, read.others
+        )
+        write_files(self.spark, kept, read.files, write)
+
+
+@dataclass(frozen=True)
+class Without:
+    """In a task: the documents that are not among the first ones that are dropped."""
+
+    dropped: Broadcast[NDArray[np.bool_]]
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        dropped = self.dropped.value
+        for batch in batches:
+            number = numbers(batch, "number")
+            early = number < len(dropped)
+            early[early] = dropped[number[early]]
+            yield batch.filter(column(~early))

@@ -1,0 +1,117 @@
+"""All documents of the inputs, sketched: the table of sketches, and what there is to know of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import numpy as np
+from pyspark import Broadcast
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+from neardup.batch.earlier import Earlier
+from neardup.batch.engines.spark import making, ranking
+from neardup.batch.engines.spark.files import Files
+from neardup.batch.engines.spark.making import Making
+from neardup.batch.engines.spark.tables import Work, run_in_arrow
+from neardup.batch.job import Job
+from neardup.batch.places import Places, listed
+from neardup.corpus.inputs import InputFile
+from neardup.corpus.shards import Shard, cut
+from neardup.corpus.values import strings
+from neardup.errors import InputError, RowError
+from neardup.progress import Progress
+
+
+@dataclass(frozen=True)
+class Read:
+    """All documents, sketched.
+
+    sketches  the table of them, with `number`, the place in input order
+    new       the first document that is not of an earlier corpus
+    files     the new inputs; in `places` they come after `others` earlier ones
+    has_ids   whether any document has an id of its own
+    skipped   the inputs that could not be read, and why
+    """
+
+    source: Files
+    sketches: DataFrame
+    count: int
+    new: int
+    files: list[InputFile]
+    others: int
+    places: Broadcast[Places]
+    has_ids: bool
+    shards: list[Shard]
+    skipped: dict[str, str]
+
+
+def sketched(work: Work, job: Job, earlier: Earlier, progress: Progress) -> Read:
+    """Everything that can be read, sketched."""
+    skipped: dict[str, str] = {}
+    while True:
+        try:
+            return _read(work, job, earlier, skipped)
+        except RowError:
+            raise
+        except InputError as error:
+            if not job.skip_bad_files or error.file is None or error.file in skipped:
+                raise
+            skipped[error.file] = str(error)
+            progress.say(f"skipped: {error}")
+
+
+def _read(work: Work, job: Job, earlier: Earlier, skipped: dict[str, str]) -> Read:
+    earlier.check(job.storing, job.options.verify == "exact", job.columns.within)
+    plain = replace(job.reading, columns=job.columns.plain)
+    before = [*earlier.shards, *cut(earlier.inputs, plain)]
+    shards = [*before, *cut(job.in_order(), job.reading, set(skipped))]
+    source = Files(work.spark, shards, job.sketcher)
+    sketches, counted = _made(work, job, source)
+    rows = [[counted.rows[part, at] for at in range(len(shard.files))]
+            for part, shard in enumerate(shards)]  # fmt: skip
+    files, starts, others = listed(shards, rows, len(before))
+    of_parts = np.concatenate([[0], np.cumsum([sum(some) for some in rows])]).astype(np.int64)
+    places = work.spark.sparkContext.broadcast(
+        Places(strings([file.name for file in files]), starts)
+    )
+    found = Read(
+        source, ranking.by_starts(sketches, of_parts), int(of_parts[-1]),
+        int(of_parts[len(before)]), files[others:], others, places, counted.ids > 0,
+        shards[len(before) :], dict(skipped),
+    )  # fmt: skip
+    if job.strict:
+        _refuse_rejected(found)
+    return found
+
+
+@dataclass(frozen=True)
+class Counted:
+    """How many documents each file of each part has, and how many have an id."""
+
+    rows: Counter[tuple[int, int]]
+    ids: int
+
+
+def _made(work: Work, job: Job, source: Files) -> tuple[DataFrame, Counted]:
+    schema = making.schema(source.where, source.id_type, job.options)
+    make = Making(source.reader, job.sketcher, job.options)
+    sketches = work.stored(run_in_arrow(source.frame, make, schema), "sketches")
+    in_files = sketches.groupBy("part", "file").agg(
+        sql.count("part").alias("documents"), sql.count("id").alias("ids")
+    )
+    found = in_files.collect()
+    rows = Counter({(row["part"], row["file"]): row["documents"] for row in found})
+    return sketches, Counted(rows, sum(row["ids"] for row in found))
+
+
+def _refuse_rejected(read: Read) -> None:
+    """Stop at the first document that can't be used."""
+    bad = read.sketches.where(sql.col("reason").isNotNull() & (sql.col("number") >= read.new))
+    for row in bad.orderBy("number").limit(1).collect():
+        file, at = (part[0].as_py() for part in read.places.value.of(np.array([row["number"]])))
+        raise RowError(
+            f"{file}, row {at}: {row['reason']}. "
+            "Mend it, or run without --strict to set such rows aside"
+        )

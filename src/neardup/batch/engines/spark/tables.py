@@ -1,0 +1,128 @@
+"""How do batches of Arrow go into and out of Spark, and where are tables between stages?"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from neardup import errors
+from neardup.errors import InputError, NeardupError
+from neardup.formats.tables import column
+from neardup.text.arrays import Ragged
+
+Batches = Iterable[pa.RecordBatch]
+OnBatches = Callable[[Batches], Iterator[pa.RecordBatch]]
+TOLD = "neardup-error:"
+"""What comes before an error of ours in the message that Spark makes of it."""
+ROWS = 1 << 15
+
+
+@dataclass(frozen=True)
+class Work:
+    """A folder, or its address, in which every executor can write tables."""
+
+    spark: SparkSession
+    folder: str
+
+    def stored(self, frame: DataFrame, name: str) -> DataFrame:
+        """The frame, written and read again: computed once, whoever is lost afterwards."""
+        path = f"{self.folder}/{name}"
+        with translated():
+            frame.write.mode("overwrite").option("compression", "zstd").parquet(path)
+        return self.spark.read.schema(frame.schema).parquet(path)
+
+
+def run_in_arrow(frame: DataFrame, function: OnBatches, schema: str | StructType) -> DataFrame:
+    """The frame's batches through a function, in the tasks that hold them."""
+
+    def told(batches: Batches) -> Iterator[pa.RecordBatch]:
+        with telling():
+            yield from function(batches)
+
+    return frame.mapInArrow(told, schema)
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """In a task: an error of ours is told so that the driver can raise it again."""
+    try:
+        yield
+    except NeardupError as error:
+        kind = next(one for one in type(error).__mro__ if hasattr(errors, one.__name__))
+        told = {"kind": kind.__name__, "message": str(error), "file": getattr(error, "file", None)}
+        raise RuntimeError(TOLD + json.dumps(told) + "\n") from None
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """In the driver: errors of tasks are raised again as what they were."""
+    try:
+        yield
+    except PySparkException as error:
+        if found := re.search(f"{TOLD}({{.*}})$", str(error), re.M):
+            raise _again(**json.loads(found[1])) from None
+        raise
+
+
+def _again(kind: str, message: str, file: str | None) -> NeardupError:
+    known = getattr(errors, kind)
+    if issubclass(known, InputError):
+        return known(message, file)  # type: ignore[no-any-return]
+    made: NeardupError = known.__new__(known)
+    made.args = (message,)
+    return made
+
+
+def batch_of(**columns: NDArray[Any] | list[Any] | pa.Array) -> pa.RecordBatch:
+    """A batch of NumPy arrays, of lists of bytes, or of Arrow arrays."""
+    arrays = [
+        pa.array(values, pa.binary()) if isinstance(values, list) else column(values)
+        for values in columns.values()
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+def numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:
+    """A column of whole numbers."""
+    return batch.column(name).to_numpy(zero_copy_only=False).astype(np.int64)  # type: ignore[no-any-return]
+
+
+def flat(array: pa.Array, dtype: Any) -> Ragged:
+    """A column of bytes as rows of numbers, without a copy."""
+    wide = pa.types.is_large_binary(array.type)
+    _, ends, data = array.buffers()
+    offsets = np.frombuffer(ends, np.int64 if wide else np.int32)
+    offsets = offsets[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
+    whole = np.frombuffer(data, np.uint8)[first:last] if data else np.empty(0, np.uint8)
+    each = np.dtype(dtype).itemsize
+    aligned = whole if whole.ctypes.data % each == 0 else whole.copy()
+    return Ragged(aligned.view(dtype), (offsets - first) // each)
+
+
+def as_bytes(rows: Ragged) -> pa.Array:
+    """Rows of numbers as a column of bytes, without a copy."""
+    each = rows.data.itemsize
+    begin, end = int(rows.offsets[0]), int(rows.offsets[-1])
+    offsets = ((rows.offsets - begin) * each).astype(np.int32)
+    data = np.ascontiguousarray(rows.data[begin:end]).view(np.uint8)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(rows), buffers)
+
+
+def equal_rows(data: NDArray[Any]) -> pa.Array:
+    """The rows of a matrix as a column of bytes."""
+    width = data.shape[1]
+    offsets = np.arange(len(data) + 1, dtype=np.int64) * width
+    return as_bytes(Ragged(np.ascontiguousarray(data).reshape(-1), offsets))
