@@ -186,7 +186,7 @@ class BucketRecord:
             self.full += int(np.count_nonzero(beyond))
             hot = [
                 Hot(int(some.sizes[g]), int(beyond[g]), some.band, int(some.keys[g]),
-                    some.members[some.starts[g] : some.starts[g] + SAMPLED].astype(np.int64))
+                    some.members[some.starts[g] : some.starts[g + 1]][:SAMPLED].astype(np.int64))
                 for g in {*_top(some.sizes), *_top(beyond)}
             ]  # fmt: skip
             self._largest = _first([*self._largest, *hot], lambda one: one.size)

@@ -11,7 +11,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
-from neardup.batch.engines.spark.tables import Batches, batch_of, flat, run_in_arrow
+from neardup.batch.engines.spark.tables import (
+    Batches,
+    batch_of,
+    flat,
+    grouped_in_arrow,
+    run_in_arrow,
+)
 
 Integers = NDArray[np.int64]
 SLICE = 1 << 22
@@ -94,7 +100,7 @@ def bits_of(frame: DataFrame, numbers: Callable[[pa.RecordBatch], Integers], siz
         return pa.Table.from_batches([batch_of(slice=np.array([number], np.int32), data=[data])])
 
     sent = run_in_arrow(frame, sliced, "slice int, lows binary")
-    collected = sent.groupBy("slice").applyInArrow(packed, "slice int, data binary").toArrow()
+    collected = grouped_in_arrow(sent, "slice", packed, "slice int, data binary").toArrow()
     bits = Bits.none(size)
     for number, data in zip(*(column.to_pylist() for column in collected.columns), strict=True):
         start = number * SLICE // 8

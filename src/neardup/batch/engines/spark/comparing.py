@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from neardup.batch.engines.spark.tables import batch_of, flat, numbers, telling
+from neardup.batch.engines.spark.tables import batch_of, cogrouped_in_arrow, flat, numbers
 from neardup.batch.rounds import split
 from neardup.options import Options
 from neardup.sketch.bulk import compared_shape
@@ -66,13 +66,12 @@ class Compare:
     least: float | None = None
 
     def __call__(self, pairs: pa.Table, sets: pa.Table) -> pa.Table:
-        with telling():
-            docs, rows = held(sets, self.options)
-            pair = np.concatenate([numbers(batch, "pair") for batch in pairs.to_batches()])
-            u, v = split(pair.view(np.uint64))
-            judge = verifier(rows, self.options, self.weights)
-            found = judge.pairs(np.searchsorted(docs, u), np.searchsorted(docs, v), self.least)
-            return pa.Table.from_batches([batch_of(pair=pair, similarity=found)])
+        docs, rows = held(sets, self.options)
+        pair = pairs.column("pair").to_numpy()
+        u, v = split(pair.view(np.uint64))
+        judge = verifier(rows, self.options, self.weights)
+        found = judge.pairs(np.searchsorted(docs, u), np.searchsorted(docs, v), self.least)
+        return pa.Table.from_batches([batch_of(pair=pair, similarity=found)])
 
 
 def compared(
@@ -89,8 +88,6 @@ def compared(
     needs = grouped.select("p", left().alias("doc")).union(
         grouped.select("p", right().alias("doc"))
     )
-    there = needs.distinct().join(sets, "doc").select("p", "doc", "data")
-    return (
-        grouped.groupBy("p").cogroup(there.groupBy("p"))
-        .applyInArrow(lambda some, of: compare(some, of), "pair long, similarity double")
-    )  # fmt: skip
+    there = needs.distinct().join(sets, "doc")
+    there = there.select(sql.col("p").alias("q"), "doc", "data")  # or p would be ambiguous
+    return cogrouped_in_arrow((grouped, "p"), (there, "q"), compare, "pair long, similarity double")

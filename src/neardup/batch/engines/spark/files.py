@@ -19,6 +19,7 @@ from neardup.batch.engines.spark.tables import (
     as_bytes,
     batch_of,
     flat,
+    grouped_in_arrow,
     numbers,
     run_in_arrow,
 )
@@ -68,7 +69,7 @@ class Files:
         """The wanted documents of each part in one row, one part a task."""
         columns = ["chunk", "begins", "rows", "place", "c0", "c1", "doc"]
         schema = "part int, " + ", ".join(f"{name} binary" for name in columns)
-        by_part = wanted.select("part", *columns).groupBy("part").applyInArrow(_gathered, schema)
+        by_part = grouped_in_arrow(wanted.select("part", *columns), "part", _gathered, schema)
         return by_part.repartitionByRange(max(self._count, 1), "part")
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as sql
 
 from neardup import cluster
 from neardup.batch.engines.spark.comparing import held, verifier
-from neardup.batch.engines.spark.tables import batch_of, flat, numbers, telling
+from neardup.batch.engines.spark.tables import batch_of, cogrouped_in_arrow, flat, numbers
 from neardup.lsh.buckets import Buckets
 from neardup.options import Options
 
@@ -34,22 +34,21 @@ class Finish:
     weights: NDArray[np.uint32] | None = None
 
     def __call__(self, buckets: pa.Table, sets: pa.Table) -> pa.Table:
-        with telling():
-            docs, rows = held(sets, self.options)
-            grouped = grouping(buckets, len(docs), self.options.tables.count)
-            judge = verifier(rows, self.options, self.weights)
-            kept = (
-                cluster.stars(grouped, judge, self.options.limit)
-                if self.options.cluster == "stars"
-                else cluster.components(grouped, judge)
-            )
-            gone = np.flatnonzero(kept.witness >= 0)
-            return pa.Table.from_batches([batch_of(
-                doc=np.append(-1, gone).astype(np.int32),
-                witness=np.append(-1, kept.witness[gone]).astype(np.int32),
-                similarity=np.append(0.0, kept.similarity[gone]),
-                compared=np.append(kept.compared, np.zeros(len(gone))).astype(np.int64),
-            )])  # fmt: skip
+        docs, rows = held(sets, self.options)
+        grouped = grouping(buckets, len(docs), self.options.tables.count)
+        judge = verifier(rows, self.options, self.weights)
+        kept = (
+            cluster.stars(grouped, judge, self.options.limit)
+            if self.options.cluster == "stars"
+            else cluster.components(grouped, judge)
+        )
+        gone = np.flatnonzero(kept.witness >= 0)
+        return pa.Table.from_batches([batch_of(
+            doc=np.append(-1, gone).astype(np.int32),
+            witness=np.append(-1, kept.witness[gone]).astype(np.int32),
+            similarity=np.append(0.0, kept.similarity[gone]),
+            compared=np.append(kept.compared, np.zeros(len(gone))).astype(np.int64),
+        )])  # fmt: skip
 
 
 def grouping(table: pa.Table, documents: int, bands: int) -> Buckets:
@@ -74,7 +73,6 @@ def grouping(table: pa.Table, documents: int, bands: int) -> Buckets:
 
 def finished(buckets: DataFrame, sets: DataFrame, finish: Finish) -> DataFrame:
     """The removed candidates with their witnesses, found in one task."""
-    one = sql.lit(0).alias("p")
-    left = buckets.select(one, "band", "key", "members").groupBy("p")
-    right = sets.select(one, "doc", "data").groupBy("p")
-    return left.cogroup(right).applyInArrow(lambda some, of: finish(some, of), SCHEMA)
+    left = buckets.select(sql.lit(0).alias("p"), "band", "key", "members")
+    right = sets.select(sql.lit(0).alias("p"), "doc", "data")
+    return cogrouped_in_arrow((left, "p"), (right, "p"), finish, SCHEMA)

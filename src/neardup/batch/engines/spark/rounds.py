@@ -20,7 +20,16 @@ from pyspark.sql import functions as sql
 from neardup import kernels
 from neardup.batch.engines.spark.comparing import Compare, compared
 from neardup.batch.engines.spark.settling import Settled, Witnesses, settled
-from neardup.batch.engines.spark.tables import Batches, Work, batch_of, flat, numbers, run_in_arrow
+from neardup.batch.engines.spark.tables import (
+    Batches,
+    Work,
+    batch_of,
+    cogrouped_in_arrow,
+    flat,
+    grouped_in_arrow,
+    numbers,
+    run_in_arrow,
+)
 from neardup.batch.rounds import CHANGED, PAIRS_AT_ONCE, Tally, merge, once
 from neardup.text.arrays import Ragged
 
@@ -180,9 +189,9 @@ class Rounds:
         """All pairs that were ever needed, with their similarities; how many are new."""
         number = len(self.told)
         p = sql.floor(sql.shiftright("pair", 32) / sql.lit(self.width)).cast("int").alias("p")
-        left = needed.select(p, "pair").groupBy("p")
-        right = known.select(p, "pair", "similarity").groupBy("p")
-        made = left.cogroup(right).applyInArrow(lambda a, b: _merge(a, b), MERGED)
+        left = needed.select(p, "pair"), "p"
+        right = known.select(p, "pair", "similarity"), "p"
+        made = cogrouped_in_arrow(left, right, _merge, MERGED)
         merged = self.work.stored(made, f"merged-{number}")
         fresh = merged.where("fresh").count()
         new = merged.where(sql.isnan("similarity"))
@@ -213,7 +222,5 @@ class Rounds:
     def _witnesses(self, edges: DataFrame, kept: NDArray[np.bool_]) -> DataFrame:
         witnesses = Witnesses(self.work.spark.sparkContext.broadcast(kept))
         p = sql.floor(sql.shiftright("pair", 32) / sql.lit(self.width)).cast("int").alias("p")
-        return (
-            edges.select(p, "pair", "similarity").groupBy("p")
-            .applyInArrow(lambda table: witnesses(table), "doc int, witness int, similarity double")
-        )  # fmt: skip
+        found = edges.select(p, "pair", "similarity")
+        return grouped_in_arrow(found, "p", witnesses, "doc int, witness int, similarity double")

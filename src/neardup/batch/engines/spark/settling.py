@@ -22,6 +22,7 @@ from neardup import kernels
 from neardup.batch.engines.spark.tables import (
     Batches,
     batch_of,
+    grouped_in_arrow,
     numbers,
     run_in_arrow,
     translated,
@@ -98,10 +99,8 @@ def settled(edges: DataFrame, count: int, width: int, shift: int, one_task: int)
         some = edges if known is None else run_in_arrow(edges, Unsettled(known), "pair long")
         settle = Settle(known, count, wide, shift)
         p = sql.floor(sql.shiftright("pair", 32) / sql.lit(wide)).cast("int").alias("p")
-        made = some.select(p, "pair").groupBy("p").applyInArrow(
-            lambda table, settle=settle: settle(table),
-            "docs binary, status binary, bound binary, left long",
-        )  # fmt: skip
+        schema = "docs binary, status binary, bound binary, left long"
+        made = grouped_in_arrow(some.select(p, "pair"), "p", settle, schema)
         with translated():
             rows = made.collect()
         for row in rows:

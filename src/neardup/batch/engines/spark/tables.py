@@ -53,6 +53,32 @@ def run_in_arrow(frame: DataFrame, function: OnBatches, schema: str | StructType
     return frame.mapInArrow(told, schema)
 
 
+def grouped_in_arrow(
+    frame: DataFrame, by: str, function: Callable[[pa.Table], pa.Table], schema: str
+) -> DataFrame:
+    """The rows of each group through a function, as one table."""
+
+    def told(table: pa.Table) -> pa.Table:
+        with telling():
+            return function(table)
+
+    return frame.groupBy(by).applyInArrow(told, schema)
+
+
+def cogrouped_in_arrow(
+    left: tuple[DataFrame, str], right: tuple[DataFrame, str],
+    function: Callable[[pa.Table, pa.Table], pa.Table], schema: str,
+) -> DataFrame:  # fmt: skip
+    """The rows of each group of two frames through a function, as two tables."""
+
+    def told(one: pa.Table, other: pa.Table) -> pa.Table:
+        with telling():
+            return function(one, other)
+
+    groups = [frame.groupBy(by) for frame, by in (left, right)]
+    return groups[0].cogroup(groups[1]).applyInArrow(told, schema)
+
+
 @contextmanager
 def telling() -> Iterator[None]:
     """In a task: an error of ours is told so that the driver can raise it again."""
