@@ -1,0 +1,1 @@
+"""The same run on something else than the threads of one machine."""
