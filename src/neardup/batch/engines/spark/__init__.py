@@ -1,4 +1,4 @@
-"""The batch run on Spark: it shuffles, spills and tries again; the kernels are those of the local run.
+"""The batch run on Spark, which shuffles, spills and tries again; the kernels are the same.
 
 PySpark is imported in here only, and never by `import neardup`.
 """

@@ -62,9 +62,10 @@ def _question() -> Callable[[int], str]:
 
         found = {"python": sys.executable}
         try:
-            import neardup
             import numba  # noqa: F401
             import pyarrow  # noqa: F401
+
+            import neardup
             from neardup.spec import Spec
 
             found["version"] = neardup.__version__
@@ -94,8 +95,8 @@ def _trouble(answer: dict[str, Any]) -> str | None:
 def _told_if_long(progress: Progress) -> Iterator[None]:
     """Queues may be long, so this waits for executors as long as Spark does; but not in silence."""
     message = (
-        "waiting for executors: the cluster has given none so far; is it full, or do its workers have "
-        "less than spark.executor.memory and spark.executor.cores?"
+        "waiting for executors: the cluster has given none so far; is it full, or do its workers "
+        "have less than spark.executor.memory and spark.executor.cores?"
     )
     timer = threading.Timer(PATIENCE_SECONDS, progress.say, [message])
     timer.daemon = True

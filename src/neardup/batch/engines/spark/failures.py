@@ -1,4 +1,4 @@
-"""What went wrong on an executor, said as neardup says it: one line with the cure, no stack trace."""
+"""What went wrong in Spark, as one line with the cure instead of a stack trace."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ SHIPPING = (
     "or use an image that has it; docs/spark.md shows how"
 )
 OURS = re.compile(r"^neardup\.errors\.(\w+): (.*)$", re.M)
-RAISED = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)(?:: .*)?$", re.M)
+RAISED = re.compile(
+    r"^(?:: |Caused by: )?((?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)(?:: .*)?)$", re.M
+)
 NO_PYTHON = re.compile(r'Cannot run program "([^"]*)"')
 OTHER_PYTHON = re.compile(r"PYTHON_VERSION_MISMATCH.*", re.S)
 VERSIONS = re.compile(r"\d+\.\d+")
-LOST = re.compile(r"ExecutorLostFailure \((.*)")
+LOST = re.compile(r"ExecutorLostFailure \(.*|Python worker exited unexpectedly")
 
 
 @contextmanager
@@ -44,7 +46,7 @@ def plain(trace: str, doing: str) -> NeardupError:
     >>> plain(trace, "sketch")
     InputError('a.jsonl is cut off')
     >>> print(plain("Traceback\\nMemoryError: too much\\n\\n\\tat Java", "sketch"))
-    sketch failed on an executor: MemoryError: too much; --debug shows the whole trace
+    sketch failed in Spark: MemoryError: too much; --debug shows the whole trace
     """
     if ours := OURS.findall(trace):
         return _again(*ours[-1])
@@ -53,18 +55,18 @@ def plain(trace: str, doing: str) -> NeardupError:
     if found := OTHER_PYTHON.search(trace):
         here, there = _versions(found[0])
         return UsageError(
-            f"executors run Python {there}, the driver Python {here}, and both must be the same: {SHIPPING}"
+            f"executors run Python {there} and the driver {here}, not the same: {SHIPPING}"
         )
     raised = RAISED.findall(trace)
     if raised and (missing := re.match(r"\w+: No module named '([\w.]+)'", raised[-1])):
         return UsageError(f"the Python of executors has no {missing[1]}: {SHIPPING}")
     if found := LOST.search(trace):
         return NeardupError(
-            f"{doing} lost its executors again and again ({found[1].splitlines()[0]}: often too little "
-            "memory for Python: raise spark.executor.memoryOverhead"
+            f"{doing} lost executors again and again ({found[0]}): often they have too little "
+            "memory for Python; raise spark.executor.memoryOverhead"
         )
     told = raised[-1] if raised else trace.splitlines()[0]
-    return NeardupError(f"{doing} failed on an executor: {told}; --debug shows the whole trace")
+    return NeardupError(f"{doing} failed in Spark: {told}; --debug shows the whole trace")
 
 
 def _again(name: str, message: str) -> NeardupError:

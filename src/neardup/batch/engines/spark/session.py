@@ -1,4 +1,4 @@
-"""Is there a Spark that fits, and how is it started? PySpark, Java and a master, each with its cure.
+"""Is there a Spark that fits, and how is it started? PySpark, Java, a master: each with its cure.
 
 What Spark says while it starts is kept back, and quoted if it does not start.
 """
@@ -56,7 +56,7 @@ def require_java() -> None:
     """Refuse to go on without a Java that Spark can run on."""
     cure = (
         f"install Java {OLDEST_JAVA} or later (Debian and Ubuntu: apt-get install "
-        f"openjdk-{OLDEST_JAVA}-jre-headless) and let JAVA_HOME name its folder if it is not on the PATH"
+        f"openjdk-{OLDEST_JAVA}-jre-headless), on the PATH or in the folder that JAVA_HOME names"
     )
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(f"{home}/bin/java" if home else "java")
@@ -116,8 +116,8 @@ def require_answer(master: str) -> None:
             why = error
     if why is not None:
         raise NeardupError(
-            f"no Spark master answers at {master} ({why.strerror or why}): start it, or give the URL that "
-            "its page or log shows as --master"
+            f"no Spark master answers at {master} ({why.strerror or why}): start it, or give the "
+            "URL that its page or log shows as --master"
         )
 
 
@@ -166,7 +166,7 @@ def _reason(error: Exception, said: list[str]) -> str:
 
 @contextmanager
 def _kept_back() -> Iterator[deque[str]]:
-    """Keep back what a process that is started here writes to standard error; pass on what comes later."""
+    """Keep what a process that starts here writes to standard error; pass on what comes later."""
     said: deque[str] = deque(maxlen=1_000)
     reading, writing = os.pipe()
     ours = os.dup(2)

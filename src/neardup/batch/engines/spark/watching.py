@@ -1,8 +1,8 @@
 """How far are Spark's jobs, and how many bytes did they move? Seen from the driver.
 
 Jobs are told apart by a tag, which Spark hands on to whatever a query starts; groups and
-descriptions of the user stay as they are. A session of Spark Connect has no context to ask: then the
-work is done unwatched, and `moved` says nothing but how long it took.
+descriptions of the user stay as they are. A session of Spark Connect has no context to ask: then
+the work is done unwatched, and `moved` says nothing but how long it took.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SETTLE_MILLISECONDS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What one piece of work took in Spark; bytes over all tasks, also those that were tried again."""
+    """What one piece of work took in Spark, with all tasks that were tried again."""
 
     name: str
     seconds: float
