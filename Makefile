@@ -3,15 +3,27 @@ PYTHON ?= python3
 BIN := .venv/bin
 PEERS := .venv-bench/bin
 
-.PHONY: setup test soak lint bench bench-core bench-sketches bench-batch bench-plan bench-online demo clean
+.PHONY: setup java test soak lint bench bench-core bench-sketches bench-batch bench-plan bench-online demo clean
 
-setup: .venv/ready
+setup: .venv/ready java
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	touch $@
+
+# The tests of the Spark engine need Java 17 or later. Newer Debians have another one by default.
+java:
+	@if [ -n "$$JAVA_HOME" ] || command -v java >/dev/null; then \
+		true; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && export DEBIAN_FRONTEND=noninteractive && \
+		{ apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless || \
+		  apt-get install -y -qq --no-install-recommends default-jre-headless; } >/dev/null; \
+	else \
+		echo "no Java: make test needs Java 17 or later (Debian: apt-get install openjdk-17-jre-headless)"; \
+	fi
 
 .venv-bench/ready: benches/peers/requirements.txt
 	$(PYTHON) -m venv .venv-bench
