@@ -39,9 +39,12 @@ from neardup.cli.shared import (
 
 if TYPE_CHECKING:
     from neardup.batch.record import Finished
+    from neardup.batch.run import Make
     from neardup.options import Options
+    from neardup.progress import Progress
 
 
+ENGINES = ("local", "spark")
 FLAT = 2
 """Bands of so few rows make documents meet that have little in common."""
 
@@ -106,6 +109,13 @@ def dedup(
         "--keep-full", help="With --bits: keep the full slots in the saved sketches too, for other "
         "bands.", rich_help_panel=OUTPUT)] = False,
     force: Force = False,
+    engine: Annotated[str, typer.Option(
+        metavar="ENGINE", help="local, this machine; or spark, a cluster.",
+        rich_help_panel=OUTPUT)] = "local",
+    master: Annotated[str | None, typer.Option(
+        metavar="URL", help="With --engine spark: the cluster's master, such as spark://host:7077, "
+        "yarn or local[4].  [default: what spark-submit or Spark's settings say]",
+        show_default=False, rich_help_panel=OUTPUT)] = None,
     memory: Memory = None,
     workers: Workers = None,
     quiet: Quiet = False,
@@ -136,6 +146,7 @@ def dedup(
         hamming=hamming, blocks=blocks, weights=weights, **layout,
     )  # fmt: skip
     threads = check_workers(workers)
+    check_engine(engine, master, workers)
     found = find_inputs(inputs, format)
     with progress_for(quiet=quiet or as_json) as progress:
         if stale and not any(layout.values()):
@@ -159,8 +170,7 @@ def dedup(
             keep=options.keep_policy[1], within=within,
             tokens=options.spec.unit == "token",
         )  # fmt: skip
-        finished = run(
-            Job(
+        job = Job(
                 inputs=found, out=out, options=options, columns=columns,
                 workers=threads, pairs=pairs, kept=not no_kept,
                 folders=tuple(filter(os.path.isdir, inputs)), force=force, strict=strict,
@@ -170,10 +180,40 @@ def dedup(
                 skip_bad_files=skip_bad_files, key=key,
                 finish=partial(write_report, title=out.resolve().name),
                 budget=Budget(None if memory is None else parse_size(memory)),
-            ),
-            progress,
         )  # fmt: skip
+        finished = run(job, progress, making(engine, master, memory, progress))
     show(finished.record, summary(finished, options, out), quiet, as_json)
+
+
+def check_engine(engine: str, master: str | None, workers: int | None) -> None:
+    """Refuse what does not go together."""
+    from neardup.errors import UsageError
+    from neardup.spec import one_of
+
+    one_of("engine", engine, ENGINES)
+    if engine == "local" and master is not None:
+        raise UsageError("--master belongs to --engine spark: give both, or leave it out")
+    if engine == "spark" and workers is not None:
+        raise UsageError(
+            "--workers belongs to --engine local: how many tasks run at once is up to Spark, as in "
+            "--master local[4]"
+        )
+
+
+def making(engine: str, master: str | None, memory: str | None, progress: Progress) -> Make | None:
+    """What makes the run; None is the local engine."""
+    if engine == "local":
+        return None
+    from neardup.batch.budget import parse_size
+    from neardup.batch.engines.spark.session import spark_session
+
+    progress.say("starting Spark")
+    spark = spark_session(master)
+    from neardup.batch.engines.spark.executors import check_executors
+    from neardup.batch.engines.spark.run import MEMORY, near_duplicates_on
+
+    check_executors(spark, progress)
+    return near_duplicates_on(spark, MEMORY if memory is None else parse_size(memory))
 
 
 def chosen_anew(config: Path | None, options: Options) -> str:

@@ -16,8 +16,8 @@ from pyspark.sql import functions as sql
 from neardup.batch import samples
 from neardup.batch.ending import Told
 from neardup.batch.engines.spark import writing
+from neardup.batch.engines.spark.failures import in_plain_words
 from neardup.batch.engines.spark.files import Files
-from neardup.batch.engines.spark.tables import translated
 from neardup.batch.engines.spark.writing import write_table
 from neardup.batch.places import Places
 from neardup.corpus.values import strings
@@ -98,7 +98,7 @@ class Explaining:
         names = self.named(every)
         wanted = self.documents.where(sql.col("number").isin(sorted(texts)))
         wanted = wanted.withColumn("doc", sql.col("number").cast("int"))
-        with translated():
+        with in_plain_words("reading"):
             read = self.source.texts(wanted).collect() if texts else []
         return Collected(self.places.value, names, {row["doc"]: row["text"] for row in read})
 

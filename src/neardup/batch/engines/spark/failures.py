@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from neardup import errors
-from neardup.errors import NeardupError, UsageError
+from neardup.errors import InputError, NeardupError, UsageError
 
 SHIPPING = (
     "give every executor a Python that has neardup: pack this environment (venv-pack, conda-pack), "
     "send it with --archives env.tar.gz#env and set spark.pyspark.python to ./env/bin/python, "
     "or use an image that has it; docs/spark.md shows how"
 )
-OURS = re.compile(r"^neardup\.errors\.(\w+): (.*)$", re.M)
+OURS = re.compile(r"neardup-error: (\{.*\})$", re.M)
+"""What a task makes of an error of ours: it passes through Java as a line of text."""
 RAISED = re.compile(
     r"^(?:: |Caused by: )?((?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)(?:: .*)?)$", re.M
 )
@@ -25,10 +27,21 @@ LOST = re.compile(r"ExecutorLostFailure \(.*|Python worker exited unexpectedly")
 
 
 @contextmanager
+def telling() -> Iterator[None]:
+    """In a task: an error of ours is told so that the driver can raise it again."""
+    try:
+        yield
+    except NeardupError as error:
+        kind = next(one for one in type(error).__mro__ if hasattr(errors, one.__name__))
+        told = {"name": kind.__name__, "message": str(error), "file": getattr(error, "file", None)}
+        raise RuntimeError(f"neardup-error: {json.dumps(told)}\n") from None
+
+
+@contextmanager
 def in_plain_words(doing: str) -> Iterator[None]:
     """Raise what fails in Spark meanwhile as an error of neardup.
 
-    One that our own code raised on an executor comes back as what it was.
+    One that our own code raised in a task comes back as what it was.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -42,14 +55,11 @@ def in_plain_words(doing: str) -> Iterator[None]:
 def plain(trace: str, doing: str) -> NeardupError:
     """The error that a stack trace of Spark tells of.
 
-    >>> trace = "An error occurred\\nneardup.errors.InputError: a.jsonl is cut off\\n\\tat Java"
-    >>> plain(trace, "sketch")
-    InputError('a.jsonl is cut off')
     >>> print(plain("Traceback\\nMemoryError: too much\\n\\n\\tat Java", "sketch"))
     sketch failed in Spark: MemoryError: too much; --debug shows the whole trace
     """
     if ours := OURS.findall(trace):
-        return _again(*ours[-1])
+        return _again(**json.loads(ours[-1]))
     if found := NO_PYTHON.search(trace):
         return UsageError(f"executors have no Python at {found[1]}: {SHIPPING}")
     if found := OTHER_PYTHON.search(trace):
@@ -69,8 +79,10 @@ def plain(trace: str, doing: str) -> NeardupError:
     return NeardupError(f"{doing} failed in Spark: {told}; --debug shows the whole trace")
 
 
-def _again(name: str, message: str) -> NeardupError:
+def _again(name: str, message: str, file: str | None) -> NeardupError:
     kind = getattr(errors, name)
+    if issubclass(kind, InputError):
+        return kind(message, file)  # type: ignore[no-any-return]
     try:
         return kind(message)  # type: ignore[no-any-return]
     except TypeError:  # it wants more than its message

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +32,8 @@ from neardup.batch.engines.spark.tables import (
     Work,
     numbers,
     run_in_arrow,
-    translated,
 )
+from neardup.batch.engines.spark.watching import Moved, watched
 from neardup.batch.engines.spark.writing import WriteKept, write_files
 from neardup.batch.job import Job
 from neardup.batch.ranks import MOST
@@ -83,15 +83,15 @@ class Run:
     def __post_init__(self) -> None:
         self.clock = record.Clock()
         self.earlier = Earlier.of(self.job.against)
+        self.moved: list[Moved] = []
         self.work = Work(self.spark, str(self.folder / "spark"))
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Tells of a stage, while it runs."""
-        self.progress.stage(name, 1, "stages")
-        with self.clock.stage(name), translated():
+        """Tells of a stage, while it runs; and afterwards what it has moved."""
+        with self.clock.stage(name), watched(self.spark, self.progress, name) as watch:
             yield
-        self.progress.advance(1)
+        self.moved.append(watch.moved)
 
     def finished(self) -> record.Finished:
         """Everything that belongs into OUT."""
@@ -111,6 +111,7 @@ class Run:
         if self.job.kept:
             with self.stage("writing"):
                 self._write_kept(read, documents, removed)
+        made["spark"]["stages"] = [asdict(moved) for moved in self.moved]
         return complete(self.job, self.folder, made, told, self.clock, read.shards)
 
     # -- rank -----------------------------------------------------------------------------------

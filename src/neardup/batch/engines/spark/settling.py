@@ -19,13 +19,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from neardup import kernels
+from neardup.batch.engines.spark.failures import in_plain_words
 from neardup.batch.engines.spark.tables import (
     Batches,
     batch_of,
     grouped_in_arrow,
     numbers,
     run_in_arrow,
-    translated,
 )
 from neardup.batch.rounds import split
 
@@ -101,7 +101,7 @@ def settled(edges: DataFrame, count: int, width: int, shift: int, one_task: int)
         p = sql.floor(sql.shiftright("pair", 32) / sql.lit(wide)).cast("int").alias("p")
         schema = "docs binary, status binary, bound binary, left long"
         made = grouped_in_arrow(some.select(p, "pair"), "p", settle, schema)
-        with translated():
+        with in_plain_words("deciding"):
             rows = made.collect()
         for row in rows:
             docs = np.frombuffer(row["docs"], np.uint32)

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from neardup import errors
-from neardup.errors import InputError, NeardupError
+from neardup.batch.engines.spark.failures import in_plain_words, telling
 from neardup.formats.tables import column
 from neardup.text.arrays import Ragged
 
 Batches = Iterable[pa.RecordBatch]
 OnBatches = Callable[[Batches], Iterator[pa.RecordBatch]]
-TOLD = "neardup-error:"
-"""What comes before an error of ours in the message that Spark makes of it."""
-ROWS = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -38,7 +30,7 @@ class Work:
     def stored(self, frame: DataFrame, name: str) -> DataFrame:
         """The frame, written and read again: computed once, whoever is lost afterwards."""
         path = f"{self.folder}/{name}"
-        with translated():
+        with in_plain_words(f"making {name}"):
             frame.write.mode("overwrite").option("compression", "zstd").parquet(path)
         return self.spark.read.schema(frame.schema).parquet(path)
 
@@ -77,37 +69,6 @@ def cogrouped_in_arrow(
 
     groups = [frame.groupBy(by) for frame, by in (left, right)]
     return groups[0].cogroup(groups[1]).applyInArrow(told, schema)
-
-
-@contextmanager
-def telling() -> Iterator[None]:
-    """In a task: an error of ours is told so that the driver can raise it again."""
-    try:
-        yield
-    except NeardupError as error:
-        kind = next(one for one in type(error).__mro__ if hasattr(errors, one.__name__))
-        told = {"kind": kind.__name__, "message": str(error), "file": getattr(error, "file", None)}
-        raise RuntimeError(TOLD + json.dumps(told) + "\n") from None
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """In the driver: errors of tasks are raised again as what they were."""
-    try:
-        yield
-    except PySparkException as error:
-        if found := re.search(f"{TOLD}({{.*}})$", str(error), re.M):
-            raise _again(**json.loads(found[1])) from None
-        raise
-
-
-def _again(kind: str, message: str, file: str | None) -> NeardupError:
-    known = getattr(errors, kind)
-    if issubclass(known, InputError):
-        return known(message, file)  # type: ignore[no-any-return]
-    made: NeardupError = known.__new__(known)
-    made.args = (message,)
-    return made
 
 
 def batch_of(**columns: NDArray[Any] | list[Any] | pa.Array) -> pa.RecordBatch:

@@ -18,7 +18,8 @@ from pyspark import Broadcast, TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from neardup.batch.engines.spark.bits import Bits
-from neardup.batch.engines.spark.tables import Batches, batch_of, numbers, run_in_arrow, translated
+from neardup.batch.engines.spark.failures import in_plain_words
+from neardup.batch.engines.spark.tables import Batches, batch_of, numbers, run_in_arrow
 from neardup.batch.places import Places
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.write import write_kept
@@ -57,7 +58,7 @@ def write_table(
     """A table, sorted by a column."""
     ordered = frame.repartition(1).sortWithinPartitions(by)
     written = run_in_arrow(ordered, WriteTable(str(path), schema, rows, places), "path string")
-    with translated():
+    with in_plain_words("writing"):
         made = written.collect()
     if not made:  # no row, no task
         with TableWriter(path, schema):
@@ -129,7 +130,7 @@ def write_files(
 ) -> None:
     """kept/: each input by a task of its own."""
     tasks = spark.range(0, len(files), 1, max(len(files), 1))
-    with translated():
+    with in_plain_words("writing"):
         made = run_in_arrow(tasks, write, "number long, attempt long").collect()
     for one in made:
         file = files[one["number"]]
