@@ -58,6 +58,14 @@ class Bits:
         places: Integers = self._before[word] + inside
         return places
 
+    def numbers(self, places: Integers) -> Integers:
+        """The numbers with these places: the inverse of `places`, for a few."""
+        word = np.searchsorted(self._before, places, side="right") - 1
+        bits = np.unpackbits(self.data.reshape(-1, 8)[word], axis=1, bitorder="little")
+        inside = np.cumsum(bits, axis=1) > (places - self._before[word])[:, None]
+        found: Integers = word * 64 + np.argmax(inside, axis=1)
+        return found
+
     def before(self, number: int) -> int:
         """How many of it are smaller than a number."""
         return int(self.places(np.array([number]))[0]) if number < self.size else len(self)

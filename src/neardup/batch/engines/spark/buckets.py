@@ -2,101 +2,130 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark import Broadcast
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from neardup.batch.engines.spark.bits import Bits
-from neardup.batch.engines.spark.tables import Batches, batch_of, flat, run_in_arrow
+from neardup.batch.engines.spark.tables import Batches, batch_of, flat, numbers, run_in_arrow
 from neardup.batch.record import LISTED_BUCKETS, SAMPLED
 
-SIGN = -(2**63)
+COUNTED = "band int, key long, piece int, size long, beyond long, sample binary"
 Names = Callable[[set[int]], dict[int, str]]
+Listed = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Counted:
-    """In a task: how many members of each bucket are kept, and its first ones."""
+class Beyond:
+    """In a task: how many kept members of each bucket found the leaders' places taken."""
 
     gone: Broadcast[Bits]
+    limit: int
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows = flat(batch.column("members"), np.uint32)
             kept = ~self.gone.value.has(rows.data.astype(np.int64))
             sums = np.concatenate([[0], np.cumsum(kept)])
+            beyond = np.diff(sums[rows.offsets]) - self.limit
             spans = zip(rows.offsets[:-1], rows.offsets[1:], strict=True)
             firsts = [rows.data[at : min(at + SAMPLED, end)].tobytes() for at, end in spans]
             others = {name: batch.column(name) for name in ("band", "key", "piece", "size")}
-            yield batch_of(**others, kept=np.diff(sums[rows.offsets]), sample=firsts)
+            yield batch_of(**others, beyond=beyond, sample=firsts)
 
 
-@dataclass(frozen=True)
+def whole(counted: DataFrame, limit: int) -> DataFrame:
+    """The rows of buckets that are in several pieces, put together."""
+    alone = counted.where("piece = 0")
+    joined = counted.where("piece > 0").groupBy("band", "key").agg(
+        sql.lit(0).alias("piece"), sql.sum("size").alias("size"),
+        (sql.sum(sql.col("beyond") + limit) - limit).alias("beyond"),
+        sql.min_by("sample", "piece").alias("sample"),
+    )  # fmt: skip
+    return alone.unionByName(joined)
+
+
+@dataclass
 class BucketRecord:
     """The sizes of all buckets, the largest and the fullest ones."""
 
-    sizes: NDArray[np.int64]
-    full: int
-    largest: list[Row]
-    fullest: list[Row]
+    sizes: Counter[int] = field(default_factory=Counter)
+    full: int = 0
+    largest: Listed = field(default_factory=list)
+    fullest: Listed = field(default_factory=list)
 
     @classmethod
-    def of(
-        cls, buckets: DataFrame, gone: Broadcast[Bits], limit: int, pieces: bool
-    ) -> BucketRecord:
-        schema = "band int, key long, piece int, size long, kept long, sample binary"
-        counted = run_in_arrow(buckets, Counted(gone), schema)
-        if pieces:
-            counted = counted.groupBy("band", "key").agg(
-                sql.sum("size").alias("size"), sql.sum("kept").alias("kept"),
-                sql.min_by("sample", "piece").alias("sample"),
-            )  # fmt: skip
-        counted = counted.withColumn(
-            "beyond", sql.greatest(sql.col("kept") - limit, sql.lit(0))
-        ).cache()
-        histogram = counted.groupBy("size").count().collect()
-        sizes = np.zeros(max((row["size"] for row in histogram), default=0) + 1, np.int64)
-        for row in histogram:
-            sizes[row["size"]] = row["count"]
-        order = sql.col("band"), sql.col("key").bitwiseXOR(sql.lit(SIGN))
-        largest = counted.orderBy(sql.desc("size"), *order).limit(LISTED_BUCKETS).collect()
-        full = counted.where("beyond > 0")
-        fullest = full.orderBy(sql.desc("beyond"), *order).limit(LISTED_BUCKETS).collect()
-        found = cls(sizes, full.count(), largest, fullest)
-        counted.unpersist()
+    def of(cls, buckets: DataFrame, beyond: Beyond, pieces: bool) -> BucketRecord:
+        counted = run_in_arrow(buckets, beyond, COUNTED)
+        counted = whole(counted, beyond.limit) if pieces else counted
+        found = cls()
+        for row in run_in_arrow(counted, _summed, "told string").collect():
+            found.join(cls(**json.loads(row["told"])))
         return found
 
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take in some buckets."""
+        size, beyond, band = (numbers(batch, name) for name in ("size", "beyond", "band"))
+        key = numbers(batch, "key").view(np.uint64)
+        values, counts = np.unique(size, return_counts=True)
+        top = {
+            at for by in (size, beyond)
+            for at in np.lexsort((key, band, -by))[:LISTED_BUCKETS].tolist()
+        }  # fmt: skip
+        some = [
+            {"band": int(band[at]), "key": f"{key[at]:016x}", "size": int(size[at]),
+             "not_compared": max(int(beyond[at]), 0),
+             "sample": np.frombuffer(batch.column("sample")[at].as_py(), np.uint32).tolist()}
+            for at in sorted(top)
+        ]  # fmt: skip
+        here = Counter(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+        full = [one for one in some if one["not_compared"]]
+        self.join(BucketRecord(here, int(np.count_nonzero(beyond > 0)), some, full))
+
+    def join(self, other: BucketRecord) -> None:
+        self.sizes.update({int(size): count for size, count in other.sizes.items()})
+        self.full += other.full
+        self.largest = _first([*self.largest, *other.largest], "size")
+        self.fullest = _first([*self.fullest, *other.fullest], "not_compared")
+
     def metrics(self) -> dict[str, Any]:
-        count = int(self.sizes.sum())
+        count = self.sizes.total()
         if not count:
             return {"buckets": 0, "bucket_size_p99": 0}
-        ninety_nine = np.searchsorted(np.cumsum(self.sizes), 0.99 * count)
-        return {"buckets": count, "bucket_size_p99": int(ninety_nine)}
+        sizes = np.array(sorted(self.sizes))
+        sums = np.cumsum([self.sizes[size] for size in sizes.tolist()])
+        return {
+            "buckets": count,
+            "bucket_size_p99": int(sizes[np.searchsorted(sums, 0.99 * count)]),
+        }
 
     def describe(self, names: Names) -> dict[str, Any]:
         """As run.json has it; `names` gives those of candidates."""
-        rows = [*self.largest, *self.fullest]
-        known = names({doc for row in rows for doc in _sample(row)})
-        return {
-            "hot_buckets": [_bucket(row, known) for row in self.largest],
-            "full_buckets": {
-                "count": self.full, "listed": [_bucket(row, known) for row in self.fullest],
-            },
-        }  # fmt: skip
+        known = names({doc for one in [*self.largest, *self.fullest] for doc in one["sample"]})
+
+        def listed(some: Listed) -> Listed:
+            return [one | {"sample": [known[doc] for doc in one["sample"]]} for one in some]
+
+        return {"hot_buckets": listed(self.largest),
+                "full_buckets": {"count": self.full, "listed": listed(self.fullest)}}  # fmt: skip
 
 
-def _sample(row: Row) -> list[int]:
-    return np.frombuffer(row["sample"], np.uint32).tolist()  # type: ignore[no-any-return]
+def _summed(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """In a task: what there is to tell of its buckets, in one row."""
+    found = BucketRecord()
+    for batch in batches:
+        found.add(batch)
+    told = json.dumps(vars(found))
+    yield batch_of(told=pa.array([told]))
 
 
-def _bucket(row: Row, names: dict[int, str]) -> dict[str, Any]:
-    return {"band": row["band"], "key": f"{row['key'] % 2**64:016x}", "size": row["size"],
-            "not_compared": row["beyond"],
-            "sample": [names[doc] for doc in _sample(row)]}  # fmt: skip
+def _first(found: Listed, by: str) -> Listed:
+    return sorted(found, key=lambda one: (-one[by], one["band"], one["key"]))[:LISTED_BUCKETS]

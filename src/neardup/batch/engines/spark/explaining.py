@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark import Broadcast
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from neardup.batch import samples
 from neardup.batch.ending import Told
-from neardup.batch.engines.spark import writing
+from neardup.batch.engines.spark import rows
 from neardup.batch.engines.spark.failures import in_plain_words
 from neardup.batch.engines.spark.files import Files
-from neardup.batch.engines.spark.writing import write_table
+from neardup.batch.engines.spark.writing import Rows, write_table
 from neardup.batch.places import Places
 from neardup.corpus.values import strings
 from neardup.formats import tables
 
 Integers = NDArray[np.int64]
-Example = tuple[int, int, float]
 
 
 @dataclass(frozen=True)
@@ -43,84 +43,59 @@ class Explaining:
     places: Broadcast[Places]
     new: int
 
-    def told(self) -> Told:
-        """Write all tables; and what they say, for the record and for a terminal."""
-        self._write(self.removed, "removed.parquet", tables.REMOVED, writing.removed_rows)
-        by_witness = self.removed.groupBy(sql.col("witness").alias("number"))
-        clusters = by_witness.agg(
-            sql.first("witness_id").alias("id"), (sql.count("*") + 1).alias("size")
+    def told(self) -> tuple[int, Told]:
+        """Write all tables: how many documents are removed, and what else the tables say."""
+        removed = self._write(
+            self.removed, ["number"], "removed.parquet", tables.REMOVED, rows.Removed()
         )
-        self._write(clusters, "clusters.parquet", tables.CLUSTERS, writing.cluster_rows)
-        rejected = self.documents.where(
-            sql.col("reason").isNotNull() & (sql.col("number") >= self.new)
+        by = ["witness", "similarity", "number"]
+        largest = self._write(
+            self.removed, by, "clusters.parquet", tables.CLUSTERS, rows.Clusters()
         )
-        rejected = rejected.select("number", "id", "reason")
-        self._write(rejected, "rejected.parquet", tables.REJECTED, writing.rejected_rows)
-        reasons = {
-            row["reason"]: row["count"] for row in rejected.groupBy("reason").count().collect()
-        }
-        top = clusters.orderBy(sql.desc("size"), "number").limit(samples.CLUSTERS).collect()
-        largest = [(row["number"], row["size"] - 1) for row in top]
-        chosen = self._chosen([kept for kept, _ in largest])
-        shown = self._examples()
-        known = self._known(largest, chosen, shown)
-        samples.write_samples(self.folder, known, largest, chosen)
-        return Told(Counter(reasons), samples.named(known, largest), samples.examples(known, shown))
+        rejected = self.documents.where(f"reason IS NOT NULL AND number >= {self.new}")
+        reasons = self._write(
+            rejected.select("number", "id", "reason"), ["number"], "rejected.parquet",
+            tables.REJECTED, rows.Rejected(),
+        )  # fmt: skip
+        self._write_samples(largest)
+        shown = [(one["name"], one["copies"]) for one in largest[: samples.SHOWN]]
+        examples = [(name, witness, similar) for name, witness, similar in removed["examples"]]
+        return removed["count"], Told(Counter(reasons), shown, examples)
 
-    def _write(self, frame: DataFrame, name: str, schema: pa.Schema, rows: writing.Rows) -> None:
-        write_table(frame, "number", self.folder / name, schema, rows, self.places)
+    def _write(
+        self, frame: DataFrame, by: list[str], name: str, schema: pa.Schema, made: Rows
+    ) -> Any:
+        return write_table(frame, by, self.folder / name, schema, made, self.places)
 
-    def _chosen(self, kept: list[int]) -> dict[int, list[tuple[float, int]]]:
-        """Of some clusters: the copies that are the least similar."""
-        by = Window.partitionBy("witness").orderBy("similarity", "number")
-        some = self.removed.where(sql.col("witness").isin(kept)).withColumn(
-            "at", sql.row_number().over(by)
-        )
-        found: dict[int, list[tuple[float, int]]] = {one: [] for one in kept}
-        for row in some.where(sql.col("at") <= samples.COPIES).orderBy("witness", "at").collect():
-            found[row["witness"]].append((row["similarity"], row["number"]))
-        return found
-
-    def _examples(self) -> list[Example]:
-        """Removed documents to show, near-copies if there are any."""
-        for wanted in ("similarity < 1.0", "similarity >= 1.0"):
-            rows = self.removed.where(wanted).orderBy("number").limit(samples.SHOWN).collect()
-            if rows:
-                return [(row["number"], row["witness"], row["similarity"]) for row in rows]
-        return []
-
-    def _known(
-        self, largest: list[tuple[int, int]], chosen: dict[int, list[tuple[float, int]]],
-        shown: list[Example],
-    ) -> Collected:  # fmt: skip
-        texts = {kept for kept, _ in largest} | {d for some in chosen.values() for _, d in some}
-        every = texts | {d for one in shown for d in one[:2]}
-        names = self.named(every)
-        wanted = self.documents.where(sql.col("number").isin(sorted(texts)))
+    def _write_samples(self, largest: list[dict[str, Any]]) -> None:
+        """samples.parquet: the largest clusters, with texts, which are read again."""
+        names = {one["kept"]: one["name"] for one in largest}
+        names |= {number: name for one in largest for _, number, name in one["some"]}
+        wanted = self.documents.where(sql.col("number").isin(sorted(names)))
         wanted = wanted.withColumn("doc", sql.col("number").cast("int"))
-        with in_plain_words("reading"):
-            read = self.source.texts(wanted).collect() if texts else []
-        return Collected(self.places.value, names, {row["doc"]: row["text"] for row in read})
-
-    def named(self, numbers: set[int]) -> dict[int, str | None]:
-        """The own ids of a few documents."""
-        rows = self.documents.where(sql.col("number").isin(sorted(numbers))).select("number", "id")
-        return {row["number"]: row["id"] for row in rows.collect()} if numbers else {}
+        with in_plain_words("reading texts"):
+            read = self.source.texts(wanted).collect() if names else []
+        known = Known(self.places.value, names, {row["doc"]: row["text"] for row in read})
+        samples.write_samples(
+            self.folder, known, [(one["kept"], one["copies"]) for one in largest],
+            {one["kept"]: [(similar, number) for similar, number, _ in one["some"]]
+             for one in largest},
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Collected:
+class Known:
     """What is known of a few documents."""
 
-    places: Places
-    ids: dict[int, str | None]
+    at: Places
+    named: dict[int, str]
     read: dict[int, str]
 
     def place(self, documents: Integers) -> tuple[pa.Array, pa.Array]:
-        return self.places.of(documents)
+        return self.at.of(documents)
 
     def names(self, documents: Integers) -> pa.Array:
-        return self.places.named(strings([self.ids.get(d) for d in documents.tolist()]), documents)
+        return strings([self.named[document] for document in documents.tolist()])
 
     def texts(self, documents: Integers) -> pa.Array:
         return strings([self.read.get(document) for document in documents.tolist()])

@@ -73,13 +73,15 @@ class Decided:
     """What became of the documents, by rank.
 
     removed     (rank, witness, similarity, exact)
-    copies      (leader, rank)
+    decided     (doc, witness, similarity) of those that are no copies, by candidate
+    identical   how many new documents are copies
     buckets     by the numbers of `candidates`
     told        what each round did; empty if one task has decided all
     """
 
     removed: DataFrame
-    copies: DataFrame
+    decided: DataFrame
+    identical: int
     buckets: DataFrame
     candidates: Broadcast[Bits]
     sizes: Sizes
@@ -115,7 +117,8 @@ def decide(
             decided, tally, told = work.stored(rounds.run(), "decided"), rounds.tally, rounds.told
     ranks = verdicts.ranks_of(candidates, documents)
     removed = verdicts.removed(decided, twins, ranks, options.verify == "exact")
-    return Decided(removed, twins, buckets, candidates, sizes, tally, told)
+    identical = len(doubles.value) - doubles.value.before(new)
+    return Decided(removed, decided, identical, buckets, candidates, sizes, tally, told)
 
 
 def _tally(found: DataFrame) -> Tally:

@@ -15,31 +15,27 @@ from pyspark.sql import functions as sql
 from neardup.batch import record
 from neardup.batch.ending import Told
 from neardup.batch.engines.spark.bits import bits_of
-from neardup.batch.engines.spark.buckets import BucketRecord
-from neardup.batch.engines.spark.explaining import Explaining
+from neardup.batch.engines.spark.buckets import Beyond, BucketRecord
 from neardup.batch.engines.spark.pipeline import Decided
 from neardup.batch.engines.spark.sketching import Read
 from neardup.batch.engines.spark.tables import Batches, batch_of, numbers, run_in_arrow
-from neardup.batch.engines.spark.verdicts import ranks_of
 from neardup.batch.job import Job
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.values import strings
 
 
 def described(
-    job: Job, read: Read, decided: Decided, removed: DataFrame, told: Told, explaining: Explaining
+    job: Job, read: Read, decided: Decided, documents: DataFrame, removed: int, told: Told
 ) -> dict[str, Any]:
     """What was asked for, and what came out."""
-    spark = removed.sparkSession
+    spark = decided.removed.sparkSession
     counts = record.Counts(
-        read.count - read.new, removed.count(),
-        decided.copies.where(sql.col("rank") >= read.new).count(), decided.tally, told.reasons,
-        read.new,
-    )  # fmt: skip
+        read.count - read.new, removed, decided.identical, decided.tally, told.reasons, read.new
+    )
     made = record.describe(job, counts)
     buckets = _bucket_record(job, decided)
     made["metrics"] |= buckets.metrics() | _empty_bins(job, read)
-    made |= buckets.describe(lambda docs: _names(docs, decided, explaining))
+    made |= buckets.describe(lambda docs: _names(docs, decided, documents, read))
     skipped = [{"file": file, "reason": why} for file, why in read.skipped.items()]
     made |= {"pairs": None, "skipped_files": skipped, "inputs": _inputs(read)}
     made["spark"] = {
@@ -91,23 +87,18 @@ def _empty_bins(job: Job, read: Read) -> dict[str, float]:
 
 
 def _bucket_record(job: Job, decided: Decided) -> BucketRecord:
-    spark = decided.removed.sparkSession
-    ranks = ranks_of(decided.candidates, decided.removed)
-    gone = bits_of(
-        decided.removed.join(ranks, "rank").select("doc"),
-        lambda batch: numbers(batch, "doc"),
-        decided.sizes.candidates,
-    )
-    sent = spark.sparkContext.broadcast(gone)
-    return BucketRecord.of(decided.buckets, sent, job.options.limit, decided.sizes.pieces)
+    gone = bits_of(decided.decided, lambda batch: numbers(batch, "doc"), decided.sizes.candidates)
+    sent = decided.removed.sparkSession.sparkContext.broadcast(gone)
+    return BucketRecord.of(decided.buckets, Beyond(sent, job.options.limit), decided.sizes.pieces)
 
 
-def _names(docs: set[int], decided: Decided, explaining: Explaining) -> dict[int, str]:
+def _names(docs: set[int], decided: Decided, documents: DataFrame, read: Read) -> dict[int, str]:
     """The names of a few candidates."""
-    ranks = ranks_of(decided.candidates, decided.removed)
-    some = ranks.where(sql.col("doc").isin(sorted(docs))).join(explaining.documents, "rank")
-    rows = some.select("doc", "number", "id").collect() if docs else []
-    numbered = np.array([row["number"] for row in rows], np.int64)
-    own = strings([row["id"] for row in rows])
-    known = explaining.places.value.named(own, numbered).to_pylist()
-    return {row["doc"]: name for row, name in zip(rows, known, strict=True)}
+    some = np.array(sorted(docs), np.int64)
+    ranks = decided.candidates.value.numbers(some)
+    rows = documents.where(sql.col("rank").isin(ranks.tolist())).select("rank", "number", "id")
+    found = {row["rank"]: row for row in rows.collect()} if docs else {}
+    placed = np.array([found[rank]["number"] for rank in ranks.tolist()], np.int64)
+    own = strings([found[rank]["id"] for rank in ranks.tolist()])
+    names = read.places.value.named(own, placed).to_pylist()
+    return dict(zip(some.tolist(), names, strict=True))

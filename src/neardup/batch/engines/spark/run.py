@@ -106,8 +106,8 @@ class Run:
             explaining = Explaining(
                 self.folder, read.source, documents, removed, read.places, read.new
             )
-            told = explaining.told()
-            made = described(self.job, read, decided, removed, told, explaining)
+            count, told = explaining.told()
+            made = described(self.job, read, decided, documents, count, told)
         if self.job.kept:
             with self.stage("writing"):
                 self._write_kept(read, documents, removed)

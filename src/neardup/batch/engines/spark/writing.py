@@ -6,11 +6,12 @@ task each. What a task has written gets its name when the task is known to be th
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -25,8 +26,15 @@ from neardup.corpus.inputs import InputFile
 from neardup.corpus.write import write_kept
 from neardup.formats.tables import TableWriter
 
-Rows = Callable[[pa.RecordBatch, Places], dict[str, Any]]
-"""The columns of a table, of a batch of rows."""
+
+class Rows(Protocol):
+    """In a task: batches of rows to columns of a table; then what there is to tell, as JSON."""
+
+    def __call__(self, batch: pa.RecordBatch, places: Places) -> dict[str, Any]: ...
+    def end(self, places: Places) -> dict[str, Any] | None:
+        """The rows that are left when all batches are there."""
+
+    def told(self) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,9 @@ class WriteTable:
         with TableWriter(Path(beside), self.schema) as table:
             for batch in batches:
                 table.add(self.rows(batch, self.places.value))
-        yield batch_of(path=pa.array([beside]))
+            if last := self.rows.end(self.places.value):
+                table.add(last)
+        yield batch_of(path=pa.array([beside]), told=pa.array([json.dumps(self.rows.told())]))
 
 
 def _attempt() -> int:
@@ -52,55 +62,19 @@ def _attempt() -> int:
 
 
 def write_table(
-    frame: DataFrame, by: str, path: Path, schema: pa.Schema, rows: Rows,
+    frame: DataFrame, by: Sequence[str], path: Path, schema: pa.Schema, rows: Rows,
     places: Broadcast[Places],
-) -> None:  # fmt: skip
-    """A table, sorted by a column."""
-    ordered = frame.repartition(1).sortWithinPartitions(by)
-    written = run_in_arrow(ordered, WriteTable(str(path), schema, rows, places), "path string")
+) -> Any:  # fmt: skip
+    """A table, sorted by some columns; and what there is to tell about it."""
+    ordered = frame.repartition(1).sortWithinPartitions(*by)
+    write = WriteTable(str(path), schema, rows, places)
     with in_plain_words("writing"):
-        made = written.collect()
+        made = run_in_arrow(ordered, write, "path string, told string").collect()
     if not made:  # no row, no task
         with TableWriter(path, schema):
-            return
+            return rows.told()
     os.replace(made[0]["path"], path)
-
-
-def removed_rows(batch: pa.RecordBatch, places: Places) -> dict[str, Any]:
-    """The columns of removed.parquet."""
-    number, witness = numbers(batch, "number"), numbers(batch, "witness")
-    file, row = places.of(number)
-    witness_file, witness_row = places.of(witness)
-    return {
-        "id": places.named(batch.column("id"), number), "file": file, "row": row,
-        "witness": places.named(batch.column("witness_id"), witness),
-        "witness_file": witness_file, "witness_row": witness_row,
-        "similarity": batch.column("similarity"), "exact": batch.column("exact"),
-        "cluster": witness,
-    }  # fmt: skip
-
-
-def cluster_rows(batch: pa.RecordBatch, places: Places) -> dict[str, Any]:
-    """The columns of clusters.parquet."""
-    number = numbers(batch, "number")
-    file, row = places.of(number)
-    return {"cluster": number, "id": places.named(batch.column("id"), number), "file": file,
-            "row": row, "size": numbers(batch, "size")}  # fmt: skip
-
-
-def rejected_rows(batch: pa.RecordBatch, places: Places) -> dict[str, Any]:
-    """The columns of rejected.parquet."""
-    number = numbers(batch, "number")
-    file, row = places.of(number)
-    return {"id": places.named(batch.column("id"), number), "file": file, "row": row,
-            "reason": batch.column("reason").cast(pa.large_string())}  # fmt: skip
-
-
-def pair_rows(batch: pa.RecordBatch, places: Places) -> dict[str, Any]:
-    """The columns of pairs.parquet."""
-    a, b = numbers(batch, "a"), numbers(batch, "b")
-    return {"a": places.named(batch.column("a_id"), a), "b": places.named(batch.column("b_id"), b),
-            "similarity": batch.column("similarity")}  # fmt: skip
+    return json.loads(made[0]["told"])
 
 
 @dataclass(frozen=True)
