@@ -237,3 +237,29 @@ def test_joined_documents_have_the_best_ranked_root(count, edges):
     kernels.join_all(parent, left[middle:], right[middle:])
     kernels.to_roots(parent)
     assert parent.tolist() == best
+
+
+@given(st.integers(2, 14), st.randoms(use_true_random=False))
+def test_documents_are_settled_as_far_as_others_are_known(count, random):
+    edges = sorted(
+        (v, u)
+        for v in range(count)
+        for u in range(v)
+        if random.random() < random.choice([0.1, 0.5])
+    )
+    known = [random.randrange(4) for _ in range(count)]
+    status, bound, left = list(known), [0] * count, 0
+    for v in sorted({v for v, _ in edges}):
+        mine = [u for w, u in edges if w == v]
+        kept = [u for u in mine if status[u] == 1]
+        unknown = any(status[u] == 0 for u in mine if not kept or u < kept[0])
+        if kept:
+            status[v], bound[v] = 3 if unknown else 2, kept[0] >> 1
+        else:
+            status[v] = 0 if unknown else 1
+        left += len(mine) * unknown
+    got, bounds = np.array(known, np.uint8), np.zeros(count, np.uint8)
+    pairs = np.array([pair(u, v, random.random() < 0.5) for v, u in edges], np.uint64)
+    assert kernels.settle(np.sort(pairs), got, bounds, 1) == left
+    assert got.tolist() == status
+    assert bounds.tolist() == bound

@@ -27,9 +27,6 @@ from neardup.batch.engines.spark.tables import (
 from neardup.text.arrays import Ragged
 
 Integers = NDArray[np.int64]
-PIECE = 1 << 20
-"""Members in one row, at least, of a bucket that has more than twice as many."""
-
 
 @dataclass(frozen=True)
 class Keys:
@@ -55,10 +52,12 @@ class Keys:
 class Grouping:
     """In a task: batches sorted by band, key and rank to rows of buckets of two or more.
 
-    `new` is the first rank of a new document: a bucket without one is left out.
+    `new` is the first rank of a new document: a bucket without one is left out. A row has about
+    `piece` members at most.
     """
 
     new: int
+    piece: int
     _held: list[Integers] = field(default_factory=list)
     _whose: tuple[int, int] | None = None
     _number: int = 0
@@ -101,12 +100,13 @@ class Grouping:
 
     def _pieces(self) -> Iterator[pa.RecordBatch]:
         """What can be given of a bucket that is not at its end yet."""
-        if sum(map(len, self._held)) > 2 * PIECE:
+        each = self.piece
+        if sum(map(len, self._held)) > 2 * each:
             members = np.concatenate(self._held)
-            count = len(members) // PIECE * PIECE - PIECE
-            for start in range(0, count, PIECE):
+            count = len(members) // each * each - each
+            for start in range(0, count, each):
                 self._number += 1
-                yield self._piece(members[start : start + PIECE])
+                yield self._piece(members[start : start + each])
             self._held = [members[count:]]
 
     def _end(self) -> Iterator[pa.RecordBatch]:
@@ -135,13 +135,13 @@ def _rows(
 SCHEMA = "band int, key long, piece int, size long, members binary"
 
 
-def buckets(documents: DataFrame, copies: Broadcast[Bits], new: int) -> DataFrame:
+def buckets(documents: DataFrame, copies: Broadcast[Bits], grouping: Grouping) -> DataFrame:
     """The buckets of two documents or more, by rank."""
     keys = run_in_arrow(
         documents.select("rank", "keys"), Keys(copies), "band int, key long, rank int"
     )
     sorted_keys = keys.repartition("band", "key").sortWithinPartitions("band", "key", "rank")
-    return run_in_arrow(sorted_keys, Grouping(new), SCHEMA)
+    return run_in_arrow(sorted_keys, grouping, SCHEMA)
 
 
 def members_of(batch: pa.RecordBatch) -> Integers:

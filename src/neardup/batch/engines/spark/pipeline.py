@@ -24,7 +24,7 @@ from neardup.options import Options
 
 SHARES = 4
 """What a task holds is a fourth of its memory: Arrow's copy, ours, what is made of it."""
-BYTES_OF_MEMBER, BYTES_OF_EDGE = 48, 64
+BYTES_OF_MEMBER, BYTES_OF_EDGE, BYTES_OF_PIECE = 48, 64, 1_000
 
 Stage = Callable[[str], AbstractContextManager[Any]]
 """Tells of a stage, while it runs."""
@@ -99,8 +99,9 @@ def decide(
     with setting.stage("collapsing"):
         twins = work.stored(copies.copies(documents), "copies")
         doubles = send(bits_of(twins, lambda batch: numbers(batch, "rank"), count))
+    grouping = banding.Grouping(new, max(setting.memory // BYTES_OF_PIECE, 2 * options.limit))
     with setting.stage("banding"):
-        found = work.stored(banding.buckets(documents, doubles, new), "buckets")
+        found = work.stored(banding.buckets(documents, doubles, grouping), "buckets")
         candidates = send(bits_of(found.select("members"), members_of, count))
         buckets = work.stored(banding.renumbered(found, candidates), "numbered")
     with setting.stage("shingling"):

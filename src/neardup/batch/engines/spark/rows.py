@@ -22,7 +22,7 @@ Integers = NDArray[np.int64]
 class Plain:
     """Rows that tell nothing, and are complete with each batch."""
 
-    def end(self, places: Places) -> dict[str, Any] | None:
+    def end(self, _: Places) -> dict[str, Any] | None:
         return None
 
     def told(self) -> Any:
@@ -31,7 +31,7 @@ class Plain:
 
 @dataclass
 class Removed(Plain):
-    """removed.parquet, in input order. Tells how many there are, and the first ones of each kind."""
+    """removed.parquet, in input order. Tells how many there are, and some to show."""
 
     count: int = 0
     near: list[tuple[str, str, float]] = field(default_factory=list)

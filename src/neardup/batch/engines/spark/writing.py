@@ -31,7 +31,7 @@ class Rows(Protocol):
     """In a task: batches of rows to columns of a table; then what there is to tell, as JSON."""
 
     def __call__(self, batch: pa.RecordBatch, places: Places) -> dict[str, Any]: ...
-    def end(self, places: Places) -> dict[str, Any] | None:
+    def end(self, places: Places, /) -> dict[str, Any] | None:
         """The rows that are left when all batches are there."""
 
     def told(self) -> Any: ...

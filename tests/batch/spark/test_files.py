@@ -1,0 +1,152 @@
+"""A run on Spark leaves the files of a local run, byte for byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import engine
+import pytest
+
+from neardup.batch.engines.spark.run import near_duplicates_on
+from neardup.batch.run import run
+from neardup.errors import InputError, RowError, SpecMismatch, UsageError
+
+ONE_TASK, BY_ROUNDS = 10**9, 4_000
+TABLES = ("removed", "clusters", "rejected", "samples")
+QUESTIONS: list[tuple[int, engine.Row]] = [
+    (ONE_TASK, {}),
+    (BY_ROUNDS, {}),
+    (BY_ROUNDS, {"limit": 1}),
+    (BY_ROUNDS, {"limit": 2, "threshold": 0.3}),
+    (BY_ROUNDS, {"keep": "longest"}),
+    (ONE_TASK, {"keep": "max:score", "limit": 2, "within": "lang"}),
+    (BY_ROUNDS, {"keep": "min:score", "verify": "estimate"}),
+    (ONE_TASK, {"verify": "none", "limit": 2}),
+    (BY_ROUNDS, {"measure": "containment"}),
+]
+
+
+def on_spark(spark: Any, job: Any, memory: int = BY_ROUNDS) -> None:
+    run(job, engine.Silent(), near_duplicates_on(spark, memory))
+
+
+def files(out: Path) -> dict[str, bytes]:
+    """What a run says about documents, and what it kept."""
+    kept = {str(path.relative_to(out)): path.read_bytes()
+            for path in sorted((out / "kept").rglob("*")) if path.is_file()}  # fmt: skip
+    return {name: (out / f"{name}.parquet").read_bytes() for name in TABLES} | kept
+
+
+def record(out: Path) -> Any:
+    """What run.json says, but for how it was done."""
+    found = json.loads((out / "run.json").read_bytes())
+    for name in ("seconds", "stages", "peak_memory_bytes", "memory_budget_bytes", "spark"):
+        found.pop(name, None)
+    for name in ("rounds", "candidate_pairs_per_doc", "verify_drop_rate"):
+        del found["metrics"][name]
+    found["counts"].pop("comparisons")
+    return found
+
+
+@pytest.mark.parametrize(("memory", "asked"), QUESTIONS, ids=str)
+def test_the_answer_is_that_of_the_local_engine(
+    spark: Any, tmp_path: Path, memory: int, asked: engine.Row
+) -> None:
+    paths = engine.write(tmp_path / "in", engine.rows(7, 400, words=22))
+    engine.go(paths, tmp_path / "local", **asked)
+    on_spark(spark, engine.job(paths, tmp_path / "spark", **asked), memory)
+    assert files(tmp_path / "spark") == files(tmp_path / "local")
+    assert record(tmp_path / "spark") == record(tmp_path / "local")
+    assert len(engine.table(tmp_path / "spark", "removed")) > 20
+    told = json.loads((tmp_path / "spark" / "run.json").read_bytes())["spark"]
+    assert bool(told["rounds"]) == (memory == BY_ROUNDS)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 4, 16])
+def test_the_number_of_partitions_changes_nothing(
+    spark: Any, tmp_path: Path, partitions: int
+) -> None:
+    paths = engine.write(tmp_path / "in", engine.rows(3, 120))
+    engine.go(paths, tmp_path / "local", limit=2)
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        shard = 20_000 // partitions
+        on_spark(spark, engine.job(paths, tmp_path / "spark", limit=2, shard=shard))
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+        spark.conf.set("spark.sql.adaptive.enabled", "true")
+    assert files(tmp_path / "spark") == files(tmp_path / "local")
+
+
+def test_a_header_that_many_share_is_no_problem(spark: Any, tmp_path: Path) -> None:
+    header = " ".join(f"boiler{number}" for number in range(60))
+    rows = engine.rows(5, 600, words=40)
+    for row in rows[::3]:
+        row["text"] = f"{header} {row['text']}"
+    paths = engine.write(tmp_path / "in", rows)
+    engine.go(paths, tmp_path / "local", limit=4)
+    on_spark(spark, engine.job(paths, tmp_path / "spark", limit=4))
+    assert files(tmp_path / "spark") == files(tmp_path / "local")
+    assert record(tmp_path / "spark")["hot_buckets"][0]["size"] > 150
+
+
+def test_what_is_there_already_is_never_removed(spark: Any, tmp_path: Path) -> None:
+    rows = engine.rows(11, 160)
+    earlier = engine.write(tmp_path / "earlier", rows[:80])
+    new = engine.write(tmp_path / "new", rows[40:])
+    engine.go(earlier, tmp_path / "first", others={"save_sketches": True})
+    for number, against in enumerate([(tmp_path / "first",), (tmp_path / "earlier",)]):
+        outs = tmp_path / f"local{number}", tmp_path / f"spark{number}"
+        engine.go(new, outs[0], others={"against": against})
+        on_spark(spark, engine.job(new, outs[1], others={"against": against}))
+        assert files(outs[1]) == files(outs[0])
+        assert record(outs[1])["counts"] == record(outs[0])["counts"]
+
+
+def test_another_specification_is_refused(spark: Any, tmp_path: Path) -> None:
+    paths = engine.write(tmp_path / "in", engine.rows(1, 20))
+    engine.go(paths, tmp_path / "first", others={"save_sketches": True})
+    with pytest.raises(SpecMismatch, match="seed"):
+        others = {"against": (tmp_path / "first",)}
+        on_spark(spark, engine.job(paths, tmp_path / "out", seed=7, others=others))
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_files_are_told_of_or_skipped(spark: Any, tmp_path: Path) -> None:
+    paths = engine.write(tmp_path / "in", engine.rows(1, 40))
+    bad = tmp_path / "in" / "bad.jsonl.gz"
+    bad.write_bytes(b"\x1f\x8b no gzip at all")
+    with pytest.raises(InputError, match=r"bad\.jsonl\.gz"):
+        on_spark(spark, engine.job([*paths, bad], tmp_path / "out"))
+    on_spark(
+        spark, engine.job([*paths, bad], tmp_path / "out", others={"skip_bad_files": True})
+    )  # fmt: skip
+    skipped = record(tmp_path / "out")["skipped_files"]
+    assert [Path(one["file"]).name for one in skipped] == ["bad.jsonl.gz"]
+
+
+def test_a_bad_row_ends_a_strict_run(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"text": "one two three four"}\n{"text": 5}\n')
+    with pytest.raises(RowError, match=r"rows\.jsonl, row 1: "):
+        on_spark(spark, engine.job([path], tmp_path / "out", others={"strict": True}))
+
+
+@pytest.mark.parametrize("others", [{"merge_rows": True}, {"save_sketches": True}], ids=str)
+def test_what_is_not_there_on_spark_is_refused(
+    spark: Any, tmp_path: Path, others: engine.Row
+) -> None:
+    paths = engine.write(tmp_path / "in", engine.rows(1, 5))
+    with pytest.raises(UsageError, match="--engine local"):
+        on_spark(spark, engine.job(paths, tmp_path / "out", others=others))
+
+
+def test_no_document_at_all(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "none.jsonl"
+    path.write_text("\n")
+    on_spark(spark, engine.job([path], tmp_path / "out"))
+    assert record(tmp_path / "out")["counts"]["documents"] == 0
