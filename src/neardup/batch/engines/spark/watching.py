@@ -53,7 +53,7 @@ def watched(spark: SparkSession, progress: Progress, name: str) -> Iterator[Watc
     """Show how many tasks are done while Spark works, then say what moved.
 
     What fails meanwhile is raised in plain words. Of several threads that start jobs, only this one
-    is watched.
+    is watched. `progress` is told from another thread.
     """
     watch, begun = Watch(), time.monotonic()
     context = _context(spark)
@@ -134,18 +134,21 @@ def _shown(stages: _Stages, progress: Progress, name: str) -> Iterator[None]:
     if progress is SILENT:
         yield
         return
+    from py4j.protocol import Py4JError
+
     over = threading.Event()
 
     def look() -> None:
         shown: dict[int, int] = {}
-        while not over.wait(LOOK_SECONDS):
-            running = stages.running()
-            if running.keys() - shown.keys():
-                shown = dict.fromkeys(running, 0)
-                progress.stage(name, sum(tasks for _, tasks in running.values()), "tasks")
-            for number, (done, _) in running.items():
-                progress.advance(done - shown[number])
-                shown[number] = done
+        with suppress(Py4JError):  # Spark is gone, which who waits for the job hears too
+            while not over.wait(LOOK_SECONDS):
+                running = stages.running()
+                if running.keys() - shown.keys():
+                    shown = dict.fromkeys(running, 0)
+                    progress.stage(name, sum(tasks for _, tasks in running.values()), "tasks")
+                for number, (done, _) in running.items():
+                    progress.advance(done - shown[number])
+                    shown[number] = done
 
     thread = threading.Thread(target=look, name="neardup-spark-progress", daemon=True)
     thread.start()
