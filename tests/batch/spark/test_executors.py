@@ -10,7 +10,7 @@ import pytest
 
 import neardup
 from neardup.batch.engines.spark.executors import check_executors
-from neardup.batch.engines.spark.failures import plain
+from neardup.batch.engines.spark.failures import plain, telling
 from neardup.errors import ColumnError, InputError, NeardupError, UsageError
 
 CURE = "--archives env.tar.gz#env"
@@ -84,9 +84,16 @@ def raised_in_java(last: str) -> str:
     )
 
 
+def told_by(error: NeardupError) -> str:
+    """The last line of a task's trace that such an error ends."""
+    with pytest.raises(RuntimeError) as raised, telling():
+        raise error
+    return f"RuntimeError: {raised.value}"
+
+
 @pytest.mark.parametrize(("last", "kind", "told"), [
-    ("neardup.errors.InputError: a.jsonl is cut off", InputError, "a.jsonl is cut off"),
-    ("neardup.errors.ColumnError: no column 'x'", UsageError, "no column 'x'"),
+    (told_by(InputError("a.jsonl is cut off")), InputError, "a.jsonl is cut off"),
+    (told_by(ColumnError("x", ["y"], "a.csv", "text=")), UsageError, "a.csv has no column 'x'"),
     ("ModuleNotFoundError: No module named 'neardup'", UsageError, "has no neardup: give every"),
     ("[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in driver: "
      "3.11, PySpark cannot run", UsageError, "run Python 3.12 and the driver 3.11"),

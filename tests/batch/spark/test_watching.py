@@ -100,15 +100,18 @@ def test_a_task_that_is_tried_again_is_counted(spark, tmp_path):
 
 def test_an_error_of_ours_comes_back_as_it_was(spark):
     def refuse(batches):
+        from neardup.batch.engines.spark.failures import telling
         from neardup.errors import InputError
 
-        raise InputError("a.jsonl is cut off")
+        with telling():
+            raise InputError("a.jsonl is cut off", "a.jsonl")
 
     with (
-        pytest.raises(InputError, match=r"^a\.jsonl is cut off$"),
+        pytest.raises(InputError, match=r"^a\.jsonl is cut off$") as raised,
         watched(spark, SILENT, "sketch"),
     ):
         numbers(spark, 1).mapInArrow(refuse, "id long").collect()
+    assert raised.value.file == "a.jsonl"
 
 
 def test_any_other_error_is_one_line(spark):
