@@ -27,6 +27,8 @@ NAMES = (
     "document-frequencies", "sketches", RUN,
 )  # fmt: skip
 WORK = ".unfinished"
+WORTH_KEEPING = ("shards/*", "sketches/*", "spark/*/_SUCCESS")
+"""What in WORK saves the next run some work."""
 OLD, REPLACED = "old", "replaced"
 """Inside of WORK: an old run that is being moved away, and one that has been."""
 
@@ -74,7 +76,7 @@ def output_folder(out: Path, force: bool) -> Iterator[Path]:
                 _move(work, place)
             _remove(work)
         except BaseException:
-            if not any(work.glob("shards/*")) and not any(work.glob("sketches/*")):
+            if not any(any(work.glob(stage)) for stage in WORTH_KEEPING):
                 _remove(work)
             raise
 

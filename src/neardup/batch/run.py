@@ -6,6 +6,7 @@ Each stage leaves files in a work folder, so that a run that was stopped goes on
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -46,16 +47,20 @@ from neardup.progress import Progress
 from neardup.text.frequencies import Frequencies
 
 Make = Callable[[Job, Path, Progress], record.Finished]
+Signals = Callable[[], AbstractContextManager[Callable[[], None]]]
 
 
-def run(job: Job, progress: Progress, make: Make | None = None) -> record.Finished:
+def run(
+    job: Job, progress: Progress, make: Make | None = None, signals: Signals = held
+) -> record.Finished:
     """Do the job; OUT is complete afterwards, or as it was but for what the next run can use.
 
     `make` writes everything that belongs into OUT; near-duplicates are found unless it is given.
+    `signals` says when Ctrl-C is obeyed.
     """
     make = make or near_duplicates
     check_output(job.out, job.inputs, job.folders, job.against)
-    with held() as obey, output_folder(job.out, job.force) as folder:
+    with signals() as obey, output_folder(job.out, job.force) as folder:
         finished = make(job, folder, Interruptible(Recorded(progress, folder), obey))
         obey()
     return finished

@@ -39,7 +39,7 @@ from neardup.cli.shared import (
 
 if TYPE_CHECKING:
     from neardup.batch.record import Finished
-    from neardup.batch.run import Make
+    from neardup.batch.run import Make, Signals
     from neardup.options import Options
     from neardup.progress import Progress
 
@@ -181,7 +181,7 @@ def dedup(
                 finish=partial(write_report, title=out.resolve().name),
                 budget=Budget(None if memory is None else parse_size(memory)),
         )  # fmt: skip
-        finished = run(job, progress, making(engine, master, memory, progress))
+        finished = run(job, progress, *making(engine, master, memory, progress))
     show(finished.record, summary(finished, options, out), quiet, as_json)
 
 
@@ -200,10 +200,12 @@ def check_engine(engine: str, master: str | None, workers: int | None) -> None:
         )
 
 
-def making(engine: str, master: str | None, memory: str | None, progress: Progress) -> Make | None:
-    """What makes the run; None is the local engine."""
+def making(
+    engine: str, master: str | None, memory: str | None, progress: Progress
+) -> tuple[()] | tuple[Make, Signals]:
+    """What makes the run, and when signals are obeyed; nothing for the local engine."""
     if engine == "local":
-        return None
+        return ()
     from neardup.batch.budget import parse_size
     from neardup.batch.engines.spark.session import spark_session
 
@@ -211,9 +213,11 @@ def making(engine: str, master: str | None, memory: str | None, progress: Progre
     spark = spark_session(master)
     from neardup.batch.engines.spark.executors import check_executors
     from neardup.batch.engines.spark.run import MEMORY, near_duplicates_on
+    from neardup.batch.interrupts import obeyed_at_once
 
     check_executors(spark, progress)
-    return near_duplicates_on(spark, MEMORY if memory is None else parse_size(memory))
+    make = near_duplicates_on(spark, MEMORY if memory is None else parse_size(memory))
+    return make, obeyed_at_once
 
 
 def chosen_anew(config: Path | None, options: Options) -> str:

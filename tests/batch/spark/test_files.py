@@ -9,6 +9,7 @@ from typing import Any
 import engine
 import pytest
 
+from neardup.batch.engines.spark.explaining import Explaining
 from neardup.batch.engines.spark.run import near_duplicates_on
 from neardup.batch.run import run
 from neardup.errors import InputError, RowError, SpecMismatch, UsageError
@@ -150,3 +151,45 @@ def test_no_document_at_all(spark: Any, tmp_path: Path) -> None:
     path.write_text("\n")
     on_spark(spark, engine.job([path], tmp_path / "out"))
     assert record(tmp_path / "out")["counts"]["documents"] == 0
+
+
+def test_a_run_that_was_stopped_goes_on(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = engine.write(tmp_path / "in", engine.rows(9, 60))
+    engine.go(paths, tmp_path / "local")
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Explaining, "told", stopped)
+        on_spark(spark, engine.job(paths, tmp_path / "spark"))
+    made = tmp_path / "spark" / ".unfinished" / "spark"
+    before = {path: path.stat().st_mtime_ns for path in made.glob("*/_SUCCESS")}
+    assert {"sketches", "copies", "buckets", "sets", "decided"} <= {p.parent.name for p in before}
+    progress = engine.Silent()
+    with monkeypatch.context() as patch:
+        told = Explaining.told
+
+        def looked(self: Explaining) -> Any:
+            assert before == {path: path.stat().st_mtime_ns for path in before}
+            return told(self)
+
+        patch.setattr(Explaining, "told", looked)
+        job = engine.job(paths, tmp_path / "spark")
+        run(job, progress, near_duplicates_on(spark, BY_ROUNDS))
+    assert any("going on" in said for said in progress.said)
+    assert files(tmp_path / "spark") == files(tmp_path / "local")
+
+
+def test_a_run_of_something_else_begins_anew(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = engine.write(tmp_path / "in", engine.rows(9, 60))
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(Explaining, "told", lambda _: 1 / 0)
+        on_spark(spark, engine.job(paths, tmp_path / "spark", threshold=0.9))
+    engine.go(paths, tmp_path / "local")
+    on_spark(spark, engine.job(paths, tmp_path / "spark"))
+    assert files(tmp_path / "spark") == files(tmp_path / "local")

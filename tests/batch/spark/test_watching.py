@@ -49,8 +49,8 @@ def test_tasks_are_counted_while_they_run(spark, monkeypatch):
         numbers(spark, 6).mapInArrow(slowly, "id long").write.format("noop").mode(
             "overwrite"
         ).save()
-    assert ("sketch", 6, "tasks") in progress.stages
-    assert 1 <= progress.done[0] <= 6
+    assert progress.stages == [("sketch", 1, "stage"), ("sketch", 6, "tasks")]
+    assert 1 <= progress.done[1] <= 6
     assert watch.moved.tasks == 6
     assert watch.moved.seconds > 0.9
 

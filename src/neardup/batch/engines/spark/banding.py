@@ -28,6 +28,7 @@ from neardup.text.arrays import Ragged
 
 Integers = NDArray[np.int64]
 
+
 @dataclass(frozen=True)
 class Keys:
     """In a task: the keys of documents that are no copies, a row each."""

@@ -16,6 +16,7 @@ from pyspark.sql import functions as sql
 
 from neardup.batch.engines.spark.tables import batch_of, cogrouped_in_arrow, flat, numbers
 from neardup.batch.rounds import split
+from neardup.errors import FormatError
 from neardup.options import Options
 from neardup.sketch.bulk import compared_shape
 from neardup.text.arrays import Ragged
@@ -70,8 +71,16 @@ class Compare:
         pair = pairs.column("pair").to_numpy()
         u, v = split(pair.view(np.uint64))
         judge = verifier(rows, self.options, self.weights)
-        found = judge.pairs(np.searchsorted(docs, u), np.searchsorted(docs, v), self.least)
+        found = judge.pairs(_places(docs, u), _places(docs, v), self.least)
         return pa.Table.from_batches([batch_of(pair=pair, similarity=found)])
+
+
+def _places(docs: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the wanted documents are; an error if one is not there."""
+    places = np.searchsorted(docs, wanted)
+    if len(wanted) and (not len(docs) or (docs[places.clip(max=len(docs) - 1)] != wanted).any()):
+        raise FormatError("a candidate has no set: run again with another output")
+    return places
 
 
 def compared(

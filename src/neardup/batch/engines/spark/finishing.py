@@ -17,6 +17,7 @@ from pyspark.sql import functions as sql
 from neardup import cluster
 from neardup.batch.engines.spark.comparing import held, verifier
 from neardup.batch.engines.spark.tables import batch_of, cogrouped_in_arrow, flat, numbers
+from neardup.errors import FormatError
 from neardup.lsh.buckets import Buckets
 from neardup.options import Options
 
@@ -30,11 +31,14 @@ class Finish:
     The first row has no document: it says how many pairs were compared.
     """
 
+    candidates: int
     options: Options
     weights: NDArray[np.uint32] | None = None
 
     def __call__(self, buckets: pa.Table, sets: pa.Table) -> pa.Table:
         docs, rows = held(sets, self.options)
+        if len(docs) != self.candidates:
+            raise FormatError("a candidate has no set: run again with another output")
         grouped = grouping(buckets, len(docs), self.options.tables.count)
         judge = verifier(rows, self.options, self.weights)
         kept = (

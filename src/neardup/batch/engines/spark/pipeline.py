@@ -37,6 +37,7 @@ class Setting:
     work: Work
     options: Options
     stage: Stage
+    say: Callable[[str], None]
     memory: int
 
     @property
@@ -106,10 +107,11 @@ def decide(
         buckets = work.stored(banding.renumbered(found, candidates), "numbered")
     with setting.stage("shingling"):
         sets = work.stored(matching.sets(documents, source, candidates, options), "sets")
-    sizes = _sizes(buckets, sets)
+    sizes = _sizes(buckets, sets, len(candidates.value))
     with setting.stage("deciding"):
         if sizes.total <= setting.one_task and not sizes.pieces and not new:
-            found = work.stored(finishing.finished(buckets, sets, Finish(options)), "decided")
+            finish = Finish(sizes.candidates, options)
+            found = work.stored(finishing.finished(buckets, sets, finish), "decided")
             tally = _tally(found)
             decided, told = found.where("doc >= 0"), []
         else:
@@ -136,18 +138,17 @@ def _rounds(
     return Rounds(
         setting.work, buckets, sets, Compare(setting.options), sizes.candidates, earlier,
         setting.options.limit, sizes.largest, sizes.pieces,
-        max(-(-sizes.candidates // ranges), 1), setting.memory // BYTES_OF_EDGE,
+        max(-(-sizes.candidates // ranges), 1), setting.memory // BYTES_OF_EDGE, setting.say,
     )  # fmt: skip
 
 
-def _sizes(buckets: DataFrame, sets: DataFrame) -> Sizes:
+def _sizes(buckets: DataFrame, sets: DataFrame, candidates: int) -> Sizes:
     of_buckets = buckets.agg(
         sql.count("size").alias("count"), sql.max("size").alias("largest"),
         sql.sum("size").alias("members"), sql.max("piece").alias("pieces"),
     ).collect()[0]  # fmt: skip
-    of_sets = sets.agg(sql.count("doc").alias("count"), sql.sum(sql.length("data")).alias("bytes"))
-    (found,) = of_sets.collect()
+    (found,) = sets.agg(sql.sum(sql.length("data")).alias("bytes")).collect()
     return Sizes(
         of_buckets["count"], of_buckets["largest"] or 0, of_buckets["members"] or 0,
-        bool(of_buckets["pieces"]), found["count"], found["bytes"] or 0,
+        bool(of_buckets["pieces"]), candidates, found["bytes"] or 0,
     )  # fmt: skip

@@ -6,7 +6,7 @@ the pairs of leaders and later members are found where the buckets are; only pai
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,6 +135,7 @@ class Rounds:
     pieces: bool
     width: int
     one_task: int
+    say: Callable[[str], None]
     tally: Tally = field(default_factory=Tally)
     told: list[dict[str, Any]] = field(default_factory=list)
 
@@ -214,9 +215,14 @@ class Rounds:
 
     def _tell(self, most: int, new: int, found: Settled, different: NDArray[np.bool_]) -> None:
         self.tally.rounds += 1
+        changed = int(np.count_nonzero(different))
+        self.say(
+            f"round {self.tally.rounds}: {most} leaders a bucket, {new:,} new pairs; of all, "
+            f"{found.edges:,} similar, decided in {found.passes} passes; {changed:,} changed"
+        )
         self.told.append({
             "leaders": most, "new_pairs": new, "edges": found.edges, "passes": found.passes,
-            "changed": int(np.count_nonzero(different)),
+            "changed": changed,
         })  # fmt: skip
 
     def _witnesses(self, edges: DataFrame, kept: NDArray[np.bool_]) -> DataFrame:

@@ -96,10 +96,10 @@ class Run:
     def finished(self) -> record.Finished:
         """Everything that belongs into OUT."""
         with self.stage("sketching"):
-            read = sketched(self.work, self.job, self.earlier, self.progress)
+            read = sketched(self.work, self.job, self.earlier, self.progress, self.memory)
         with self.stage("ranking"):
             documents = self._ranked(read)
-        setting = Setting(self.work, self.job.options, self.stage, self.memory)
+        setting = Setting(self.work, self.job.options, self.stage, self.progress.say, self.memory)
         decided = decide(setting, read.source, self._taking_part(documents), read.count, read.new)
         with self.stage("writing tables"):
             removed = self.work.stored(self._by_number(decided.removed, documents, read), "removed")

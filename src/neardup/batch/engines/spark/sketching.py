@@ -10,6 +10,7 @@ from pyspark import Broadcast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
+import neardup
 from neardup.batch.earlier import Earlier
 from neardup.batch.engines.spark import making, ranking
 from neardup.batch.engines.spark.files import Files
@@ -17,6 +18,7 @@ from neardup.batch.engines.spark.making import Making
 from neardup.batch.engines.spark.tables import Work, run_in_arrow
 from neardup.batch.job import Job
 from neardup.batch.places import Places, listed
+from neardup.batch.work import digest, shard_key
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.shards import Shard, cut
 from neardup.corpus.values import strings
@@ -47,12 +49,12 @@ class Read:
     skipped: dict[str, str]
 
 
-def sketched(work: Work, job: Job, earlier: Earlier, progress: Progress) -> Read:
+def sketched(work: Work, job: Job, earlier: Earlier, progress: Progress, memory: int) -> Read:
     """Everything that can be read, sketched."""
     skipped: dict[str, str] = {}
     while True:
         try:
-            return _read(work, job, earlier, skipped)
+            return _read(work, job, earlier, progress, memory, skipped)
         except RowError:
             raise
         except InputError as error:
@@ -62,12 +64,27 @@ def sketched(work: Work, job: Job, earlier: Earlier, progress: Progress) -> Read
             progress.say(f"skipped: {error}")
 
 
-def _read(work: Work, job: Job, earlier: Earlier, skipped: dict[str, str]) -> Read:
+def _key(job: Job, earlier: Earlier, shards: list[Shard], memory: int) -> str:
+    """Everything that the tables between the stages depend on."""
+    options = job.options
+    return digest(
+        [shard_key(shard, options.spec.fingerprint) for shard in shards], earlier.keys,
+        options.keep, options.tables.stated, options.threshold, options.verify, options.measure,
+        options.cluster, options.limit, job.prefer, memory, neardup.__version__,
+    )  # fmt: skip
+
+
+def _read(
+    work: Work, job: Job, earlier: Earlier, progress: Progress, memory: int,
+    skipped: dict[str, str],
+) -> Read:  # fmt: skip
     earlier.check(job.storing, job.options.verify == "exact", job.columns.within)
     plain = replace(job.reading, columns=job.columns.plain)
     before = [*earlier.shards, *cut(earlier.inputs, plain)]
     shards = [*before, *cut(job.in_order(), job.reading, set(skipped))]
     source = Files(work.spark, shards, job.sketcher)
+    if work.begin(_key(job, earlier, shards, memory)):
+        progress.say("going on: what is complete of the stopped run is used again")
     sketches, counted = _made(work, job, source)
     rows = [[counted.rows[part, at] for at in range(len(shard.files))]
             for part, shard in enumerate(shards)]  # fmt: skip

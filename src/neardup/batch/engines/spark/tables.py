@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,23 +14,45 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from neardup.batch.engines.spark.failures import in_plain_words, telling
-from neardup.formats.tables import column
+from neardup.batch.output import discard
+from neardup.batch.work import KEY
+from neardup.formats.tables import column, write_text
 from neardup.text.arrays import Ragged
 
 Batches = Iterable[pa.RecordBatch]
+COMPLETE = "_SUCCESS"
+"""What Spark leaves in the folder of a table when all of it is there."""
+
 OnBatches = Callable[[Batches], Iterator[pa.RecordBatch]]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Work:
     """A folder, or its address, in which every executor can write tables."""
 
     spark: SparkSession
     folder: str
+    _goes_on: bool = False
+
+    def begin(self, key: str) -> bool:
+        """Use the tables of a run that was stopped, if it was made of the same; in a local folder.
+
+        Whether there are any.
+        """
+        folder = Path(self.folder)
+        made_of = folder / KEY
+        self._goes_on = made_of.is_file() and made_of.read_text("utf-8") == key
+        if not self._goes_on:
+            discard(folder)
+            folder.mkdir(mode=0o700)
+            write_text(made_of, key)
+        return self._goes_on and any(folder.glob(f"*/{COMPLETE}"))
 
     def stored(self, frame: DataFrame, name: str) -> DataFrame:
         """The frame, written and read again: computed once, whoever is lost afterwards."""
         path = f"{self.folder}/{name}"
+        if self._goes_on and Path(path, COMPLETE).exists():
+            return self.spark.read.schema(frame.schema).parquet(path)
         with in_plain_words(f"making {name}"):
             frame.write.mode("overwrite").option("compression", "zstd").parquet(path)
         return self.spark.read.schema(frame.schema).parquet(path)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOK_SECONDS = 0.5
+MANY = 4
+"""Tasks of a stage that is worth a line of its own."""
 SETTLE_MILLISECONDS = 10_000
 
 
@@ -137,12 +139,13 @@ def _shown(stages: _Stages, progress: Progress, name: str) -> Iterator[None]:
     from py4j.protocol import Py4JError
 
     over = threading.Event()
+    progress.stage(name, 1, "stage")
 
     def look() -> None:
         shown: dict[int, int] = {}
         with suppress(Py4JError):  # Spark is gone, which who waits for the job hears too
             while not over.wait(LOOK_SECONDS):
-                running = stages.running()
+                running = {n: tasks for n, tasks in stages.running().items() if tasks[1] >= MANY}
                 if running.keys() - shown.keys():
                     shown = dict.fromkeys(running, 0)
                     progress.stage(name, sum(tasks for _, tasks in running.values()), "tasks")
