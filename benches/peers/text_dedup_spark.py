@@ -29,7 +29,7 @@ class GraphFrame:
     def __init__(self, vertices: DataFrame, edges: DataFrame) -> None:
         self._vertices, self._edges = vertices, edges
 
-    def connectedComponents(self) -> DataFrame:  # noqa: N802: the name that the script calls
+    def connectedComponents(self) -> DataFrame:  # noqa: N802 (the script calls it so)
         parent: dict[int, int] = {}
 
         def root(node: int) -> int:
