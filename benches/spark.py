@@ -13,6 +13,7 @@ import os
 import shutil
 import tempfile
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 
 import contenders
@@ -201,7 +202,7 @@ def main() -> None:
     bench = Bench(args.peers_python, cores, args.repeat, args.work, Path(args.data), args.scale)
     with tempfile.TemporaryDirectory() as folder:
         startup.wall([startup.command(), "demo"], cwd=folder)  # compiles the kernels
-    print(SUITE.measure(args, bench, {"scale": args.scale}))
+    print(SUITE.measure(args, bench, {"scale": args.scale, "pyspark": version("pyspark")}))
     for out in (contenders.output(bench), bench.work / "out-spark"):
         shutil.rmtree(out, ignore_errors=True)
 
