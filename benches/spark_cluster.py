@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -35,6 +35,8 @@ from table import Figure, Row
 WORKERS = 2
 FULL = 1_000_000
 SAME = "identical"
+SHORTEST_SECONDS = 0.2
+"""A stage that is shorter can't be hit."""
 SETTINGS = {"spark.executor.memory": "2g", "spark.driver.memory": "2g"}
 
 
@@ -137,24 +139,25 @@ def shuffles(bench: ClusterBench, title: str, corpus: Path) -> Figure:
 
 def _by_stage(seen: Seen, count: int) -> list[Row]:
     return [
-        {
-            "stage": stage["name"],
-            "seconds": stage["seconds"],
-            "shuffled MB": stage["shuffle_bytes"] / MB,
-            "bytes a document": stage["shuffle_bytes"] / count,
-        }
+        {"stage": stage["name"], **_moved([stage], stage["seconds"], count)}
         for stage in seen.report["spark"]["stages"]
     ]
 
 
 def _total(seen: Seen, local: Result, count: int) -> Row:
-    shuffled = sum(stage["shuffle_bytes"] for stage in seen.report["spark"]["stages"])
+    moved = _moved(seen.report["spark"]["stages"], seen.seconds, count)
+    return {"stage": "in all", **moved, "x the local engine": seen.seconds / local.seconds}
+
+
+def _moved(stages: Sequence[Mapping[str, Any]], seconds: float, count: int) -> Row:
+    """What some stages wrote for others to fetch, and what did not fit their memory."""
+    shuffled = sum(stage["shuffle_written"] for stage in stages)
     return {
-        "stage": "in all",
-        "seconds": seen.seconds,
-        "x the local engine": seen.seconds / local.seconds,
+        "seconds": seconds,
+        "tasks": sum(stage["tasks"] for stage in stages),
         "shuffled MB": shuffled / MB,
         "bytes a document": shuffled / count,
+        "spilled MB": sum(stage["spilled_bytes"] for stage in stages) / MB,
     }
 
 
@@ -173,24 +176,35 @@ def losses(bench: ClusterBench) -> Figure:
     expected, out = locally(bench, warm(corpus))[1], bench.work / "out-spark"
     rows = []
     with Cluster(bench.work / "cluster", WORKERS) as cluster:
+        run_on(bench, cluster, corpus, out)  # compiles what tasks need
         whole = run_on(bench, cluster, corpus, out)
         for number, (stage, lasted) in enumerate(whole.stages.items()):
+            if lasted < SHORTEST_SECONDS:
+                continue
             print(f"  {stage} ...", file=sys.stderr, flush=True)
             loss = Loss(stage, lasted / 2, again=number % 2 == 0)
             row = run_with_loss(bench, cluster, corpus, out, loss)
             result = ", ".join(differences(expected, out)) or SAME
             rows.append({**row, "undisturbed": whole.seconds, "result": result})
+    hit = [row["stage"] for row in rows]
+    missed = ", ".join(name for name in whole.stages if name not in hit) or "none"
     return Figure(
         "A worker lost in the middle of each stage",
         f"{describe(corpus)}; worker, executor and Python are killed with SIGKILL, their files "
-        "removed, half of the stage's seconds after it began",
+        "removed, half of the stage's seconds after it began; stages under "
+        f"{SHORTEST_SECONDS} s, which are not hit: {missed}",
         rows,
         {
+            "every stage was hit": all(_hit(row) for row in rows),
             "every run ends, identical to the local engine's": all(
-                row["result"] == SAME and row["processes killed"] > 1 for row in rows
-            )
+                row["result"] == SAME for row in rows
+            ),
         },
     )
+
+
+def _hit(row: Row) -> bool:
+    return row["lost in"] == row["stage"] and row["processes killed"] > 1
 
 
 SUITE = Suite(

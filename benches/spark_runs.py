@@ -22,7 +22,7 @@ from neardup.batch.output import WORK
 from neardup.batch.status import FILE
 
 TABLES = ("removed.parquet", "clusters.parquet", "rejected.parquet")
-POLL_SECONDS = 0.05
+POLL_SECONDS = 0.02
 
 
 def spark_command(corpus: Path, out: Path, master: str, *options: str) -> list[str]:
