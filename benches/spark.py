@@ -41,6 +41,9 @@ LAYOUTS = {"our bands": (21, 6), "its bands": (9, 13)}
 ON_SPARK, LOCALLY = "neardup on Spark", "neardup, local engine"
 PEER_PARTITIONS = 8
 SAME = "identical"
+NUMBERS_OF_PARTITIONS = ("spark.sql.shuffle.partitions", "spark.default.parallelism")
+NOT_COALESCED = {"spark.sql.adaptive.coalescePartitions.enabled": "false"}
+"""Spark would make one of small partitions."""
 
 
 def in_parquet(corpus: Path) -> Path:
@@ -161,10 +164,7 @@ def _compared(bench: Bench, name: str, source: tuple[str, int]) -> Row:
     row = {"corpus": name, "documents": counts["documents"], "removed": counts["removed"]}
     for partitions in PARTITIONS:
         out = bench.work / "out-spark"
-        settings = {
-            "spark.sql.shuffle.partitions": partitions,
-            "spark.default.parallelism": partitions,
-        }
+        settings = dict.fromkeys(NUMBERS_OF_PARTITIONS, partitions) | NOT_COALESCED
         spark_run(bench, corpus, out, _master(bench), settings)
         differing = differences(output(bench), out)
         row[_column(partitions)] = ", ".join(differing) or SAME
