@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -222,6 +223,7 @@ def main() -> None:
     args.work.mkdir(parents=True, exist_ok=True)
     if args.documents < FULL:
         args.results = args.work
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # the cluster ends with it
     cores = tuple(sorted(os.sched_getaffinity(0)))
     bench = ClusterBench("", cores, 1, args.work, Path(args.data), 1.0, args.documents)
     with tempfile.TemporaryDirectory() as folder:
