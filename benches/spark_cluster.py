@@ -122,7 +122,7 @@ def locally(bench: ClusterBench, corpus: Path) -> tuple[Result, Path]:
 
 
 def shuffles(bench: ClusterBench, title: str, corpus: Path) -> Figure:
-    """What a run takes and shuffles, beside what is planned and the local engine."""
+    """What a run takes and shuffles, by stage, and what the local engine takes."""
     local, expected = locally(bench, warm(corpus))
     out = bench.work / "out-spark"
     with Cluster(bench.work / "cluster", WORKERS) as cluster:

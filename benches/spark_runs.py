@@ -23,6 +23,8 @@ from neardup.batch.status import FILE
 
 TABLES = ("removed.parquet", "clusters.parquet", "rejected.parquet")
 POLL_SECONDS = 0.02
+MOST_SECONDS = 1800.0
+"""A run that takes longer hangs."""
 
 
 def spark_command(corpus: Path, out: Path, master: str, *options: str) -> list[str]:
@@ -61,8 +63,10 @@ class Watched:
 
     def stages(self) -> Iterator[tuple[str, float]]:
         """Each new stage with the clock's time, until the run ends."""
-        last = ""
+        last, end = "", time.monotonic() + MOST_SECONDS
         while self.process.poll() is None:
+            if time.monotonic() > end:
+                raise RuntimeError(f"the run did not end in {MOST_SECONDS / 60:.0f} minutes")
             name = self.stage()
             if name and name != last:
                 last = name
