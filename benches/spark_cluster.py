@@ -187,6 +187,7 @@ def losses(bench: ClusterBench) -> Figure:
             row = run_with_loss(bench, cluster, corpus, out, loss)
             result = ", ".join(differences(expected, out)) or SAME
             rows.append({**row, "undisturbed": whole.seconds, "result": result})
+            print(f"  {stage}: {result}, {row['seconds']:.1f} s", file=sys.stderr, flush=True)
     hit = [row["stage"] for row in rows]
     missed = ", ".join(name for name in whole.stages if name not in hit) or "none"
     return Figure(
