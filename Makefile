@@ -3,7 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 PEERS := .venv-bench/bin
 
-.PHONY: setup java test soak lint bench bench-core bench-sketches bench-batch bench-plan bench-online demo clean
+.PHONY: setup java test soak lint bench bench-core bench-sketches bench-batch bench-plan \
+	bench-online bench-spark demo clean
 
 setup: .venv/ready java
 
@@ -46,7 +47,7 @@ soak: setup
 	$(BIN)/python -m pytest tests -m slow --numprocesses 2
 
 # The corpora are not part of the repository: make bench DATA=folder, see benches/README.md.
-bench: bench-core bench-sketches bench-batch bench-plan bench-online
+bench: bench-core bench-sketches bench-batch bench-plan bench-online bench-spark
 
 bench-core: setup .venv-bench/ready
 	$(BIN)/python benches/core.py --data "$(DATA)" --peers-python $(PEERS)/python
@@ -75,6 +76,11 @@ bench-online: setup .venv-bench/ready
 	$(BIN)/python benches/online.py --data "$(DATA)" --peers-python $(PEERS)/python \
 		$(if $(WORK),--work "$(WORK)")
 	$(BIN)/python benches/serving.py --data "$(DATA)" $(if $(WORK),--work "$(WORK)")
+
+bench-spark: setup .venv-bench/ready
+	$(BIN)/python benches/spark.py --data "$(DATA)" --peers-python $(PEERS)/python \
+		$(if $(WORK),--work "$(WORK)")
+	$(BIN)/python benches/spark_cluster.py --data "$(DATA)" $(if $(WORK),--work "$(WORK)")
 
 demo: setup
 	$(BIN)/neardup demo

@@ -78,10 +78,15 @@ def peer_run(bench: Bench, name: str, corpus: Path) -> Result:
 
 def our_run(bench: Bench, name: str, corpus: Path, *options: str) -> Result:
     result = dedup(bench, corpus, 1, "--quiet", *options)
+    write_decisions(bench, name)
+    return result
+
+
+def write_decisions(bench: Bench, name: str) -> None:
+    """What our command's last run has decided, for the judge."""
     table = pq.read_table(output(bench) / "removed.parquet", columns=["id", "witness"])
     with decisions(bench, name).open("w") as lines:
         lines.writelines(f"{row['id']}\t{row['witness']}\n" for row in table.to_pylist())
-    return result
 
 
 def dedup(bench: Bench, corpus: Path, cores: int, *options: str) -> Result:
