@@ -42,20 +42,25 @@ def plan(
         help="The share of what is called a duplicate that must be one.", show_default=False,
         rich_help_panel=WANTED)] = None,
     rate: Annotated[str | None, typer.Option(
-        metavar="N", help="Documents that arrive in a second; the plan is then for an index.",
+        metavar="N", help="Documents that arrive in a second; the plan is then for an index. On "
+        "Spark, those that a run gets through.",
         show_default=False, rich_help_panel=WANTED)] = None,
     purpose: Annotated[str | None, typer.Option(
         "--for", metavar="WHAT", help="files: a run over files. index: signatures and tables are "
         "held in memory.  [default: files; with --rate, index]", show_default=False,
         rich_help_panel=WANTED)] = None,
+    engine: Annotated[str, typer.Option(
+        metavar="ENGINE", help="local, one machine; or spark: how many executors, and what is "
+        "shuffled. --memory, --disk and --cores are then those of one executor.",
+        rich_help_panel=LIMITS)] = "local",
     memory: Annotated[str | None, typer.Option(
-        metavar="SIZE", help="What one machine may use: 100GB.", show_default=False,
-        rich_help_panel=LIMITS)] = None,
+        metavar="SIZE", help="What one machine may use: 100GB.  [default on Spark: 16GB]",
+        show_default=False, rich_help_panel=LIMITS)] = None,
     disk: Annotated[str | None, typer.Option(
         metavar="SIZE", help="What one machine may use on disk: 2TB.", show_default=False,
         rich_help_panel=LIMITS)] = None,
     cores: Annotated[int | None, typer.Option(
-        help="Of one machine.  [default: those of this one]", show_default=False,
+        help="Of one machine.  [default: those of this one; on Spark: 4]", show_default=False,
         rich_help_panel=LIMITS)] = None,
     shingle: Annotated[str | None, typer.Option(
         metavar="UNIT:SIZE", help="As in dedup.  [default: word:5]", show_default=False,
@@ -103,10 +108,10 @@ def plan(
         made = make(
             documents, sample=sample or (), text=text, format=format, shingles=shingles,
             bytes=bytes, threshold=threshold, recall=recall, precision=precision, memory=memory,
-            disk=disk, rate=rate, cores=usable_cores() if cores is None else cores,
+            disk=disk, rate=rate, cores=cores_of(engine) if cores is None else cores,
             purpose=purpose, shingle=shingle, sketch=sketch, slots=slots, bits=bits, bands=bands,
             rows=rows, verify=verify, sample_size=sample_size, seed=seed,
-            calibrate=not no_calibrate, progress=progress,
+            calibrate=not no_calibrate, engine=engine, progress=progress,
         )  # fmt: skip
     if out is not None:
         made.write(out)
@@ -116,10 +121,17 @@ def plan(
         show(made)
         if out is not None:
             limit = () if memory is None or made.sla.purpose == "index" else ("--memory", memory)
+            if made.spark is not None:
+                limit = ("--engine", "spark")
             run = ("neardup", "dedup", "INPUT", "-o", "OUT", "--config", str(out), *limit)
             print(f"\n{shlex.join(run)}")
     if not made.met:
         raise typer.Exit(1)
+
+
+def cores_of(engine: str) -> int | None:
+    """Those that this process may use; of an executor, what is usual."""
+    return None if engine == "spark" else usable_cores()
 
 
 def check_free(out: Path, force: bool) -> None:

@@ -20,9 +20,11 @@ from neardup.options import THRESHOLD, Options
 from neardup.plan import calibrate as measuring
 from neardup.plan.choices import Choice, choices
 from neardup.plan.costs import Costs
-from neardup.plan.predict import Prediction, Predictor
+from neardup.plan.executors import CORES, Sizing, misfits, remarks, sized
+from neardup.plan.predict import Prediction, Predictor, stored_bytes
 from neardup.plan.problems import Problem, notes, problems
 from neardup.plan.profile import Profile, assumed, grown
+from neardup.plan.run_on_spark import RunOnSpark
 from neardup.plan.search import Given, Search
 from neardup.plan.seen import Seen
 from neardup.plan.sla import (
@@ -33,13 +35,14 @@ from neardup.plan.sla import (
     parse_count,
     parse_whole,
 )
-from neardup.plan.words import duration
+from neardup.plan.words import counted, duration
 from neardup.progress import SILENT, Progress
-from neardup.spec import whole
+from neardup.spec import one_of, whole
 
 MOST_SAMPLED = 100_000
 MANY_TIMES = 1.5
 """So many times the documents of a sample's files are said to be more of the same."""
+ENGINES = ("local", "spark")
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Plan:
 
     options    keyword arguments of `neardup.dedup`
     notes      what is no failure, but should be known
+    spark      the cluster, if the run is to be on one; `predicted` is of one machine all the same
     """
 
     sla: Sla
@@ -57,6 +61,7 @@ class Plan:
     problems: list[Problem]
     sources: dict[str, str]
     notes: list[str] = field(default_factory=list)
+    spark: Sizing | None = None
 
     @property
     def met(self) -> bool:
@@ -72,6 +77,8 @@ class Plan:
             "problems": [asdict(problem) for problem in self.problems],
             "sources": self.sources, "notes": self.notes,
         }  # fmt: skip
+        if self.spark is not None:
+            found["spark"] = asdict(self.spark)
         return _finite(found)  # type: ignore[no-any-return]
 
     @property
@@ -89,10 +96,12 @@ class Plan:
         point = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
         seen = self.predicted
         met = "met" if self.met else f"missed: {', '.join(one.limit for one in self.problems)}"
-        return (
-            f"Plan({point}; recall {seen.recall:.4f}, {shown(seen.memory)} of memory, "
-            f"{shown(seen.disk)} of disk, {duration(seen.seconds)}; {met})"
-        )
+        spent = f"{shown(seen.memory)} of memory, {shown(seen.disk)} of disk, "
+        spent += duration(seen.seconds)
+        if (spark := self.spark) is not None:
+            spent = f"{counted(spark.executors, 'executor')} of {counted(spark.cores, 'core')} and "
+            spent += f"{shown(spark.memory)}, {duration(spark.seconds)}"
+        return f"Plan({point}; recall {seen.recall:.4f}, {spent}; {met})"
 
 
 def _finite(value: Any) -> Any:
@@ -112,7 +121,7 @@ def plan(
     purpose: str | None = None, shingle: str | None = None, sketch: str | None = None,
     slots: int | None = None, bits: int | None = None, bands: int | None = None,
     rows: int | None = None, verify: str | None = None, sample_size: int = 10_000, seed: int = 1,
-    calibrate: bool = True, progress: Progress = SILENT,
+    calibrate: bool = True, engine: str = "local", progress: Progress = SILENT,
 ) -> Plan:  # fmt: skip
     """From what is asked for to an operating point.
 
@@ -121,14 +130,19 @@ def plan(
     people do: "300M", "100GB". `rate` is that of documents that arrive, in a second; then the plan
     is for an index, unless `purpose` says files. See `Sla` for the rest.
 
+    With `engine="spark"` memory, disk and cores are those of an executor, and the rate is that of
+    documents that a run over files gets through; `spark` of the plan has the cluster.
+
     >>> found = plan("300M", threshold=0.85, recall=0.95, memory="100GB", rate=5000, cores=4,
     ...              shingles=300, calibrate=False)
     >>> found.options["bands"], found.options["rows"], found.met
     (14, 9, True)
     """
     whole("sample_size", sample_size, 2, MOST_SAMPLED)
+    one_of("engine", engine, ENGINES)
+    on_spark = engine == "spark"
     given = Given(slots, bits, bands, rows, sketch, shingle, verify)
-    cores = cpu_count() or 1 if cores is None else cores
+    cores = (CORES if on_spark else cpu_count() or 1) if cores is None else cores
     paths = [sample] if isinstance(sample, (str, Path)) else list(sample)
     files, columns = find_inputs(paths, format) if paths else [], Columns(text=text)
     if documents is None and not files:
@@ -140,13 +154,16 @@ def plan(
         memory=None if memory is None else parse_bytes("memory", memory),
         disk=None if disk is None else parse_bytes("disk", disk),
         rate=None if rate is None else parse_count("rate", rate), cores=cores,
-        purpose=purpose or ("files" if rate is None else "index"),
+        purpose=purpose or ("files" if rate is None or on_spark else "index"),
     )  # fmt: skip
+    if on_spark and sla.purpose == "index":
+        raise ParameterError("an index is not on Spark: plan one with engine local, or plan files")
     seen = None
     if files:
         seen = look(files, columns, given, sample_size, seed, cores, progress, threshold)
         sla = as_seen(sla, seen, documents is None, shingles is None, bytes is None)
-    search = Search(sla, given, Predictor(sla, Costs(), _profiles(sla, seen)))
+    chosen_for = replace(sla, memory=None, disk=None, rate=None) if on_spark else sla
+    search = Search(chosen_for, given, Predictor(chosen_for, Costs(), _profiles(sla, seen)))
     if calibrate:
         progress.say("measuring this machine, a few seconds")
         texts = (measuring.first_texts(files, columns) if files
@@ -155,7 +172,21 @@ def plan(
         costs = measuring.calibrated(texts, found.options, found.point, sla.shingles,
                                      min(cores, cpu_count() or 1))  # fmt: skip
         search = replace(search, predict=replace(search.predict, costs=costs))
-    return planned(search, seen)
+    made = planned(search, seen)
+    return on_cluster(made, sla, search.predict) if on_spark else made
+
+
+def on_cluster(made: Plan, sla: Sla, predict: Predictor) -> Plan:
+    """The same operating point on Spark, whose executors have what `sla` says."""
+    options = Options.of(**made.options)
+    run = RunOnSpark(sla, predict.costs, predict.profile_at(options), options,
+                     stored_bytes(options))  # fmt: skip
+    found = sized(run)
+    return replace(
+        made, sla=sla, problems=[*made.problems, *misfits(found, run)],
+        notes=[*made.notes, *remarks(found, run)], spark=found,
+        sources=made.sources | {"spark": run.spark.source},
+    )  # fmt: skip
 
 
 def planned(search: Search, seen: Seen | None = None) -> Plan:

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable
 
 from neardup.batch.budget import shown
+from neardup.plan import telling_spark
 from neardup.plan.choices import Rejected
 from neardup.plan.planner import Plan
-from neardup.plan.words import duration, number
+from neardup.plan.words import counted, duration, number
 
 _UNITS: dict[str, Callable[[float], str]] = {
     "bytes": shown,
@@ -40,6 +41,9 @@ def asked(plan: Plan) -> str:
     """What was asked for, in a line or two."""
     sla = plan.sla
     what = {"files": "a run over files", "index": "an index in memory"}[sla.purpose]
+    cores = counted(sla.cores, "core")
+    if plan.spark is not None:
+        what, cores = "a run over files on Spark", f"executors of {cores}"
     limits = [f"recall {sla.recall:g} at {sla.threshold:g}"]
     limits += [] if sla.precision is None else [f"precision {sla.precision:g}"]
     limits += [] if sla.memory is None else [f"{shown(sla.memory)} of memory"]
@@ -47,7 +51,7 @@ def asked(plan: Plan) -> str:
     limits += [] if sla.rate is None else [f"{sla.rate:,.0f} documents a second"]
     return (
         f"{sla.documents:,} documents of {sla.shingles:,.0f} shingles and {shown(sla.size)}, "
-        f"{what}: {', '.join(limits)}, {sla.cores} cores"
+        f"{what}: {', '.join(limits)}, {cores}"
     )
 
 
@@ -55,21 +59,28 @@ def expected(plan: Plan) -> list[str]:
     """What is predicted, a line each."""
     seen = plan.predicted
     width, slots, scheme, bands, _, verification = (choice.value for choice in plan.choices)
+    spent = _of_one_machine(plan) if plan.spark is None else telling_spark.expected(plan.spark)
     lines = [
         ("point", f"{scheme}, {slots} slots of {width}, {bands} bands, {verification} "
                   "verification"),
         ("recall", f"{seen.recall:.4f} at the threshold{_above(seen.recall_above)}"),
         ("precision", f"{seen.precision:.4f}"),
         ("compared", f"{number(seen.compared)} pairs a document, {number(seen.false)} for nothing"),
+        *spent,
+        *plan.sources.items(),
+    ]  # fmt: skip
+    return [f"{name:<11}{said}" for name, said in lines]
+
+
+def _of_one_machine(plan: Plan) -> list[tuple[str, str]]:
+    seen = plan.predicted
+    return [
         ("memory", shown(seen.memory) + _tables(plan)),
         ("disk", shown(seen.disk)),
         ("time", f"{duration(seen.seconds)}, {duration(seen.work)} of the processor"),
         ("rate", f"{seen.rate:,.0f} documents a second"),
         ("machines", f"{seen.machines:,}"),
-        ("costs", plan.sources["costs"]),
-        ("documents", plan.sources["documents"]),
-    ]  # fmt: skip
-    return [f"{name:<11}{said}" for name, said in lines]
+    ]
 
 
 def _tables(plan: Plan) -> str:
@@ -86,6 +97,8 @@ def _above(recall: float) -> str:
 
 def stages(plan: Plan) -> list[str]:
     """The stages of a run over files, as a small table."""
+    if plan.spark is not None:
+        return ["", *telling_spark.stages(plan.spark), "", *telling_spark.settings(plan.spark)]
     if not plan.predicted.stages:
         return []
     head = f"{'stage':<9}{'time':>9}{'read':>9}{'written':>9}{'memory':>9}"

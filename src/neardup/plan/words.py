@@ -31,6 +31,15 @@ def large(value: float) -> str:
     return number(value)
 
 
+def counted(count: int, what: str) -> str:
+    """So many of something.
+
+    >>> counted(1, "core"), counted(1_200, "executor")
+    ('1 core', '1,200 executors')
+    """
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
 def duration(seconds: float) -> str:
     """A time, by two digits; hundredths of a second are the least.
 

@@ -1,0 +1,148 @@
+"""What does a run on Spark take, stage by stage? The model of docs/scale.md, "Past one machine".
+
+Kernels cost what they cost in the local engine; what Spark does with rows comes on top.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from neardup.options import Options
+from neardup.plan.costs import MB, Costs
+from neardup.plan.profile import Profile
+from neardup.plan.shuffles import MEASURED, SHARES, TASK, Amounts, SparkCosts, ranges, shuffle_bytes
+from neardup.plan.sla import Sla
+
+BYTES_OF_MEMBER: Final = 48
+"""A place in a bucket, where one task decides everything."""
+A_SET, A_TABLE_ROW = 24, 35
+"""Bytes of a set besides its shingles; of a removed document in the tables of OUT, measured."""
+
+
+@dataclass(frozen=True)
+class SparkStage:
+    """Seconds of all cores; `alone`, those that one task needs by itself; bytes shuffled, read,
+    written to the work folder, and to OUT."""
+
+    name: str
+    work: float
+    alone: float
+    shuffled: float
+    read: float
+    written: float
+    out: float
+
+    @property
+    def moved(self) -> float:
+        """All bytes that are read or written; what is shuffled is both."""
+        return 2 * self.shuffled + self.read + self.written + self.out
+
+
+@dataclass(frozen=True)
+class RunOnSpark:
+    """A run at one operating point; `slots` are the bytes of a document's slots as compared."""
+
+    sla: Sla
+    costs: Costs
+    profile: Profile
+    options: Options
+    slots: int
+    spark: SparkCosts = MEASURED
+    task: float = TASK
+
+    @cached_property
+    def amounts(self) -> Amounts:
+        """Everything for all documents."""
+        seen, count = self.profile, self.sla.documents
+        exact = self.options.verify == "exact"
+        each = seen.sets if exact else seen.candidates * self.slots
+        sets, members = count * (each + A_SET * seen.candidates), count * seen.members
+        fits = sets + BYTES_OF_MEMBER * members <= self.task / SHARES
+        return Amounts(
+            count, self.options.tables.count, count * seen.candidates, sets, count * seen.removed,
+            count * seen.buckets, members, 0.0, count * seen.compared,
+            count * (seen.compared - seen.false), seen.id,
+            0 if fits else ranges(sets, self.sla.cores, self.task), False, exact,
+        )  # fmt: skip
+
+    def stages(self) -> tuple[SparkStage, ...]:
+        """All stages, in the order and by the names of run.json."""
+        shuffled, work, alone = shuffle_bytes(self.amounts, self.spark), self._work, self._alone
+        bytes_ = self._bytes
+        return tuple(
+            SparkStage(name, work[name], alone.get(name, 0.0), shuffled[name], *bytes_[name])
+            for name in shuffled
+        )
+
+    @cached_property
+    def _work(self) -> dict[str, float]:
+        """Kernels as in the local engine, and the rows that Spark moves."""
+        some, costs, spark, spec = self.amounts, self.costs, self.spark, self.options.spec
+        count, passing, sorting = some.documents, self.spark.pass_row, self.spark.sort_row
+        sketch = costs.sketch(spec.sketch, spec.slots, self.sla.shingles, self.sla.size)
+        again = (costs.reread * self._text + costs.match * some.sets) / MB if some.exact else 0.0
+        deciding = (
+            costs.set * some.sets / MB + costs.pair * some.compared + costs.member * some.members
+        )
+        if some.ranges:
+            pairs = some.members - some.buckets + (1 + spark.rounds) * some.compared
+            deciding += sorting * (pairs + spark.rounds * some.similar)
+        return {
+            "sketching": count * (sketch + passing),
+            "ranking": 0.0,
+            "collapsing": count * sorting,
+            "banding": count * some.bands * sorting + 2 * passing * some.buckets,
+            "shingling": again + passing * count + 2 * passing * some.candidates,
+            "deciding": deciding,
+            "writing tables": sorting * (2 * count + 2 * some.candidates + 2 * some.removed)
+            + costs.table * some.removed,
+            "writing": costs.keep * self._kept / MB + passing * some.removed,
+        }
+
+    @property
+    def _alone(self) -> dict[str, float]:
+        """Each table is written by one task."""
+        some = self.amounts
+        tables = some.removed * (self.costs.table + 2 * self.spark.sort_row)
+        deciding = {} if some.ranges else {"deciding": self._work["deciding"]}
+        return {"writing tables": tables} | deciding
+
+    @cached_property
+    def _bytes(self) -> dict[str, tuple[float, float, float]]:
+        """Read, written to the work folder, written to OUT."""
+        some, spark, text = self.amounts, self.spark, self._text
+        sketches = some.documents * self._sketch
+        buckets = spark.bucket * some.buckets
+        times = spark.rounds if some.ranges else 1
+        pairs = spark.known * some.compared if some.ranges else 0.0
+        names = (8 + some.id) * some.documents
+        return {
+            "sketching": (text, sketches, 0.0),
+            "ranking": (0.0, 0.0, 0.0),
+            "collapsing": (24 * some.documents, 16 * some.copies, 0.0),
+            "banding": (8 * some.bands * some.documents + buckets, buckets, 0.0),
+            "shingling": (text if some.exact else sketches, some.sets, 0.0),
+            "deciding": (
+                (buckets / 2 + pairs) * times + some.sets * max(times - 1, 1),
+                pairs * times + 12 * some.removed, 0.0,
+            ),
+            # Inputs are read once more, for their hashes.
+            "writing tables": (2 * names + text, 16 * some.removed, A_TABLE_ROW * some.removed),
+            "writing": (text, 0.0, self._kept),
+        }  # fmt: skip
+
+    @property
+    def _sketch(self) -> float:
+        """Bytes of a document in the table of sketches."""
+        some = self.amounts
+        return self.spark.sketch + some.id + 8 * some.bands + (0 if some.exact else self.slots)
+
+    @property
+    def _text(self) -> float:
+        return self.sla.documents * self.profile.stored
+
+    @property
+    def _kept(self) -> float:
+        return self.sla.documents * self.profile.kept
