@@ -22,7 +22,7 @@ CORES, MEMORY = 4, 16 * 10**9
 """Of an executor, if nothing is said."""
 NIGHT: Final = 8 * 3600.0
 """A run ends within so many seconds, if no rate is asked for."""
-TB: Final = 1e12
+GB, TB = 1e9, 1e12
 
 # Bytes of memory.
 PYTHON, BESIDES = 215 * 10**6, 384 * 2**20
@@ -219,7 +219,7 @@ def _memory(sla: Sla, found: Sizing) -> list[Problem]:
     needed = found.needs.overhead + HEAP_OF_A_CORE * sla.cores
     if sla.memory is None or needed <= sla.memory:
         return []
-    cures = [f"give {shown(needed)}"]
+    cures = [f"give {math.ceil(needed / GB):,} GB"]
     fewer = int((sla.memory - BESIDES) / (found.needs.worker + HEAP_OF_A_CORE))
     if 0 < fewer < sla.cores:
         cures.append(f"use {counted(fewer, 'core')} for each")

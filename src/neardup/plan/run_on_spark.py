@@ -17,8 +17,8 @@ from neardup.plan.sla import Sla
 
 BYTES_OF_MEMBER: Final = 48
 """A place in a bucket, where one task decides everything."""
-A_SET, A_TABLE_ROW = 24, 35
-"""Bytes of a set besides its shingles; of a removed document in the tables of OUT, measured."""
+A_TABLE_ROW: Final = 35
+"""Bytes of a removed document in the tables of OUT: measured."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class RunOnSpark:
         seen, count = self.profile, self.sla.documents
         exact = self.options.verify == "exact"
         each = seen.sets if exact else seen.candidates * self.slots
-        sets, members = count * (each + A_SET * seen.candidates), count * seen.members
+        sets, members = count * each, count * seen.members
         fits = sets + BYTES_OF_MEMBER * members <= self.task / SHARES
         return Amounts(
             count, self.options.tables.count, count * seen.candidates, sets, count * seen.removed,

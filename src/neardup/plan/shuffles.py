@@ -41,7 +41,7 @@ class SparkCosts:
     rounds       1, 4, 16, 64, 256 leaders, and once more to see that nothing changes
     pass_row     seconds for a row that passes through the JVM, and from or to Python: assumed
     sort_row     seconds for a row that is shuffled and sorted. At most: what banding took longer
-                 than collapsing, 2 cores x 2.8 s for 2.1 million rows, while the machine was busy
+                 than collapsing, 2.8 s for 2.1 million rows, as if both cores had worked all along
     speed        bytes a second that disk and network of an executor read or write: assumed
     start        seconds of any run: of the 34 that those documents took, what work does not explain
     """

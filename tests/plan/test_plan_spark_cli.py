@@ -1,0 +1,99 @@
+"""neardup plan --engine spark, as it is typed."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from command_line import neardup, refused
+
+from neardup.formats.config import load_config
+
+ASKED = ("plan", "--documents", "10M", "--bytes", "3000", "--engine", "spark", "--no-calibrate")
+
+
+def test_the_text_has_executors_stages_and_a_line_for_spark_submit() -> None:
+    ran = neardup(*ASKED)
+    assert ran.code == 0
+    words = " ".join(ran.out.split())
+    for said in (
+        "a run over files on Spark", "executors of 4 cores", "core-hours", "for a TB of text",
+        "a document; ", "with another --keep than first, or for a DataFrame",
+        "for shuffles on each executor", "in the work folder", "by rounds, in ",
+        "215 MB of program, 1.0 GB for the sets of a range, 3.8 MB of bitmaps", "for Java",
+        "1 executor ", "4 executors ", "bytes are those of 110,000 pages", "bands: ",
+    ):  # fmt: skip
+        assert said in words
+    assert re.search(r"^stage +core time +shuffled +read +written +to OUT$", ran.out, re.M)
+    assert re.search(r"^writing tables +[\d.]+ \w+ +[\d.]+ [MG]B", ran.out, re.M)
+    assert "machines" not in ran.out
+    assert not re.search(r"\de[+-]?\d", ran.out)
+    assert max(map(len, ran.out.splitlines())) <= 100
+
+
+def test_the_line_for_spark_submit_can_be_pasted() -> None:
+    ran = neardup(*ASKED, "--rate", "20000", "--memory", "32GB", "--cores", 8)
+    begins = ran.out.index("spark-submit ")
+    words = shlex.split(ran.out[begins : ran.out.index("\n\n", begins)])
+    assert words[:1] + words[3:5] == ["spark-submit", "--executor-cores", "8"]
+    assert int(words[words.index("--num-executors") + 1]) > 1
+    heap = int(words[words.index("--executor-memory") + 1].removesuffix("m"))
+    settings = dict(word.split("=") for word in words if "=" in word)
+    overhead = int(settings["spark.executor.memoryOverhead"].removesuffix("m"))
+    assert heap + overhead == pytest.approx(32e9 / 2**20, abs=2)
+    assert words.count("--conf") == len(settings)
+
+
+def test_json_has_the_cluster_beside_the_operating_point() -> None:
+    ran = neardup(*ASKED, "--json")
+    found = json.loads(ran.out)
+    spark = found["spark"]
+    assert found["options"]["verify"] == "exact"
+    assert found["sources"].keys() == {"costs", "documents", "spark"}
+    assert spark.keys() == {
+        "cores", "memory", "executors", "seconds", "times", "work", "alone", "core_hours",
+        "core_hours_a_tb", "read", "shuffled", "shuffled_a_document", "if_ordered", "shuffle_disk",
+        "work_folder", "out", "ranges", "needs", "settings", "stages",
+    }  # fmt: skip
+    assert [stage["name"] for stage in spark["stages"]][-2:] == ["writing tables", "writing"]
+    assert spark["stages"][0].keys() == {
+        "name", "work", "alone", "shuffled", "read", "written", "out"
+    }  # fmt: skip
+    assert spark["times"][0][0] == 1
+
+
+def test_the_local_engine_is_the_default() -> None:
+    few = ("plan", "--documents", "1000", "--no-calibrate", "--json")
+    default, local = neardup(*few), neardup(*few, "--engine", "local")
+    assert default.out == local.out
+    assert "spark" not in json.loads(default.out)
+
+
+def test_the_last_line_runs_on_spark(tmp_path: Path) -> None:
+    config = tmp_path / "p.toml"
+    ran = neardup(*ASKED, "-o", config, "--memory", "32GB")
+    command = ran.out.splitlines()[-1]
+    assert command == f"neardup dedup INPUT -o OUT --config {config} --engine spark"
+    assert load_config(config)["threshold"] == 0.8
+
+
+def test_what_can_t_be_had_ends_with_1() -> None:
+    ran = neardup(*ASKED, "--memory", "2GB")
+    assert ran.code == 1
+    assert "not met: an executor of 4 cores needs" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--engine", "dask"), "choose one of local, spark"),
+        (("--for", "index"), "not on Spark"),
+        (("--cores", "0"), "cores can't be 0"),
+        (("--memory", "1MB"), "below what any run needs"),
+    ],
+)
+def test_senseless_wishes_are_usage_errors(arguments: tuple[str, ...], said: str) -> None:
+    refused(neardup(*ASKED, *arguments), 2, said)
