@@ -3,7 +3,8 @@
     python benches/scale.py [--documents 1000000000] [--bytes 3000] [--memory 64GB] [--cores 32]
         [--disk 3GB]
 
-Reads `benches/results/batch.json` and writes the part of docs/scale.md between its two marks.
+Reads `benches/results/batch.json`, and `spark_cluster.json` if it is there, and writes the two
+parts of docs/scale.md between its marks.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from batch_figures import IN_ALL, MB, SKETCH_FILES
 from contenders import HERE
+from scale_spark import Rates, ran
+from scale_spark import filled as filled_for_spark
 from table import Row, Value, grid
 
 from neardup.batch import banding, collapse
@@ -26,6 +29,7 @@ from neardup.options import Options
 
 PAGE = HERE.parent / "docs" / "scale.md"
 BEGIN, END = "<!-- filled in by benches/scale.py -->", "<!-- until here -->"
+BEGIN_SPARK = "<!-- on Spark, filled in by benches/scale.py -->"
 GB = 1e9
 MEASURED_MEMORY = 4 * GB
 BYTES_OF_A_WORD = 6
@@ -157,6 +161,17 @@ def filled(corpus: Corpus, machine: Machine, seen: Measured) -> str:
     )
 
 
+def rates(seen: Measured) -> Rates:
+    """What the model of a cluster takes from the local engine."""
+    return Rates(**{one.name: getattr(seen, one.name) for one in fields(Rates)})
+
+
+def put(page: str, begin: str, text: str) -> str:
+    """The page with another text between two marks."""
+    before, rest = page.split(begin)
+    return f"{before}{begin}\n{text}\n{END}{rest.split(END, 1)[1]}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--documents", type=float, default=1e9)
@@ -164,15 +179,16 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=32)
     parser.add_argument("--memory", default="64GB", help="of the machine; a quarter stays free")
     parser.add_argument("--disk", default="3GB", help="a second")
-    parser.add_argument("--results", type=Path, default=HERE / "results" / "batch.json")
+    parser.add_argument("--results", type=Path, default=HERE / "results")
     args = parser.parse_args()
-    figures = json.loads(args.results.read_text())["figures"]
+    figures = json.loads((args.results / "batch.json").read_text())["figures"]
     seen = measured({figure["title"]: figure["rows"] for figure in figures})
     machine = Machine(args.cores, 0.75 * parse_size(args.memory), parse_size(args.disk))
     text = filled(Corpus(args.documents, args.bytes), machine, seen)
-    before, rest = PAGE.read_text().split(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}")
-    print(text)
+    known = ran(args.results / "spark_cluster.json")
+    on_spark = filled_for_spark(args.documents, args.bytes, rates(seen), known)
+    PAGE.write_text(put(put(PAGE.read_text(), BEGIN, text), BEGIN_SPARK, on_spark))
+    print(text, on_spark, sep="\n")
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ def test_signatures_are_there_already() -> None:
     assert shuffle_bytes(replace(SMALL, exact=False), ROUND)["shingling"] == 0
 
 
-def test_a_real_run_shuffles_what_is_planned() -> None:
+def test_the_figures_explain_the_run_that_they_come_from() -> None:
     found = shuffle_bytes(Amounts.of_run(RECORD, id=5))
     assert list(found) == STAGES
     assert {name: found[name] for name in SHUFFLED} == pytest.approx(SHUFFLED, rel=0.01)

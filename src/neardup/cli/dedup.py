@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from neardup.progress import Progress
 
 
-ENGINES = ("local", "spark")
 FLAT = 2
 """Bands of so few rows make documents meet that have little in common."""
 
@@ -187,6 +186,7 @@ def dedup(
 
 def check_engine(engine: str, master: str | None, workers: int | None) -> None:
     """Refuse what does not go together."""
+    from neardup.batch.engines import ENGINES
     from neardup.errors import UsageError
     from neardup.spec import one_of
 

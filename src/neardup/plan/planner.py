@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from neardup.batch.budget import shown
+from neardup.batch.engines import ENGINES
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile, find_inputs
 from neardup.errors import ParameterError
@@ -42,7 +43,6 @@ from neardup.spec import one_of, whole
 MOST_SAMPLED = 100_000
 MANY_TIMES = 1.5
 """So many times the documents of a sample's files are said to be more of the same."""
-ENGINES = ("local", "spark")
 
 
 @dataclass(frozen=True)

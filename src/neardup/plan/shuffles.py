@@ -21,8 +21,10 @@ SHARES: Final = 4
 class SparkCosts:
     """Bytes and seconds of one core for what Spark does itself.
 
-    Bytes were measured, where nothing else is said: 110,000 pages of RFCs on local[2], 21 bands of
-    6 rows, 25,385 candidates with 77.1 MB of sets in 83,106 buckets, shuffles as lz4 has them.
+    Bytes are fitted, where nothing else is said, to one run: 110,000 pages of RFCs on local[2], 21
+    bands of 6 rows, 25,385 candidates with 77.1 MB of sets in 83,106 buckets, shuffles as lz4 has
+    them. That run says nothing about rounds, because one task decided it. See docs/scale.md for
+    how far the model is off where it was not fitted.
 
     hash_row     a document: content hash, rank. 2,608,825 bytes less the bits of 3,062 copies
     key_row      a document in one band: band, key, rank. 36,401,074 bytes less the bits of members
@@ -38,10 +40,11 @@ class SparkCosts:
     pair         a pair on its way to its range. Estimated: 8 bytes, which lz4 can't make fewer
     known        a pair that was compared before, with its similarity. Estimated: 17 bytes
     edge         a similar pair on its way to be settled: 8 bytes
-    rounds       1, 4, 16, 64, 256 leaders, and once more to see that nothing changes
+    rounds       1, 4, 16, 64, 256 leaders, and once more to see that nothing changes: the most
     pass_row     seconds for a row that passes through the JVM, and from or to Python: assumed
-    sort_row     seconds for a row that is shuffled and sorted. At most: what banding took longer
-                 than collapsing, 2.8 s for 2.1 million rows, as if both cores had worked all along
+    sort_row     seconds for a row that is shuffled and sorted: what banding took longer than
+                 collapsing, 2.8 s for 2.1 million rows, as if both cores had worked all along. The
+                 same run on a busy machine says 9 microseconds, so this is a rough figure
     speed        bytes a second that disk and network of an executor read or write: assumed
     start        seconds of any run: of the 34 that those documents took, what work does not explain
     """
@@ -66,8 +69,8 @@ class SparkCosts:
     speed: float = 5e8
     start: float = 25.0
     source: str = (
-        "bytes are those of 110,000 pages on Spark's local[2]; seconds of its own rows are at most "
-        "what that run took, and partly assumed"
+        "bytes are fitted to one run of 110,000 pages on local[2]; what rounds shuffle is an upper "
+        "bound, and seconds of Spark's own rows are rough: neither is confirmed by a cluster"
     )
 
 

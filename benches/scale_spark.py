@@ -1,0 +1,185 @@
+"""What would a cluster take? The part of docs/scale.md about Spark, for `scale.py`.
+
+Kernels cost what the local engine was measured to take; what Spark does is the model of
+`neardup plan --engine spark`. What a run has shuffled is read from the results of
+`spark_cluster.py`, where there are any.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from batch_figures import IN_ALL, MB
+from table import Row, Value, grid
+
+from neardup.options import Options
+from neardup.plan.costs import Costs
+from neardup.plan.executors import Sizing, sized
+from neardup.plan.profile import IN_A_BUCKET, Profile
+from neardup.plan.run_on_spark import RunOnSpark
+from neardup.plan.run_over_files import A_BUCKET, A_MEMBER, A_PAIR
+from neardup.plan.shuffles import Amounts, shuffle_bytes
+from neardup.plan.sla import BYTES_OF_A_SHINGLE, Sla
+
+FIGURE = "110,000 documents of 3 KB on a cluster"
+HOUR, GB, TB = 3600, 1e9, 1e12
+BYTES_OF_A_TOKEN = 4
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run on Spark: what each stage has shuffled, for how much text, how long on two cores."""
+
+    shuffled: Mapping[str, float]
+    seconds: float
+    text: float
+    about: Amounts
+
+
+FITTED = Ran(
+    {
+        "collapsing": 2_608_825, "banding": 36_401_074, "shingling": 1_290_012,
+        "deciding": 79_382_559, "writing tables": 4_768_705, "writing": 38_868,
+    },
+    35.06, 333_819_750,
+    Amounts(
+        documents=110_000, bands=21, candidates=25_385, sets=77_138_488, removed=9_676,
+        buckets=83_106, members=IN_A_BUCKET * 83_106, copies=3_062, compared=81_521, id=5,
+    ),
+)  # fmt: skip
+"""On local[2]. The figures of `SparkCosts` are fitted to it, so that it can't confirm them."""
+FEW = Amounts(
+    documents=2_000, bands=21, candidates=92, sets=241_696, removed=39, buckets=345,
+    members=IN_A_BUCKET * 345, copies=6, compared=95, id=5,
+)  # fmt: skip
+NOT_FITTED = {
+    "2,000": Ran(
+        {
+            "collapsing": 60_659, "banding": 710_536, "shingling": 5_446, "deciding": 215_895,
+            "writing tables": 111_789, "writing": 282,
+        },
+        0.0, 0.0, FEW,
+    ),
+    "2,000 by rounds": Ran(
+        {
+            "collapsing": 60_659, "banding": 710_536, "shingling": 5_446, "deciding": 280_247,
+            "writing tables": 104_436, "writing": 282,
+        },
+        0.0, 0.0, replace(FEW, compared=126, similar=48, ranges=2),
+    ),
+}  # fmt: skip
+"""Runs that nothing was fitted to; their seconds are those of Spark's start."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What was measured of the local engine; seconds of a core for a MB of text, or a document."""
+
+    sketch: float
+    match: float
+    filter: float
+    decide: float
+    tables: float
+    bucket_bytes: float
+    candidates: float
+    pair_bytes: float
+    removed: float
+
+    def profile(self, size: float) -> Profile:
+        """The documents of the measured figures, in other sizes."""
+        buckets = self.bucket_bytes / (A_MEMBER * IN_A_BUCKET + A_BUCKET)
+        compared = self.pair_bytes / A_PAIR
+        return Profile(
+            stored=size, removed=self.removed, kept=(1 - self.removed) * size,
+            candidates=self.candidates, sets=8 * self.candidates * size / BYTES_OF_A_SHINGLE,
+            compared=compared, false=max(compared - self.removed, 0.0),
+            members=IN_A_BUCKET * buckets, buckets=buckets,
+        )  # fmt: skip
+
+    def costs(self, profile: Profile) -> Costs:
+        """Everything by the MB or the document, as it was measured."""
+        return Costs(
+            text=self.sketch, document=0.0, update=0.0, reread=self.match, match=0.0, set=0.0,
+            pair=0.0, member=self.decide / profile.members, table=self.tables / self.removed,
+            keep=self.filter / (1 - self.removed),
+        )  # fmt: skip
+
+
+def ran(results: Path) -> Ran:
+    """The run of the cluster's figure, or the one that the model is fitted to."""
+    if not results.exists():
+        return FITTED
+    figures = {one["title"]: one["rows"] for one in json.loads(results.read_text())["figures"]}
+    rows = {row["stage"]: row for row in figures[FIGURE]}
+    total = rows.pop(IN_ALL)
+    moved = {name: MB * row["shuffled MB"] for name, row in rows.items()}
+    return replace(FITTED, shuffled=moved, seconds=total["seconds"])
+
+
+def filled(documents: float, size: float, rates: Rates, known: Ran) -> str:
+    """Planned beside measured, a large corpus by stage, and what others have reported."""
+    profile = rates.profile(size)
+    sla = Sla(int(documents), size=size, shingles=size / BYTES_OF_A_SHINGLE, cores=4)
+    options = Options()
+    found = sized(RunOnSpark(sla, rates.costs(profile), profile, options, 0))
+    text = documents * size
+    head = (
+        f"{documents:,.0f} documents of {size:,.0f} bytes, {found.executors} executors of "
+        f"{found.cores} cores and {found.memory / GB:,.0f} GB, {found.seconds / HOUR:.1f} hours:"
+    )
+    return "\n".join([
+        "", *grid(_beside(known)), "", head, "", *grid(_stages(found, documents, text)), "",
+        *grid(_others(found, text, known)), "",
+    ])  # fmt: skip
+
+
+def _beside(known: Ran) -> list[Row]:
+    """Bytes a document, measured and by the model, of all runs that there are."""
+    runs = {"110,000": known, **NOT_FITTED}
+    planned = {name: shuffle_bytes(run.about) for name, run in runs.items()}
+    rows = []
+    for stage in FITTED.shuffled:
+        row: dict[str, Value] = {"bytes a document": stage}
+        for name, run in runs.items():
+            row[f"{name}, measured"] = run.shuffled[stage] / run.about.documents
+            row[f"{name}, model"] = planned[name][stage] / run.about.documents
+        rows.append(row)
+    return [*rows, _all(rows)]
+
+
+def _all(rows: list[dict[str, Value]]) -> Row:
+    first, *others = rows[0]
+    return {first: "all", **{name: sum(row[name] for row in rows) for name in others}}
+
+
+def _stages(found: Sizing, documents: float, text: float) -> list[Row]:
+    rows: list[dict[str, Value]] = [
+        {
+            "stage": one.name, "core-hours": one.work / HOUR,
+            "core-hours for a TB": one.work / HOUR / (text / TB),
+            "bytes shuffled a document": one.shuffled / documents, "GB read": one.read / GB,
+            "GB to the work folder": one.written / GB, "GB to OUT": one.out / GB,
+        }
+        for one in found.stages
+    ]  # fmt: skip
+    return [*rows, _all(rows)]
+
+
+def _others(found: Sizing, text: float, known: Ran) -> list[Row]:
+    reserved = found.executors * found.cores
+    runs = [
+        ("SlimPajama", 64, 60.0, 1.2e12 * BYTES_OF_A_TOKEN),
+        ("data-juicer", 1280, 168 / 60, 5 * TB),
+        ("the model, cores reserved", reserved, found.seconds / HOUR, text),
+        ("110,000 documents, measured", 2, known.seconds / HOUR, known.text),
+    ]
+    return [
+        {
+            "run": name, "cores": cores, "hours": hours, "TB of text": size / TB,
+            "core-hours": cores * hours, "core-hours for a TB": cores * hours / (size / TB),
+        }
+        for name, cores, hours, size in runs
+    ]  # fmt: skip
