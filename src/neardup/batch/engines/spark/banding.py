@@ -51,7 +51,7 @@ class Keys:
 
 @dataclass
 class Grouping:
-    """In a task: batches sorted by band, key and rank to rows of buckets of two or more.
+    """In a task: batches sorted by key, band and rank to rows of buckets of two or more.
 
     `new` is the first rank of a new document: a bucket without one is left out. A row has about
     `piece` members at most.
@@ -141,7 +141,7 @@ def buckets(documents: DataFrame, copies: Broadcast[Bits], grouping: Grouping) -
     keys = run_in_arrow(
         documents.select("rank", "keys"), Keys(copies), "band int, key long, rank int"
     )
-    sorted_keys = keys.repartition("band", "key").sortWithinPartitions("band", "key", "rank")
+    sorted_keys = keys.repartition("band", "key").sortWithinPartitions("key", "band", "rank")
     return run_in_arrow(sorted_keys, grouping, SCHEMA)
 
 
