@@ -27,6 +27,8 @@ from neardup.batch.engines.spark.tables import (
 from neardup.text.arrays import Ragged
 
 Integers = NDArray[np.int64]
+Firsts = dict[tuple[int, int], NDArray[np.uint32]]
+"""By band and key: some first members of buckets that are in several rows."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,30 @@ def buckets(documents: DataFrame, copies: Broadcast[Bits], grouping: Grouping) -
 def members_of(batch: pa.RecordBatch) -> Integers:
     """All members of a batch of buckets."""
     return flat(batch.column("members"), np.uint32).data.astype(np.int64)
+
+
+def firsts_of(pieces: DataFrame, most: int) -> Firsts:
+    """The first members of buckets, of some (band, key, members) of each of their pieces."""
+    found: dict[tuple[int, int], list[NDArray[np.uint32]]] = {}
+    for row in pieces.collect():
+        some = np.frombuffer(row["members"], np.uint32)
+        found.setdefault((row["band"], row["key"]), []).append(some)
+    return {where: np.sort(np.concatenate(some))[:most] for where, some in found.items()}
+
+
+def rows_of(batch: pa.RecordBatch, firsts: Firsts) -> Iterator[tuple[Ragged, int]]:
+    """The buckets of a batch, and at which member to begin: what `firsts` has of a bucket comes
+    before each piece of it, once more."""
+    rows, piece = flat(batch.column("members"), np.uint32), numbers(batch, "piece")
+    pieces = np.flatnonzero(piece)
+    yield (rows.take(np.flatnonzero(piece == 0)) if len(pieces) else rows), 0
+    band, key = numbers(batch, "band"), numbers(batch, "key")
+    for row in pieces.tolist():
+        members = rows.data[rows.offsets[row] : rows.offsets[row + 1]]
+        first = firsts[int(band[row]), int(key[row])]
+        before = first[first < members[0]]
+        whole = np.concatenate([before, members])
+        yield Ragged(whole, np.array([0, len(whole)])), len(before)
 
 
 def renumbered(found: DataFrame, candidates: Broadcast[Bits]) -> DataFrame:

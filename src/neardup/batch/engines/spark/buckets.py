@@ -10,36 +10,52 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark import Broadcast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from neardup.batch.engines.spark.bits import Bits
+from neardup.batch.engines.spark.members import Roots
 from neardup.batch.engines.spark.tables import Batches, batch_of, flat, numbers, run_in_arrow
 from neardup.batch.record import LISTED_BUCKETS, SAMPLED
+from neardup.text.arrays import Ragged
 
-COUNTED = "band int, key long, piece int, size long, beyond long, sample binary"
+COUNTED = "band int, key long, piece int, size long, beyond long, low int, high int, sample binary"
+Integers = NDArray[np.int64]
 Names = Callable[[set[int]], dict[int, str]]
 Listed = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Beyond:
-    """In a task: how many kept members of each bucket found the leaders' places taken."""
+    """In a task: how many members of each bucket are beyond a limit, and the lowest and highest of
+    their roots.
 
-    gone: Broadcast[Bits]
+    Of stars those who are gone don't count, and everyone is its own root.
+    """
+
+    known: Broadcast[Bits] | Broadcast[Roots]
     limit: int
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows = flat(batch.column("members"), np.uint32)
-            kept = ~self.gone.value.has(rows.data.astype(np.int64))
-            sums = np.concatenate([[0], np.cumsum(kept)])
-            beyond = np.diff(sums[rows.offsets]) - self.limit
+            count, low, high = self._members(rows)
             spans = zip(rows.offsets[:-1], rows.offsets[1:], strict=True)
             firsts = [rows.data[at : min(at + SAMPLED, end)].tobytes() for at, end in spans]
             others = {name: batch.column(name) for name in ("band", "key", "piece", "size")}
-            yield batch_of(**others, beyond=beyond, sample=firsts)
+            yield batch_of(**others, beyond=count - self.limit, low=low, high=high, sample=firsts)
+
+    def _members(self, rows: Ragged) -> tuple[Integers, NDArray[np.int32], NDArray[np.int32]]:
+        known, count, roots = self.known.value, rows.sizes, rows.data
+        if isinstance(known, Bits):
+            sums = np.concatenate([[0], np.cumsum(~known.has(rows.data.astype(np.int64)))])
+            count = np.diff(sums[rows.offsets])
+        else:
+            roots = known[rows.data]
+        starts, roots = rows.offsets[:-1], roots.view(np.int32)
+        return count, np.minimum.reduceat(roots, starts), np.maximum.reduceat(roots, starts)
 
 
 def whole(counted: DataFrame, limit: int) -> DataFrame:
@@ -48,6 +64,7 @@ def whole(counted: DataFrame, limit: int) -> DataFrame:
     joined = counted.where("piece > 0").groupBy("band", "key").agg(
         sql.lit(0).alias("piece"), sql.sum("size").alias("size"),
         (sql.sum(sql.col("beyond") + limit) - limit).alias("beyond"),
+        sql.min("low").alias("low"), sql.max("high").alias("high"),
         sql.min_by("sample", "piece").alias("sample"),
     )  # fmt: skip
     return alone.unionByName(joined)
@@ -73,7 +90,10 @@ class BucketRecord:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take in some buckets."""
-        size, beyond, band = (numbers(batch, name) for name in ("size", "beyond", "band"))
+        size, beyond, band, low, high = (
+            numbers(batch, name) for name in ("size", "beyond", "band", "low", "high")
+        )
+        beyond = np.where(low < high, np.maximum(beyond, 0), 0)
         key = numbers(batch, "key").view(np.uint64)
         values, counts = np.unique(size, return_counts=True)
         top = {
@@ -82,13 +102,13 @@ class BucketRecord:
         }  # fmt: skip
         some = [
             {"band": int(band[at]), "key": f"{key[at]:016x}", "size": int(size[at]),
-             "not_compared": max(int(beyond[at]), 0),
+             "not_compared": int(beyond[at]),
              "sample": np.frombuffer(batch.column("sample")[at].as_py(), np.uint32).tolist()}
             for at in sorted(top)
         ]  # fmt: skip
         here = Counter(dict(zip(values.tolist(), counts.tolist(), strict=True)))
         full = [one for one in some if one["not_compared"]]
-        self.join(BucketRecord(here, int(np.count_nonzero(beyond > 0)), some, full))
+        self.join(BucketRecord(here, int(np.count_nonzero(beyond)), some, full))
 
     def join(self, other: BucketRecord) -> None:
         self.sizes.update({int(size): count for size, count in other.sizes.items()})

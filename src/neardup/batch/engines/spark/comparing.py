@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
 from neardup.batch.engines.spark.tables import batch_of, cogrouped_in_arrow, flat, numbers
-from neardup.batch.rounds import split
+from neardup.batch.rounds import PAIRS_AT_ONCE, split
 from neardup.errors import FormatError
 from neardup.options import Options
 from neardup.sketch.bulk import compared_shape
@@ -84,14 +84,17 @@ def _places(docs: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.in
 
 
 def compared(
-    pairs: DataFrame, sets: DataFrame, compare: Compare, width: int, split_by: int
+    pairs: DataFrame, count: int, sets: DataFrame, compare: Compare, documents: int, width: int
 ) -> DataFrame:
-    """The similarity of pairs, -1.0 where it is too low: (pair, similarity).
+    """The similarity of `count` pairs, -1.0 where it is too low: (pair, similarity).
 
-    They are compared in groups of `width` consecutive documents v, each cut in `split_by` by u. A
-    set moves once to each group that needs it, however many pairs it is in: a document that
-    leads a hot bucket is no heavier than others.
+    They are compared in groups of consecutive documents v, at most `width`, which may be cut by u
+    so that there are no more of these. A set moves once to each group that needs it, however many
+    pairs it is in: a document that leads a hot bucket is no heavier than others. Where there are
+    many pairs, groups have fewer documents v, because leaders are few.
     """
+    split_by = max(min(count // max(2 * documents, 1), -(-documents // width)), 1)
+    width = max(min(width, documents * split_by * PAIRS_AT_ONCE // max(count, 1)), 1)
     group = sql.floor(right() / sql.lit(width)) * sql.lit(split_by) + left() % sql.lit(split_by)
     grouped = pairs.select(group.cast("long").alias("p"), "pair")
     needs = grouped.select("p", left().alias("doc")).union(

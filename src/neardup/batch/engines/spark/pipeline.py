@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from pyspark import Broadcast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
@@ -15,11 +16,15 @@ from neardup.batch.engines.spark import banding, copies, finishing, matching, ve
 from neardup.batch.engines.spark.banding import members_of
 from neardup.batch.engines.spark.bits import Bits, bits_of
 from neardup.batch.engines.spark.comparing import Compare
+from neardup.batch.engines.spark.components import Components
 from neardup.batch.engines.spark.finishing import Finish
+from neardup.batch.engines.spark.members import Members, Roots
+from neardup.batch.engines.spark.pairs import Pairs, leader_pairs
 from neardup.batch.engines.spark.rounds import Rounds
 from neardup.batch.engines.spark.sources import Source
 from neardup.batch.engines.spark.tables import Work, numbers
 from neardup.batch.rounds import Tally
+from neardup.cluster import BUCKET_CAP
 from neardup.options import Options
 
 SHARES = 4
@@ -75,18 +80,22 @@ class Decided:
 
     removed     (rank, witness, similarity, exact)
     decided     (doc, witness, similarity) of those that are no copies, by candidate
+    copies      (leader, rank)
     identical   how many new documents are copies
-    buckets     by the numbers of `candidates`
+    members     the buckets, by the numbers of `candidates`, and how their members are compared
+    roots       of connected components: the root of each candidate
     told        what each round did; empty if one task has decided all
     """
 
     removed: DataFrame
     decided: DataFrame
+    copies: DataFrame
     identical: int
-    buckets: DataFrame
+    members: Members
     candidates: Broadcast[Bits]
     sizes: Sizes
     tally: Tally
+    roots: Roots | None
     told: list[dict[str, Any]]
 
 
@@ -108,20 +117,39 @@ def decide(
     with setting.stage("shingling"):
         sets = work.stored(matching.sets(documents, source, candidates, options), "sets")
     sizes = _sizes(buckets, sets, len(candidates.value))
+    members = _members(setting, buckets, sets, sizes, candidates.value.before(new))
+    roots: Roots | None = None
     with setting.stage("deciding"):
         if sizes.total <= setting.one_task and not sizes.pieces and not new:
             finish = Finish(sizes.candidates, options)
             found = work.stored(finishing.finished(buckets, sets, finish), "decided")
             tally = _tally(found)
             decided, told = found.where("doc >= 0"), []
+            roots = _roots(decided, sizes) if options.cluster == "components" else None
+        elif options.cluster == "components":
+            joining = Components(members, sizes.largest, setting.say)
+            decided = work.stored(joining.run(), "decided")
+            tally, told, roots = joining.tally, joining.told, joining.roots
         else:
-            earlier = candidates.value.before(new)
-            rounds = _rounds(setting, buckets, sets, sizes, earlier)
+            rounds = _rounds(setting, members, sizes)
             decided, tally, told = work.stored(rounds.run(), "decided"), rounds.tally, rounds.told
     ranks = verdicts.ranks_of(candidates, documents)
     removed = verdicts.removed(decided, twins, ranks, options.verify == "exact")
     identical = len(doubles.value) - doubles.value.before(new)
-    return Decided(removed, decided, identical, buckets, candidates, sizes, tally, told)
+    return Decided(
+        removed, decided, twins, identical, members, candidates, sizes, tally, roots, told
+    )
+
+
+def all_pairs(decided: Decided) -> DataFrame:
+    """All similar pairs that share a bucket, however many: (a, b, similarity), by rank, a < b."""
+    return similar_pairs(decided).all()
+
+
+def similar_pairs(decided: Decided) -> Pairs:
+    """The pairs of similar documents, and of their copies, not made yet."""
+    leaders = leader_pairs(decided.members, decided.candidates, decided.copies)
+    return Pairs(decided.members.work, leaders, decided.copies)
 
 
 def _tally(found: DataFrame) -> Tally:
@@ -131,14 +159,30 @@ def _tally(found: DataFrame) -> Tally:
     return Tally(0, int(first["compared"] or 0), similar)
 
 
-def _rounds(
+def _roots(decided: DataFrame, sizes: Sizes) -> Roots:
+    """The roots that one task has found."""
+    roots = np.arange(sizes.candidates, dtype=np.uint32)
+    found = decided.select("doc", "witness").toArrow()
+    roots[found.column("doc").to_numpy()] = found.column("witness").to_numpy()
+    return roots
+
+
+def _members(
     setting: Setting, buckets: DataFrame, sets: DataFrame, sizes: Sizes, earlier: int
-) -> Rounds:
+) -> Members:
     ranges = max(sizes.bytes * SHARES // setting.memory, setting.parallel, 1)
-    return Rounds(
+    width = max(-(-sizes.candidates // ranges), 1)
+    return Members(
         setting.work, buckets, sets, Compare(setting.options), sizes.candidates, earlier,
-        setting.options.limit, sizes.largest, sizes.pieces,
-        max(-(-sizes.candidates // ranges), 1), setting.memory // BYTES_OF_EDGE, setting.say,
+        sizes.pieces, width, BUCKET_CAP,
+    )  # fmt: skip
+
+
+def _rounds(setting: Setting, members: Members, sizes: Sizes) -> Rounds:
+    return Rounds(
+        setting.work, members.buckets, members.sets, members.compare, members.count, members.new,
+        setting.options.limit, sizes.largest, sizes.pieces, members.width,
+        setting.memory // BYTES_OF_EDGE, setting.say,
     )  # fmt: skip
 
 

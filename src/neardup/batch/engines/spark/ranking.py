@@ -39,11 +39,13 @@ def by_starts(sketches: DataFrame, starts: NDArray[np.int64]) -> DataFrame:
     return placed.withColumn("number", sql.col("start") + sql.col("place")).drop("start")
 
 
-def by_order(work: Work, sketches: DataFrame, order: list[Column]) -> DataFrame:
-    """With the place of each document in this order as its rank."""
+def by_order(
+    work: Work, sketches: DataFrame, order: list[Column], name: str = "ranked"
+) -> DataFrame:
+    """With the place of each row in this order as its rank."""
     ordered = sketches.repartitionByRange(*order).sortWithinPartitions(*order)
     placed = ordered.withColumn("placed", sql.monotonically_increasing_id())
-    stored = work.stored(placed, "ranked")
+    stored = work.stored(placed, name)
     partition = sql.shiftright("placed", PLACED)
     counts = stored.groupBy(partition.alias("p")).count().orderBy("p").collect()
     before = np.cumsum([0, *(row["count"] for row in counts)]).tolist()

@@ -20,6 +20,7 @@ from neardup.batch.engines.spark.pipeline import Decided
 from neardup.batch.engines.spark.sketching import Read
 from neardup.batch.engines.spark.tables import Batches, batch_of, numbers, run_in_arrow
 from neardup.batch.job import Job
+from neardup.cluster import BUCKET_CAP
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.values import strings
 
@@ -87,9 +88,13 @@ def _empty_bins(job: Job, read: Read) -> dict[str, float]:
 
 
 def _bucket_record(job: Job, decided: Decided) -> BucketRecord:
-    gone = bits_of(decided.decided, lambda batch: numbers(batch, "doc"), decided.sizes.candidates)
-    sent = decided.removed.sparkSession.sparkContext.broadcast(gone)
-    return BucketRecord.of(decided.buckets, Beyond(sent, job.options.limit), decided.sizes.pieces)
+    send, sizes = decided.removed.sparkSession.sparkContext.broadcast, decided.sizes
+    if decided.roots is None:
+        gone = bits_of(decided.decided, lambda batch: numbers(batch, "doc"), sizes.candidates)
+        beyond = Beyond(send(gone), job.options.limit)
+    else:
+        beyond = Beyond(send(decided.roots), BUCKET_CAP)
+    return BucketRecord.of(decided.members.buckets, beyond, sizes.pieces)
 
 
 def _names(docs: set[int], decided: Decided, documents: DataFrame, read: Read) -> dict[int, str]:

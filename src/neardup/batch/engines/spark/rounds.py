@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from neardup import kernels
+from neardup.batch.engines.spark.banding import Firsts, firsts_of, rows_of
 from neardup.batch.engines.spark.comparing import Compare, compared
 from neardup.batch.engines.spark.settling import Settled, Witnesses, settled
 from neardup.batch.engines.spark.tables import (
@@ -27,7 +28,6 @@ from neardup.batch.engines.spark.tables import (
     cogrouped_in_arrow,
     flat,
     grouped_in_arrow,
-    numbers,
     run_in_arrow,
 )
 from neardup.batch.rounds import CHANGED, PAIRS_AT_ONCE, Tally, merge, once
@@ -40,7 +40,6 @@ KNOWN = "pair long, similarity double, current boolean"
 MERGED = f"{KNOWN}, fresh boolean"
 
 State = tuple[NDArray[np.uint8], NDArray[np.uint8]]
-Leaders = dict[tuple[int, int], NDArray[np.uint32]]
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Leading:
     """In a task: pairs of each bucket's leaders and its later members. See `leader_pairs`."""
 
     state: Broadcast[State]
-    hot: Broadcast[Leaders]
+    hot: Broadcast[Firsts]
     shift: int
     new: int
     limit: int
@@ -57,19 +56,8 @@ class Leading:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = flat(batch.column("members"), np.uint32)
-            piece = numbers(batch, "piece")
-            if not piece.any():
-                yield from self._pairs(rows, 0)
-                continue
-            yield from self._pairs(rows.take(np.flatnonzero(piece == 0)), 0)
-            band, key = numbers(batch, "band"), numbers(batch, "key")
-            for row in np.flatnonzero(piece).tolist():
-                members = rows.take(np.array([row])).data
-                leaders = self.hot.value[int(band[row]), int(key[row])]
-                before = leaders[leaders < members[0]]
-                whole = np.concatenate([before, members])
-                yield from self._pairs(Ragged(whole, np.array([0, len(whole)])), len(before))
+            for rows, place in rows_of(batch, self.hot.value):
+                yield from self._pairs(rows, place)
 
     def _pairs(self, buckets: Ragged, place: int) -> Iterator[pa.RecordBatch]:
         (state, bound), bucket = self.state.value, 0
@@ -97,7 +85,7 @@ class FirstKept:
             for row in range(len(rows)):
                 members = rows.data[rows.offsets[row] : rows.offsets[row + 1]]
                 found.append(members[(state[members] & KEPT) != 0][: self.limit].tobytes())
-            yield batch_of(band=batch.column("band"), key=batch.column("key"), leaders=found)
+            yield batch_of(band=batch.column("band"), key=batch.column("key"), members=found)
 
 
 def _merge(wanted: pa.Table, known: pa.Table) -> pa.Table:
@@ -172,19 +160,15 @@ class Rounds:
         )
         return run_in_arrow(self.buckets, leading, "pair long")
 
-    def _hot(self, state: Broadcast[State]) -> Leaders:
+    def _hot(self, state: Broadcast[State]) -> Firsts:
         """The leaders of buckets that are in several rows."""
         if not self.pieces:
             return {}
-        rows = run_in_arrow(
-            self.buckets.where("piece > 0"), FirstKept(state, self.limit),
-            "band int, key long, leaders binary",
-        ).collect()  # fmt: skip
-        found: dict[tuple[int, int], list[NDArray[np.uint32]]] = {}
-        for row in rows:
-            some = np.frombuffer(row["leaders"], np.uint32)
-            found.setdefault((row["band"], row["key"]), []).append(some)
-        return {where: np.sort(np.concatenate(some))[: self.limit] for where, some in found.items()}
+        kept = FirstKept(state, self.limit)
+        pieces = self.buckets.where("piece > 0")
+        return firsts_of(
+            run_in_arrow(pieces, kept, "band int, key long, members binary"), self.limit
+        )
 
     def _compared(self, known: DataFrame, needed: DataFrame) -> tuple[DataFrame, int]:
         """All pairs that were ever needed, with their similarities; how many are new."""
@@ -200,8 +184,7 @@ class Rounds:
         there = merged.where(~sql.isnan("similarity")).drop("fresh")
         if not count:
             return there, fresh
-        split_by = max(1, count // (2 * self.count))
-        found = compared(new.select("pair"), self.sets, self.compare, self.width, split_by)
+        found = compared(new.select("pair"), count, self.sets, self.compare, self.count, self.width)
         verified = self.work.stored(
             found.withColumn("current", sql.lit(True)), f"compared-{number}"
         )

@@ -21,10 +21,11 @@ from pyspark.sql import functions as sql
 from neardup.batch import record
 from neardup.batch.earlier import Earlier
 from neardup.batch.ending import complete
-from neardup.batch.engines.spark import ranking
+from neardup.batch.engines.spark import ranking, rows
 from neardup.batch.engines.spark.bits import bits_of
 from neardup.batch.engines.spark.explaining import Explaining
-from neardup.batch.engines.spark.pipeline import Setting, decide
+from neardup.batch.engines.spark.pairs import by_number
+from neardup.batch.engines.spark.pipeline import Decided, Setting, decide, similar_pairs
 from neardup.batch.engines.spark.recording import described
 from neardup.batch.engines.spark.sketching import Read, sketched
 from neardup.batch.engines.spark.tables import (
@@ -34,10 +35,12 @@ from neardup.batch.engines.spark.tables import (
     run_in_arrow,
 )
 from neardup.batch.engines.spark.watching import Moved, watched
-from neardup.batch.engines.spark.writing import WriteKept, write_files
+from neardup.batch.engines.spark.writing import WriteKept, write_files, write_table
 from neardup.batch.job import Job
 from neardup.batch.ranks import MOST
+from neardup.dedup import MAX_PAIRS
 from neardup.errors import UsageError
+from neardup.formats import tables
 from neardup.formats.tables import column
 from neardup.progress import Progress
 
@@ -108,6 +111,9 @@ class Run:
             )
             count, told = explaining.told()
             made = described(self.job, read, decided, documents, count, told)
+        if self.job.pairs:
+            with self.stage("pairing"):
+                made["pairs"] = self._write_pairs(decided, documents, read)
         if self.job.kept:
             with self.stage("writing"):
                 self._write_kept(read, documents, removed)
@@ -149,7 +155,7 @@ class Run:
 
     def _by_number(self, removed: DataFrame, documents: DataFrame, read: Read) -> DataFrame:
         """What is removed, by numbers instead of ranks, with ids."""
-        if not read.has_ids and self.job.options.keep_policy[0] == "first":
+        if self._nameless(read):
             none = sql.lit(None).cast("string")
             return removed.select(
                 sql.col("rank").alias("number"), none.alias("id"), "witness",
@@ -163,6 +169,27 @@ class Run:
         return removed.join(named, "rank").join(by, "witness").select(
             "number", "id", sql.col("by").alias("witness"), "witness_id", "similarity", "exact"
         ).where(sql.col("number") >= read.new)  # fmt: skip
+
+    def _nameless(self, read: Read) -> bool:
+        """Whether documents have no id, and their ranks are their numbers."""
+        return not read.has_ids and self.job.options.keep_policy[0] == "first"
+
+    def _write_pairs(self, decided: Decided, documents: DataFrame, read: Read) -> dict[str, int]:
+        """pairs.parquet; and how many pairs are in it, or are not."""
+        pairs = similar_pairs(decided)
+        total = pairs.count()
+        written = min(total, MAX_PAIRS)
+        some = pairs.all() if total == written else pairs.first(MAX_PAIRS)
+        none = sql.lit(None).cast("string")
+        named = (
+            some.withColumns({"a_id": none, "b_id": none})
+            if self._nameless(read)
+            else by_number(some, documents)
+        )
+        path = self.folder / "pairs.parquet"
+        write_table(named, ["a", "b"], path, tables.PAIRS, rows.Pairs(), read.places)
+        return {"written": written, "limit": MAX_PAIRS, "beyond_limit": total - written,
+                "capped_buckets": decided.members.capped()}  # fmt: skip
 
     def _write_kept(self, read: Read, documents: DataFrame, removed: DataFrame) -> None:
         send = self.spark.sparkContext.broadcast
