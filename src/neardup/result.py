@@ -186,32 +186,11 @@ class Result:
             raise UsageError(f"row {row} is not there: rows go from 0 to {len(self) - 1}")
         name = self.ids[row]
         if row in self._rejected:
-            reason = self._rejected[row]
-            return Verdict(name, "rejected", f"{name!r} was rejected: {reason}")
+            return rejected_verdict(name, self._rejected[row])
         if self._decisions.kept[row]:
-            copies = int(np.count_nonzero(self._decisions.witness == row))
-            also = f"; {copies} removed because of it" if copies else ""
-            return Verdict(name, "kept", f"{name!r} was kept{also}")
+            return kept_verdict(name, int(np.count_nonzero(self._decisions.witness == row)))
         gone = self._removed(row)
-        how = f"exact {measured(self.options)}" if gone.exact else estimated(self.options)
-        judged = f"{how} of {self.options.spec.shingle} shingles{self._judgement()}"
-        alike = likeness(self.options, f"{gone.similarity:.4f}", repr(gone.witness))
-        return Verdict(
-            name,
-            "removed",
-            f"{name!r} was removed: {alike}, which was kept ({judged})",
-            gone.witness,
-            gone.similarity,
-        )
-
-    def _judgement(self) -> str:
-        if self.options.cluster == "components":
-            return ", not decisive: both are in one component"
-        if self.options.verify == "none":
-            return ", not decisive: a shared bucket is enough"
-        if by_distance(self.options):
-            return f", at most {self.options.hamming} bits differ"
-        return f", threshold {self.options.threshold:g}"
+        return removed_verdict(self.options, name, gone.witness, gone.similarity, gone.exact)
 
     def summary(self) -> str:
         """The end of a run as a person sees it."""
@@ -278,6 +257,38 @@ class Result:
             else ""
         )
         return f"<p>{escape(repr(self))}</p>{table}"
+
+
+def kept_verdict(name: Any, copies: int) -> Verdict:
+    """Of a document that stays, with so many removed because of it."""
+    also = f"; {copies} removed because of it" if copies else ""
+    return Verdict(name, "kept", f"{name!r} was kept{also}")
+
+
+def rejected_verdict(name: Any, reason: str) -> Verdict:
+    """Of a document that could not be compared."""
+    return Verdict(name, "rejected", f"{name!r} was rejected: {reason}")
+
+
+def removed_verdict(
+    options: Options, name: Any, witness: Any, similarity: float, exact: bool
+) -> Verdict:
+    """Of a document that goes."""
+    how = f"exact {measured(options)}" if exact else estimated(options)
+    judged = f"{how} of {options.spec.shingle} shingles{_judgement(options)}"
+    alike = likeness(options, f"{similarity:.4f}", repr(witness))
+    sentence = f"{name!r} was removed: {alike}, which was kept ({judged})"
+    return Verdict(name, "removed", sentence, witness, similarity)
+
+
+def _judgement(options: Options) -> str:
+    if options.cluster == "components":
+        return ", not decisive: both are in one component"
+    if options.verify == "none":
+        return ", not decisive: a shared bucket is enough"
+    if by_distance(options):
+        return f", at most {options.hamming} bits differ"
+    return f", threshold {options.threshold:g}"
 
 
 def counts_line(documents: int, kept: int, removed: int, identical: int, rejected: int) -> str:

@@ -32,9 +32,14 @@ def telling() -> Iterator[None]:
     try:
         yield
     except NeardupError as error:
-        kind = next(one for one in type(error).__mro__ if hasattr(errors, one.__name__))
-        told = {"name": kind.__name__, "message": str(error), "file": getattr(error, "file", None)}
-        raise RuntimeError(f"neardup-error: {json.dumps(told)}\n") from None
+        raise RuntimeError(told(error)) from None
+
+
+def told(error: NeardupError) -> str:
+    """What `plain` finds an error of ours by, in whatever Spark makes of it."""
+    kind = next(one for one in type(error).__mro__ if hasattr(errors, one.__name__))
+    found = {"name": kind.__name__, "message": str(error), "file": getattr(error, "file", None)}
+    return f"neardup-error: {json.dumps(found)}\n"
 
 
 @contextmanager

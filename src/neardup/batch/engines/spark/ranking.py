@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
+from pyspark.sql.types import DoubleType, FloatType
 
 from neardup.batch.engines.spark.making import KEEP
 from neardup.batch.engines.spark.tables import Work
@@ -64,8 +65,16 @@ def keep_order(sketches: DataFrame, options: Options) -> list[Column]:
         return []
     if policy == "longest":
         return [sql.col("length").desc()]
-    value = _value(sketches)
+    value = _own(sketches) if "keep" in sketches.columns else _value(sketches)
     return [value.desc_nulls_last() if policy == "max" else value.asc_nulls_last()]
+
+
+def _own(sketches: DataFrame) -> Column:
+    """The keep value of a DataFrame, which has a type of its own."""
+    value = sql.col("keep")
+    if isinstance(sketches.schema["keep"].dataType, (DoubleType, FloatType)):
+        return sql.when(~sql.isnan(value), value + sql.lit(0.0))
+    return value
 
 
 def _value(sketches: DataFrame) -> Column:

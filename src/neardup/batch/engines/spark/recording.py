@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark import Broadcast
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from neardup.batch import record
@@ -34,17 +34,23 @@ def described(
         read.count - read.new, removed, decided.identical, decided.tally, told.reasons, read.new
     )
     made = record.describe(job, counts)
-    buckets = _bucket_record(job, decided)
-    made["metrics"] |= buckets.metrics() | _empty_bins(job, read)
+    buckets = bucket_record(job, decided)
+    new = read.sketches.where(sql.col("number") >= read.new)
+    made["metrics"] |= buckets.metrics() | empty_bins(job, new)
     made |= buckets.describe(lambda docs: _names(docs, decided, documents, read))
     skipped = [{"file": file, "reason": why} for file, why in read.skipped.items()]
     made |= {"pairs": None, "skipped_files": skipped, "inputs": _inputs(read)}
-    made["spark"] = {
+    made["spark"] = on_spark(spark, decided)
+    return made
+
+
+def on_spark(spark: SparkSession, decided: Decided) -> dict[str, Any]:
+    """What a run on Spark has to say besides."""
+    return {
         "version": spark.version, "master": spark.sparkContext.master,
         "candidates": decided.sizes.candidates, "set_bytes": decided.sizes.bytes,
         "rounds": decided.told,
     }  # fmt: skip
-    return made
 
 
 def _inputs(read: Read) -> list[dict[str, Any]]:
@@ -76,18 +82,18 @@ class Hashing:
                 )
 
 
-def _empty_bins(job: Job, read: Read) -> dict[str, float]:
+def empty_bins(job: Job, new: DataFrame) -> dict[str, float]:
     """Of a one-permutation sketch: the share of slots that were empty before they were filled."""
     if job.options.spec.sketch != "oneperm":
         return {}
-    new = read.sketches.where(sql.col("number") >= read.new)
     usable = sql.count(sql.when(sql.col("reason").isNull(), 1)).alias("usable")
     (row,) = new.agg(sql.sum("empty_slots").alias("empty"), usable).collect()
     slots = max(row["usable"] * job.options.spec.slots, 1)
     return {"empty_bin_rate": (row["empty"] or 0) / slots}
 
 
-def _bucket_record(job: Job, decided: Decided) -> BucketRecord:
+def bucket_record(job: Job, decided: Decided) -> BucketRecord:
+    """The buckets, when it is known who is removed."""
     send, sizes = decided.removed.sparkSession.sparkContext.broadcast, decided.sizes
     if decided.roots is None:
         gone = bits_of(decided.decided, lambda batch: numbers(batch, "doc"), sizes.candidates)

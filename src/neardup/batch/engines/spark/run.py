@@ -73,6 +73,15 @@ def require_possible(job: Job) -> None:
             raise UsageError(f"{option} is not there on Spark: leave it out, or use --engine local")
 
 
+def require_fewer(count: int) -> None:
+    """Refuse more documents than there are ranks."""
+    if count >= MOST:
+        raise UsageError(
+            f"{count:,} documents are more than one run takes ({MOST:,}): "
+            "split the input, and use --against"
+        )
+
+
 @dataclass
 class Run:
     """The steps of a run, one after the other."""
@@ -124,11 +133,7 @@ class Run:
 
     def _ranked(self, read: Read) -> DataFrame:
         """The documents with their ranks."""
-        if read.count >= MOST:
-            raise UsageError(
-                f"{read.count:,} documents are more than one run takes ({MOST:,}): "
-                "split the input, and use --against"
-            )
+        require_fewer(read.count)
         policy = ranking.keep_order(read.sketches, self.job.options)
         if not policy:
             return read.sketches.withColumn("rank", sql.col("number"))

@@ -1,0 +1,283 @@
+"""Near-duplicates in Spark DataFrames: the keep list of `neardup.dedup`, in people's own jobs.
+
+Needs the extra [spark] on the driver, and neardup on all executors; docs/spark.md shows how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from neardup.errors import UsageError
+from neardup.keys import Key, key_of
+from neardup.options import Options
+from neardup.result import (
+    Verdict,
+    counts_line,
+    example_line,
+    kept_verdict,
+    largest_line,
+    method_line,
+    rejected_verdict,
+    removed_verdict,
+    strip_line,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from neardup.batch.engines.spark.addresses import Address
+    from neardup.batch.engines.spark.deciding import Outcome
+    from neardup.batch.engines.spark.frames import Given
+
+SHOWN = 3
+
+
+def dedup(
+    df: DataFrame,
+    *,
+    id: str,
+    text: str = "text",
+    threshold: float | None = None,
+    recall: float | None = None,
+    keep: str = "first",
+    within: str | None = None,
+    against: DataFrame | None = None,
+    verify: str | None = None,
+    measure: str = "jaccard",
+    cluster: str = "stars",
+    sketch: str | None = None,
+    family: str | None = None,
+    shingle: str | None = None,
+    text_profile: str = "standard",
+    slots: int | None = None,
+    bits: int | None = None,
+    bands: int | None = None,
+    rows: int | None = None,
+    tables: int | str | None = None,
+    hamming: int | None = None,
+    blocks: int | None = None,
+    weights: str = "tf",
+    preset: str | None = None,
+    seed: int = 0,
+    hash: str = "xxh64",
+    key: bytes | Key | None = None,
+    limit: int | None = None,
+    strip: str | Iterable[str] | None = None,
+    work: str | None = None,
+    memory: int | None = None,
+) -> SparkResult:
+    """Find the near-duplicates in a Spark DataFrame, and say which copies to keep.
+
+    The answer is that of `neardup.dedup` for the same rows in the order of their ids, and the
+    options mean the same. A DataFrame has no order, so `id` is required: a column of numbers,
+    strings, bytes or dates, unique and never null. Of documents that are equally good to keep,
+    the one whose id comes first in Spark's order stays. `against` is an earlier DataFrame with the
+    same columns: its documents go before all others and are never removed.
+
+    The DataFrame is read twice, to sketch it and to compare candidates, and once more for `kept`:
+    if it takes long to compute, or its ids are made anew each time, cache or write it before. A
+    document that has changed between two readings is an error.
+
+    Tables between the stages are written to `work`, an empty folder, or its URL, that all
+    executors can write. Without it, it is a new one in Spark's checkpoint folder; or, on one
+    machine, a temporary one, which is deleted when Python ends. The result's frames read it, until
+    its `close()` deletes it. A task may hold about `memory` bytes, 1 GB if it is not given.
+
+    >>> rows = [(1, "the cat sat on the mat today"), (2, "The cat sat on the mat, today!")]
+    >>> df = spark.createDataFrame(rows, "id long, text string")  # doctest: +SKIP
+    >>> with dedup(df, id="id") as result:  # doctest: +SKIP
+    ...     print(result)
+    ...     result.kept.show()
+    SparkResult(2 documents: 1 kept, 1 removed (1 identical), 0 rejected)
+    +---+--------------------+
+    | id|                text|
+    +---+--------------------+
+    |  1|the cat sat on th...|
+    +---+--------------------+
+    <BLANKLINE>
+    """
+    from neardup.batch.engines.spark.session import require_spark
+
+    require_spark()
+    secret = key_of(key)
+    options = Options.of(
+        preset=preset, sketch=sketch, family=family, shingle=shingle, slots=slots, bits=bits,
+        text_profile=text_profile, seed=seed,
+        threshold=threshold, recall=recall, bands=bands, rows=rows, verify=verify, keep=keep,
+        cluster=cluster, limit=limit, strip=strip, hash=hash, key=secret,
+        measure=measure, tables=tables, hamming=hamming, blocks=blocks, weights=weights,
+    )  # fmt: skip
+    spark = _session_of(df)
+
+    from neardup.batch.engines.spark.addresses import work_folder
+    from neardup.batch.engines.spark.deciding import Deciding
+    from neardup.batch.engines.spark.executors import check_executors
+    from neardup.batch.engines.spark.frames import Given
+    from neardup.batch.engines.spark.run import MEMORY
+    from neardup.batch.engines.spark.tables import Work
+    from neardup.batch.job import Job
+    from neardup.corpus.documents import Columns
+    from neardup.corpus.tables import Source
+    from neardup.progress import SILENT
+
+    columns = Columns(
+        text=text, id=id, keep=options.keep_policy[1], within=within,
+        tokens=options.spec.unit == "token",
+    )  # fmt: skip
+    new = Given(df, columns)
+    earlier = None
+    if against is not None:
+        earlier = Given(against, columns.plain, Source("`against`", "{}="))
+    check_executors(spark)
+    folder = work_folder(spark, work)
+    job = Job(
+        inputs=[], out=Path(), options=options, columns=columns,
+        workers=spark.sparkContext.defaultParallelism, key=secret,
+    )  # fmt: skip
+    try:
+        run = Deciding(job, new, earlier, Work(spark, folder.url), memory or MEMORY, SILENT)
+        return SparkResult(options, new, run.outcome(), folder)
+    except BaseException:
+        folder.delete()
+        raise
+
+
+def _session_of(df: object) -> SparkSession:
+    from pyspark.sql import DataFrame
+
+    if not isinstance(df, DataFrame):
+        raise UsageError(
+            f"a {type(df).__name__} is no Spark DataFrame: for other tables there is neardup.dedup"
+        )
+    if df.isStreaming:
+        raise UsageError(
+            "a stream has no end to wait for: pass a DataFrame that is read as a whole"
+        )
+    try:
+        _ = df.sparkSession.sparkContext
+    except Exception:  # each kind of session has its own way to say that it has none
+        raise UsageError(
+            "this DataFrame is of Spark Connect, which has no broadcast variables: use a session "
+            "that is not a remote one, or neardup dedup --engine spark"
+        ) from None
+    return df.sparkSession
+
+
+class SparkResult:
+    """The keep list of `neardup.spark.dedup`, as Spark DataFrames.
+
+    `kept` are the rows that stay, `removed` (id, witness, similarity, exact), `rejected` (id,
+    reason), `clusters` (id of the kept document, size) and `pairs` (a, b, similarity); `why(id)`
+    explains. All of them can be read until `close()`, or the end of a `with` block.
+    """
+
+    def __init__(self, options: Options, given: Given, outcome: Outcome, folder: Address) -> None:
+        self.options = options
+        self._given, self._decided, self._folder = given, outcome, folder
+        self._closed = False
+
+    @property
+    def _outcome(self) -> Outcome:
+        if self._closed:
+            raise UsageError("this result is closed: read or write its frames before")
+        return self._decided
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What was asked for and what came out, as in run.json."""
+        return self._decided.record
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many documents there are, how many are kept, removed, rejected."""
+        return dict(self.record["counts"])
+
+    @property
+    def kept(self) -> DataFrame:
+        """The rows that stay, with all their columns."""
+        return self._outcome.kept(self._given)
+
+    @property
+    def removed(self) -> DataFrame:
+        """The removed documents with their witnesses: (id, witness, similarity, exact)."""
+        return self._outcome.removed
+
+    @property
+    def rejected(self) -> DataFrame:
+        """The documents that could not be compared: (id, reason)."""
+        return self._outcome.rejected
+
+    @property
+    def clusters(self) -> DataFrame:
+        """Every kept document that has copies: (id, size). The kept one counts too."""
+        return self._outcome.clusters()
+
+    @cached_property
+    def pairs(self) -> DataFrame:
+        """All verified pairs that share a bucket: (a, b, similarity), a before b.
+
+        A separate, exhaustive pass.
+        """
+        return self._outcome.pairs()
+
+    def why(self, id: Any) -> Verdict:
+        """What became of a document, by its id."""
+        from pyspark.sql import functions as sql
+
+        document, wanted = self._outcome.documents, sql.col("id") == sql.lit(id)
+        found = document.where(wanted & ~sql.col("earlier")).select("reason").collect()
+        if not found:
+            raise UsageError(f"no document has the id {id!r}")
+        if found[0]["reason"] is not None:
+            return rejected_verdict(id, found[0]["reason"])
+        for row in self.removed.where(wanted).collect():
+            return removed_verdict(self.options, id, *row[1:])
+        return kept_verdict(id, self.removed.where(sql.col("witness") == sql.lit(id)).count())
+
+    def summary(self) -> str:
+        """The end of a run as a person sees it."""
+        from pyspark.sql import functions as sql
+
+        options, counts = self.options, self.counts
+        shown = ("documents", "kept", "removed", "identical", "rejected")
+        lines = [
+            counts_line(**{name: counts[name] for name in shown}),
+            method_line(options, options.meeting.probability(options.threshold)),
+        ]
+        if str(options.strip):
+            lines.append(strip_line(options.strip, 0))
+        largest = self.clusters.orderBy(sql.desc("size"), "id").limit(SHOWN).collect()
+        if largest:
+            lines.append(largest_line([(repr(row["id"]), row["size"] - 1) for row in largest]))
+        lines += [
+            example_line(options, repr(row["id"]), repr(row["witness"]), row["similarity"])
+            for row in self.removed.orderBy("id").limit(SHOWN).collect()
+        ]
+        return "\n".join(lines)
+
+    def close(self) -> None:
+        """Delete the tables that all frames of this result are read from."""
+        if not self._closed:
+            self._closed = True
+            self._folder.delete()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        counts = self.counts
+        return (
+            f"SparkResult({counts['documents']:,} documents: {counts['kept']:,} kept, "
+            f"{counts['removed']:,} removed ({counts['identical']:,} identical), "
+            f"{counts['rejected']:,} rejected)"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>"

@@ -1,0 +1,139 @@
+"""Runs over URLs: what Spark reads and writes, in OUT."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import partial
+
+import engine
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import neardup
+from neardup.batch.engines.spark.urls import dedup_urls
+from neardup.corpus.documents import Columns
+from neardup.errors import ColumnError, InputError, NeardupError, OutputError, RowError, UsageError
+from neardup.options import Options
+from neardup.report.page import write_report
+
+REPORT = partial(write_report, title="a run")
+OPTIONS = Options.of(**engine.SMALL)
+
+
+def rows(count=60):
+    texts = engine.texts(3, count)
+    return [{"name": 7 * n % 101, "text": text, "b": {"x": None}} for n, text in enumerate(texts)]
+
+
+def expected(some):
+    in_order = sorted(some, key=lambda row: row["name"])
+    return neardup.dedup(pa.Table.from_pylist(in_order), id="name", **engine.SMALL)
+
+
+def run(spark, inputs, out, **given):
+    columns = Columns(id="name")
+    return dedup_urls(spark, inputs, out.as_uri(), columns, OPTIONS, **given)
+
+
+def table(out, name):
+    return pq.read_table(out / f"{name}.parquet").to_pylist()
+
+
+def test_json_lines_are_kept_as_they_are(spark, tmp_path):
+    some, out = rows(), tmp_path / "out"
+    lines = [json.dumps(row, separators=(" , ", ":")) for row in some]
+    bad = ["{", "[1]", "", "  "]
+    (tmp_path / "a.jsonl").write_text("\n".join([*lines[:30], *bad]) + "\n")
+    with gzip.open(tmp_path / "b.jsonl.gz", "wt") as file:
+        file.write("\r\n".join(lines[30:]))
+    inputs = [(tmp_path / name).as_uri() for name in ("a.jsonl", "b.jsonl.gz")]
+    finished = run(spark, inputs, out, finish=REPORT, pairs=True)
+    want = expected(some)
+    kept = [line for part in sorted((out / "kept").glob("part-*"))
+            for line in part.read_bytes().decode().split("\n")[:-1]]  # fmt: skip
+    assert sorted(line.rstrip("\r") for line in kept) == sorted(
+        line for line, row in zip(lines, some, strict=True) if row["name"] in set(want.kept)
+    )
+    assert sorted(
+        (row["id"], row["witness"], row["similarity"]) for row in table(out, "removed")
+    ) == sorted((one.id, one.witness, one.similarity) for one in want.removed)
+    assert {(row["id"], row["size"]) for row in table(out, "clusters")} == {
+        (one.id, one.size) for one in want.clusters
+    }
+    assert sorted((row["a"], row["b"]) for row in table(out, "pairs")) == sorted(
+        (one.a, one.b) for one in want.pairs
+    )
+    rejected = table(out, "rejected")
+    assert len(rejected) == len(want.rejected) + 2
+    assert sum(row["id"] is None for row in rejected) == 2
+    record = json.loads((out / "run.json").read_text())
+    assert record == finished.record
+    assert record["counts"]["kept"] == len(want.kept)
+    assert record["counts"]["documents"] == len(some) + 2
+    assert record["reasons"]["no JSON object"] == 2
+    assert "writing" in record["seconds"]
+    assert finished.largest[0] == (str(want.clusters[0].id), want.clusters[0].size - 1)
+    page = (out / "report.html").read_text()
+    assert "a run: neardup report" in page
+    assert f"{len(want.removed):,}" in page
+    assert {entry.name for entry in out.iterdir() if not entry.name.startswith(".")} == {
+        "kept", "removed.parquet", "clusters.parquet", "rejected.parquet", "pairs.parquet",
+        "report.html", "run.json",
+    }  # fmt: skip
+    assert not (out / ".unfinished").exists()
+
+
+def test_a_folder_of_parquet_and_an_output_that_is_there(spark, tmp_path):
+    some, out = [{**row, "b": 1} for row in rows(30)], tmp_path / "out"
+    folder = tmp_path / "input"
+    folder.mkdir()
+    pq.write_table(pa.Table.from_pylist(some[:20]), folder / "a.parquet")
+    more = [{**row, "only": "here"} for row in some[20:]]
+    pq.write_table(pa.Table.from_pylist(more), folder / "b.parquet")
+    out.mkdir()
+    (out / "mine").write_text("x")
+    with pytest.raises(OutputError, match=r"not empty \(mine\).*--force"):
+        run(spark, [folder.as_uri()], out)
+    run(spark, [folder.as_uri()], out, force=True)
+    want = expected(some)
+    kept = pq.read_table(out / "kept").to_pylist()
+    assert {row["name"] for row in kept} == set(want.kept)
+    assert {row["only"] for row in kept} == {None, "here"}
+    assert not (out / "report.html").exists()
+    assert (out / "mine").read_text() == "x"
+    with pytest.raises(OutputError, match="not empty"):
+        run(spark, [folder.as_uri()], out)
+    run(spark, [folder.as_uri()], out, force=True, kept=False)
+    assert not (out / "kept").exists()
+    assert (out / "run.json").exists()
+
+
+def test_what_is_wrong_is_said_and_out_is_as_it_was(spark, tmp_path):
+    out = tmp_path / "out"
+    (tmp_path / "a.jsonl").write_text('{"name": 1, "text": "x"}\n{"text": \n')
+    (tmp_path / "data").write_text("")
+    url = (tmp_path / "a.jsonl").as_uri()
+    with pytest.raises(RowError, match="lines that hold no JSON object: 1"):
+        run(spark, [url], out, strict=True)
+    with pytest.raises(ColumnError, match=r"no column 'key'.*name, text.*--id"):
+        dedup_urls(spark, [url], out.as_uri(), Columns(id="key"), OPTIONS)
+    with pytest.raises(UsageError, match="say with --id"):
+        dedup_urls(spark, [url], out.as_uri(), Columns(), OPTIONS)
+    with pytest.raises(UsageError, match="--format"):
+        run(spark, [(tmp_path / "data").as_uri()], out)
+    with pytest.raises(UsageError, match=r"one format, .* not csv"):
+        run(spark, [url], out, format="csv")
+    with pytest.raises(InputError, match="nowhere is not there"):
+        run(spark, [(tmp_path / "nowhere").as_uri()], out)
+    with pytest.raises(NeardupError, match=r"nowhere\.parquet"):
+        run(spark, [(tmp_path / "nowhere.parquet").as_uri()], out)
+    assert not out.exists()
+    with pytest.raises(UsageError, match="in each other"):
+        run(spark, [tmp_path.as_uri()], out)
+    with pytest.raises(UsageError, match="in each other"):
+        run(spark, [url], tmp_path)
+    (out / "kept").mkdir(parents=True)
+    with pytest.raises(OutputError, match="no finished run, and kept would be replaced"):
+        run(spark, [url], out, force=True)
