@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,7 +27,6 @@ from neardup.cli.shared import (
     Keep,
     Memory,
     NoKept,
-    Out,
     Prefer,
     Quiet,
     SkipBadFiles,
@@ -38,12 +39,18 @@ from neardup.cli.shared import (
 )
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from neardup.batch.record import Finished
     from neardup.batch.run import Make, Signals
     from neardup.options import Options
     from neardup.progress import Progress
 
 
+URL = re.compile("[A-Za-z][A-Za-z0-9+.-]*://")
+OutOrUrl = Annotated[str, typer.Option(
+    "--out", "-o", metavar="OUT", help="The folder to write; with --engine spark, or its URL.",
+    show_default=False)]  # fmt: skip
 FLAT = 2
 """Bands of so few rows make documents meet that have little in common."""
 
@@ -51,7 +58,7 @@ FLAT = 2
 def dedup(
     context: typer.Context,
     inputs: Inputs,
-    out: Out,
+    out: OutOrUrl,
     config: Config = None,
     text: Text = "text",
     id: Id = None,
@@ -90,7 +97,7 @@ def dedup(
     merge_rows: Annotated[str | None, typer.Option(
         metavar="COLUMN", help="Rows with the same value are one document, wherever they are.",
         show_default=False, rich_help_panel=INPUT)] = None,
-    against: Annotated[list[Path] | None, typer.Option(
+    against: Annotated[list[str] | None, typer.Option(
         metavar="PATH", help="Also remove what is similar to a document of an earlier run, of "
         "saved sketches or of these files, which are only read. Can be given several times.",
         show_default=False, rich_help_panel=KEEP)] = None,
@@ -146,7 +153,8 @@ def dedup(
     )  # fmt: skip
     threads = check_workers(workers)
     check_engine(engine, master, workers)
-    found = find_inputs(inputs, format)
+    by_url = urls_only([*inputs, out, *(against or ())], engine)
+    found = [] if by_url else find_inputs(inputs, format)
     with progress_for(quiet=quiet or as_json) as progress:
         if stale and not any(layout.values()):
             progress.say(chosen_anew(config, options))
@@ -169,18 +177,31 @@ def dedup(
             keep=options.keep_policy[1], within=within,
             tokens=options.spec.unit == "token",
         )  # fmt: skip
-        job = Job(
-                inputs=found, out=out, options=options, columns=columns,
+        if by_url:
+            refuse_with_urls(prefer, merge_rows, save_sketches, skip_bad_files)
+            from neardup.batch.engines.spark.urls import dedup_urls
+
+            finished = dedup_urls(
+                started(master, progress), inputs, out, columns, options,
+                format=format, key=key, against=tuple(against or ()), kept=not no_kept,
+                pairs=pairs, strict=strict, force=force, progress=progress,
+                finish=partial(write_report, title=out.rstrip("/").rpartition("/")[2]),
+                memory=task_memory(memory),
+            )  # fmt: skip
+        else:
+            folder = Path(out)
+            job = Job(
+                inputs=found, out=folder, options=options, columns=columns,
                 workers=threads, pairs=pairs, kept=not no_kept,
                 folders=tuple(filter(os.path.isdir, inputs)), force=force, strict=strict,
-                against=tuple(against or ()), prefer=prefer, save_sketches=save_sketches,
-                keep_full=keep_full,
+                against=tuple(map(Path, against or ())), prefer=prefer,
+                save_sketches=save_sketches, keep_full=keep_full,
                 merge_rows=merge_rows is not None,
                 skip_bad_files=skip_bad_files, key=key,
-                finish=partial(write_report, title=out.resolve().name),
+                finish=partial(write_report, title=folder.resolve().name),
                 budget=Budget(None if memory is None else parse_size(memory)),
-        )  # fmt: skip
-        finished = run(job, progress, *making(engine, master, memory, progress))
+            )  # fmt: skip
+            finished = run(job, progress, *making(engine, master, memory, progress))
     show(finished.record, summary(finished, options, out), quiet, as_json)
 
 
@@ -200,24 +221,66 @@ def check_engine(engine: str, master: str | None, workers: int | None) -> None:
         )
 
 
+def urls_only(places: Sequence[str], engine: str) -> bool:
+    """Whether everything is a URL, which Spark reads and writes; a mixture is refused."""
+    from neardup.errors import UsageError
+
+    urls = [place for place in places if URL.match(place)]
+    if urls and engine != "spark":
+        raise UsageError(f"{urls[0]} is a URL, which only Spark reads: use --engine spark")
+    if urls and len(urls) < len(places):
+        other = next(place for place in places if not URL.match(place))
+        raise UsageError(
+            f"{urls[0]} is a URL and {other} is not: write all of them as URLs, such as "
+            "file:///data/in, or none"
+        )
+    return bool(urls)
+
+
+def refuse_with_urls(
+    prefer: str | None, merge_rows: str | None, save_sketches: bool, skip_bad_files: bool
+) -> None:
+    """Refuse what is about files, of which Spark's own readers know nothing."""
+    from neardup.errors import UsageError
+
+    given = {"--prefer": prefer, "--merge-rows": merge_rows, "--save-sketches": save_sketches,
+             "--skip-bad-files": skip_bad_files}  # fmt: skip
+    for option, value in given.items():
+        if value:
+            raise UsageError(f"{option} is not there for URLs: leave it out")
+
+
+def started(master: str | None, progress: Progress) -> SparkSession:
+    """A session whose executors have what is needed."""
+    from neardup.batch.engines.spark.executors import check_executors
+    from neardup.batch.engines.spark.session import spark_session
+
+    progress.say("starting Spark")
+    spark = spark_session(master)
+    check_executors(spark, progress)
+    return spark
+
+
+def task_memory(memory: str | None) -> int:
+    """What a task on Spark may hold."""
+    from neardup.batch.budget import parse_size
+    from neardup.batch.engines.spark.run import MEMORY
+
+    return MEMORY if memory is None else parse_size(memory)
+
+
 def making(
     engine: str, master: str | None, memory: str | None, progress: Progress
 ) -> tuple[()] | tuple[Make, Signals]:
     """What makes the run, and when signals are obeyed; nothing for the local engine."""
     if engine == "local":
         return ()
-    from neardup.batch.budget import parse_size
-    from neardup.batch.engines.spark.session import spark_session
-
-    progress.say("starting Spark")
-    spark = spark_session(master)
-    from neardup.batch.engines.spark.executors import check_executors
-    from neardup.batch.engines.spark.run import MEMORY, near_duplicates_on
     from neardup.batch.interrupts import obeyed_at_once
 
-    check_executors(spark, progress)
-    make = near_duplicates_on(spark, MEMORY if memory is None else parse_size(memory))
-    return make, obeyed_at_once
+    spark = started(master, progress)
+    from neardup.batch.engines.spark.run import near_duplicates_on
+
+    return near_duplicates_on(spark, task_memory(memory)), obeyed_at_once
 
 
 def chosen_anew(config: Path | None, options: Options) -> str:
@@ -231,7 +294,7 @@ def chosen_anew(config: Path | None, options: Options) -> str:
     )
 
 
-def summary(finished: Finished, options: Options, out: Path) -> str:
+def summary(finished: Finished, options: Options, out: Path | str) -> str:
     """The end of a run, as a person sees it."""
     from neardup.cli.summary import last_lines, rejected_line
     from neardup.result import counts_line, example_line, largest_line, method_line

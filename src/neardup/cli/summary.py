@@ -22,7 +22,7 @@ def rejected_line(record: dict[str, Any]) -> Iterator[str]:
         yield "rejected            " + "   ".join(reasons)
 
 
-def last_lines(record: dict[str, Any], out: Path) -> Iterator[str]:
+def last_lines(record: dict[str, Any], out: Path | str) -> Iterator[str]:
     """Bad files, if there were any; what it took, and where to look."""
     if record["skipped_files"]:
         skipped = len(record["skipped_files"])

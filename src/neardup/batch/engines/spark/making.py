@@ -19,14 +19,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from neardup.batch.engines.spark.keeping import KEEP, keep_columns
 from neardup.batch.engines.spark.sources import Found, Reader
 from neardup.batch.engines.spark.tables import Batches, batch_of, equal_rows
 from neardup.corpus.values import strings
 from neardup.dedup import Sketcher
 from neardup.options import Options
 from neardup.sketch.bulk import compared
-
-KEEP = {"keep_int": "long", "keep_real": "double", "keep_text": "string", "keep_time": "long"}
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Making:
         columns: dict[str, Any] = {
             **found.where,
             "id": narrow(documents.ids),
-            **_keep(documents.keep, count),
+            **keep_columns(documents.keep, count),
             "length": sketch.lengths,
             "c0": np.ascontiguousarray(content[:, 0]),
             "c1": np.ascontiguousarray(content[:, 1]),
@@ -81,22 +80,3 @@ def schema(where: dict[str, str], id_type: str, options: Options) -> str:
 def narrow(values: Any) -> pa.Array:
     """Texts with short offsets, as Spark wants them."""
     return values.cast(pa.string()) if pa.types.is_large_string(values.type) else values
-
-
-def _keep(values: pa.Array | None, count: int) -> dict[str, Any]:
-    """The keep values in the column of their type; nulls in the others."""
-    found = {
-        "keep_int": pa.nulls(count, pa.int64()), "keep_real": pa.nulls(count, pa.float64()),
-        "keep_text": pa.nulls(count, pa.string()), "keep_time": pa.nulls(count, pa.int64()),
-    }  # fmt: skip
-    if values is None or pa.types.is_null(values.type):
-        return found
-    if pa.types.is_integer(values.type):
-        found["keep_int"] = values.cast(pa.int64())
-    elif pa.types.is_floating(values.type):
-        found["keep_real"] = values.cast(pa.float64())
-    elif pa.types.is_timestamp(values.type):
-        found["keep_time"] = values.cast(pa.timestamp("us")).view(pa.int64())
-    else:
-        found["keep_text"] = values.cast(pa.string())
-    return found

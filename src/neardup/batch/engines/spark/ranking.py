@@ -14,9 +14,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import DoubleType, FloatType
 
-from neardup.batch.engines.spark.making import KEEP
+from neardup.batch.engines.spark.keeping import keep_value
 from neardup.batch.engines.spark.tables import Work
-from neardup.corpus.documents import mixed_keep
 from neardup.options import Options
 
 PLACED = 33
@@ -65,7 +64,7 @@ def keep_order(sketches: DataFrame, options: Options) -> list[Column]:
         return []
     if policy == "longest":
         return [sql.col("length").desc()]
-    value = _own(sketches) if "keep" in sketches.columns else _value(sketches)
+    value = _own(sketches) if "keep" in sketches.columns else keep_value(sketches)
     return [value.desc_nulls_last() if policy == "max" else value.asc_nulls_last()]
 
 
@@ -75,19 +74,3 @@ def _own(sketches: DataFrame) -> Column:
     if isinstance(sketches.schema["keep"].dataType, (DoubleType, FloatType)):
         return sql.when(~sql.isnan(value), value + sql.lit(0.0))
     return value
-
-
-def _value(sketches: DataFrame) -> Column:
-    """The keep value: int gives way to real; other kinds have no common order."""
-    counted = sketches.agg(*(sql.count(name).alias(name) for name in KEEP)).collect()[0]
-    there = [name for name in KEEP if counted[name]]
-    if set(there) == {"keep_int", "keep_real"}:
-        real = sql.when(~sql.isnan("keep_real"), sql.col("keep_real"))
-        return sql.coalesce(real, sql.col("keep_int").cast("double")) + sql.lit(0.0)
-    if len(there) > 1:
-        names = {"keep_int": "int64", "keep_real": "double", "keep_text": "large_string",
-                 "keep_time": "timestamp[us]"}  # fmt: skip
-        raise mixed_keep(names[name] for name in there)
-    if there == ["keep_real"]:
-        return sql.when(~sql.isnan("keep_real"), sql.col("keep_real") + sql.lit(0.0))
-    return sql.col(there[0] if there else "keep_int")
