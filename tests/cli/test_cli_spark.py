@@ -1,0 +1,80 @@
+"""neardup dedup --engine spark, as people type it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import engine
+import pyarrow.parquet as pq
+import pytest
+from command_line import neardup
+
+ON_SPARK = ("--engine", "spark", "--master", "local[1]")
+SMALL = ("--shingle", "word:2", "--threshold", "0.5")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--master", "local"], "--master belongs to --engine spark"),
+        (["--engine", "ray"], "engine 'ray' is not known"),
+        (["--engine", "spark", "--workers", "2"], "--workers belongs to --engine local"),
+        (["--engine", "spark", "--against", "s3a://bucket/x"], "write all of them as URLs"),
+        (["--against", "s3a://bucket/x"], "use --engine spark"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(tmp_path: Path, given: list[str], told: str) -> None:
+    paths = engine.write(tmp_path / "in", engine.rows(1, 4))
+    ran = neardup("dedup", *paths, "-o", tmp_path / "out", *given)
+    assert ran.code == 2
+    assert told in ran.err.replace("\n", " ")
+    assert not (tmp_path / "out").exists()
+
+
+def started(*arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "neardup", "dedup", *map(str, arguments)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+
+
+def test_files_and_urls_from_the_command_line(tmp_path: Path) -> None:
+    paths = engine.write(tmp_path / "in", engine.rows(2, 60))
+    local, out = tmp_path / "local", tmp_path / "out"
+    assert neardup("dedup", *paths, "-o", local, *SMALL, "-q").code == 0
+    process = started(*paths, "-o", out, *SMALL, *ON_SPARK)
+    said, told = process.communicate(timeout=300)
+    assert process.returncode == 0, told
+    assert said.startswith("60 documents")
+    assert "WARN" not in told
+    assert "neardup: deciding" in told
+    assert (out / "removed.parquet").read_bytes() == (local / "removed.parquet").read_bytes()
+    assert "<html" in (out / "report.html").read_text("utf-8")
+    urls = tmp_path / "urls"
+    process = started(
+        (tmp_path / "in").as_uri(), "-o", urls.as_uri(), "--id", "id", *SMALL, *ON_SPARK, "--json"
+    )
+    said, told = process.communicate(timeout=300)
+    assert process.returncode == 0, told
+    counts = json.loads((local / "run.json").read_bytes())["counts"]
+    assert json.loads(said)["counts"]["documents"] == counts["documents"]
+    assert pq.read_table(urls / "removed.parquet").num_rows > 0
+
+
+def test_an_interrupted_run_says_so_and_leaves_out_as_it_was(tmp_path: Path) -> None:
+    paths = engine.write(tmp_path / "in", engine.rows(3, 60))
+    process = started(*paths, "-o", tmp_path / "out", *SMALL, *ON_SPARK)
+    status = tmp_path / "out" / ".unfinished" / "status.json"
+    while not (status.exists() and "banding" in status.read_text("utf-8")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=120)
+    assert process.returncode == 130, told
+    assert "Traceback" not in told
+    assert not (tmp_path / "out" / "run.json").exists()
