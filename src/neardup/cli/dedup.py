@@ -257,7 +257,8 @@ def started(master: str | None, progress: Progress) -> SparkSession:
 
     progress.say("starting Spark")
     spark = spark_session(master)
-    check_executors(spark, progress)
+    if not str(spark.sparkContext.master).startswith("local"):  # there, it is this very Python
+        check_executors(spark, progress)
     return spark
 
 

@@ -10,6 +10,8 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "1g",
+    # Everything here is over before Java's better compiler pays.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "3",
     "spark.default.parallelism": "2",
 }

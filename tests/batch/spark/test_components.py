@@ -43,7 +43,7 @@ def recorded(out: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("memory", "asked"),
     [
-        (1 << 30, {"keep": "longest"}),
+        pytest.param(1 << 30, {"keep": "longest"}, marks=pytest.mark.slow),
         (1 << 12, {"keep": "max:score", "verify": "estimate"}),
     ],
     ids=str,

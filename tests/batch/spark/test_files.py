@@ -16,16 +16,17 @@ from neardup.errors import InputError, RowError, SpecMismatch, UsageError
 
 ONE_TASK, BY_ROUNDS = 10**9, 4_000
 TABLES = ("removed", "clusters", "rejected", "samples")
-QUESTIONS: list[tuple[int, engine.Row]] = [
+slow = pytest.mark.slow
+QUESTIONS = [
     (ONE_TASK, {}),
-    (BY_ROUNDS, {}),
-    (BY_ROUNDS, {"limit": 1}),
     (BY_ROUNDS, {"limit": 2, "threshold": 0.3}),
-    (BY_ROUNDS, {"keep": "longest"}),
-    (ONE_TASK, {"keep": "max:score", "limit": 2, "within": "lang"}),
-    (BY_ROUNDS, {"keep": "min:score", "verify": "estimate"}),
-    (ONE_TASK, {"verify": "none", "limit": 2}),
-    (BY_ROUNDS, {"measure": "containment"}),
+    pytest.param(BY_ROUNDS, {"keep": "min:score", "verify": "estimate"}, marks=slow),
+    pytest.param(BY_ROUNDS, {}, marks=slow),
+    pytest.param(BY_ROUNDS, {"limit": 1}, marks=slow),
+    pytest.param(BY_ROUNDS, {"keep": "longest"}, marks=slow),
+    pytest.param(ONE_TASK, {"keep": "max:score", "limit": 2, "within": "lang"}, marks=slow),
+    pytest.param(ONE_TASK, {"verify": "none", "limit": 2}, marks=slow),
+    pytest.param(BY_ROUNDS, {"measure": "containment"}, marks=slow),
 ]
 
 
@@ -65,7 +66,9 @@ def test_the_answer_is_that_of_the_local_engine(
     assert bool(told["rounds"]) == (memory == BY_ROUNDS)
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 4, 16])
+@pytest.mark.parametrize(
+    "partitions", [*(pytest.param(count, marks=slow) for count in (1, 2, 4)), 16]
+)
 def test_the_number_of_partitions_changes_nothing(
     spark: Any, tmp_path: Path, partitions: int
 ) -> None:
@@ -183,6 +186,7 @@ def test_a_run_that_was_stopped_goes_on(
     assert files(tmp_path / "spark") == files(tmp_path / "local")
 
 
+@slow
 def test_a_run_of_something_else_begins_anew(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ from neardup.batch.engines.spark.bits import Bits
 from neardup.batch.engines.spark.comparing import left, right
 from neardup.batch.engines.spark.members import Members, Part
 from neardup.batch.engines.spark.tables import Work
-from neardup.batch.engines.spark.verdicts import ranks_of
+from neardup.batch.engines.spark.verdicts import by_rank
 
 UNLIMITED = 2**62
 
@@ -29,11 +29,8 @@ def leader_pairs(members: Members, candidates: Broadcast[Bits], copies: DataFram
     everyone = np.arange(members.count, dtype=np.uint32)
     sent = members.work.spark.sparkContext.broadcast(everyone)
     found = members.similar(sent, Part(0, members.cap, members.cap), "pairs").pairs
-    ranks = ranks_of(candidates, copies)
-    of_u, of_v = (ranks.select(sql.col("doc").alias(f"{x}_doc"), sql.col("rank").alias(x))
-                  for x in "uv")  # fmt: skip
-    near = found.select(left().alias("u_doc"), right().alias("v_doc"), "similarity")
-    near = near.join(of_u, "u_doc").join(of_v, "v_doc").select("u", "v", "similarity")
+    near = found.select(right().alias("doc"), left().alias("witness"), "similarity")
+    near = by_rank(near, candidates).selectExpr("witness AS u", "rank AS v", "similarity")
     return members.work.stored(counted(near, copies), "pairs")
 
 

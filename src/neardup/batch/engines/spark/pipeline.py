@@ -12,17 +12,18 @@ from pyspark import Broadcast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from neardup.batch.engines.spark import banding, copies, finishing, matching, verdicts
-from neardup.batch.engines.spark.banding import members_of
-from neardup.batch.engines.spark.bits import Bits, bits_of
+from neardup.batch.engines.spark import finishing, matching, verdicts
+from neardup.batch.engines.spark.banding import Grouping
+from neardup.batch.engines.spark.bits import Bits
 from neardup.batch.engines.spark.comparing import Compare
 from neardup.batch.engines.spark.components import Components
 from neardup.batch.engines.spark.finishing import Finish
+from neardup.batch.engines.spark.meeting import Met, by_shuffles, in_one_task
 from neardup.batch.engines.spark.members import Members, Roots
 from neardup.batch.engines.spark.pairs import Pairs, leader_pairs
 from neardup.batch.engines.spark.rounds import Rounds
 from neardup.batch.engines.spark.sources import Source
-from neardup.batch.engines.spark.tables import Work, numbers
+from neardup.batch.engines.spark.tables import Work
 from neardup.batch.rounds import Tally
 from neardup.cluster import BUCKET_CAP
 from neardup.options import Options
@@ -30,6 +31,8 @@ from neardup.options import Options
 SHARES = 4
 """What a task holds is a fourth of its memory: Arrow's copy, ours, what is made of it."""
 BYTES_OF_MEMBER, BYTES_OF_EDGE, BYTES_OF_PIECE = 48, 64, 1_000
+BYTES_OF_KEY, BYTES_OF_CONTENT = 20, 100
+"""What deciding, pairs, rows of large buckets, and in one task keys and contents take, about."""
 
 Stage = Callable[[str], AbstractContextManager[Any]]
 """Tells of a stage, while it runs."""
@@ -106,23 +109,18 @@ def decide(
     before `new` are of an earlier corpus, of which nothing is removed."""
     work, options = setting.work, setting.options
     send = work.spark.sparkContext.broadcast
-    with setting.stage("collapsing"):
-        twins = work.stored(copies.copies(documents), "copies")
-        doubles = send(bits_of(twins, lambda batch: numbers(batch, "rank"), count))
-    grouping = banding.Grouping(new, max(setting.memory // BYTES_OF_PIECE, 2 * options.limit))
     with setting.stage("banding"):
-        found = work.stored(banding.buckets(documents, doubles, grouping), "buckets")
-        candidates = send(bits_of(found.select("members"), members_of, count))
-        buckets = work.stored(banding.renumbered(found, candidates), "numbered")
+        met = _met(setting, documents, count, new)
+        candidates = send(met.candidates)
     with setting.stage("shingling"):
         sets = work.stored(matching.sets(documents, source, candidates, options), "sets")
-    sizes = _sizes(buckets, sets, len(candidates.value))
-    members = _members(setting, buckets, sets, sizes, candidates.value.before(new))
+    sizes = _sizes(met.buckets, sets, len(met.candidates))
+    members = _members(setting, met.buckets, sets, sizes, met.candidates.before(new))
     roots: Roots | None = None
     with setting.stage("deciding"):
         if sizes.total <= setting.one_task and not sizes.pieces and not new:
             finish = Finish(sizes.candidates, options)
-            found = work.stored(finishing.finished(buckets, sets, finish), "decided")
+            found = work.stored(finishing.finished(met.buckets, sets, finish), "decided")
             tally = _tally(found)
             decided, told = found.where("doc >= 0"), []
             roots = _roots(decided, sizes) if options.cluster == "components" else None
@@ -133,12 +131,21 @@ def decide(
         else:
             rounds = _rounds(setting, members, sizes)
             decided, tally, told = work.stored(rounds.run(), "decided"), rounds.tally, rounds.told
-    ranks = verdicts.ranks_of(candidates, documents)
-    removed = verdicts.removed(decided, twins, ranks, options.verify == "exact")
-    identical = len(doubles.value) - doubles.value.before(new)
+    near = verdicts.by_rank(decided, candidates)
+    removed = verdicts.removed(near, met.copies, options.verify == "exact")
+    identical = len(met.doubles) - met.doubles.before(new)
     return Decided(
-        removed, decided, twins, identical, members, candidates, sizes, tally, roots, told
+        removed, decided, met.copies, identical, members, candidates, sizes, tally, roots, told
     )
+
+
+def _met(setting: Setting, documents: DataFrame, count: int, new: int) -> Met:
+    """Copies and buckets. One task does not know what is new."""
+    each = BYTES_OF_KEY * setting.options.tables.count + BYTES_OF_CONTENT
+    if count * each <= setting.memory * 3 // 5 and not new:
+        return in_one_task(setting.work, documents, count)
+    piece = max(setting.memory // BYTES_OF_PIECE, 2 * setting.options.limit)
+    return by_shuffles(setting.work, documents, count, Grouping(new, piece))
 
 
 def all_pairs(decided: Decided) -> DataFrame:
@@ -154,9 +161,9 @@ def similar_pairs(decided: Decided) -> Pairs:
 
 def _tally(found: DataFrame) -> Tally:
     """What one task has compared: its first row says it."""
-    first = found.where("doc < 0").agg(sql.sum("compared").alias("compared")).collect()[0]
-    similar = found.where("doc >= 0").count()
-    return Tally(0, int(first["compared"] or 0), similar)
+    similar = sql.count(sql.when(sql.col("doc") >= 0, 1)).alias("similar")
+    (row,) = found.agg(sql.sum("compared").alias("compared"), similar).collect()
+    return Tally(0, int(row["compared"] or 0), row["similar"])
 
 
 def _roots(decided: DataFrame, sizes: Sizes) -> Roots:

@@ -68,6 +68,7 @@ def dedup_urls(
         deciding = Deciding(job, new.given, earlier, Work(spark, work.url), memory, progress)
         outcome = new.with_lost(deciding.outcome())
         outcome.record["parameters"]["against"] = list(against)
+        outcome.record["skipped_files"] = []
         outcome.record["inputs"] = [_inputs(spark, inputs, outcome)]
         with deciding.stage("writing"):
             _write(place, new, outcome, job)

@@ -5,49 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 from pyspark import Broadcast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from neardup.batch.engines.spark.bits import SLICE, Bits
+from neardup.batch.engines.spark.bits import Bits
 from neardup.batch.engines.spark.tables import Batches, batch_of, numbers, run_in_arrow
 
 
-def ranks_of(candidates: Broadcast[Bits], frame: DataFrame) -> DataFrame:
-    """The rank of each candidate: (doc, rank). `frame` is of any session."""
-    slices = (candidates.value.size + SLICE - 1) // SLICE
-    numbered = frame.sparkSession.range(0, max(slices, 1))
-    return run_in_arrow(numbered, Unpacked(candidates), "doc int, rank long")
+def by_rank(decided: DataFrame, candidates: Broadcast[Bits]) -> DataFrame:
+    """The same (rank, witness, similarity) by ranks instead of the numbers of candidates."""
+    some = decided.select("doc", "witness", "similarity")
+    return run_in_arrow(some, Ranked(candidates), "rank long, witness long, similarity double")
 
 
 @dataclass(frozen=True)
-class Unpacked:
-    """In a task: the numbers in some slices of a set."""
+class Ranked:
+    """In a task: numbers of candidates to ranks."""
 
-    bits: Broadcast[Bits]
+    candidates: Broadcast[Bits]
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        bits = self.bits.value
+        ranks = self.candidates.value.numbers
         for batch in batches:
-            for number in numbers(batch, "id").tolist():
-                start, end = number * SLICE, min((number + 1) * SLICE, bits.size)
-                ranks = start + np.flatnonzero(bits.among(start, end))
-                yield batch_of(doc=bits.places(ranks).astype(np.int32), rank=ranks)
+            yield batch_of(
+                rank=ranks(numbers(batch, "doc")), witness=ranks(numbers(batch, "witness")),
+                similarity=batch.column("similarity"),
+            )  # fmt: skip
 
 
-def removed(decided: DataFrame, copies: DataFrame, ranks: DataFrame, exact: bool) -> DataFrame:
-    """(rank, witness, similarity, exact) of all removed documents; both are ranks.
-
-    A copy of a removed document goes with that one's witness.
-    """
-    of_witness = ranks.select(sql.col("doc").alias("witness"), sql.col("rank").alias("by"))
-    near = (
-        decided.join(ranks, "doc")
-        .join(of_witness, "witness")
-        .select("rank", sql.col("by").alias("witness"), "similarity", sql.lit(exact).alias("exact"))
-    )
+def removed(near: DataFrame, copies: DataFrame, exact: bool) -> DataFrame:
+    """(rank, witness, similarity, exact) of all removed documents: of those that were decided, and
+    of copies; a copy of a removed document goes with that one's witness."""
+    near = near.withColumn("exact", sql.lit(exact))
     judged = near.select(
         sql.col("rank").alias("leader"), sql.col("witness").alias("theirs"), "similarity", "exact"
     )

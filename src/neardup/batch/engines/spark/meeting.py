@@ -1,0 +1,128 @@
+"""Who is identical to whom, and who shares a bucket: by shuffles, or in one task where all fits.
+
+One task does what the in-memory engine does, in one query instead of six, each of which costs
+Spark half a second whatever it moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
+
+from neardup.batch.engines.spark import banding, copies
+from neardup.batch.engines.spark.banding import Grouping, members_of
+from neardup.batch.engines.spark.bits import Bits, bits_of
+from neardup.batch.engines.spark.tables import (
+    Batches,
+    Work,
+    as_bytes,
+    batch_of,
+    flat,
+    numbers,
+    run_in_arrow,
+)
+from neardup.cluster import identical
+from neardup.lsh.buckets import group
+from neardup.text.arrays import Ragged
+
+COPY, BUCKETS, BITS = range(3)
+"""What a row of the table of one task is: copies, buckets, or both bitmaps."""
+SCHEMA = (
+    "kind int, leader long, rank long, band int, key long, piece int, size long, members binary, "
+    "doubles binary, candidates binary"
+)
+ROWS = 1 << 13
+
+
+@dataclass(frozen=True)
+class Met:
+    """Copies as (leader, rank), buckets by the numbers of candidates; both as sets of ranks too."""
+
+    copies: DataFrame
+    buckets: DataFrame
+    doubles: Bits
+    candidates: Bits
+
+
+def by_shuffles(work: Work, documents: DataFrame, count: int, grouping: Grouping) -> Met:
+    """However many documents there are."""
+    send = work.spark.sparkContext.broadcast
+    twins = work.stored(copies.copies(documents), "copies")
+    doubles = bits_of(twins, lambda batch: numbers(batch, "rank"), count)
+    found = work.stored(banding.buckets(documents, send(doubles), grouping), "buckets")
+    candidates = bits_of(found.select("members"), members_of, count)
+    buckets = work.stored(banding.renumbered(found, send(candidates)), "numbered")
+    return Met(twins, buckets, doubles, candidates)
+
+
+def in_one_task(work: Work, documents: DataFrame, count: int) -> Met:
+    """Of documents whose keys fit into a task."""
+    needed = documents.select("rank", "c0", "c1", "keys").coalesce(1)
+    met = work.stored(run_in_arrow(needed, Meet(count), SCHEMA), "met")
+    bits = met.where(f"kind = {BITS}").select("doubles", "candidates").collect()
+    sets = [np.frombuffer(data, np.uint8).copy() for row in bits for data in row]
+    none = Bits.none(count).data
+    doubles, candidates = sets or (none, none)  # no row, no task
+    buckets = met.where(f"kind = {BUCKETS}").select("band", "key", "piece", "size", "members")
+    twins = met.where(f"kind = {COPY}").select("leader", "rank")
+    return Met(twins, buckets, Bits(count, doubles), Bits(count, candidates))
+
+
+@dataclass(frozen=True)
+class Meet:
+    """In a task: all documents to copies, buckets and bitmaps."""
+
+    count: int
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        parts = [_columns(batch) for batch in batches if len(batch)]
+        if not parts:
+            return
+        rank, content, keys = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.argsort(rank)
+        leader = identical(content, order)
+        twins = order[leader[order] != order]
+        yield from _rows(COPY, leader=rank[leader[twins]], rank=rank[twins])
+        unique = order[leader[order] == order]
+        found = group(keys, unique)
+        members, starts = found.members()
+        places = Ragged(members.astype(np.uint32), starts)
+        yield from _rows(
+            BUCKETS, band=found.band_of.astype(np.int32), key=found.key_of.view(np.int64),
+            piece=np.zeros(len(found.sizes), np.int32), size=found.sizes, members=as_bytes(places),
+        )  # fmt: skip
+        candidates = rank[unique[found.documents]]
+        yield from _rows(
+            BITS, doubles=self._bits(rank[twins]), candidates=self._bits(candidates)
+        )  # fmt: skip
+
+    def _bits(self, ranks: NDArray[np.int64]) -> list[bytes]:
+        marks = np.zeros(len(Bits.none(self.count).data) * 8, np.uint8)
+        marks[ranks] = 1
+        return [np.packbits(marks, bitorder="little").tobytes()]
+
+
+def _columns(batch: pa.RecordBatch) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    rank = numbers(batch, "rank")
+    content = np.stack([numbers(batch, "c0"), numbers(batch, "c1")], axis=1).view(np.uint64)
+    return rank, content, flat(batch.column("keys"), np.uint64).data.reshape(len(rank), -1)
+
+
+def _rows(kind: int, **columns: Any) -> Iterator[pa.RecordBatch]:
+    """Rows of one kind, null in the columns of others."""
+    made = batch_of(**columns)
+    for start in range(0, len(made), ROWS):
+        some = made.slice(start, ROWS)
+        found = {name: some.column(name) for name in columns}
+        every = {name: found.get(name, pa.nulls(len(some), type_)) for name, type_ in TYPES.items()}
+        yield batch_of(**every | {"kind": np.full(len(some), kind, np.int32)})
+
+
+_ARROW = {"int": pa.int32(), "long": pa.int64(), "binary": pa.binary()}
+TYPES = {name: _ARROW[kind] for name, kind in (one.split() for one in SCHEMA.split(", "))}
