@@ -6,7 +6,8 @@ Spark half a second whatever it moves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,9 @@ from neardup.cluster import identical
 from neardup.lsh.buckets import group
 from neardup.text.arrays import Ragged
 
+Stage = Callable[[str], AbstractContextManager[Any]]
+"""Tells of a stage, while it runs."""
+
 COPY, BUCKETS, BITS = range(3)
 """What a row of the table of one task is: copies, buckets, or both bitmaps."""
 SCHEMA = (
@@ -50,22 +54,27 @@ class Met:
     candidates: Bits
 
 
-def by_shuffles(work: Work, documents: DataFrame, count: int, grouping: Grouping) -> Met:
+def by_shuffles(
+    work: Work, stage: Stage, documents: DataFrame, count: int, grouping: Grouping
+) -> Met:
     """However many documents there are."""
     send = work.spark.sparkContext.broadcast
-    twins = work.stored(copies.copies(documents), "copies")
-    doubles = bits_of(twins, lambda batch: numbers(batch, "rank"), count)
-    found = work.stored(banding.buckets(documents, send(doubles), grouping), "buckets")
-    candidates = bits_of(found.select("members"), members_of, count)
-    buckets = work.stored(banding.renumbered(found, send(candidates)), "numbered")
+    with stage("collapsing"):
+        twins = work.stored(copies.copies(documents), "copies")
+        doubles = bits_of(twins, lambda batch: numbers(batch, "rank"), count)
+    with stage("banding"):
+        found = work.stored(banding.buckets(documents, send(doubles), grouping), "buckets")
+        candidates = bits_of(found.select("members"), members_of, count)
+        buckets = work.stored(banding.renumbered(found, send(candidates)), "numbered")
     return Met(twins, buckets, doubles, candidates)
 
 
-def in_one_task(work: Work, documents: DataFrame, count: int) -> Met:
+def in_one_task(work: Work, stage: Stage, documents: DataFrame, count: int) -> Met:
     """Of documents whose keys fit into a task."""
     needed = documents.select("rank", "c0", "c1", "keys").coalesce(1)
-    met = work.stored(run_in_arrow(needed, Meet(count), SCHEMA), "met")
-    bits = met.where(f"kind = {BITS}").select("doubles", "candidates").collect()
+    with stage("banding"):
+        met = work.stored(run_in_arrow(needed, Meet(count), SCHEMA), "met")
+        bits = met.where(f"kind = {BITS}").select("doubles", "candidates").collect()
     sets = [np.frombuffer(data, np.uint8).copy() for row in bits for data in row]
     none = Bits.none(count).data
     doubles, candidates = sets or (none, none)  # no row, no task

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,7 @@ from neardup.batch.engines.spark.bits import Bits
 from neardup.batch.engines.spark.comparing import Compare
 from neardup.batch.engines.spark.components import Components
 from neardup.batch.engines.spark.finishing import Finish
-from neardup.batch.engines.spark.meeting import Met, by_shuffles, in_one_task
+from neardup.batch.engines.spark.meeting import Met, Stage, by_shuffles, in_one_task
 from neardup.batch.engines.spark.members import Members, Roots
 from neardup.batch.engines.spark.pairs import Pairs, leader_pairs
 from neardup.batch.engines.spark.rounds import Rounds
@@ -33,9 +32,6 @@ SHARES = 4
 BYTES_OF_MEMBER, BYTES_OF_EDGE, BYTES_OF_PIECE = 48, 64, 1_000
 BYTES_OF_KEY, BYTES_OF_CONTENT = 20, 100
 """What deciding, pairs, rows of large buckets, and in one task keys and contents take, about."""
-
-Stage = Callable[[str], AbstractContextManager[Any]]
-"""Tells of a stage, while it runs."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +97,11 @@ class Decided:
     roots: Roots | None
     told: list[dict[str, Any]]
 
+    @property
+    def at_most(self) -> int:
+        """How many documents may be removed."""
+        return self.identical + min(self.tally.similar, self.sizes.candidates)
+
 
 def decide(
     setting: Setting, source: Source, documents: DataFrame, count: int, new: int = 0
@@ -109,9 +110,8 @@ def decide(
     before `new` are of an earlier corpus, of which nothing is removed."""
     work, options = setting.work, setting.options
     send = work.spark.sparkContext.broadcast
-    with setting.stage("banding"):
-        met = _met(setting, documents, count, new)
-        candidates = send(met.candidates)
+    met = _met(setting, documents, count, new)
+    candidates = send(met.candidates)
     with setting.stage("shingling"):
         sets = work.stored(matching.sets(documents, source, candidates, options), "sets")
     sizes = _sizes(met.buckets, sets, len(met.candidates))
@@ -143,9 +143,9 @@ def _met(setting: Setting, documents: DataFrame, count: int, new: int) -> Met:
     """Copies and buckets. One task does not know what is new."""
     each = BYTES_OF_KEY * setting.options.tables.count + BYTES_OF_CONTENT
     if count * each <= setting.memory * 3 // 5 and not new:
-        return in_one_task(setting.work, documents, count)
+        return in_one_task(setting.work, setting.stage, documents, count)
     piece = max(setting.memory // BYTES_OF_PIECE, 2 * setting.options.limit)
-    return by_shuffles(setting.work, documents, count, Grouping(new, piece))
+    return by_shuffles(setting.work, setting.stage, documents, count, Grouping(new, piece))
 
 
 def all_pairs(decided: Decided) -> DataFrame:

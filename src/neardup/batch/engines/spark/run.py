@@ -44,6 +44,8 @@ from neardup.formats import tables
 from neardup.formats.tables import column
 from neardup.progress import Progress
 
+FEW = 200_000
+"""Removed documents that fit into every task: 10 MB."""
 MEMORY = 10**9
 """What a task may hold, in bytes, if nothing is said about it."""
 
@@ -114,7 +116,7 @@ class Run:
         setting = Setting(self.work, self.job.options, self.stage, self.progress.say, self.memory)
         decided = decide(setting, read.source, self._taking_part(documents), read.count, read.new)
         with self.stage("writing tables"):
-            removed = self.work.stored(self._by_number(decided.removed, documents, read), "removed")
+            removed = self.work.stored(self._by_number(decided, documents, read), "removed")
             explaining = Explaining(
                 self.folder, read.source, documents, removed, read.places, read.new
             )
@@ -158,8 +160,9 @@ class Run:
 
     # -- write ----------------------------------------------------------------------------------
 
-    def _by_number(self, removed: DataFrame, documents: DataFrame, read: Read) -> DataFrame:
+    def _by_number(self, decided: Decided, documents: DataFrame, read: Read) -> DataFrame:
         """What is removed, by numbers instead of ranks, with ids."""
+        removed = decided.removed
         if self._nameless(read):
             none = sql.lit(None).cast("string")
             return removed.select(
@@ -171,7 +174,9 @@ class Run:
             sql.col("rank").alias("witness"), sql.col("number").alias("by"),
             sql.col("id").alias("witness_id"),
         )  # fmt: skip
-        return removed.join(named, "rank").join(by, "witness").select(
+        # Few of them go to all tasks, instead of everyone's name to a shuffle.
+        sent = sql.broadcast if decided.at_most <= FEW else (lambda frame: frame)
+        return sent(sent(removed).join(named, "rank")).join(by, "witness").select(
             "number", "id", sql.col("by").alias("witness"), "witness_id", "similarity", "exact"
         ).where(sql.col("number") >= read.new)  # fmt: skip
 

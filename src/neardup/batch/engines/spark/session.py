@@ -5,6 +5,7 @@ What Spark says while it starts is kept back, and quoted if it does not start.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -86,6 +87,8 @@ def spark_session(master: str | None, name: str = "neardup") -> SparkSession:
         require_java()
     if master:
         require_answer(master)
+    # Py4J logs a stack trace, by nobody's name, when Ctrl-C interrupts it, which is raised anyway.
+    logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)
     builder = SparkSession.builder.appName(name)
     for setting, value in SETTINGS.items():
         builder = builder.config(setting, value)
