@@ -149,6 +149,8 @@ def dedup(
 def _session_of(df: object) -> SparkSession:
     from pyspark.sql import DataFrame
 
+    from neardup.batch.engines.spark.session import context_of
+
     if not isinstance(df, DataFrame):
         raise UsageError(
             f"a {type(df).__name__} is no Spark DataFrame: for other tables there is neardup.dedup"
@@ -157,13 +159,11 @@ def _session_of(df: object) -> SparkSession:
         raise UsageError(
             "a stream has no end to wait for: pass a DataFrame that is read as a whole"
         )
-    try:
-        _ = df.sparkSession.sparkContext
-    except Exception:  # each kind of session has its own way to say that it has none
+    if context_of(df.sparkSession) is None:
         raise UsageError(
             "this DataFrame is of Spark Connect, which has no broadcast variables: use a session "
             "that is not a remote one, or neardup dedup --engine spark"
-        ) from None
+        )
     return df.sparkSession
 
 

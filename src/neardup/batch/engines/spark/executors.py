@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import neardup
 from neardup.batch.engines.spark.failures import SHIPPING, in_plain_words
+from neardup.batch.engines.spark.session import context_of
 from neardup.errors import UsageError
 from neardup.progress import SILENT, Progress
 from neardup.spec import Spec
@@ -17,6 +18,7 @@ from neardup.spec import Spec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+GUESSED_CORES = 8
 PATIENCE_SECONDS = 20.0
 """After which somebody who waits for executors is told so."""
 
@@ -38,10 +40,8 @@ def check_executors(spark: SparkSession, progress: Progress = SILENT) -> None:
 
 def cores(spark: SparkSession) -> int:
     """How many tasks run at once; a guess where Spark Connect does not tell."""
-    try:
-        return int(spark.sparkContext.defaultParallelism)
-    except Exception:  # each kind of session has its own way to say that it has no context
-        return 8
+    context = context_of(spark)
+    return GUESSED_CORES if context is None else int(context.defaultParallelism)
 
 
 def _ask(spark: SparkSession, tasks: int) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from neardup.errors import NeardupError, UsageError
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA: Final = 17
@@ -102,6 +103,14 @@ def spark_session(master: str | None, name: str = "neardup") -> SparkSession:
     if settings.get("spark.log.level") is None:
         context.setLogLevel("OFF")  # what fails is raised; lost executors are counted
     return spark
+
+
+def context_of(spark: SparkSession) -> SparkContext | None:
+    """The session's context; None if it is one of Spark Connect, which has none."""
+    try:
+        return spark.sparkContext
+    except Exception:  # each kind of session has its own way to say it
+        return None
 
 
 def require_answer(master: str) -> None:

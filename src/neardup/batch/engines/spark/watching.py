@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from neardup.batch.engines.spark.failures import in_plain_words
+from neardup.batch.engines.spark.session import context_of
 from neardup.progress import SILENT, Progress
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def watched(spark: SparkSession, progress: Progress, name: str) -> Iterator[Watc
     is watched. `progress` is told from another thread.
     """
     watch, begun = Watch(), time.monotonic()
-    context = _context(spark)
+    context = context_of(spark)
     with in_plain_words(name):
         if context is None:
             progress.stage(name, 1, "tasks")
@@ -75,13 +76,6 @@ def watched(spark: SparkSession, progress: Progress, name: str) -> Iterator[Watc
         finally:
             context.removeJobTag(tag)
         watch.moved = stages.moved(name, time.monotonic() - begun)
-
-
-def _context(spark: SparkSession) -> SparkContext | None:
-    try:
-        return spark.sparkContext
-    except Exception:  # each kind of session has its own way to say that it has none
-        return None
 
 
 class _Stages:
