@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,8 +17,8 @@ from neardup.batch.engines.spark.frames import Frames, Given
 from neardup.batch.engines.spark.making import Making
 from neardup.batch.engines.spark.pipeline import Decided, Setting, all_pairs, decide
 from neardup.batch.engines.spark.run import require_fewer, require_possible
+from neardup.batch.engines.spark.stages import Stages
 from neardup.batch.engines.spark.tables import Work, run_in_arrow
-from neardup.batch.engines.spark.watching import Moved, watched
 from neardup.batch.job import Job
 from neardup.corpus.values import render
 from neardup.errors import RowError, UsageError
@@ -76,15 +74,7 @@ class Deciding:
 
     def __post_init__(self) -> None:
         require_possible(self.job)
-        self.clock = record.Clock()
-        self.moved: list[Moved] = []
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Tells of a stage, while it runs; and afterwards what it has moved."""
-        with self.clock.stage(name), watched(self.work.spark, self.progress, name) as watch:
-            yield
-        self.moved.append(watch.moved)
+        self.stage = Stages(self.work.spark, self.progress)
 
     def outcome(self) -> Outcome:
         """All decisions, made and stored."""
@@ -110,10 +100,10 @@ class Deciding:
     def clocked(self, made: dict[str, Any]) -> None:
         """Add to a record what the stages so far have taken."""
         made |= {
-            "seconds": self.clock.seconds, "stages": self.clock.stages,
+            "seconds": self.stage.clock.seconds, "stages": self.stage.clock.stages,
             "peak_memory_bytes": peak_memory(), "memory_budget_bytes": self.memory,
         }  # fmt: skip
-        made["spark"]["stages"] = [asdict(moved) for moved in self.moved]
+        made["spark"]["stages"] = self.stage.told()
 
     def _sketched(self, source: Frames) -> DataFrame:
         schema = making.schema(source.where, source.id_type, self.job.options)

@@ -7,8 +7,7 @@ same paths.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -28,13 +27,13 @@ from neardup.batch.engines.spark.pairs import by_number
 from neardup.batch.engines.spark.pipeline import Decided, Setting, decide, similar_pairs
 from neardup.batch.engines.spark.recording import described
 from neardup.batch.engines.spark.sketching import Read, sketched
+from neardup.batch.engines.spark.stages import Stages
 from neardup.batch.engines.spark.tables import (
     Batches,
     Work,
     numbers,
     run_in_arrow,
 )
-from neardup.batch.engines.spark.watching import Moved, watched
 from neardup.batch.engines.spark.writing import WriteKept, write_files, write_table
 from neardup.batch.job import Job
 from neardup.batch.ranks import MOST
@@ -95,17 +94,9 @@ class Run:
     memory: int
 
     def __post_init__(self) -> None:
-        self.clock = record.Clock()
+        self.stage = Stages(self.spark, self.progress)
         self.earlier = Earlier.of(self.job.against)
-        self.moved: list[Moved] = []
         self.work = Work(self.spark, str(self.folder / "spark"))
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Tells of a stage, while it runs; and afterwards what it has moved."""
-        with self.clock.stage(name), watched(self.spark, self.progress, name) as watch:
-            yield
-        self.moved.append(watch.moved)
 
     def finished(self) -> record.Finished:
         """Everything that belongs into OUT."""
@@ -128,8 +119,8 @@ class Run:
         if self.job.kept:
             with self.stage("writing"):
                 self._write_kept(read, documents, removed)
-        made["spark"]["stages"] = [asdict(moved) for moved in self.moved]
-        return complete(self.job, self.folder, made, told, self.clock, read.shards)
+        made["spark"]["stages"] = self.stage.told()
+        return complete(self.job, self.folder, made, told, self.stage.clock, read.shards)
 
     # -- rank -----------------------------------------------------------------------------------
 
