@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from neardup.batch.record import Finished
     from neardup.batch.run import Make, Signals
+    from neardup.corpus.inputs import InputFile
     from neardup.options import Options
     from neardup.progress import Progress
 
@@ -201,7 +202,7 @@ def dedup(
                 finish=partial(write_report, title=folder.resolve().name),
                 budget=Budget(None if memory is None else parse_size(memory)),
             )  # fmt: skip
-            finished = run(job, progress, *making(engine, master, memory, progress))
+            finished = run(job, progress, *making(engine, master, memory, progress, found))
     show(finished.record, summary(finished, options, out), quiet, as_json)
 
 
@@ -250,13 +251,13 @@ def refuse_with_urls(
             raise UsageError(f"{option} is not there for URLs: leave it out")
 
 
-def started(master: str | None, progress: Progress) -> SparkSession:
-    """A session whose executors have what is needed."""
+def started(master: str | None, progress: Progress, size: int | None = None) -> SparkSession:
+    """A session whose executors have what is needed, for so many bytes of inputs."""
     from neardup.batch.engines.spark.executors import check_executors
     from neardup.batch.engines.spark.session import spark_session
 
     progress.say("starting Spark")
-    spark = spark_session(master)
+    spark = spark_session(master, size=size)
     if not str(spark.sparkContext.master).startswith("local"):  # there, it is this very Python
         check_executors(spark, progress)
     return spark
@@ -271,14 +272,15 @@ def task_memory(memory: str | None) -> int:
 
 
 def making(
-    engine: str, master: str | None, memory: str | None, progress: Progress
-) -> tuple[()] | tuple[Make, Signals]:
+    engine: str, master: str | None, memory: str | None, progress: Progress,
+    inputs: list[InputFile],
+) -> tuple[()] | tuple[Make, Signals]:  # fmt: skip
     """What makes the run, and when signals are obeyed; nothing for the local engine."""
     if engine == "local":
         return ()
     from neardup.batch.interrupts import obeyed_at_once
 
-    spark = started(master, progress)
+    spark = started(master, progress, sum(file.path.stat().st_size for file in inputs))
     from neardup.batch.engines.spark.run import near_duplicates_on
 
     return near_duplicates_on(spark, task_memory(memory)), obeyed_at_once

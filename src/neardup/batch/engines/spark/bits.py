@@ -35,10 +35,19 @@ class Bits:
     def none(cls, size: int) -> Bits:
         return cls(size, np.zeros((size + 63) // 64 * 8, np.uint8))
 
+    @classmethod
+    def of(cls, numbers: Integers, size: int) -> Bits:
+        marks = np.zeros((size + 63) // 64 * 64, np.uint8)
+        marks[numbers] = 1
+        return cls(size, np.packbits(marks, bitorder="little"))
+
     def has(self, numbers: Integers) -> NDArray[np.bool_]:
         """Which of these numbers are in it."""
         found: NDArray[np.bool_] = (self.data[numbers >> 3] >> (numbers & 7) & 1).astype(bool)
         return found
+
+    def __or__(self, other: Bits) -> Bits:
+        return Bits(self.size, self.data | other.data)
 
     def __len__(self) -> int:
         return int(np.bitwise_count(self.data).sum())
@@ -84,8 +93,13 @@ class Bits:
         object.__setattr__(self, "data", state[1])
 
 
-def bits_of(frame: DataFrame, numbers: Callable[[pa.RecordBatch], Integers], size: int) -> Bits:
-    """All numbers that a function finds in the batches of a frame."""
+def bits_of(
+    frame: DataFrame | pa.Table, numbers: Callable[[pa.RecordBatch], Integers], size: int
+) -> Bits:
+    """All numbers that a function finds in the batches of a frame, or of a table."""
+    if isinstance(frame, pa.Table):
+        found = [np.empty(0, np.int64), *map(numbers, frame.to_batches())]
+        return Bits.of(np.concatenate(found), size)
 
     def sliced(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -34,14 +34,16 @@ class Explaining:
     documents  all rows of the inputs: number, rank, id, where they are, reason
     removed    (number, id, witness, witness_id, similarity, exact), both by number
     new        the number of the first document that is not of an earlier corpus
+    rejected   how many new documents are
     """
 
     folder: Path
     source: Files
     documents: DataFrame
-    removed: DataFrame
+    removed: DataFrame | pa.Table
     places: Broadcast[Places]
     new: int
+    rejected: int
 
     def told(self) -> tuple[int, Told]:
         """Write all tables: how many documents are removed, and what else the tables say."""
@@ -52,18 +54,23 @@ class Explaining:
         largest = self._write(
             self.removed, by, "clusters.parquet", tables.CLUSTERS, rows.Clusters()
         )
-        rejected = self.documents.where(f"reason IS NOT NULL AND number >= {self.new}")
         reasons = self._write(
-            rejected.select("number", "id", "reason"), ["number"], "rejected.parquet",
-            tables.REJECTED, rows.Rejected(),
-        )  # fmt: skip
+            self._rejected(), ["number"], "rejected.parquet", tables.REJECTED, rows.Rejected()
+        )
         self._write_samples(largest)
         shown = [(one["name"], one["copies"]) for one in largest[: samples.SHOWN]]
         examples = [(name, witness, similar) for name, witness, similar in removed["examples"]]
         return removed["count"], Told(Counter(reasons), shown, examples)
 
+    def _rejected(self) -> DataFrame | pa.Table:
+        columns = ["number", "id", "reason"]
+        if not self.rejected:
+            return pa.table({name: [] for name in columns})
+        rejected = self.documents.where(f"reason IS NOT NULL AND number >= {self.new}")
+        return rejected.select(columns)
+
     def _write(
-        self, frame: DataFrame, by: list[str], name: str, schema: pa.Schema, made: Rows
+        self, frame: DataFrame | pa.Table, by: list[str], name: str, schema: pa.Schema, made: Rows
     ) -> Any:
         return write_table(frame, by, self.folder / name, schema, made, self.places)
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
 
 from neardup.batch.engines.spark import banding, copies
 from neardup.batch.engines.spark.banding import Grouping, members_of
@@ -35,13 +36,32 @@ from neardup.text.arrays import Ragged
 Stage = Callable[[str], AbstractContextManager[Any]]
 """Tells of a stage, while it runs."""
 
-COPY, BUCKETS, BITS = range(3)
-"""What a row of the table of one task is: copies, buckets, or both bitmaps."""
+COPY, BUCKETS, ALL = range(3)
+"""What a row of the table of one task is: copies, buckets, or what there is to say of all."""
 SCHEMA = (
     "kind int, leader long, rank long, band int, key long, piece int, size long, members binary, "
-    "doubles binary, candidates binary"
+    "doubles binary, candidates binary, buckets long, largest long"
 )
 ROWS = 1 << 13
+
+
+@dataclass(frozen=True)
+class Sums:
+    """How many buckets there are, members of the largest one and of all, whether some are in
+    several rows."""
+
+    buckets: int
+    largest: int
+    members: int
+    pieces: bool
+
+    @classmethod
+    def of(cls, buckets: DataFrame) -> Sums:
+        (row,) = buckets.agg(
+            sql.count("size").alias("count"), sql.max("size").alias("largest"),
+            sql.sum("size").alias("members"), sql.max("piece").alias("pieces"),
+        ).collect()  # fmt: skip
+        return cls(row["count"], row["largest"] or 0, row["members"] or 0, bool(row["pieces"]))
 
 
 @dataclass(frozen=True)
@@ -52,6 +72,7 @@ class Met:
     buckets: DataFrame
     doubles: Bits
     candidates: Bits
+    sums: Sums
 
 
 def by_shuffles(
@@ -66,7 +87,7 @@ def by_shuffles(
         found = work.stored(banding.buckets(documents, send(doubles), grouping), "buckets")
         candidates = bits_of(found.select("members"), members_of, count)
         buckets = work.stored(banding.renumbered(found, send(candidates)), "numbered")
-    return Met(twins, buckets, doubles, candidates)
+    return Met(twins, buckets, doubles, candidates, Sums.of(buckets))
 
 
 def in_one_task(work: Work, stage: Stage, documents: DataFrame, count: int) -> Met:
@@ -74,18 +95,22 @@ def in_one_task(work: Work, stage: Stage, documents: DataFrame, count: int) -> M
     needed = documents.select("rank", "c0", "c1", "keys").coalesce(1)
     with stage("banding"):
         met = work.stored(run_in_arrow(needed, Meet(count), SCHEMA), "met")
-        bits = met.where(f"kind = {BITS}").select("doubles", "candidates").collect()
-    sets = [np.frombuffer(data, np.uint8).copy() for row in bits for data in row]
-    none = Bits.none(count).data
-    doubles, candidates = sets or (none, none)  # no row, no task
+        told = met.where(f"kind = {ALL}").collect()
     buckets = met.where(f"kind = {BUCKETS}").select("band", "key", "piece", "size", "members")
     twins = met.where(f"kind = {COPY}").select("leader", "rank")
-    return Met(twins, buckets, Bits(count, doubles), Bits(count, candidates))
+    if not told:  # no row, no task
+        return Met(twins, buckets, Bits.none(count), Bits.none(count), Sums(0, 0, 0, False))
+    (row,) = told
+    doubles, candidates = (
+        Bits(count, np.frombuffer(row[name], np.uint8).copy()) for name in ("doubles", "candidates")
+    )
+    sums = Sums(row["buckets"], row["largest"], row["size"], False)
+    return Met(twins, buckets, doubles, candidates, sums)
 
 
 @dataclass(frozen=True)
 class Meet:
-    """In a task: all documents to copies, buckets and bitmaps."""
+    """In a task: all documents to copies and buckets; both as bitmaps, and how many there are."""
 
     count: int
 
@@ -107,14 +132,15 @@ class Meet:
             piece=np.zeros(len(found.sizes), np.int32), size=found.sizes, members=as_bytes(places),
         )  # fmt: skip
         candidates = rank[unique[found.documents]]
+        largest = found.sizes.max(initial=0)
         yield from _rows(
-            BITS, doubles=self._bits(rank[twins]), candidates=self._bits(candidates)
+            ALL, doubles=self._bits(rank[twins]), candidates=self._bits(candidates),
+            buckets=np.array([len(found.sizes)]), largest=np.array([largest], np.int64),
+            size=np.array([len(members)]),
         )  # fmt: skip
 
     def _bits(self, ranks: NDArray[np.int64]) -> list[bytes]:
-        marks = np.zeros(len(Bits.none(self.count).data) * 8, np.uint8)
-        marks[ranks] = 1
-        return [np.packbits(marks, bitorder="little").tobytes()]
+        return [Bits.of(ranks, self.count).data.tobytes()]
 
 
 def _columns(batch: pa.RecordBatch) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import Broadcast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
@@ -17,7 +19,7 @@ from neardup.batch.engines.spark.bits import Bits
 from neardup.batch.engines.spark.comparing import Compare
 from neardup.batch.engines.spark.components import Components
 from neardup.batch.engines.spark.finishing import Finish
-from neardup.batch.engines.spark.meeting import Met, Stage, by_shuffles, in_one_task
+from neardup.batch.engines.spark.meeting import Met, Stage, Sums, by_shuffles, in_one_task
 from neardup.batch.engines.spark.members import Members, Roots
 from neardup.batch.engines.spark.pairs import Pairs, leader_pairs
 from neardup.batch.engines.spark.rounds import Rounds
@@ -27,6 +29,8 @@ from neardup.batch.rounds import Tally
 from neardup.cluster import BUCKET_CAP
 from neardup.options import Options
 
+FEW = 200_000
+"""Removed documents that the driver holds, with their names."""
 SHARES = 4
 """What a task holds is a fourth of its memory: Arrow's copy, ours, what is made of it."""
 BYTES_OF_MEMBER, BYTES_OF_EDGE, BYTES_OF_PIECE = 48, 64, 1_000
@@ -56,14 +60,9 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """How many buckets there are, members of the largest one and of all, whether some are in
-    several rows; how many candidates, and the bytes of their sets."""
+class Sizes(Sums):
+    """Besides, how many candidates there are, and the bytes of their sets."""
 
-    buckets: int
-    largest: int
-    members: int
-    pieces: bool
     candidates: int
     bytes: int
 
@@ -79,6 +78,8 @@ class Decided:
 
     removed     (rank, witness, similarity, exact)
     decided     (doc, witness, similarity) of those that are no copies, by candidate
+    few         the same on the driver, if there can't be many, of them or of copies
+    exact       whether sets were compared
     copies      (leader, rank)
     identical   how many new documents are copies
     members     the buckets, by the numbers of `candidates`, and how their members are compared
@@ -88,6 +89,8 @@ class Decided:
 
     removed: DataFrame
     decided: DataFrame
+    few: pa.Table | None
+    exact: bool
     copies: DataFrame
     identical: int
     members: Members
@@ -96,11 +99,6 @@ class Decided:
     tally: Tally
     roots: Roots | None
     told: list[dict[str, Any]]
-
-    @property
-    def at_most(self) -> int:
-        """How many documents may be removed."""
-        return self.identical + min(self.tally.similar, self.sizes.candidates)
 
 
 def decide(
@@ -114,16 +112,24 @@ def decide(
     candidates = send(met.candidates)
     with setting.stage("shingling"):
         sets = work.stored(matching.sets(documents, source, candidates, options), "sets")
-    sizes = _sizes(met.buckets, sets, len(met.candidates))
+    (of_sets,) = sets.agg(sql.sum(sql.length("data")).alias("bytes")).collect()
+    sizes = Sizes(**vars(met.sums), candidates=len(met.candidates), bytes=of_sets["bytes"] or 0)
     members = _members(setting, met.buckets, sets, sizes, met.candidates.before(new))
     roots: Roots | None = None
+    few: pa.Table | None = None
+    identical = len(met.doubles) - met.doubles.before(new)
     with setting.stage("deciding"):
         if sizes.total <= setting.one_task and not sizes.pieces and not new:
             finish = Finish(sizes.candidates, options)
             found = work.stored(finishing.finished(met.buckets, sets, finish), "decided")
-            tally = _tally(found)
             decided, told = found.where("doc >= 0"), []
-            roots = _roots(decided, sizes) if options.cluster == "components" else None
+            if sizes.candidates + identical <= FEW:
+                every = found.toArrow()
+                tally, few = _tally_of(every), every.filter(pc.field("doc") >= 0)
+            else:
+                tally = _tally(found)
+            if options.cluster == "components":
+                roots = _roots(decided.toArrow() if few is None else few, sizes)
         elif options.cluster == "components":
             joining = Components(members, sizes.largest, setting.say)
             decided = work.stored(joining.run(), "decided")
@@ -131,12 +137,11 @@ def decide(
         else:
             rounds = _rounds(setting, members, sizes)
             decided, tally, told = work.stored(rounds.run(), "decided"), rounds.tally, rounds.told
-    near = verdicts.by_rank(decided, candidates)
-    removed = verdicts.removed(near, met.copies, options.verify == "exact")
-    identical = len(met.doubles) - met.doubles.before(new)
+    near, exact = verdicts.by_rank(decided, candidates), options.verify == "exact"
     return Decided(
-        removed, decided, met.copies, identical, members, candidates, sizes, tally, roots, told
-    )
+        verdicts.removed(near, met.copies, exact), decided, few, exact, met.copies, identical,
+        members, candidates, sizes, tally, roots, told,
+    )  # fmt: skip
 
 
 def _met(setting: Setting, documents: DataFrame, count: int, new: int) -> Met:
@@ -166,10 +171,13 @@ def _tally(found: DataFrame) -> Tally:
     return Tally(0, int(row["compared"] or 0), row["similar"])
 
 
-def _roots(decided: DataFrame, sizes: Sizes) -> Roots:
+def _tally_of(found: pa.Table) -> Tally:
+    return Tally(0, sum(found.column("compared").to_pylist()), max(len(found) - 1, 0))
+
+
+def _roots(found: pa.Table, sizes: Sizes) -> Roots:
     """The roots that one task has found."""
     roots = np.arange(sizes.candidates, dtype=np.uint32)
-    found = decided.select("doc", "witness").toArrow()
     roots[found.column("doc").to_numpy()] = found.column("witness").to_numpy()
     return roots
 
@@ -190,16 +198,4 @@ def _rounds(setting: Setting, members: Members, sizes: Sizes) -> Rounds:
         setting.work, members.buckets, members.sets, members.compare, members.count, members.new,
         setting.options.limit, sizes.largest, sizes.pieces, members.width,
         setting.memory // BYTES_OF_EDGE, setting.say,
-    )  # fmt: skip
-
-
-def _sizes(buckets: DataFrame, sets: DataFrame, candidates: int) -> Sizes:
-    of_buckets = buckets.agg(
-        sql.count("size").alias("count"), sql.max("size").alias("largest"),
-        sql.sum("size").alias("members"), sql.max("piece").alias("pieces"),
-    ).collect()[0]  # fmt: skip
-    (found,) = sets.agg(sql.sum(sql.length("data")).alias("bytes")).collect()
-    return Sizes(
-        of_buckets["count"], of_buckets["largest"] or 0, of_buckets["members"] or 0,
-        bool(of_buckets["pieces"]), candidates, found["bytes"] or 0,
     )  # fmt: skip

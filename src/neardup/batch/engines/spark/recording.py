@@ -96,7 +96,8 @@ def bucket_record(job: Job, decided: Decided) -> BucketRecord:
     """The buckets, when it is known who is removed."""
     send, sizes = decided.removed.sparkSession.sparkContext.broadcast, decided.sizes
     if decided.roots is None:
-        gone = bits_of(decided.decided, lambda batch: numbers(batch, "doc"), sizes.candidates)
+        who = decided.decided if decided.few is None else decided.few
+        gone = bits_of(who, lambda batch: numbers(batch, "doc"), sizes.candidates)
         beyond = Beyond(send(gone), job.options.limit)
     else:
         beyond = Beyond(send(decided.roots), BUCKET_CAP)

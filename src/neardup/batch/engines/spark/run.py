@@ -21,11 +21,12 @@ from neardup.batch import record
 from neardup.batch.earlier import Earlier
 from neardup.batch.ending import complete
 from neardup.batch.engines.spark import ranking, rows
-from neardup.batch.engines.spark.bits import bits_of
+from neardup.batch.engines.spark.bits import Bits, bits_of
 from neardup.batch.engines.spark.explaining import Explaining
-from neardup.batch.engines.spark.pairs import by_number
+from neardup.batch.engines.spark.pairs import by_number as pairs_by_number
 from neardup.batch.engines.spark.pipeline import Decided, Setting, decide, similar_pairs
 from neardup.batch.engines.spark.recording import described
+from neardup.batch.engines.spark.removing import by_number
 from neardup.batch.engines.spark.sketching import Read, sketched
 from neardup.batch.engines.spark.stages import Stages
 from neardup.batch.engines.spark.tables import (
@@ -43,8 +44,6 @@ from neardup.formats import tables
 from neardup.formats.tables import column
 from neardup.progress import Progress
 
-FEW = 200_000
-"""Removed documents that fit into every task: 10 MB."""
 MEMORY = 10**9
 """What a task may hold, in bytes, if nothing is said about it."""
 
@@ -107,9 +106,9 @@ class Run:
         setting = Setting(self.work, self.job.options, self.stage, self.progress.say, self.memory)
         decided = decide(setting, read.source, self._taking_part(documents), read.count, read.new)
         with self.stage("writing tables"):
-            removed = self.work.stored(self._by_number(decided, documents, read), "removed")
+            removed = self._removed(decided, documents, read)
             explaining = Explaining(
-                self.folder, read.source, documents, removed, read.places, read.new
+                self.folder, read.source, documents, removed, read.places, read.new, read.rejected
             )
             count, told = explaining.told()
             made = described(self.job, read, decided, documents, count, told)
@@ -151,25 +150,9 @@ class Run:
 
     # -- write ----------------------------------------------------------------------------------
 
-    def _by_number(self, decided: Decided, documents: DataFrame, read: Read) -> DataFrame:
-        """What is removed, by numbers instead of ranks, with ids."""
-        removed = decided.removed
-        if self._nameless(read):
-            none = sql.lit(None).cast("string")
-            return removed.select(
-                sql.col("rank").alias("number"), none.alias("id"), "witness",
-                none.alias("witness_id"), "similarity", "exact",
-            ).where(sql.col("number") >= read.new)  # fmt: skip
-        named = documents.select("rank", "number", "id")
-        by = named.select(
-            sql.col("rank").alias("witness"), sql.col("number").alias("by"),
-            sql.col("id").alias("witness_id"),
-        )  # fmt: skip
-        # Few of them go to all tasks, instead of everyone's name to a shuffle.
-        sent = sql.broadcast if decided.at_most <= FEW else (lambda frame: frame)
-        return sent(sent(removed).join(named, "rank")).join(by, "witness").select(
-            "number", "id", sql.col("by").alias("witness"), "witness_id", "similarity", "exact"
-        ).where(sql.col("number") >= read.new)  # fmt: skip
+    def _removed(self, decided: Decided, documents: DataFrame, read: Read) -> DataFrame | pa.Table:
+        found = by_number(decided, documents, read, self._nameless(read))
+        return found if isinstance(found, pa.Table) else self.work.stored(found, "removed")
 
     def _nameless(self, read: Read) -> bool:
         """Whether documents have no id, and their ranks are their numbers."""
@@ -185,24 +168,28 @@ class Run:
         named = (
             some.withColumns({"a_id": none, "b_id": none})
             if self._nameless(read)
-            else by_number(some, documents)
+            else pairs_by_number(some, documents)
         )
         path = self.folder / "pairs.parquet"
         write_table(named, ["a", "b"], path, tables.PAIRS, rows.Pairs(), read.places)
         return {"written": written, "limit": MAX_PAIRS, "beyond_limit": total - written,
                 "capped_buckets": decided.members.capped()}  # fmt: skip
 
-    def _write_kept(self, read: Read, documents: DataFrame, removed: DataFrame) -> None:
+    def _write_kept(self, read: Read, documents: DataFrame, removed: DataFrame | pa.Table) -> None:
         send = self.spark.sparkContext.broadcast
-        rejected = documents.where(sql.col("reason").isNotNull()).select("number")
-        gone = removed.select("number").union(rejected)
-        bits = send(bits_of(gone, lambda batch: numbers(batch, "number"), read.count))
+        bits = self._bits(removed.select(["number"]), read)
+        if read.rejected:
+            rejected = documents.where(sql.col("reason").isNotNull()).select("number")
+            bits = bits | self._bits(rejected, read)
         kept = self.folder / "kept"
         kept.mkdir(exist_ok=True)
         write = WriteKept(
-            str(self.folder / "attempts"), send(read.files), read.places, bits, read.others
+            str(self.folder / "attempts"), send(read.files), read.places, send(bits), read.others
         )
         write_files(self.spark, kept, read.files, write)
+
+    def _bits(self, rows: DataFrame | pa.Table, read: Read) -> Bits:
+        return bits_of(rows, lambda batch: numbers(batch, "number"), read.count)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -35,6 +36,15 @@ SETTINGS: Final = {
     "spark.hadoop.yarn.resourcemanager.connect.max-wait.ms": "30000",
     "spark.hadoop.yarn.resourcemanager.connect.retry-interval.ms": "5000",
 }
+BRIEF: Final = {
+    # What a run of half a minute has to do is done before Java's better compiler pays.
+    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.ui.enabled": "false",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""For little data on this machine: most of the time would go into starting."""
+LITTLE: Final = 10**9
+"""Bytes of inputs."""
 
 
 def require_spark() -> None:
@@ -73,10 +83,14 @@ def require_java() -> None:
         raise UsageError(f"Spark needs a later Java than {found[1]}, which is {java}: {cure}")
 
 
-def spark_session(master: str | None, name: str = "neardup") -> SparkSession:
+def spark_session(
+    master: str | None, name: str = "neardup", size: int | None = None
+) -> SparkSession:
     """The session that runs already, or a new one, which says nothing but what went wrong.
 
     Without a master, that of spark-submit or of Spark's own settings is taken, else this machine.
+    `size` is how many bytes there are to read, if that is known: a new session on this machine is
+    set up for it.
     """
     require_spark()
     from pyspark.sql import SparkSession
@@ -84,8 +98,8 @@ def spark_session(master: str | None, name: str = "neardup") -> SparkSession:
     running = SparkSession.getActiveSession()
     if running is not None:
         return _the_same_master(running, master)
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started Java
-        require_java()
+    if size is not None and size <= LITTLE and re.match(r"local\b", master or ""):
+        _set_up_for_little(str(master))
     if master:
         require_answer(master)
     # Py4J logs a stack trace, by nobody's name, when Ctrl-C interrupts it, which is raised anyway.
@@ -156,12 +170,25 @@ def _choose_python(master: str | None) -> bool:
     return False
 
 
+def _set_up_for_little(master: str) -> None:
+    """Settings that give way to those of PYSPARK_SUBMIT_ARGS."""
+    cores = re.match(r"local(?:\[(\d+|\*))?", master)
+    count = {None: "1", "*": str(os.cpu_count())}
+    tasks = count.get(cores[1], cores[1]) if cores else "1"
+    settings = BRIEF | {"spark.sql.shuffle.partitions": tasks}
+    ours = [f"--conf {shlex.quote(f'{name}={value}')}" for name, value in settings.items()]
+    theirs = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
+    os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join([*ours, theirs])
+
+
 def _started(builder: SparkSession.Builder, master: str | None) -> SparkSession:
     with _kept_back() as said:
         try:
             return builder.getOrCreate()
         except Exception as error:
             reason = _reason(error, list(said))
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started Java
+        require_java()
     at = f" with master {master}" if master else ""
     home = os.environ.get("SPARK_HOME")
     hint = f" (SPARK_HOME is {home})" if home else ""

@@ -35,6 +35,7 @@ class Read:
     files     the new inputs; in `places` they come after `others` earlier ones
     has_ids   whether any document has an id of its own
     skipped   the inputs that could not be read, and why
+    rejected  how many new documents are
     """
 
     source: Files
@@ -47,6 +48,7 @@ class Read:
     has_ids: bool
     shards: list[Shard]
     skipped: dict[str, str]
+    rejected: int
 
 
 def sketched(work: Work, job: Job, earlier: Earlier, progress: Progress, memory: int) -> Read:
@@ -97,6 +99,7 @@ def _read(
         source, ranking.by_starts(sketches, of_parts), int(of_parts[-1]),
         int(of_parts[len(before)]), files[others:], others, places, counted.ids > 0,
         shards[len(before) :], dict(skipped),
+        sum(count for part, count in counted.rejected.items() if part >= len(before)),
     )  # fmt: skip
     if job.strict:
         _refuse_rejected(found)
@@ -105,9 +108,11 @@ def _read(
 
 @dataclass(frozen=True)
 class Counted:
-    """How many documents each file of each part has, and how many have an id."""
+    """How many documents each file of each part has, how many each part rejects, and how many
+    documents have an id."""
 
     rows: Counter[tuple[int, int]]
+    rejected: Counter[int]
     ids: int
 
 
@@ -116,11 +121,15 @@ def _made(work: Work, job: Job, source: Files) -> tuple[DataFrame, Counted]:
     make = Making(source.reader, job.sketcher, job.options)
     sketches = work.stored(run_in_arrow(source.frame, make, schema), "sketches")
     in_files = sketches.groupBy("part", "file").agg(
-        sql.count("part").alias("documents"), sql.count("id").alias("ids")
-    )
+        sql.count("part").alias("documents"), sql.count("id").alias("ids"),
+        sql.count("reason").alias("rejected"),
+    )  # fmt: skip
     found = in_files.collect()
     rows = Counter({(row["part"], row["file"]): row["documents"] for row in found})
-    return sketches, Counted(rows, sum(row["ids"] for row in found))
+    rejected: Counter[int] = Counter()
+    for row in found:
+        rejected[row["part"]] += row["rejected"]
+    return sketches, Counted(rows, rejected, sum(row["ids"] for row in found))
 
 
 def _refuse_rejected(read: Read) -> None:

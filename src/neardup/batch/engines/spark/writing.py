@@ -48,12 +48,16 @@ class WriteTable:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         beside = f"{self.path}.{_attempt()}"
-        with TableWriter(Path(beside), self.schema) as table:
-            for batch in batches:
-                table.add(self.rows(batch, self.places.value))
-            if last := self.rows.end(self.places.value):
-                table.add(last)
+        _write(batches, Path(beside), self.schema, self.rows, self.places.value)
         yield batch_of(path=pa.array([beside]), told=pa.array([json.dumps(self.rows.told())]))
+
+
+def _write(batches: Batches, path: Path, schema: pa.Schema, rows: Rows, places: Places) -> None:
+    with TableWriter(path, schema) as table:
+        for batch in batches:
+            table.add(rows(batch, places))
+        if last := rows.end(places):
+            table.add(last)
 
 
 def _attempt() -> int:
@@ -62,17 +66,21 @@ def _attempt() -> int:
 
 
 def write_table(
-    frame: DataFrame, by: Sequence[str], path: Path, schema: pa.Schema, rows: Rows,
+    frame: DataFrame | pa.Table, by: Sequence[str], path: Path, schema: pa.Schema, rows: Rows,
     places: Broadcast[Places],
 ) -> Any:  # fmt: skip
     """A table, sorted by some columns; and what there is to tell about it."""
+    if isinstance(frame, pa.Table):
+        kept = frame.combine_chunks().sort_by([(name, "ascending") for name in by])
+        _write(kept.to_batches(), path, schema, rows, places.value)
+        return rows.told()
     ordered = frame.repartition(1).sortWithinPartitions(*by)
     write = WriteTable(str(path), schema, rows, places)
     with in_plain_words("writing"):
         made = run_in_arrow(ordered, write, "path string, told string").collect()
     if not made:  # no row, no task
-        with TableWriter(path, schema):
-            return rows.told()
+        _write([], path, schema, rows, places.value)
+        return rows.told()
     os.replace(made[0]["path"], path)
     return json.loads(made[0]["told"])
 
