@@ -155,7 +155,7 @@ def test_hot_buckets_in_pieces(spark: SparkSession, tmp_path: Path, cap: int, ne
     options = Options.of(**engine.SMALL | {"threshold": 0.6})
     count = len(corpus.sets)
     members = Members(
-        Work(spark, str(tmp_path)), buckets, sets, Compare(options), count, new, True, 7, cap
+        Work.at(spark, tmp_path), buckets, sets, Compare(options), count, new, True, 7, cap
     )
     said: list[str] = []
     joining = Components(members, count, said.append)

@@ -67,7 +67,7 @@ def test_copies_are_paired_up_to_a_limit(spark: SparkSession, tmp_path: Path) ->
     copies = spark.createDataFrame(twins, "leader long, rank long")
     near = [(u, v, s) for (u, v), s in zip(pairs, similarity, strict=True) if u != v]
     leaders = counted(spark.createDataFrame(near, "u long, v long, similarity double"), copies)
-    found = Pairs(Work(spark, str(tmp_path)), leaders.cache(), copies)
+    found = Pairs(Work.at(spark, tmp_path), leaders.cache(), copies)
 
     members = [sorted(groups.get(leader, [])) for leader in range(12)]
     ends = np.cumsum([0, *map(len, members)])

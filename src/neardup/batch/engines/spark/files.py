@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -13,13 +14,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from neardup.batch.candidates import Wanted, shingle_again
+from neardup.batch.engines.spark.bits import Bits
+from neardup.batch.engines.spark.matching import Chosen, candidates_of
 from neardup.batch.engines.spark.sources import Found
 from neardup.batch.engines.spark.tables import (
     Batches,
     as_bytes,
     batch_of,
-    flat,
-    grouped_in_arrow,
     numbers,
     run_in_arrow,
 )
@@ -39,15 +40,24 @@ WHERE = {
     "file": "int",
 }
 """The shard; in it the chunk, its first row and how many it has; the row; which of its files."""
+WANTED = ("part", "chunk", "begins", "rows", "place", "c0", "c1")
+"""What it takes to read a document again, and to see that it is the same."""
+SETS = "doc int, data binary"
 
 
 class Files:
-    """The shards of files as a source; part i is shard i."""
+    """The shards of files as a source; part i is shard i.
+
+    `together`: the table of sketches has the documents of a part one after the other, as the task
+    that read it has written them. Sorted by something else they are gathered first.
+    """
 
     id_type, where = "string", WHERE
 
-    def __init__(self, spark: SparkSession, shards: list[Shard], sketcher: Sketcher) -> None:
-        self._count, self._sketcher = len(shards), sketcher
+    def __init__(
+        self, spark: SparkSession, shards: list[Shard], sketcher: Sketcher, together: bool
+    ) -> None:
+        self._count, self._sketcher, self._together = len(shards), sketcher, together
         self._shards: Broadcast[list[Shard]] = spark.sparkContext.broadcast(shards)
         self.frame: DataFrame = spark.range(0, self._count, 1, max(self._count, 1))
         self.reader = ShardReader(self._shards)
@@ -56,21 +66,24 @@ class Files:
     def order(self) -> list[Column]:
         return [sql.col("part"), sql.col("place")]
 
-    def sets(self, wanted: DataFrame) -> DataFrame:
-        """The sorted shingles of some documents: each shard is read again, for these alone."""
+    def sets(self, documents: DataFrame, candidates: Broadcast[Bits]) -> DataFrame:
+        """The sorted shingles of candidates: each shard is read again, for these alone."""
         again = ShingleAgain(self._shards, self._sketcher)
-        return run_in_arrow(self._by_part(wanted), again, "doc int, data binary")
+        if self._together:
+            of_candidates = OfCandidates(Chosen(candidates), again)
+            return run_in_arrow(documents.select("rank", *WANTED), of_candidates, SETS)
+        wanted = candidates_of(documents, candidates, WANTED)
+        return run_in_arrow(self._by_part(wanted), again, SETS)
 
     def texts(self, wanted: DataFrame) -> DataFrame:
         """The texts of some documents, read again: (doc, text)."""
-        return run_in_arrow(self._by_part(wanted), ReadAgain(self._shards), "doc int, text string")
+        rows = wanted.select(*WANTED, "doc")
+        rows = rows if self._together else self._by_part(rows)
+        return run_in_arrow(rows, ReadAgain(self._shards), "doc int, text string")
 
     def _by_part(self, wanted: DataFrame) -> DataFrame:
-        """The wanted documents of each part in one row, one part a task."""
-        columns = ["chunk", "begins", "rows", "place", "c0", "c1", "doc"]
-        schema = "part int, " + ", ".join(f"{name} binary" for name in columns)
-        by_part = grouped_in_arrow(wanted.select("part", *columns), "part", _gathered, schema)
-        return by_part.repartitionByRange(max(self._count, 1), "part")
+        parts = wanted.repartition(max(self._count, 1), "part")
+        return parts.sortWithinPartitions("part", "place")
 
 
 @dataclass(frozen=True)
@@ -101,15 +114,15 @@ class ShardReader:
         shard.check()
 
 
-def _gathered(table: pa.Table) -> pa.Table:
-    """The wanted documents of a part, in order, as one row."""
-    table = table.combine_chunks().sort_by("place")
-    found = {
-        name: [np.ascontiguousarray(table.column(name).to_numpy()).tobytes()]
-        for name in table.schema.names[1:]
-    }
-    part = np.array([table.column("part")[0].as_py()], np.int32)
-    return pa.Table.from_batches([batch_of(part=part, **found)])
+@dataclass(frozen=True)
+class OfCandidates:
+    """In a task: something that is done with candidates alone."""
+
+    chosen: Chosen
+    do: ShingleAgain
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        return self.do(self.chosen(batches))
 
 
 @dataclass(frozen=True)
@@ -142,21 +155,33 @@ def _wanted(
     batches: Batches, shards: list[Shard]
 ) -> Iterator[tuple[Shard, NDArray[np.int32], Wanted]]:
     """The chunks that hold wanted documents, with the numbers of these."""
+    for part, table in _parts(batches):
+        shard = shards[part]
+        yield from ((shard, docs, some) for docs, some in _of_shard(table, shard))
+        shard.check()
+
+
+def _parts(batches: Batches) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each part, in order; those of a part come one after the other."""
+    now, rows = -1, list[pa.RecordBatch]()
     for batch in batches:
-        for at in range(len(batch)):
-            row = batch.slice(at, 1)
-            shard = shards[row.column("part")[0].as_py()]
-            yield from ((shard, docs, some) for docs, some in _of_shard(row, shard))
-            shard.check()
+        parts = numbers(batch, "part")
+        starts = np.flatnonzero(np.diff(parts, prepend=-1)).tolist()
+        for start, end in pairwise([*starts, len(batch)]):
+            if parts[start] != now and rows:
+                yield now, pa.Table.from_batches(rows).sort_by("place")
+                rows = []
+            now = int(parts[start])
+            rows.append(batch.slice(start, end - start))
+    if rows:
+        yield now, pa.Table.from_batches(rows).sort_by("place")
 
 
-def _of_shard(row: pa.RecordBatch, shard: Shard) -> Iterator[tuple[NDArray[np.int32], Wanted]]:
-    def column(name: str, dtype: type = np.int32) -> Integers:
-        return flat(row.column(name), dtype).data.astype(np.int64)
-
-    chunk, begins, rows, place = map(column, ("chunk", "begins", "rows", "place"))
-    docs = column("doc").astype(np.int32)
-    content = np.stack([column("c0", np.int64), column("c1", np.int64)]).view(np.uint64)
+def _of_shard(table: pa.Table, shard: Shard) -> Iterator[tuple[NDArray[np.int32], Wanted]]:
+    names = ("chunk", "begins", "rows", "place")
+    chunk, begins, rows, place = (numbers(table, name) for name in names)
+    docs = numbers(table, "doc").astype(np.int32)
+    content = np.stack([numbers(table, "c0"), numbers(table, "c1")]).view(np.uint64)
     read = enumerate(shard.chunks())
     for start in np.flatnonzero(np.diff(chunk, prepend=-1)).tolist():
         here = slice(start, int(np.searchsorted(chunk, chunk[start], side="right")))

@@ -77,6 +77,6 @@ def grouping(table: pa.Table, documents: int, bands: int) -> Buckets:
 
 def finished(buckets: DataFrame, sets: DataFrame, finish: Finish) -> DataFrame:
     """The removed candidates with their witnesses, found in one task."""
-    left = buckets.select(sql.lit(0).alias("p"), "band", "key", "members")
-    right = sets.select(sql.lit(0).alias("p"), "doc", "data")
+    left = buckets.coalesce(1).select(sql.lit(0).alias("p"), "band", "key", "members")
+    right = sets.coalesce(1).select(sql.lit(0).alias("p"), "doc", "data")
     return cogrouped_in_arrow((left, "p"), (right, "p"), finish, SCHEMA)

@@ -26,6 +26,7 @@ from neardup.batch.candidates import as_bags, as_sets
 from neardup.batch.engines.spark.bits import Bits, bits_of
 from neardup.batch.engines.spark.failures import told
 from neardup.batch.engines.spark.making import narrow
+from neardup.batch.engines.spark.matching import candidates_of
 from neardup.batch.engines.spark.sources import Found
 from neardup.batch.engines.spark.tables import (
     Batches,
@@ -127,10 +128,10 @@ class Frames:
     def order(self) -> list[Column]:
         return [sql.col("id")]
 
-    def sets(self, wanted: DataFrame) -> DataFrame:
-        """The sorted shingles of some documents: texts stay where they are, the sets move."""
-        columns = wanted.select("id", "c0", "c1", "doc")
-        wanted = self._work.stored(columns, "wanted")
+    def sets(self, documents: DataFrame, candidates: Broadcast[Bits]) -> DataFrame:
+        """The sorted shingles of candidates: texts stay where they are, the sets move."""
+        chosen = candidates_of(documents, candidates, ("id", "c0", "c1"))
+        wanted = self._work.stored(chosen, "wanted")
         size = BITS_OF_CANDIDATE * max(wanted.count(), 1)
         place = sql.pmod(sql.xxhash64("id"), sql.lit(size)).alias("place")
         places = bits_of(wanted.select(place), lambda batch: numbers(batch, "place"), size)

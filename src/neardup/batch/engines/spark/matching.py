@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from pyspark import Broadcast
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from neardup.batch.engines.spark.bits import Bits
 from neardup.batch.engines.spark.sources import Source
@@ -16,10 +18,11 @@ from neardup.batch.engines.spark.tables import Batches, batch_of, numbers, run_i
 from neardup.options import Options
 
 
-def candidates(documents: DataFrame, bits: Broadcast[Bits], columns: dict[str, str]) -> DataFrame:
+def candidates_of(documents: DataFrame, bits: Broadcast[Bits], columns: Sequence[str]) -> DataFrame:
     """The documents that are in a bucket with others: some columns, and `doc`, their number."""
-    schema = ", ".join(f"{name} {kind}" for name, kind in columns.items()) + ", doc int"
-    return run_in_arrow(documents.select("rank", *columns), Chosen(bits), schema)
+    needed = documents.select("rank", *columns)
+    schema = StructType([*needed.schema.fields[1:], StructField("doc", IntegerType())])
+    return run_in_arrow(needed, Chosen(bits), schema)
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,9 @@ class Chosen:
 def sets(
     documents: DataFrame, source: Source, bits: Broadcast[Bits], options: Options
 ) -> DataFrame:
-    """What is compared of each candidate: (doc, data)."""
-    if options.verify != "exact":
-        return candidates(documents, bits, {"slots": "binary"}).selectExpr("doc", "slots AS data")
-    columns = source.where | {"id": source.id_type, "c0": "long", "c1": "long"}
-    return source.sets(candidates(documents, bits, columns))
+    """What is compared of each candidate, and how many bytes that is: (doc, data, size)."""
+    if options.verify == "exact":
+        made = source.sets(documents, bits)
+    else:
+        made = candidates_of(documents, bits, ["slots"]).withColumnRenamed("slots", "data")
+    return made.withColumn("size", sql.length("data"))

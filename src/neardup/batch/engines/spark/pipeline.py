@@ -112,7 +112,7 @@ def decide(
     candidates = send(met.candidates)
     with setting.stage("shingling"):
         sets = work.stored(matching.sets(documents, source, candidates, options), "sets")
-    (of_sets,) = sets.agg(sql.sum(sql.length("data")).alias("bytes")).collect()
+    (of_sets,) = sets.agg(sql.sum("size").alias("bytes")).collect()
     sizes = Sizes(**vars(met.sums), candidates=len(met.candidates), bytes=of_sets["bytes"] or 0)
     members = _members(setting, met.buckets, sets, sizes, met.candidates.before(new))
     roots: Roots | None = None

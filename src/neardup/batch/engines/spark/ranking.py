@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.types import DoubleType, FloatType
 
 from neardup.batch.engines.spark.keeping import keep_value
-from neardup.batch.engines.spark.tables import Work
+from neardup.batch.engines.spark.tables import Work, batch_of
 from neardup.options import Options
 
 PLACED = 33
@@ -32,9 +33,8 @@ class Ranked:
 
 def by_starts(sketches: DataFrame, starts: NDArray[np.int64]) -> DataFrame:
     """With the number of each document: that of its part's first one, and its place."""
-    spark = sketches.sparkSession
-    rows = [(part, int(start)) for part, start in enumerate(starts[:-1].tolist())]
-    first = sql.broadcast(spark.createDataFrame(rows, "part int, start long"))
+    parts = batch_of(part=np.arange(len(starts) - 1, dtype=np.int32), start=starts[:-1])
+    first = _for_all(sketches.sparkSession, parts)
     placed = sketches.join(first, "part")
     return placed.withColumn("number", sql.col("start") + sql.col("place")).drop("start")
 
@@ -48,13 +48,18 @@ def by_order(
     stored = work.stored(placed, name)
     partition = sql.shiftright("placed", PLACED)
     counts = stored.groupBy(partition.alias("p")).count().orderBy("p").collect()
-    before = np.cumsum([0, *(row["count"] for row in counts)]).tolist()
-    starts = [(row["p"], start) for row, start in zip(counts, before, strict=False)]
-    spark = sketches.sparkSession
-    first = sql.broadcast(spark.createDataFrame(starts, "p long, start long"))
+    sizes = np.array([row["count"] for row in counts], np.int64)
+    partitions = np.array([row["p"] for row in counts], np.int64)
+    starts = batch_of(p=partitions, start=np.cumsum(sizes) - sizes)
+    first = _for_all(sketches.sparkSession, starts)
     inside = sql.col("placed").bitwiseAND((1 << PLACED) - 1)
     joined = stored.withColumn("p", partition).join(first, "p")
     return joined.withColumn("rank", sql.col("start") + inside).drop("p", "start", "placed")
+
+
+def _for_all(spark: SparkSession, rows: pa.RecordBatch) -> DataFrame:
+    """Some rows that go to all tasks."""
+    return sql.broadcast(spark.createDataFrame(pa.Table.from_batches([rows])))
 
 
 def keep_order(sketches: DataFrame, options: Options) -> list[Column]:

@@ -33,13 +33,13 @@ def by_number(
     """
     if decided.few is not None:
         return _held(decided, decided.few, documents, read, nameless)
-    removed = decided.removed
+    removed = decided.removed.where(sql.col("rank") >= read.new)  # earlier ones come first
     if nameless:
         none = sql.lit(None).cast("string")
         return removed.select(
             sql.col("rank").alias("number"), none.alias("id"), "witness",
             none.alias("witness_id"), "similarity", "exact",
-        ).where(sql.col("number") >= read.new)  # fmt: skip
+        )  # fmt: skip
     named = documents.select("rank", "number", "id")
     by = named.select(
         sql.col("rank").alias("witness"), sql.col("number").alias("by"),
@@ -47,7 +47,7 @@ def by_number(
     )  # fmt: skip
     return removed.join(named, "rank").join(by, "witness").select(
         "number", "id", sql.col("by").alias("witness"), "witness_id", "similarity", "exact"
-    ).where(sql.col("number") >= read.new)  # fmt: skip
+    )  # fmt: skip
 
 
 def _held(

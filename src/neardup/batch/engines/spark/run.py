@@ -95,7 +95,7 @@ class Run:
     def __post_init__(self) -> None:
         self.stage = Stages(self.spark, self.progress)
         self.earlier = Earlier.of(self.job.against)
-        self.work = Work(self.spark, str(self.folder / "spark"))
+        self.work = Work.at(self.spark, self.folder / "spark")
 
     def finished(self) -> record.Finished:
         """Everything that belongs into OUT."""

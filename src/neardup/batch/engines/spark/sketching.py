@@ -84,7 +84,8 @@ def _read(
     plain = replace(job.reading, columns=job.columns.plain)
     before = [*earlier.shards, *cut(earlier.inputs, plain)]
     shards = [*before, *cut(job.in_order(), job.reading, set(skipped))]
-    source = Files(work.spark, shards, job.sketcher)
+    together = job.options.keep_policy[0] == "first"
+    source = Files(work.spark, shards, job.sketcher, together)
     if work.begin(_key(job, earlier, shards, memory)):
         progress.say("going on: what is complete of the stopped run is used again")
     sketches, counted = _made(work, job, source)

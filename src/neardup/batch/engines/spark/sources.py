@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
+from pyspark import Broadcast
 from pyspark.sql import Column, DataFrame
 
+from neardup.batch.engines.spark.bits import Bits
 from neardup.batch.engines.spark.tables import Batches
 from neardup.corpus.documents import Documents
 
@@ -52,8 +54,8 @@ class Source(Protocol):
     def order(self) -> list[Column]:
         """What breaks ties between documents that are equally good to keep."""
 
-    def sets(self, wanted: DataFrame) -> DataFrame:
-        """The sorted shingles of some documents, made again: (doc, data).
+    def sets(self, documents: DataFrame, candidates: Broadcast[Bits]) -> DataFrame:
+        """The sorted shingles of the documents in a set of ranks, made again: (doc, data).
 
-        `wanted` has the columns of `where`, id, c0, c1 and doc.
+        `documents` has rank, the columns of `where`, id, c0 and c1.
         """

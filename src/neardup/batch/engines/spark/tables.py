@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,24 +23,33 @@ from neardup.text.arrays import Ragged
 Batches = Iterable[pa.RecordBatch]
 COMPLETE = "_SUCCESS"
 """What Spark leaves in the folder of a table when all of it is there."""
+HERE = "file://"
+"""Without it a path would be one of the cluster's own file system."""
+SPECIAL = re.compile(r"[\[\]{}*?\\]")
+"""What stands for other names where Spark reads."""
 
 OnBatches = Callable[[Batches], Iterator[pa.RecordBatch]]
 
 
 @dataclass
 class Work:
-    """A folder, or its address, in which every executor can write tables."""
+    """The address of a folder in which every executor can write tables."""
 
     spark: SparkSession
     folder: str
     _goes_on: bool = False
+
+    @classmethod
+    def at(cls, spark: SparkSession, folder: Path) -> Work:
+        """In a folder that all executors know by the same path."""
+        return cls(spark, f"{HERE}{folder.absolute()}")
 
     def begin(self, key: str) -> bool:
         """Use the tables of a run that was stopped, if it was made of the same; in a local folder.
 
         Whether there are any.
         """
-        folder = Path(self.folder)
+        folder = self._local
         made_of = folder / KEY
         self._goes_on = made_of.is_file() and made_of.read_text("utf-8") == key
         if not self._goes_on:
@@ -48,14 +58,17 @@ class Work:
             write_text(made_of, key)
         return self._goes_on and any(folder.glob(f"*/{COMPLETE}"))
 
+    @property
+    def _local(self) -> Path:
+        return Path(self.folder.removeprefix(HERE))
+
     def stored(self, frame: DataFrame, name: str) -> DataFrame:
         """The frame, written and read again: computed once, whoever is lost afterwards."""
         path = f"{self.folder}/{name}"
-        if self._goes_on and Path(path, COMPLETE).exists():
-            return self.spark.read.schema(frame.schema).parquet(path)
-        with in_plain_words(f"making {name}"):
-            frame.write.mode("overwrite").option("compression", "zstd").parquet(path)
-        return self.spark.read.schema(frame.schema).parquet(path)
+        if not (self._goes_on and (self._local / name / COMPLETE).exists()):
+            with in_plain_words(f"making {name}"):
+                frame.write.mode("overwrite").option("compression", "zstd").parquet(path)
+        return self.spark.read.schema(frame.schema).parquet(SPECIAL.sub(r"\\\g<0>", path))
 
 
 def run_in_arrow(frame: DataFrame, function: OnBatches, schema: str | StructType) -> DataFrame:

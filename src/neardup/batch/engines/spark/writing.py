@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from neardup.batch.engines.spark.bits import Bits
 from neardup.batch.engines.spark.failures import in_plain_words
 from neardup.batch.engines.spark.tables import Batches, batch_of, numbers, run_in_arrow
+from neardup.batch.output import discard
 from neardup.batch.places import Places
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.write import write_kept
@@ -102,21 +103,25 @@ class WriteKept:
                 file = self.files.value[number]
                 start, end = self.places.value.starts[self.first + number :][:2].tolist()
                 keep = ~self.gone.value.among(start, end)
-                name = f"{_attempt()}/{file.kept_name}"
-                write_kept(file, keep, Path(self.folder) / name)
-                yield batch_of(number=np.array([number]), attempt=np.array([_attempt()]))
+                path = Path(self.folder, str(_attempt()), file.kept_name)
+                write_kept(file, keep, path)
+                yield batch_of(
+                    number=np.array([number]), attempt=np.array([_attempt()]),
+                    written=np.array([path.exists()]),  # a text that is not kept is not
+                )  # fmt: skip
 
 
 def write_files(
     spark: SparkSession, folder: Path, files: list[InputFile], write: WriteKept
 ) -> None:
     """kept/: each input by a task of its own."""
+    discard(Path(write.folder))  # of a run that was stopped
     tasks = spark.range(0, len(files), 1, max(len(files), 1))
     with in_plain_words("writing"):
-        made = run_in_arrow(tasks, write, "number long, attempt long").collect()
+        made = run_in_arrow(tasks, write, "number long, attempt long, written boolean").collect()
     for one in made:
         file = files[one["number"]]
-        written = Path(write.folder) / str(one["attempt"]) / file.kept_name
-        if written.exists():  # a text that is not kept is not
+        written = Path(write.folder, str(one["attempt"]), file.kept_name)
+        if one["written"]:
             (folder / file.kept_name).parent.mkdir(parents=True, exist_ok=True)
             os.replace(written, folder / file.kept_name)
