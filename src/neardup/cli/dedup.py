@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -258,7 +259,8 @@ def started(master: str | None, progress: Progress, size: int | None = None) -> 
 
     progress.say("starting Spark")
     spark = spark_session(master, size=size)
-    if not str(spark.sparkContext.master).startswith("local"):  # there, it is this very Python
+    here = str(spark.sparkContext.master).startswith("local")
+    if not here or spark.sparkContext.pythonExec != sys.executable:
         check_executors(spark, progress)
     return spark
 

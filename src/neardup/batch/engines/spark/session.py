@@ -42,6 +42,7 @@ BRIEF: Final = {
     "spark.ui.enabled": "false",
     "spark.sql.adaptive.enabled": "false",
 }
+DAEMON: Final = {"spark.python.daemon.module": "neardup.batch.engines.spark.daemon"}
 """For little data on this machine: most of the time would go into starting."""
 LITTLE: Final = 10**9
 """Bytes of inputs."""
@@ -175,9 +176,12 @@ def _set_up_for_little(master: str) -> None:
     cores = re.match(r"local(?:\[(\d+|\*))?", master)
     count = {None: "1", "*": str(os.cpu_count())}
     tasks = count.get(cores[1], cores[1]) if cores else "1"
-    settings = BRIEF | {"spark.sql.shuffle.partitions": tasks}
-    ours = [f"--conf {shlex.quote(f'{name}={value}')}" for name, value in settings.items()]
     theirs = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
+    settings = BRIEF | {"spark.sql.shuffle.partitions": tasks}
+    own = os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable
+    if own and "spark.pyspark.python" not in theirs:
+        settings |= DAEMON
+    ours = [f"--conf {shlex.quote(f'{name}={value}')}" for name, value in settings.items()]
     os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join([*ours, theirs])
 
 
