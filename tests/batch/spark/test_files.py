@@ -100,13 +100,18 @@ def test_a_header_that_many_share_is_no_problem(spark: Any, tmp_path: Path) -> N
 
 def test_what_is_there_already_is_never_removed(spark: Any, tmp_path: Path) -> None:
     rows = engine.rows(11, 160)
-    earlier = engine.write(tmp_path / "earlier", rows[:80])
-    new = engine.write(tmp_path / "new", rows[40:])
-    engine.go(earlier, tmp_path / "first", others={"save_sketches": True})
-    for number, against in enumerate([(tmp_path / "first",), (tmp_path / "earlier",)]):
+    words = [f"word{number}" for number in range(60)]
+    scored = [{"text": " ".join(some), "score": score}
+              for some, score in ((words[:42], 1), (words[18:], 9), (words, 5))]  # fmt: skip
+    earlier = engine.write(tmp_path / "earlier", [*rows[:80], *scored[:2]])
+    new = engine.write(tmp_path / "new", [*rows[40:], *scored[2:]])
+    keep = {"keep": "max:score"}
+    engine.go(earlier, tmp_path / "first", others={"save_sketches": True}, **keep)
+    for number, (name, asked) in enumerate([("first", keep), ("earlier", {})]):
         outs = tmp_path / f"local{number}", tmp_path / f"spark{number}"
-        engine.go(new, outs[0], others={"against": against})
-        on_spark(spark, engine.job(new, outs[1], others={"against": against}))
+        others = {"against": (tmp_path / name,)}
+        engine.go(new, outs[0], others=others, **asked)
+        on_spark(spark, engine.job(new, outs[1], others=others, **asked))
         assert files(outs[1]) == files(outs[0])
         assert record(outs[1])["counts"] == record(outs[0])["counts"]
 

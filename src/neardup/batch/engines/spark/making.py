@@ -1,7 +1,7 @@
 """Documents to rows of the table of sketches, in a task.
 
 id            null without one; besides, the columns that say where the document is
-keep_...      the value of the keep column, in the column of its type
+keep_...      the value of the keep column, in the column of its type; and which type that is
 length        raw bytes of the text, or the number of tokens
 c0, c1        both halves of the content hash
 reason        why it is rejected; null if it is not

@@ -81,8 +81,7 @@ def _read(
     skipped: dict[str, str],
 ) -> Read:  # fmt: skip
     earlier.check(job.storing, job.options.verify == "exact", job.columns.within)
-    plain = replace(job.reading, columns=job.columns.plain)
-    before = [*earlier.shards, *cut(earlier.inputs, plain)]
+    before = [_plain(shard) for shard in [*earlier.shards, *cut(earlier.inputs, job.reading)]]
     shards = [*before, *cut(job.in_order(), job.reading, set(skipped))]
     together = job.options.keep_policy[0] == "first"
     source = Files(work.spark, shards, job.sketcher, together)
@@ -105,6 +104,12 @@ def _read(
     if job.strict:
         _refuse_rejected(found)
     return found
+
+
+def _plain(shard: Shard) -> Shard:
+    """Without the keep column: what an earlier corpus has there does not count."""
+    reading = shard.reading
+    return replace(shard, reading=replace(reading, columns=reading.columns.plain))
 
 
 @dataclass(frozen=True)
