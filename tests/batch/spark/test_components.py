@@ -22,6 +22,7 @@ from neardup.batch.engines.spark.buckets import Beyond, BucketRecord
 from neardup.batch.engines.spark.comparing import Compare
 from neardup.batch.engines.spark.components import Components
 from neardup.batch.engines.spark.members import Members
+from neardup.batch.engines.spark.ranges import Ranges
 from neardup.batch.engines.spark.run import near_duplicates_on
 from neardup.batch.engines.spark.tables import Work
 from neardup.batch.run import run
@@ -102,7 +103,9 @@ class Corpus:
         ]
         return (
             spark.createDataFrame(rows, SCHEMA).repartition(3),
-            spark.createDataFrame(sets, "doc int, data binary"),
+            spark.createDataFrame(sets, "doc int, data binary").selectExpr(
+                "*", "length(data) AS size"
+            ),
         )
 
     def whole(self) -> dict[tuple[int, int], list[int]]:
@@ -154,8 +157,9 @@ def test_hot_buckets_in_pieces(spark: SparkSession, tmp_path: Path, cap: int, ne
     buckets, sets = corpus.frames(spark)
     options = Options.of(**engine.SMALL | {"threshold": 0.6})
     count = len(corpus.sets)
+    ranges = Ranges.of(sets, count, 600, 2)
     members = Members(
-        Work.at(spark, tmp_path), buckets, sets, Compare(options), count, new, True, 7, cap
+        Work.at(spark, tmp_path), buckets, sets, Compare(options), count, new, True, ranges, cap
     )
     said: list[str] = []
     joining = Components(members, count, said.append)

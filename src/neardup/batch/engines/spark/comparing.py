@@ -5,6 +5,7 @@ A pair of documents u < v is one number, v << 32 | u << 1 | hot, as in `kernels/
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,15 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from neardup.batch.engines.spark.tables import batch_of, cogrouped_in_arrow, flat, numbers
+from neardup.batch.engines.spark.ranges import Ranges
+from neardup.batch.engines.spark.tables import (
+    Batches,
+    batch_of,
+    cogrouped_in_arrow,
+    flat,
+    numbers,
+    run_in_arrow,
+)
 from neardup.batch.rounds import PAIRS_AT_ONCE, split
 from neardup.errors import FormatError
 from neardup.options import Options
@@ -83,23 +92,67 @@ def _places(docs: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.in
     return places
 
 
+@dataclass(frozen=True)
+class Groups:
+    """Pairs that are compared by one task: their documents v are in a range, their u in a class.
+
+    starts    where ranges begin
+    split_by  how many classes there are
+    """
+
+    starts: NDArray[np.int64]
+    split_by: int
+
+    @classmethod
+    def of(cls, ranges: Ranges, pairs: int) -> Groups:
+        """There are so many classes that a group has about as many documents u as v, and ranges
+        end before they have more than some pairs: because leaders are few, these may be many."""
+        split_by = max(min(pairs // max(2 * ranges.count, 1), ranges.number), 1)
+        filled = pairs / (max(ranges.count, 1) * split_by * PAIRS_AT_ONCE)
+        return cls(ranges.starts(filled), split_by)
+
+    def group(self, u: NDArray[np.int64], v: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The number of each pair's group."""
+        found: NDArray[np.int64] = np.searchsorted(self.starts, v, side="right") - 1
+        return found * self.split_by + u % self.split_by
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """In a task: pairs with their groups."""
+
+    groups: Groups
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            pair = numbers(batch, "pair")
+            yield batch_of(p=self.groups.group(*split(pair.view(np.uint64))), pair=pair)
+
+
+@dataclass(frozen=True)
+class Needed:
+    """In a task: which documents the groups of some pairs need."""
+
+    groups: Groups
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            u, v = split(numbers(batch, "pair").view(np.uint64))
+            group = self.groups.group(u, v)
+            found = np.unique(np.concatenate([group << 32 | u, group << 32 | v]))
+            yield batch_of(q=found >> 32, doc=(found & 0xFFFFFFFF).astype(np.int32))
+
+
 def compared(
-    pairs: DataFrame, count: int, sets: DataFrame, compare: Compare, documents: int, width: int
+    pairs: DataFrame, count: int, sets: DataFrame, compare: Compare, ranges: Ranges
 ) -> DataFrame:
     """The similarity of `count` pairs, -1.0 where it is too low: (pair, similarity).
 
-    They are compared in groups of consecutive documents v, at most `width`, which may be cut by u
-    so that there are no more of these. A set moves once to each group that needs it, however many
-    pairs it is in: a document that leads a hot bucket is no heavier than others. Where there are
-    many pairs, groups have fewer documents v, because leaders are few.
+    A set moves once to each group that needs it, however many pairs it is in: a document that
+    leads a hot bucket is no heavier than others.
     """
-    split_by = max(min(count // max(2 * documents, 1), -(-documents // width)), 1)
-    width = max(min(width, documents * split_by * PAIRS_AT_ONCE // max(count, 1)), 1)
-    group = sql.floor(right() / sql.lit(width)) * sql.lit(split_by) + left() % sql.lit(split_by)
-    grouped = pairs.select(group.cast("long").alias("p"), "pair")
-    needs = grouped.select("p", left().alias("doc")).union(
-        grouped.select("p", right().alias("doc"))
-    )
-    there = needs.distinct().join(sets, "doc")
-    there = there.select(sql.col("p").alias("q"), "doc", "data")  # or p would be ambiguous
+    groups = Groups.of(ranges, count)
+    grouped = run_in_arrow(pairs, Grouped(groups), "p long, pair long")
+    needed = run_in_arrow(pairs, Needed(groups), "q long, doc int").distinct()
+    there = needed.join(sets, "doc").select("q", "doc", "data")
     return cogrouped_in_arrow((grouped, "p"), (there, "q"), compare, "pair long, similarity double")

@@ -119,6 +119,5 @@ class Components:
         slices = members.work.spark.range(0, max(-(-members.count // SLICE), 1))
         pairs = run_in_arrow(slices, Gone(roots, members.new), "pair long")
         compare = replace(members.compare, least=0.0)
-        count = members.count
-        found = compared(pairs, count, members.sets, compare, count, members.width)
+        found = compared(pairs, members.count, members.sets, compare, members.ranges)
         return found.select(right().alias("doc"), left().alias("witness"), "similarity")

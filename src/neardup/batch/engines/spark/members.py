@@ -20,6 +20,7 @@ from pyspark.sql import functions as sql
 from neardup import kernels
 from neardup.batch.engines.spark.banding import Firsts, firsts_of, rows_of
 from neardup.batch.engines.spark.comparing import Compare, compared
+from neardup.batch.engines.spark.ranges import Ranges
 from neardup.batch.engines.spark.tables import Batches, Work, batch_of, run_in_arrow
 from neardup.batch.rounds import PAIRS_AT_ONCE
 from neardup.text.arrays import Ragged
@@ -75,7 +76,7 @@ class Members:
 
     count     how many candidates there are; those before `new` are of an earlier corpus
     pieces    whether some buckets are in several rows
-    width     candidates in a range; what one range needs fits into a task
+    ranges    which candidates are compared together
     cap       of a bucket, so many first members are compared with others
     """
 
@@ -86,7 +87,7 @@ class Members:
     count: int
     new: int
     pieces: bool
-    width: int
+    ranges: Ranges
     cap: int
 
     def similar(self, roots: Broadcast[Roots], part: Part, name: str) -> Similar:
@@ -95,7 +96,7 @@ class Members:
         met = run_in_arrow(self.buckets, meeting, "pair long").distinct()
         pairs = self.work.stored(met, f"{name}-met")
         count = pairs.count()
-        found = compared(pairs, count, self.sets, self.compare, self.count, self.width)
+        found = compared(pairs, count, self.sets, self.compare, self.ranges)
         similar = self.work.stored(found.where("similarity >= 0"), f"{name}-similar")
         return Similar(similar, similar.count(), count)
 

@@ -22,6 +22,7 @@ from neardup.batch.engines.spark.finishing import Finish
 from neardup.batch.engines.spark.meeting import Met, Stage, Sums, by_shuffles, in_one_task
 from neardup.batch.engines.spark.members import Members, Roots
 from neardup.batch.engines.spark.pairs import Pairs, leader_pairs
+from neardup.batch.engines.spark.ranges import Ranges
 from neardup.batch.engines.spark.rounds import Rounds
 from neardup.batch.engines.spark.sources import Source
 from neardup.batch.engines.spark.tables import Work
@@ -112,9 +113,12 @@ def decide(
     candidates = send(met.candidates)
     with setting.stage("shingling"):
         sets = work.stored(matching.sets(documents, source, candidates, options), "sets")
-    (of_sets,) = sets.agg(sql.sum("size").alias("bytes")).collect()
-    sizes = Sizes(**vars(met.sums), candidates=len(met.candidates), bytes=of_sets["bytes"] or 0)
-    members = _members(setting, met.buckets, sets, sizes, met.candidates.before(new))
+    ranges = Ranges.of(sets, len(met.candidates), setting.one_task, setting.parallel)
+    sizes = Sizes(**vars(met.sums), candidates=ranges.count, bytes=ranges.bytes)
+    members = Members(
+        work, met.buckets, sets, Compare(options), ranges.count, met.candidates.before(new),
+        sizes.pieces, ranges, BUCKET_CAP,
+    )  # fmt: skip
     roots: Roots | None = None
     few: pa.Table | None = None
     identical = len(met.doubles) - met.doubles.before(new)
@@ -182,20 +186,9 @@ def _roots(found: pa.Table, sizes: Sizes) -> Roots:
     return roots
 
 
-def _members(
-    setting: Setting, buckets: DataFrame, sets: DataFrame, sizes: Sizes, earlier: int
-) -> Members:
-    ranges = max(sizes.bytes * SHARES // setting.memory, setting.parallel, 1)
-    width = max(-(-sizes.candidates // ranges), 1)
-    return Members(
-        setting.work, buckets, sets, Compare(setting.options), sizes.candidates, earlier,
-        sizes.pieces, width, BUCKET_CAP,
-    )  # fmt: skip
-
-
 def _rounds(setting: Setting, members: Members, sizes: Sizes) -> Rounds:
     return Rounds(
         setting.work, members.buckets, members.sets, members.compare, members.count, members.new,
-        setting.options.limit, sizes.largest, sizes.pieces, members.width,
+        setting.options.limit, sizes.largest, sizes.pieces, members.ranges,
         setting.memory // BYTES_OF_EDGE, setting.say,
     )  # fmt: skip

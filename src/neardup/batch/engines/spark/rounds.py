@@ -20,6 +20,7 @@ from pyspark.sql import functions as sql
 from neardup import kernels
 from neardup.batch.engines.spark.banding import Firsts, firsts_of, rows_of
 from neardup.batch.engines.spark.comparing import Compare, compared
+from neardup.batch.engines.spark.ranges import Ranges
 from neardup.batch.engines.spark.settling import Settled, Witnesses, settled
 from neardup.batch.engines.spark.tables import (
     Batches,
@@ -108,7 +109,7 @@ class Rounds:
 
     count     how many candidates there are; those before `new` are of an earlier corpus
     largest   how many members the largest bucket has; `pieces` whether some are in several rows
-    width     candidates in a range; what one range needs fits into a task
+    ranges    which candidates are compared together
     one_task  how many pairs fit into one task
     """
 
@@ -121,7 +122,7 @@ class Rounds:
     limit: int
     largest: int
     pieces: bool
-    width: int
+    ranges: Ranges
     one_task: int
     say: Callable[[str], None]
     tally: Tally = field(default_factory=Tally)
@@ -147,6 +148,11 @@ class Rounds:
             state[different] |= CHANGED
             bound = found.bound
             fresh, most = most, min(TIMES * most, self.limit)
+
+    @property
+    def width(self) -> int:
+        """Of so many candidates, one task merges and settles the pairs."""
+        return self.ranges.width
 
     @property
     def shift(self) -> int:
@@ -184,7 +190,7 @@ class Rounds:
         there = merged.where(~sql.isnan("similarity")).drop("fresh")
         if not count:
             return there, fresh
-        found = compared(new.select("pair"), count, self.sets, self.compare, self.count, self.width)
+        found = compared(new.select("pair"), count, self.sets, self.compare, self.ranges)
         verified = self.work.stored(
             found.withColumn("current", sql.lit(True)), f"compared-{number}"
         )
