@@ -117,7 +117,7 @@ def dedup(
     from neardup.batch.engines.spark.deciding import Deciding
     from neardup.batch.engines.spark.executors import check_executors
     from neardup.batch.engines.spark.frames import Given
-    from neardup.batch.engines.spark.run import MEMORY
+    from neardup.batch.engines.spark.limits import MEMORY
     from neardup.batch.engines.spark.tables import Work
     from neardup.batch.job import Job
     from neardup.corpus.documents import Columns

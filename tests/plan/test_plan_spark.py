@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from neardup.batch.engines.spark.limits import BYTES_OF_MEMBER, SHARES
 from neardup.errors import ParameterError
 from neardup.options import Options
 from neardup.plan.costs import Costs
@@ -14,8 +15,8 @@ from neardup.plan.executors import Memory, Sizing, sized
 from neardup.plan.planner import Plan, plan
 from neardup.plan.predict import stored_bytes
 from neardup.plan.profile import assumed
-from neardup.plan.run_on_spark import BYTES_OF_MEMBER, RunOnSpark
-from neardup.plan.shuffles import MEASURED, SHARES, TASK, Amounts, SparkCosts, ranges, shuffle_bytes
+from neardup.plan.run_on_spark import RunOnSpark
+from neardup.plan.shuffles import MEASURED, Amounts, SparkCosts, ranges, shuffle_bytes
 from neardup.plan.sla import Sla
 
 GB, MIB = 10**9, 2**20
@@ -24,13 +25,14 @@ STAGES = [
     "writing",
 ]  # fmt: skip
 ROUND = SparkCosts(
-    hash_row=20, key_row=16, bit=4, where_row=50, bucket_row=30, named=10, ranked=12, removed=40,
-    sorted=70, pair=10, known=17, edge=8, rounds=6,
+    hash_row=20, key_row=16, bit=4, where_row=50, named=10, ranked=12, removed=40, sorted=70,
+    pair=10, known=17, edge=8, rounds=6,
 )  # fmt: skip
 SMALL = Amounts(
     documents=1000, bands=10, candidates=200, sets=400_000, removed=50, buckets=300, members=700,
-    copies=20, compared=600, similar=60, id=8,
+    copies=20, compared=600, similar=60, id=8, task=1_000,
 )  # fmt: skip
+"""Of which a task could not hold the keys."""
 RECORD: dict[str, Any] = {
     "counts": {
         "documents": 110_000, "earlier": 0, "removed": 9_676, "identical": 3_062,
@@ -38,13 +40,17 @@ RECORD: dict[str, Any] = {
     },
     "parameters": {"bands": 21, "keep": "first", "verify": "exact"},
     "metrics": {"buckets": 83_106},
-    "spark": {"candidates": 25_385, "set_bytes": 77_138_488, "rounds": []},
+    "spark": {
+        "candidates": 25_385, "set_bytes": 77_138_488,
+        "rounds": [{"edges": 8_537}, {"edges": 8_777}, *[{"edges": 8_782}] * 4],
+    },
+    "memory_budget_bytes": 60_000_000,
 }  # fmt: skip
 SHUFFLED = {
-    "collapsing": 2_608_825, "banding": 36_401_074, "shingling": 1_290_012, "deciding": 79_382_559,
-    "writing tables": 4_768_705, "writing": 38_868,
+    "collapsing": 2_608_825, "banding": 36_383_941, "shingling": 0, "writing tables": 4_873_857,
+    "writing": 38_803,
 }  # fmt: skip
-"""Of the run of this record, pages of RFCs with ids of five digits."""
+"""Of the run of this record, pages of RFCs with ids of five digits; deciding took 108,860,411."""
 
 
 def on_spark(documents: float, **asked: Any) -> Plan:
@@ -69,17 +75,27 @@ def run_of(sla: Sla, options: Options | None = None, **other: Any) -> RunOnSpark
 # -- what is shuffled -------------------------------------------------------------------------
 
 
-def test_shuffle_bytes_by_hand_where_one_task_decides() -> None:
-    assert shuffle_bytes(SMALL, ROUND) == {
+def test_shuffle_bytes_by_hand() -> None:
+    found = shuffle_bytes(replace(SMALL, ranges=1), ROUND)
+    assert found.pop("deciding") > 0
+    assert found == {
         "sketching": 0,
         "ranking": 0,
         "collapsing": 20 * 1000 + 4 * 20,
         "banding": 16 * 10 * 980 + 4 * 700,
-        "shingling": 50 * 200,
-        "deciding": 400_000 + 30 * 300,
+        "shingling": 0,
         "writing tables": 2 * 18 * 1000 + 2 * 12 * 200 + 40 * 50,
         "writing": 4 * 50,
     }
+
+
+def test_what_one_task_or_the_driver_holds_is_not_shuffled() -> None:
+    assert set(shuffle_bytes(replace(SMALL, task=10**9), ROUND).values()) == {0}
+    decided = shuffle_bytes(SMALL, ROUND)
+    assert [name for name in STAGES if decided[name]] == ["collapsing", "banding"]
+    many = shuffle_bytes(replace(SMALL, candidates=300_000), ROUND)
+    assert many["writing tables"] > 0 == many["deciding"]
+    assert shuffle_bytes(replace(SMALL, task=10**9, earlier=True), ROUND)["banding"] > 0
 
 
 def test_by_rounds_pairs_and_sets_go_to_ranges() -> None:
@@ -95,20 +111,22 @@ def test_by_rounds_pairs_and_sets_go_to_ranges() -> None:
 def test_all_sketches_are_shuffled_if_they_are_sorted() -> None:
     found = shuffle_bytes(replace(SMALL, ordered=True), ROUND)
     assert found["ranking"] == 1000 * (8 * 10 + 70)
+    assert found["shingling"] == 50 * 200
 
 
 def test_signatures_are_there_already() -> None:
-    assert shuffle_bytes(replace(SMALL, exact=False), ROUND)["shingling"] == 0
+    assert shuffle_bytes(replace(SMALL, ordered=True, exact=False), ROUND)["shingling"] == 0
 
 
 def test_the_figures_explain_the_run_that_they_come_from() -> None:
     found = shuffle_bytes(Amounts.of_run(RECORD, id=5))
     assert list(found) == STAGES
-    assert {name: found[name] for name in SHUFFLED} == pytest.approx(SHUFFLED, rel=0.01)
+    assert {name: found[name] for name in SHUFFLED} == pytest.approx(SHUFFLED, rel=0.03)
 
 
 def test_a_record_says_how_it_was_decided_and_ordered() -> None:
-    assert Amounts.of_run(RECORD).ranges == 0
+    at_once = RECORD["spark"] | {"rounds": []}
+    assert Amounts.of_run(RECORD | {"spark": at_once}).ranges == 0
     rounds = [{"edges": 9_000}, {"edges": 8_000}]
     spark = RECORD["spark"] | {"rounds": rounds}
     asked = RECORD["parameters"] | {"keep": "longest", "verify": "estimate"}
@@ -119,14 +137,6 @@ def test_a_record_says_how_it_was_decided_and_ordered() -> None:
 def test_ranges_hold_a_fourth_of_what_a_task_may() -> None:
     assert ranges(10 * GB, tasks=2, task=GB) == 40
     assert ranges(10 * GB, tasks=64, task=GB) == 64
-
-
-def test_the_engine_has_the_same_limits() -> None:
-    pytest.importorskip("pyspark")
-    from neardup.batch.engines.spark import pipeline, run
-
-    assert (run.MEMORY, pipeline.SHARES) == (TASK, SHARES)
-    assert pipeline.BYTES_OF_MEMBER == BYTES_OF_MEMBER
 
 
 # -- stages -----------------------------------------------------------------------------------
@@ -140,20 +150,31 @@ def test_stages_are_those_of_a_run_with_the_costs_of_kernels() -> None:
     sketching = 1000 * (costs.sketch("minhash", 128, 500, 3000) + rows.pass_row)
     assert seen["sketching"].work == pytest.approx(sketching)
     assert seen["sketching"].written == pytest.approx(1000 * (19.2 + 12 + 8 * 21))
-    assert seen["collapsing"].work == pytest.approx(1000 * rows.sort_row)
-    assert seen["banding"].work == pytest.approx(21_000 * rows.sort_row + 2_000 * rows.pass_row)
+    assert seen["collapsing"].work == 0
+    assert seen["banding"].work == seen["banding"].alone == pytest.approx(3_000 * rows.pass_row)
     shingling = costs.reread * 3 + costs.match * 0.8 + (1000 + 400) * rows.pass_row
     assert seen["shingling"].work == pytest.approx(shingling)
     assert seen["shingling"].written == 800_000
     deciding = costs.set * 0.8 + costs.pair * 500 + costs.member * 2300
     assert seen["deciding"].work == seen["deciding"].alone == pytest.approx(deciding)
-    tables = 2 * (1000 + 200 + 100) * rows.sort_row + 100 * costs.table
+    tables = 1000 * rows.pass_row + 100 * (costs.table + 2 * rows.sort_row)
     assert seen["writing tables"].work == pytest.approx(tables)
     assert seen["writing tables"].alone == pytest.approx(100 * (costs.table + 2 * rows.sort_row))
     assert seen["writing"].work == pytest.approx(costs.keep * 2.7 + 100 * rows.pass_row)
     assert (seen["writing"].read, seen["writing"].out) == (3_000_000, 2_700_000)
     # Texts are read to be sketched, shingled, hashed and written.
     assert 4 * 3_000_000 < sum(stage.read for stage in seen.values()) < 4.6 * 3_000_000
+
+
+def test_more_documents_than_one_task_holds_are_shuffled() -> None:
+    seen = {stage.name: stage for stage in run_of(Sla(2_000_000)).stages()}
+    rows = MEASURED
+    assert seen["collapsing"].work == pytest.approx(2_000_000 * rows.sort_row)
+    banding = 42_000_000 * rows.sort_row + 4_000_000 * rows.pass_row
+    assert seen["banding"].work == pytest.approx(banding)
+    assert seen["banding"].alone == 0
+    tables = 2 * (2_000_000 + 400_000 + 200_000) * rows.sort_row + 200_000 * Costs().table
+    assert seen["writing tables"].work == pytest.approx(tables)
 
 
 def test_what_does_not_fit_one_task_is_decided_by_rounds() -> None:
@@ -164,7 +185,7 @@ def test_what_does_not_fit_one_task_is_decided_by_rounds() -> None:
     one, many = (
         {stage.name: stage for stage in run.stages()}["deciding"] for run in (fits, too_much)
     )
-    assert one.shuffled == 800_000 + 27_000
+    assert one.shuffled == 0
     assert many.alone == 0
     assert many.work > one.work
     assert many.shuffled > one.shuffled
@@ -262,7 +283,9 @@ def test_totals_are_those_of_the_stages() -> None:
     found = cluster("10M", bytes=3000)
     assert found.shuffled == sum(stage.shuffled for stage in found.stages)
     assert found.shuffled_a_document == found.shuffled / 10**7
-    assert found.if_ordered == found.shuffled + 10**7 * (8 * 32 + 70)
+    run = run_of(Sla(10**7))
+    sorted_first = 10**7 * (8 * 21 + 70) + MEASURED.where_row * 0.2 * 10**7
+    assert sized(run).if_ordered == pytest.approx(sized(run).shuffled + sorted_first)
     assert found.work_folder == sum(stage.written for stage in found.stages)
     assert found.core_hours == sum(stage.work for stage in found.stages) / 3600
     assert found.core_hours_a_tb == pytest.approx(found.core_hours / 0.03)

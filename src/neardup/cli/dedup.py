@@ -268,7 +268,7 @@ def started(master: str | None, progress: Progress, size: int | None = None) -> 
 def task_memory(memory: str | None) -> int:
     """What a task on Spark may hold."""
     from neardup.batch.budget import parse_size
-    from neardup.batch.engines.spark.run import MEMORY
+    from neardup.batch.engines.spark.limits import MEMORY
 
     return MEMORY if memory is None else parse_size(memory)
 

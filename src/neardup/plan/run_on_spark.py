@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from neardup.batch.engines.spark.limits import MEMORY, sets_fit
 from neardup.options import Options
 from neardup.plan.costs import MB, Costs
 from neardup.plan.profile import Profile
-from neardup.plan.shuffles import MEASURED, SHARES, TASK, Amounts, SparkCosts, ranges, shuffle_bytes
+from neardup.plan.shuffles import MEASURED, Amounts, SparkCosts, ranges, shuffle_bytes
 from neardup.plan.sla import Sla
 
-BYTES_OF_MEMBER: Final = 48
-"""A place in a bucket, where one task decides everything."""
 A_TABLE_ROW: Final = 35
 """Bytes of a removed document in the tables of OUT: measured."""
 
@@ -50,7 +49,7 @@ class RunOnSpark:
     options: Options
     slots: int
     spark: SparkCosts = MEASURED
-    task: float = TASK
+    task: float = MEMORY
 
     @cached_property
     def amounts(self) -> Amounts:
@@ -59,12 +58,12 @@ class RunOnSpark:
         exact = self.options.verify == "exact"
         each = seen.sets if exact else seen.candidates * self.slots
         sets, members = count * each, count * seen.members
-        fits = sets + BYTES_OF_MEMBER * members <= self.task / SHARES
+        fits = sets_fit(sets, members, self.task)
         return Amounts(
             count, self.options.tables.count, count * seen.candidates, sets, count * seen.removed,
             count * seen.buckets, members, 0.0, count * seen.compared,
             count * (seen.compared - seen.false), seen.id,
-            0 if fits else ranges(sets, self.sla.cores, self.task), False, exact,
+            0 if fits else ranges(sets, self.sla.cores, self.task), False, exact, self.task,
         )  # fmt: skip
 
     def stages(self) -> tuple[SparkStage, ...]:
@@ -92,12 +91,13 @@ class RunOnSpark:
         return {
             "sketching": count * (sketch + passing),
             "ranking": 0.0,
-            "collapsing": count * sorting,
-            "banding": count * some.bands * sorting + 2 * passing * some.buckets,
+            "collapsing": 0.0 if some.met_by_one else count * sorting,
+            "banding": count * (passing if some.met_by_one else some.bands * sorting)
+            + 2 * passing * some.buckets,
             "shingling": again + passing * count + 2 * passing * some.candidates,
             "deciding": deciding,
-            "writing tables": sorting * (2 * count + 2 * some.candidates + 2 * some.removed)
-            + costs.table * some.removed,
+            "writing tables": (costs.table + 2 * sorting) * some.removed
+            + (passing * count if some.held else 2 * sorting * (count + some.candidates)),
             "writing": costs.keep * self._kept / MB + passing * some.removed,
         }
 
@@ -107,7 +107,8 @@ class RunOnSpark:
         some = self.amounts
         tables = some.removed * (self.costs.table + 2 * self.spark.sort_row)
         deciding = {} if some.ranges else {"deciding": self._work["deciding"]}
-        return {"writing tables": tables} | deciding
+        banding = {"banding": self._work["banding"]} if some.met_by_one else {}
+        return {"writing tables": tables} | deciding | banding
 
     @cached_property
     def _bytes(self) -> dict[str, tuple[float, float, float]]:

@@ -9,12 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from neardup.batch.engines.spark.limits import MEMORY, SHARES, is_few, keys_fit
 from neardup.plan.profile import IN_A_BUCKET
-
-TASK: Final = 10**9
-"""What a task may hold, in bytes: `--memory` of a run on Spark, if nothing is said."""
-SHARES: Final = 4
-"""Of that a fourth are data."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +26,6 @@ class SparkCosts:
     key_row      a document in one band: band, key, rank. 36,401,074 bytes less the bits of members
     bit          a number on its way into a bitmap, before it is a bit: four bytes of uint32
     where_row    a candidate on its way to where its text is read again: 1,290,012 bytes
-    bucket_row   a bucket on its way to the one task that decides: 79,382,559 bytes less the sets
     sketch       a document in the table of sketches, besides its id and 8 a band: 21,143,435 bytes
     bucket       a bucket in the tables of buckets, of which there are two: 1,956,003 bytes
     named        a document whose name is looked up, besides its id; all are, twice. With
@@ -53,7 +48,6 @@ class SparkCosts:
     key_row: float = 15.9
     bit: float = 4.0
     where_row: float = 50.8
-    bucket_row: float = 27.0
     sketch: float = 19.2
     bucket: float = 23.5
     named: float = 12.0
@@ -90,6 +84,8 @@ class Amounts:
     ranges       in which pairs are compared, by rounds; 0 if one task decides everything
     ordered      whether all documents are sorted: any policy but `first`, or a DataFrame
     exact        whether shingles are compared, which are made again from the texts
+    task         bytes that a task may hold
+    earlier      whether there is an earlier corpus, which always takes shuffles
     """
 
     documents: float
@@ -106,6 +102,18 @@ class Amounts:
     ranges: int = 0
     ordered: bool = False
     exact: bool = True
+    task: float = MEMORY
+    earlier: bool = False
+
+    @property
+    def met_by_one(self) -> bool:
+        """Whether one task finds all identical documents and buckets."""
+        return keys_fit(self.documents, self.bands, self.task) and not self.earlier
+
+    @property
+    def held(self) -> bool:
+        """Whether the driver has what is removed."""
+        return not self.ranges and is_few(self.candidates, self.copies)
 
     @classmethod
     def of_run(cls, record: Mapping[str, Any], id: float = 12.0, tasks: int = 1) -> Amounts:
@@ -117,11 +125,11 @@ class Amounts:
             spark["set_bytes"], counts["removed"], buckets, IN_A_BUCKET * buckets,
             counts["identical"], counts["comparisons"], rounds[-1]["edges"] if rounds else 0.0, id,
             ranges(spark["set_bytes"], tasks) if rounds else 0, asked["keep"] != "first",
-            asked["verify"] == "exact",
+            asked["verify"] == "exact", record["memory_budget_bytes"], counts["earlier"] > 0,
         )  # fmt: skip
 
 
-def ranges(sets: float, tasks: int, task: float = TASK) -> int:
+def ranges(sets: float, tasks: int, task: float = MEMORY) -> int:
     """In how many ranges pairs are compared, if one task can't decide everything."""
     return max(int(sets * SHARES / task), tasks, 1)
 
@@ -130,27 +138,28 @@ def shuffle_bytes(some: Amounts, costs: SparkCosts = MEASURED) -> dict[str, floa
     """What is shuffled in each stage of run.json."""
     count, bits = some.documents, costs.bit
     names = 2 * (costs.named + some.id) * count + 2 * costs.ranked * some.candidates
-    return {
+    shuffled = {
         "sketching": 0.0,
         "ranking": (8 * some.bands + costs.sorted) * count if some.ordered else 0.0,
         "collapsing": costs.hash_row * count + bits * some.copies,
         "banding": costs.key_row * some.bands * (count - some.copies) + bits * some.members,
-        "shingling": costs.where_row * some.candidates if some.exact else 0.0,
-        "deciding": _deciding(some, costs),
+        "shingling": costs.where_row * some.candidates if some.exact and some.ordered else 0.0,
+        "deciding": _by_rounds(some, costs) if some.ranges else 0.0,
         "writing tables": names + costs.removed * some.removed,
         "writing": bits * some.removed,
     }
+    spared = ["collapsing", "banding"] if some.met_by_one else []
+    spared += ["writing tables", "writing"] if some.held else []
+    return shuffled | dict.fromkeys(spared, 0.0)
 
 
-def _deciding(some: Amounts, costs: SparkCosts) -> float:
-    """All sets and buckets to one task; or by rounds, pairs to ranges, and the sets to them.
+def _by_rounds(some: Amounts, costs: SparkCosts) -> float:
+    """Pairs to ranges, and the sets to them.
 
     Every place in a bucket but the first is a pair of the first round. The sets are joined with
     what needs them once for each round but the last; then each goes to its own range, and with each
     pair to that of the other document, though never twice to the same.
     """
-    if not some.ranges:
-        return some.sets + costs.bucket_row * some.buckets
     pairs = some.members - some.buckets + 2 * some.compared
     again = costs.known * some.compared + costs.edge * some.similar
     moves = some.candidates + min(some.compared, some.candidates * (some.ranges - 1))

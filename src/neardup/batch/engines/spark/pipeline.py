@@ -19,6 +19,14 @@ from neardup.batch.engines.spark.bits import Bits
 from neardup.batch.engines.spark.comparing import Compare
 from neardup.batch.engines.spark.components import Components
 from neardup.batch.engines.spark.finishing import Finish
+from neardup.batch.engines.spark.limits import (
+    BYTES_OF_EDGE,
+    BYTES_OF_PIECE,
+    SHARES,
+    is_few,
+    keys_fit,
+    sets_fit,
+)
 from neardup.batch.engines.spark.meeting import Met, Stage, Sums, by_shuffles, in_one_task
 from neardup.batch.engines.spark.members import Members, Roots
 from neardup.batch.engines.spark.pairs import Pairs, leader_pairs
@@ -29,14 +37,6 @@ from neardup.batch.engines.spark.tables import Work
 from neardup.batch.rounds import Tally
 from neardup.cluster import BUCKET_CAP
 from neardup.options import Options
-
-FEW = 200_000
-"""Removed documents that the driver holds, with their names."""
-SHARES = 4
-"""What a task holds is a fourth of its memory: Arrow's copy, ours, what is made of it."""
-BYTES_OF_MEMBER, BYTES_OF_EDGE, BYTES_OF_PIECE = 48, 64, 1_000
-BYTES_OF_KEY, BYTES_OF_CONTENT = 20, 100
-"""What deciding, pairs, rows of large buckets, and in one task keys and contents take, about."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,6 @@ class Sizes(Sums):
 
     candidates: int
     bytes: int
-
-    @property
-    def total(self) -> int:
-        """What it takes to decide everything in one task, about."""
-        return self.bytes + BYTES_OF_MEMBER * self.members
 
 
 @dataclass
@@ -123,11 +118,11 @@ def decide(
     few: pa.Table | None = None
     identical = len(met.doubles) - met.doubles.before(new)
     with setting.stage("deciding"):
-        if sizes.total <= setting.one_task and not sizes.pieces and not new:
+        if sets_fit(sizes.bytes, sizes.members, setting.memory) and not (sizes.pieces or new):
             finish = Finish(sizes.candidates, options)
             found = work.stored(finishing.finished(met.buckets, sets, finish), "decided")
             decided, told = found.where("doc >= 0"), []
-            if sizes.candidates + identical <= FEW:
+            if is_few(sizes.candidates, identical):
                 every = found.toArrow()
                 tally, few = _tally_of(every), every.filter(pc.field("doc") >= 0)
             else:
@@ -150,8 +145,7 @@ def decide(
 
 def _met(setting: Setting, documents: DataFrame, count: int, new: int) -> Met:
     """Copies and buckets. One task does not know what is new."""
-    each = BYTES_OF_KEY * setting.options.tables.count + BYTES_OF_CONTENT
-    if count * each <= setting.memory * 3 // 5 and not new:
+    if keys_fit(count, setting.options.tables.count, setting.memory) and not new:
         return in_one_task(setting.work, setting.stage, documents, count)
     piece = max(setting.memory // BYTES_OF_PIECE, 2 * setting.options.limit)
     return by_shuffles(setting.work, setting.stage, documents, count, Grouping(new, piece))

@@ -23,6 +23,7 @@ from neardup.batch.ending import complete
 from neardup.batch.engines.spark import ranking, rows
 from neardup.batch.engines.spark.bits import Bits, bits_of
 from neardup.batch.engines.spark.explaining import Explaining
+from neardup.batch.engines.spark.limits import MEMORY
 from neardup.batch.engines.spark.pairs import by_number as pairs_by_number
 from neardup.batch.engines.spark.pipeline import Decided, Setting, decide, similar_pairs
 from neardup.batch.engines.spark.recording import described
@@ -43,9 +44,6 @@ from neardup.errors import UsageError
 from neardup.formats import tables
 from neardup.formats.tables import column
 from neardup.progress import Progress
-
-MEMORY = 10**9
-"""What a task may hold, in bytes, if nothing is said about it."""
 
 
 def near_duplicates_on(

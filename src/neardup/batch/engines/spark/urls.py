@@ -19,7 +19,7 @@ from neardup.batch.engines.spark.addresses import Address
 from neardup.batch.engines.spark.deciding import Deciding, Outcome
 from neardup.batch.engines.spark.failures import in_plain_words
 from neardup.batch.engines.spark.frames import Given
-from neardup.batch.engines.spark.run import MEMORY
+from neardup.batch.engines.spark.limits import MEMORY
 from neardup.batch.engines.spark.showing import Showing
 from neardup.batch.engines.spark.tables import Work
 from neardup.batch.job import Job
