@@ -60,6 +60,11 @@ class Leading:
             for rows, place in rows_of(batch, self.hot.value):
                 yield from self._pairs(rows, place)
 
+    def end(self) -> None:
+        """Everything was found: what all tasks got is not needed any more."""
+        self.state.destroy()
+        self.hot.destroy()
+
     def _pairs(self, buckets: Ragged, place: int) -> Iterator[pa.RecordBatch]:
         (state, bound), bucket = self.state.value, 0
         limit = min(self.limit, int(buckets.sizes.max(initial=1)))
@@ -134,7 +139,8 @@ class Rounds:
         known = self.work.spark.createDataFrame([], KNOWN)
         most, fresh, reach = 1, 0, min(self.limit, self.largest)
         while True:
-            known, new = self._compared(known, self._needed((state, bound), fresh, most))
+            leading = self._leading((state, bound), fresh, most)
+            known, new = self._compared(known, leading)
             edges = known.where(
                 (sql.col("similarity") >= 0)
                 & ((sql.col("pair").bitwiseAND(1) == 0) | sql.col("current"))
@@ -158,13 +164,10 @@ class Rounds:
     def shift(self) -> int:
         return max((self.count - 1).bit_length() - 8, 0)
 
-    def _needed(self, state: State, fresh: int, most: int) -> DataFrame:
+    def _leading(self, state: State, fresh: int, most: int) -> Leading:
         send = self.work.spark.sparkContext.broadcast
         sent = send(state)
-        leading = Leading(
-            sent, send(self._hot(sent)), self.shift, self.new, self.limit, fresh, most
-        )
-        return run_in_arrow(self.buckets, leading, "pair long")
+        return Leading(sent, send(self._hot(sent)), self.shift, self.new, self.limit, fresh, most)
 
     def _hot(self, state: Broadcast[State]) -> Firsts:
         """The leaders of buckets that are in several rows."""
@@ -176,14 +179,16 @@ class Rounds:
             run_in_arrow(pieces, kept, "band int, key long, members binary"), self.limit
         )
 
-    def _compared(self, known: DataFrame, needed: DataFrame) -> tuple[DataFrame, int]:
+    def _compared(self, known: DataFrame, leading: Leading) -> tuple[DataFrame, int]:
         """All pairs that were ever needed, with their similarities; how many are new."""
         number = len(self.told)
+        needed = run_in_arrow(self.buckets, leading, "pair long")
         p = sql.floor(sql.shiftright("pair", 32) / sql.lit(self.width)).cast("int").alias("p")
         left = needed.select(p, "pair"), "p"
         right = known.select(p, "pair", "similarity"), "p"
         made = cogrouped_in_arrow(left, right, _merge, MERGED)
         merged = self.work.stored(made, f"merged-{number}")
+        leading.end()
         fresh = merged.where("fresh").count()
         new = merged.where(sql.isnan("similarity"))
         count = new.count() if fresh else 0

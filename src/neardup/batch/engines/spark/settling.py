@@ -92,9 +92,9 @@ def settled(edges: DataFrame, count: int, width: int, shift: int, one_task: int)
     send = edges.sparkSession.sparkContext.broadcast
     status, bound = np.full(count, KEPT, np.uint8), np.zeros(count, np.uint8)
     total = left = edges.count()
-    known: Broadcast[Bytes] | None = None
     passes = 0
     while left:
+        known = send(status.copy()) if passes else None
         wide = count if left <= one_task else width
         some = edges if known is None else run_in_arrow(edges, Unsettled(known), "pair long")
         settle = Settle(known, count, wide, shift)
@@ -103,13 +103,14 @@ def settled(edges: DataFrame, count: int, width: int, shift: int, one_task: int)
         made = grouped_in_arrow(some.select(p, "pair"), "p", settle, schema)
         with in_plain_words("deciding"):
             rows = made.collect()
+        if known is not None:
+            known.destroy()
         for row in rows:
             docs = np.frombuffer(row["docs"], np.uint32)
             status[docs] = np.frombuffer(row["status"], np.uint8)
             bound[docs] = np.frombuffer(row["bound"], np.uint8)
         left = sum(row["left"] for row in rows)
         passes += 1
-        known = send(status.copy())
     return Settled(status == KEPT, bound, passes, total)
 
 
