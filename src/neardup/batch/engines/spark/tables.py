@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from neardup.batch.engines.spark.failures import in_plain_words, telling
 from neardup.batch.output import discard
 from neardup.batch.work import KEY
+from neardup.errors import UsageError
 from neardup.formats.tables import column, write_text
 from neardup.text.arrays import Ragged
 
@@ -27,6 +28,9 @@ HERE = "file://"
 """Without it a path would be one of the cluster's own file system."""
 SPECIAL = re.compile(r"[\[\]{}*?\\]")
 """What stands for other names where Spark reads."""
+
+LARGEST = 2**31 - 1
+"""Bytes in a column of a batch."""
 
 OnBatches = Callable[[Batches], Iterator[pa.RecordBatch]]
 
@@ -138,6 +142,12 @@ def as_bytes(rows: Ragged) -> pa.Array:
     """Rows of numbers as a column of bytes, without a copy."""
     each = rows.data.itemsize
     begin, end = int(rows.offsets[0]), int(rows.offsets[-1])
+    if (end - begin) * each > LARGEST:
+        raise UsageError(
+            f"{(end - begin) * each:,} bytes of documents that are read together are more than the "
+            f"{LARGEST:,} that Spark takes: leave out or split very long texts, or use --engine "
+            "local"
+        )
     offsets = ((rows.offsets - begin) * each).astype(np.int32)
     data = np.ascontiguousarray(rows.data[begin:end]).view(np.uint8)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
