@@ -149,7 +149,7 @@ def dedup(
 def _session_of(df: object) -> SparkSession:
     from pyspark.sql import DataFrame
 
-    from neardup.batch.engines.spark.session import context_of
+    from neardup.batch.engines.spark.session import context_of, require_settings
 
     if not isinstance(df, DataFrame):
         raise UsageError(
@@ -164,6 +164,7 @@ def _session_of(df: object) -> SparkSession:
             "this DataFrame is of Spark Connect, which has no broadcast variables: use a session "
             "that is not a remote one, or neardup dedup --engine spark"
         )
+    require_settings(df.sparkSession)
     return df.sparkSession
 
 

@@ -224,6 +224,20 @@ def test_other_ids_that_will_not_do(spark):
         neardup.spark.dedup(TWO, id="id")
 
 
+def test_a_session_with_wider_arrow_types_is_refused(spark):
+    from neardup.batch.engines.spark.session import LARGE, spark_session
+
+    df = spark.createDataFrame(TWO, "id int, text string")
+    spark.conf.set(LARGE, "true")
+    try:
+        with pytest.raises(UsageError, match=r"useLargeVarTypes=true.*spark\.conf\.set"):
+            neardup.spark.dedup(df, id="id")
+        with pytest.raises(UsageError, match="useLargeVarTypes=true"):
+            spark_session(None)
+    finally:
+        spark.conf.unset(LARGE)
+
+
 def test_a_work_folder_with_something_in_it_is_left_alone(spark, tmp_path):
     (tmp_path / "mine").write_text("x")
     df = spark.createDataFrame(TWO, "id int, text string")

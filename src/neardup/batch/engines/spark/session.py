@@ -44,6 +44,7 @@ BRIEF: Final = {
 }
 DAEMON: Final = {"spark.python.daemon.module": "neardup.batch.engines.spark.daemon"}
 """For little data on this machine: most of the time would go into starting."""
+LARGE: Final = "spark.sql.execution.arrow.useLargeVarTypes"
 LITTLE: Final = 10**9
 """Bytes of inputs."""
 
@@ -98,6 +99,7 @@ def spark_session(
 
     running = SparkSession.getActiveSession()
     if running is not None:
+        require_settings(running)
         return _the_same_master(running, master)
     if size is not None and size <= LITTLE and re.match(r"local\b", master or ""):
         _set_up_for_little(str(master))
@@ -110,6 +112,7 @@ def spark_session(
         builder = builder.config(setting, value)
     chosen = _choose_python(master)
     spark = _started(builder.master(master) if master else builder, master)
+    require_settings(spark)
     context = spark.sparkContext
     settings = context.getConf()
     if not chosen:
@@ -118,6 +121,15 @@ def spark_session(
     if settings.get("spark.log.level") is None:
         context.setLogLevel("OFF")  # what fails is raised; lost executors are counted
     return spark
+
+
+def require_settings(spark: SparkSession) -> None:
+    """Refuse a session whose tasks would want other Arrow types than they are given."""
+    if spark.conf.get(LARGE, "false") == "true":
+        raise UsageError(
+            f"the Spark session has {LARGE}=true, which is not supported: leave it out, or "
+            f'spark.conf.set("{LARGE}", "false")'
+        )
 
 
 def context_of(spark: SparkSession) -> SparkContext | None:
