@@ -27,6 +27,8 @@ SMALL = ("--shingle", "word:2", "--threshold", "0.5")
         (["--engine", "spark", "--workers", "2"], "--workers belongs to --engine local"),
         (["--engine", "spark", "--against", "s3a://bucket/x"], "write all of them as URLs"),
         (["--against", "s3a://bucket/x"], "use --engine spark"),
+        (["--engine", "spark", "--save-sketches"], "--save-sketches is not there on Spark"),
+        (["--engine", "spark", "--strip", "lines:1%"], "--strip lines is not there on Spark"),
     ],
 )
 def test_what_does_not_go_together_is_refused(tmp_path: Path, given: list[str], told: str) -> None:
@@ -35,6 +37,17 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path, given: list[str], 
     assert ran.code == 2
     assert told in ran.err.replace("\n", " ")
     assert not (tmp_path / "out").exists()
+    assert "starting" not in ran.err
+
+
+def test_an_output_that_is_not_free_is_found_before_spark_starts(tmp_path: Path) -> None:
+    paths = engine.write(tmp_path / "in", engine.rows(1, 4))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").write_text("x")
+    ran = neardup("dedup", *paths, "-o", tmp_path / "out", *ON_SPARK)
+    assert ran.code == 1
+    assert "is not empty" in ran.err
+    assert "starting" not in ran.err
 
 
 def started(*arguments: object) -> subprocess.Popen[str]:

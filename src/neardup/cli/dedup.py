@@ -42,9 +42,9 @@ from neardup.cli.shared import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from neardup.batch.job import Job
     from neardup.batch.record import Finished
     from neardup.batch.run import Make, Signals
-    from neardup.corpus.inputs import InputFile
     from neardup.options import Options
     from neardup.progress import Progress
 
@@ -155,6 +155,8 @@ def dedup(
     )  # fmt: skip
     threads = check_workers(workers)
     check_engine(engine, master, workers)
+    if engine == "spark":
+        check_spark(options, merge_rows is not None, save_sketches)
     by_url = urls_only([*inputs, out, *(against or ())], engine)
     found = [] if by_url else find_inputs(inputs, format)
     with progress_for(quiet=quiet or as_json) as progress:
@@ -183,12 +185,13 @@ def dedup(
             refuse_with_urls(prefer, merge_rows, save_sketches, skip_bad_files)
             from neardup.batch.engines.spark.urls import dedup_urls
 
+            room = task_memory(memory)
             finished = dedup_urls(
                 started(master, progress), inputs, out, columns, options,
                 format=format, key=key, against=tuple(against or ()), kept=not no_kept,
                 pairs=pairs, strict=strict, force=force, progress=progress,
                 finish=partial(write_report, title=out.rstrip("/").rpartition("/")[2]),
-                memory=task_memory(memory),
+                memory=room,
             )  # fmt: skip
         else:
             folder = Path(out)
@@ -203,7 +206,7 @@ def dedup(
                 finish=partial(write_report, title=folder.resolve().name),
                 budget=Budget(None if memory is None else parse_size(memory)),
             )  # fmt: skip
-            finished = run(job, progress, *making(engine, master, memory, progress, found))
+            finished = run(job, progress, *making(engine, master, memory))
     show(finished.record, summary(finished, options, out), quiet, as_json)
 
 
@@ -221,6 +224,16 @@ def check_engine(engine: str, master: str | None, workers: int | None) -> None:
             "--workers belongs to --engine local: how many tasks run at once is up to Spark, as in "
             "--master local[4]"
         )
+
+
+def check_spark(options: Options, merge_rows: bool, save_sketches: bool) -> None:
+    """Refuse what is not there on Spark; starting it takes its time."""
+    from neardup.batch.engines.spark.session import require_spark
+
+    require_spark()
+    from neardup.batch.engines.spark.run import require_possible
+
+    require_possible(options, merge_rows, save_sketches)
 
 
 def urls_only(places: Sequence[str], engine: str) -> bool:
@@ -273,19 +286,23 @@ def task_memory(memory: str | None) -> int:
     return MEMORY if memory is None else parse_size(memory)
 
 
-def making(
-    engine: str, master: str | None, memory: str | None, progress: Progress,
-    inputs: list[InputFile],
-) -> tuple[()] | tuple[Make, Signals]:  # fmt: skip
-    """What makes the run, and when signals are obeyed; nothing for the local engine."""
+def making(engine: str, master: str | None, memory: str | None) -> tuple[()] | tuple[Make, Signals]:
+    """What makes the run, and when signals are obeyed; nothing for the local engine.
+
+    Spark starts when OUT is known to be free.
+    """
     if engine == "local":
         return ()
+    from neardup.batch.engines.spark.run import near_duplicates_on
     from neardup.batch.interrupts import obeyed_at_once
 
-    spark = started(master, progress, sum(file.path.stat().st_size for file in inputs))
-    from neardup.batch.engines.spark.run import near_duplicates_on
+    room = task_memory(memory)
 
-    return near_duplicates_on(spark, task_memory(memory)), obeyed_at_once
+    def make(job: Job, folder: Path, progress: Progress) -> Finished:
+        size = sum(file.path.stat().st_size for file in job.inputs)
+        return near_duplicates_on(started(master, progress, size), room)(job, folder, progress)
+
+    return make, obeyed_at_once
 
 
 def chosen_anew(config: Path | None, options: Options) -> str:

@@ -73,7 +73,7 @@ class Deciding:
     progress: Progress
 
     def __post_init__(self) -> None:
-        require_possible(self.job)
+        require_possible(self.job.options)
         self.stage = Stages(self.work.spark, self.progress)
 
     def outcome(self) -> Outcome:

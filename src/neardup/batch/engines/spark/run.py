@@ -43,6 +43,7 @@ from neardup.dedup import MAX_PAIRS
 from neardup.errors import UsageError
 from neardup.formats import tables
 from neardup.formats.tables import column
+from neardup.options import Options
 from neardup.progress import Progress
 
 
@@ -52,17 +53,18 @@ def near_duplicates_on(
     """What `batch.run.run` calls to make everything that belongs into OUT."""
 
     def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
-        require_possible(job)
+        require_possible(job.options, job.merge_rows, job.save_sketches)
         return Run(spark, job, folder, progress, memory).finished()
 
     return make
 
 
-def require_possible(job: Job) -> None:
+def require_possible(
+    options: Options, merge_rows: bool = False, save_sketches: bool = False
+) -> None:
     """Refuse what only the local engine does."""
-    options = job.options
     refused = {
-        "--merge-rows": job.merge_rows, "--save-sketches": job.save_sketches,
+        "--merge-rows": merge_rows, "--save-sketches": save_sketches,
         "--strip lines": options.strip.lines is not None,
         "--weights tf-idf": options.weights == "tf-idf",
     }  # fmt: skip
