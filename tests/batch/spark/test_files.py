@@ -11,6 +11,7 @@ import pytest
 
 from neardup.batch.engines.spark.explaining import Explaining
 from neardup.batch.engines.spark.run import near_duplicates_on
+from neardup.batch.engines.spark.tables import Work
 from neardup.batch.run import run
 from neardup.errors import InputError, RowError, SpecMismatch, UsageError
 
@@ -125,17 +126,23 @@ def test_another_specification_is_refused(spark: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_bad_files_are_told_of_or_skipped(spark: Any, tmp_path: Path) -> None:
+def test_bad_files_are_told_of_or_skipped(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     paths = engine.write(tmp_path / "in", engine.rows(1, 40))
-    bad = tmp_path / "in" / "bad.jsonl.gz"
-    bad.write_bytes(b"\x1f\x8b no gzip at all")
-    with pytest.raises(InputError, match=r"bad\.jsonl\.gz"):
-        on_spark(spark, engine.job([*paths, bad], tmp_path / "out"))
-    on_spark(
-        spark, engine.job([*paths, bad], tmp_path / "out", others={"skip_bad_files": True})
-    )  # fmt: skip
+    bad = [tmp_path / "in" / f"bad{number}.jsonl.gz" for number in range(3)]
+    for path in bad:
+        path.write_bytes(b"\x1f\x8b no gzip at all")
+    with pytest.raises(InputError, match=r"bad\d\.jsonl\.gz"):
+        on_spark(spark, engine.job([*paths, *bad], tmp_path / "out"))
+    begun: list[str] = []
+    begin = Work.begin
+    monkeypatch.setattr(Work, "begin", lambda *given: begun.append("") or begin(*given))
+    job = engine.job([*paths, *bad], tmp_path / "out", others={"skip_bad_files": True})
+    on_spark(spark, job)
     skipped = record(tmp_path / "out")["skipped_files"]
-    assert [Path(one["file"]).name for one in skipped] == ["bad.jsonl.gz"]
+    assert [Path(one["file"]).name for one in skipped] == [path.name for path in bad]
+    assert len(begun) == 2, "all are found at once"
 
 
 def test_a_bad_row_ends_a_strict_run(spark: Any, tmp_path: Path) -> None:

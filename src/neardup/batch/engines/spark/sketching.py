@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 from pyspark import Broadcast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
@@ -13,13 +15,21 @@ from pyspark.sql import functions as sql
 import neardup
 from neardup.batch.earlier import Earlier
 from neardup.batch.engines.spark import making, ranking
+from neardup.batch.engines.spark.failures import in_plain_words
 from neardup.batch.engines.spark.files import Files
 from neardup.batch.engines.spark.making import Making
-from neardup.batch.engines.spark.tables import Work, run_in_arrow
+from neardup.batch.engines.spark.tables import (
+    Batches,
+    Work,
+    batch_of,
+    numbers,
+    run_in_arrow,
+)
 from neardup.batch.job import Job
 from neardup.batch.places import Places, listed
 from neardup.batch.work import digest, shard_key
 from neardup.corpus.inputs import InputFile
+from neardup.corpus.read import parse
 from neardup.corpus.shards import Shard, cut
 from neardup.corpus.values import strings
 from neardup.errors import InputError, RowError
@@ -54,16 +64,61 @@ class Read:
 def sketched(work: Work, job: Job, earlier: Earlier, progress: Progress, memory: int) -> Read:
     """Everything that can be read, sketched."""
     skipped: dict[str, str] = {}
+
+    def skip(file: str, why: str) -> None:
+        skipped[file] = why
+        progress.say(f"skipped: {why}")
+
     while True:
         try:
+            if skipped:
+                # All of them at once: each time, everything is sketched again.
+                for file, why in _unreadable(work, job, skipped).items():
+                    skip(file, why)
             return _read(work, job, earlier, progress, memory, skipped)
         except RowError:
             raise
         except InputError as error:
             if not job.skip_bad_files or error.file is None or error.file in skipped:
                 raise
-            skipped[error.file] = str(error)
-            progress.say(f"skipped: {error}")
+            skip(error.file, str(error))
+
+
+def _unreadable(work: Work, job: Job, skipped: dict[str, str]) -> dict[str, str]:
+    """The other files that can't be read, and why."""
+    shards = cut(job.in_order(), job.reading, set(skipped))
+    parts = work.spark.range(0, len(shards), 1, max(len(shards), 1))
+    look = Look(work.spark.sparkContext.broadcast(shards))
+    with in_plain_words("reading"):
+        rows = run_in_arrow(parts, look, "file string, why string").collect()
+    return {row["file"]: row["why"] for row in rows}
+
+
+@dataclass(frozen=True)
+class Look:
+    """In a task: each file of some shards is read, and nothing is made of it."""
+
+    shards: Broadcast[list[Shard]]
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for part in numbers(batch, "id").tolist():
+                shard = self.shards.value[part]
+                for file, stamp in zip(shard.files, shard.stamps, strict=True):
+                    alone = replace(shard, files=(file,), stamps=(stamp,))
+                    if why := _trouble(alone):
+                        told = strings([file.name, why]).cast(pa.string())
+                        yield batch_of(file=told[:1], why=told[1:])
+
+
+def _trouble(shard: Shard) -> str | None:
+    try:
+        for chunk in shard.chunks():
+            parse(chunk, shard.reading.columns)
+        shard.check()
+    except InputError as error:
+        return str(error)
+    return None
 
 
 def _key(job: Job, earlier: Earlier, shards: list[Shard], memory: int) -> str:
@@ -98,7 +153,8 @@ def _read(
     found = Read(
         source, ranking.by_starts(sketches, of_parts), int(of_parts[-1]),
         int(of_parts[len(before)]), files[others:], others, places, counted.ids > 0,
-        shards[len(before) :], dict(skipped),
+        shards[len(before) :],
+        {file.name: skipped[file.name] for file in job.in_order() if file.name in skipped},
         sum(count for part, count in counted.rejected.items() if part >= len(before)),
     )  # fmt: skip
     if job.strict:
