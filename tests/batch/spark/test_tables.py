@@ -14,5 +14,5 @@ def test_rows_come_back_and_too_many_bytes_are_refused() -> None:
     data = np.arange(7, dtype=np.uint64)
     found = flat(as_bytes(Ragged(data, np.array([2, 3, 7]))), np.uint64)
     assert (found.data.tolist(), found.offsets.tolist()) == ([2, 3, 4, 5, 6], [0, 1, 5])
-    with pytest.raises(UsageError, match="2,147,483,648 bytes of documents.*--engine local"):
+    with pytest.raises(UsageError, match=r"2,147,483,648 bytes of documents.*--engine local"):
         as_bytes(Ragged(data, np.array([0, 2**28])))
