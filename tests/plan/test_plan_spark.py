@@ -43,6 +43,7 @@ RECORD: dict[str, Any] = {
     "spark": {
         "candidates": 25_385, "set_bytes": 77_138_488,
         "rounds": [{"edges": 8_537}, {"edges": 8_777}, *[{"edges": 8_782}] * 4],
+        "stages": [{"name": "ranking", "shuffle_written": 0}],
     },
     "memory_budget_bytes": 60_000_000,
 }  # fmt: skip
@@ -128,8 +129,9 @@ def test_a_record_says_how_it_was_decided_and_ordered() -> None:
     at_once = RECORD["spark"] | {"rounds": []}
     assert Amounts.of_run(RECORD | {"spark": at_once}).ranges == 0
     rounds = [{"edges": 9_000}, {"edges": 8_000}]
-    spark = RECORD["spark"] | {"rounds": rounds}
-    asked = RECORD["parameters"] | {"keep": "longest", "verify": "estimate"}
+    stages = [{"name": name, "shuffle_written": 9} for name in ("ranking", "banding")]
+    spark = RECORD["spark"] | {"rounds": rounds, "stages": stages}
+    asked = RECORD["parameters"] | {"verify": "estimate"}
     found = Amounts.of_run(RECORD | {"spark": spark, "parameters": asked}, tasks=16)
     assert (found.ranges, found.similar, found.ordered, found.exact) == (16, 8_000, True, False)
 
@@ -206,14 +208,14 @@ def test_memory_by_hand() -> None:
     run = run_of(Sla(80_000_000, cores=2))
     assert run.amounts.ranges > 0
     needs = Memory.of(run, cores=2, executor=10 * GB)
-    assert needs.bitmaps == 30_000_000
+    assert needs.bitmaps == 30_000_000 + 2 * 16_000_000
     assert needs.state == 5 * 16_000_000
-    assert needs.worker == 215_000_000 + 30_000_000 + 80_000_000 + GB
+    assert needs.worker == 215_000_000 + 62_000_000 + 80_000_000 + GB
     assert needs.overhead == 384 * MIB + 2 * needs.worker
     assert needs.heap == 10 * GB - needs.overhead
     assert needs.results == 6 * 16_000_000
     assert needs.driver == 1024 * MIB + 2 * needs.results
-    assert needs.driver_python == 215_000_000 + 30_000_000 + 20_000_000 + 8 * 16_000_000
+    assert needs.driver_python == 215_000_000 + 62_000_000 + 20_000_000 + 8 * 16_000_000
 
 
 def test_an_executor_has_four_cores_and_16_gb_unless_more_is_needed() -> None:

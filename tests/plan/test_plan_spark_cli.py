@@ -23,7 +23,7 @@ def test_the_text_has_executors_stages_and_a_line_for_spark_submit() -> None:
         "a run over files on Spark", "executors of 4 cores", "core-hours", "for a TB of text",
         "a document; ", "with another --keep than first, or for a DataFrame",
         "for shuffles on each executor", "in the work folder", "by rounds, in ",
-        "215 MB of program, 1.0 GB for the sets of a range, 3.8 MB of bitmaps", "for Java",
+        "215 MB of program, 1.0 GB for the sets of a range, 15 MB of bitmaps", "for Java",
         "1 executor ", "4 executors ", "bytes are fitted to one run of 110,000 pages", "bands: ",
     ):  # fmt: skip
         assert said in words

@@ -31,6 +31,8 @@ HEAP_OF_A_CORE, DRIVER = 10**9, 2**30
 """What Java needs for the shuffles of one core, and in the driver."""
 BITMAPS: Final = 3 / 8
 """Of a document: a bit whether it is a copy, one whether it is a candidate, and counts of these."""
+SIEVE: Final = 2
+"""Of a row that is looked for again in a DataFrame, or in lines that Spark reads: 16 bits."""
 STATE: Final = 5
 """Of a candidate in the rounds: two bytes that all tasks get, and what a task makes of them."""
 STATUS: Final = 6
@@ -52,8 +54,9 @@ MOST_ROWS: Final = 6
 class Memory:
     """Bytes that are needed, of each executor and of the driver.
 
-    worker      a Python process: `python`, `bitmaps` of all documents, the `state` of candidates in
-                the rounds, and `task`, the sets of a range with what is made of them
+    worker      a Python process: `python`, `bitmaps` of all documents (the most of them for a
+                DataFrame), the `state` of candidates in the rounds, and `task`, the sets of a
+                range with what is made of them
     overhead    all Python processes of an executor, and what else is outside of its heap
     heap        what is left of an executor for Java, or the least that it needs
     driver      the heap of the driver, and `driver_python`, its Python process
@@ -74,10 +77,11 @@ class Memory:
     @classmethod
     def of(cls, run: RunOnSpark, cores: int, executor: float) -> Memory:
         count, candidates = run.amounts.documents, run.amounts.candidates
-        bitmaps, rounds = BITMAPS * count, candidates if run.amounts.ranges else 0.0
+        sieve = SIEVE * max(candidates, run.amounts.removed)
+        bitmaps, rounds = BITMAPS * count + sieve, candidates if run.amounts.ranges else 0.0
         worker = PYTHON + bitmaps + STATE * rounds + run.task
         overhead = BESIDES + cores * worker
-        results = max(count / 8, STATUS * rounds)
+        results = max(count / 8, sieve, STATUS * rounds)
         return cls(
             worker, PYTHON, bitmaps, STATE * rounds, run.task, overhead,
             max(executor - overhead, cores * HEAP_OF_A_CORE), DRIVER + 2 * results,
