@@ -99,7 +99,7 @@ def _needed(columns: Columns) -> list[str]:
     return list(dict.fromkeys(columns.asked().values()))
 
 
-def _paced(total: int, cut: Cut) -> Iterator[Documents]:
+def paced(total: int, cut: Cut) -> Iterator[Documents]:
     """Cut pieces with as many rows as the last piece's size suggests; an empty one is the end."""
     start, rows = 0, _FEW
     while start < total:
@@ -120,14 +120,14 @@ def _tables(tables: Iterable[Any], columns: Columns, source: Source) -> Iterator
         def cut(start: int, end: int, needed: Any = needed, chosen: Columns = chosen) -> Documents:
             return documents(needed.slice(start, end - start), chosen, source)
 
-        yield from _paced(needed.num_rows, cut)
+        yield from paced(needed.num_rows, cut)
 
 
 def _hugging_face(data: Any, columns: Columns, source: Source) -> Iterator[Documents]:
     chosen = resolve(columns, data.column_names, source)
     # Rows, not data.data: after select or shuffle they are another selection of the table.
     rows = data.select_columns(_needed(chosen)).with_format("arrow")
-    return _paced(len(data), lambda start, end: documents(rows[start:end], chosen, source))
+    return paced(len(data), lambda start, end: documents(rows[start:end], chosen, source))
 
 
 def _pandas(data: Any, columns: Columns, source: Source) -> Iterator[Documents]:
@@ -141,7 +141,7 @@ def _pandas(data: Any, columns: Columns, source: Source) -> Iterator[Documents]:
 
         return _from_columns(column, chosen, source)
 
-    return _paced(len(data), cut)
+    return paced(len(data), cut)
 
 
 def _objects(items: Iterator[Any], columns: Columns, source: Source) -> Iterator[Documents]:
@@ -150,7 +150,7 @@ def _objects(items: Iterator[Any], columns: Columns, source: Source) -> Iterator
     items = chain(head, items)
     if not isinstance(next((item for item in head if item is not None), None), dict):
         chosen = _only_text(columns, source)
-        return _paced(
+        return paced(
             sys.maxsize,
             lambda start, end: _from_columns(
                 lambda _: list(islice(items, end - start)), chosen, source
@@ -160,7 +160,7 @@ def _objects(items: Iterator[Any], columns: Columns, source: Source) -> Iterator
         dict.fromkeys(str(key) for item in head if isinstance(item, dict) for key in item)
     )
     chosen = resolve(columns, fields, source)
-    return _paced(
+    return paced(
         sys.maxsize,
         lambda start, end: _from_dicts(list(islice(items, end - start)), chosen, source),
     )

@@ -9,6 +9,7 @@ import random
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from decimal import Decimal
 
@@ -18,6 +19,7 @@ import pytest
 
 import neardup
 import neardup.spark
+from neardup.batch.engines.spark import deciding
 from neardup.errors import ColumnError, InputError, OutputError, UsageError
 
 SCHEMA = "`my id` {id}, `the.text` string, score {score}, lang string, other binary"
@@ -68,8 +70,10 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_answer_is_that_of_the_same_rows_in_order(spark, case):
+def test_the_answer_is_that_of_the_same_rows_in_order(spark, monkeypatch, case):
     partitions, kind, score, memory, options = CASES[case]
+    if case == "by rounds":
+        monkeypatch.setattr(deciding, "FEW", 0)
     some = rows(kind, score)
     options = engine.SMALL | options
     want = expected(some, **options)
@@ -93,7 +97,17 @@ def test_the_answer_is_that_of_the_same_rows_in_order(spark, case):
         assert (result.record["metrics"]["rounds"] > 1) == (memory == 1)
         for id in (want.kept[0], want.removed[0].id, want.clusters[0].id, want.rejected[0].id):
             assert str(result.why(id)) == str(want.why(id))
+        for id in (-1, "x"):
+            with pytest.raises(UsageError, match=f"no document has the id {id!r}"):
+                result.why(id)
         if case == "by rounds":
+            spark.conf.set("spark.sql.autoBroadcastJoinThreshold", -1)
+            plan = result.kept._jdf.queryExecution().executedPlan().toString()
+            spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+            most, join, _ = plan.partition("SortMergeJoin")
+            assert join
+            assert "Union" in most
+            assert "hashpartitioning" not in most
             assert listed(result.pairs) == sorted((p.a, p.b, p.similarity) for p in want.pairs)
 
 
@@ -218,6 +232,10 @@ def test_other_ids_that_will_not_do(spark):
         neardup.spark.dedup(df, id="id", against=df.withColumn("id", df.id.cast("long")))
     with pytest.raises(UsageError, match="ids of type array<string>"):
         neardup.spark.dedup(df.selectExpr("array(text) id", "text"), id="id")
+    with pytest.raises(UsageError, match="`against`: column 'text' is int32, not text"):
+        neardup.spark.dedup(df, id="id", against=df.withColumn("text", df.id))
+    with pytest.raises(UsageError, match="say with id= which column"):
+        neardup.spark.dedup(df.withColumnRenamed("id", "n"), id=None)
     with pytest.raises(UsageError, match="a stream has no end"):
         neardup.spark.dedup(spark.readStream.format("rate").load(), id="value", text="timestamp")
     with pytest.raises(UsageError, match=r"a list is no Spark DataFrame.*neardup\.dedup"):
@@ -246,12 +264,17 @@ def test_a_work_folder_with_something_in_it_is_left_alone(spark, tmp_path):
     assert (tmp_path / "mine").read_text() == "x"
 
 
-def test_the_example_of_the_docstring(spark):
+def test_the_example_of_the_docstring(spark, tmp_path, monkeypatch):
+    temporary = tmp_path / "with a space"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     names = {"spark": spark, "dedup": neardup.spark.dedup}
     (example,) = doctest.DocTestFinder().find(neardup.spark.dedup, "dedup", globs=names)
     for one in example.examples:
         one.options.pop(doctest.SKIP, None)
     assert doctest.DocTestRunner().run(example) == doctest.TestResults(0, 3)
+    assert list(temporary.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [temporary]
 
 
 def test_spark_is_not_imported_before_it_is_needed():

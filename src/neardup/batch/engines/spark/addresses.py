@@ -41,6 +41,13 @@ class Address:
         system, path = self._opened
         return str(system.makeQualified(path).toString())
 
+    def matches(self) -> list[Address]:
+        """What is there of files and folders with such a name, which may have wildcards."""
+        system, path = self._opened
+        with in_plain_words(f"looking for {self.url}"):
+            found = system.globStatus(path) or []
+            return [Address(self.spark, entry.getPath().toString()) for entry in found]
+
     def size(self) -> int:
         """Bytes of a file, or of everything in a folder."""
         system, path = self._opened
@@ -86,7 +93,8 @@ def work_folder(spark: SparkSession, given: str | None) -> Address:
         made = Path(tempfile.mkdtemp(prefix="neardup-"))
         # Not with the result: a frame that is made of it may live longer.
         atexit.register(shutil.rmtree, made, ignore_errors=True)
-        return Address(spark, made.as_uri())
+        # Not as_uri(): Hadoop does not decode what that encodes, such as a space.
+        return Address(spark, f"file://{made}")
     raise UsageError(
         "tables between the stages need a folder that all executors can write: give one as "
         "work=, such as hdfs:///tmp/neardup or s3a://bucket/neardup, or set a checkpoint folder"

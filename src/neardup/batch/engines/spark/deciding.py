@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from pyspark import Broadcast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from neardup.batch import record
 from neardup.batch.budget import peak_memory
 from neardup.batch.engines.spark import making, ranking, recording
-from neardup.batch.engines.spark.frames import Frames, Given
+from neardup.batch.engines.spark.bits import Bits
+from neardup.batch.engines.spark.frames import Frames, Sieve
+from neardup.batch.engines.spark.given import Given
 from neardup.batch.engines.spark.making import Making
-from neardup.batch.engines.spark.pipeline import Decided, Setting, all_pairs, decide
+from neardup.batch.engines.spark.pipeline import FEW, Decided, Setting, all_pairs, decide
 from neardup.batch.engines.spark.run import require_fewer, require_possible
 from neardup.batch.engines.spark.stages import Stages
 from neardup.batch.engines.spark.tables import Work, run_in_arrow
@@ -42,10 +45,23 @@ class Outcome:
     record: dict[str, Any]
 
     def kept(self, given: Given) -> DataFrame:
-        """The rows that stay, with all columns that the user has given them."""
-        gone = self.removed.select("id").union(self.rejected.select("id"))
-        same = given.column(given.columns.id or "") == sql.col("id")
-        return given.numbered().join(gone, same, "left_anti").toDF(*given.frame.columns)
+        """The rows that stay, with all columns that the user has given them.
+
+        Only rows that may be gone are shuffled, where there are too many of these to send them all
+        to where the rows are.
+        """
+        gone = self.removed.select("id").union(self.rejected.select("id")).where("id IS NOT NULL")
+        count = self.record["counts"]["removed"] + self.record["counts"]["rejected"]
+        rows = given.named().where("id IS NOT NULL")
+        if count <= FEW:
+            left = rows.join(sql.broadcast(gone), "id", "left_anti")
+        else:
+            key = sql.xxhash64("id")
+            sieve = Sieve(gone.select(key.alias("key")), count)
+            may_be = sql.udf(MayBe(sieve.bits), "boolean", useArrow=False)(sieve.place(key))
+            some = rows.where(may_be).join(gone, "id", "left_anti")
+            left = rows.where(~may_be).unionByName(some)
+        return left.drop("id").toDF(*given.frame.columns)
 
     def pairs(self) -> DataFrame:
         """All similar pairs that share a bucket, by id: (a, b, similarity), a before b."""
@@ -59,6 +75,16 @@ class Outcome:
         """Every kept document that has copies: (id, size). The kept one counts too."""
         by = self.removed.groupBy(sql.col("witness").alias("id"))
         return by.agg((sql.count("*") + 1).alias("size"))
+
+
+@dataclass(frozen=True)
+class MayBe:
+    """In a task: whether a place is one of those with a bit."""
+
+    places: Broadcast[Bits]
+
+    def __call__(self, place: int) -> bool:
+        return self.places.value.one(place)
 
 
 @dataclass
@@ -116,7 +142,7 @@ class Deciding:
         rows = by.agg(sql.count("*").alias("all"), sql.count("id").alias("named")).collect()
         count = sum(row["all"] for row in rows)
         require_fewer(count)
-        _require_ids(sketches, count - sum(row["named"] for row in rows))
+        _require_ids(sketches, sum(row["all"] - row["named"] for row in rows if not row["reason"]))
         reasons = Counter(
             {row["reason"]: row["all"] for row in rows if row["reason"] and not row["earlier"]}
         )
@@ -146,14 +172,16 @@ class Deciding:
 
 
 def _require_ids(sketches: DataFrame, missing: int) -> None:
-    """Every document has an id, which nobody else has."""
+    """Every document that can be used has an id; no id is there twice."""
     if missing:
         raise UsageError(
             f"{missing:,} rows have no id, and nothing else would tell them apart: give them one, "
             "or leave them out"
         )
-    shared = sketches.groupBy("id").agg(
-        sql.count("*").alias("rows"), sql.countDistinct("earlier").alias("sides")
+    shared = (
+        sketches.where("id IS NOT NULL")
+        .groupBy("id")
+        .agg(sql.count("*").alias("rows"), sql.countDistinct("earlier").alias("sides"))
     )
     for row in shared.where("rows > 1").orderBy("id").limit(1).collect():
         both = " in the DataFrame and `against` together" if row["sides"] > 1 else ""

@@ -22,7 +22,8 @@ from pyspark.sql.types import BinaryType, DataType
 from neardup.batch import samples
 from neardup.batch.engines.spark.deciding import Outcome
 from neardup.batch.engines.spark.failures import in_plain_words
-from neardup.batch.engines.spark.frames import Given
+from neardup.batch.engines.spark.given import Given, Parse
+from neardup.batch.engines.spark.making import narrow
 from neardup.batch.engines.spark.tables import Batches, batch_of, run_in_arrow
 from neardup.batch.output import RUN
 from neardup.corpus.values import strings
@@ -45,7 +46,7 @@ class Showing:
 
     def __init__(self, outcome: Outcome, given: Given) -> None:
         self._outcome, self._given = outcome, given
-        self._kind = given.type_of(given.columns.id or "")
+        self._kind = given.id_type
         self._removed = self._named(outcome.removed, "id", "witness")
         self._clusters = self._named(outcome.clusters(), "id")
         self._top = self._clusters.orderBy(sql.desc("size"), "id").limit(samples.CLUSTERS).collect()
@@ -97,10 +98,26 @@ class Showing:
     def _texts(self, ids: set[str]) -> dict[str, str]:
         """The beginnings of a few texts. Those of earlier documents are not looked for."""
         given = self._given
-        id = readable(given.column(given.columns.id or ""), self._kind)
-        wanted = given.numbered().where(id.isin(sorted(ids)))
-        rows = wanted.select(id, given.column(given.columns.text)).collect() if ids else []
-        return {row[0]: samples.beginning(row[1]) for row in rows}
+        some = self._named(self._outcome.documents.withColumn("key", given.key), "id")
+        keys = some.where(sql.col("id").isin(sorted(ids))).select("key").collect()
+        rows = given.read().where(given.key.isin([row["key"] for row in keys]))
+        kind = self._kind.simpleString()
+        shown = run_in_arrow(rows, Beginnings(given.parse), f"id {kind}, text string")
+        with in_plain_words("looking at some texts"):
+            return dict(self._named(shown, "id").collect()) if ids else {}
+
+
+@dataclass(frozen=True)
+class Beginnings:
+    """In a task: ids, and as much of the texts as is shown."""
+
+    parse: Parse
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for some in self.parse(batch):
+                texts = [samples.beginning(text) for text in some.texts.to_pylist()]
+                yield batch_of(id=narrow(some.ids), text=narrow(strings(texts)))
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql import SparkSession
 
 from neardup.batch.engines.spark.addresses import Address
 from neardup.batch.engines.spark.deciding import Deciding, Outcome
 from neardup.batch.engines.spark.failures import in_plain_words
-from neardup.batch.engines.spark.frames import Given
+from neardup.batch.engines.spark.given import Given, Lines
 from neardup.batch.engines.spark.limits import MEMORY
 from neardup.batch.engines.spark.showing import Showing
 from neardup.batch.engines.spark.tables import Work
@@ -26,14 +23,15 @@ from neardup.batch.job import Job
 from neardup.batch.output import NAMES, RUN, WORK
 from neardup.batch.record import Finished
 from neardup.corpus.documents import Columns
-from neardup.corpus.tables import Source, resolve
-from neardup.errors import InputError, OutputError, RowError, UsageError
+from neardup.corpus.tables import Source
+from neardup.errors import InputError, OutputError, UsageError
 from neardup.keys import Key
 from neardup.options import Options
 from neardup.progress import SILENT, Progress
 
 REPORT = "report.html"
-LINE, BAD = "line of the file", "no JSON object"
+WRITING = "writing"
+"""In WORK as long as OUT has a part of a run: the next one may replace it."""
 SUFFIXES = {"parquet": "parquet", "jsonl": "jsonl", "json": "jsonl", "ndjson": "jsonl"}
 
 
@@ -50,51 +48,59 @@ def dedup_urls(
     """
     place = Address(spark, out)
     check_out(place, [*inputs, *against], force)
-    job = Job(
-        inputs=[], out=Path(), options=options, columns=columns, pairs=pairs, kept=kept,
-        strict=strict, key=key, workers=spark.sparkContext.defaultParallelism,
-    )  # fmt: skip
     work = place / WORK
     work.delete()  # of a run that was stopped
     try:
-        new = opened(spark, inputs, format, columns)
-        if strict and new.lost:
-            raise RowError(
-                f"lines that hold no JSON object: {new.lost:,}. "
-                "Mend them, or run without --strict to set such rows aside"
-            )
-        earlier = opened(spark, against, format, columns.plain).given if against else None
-        job = replace(job, columns=new.given.columns)
-        deciding = Deciding(job, new.given, earlier, Work(spark, work.url), memory, progress)
-        outcome = new.with_lost(deciding.outcome())
+        sizes = {url: _size(spark, url) for url in (*inputs, *against)}
+        kind = _kind(spark, list(sizes), format)
+        new = opened(spark, inputs, kind, columns)
+        earlier = opened(spark, against, kind, columns.plain) if against else None
+        job = Job(
+            inputs=[], out=Path(), options=options, columns=new.columns, pairs=pairs, kept=kept,
+            strict=strict, key=key, workers=spark.sparkContext.defaultParallelism,
+        )  # fmt: skip
+        deciding = Deciding(job, new, earlier, Work(spark, work.url), memory, progress)
+        outcome = deciding.outcome()
         outcome.record["parameters"]["against"] = list(against)
         outcome.record["skipped_files"] = []
-        outcome.record["inputs"] = [_inputs(spark, inputs, outcome)]
+        # All inputs together: whose row is whose is not known.
+        size, count = sum(sizes[url] for url in inputs), outcome.record["counts"]["documents"]
+        outcome.record["inputs"] = [
+            {"file": ", ".join(inputs), "size": size, "documents": count, "xxh3_128": ""}
+        ]
+        (work / WRITING).write(b"")
         with deciding.stage("writing"):
             _write(place, new, outcome, job)
-            showing = Showing(outcome, new.given)
+            showing = Showing(outcome, new)
         deciding.clocked(outcome.record)
         if finish is not None:
             (place / REPORT).write(showing.report(finish, REPORT))
         data = json.dumps(outcome.record, indent=2, ensure_ascii=False) + "\n"
         (place / RUN).write(data.encode())
-        return Finished(outcome.record, showing.largest(), showing.examples())
-    finally:
+    except BaseException:
+        if WRITING in work.names():
+            _clear(place)
         work.delete()
         if not place.names():
             place.delete()
+        raise
+    finished = Finished(outcome.record, showing.largest(), showing.examples())
+    work.delete()
+    return finished
 
 
 def check_out(out: Address, others: Sequence[str], force: bool) -> None:
     """Refuse an OUT that is not empty, or that is in an input, or an input in it."""
     place = out.whole.rstrip("/") + "/"
-    for url in others:
-        other = Address(out.spark, url).whole.rstrip("/") + "/"
+    for one in [one for url in others for one in Address(out.spark, url).matches()]:
+        other = one.whole.rstrip("/") + "/"
         if other.startswith(place) or place.startswith(other):
             raise UsageError(
-                f"{out.url} and {url} are in each other: choose an output outside of the input"
+                f"{out.url} and {one.url} are in each other: choose an output outside of the input"
             )
     there = [name for name in out.names() if name != WORK]
+    if WRITING in (out / WORK).names():  # what is there is a part of a run that was stopped
+        there = [name for name in there if name not in NAMES]
     if there and not force:
         raise OutputError(
             f"{out.url} is not empty ({', '.join(there[:3])}): choose another output, or use "
@@ -107,97 +113,43 @@ def check_out(out: Address, others: Sequence[str], force: bool) -> None:
         )
 
 
-def _inputs(spark: SparkSession, urls: Sequence[str], outcome: Outcome) -> dict[str, object]:
-    """All inputs together: whose row is whose is not known."""
-    size = sum(Address(spark, url).size() for url in urls if "*" not in url)
-    return {"file": ", ".join(urls), "size": size,
-            "documents": outcome.record["counts"]["documents"], "xxh3_128": ""}  # fmt: skip
+def _size(spark: SparkSession, url: str) -> int:
+    found = Address(spark, url).matches()
+    if not found:
+        raise InputError(f"{url} is not there: check the URL", url)
+    return sum(one.size() for one in found)
 
 
-@dataclass(frozen=True)
-class Opened:
-    """What is read: the rows, and how many lines are lost, because they hold no JSON object.
-
-    Of JSON lines each row has the line itself, so that kept ones are written as they were.
-    """
-
-    given: Given
-    lines: bool
-    lost: int = 0
-
-    def with_lost(self, outcome: Outcome) -> Outcome:
-        """With the lost lines among the rejected documents; nobody knows their ids."""
-        if not self.lost:
-            return outcome
-        none = sql.lit(None).cast(outcome.rejected.schema["id"].dataType)
-        lost = outcome.rejected.sparkSession.range(self.lost).select(none, sql.lit(BAD))
-        record = outcome.record
-        record["counts"]["documents"] += self.lost
-        record["counts"]["rejected"] += self.lost
-        record["reasons"][BAD] = self.lost
-        return replace(outcome, rejected=outcome.rejected.union(lost))
-
-    def write(self, frame: DataFrame, to: Address) -> None:
-        """Some rows, in the format of the inputs."""
-        if self.lines:
-            frame.select(sql.col(f"`{LINE}`")).write.text(to.url, lineSep="\n")
-        else:
-            frame.write.parquet(to.url)
-
-
-def opened(spark: SparkSession, urls: Sequence[str], format: str, columns: Columns) -> Opened:
-    """The rows behind some URLs, all of one format."""
+def opened(spark: SparkSession, urls: Sequence[str], kind: str, columns: Columns) -> Given:
+    """The rows behind some URLs."""
     called = Source(urls[0] if len(urls) == 1 else f"{urls[0]} and others", "--{}")
-    kinds = {_format(spark, url) for url in urls} if format == "auto" else {format}
-    if kinds == {"parquet"}:
-        with in_plain_words("opening the inputs"):
-            frame = spark.read.option("mergeSchema", True).parquet(*urls)
-        return Opened(Given(frame, _resolved(columns, frame.columns, called), called), False)
-    if kinds == {"jsonl"}:
-        return _json_lines(spark, list(urls), columns, called)
-    raise UsageError(
-        f"Spark reads URLs of one format, Parquet or JSON lines, not {' and '.join(sorted(kinds))}"
-        ": convert them, or say with --format what they are"
-    )
-
-
-def _json_lines(spark: SparkSession, urls: list[str], columns: Columns, called: Source) -> Opened:
     with in_plain_words("opening the inputs"):
-        lines = spark.read.text(urls, lineSep="\n").withColumnRenamed("value", LINE)
-        there = spark.read.json(urls, columnNameOfCorruptRecord=BAD).schema
-    names = [field.name for field in there if field.name != BAD]
-    columns = _resolved(columns, names, called)
-    needed = set(columns.asked().values())
-    schema = StructType(
-        [field for field in there if field.name in needed] + [StructField(BAD, StringType())]
-    )
-    line = sql.col(f"`{LINE}`")
-    parsed = sql.from_json(line, schema, {"columnNameOfCorruptRecord": BAD}).alias("row")
-    rows = lines.where(sql.trim(line) != "").select(line, parsed).select(line, "row.*")
-    if BAD not in there.fieldNames():
-        return Opened(Given(rows.drop(BAD), columns, called), True)
-    bad = sql.col(f"`{BAD}`").isNotNull()
-    with in_plain_words("reading the inputs"):
-        lost = rows.where(bad).count()
-    return Opened(Given(rows.where(~bad).drop(BAD), columns, called), True, lost)
+        if kind == "parquet":
+            rows = spark.read.option("mergeSchema", True).parquet(*urls)
+        else:
+            rows = spark.read.text(list(urls), lineSep="\n")
+    return (Given if kind == "parquet" else Lines)(rows, columns, called)
 
 
-def _resolved(columns: Columns, names: list[str], called: Source) -> Columns:
-    found = resolve(columns, names, called)
-    if found.id is None:
+def _kind(spark: SparkSession, urls: Sequence[str], format: str) -> str:
+    """The format of all inputs."""
+    kinds = {_format(spark, url) for url in urls} if format == "auto" else {format}
+    if len(kinds) > 1 or not kinds <= set(SUFFIXES.values()):
         raise UsageError(
-            "rows that Spark reads have no numbers: say with --id which column names them"
+            "Spark reads URLs of one format, Parquet or JSON lines, not "
+            f"{' and '.join(sorted(kinds))}: convert them, or say with --format what they are"
         )
-    return found
+    return kinds.pop()
 
 
 def _format(spark: SparkSession, url: str) -> str:
     """By the suffix, or that of the files in a folder."""
     names = [url.rstrip("/").rsplit("/", 1)[-1]]
     if not _known(names[0]):
-        names = [name for name in Address(spark, url).names() if name[0] not in "._"]
+        every = [name for one in Address(spark, url).matches() for name in one.names()]
+        names = [name for name in every if name[0] not in "._"]
         if not names:
-            raise InputError(f"{url} is not there, or is empty: check the URL", url)
+            raise InputError(f"{url} is empty: check the URL", url)
     kind = _known(names[0])
     if kind is None:
         raise UsageError(
@@ -210,12 +162,21 @@ def _known(name: str) -> str | None:
     return next((SUFFIXES[part] for part in name.lower().split(".")[1:] if part in SUFFIXES), None)
 
 
-def _write(out: Address, new: Opened, outcome: Outcome, job: Job) -> None:
-    """The tables and rows that belong into OUT, instead of those of an earlier run."""
+def _clear(out: Address) -> None:
+    """Delete a run, run.json first."""
     for name in reversed(NAMES):
         (out / name).delete()
+
+
+def _write(out: Address, new: Given, outcome: Outcome, job: Job) -> None:
+    """The tables and rows that belong into OUT, instead of those of an earlier run."""
+    _clear(out)
     if job.kept:
-        new.write(outcome.kept(new.given), out / "kept")
+        write, kept = outcome.kept(new).write, (out / "kept").url
+        if isinstance(new, Lines):
+            write.text(kept, lineSep="\n")
+        else:
+            write.parquet(kept)
     tables = {"removed": outcome.removed, "clusters": outcome.clusters(),
               "rejected": outcome.rejected}  # fmt: skip
     if job.pairs:
