@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from neardup.batch.engines.spark.addresses import Address
     from neardup.batch.engines.spark.deciding import Outcome
-    from neardup.batch.engines.spark.frames import Given
+    from neardup.batch.engines.spark.given import Given
 
 SHOWN = 3
 
@@ -78,9 +78,10 @@ def dedup(
     the one whose id comes first in Spark's order stays. `against` is an earlier DataFrame with the
     same columns: its documents go before all others and are never removed.
 
-    The DataFrame is read twice, to sketch it and to compare candidates, and once more for `kept`:
-    if it takes long to compute, or its ids are made anew each time, cache or write it before. A
-    document that has changed between two readings is an error.
+    The DataFrame is read twice, to sketch it and to compare candidates, and again for `kept`: if it
+    takes long to compute, cache or write it before. Every reading must give the same ids; if they
+    are made anew each time, `kept` has rows that should have gone. That is an error only where a
+    candidate is missing, or has another text, when it is compared.
 
     Tables between the stages are written to `work`, an empty folder, or its URL, that all
     executors can write. Without it, it is a new one in Spark's checkpoint folder; or, on one
@@ -116,7 +117,7 @@ def dedup(
     from neardup.batch.engines.spark.addresses import work_folder
     from neardup.batch.engines.spark.deciding import Deciding
     from neardup.batch.engines.spark.executors import check_executors
-    from neardup.batch.engines.spark.frames import Given
+    from neardup.batch.engines.spark.given import Given
     from neardup.batch.engines.spark.limits import MEMORY
     from neardup.batch.engines.spark.tables import Work
     from neardup.batch.job import Job
@@ -135,7 +136,7 @@ def dedup(
     check_executors(spark)
     folder = work_folder(spark, work)
     job = Job(
-        inputs=[], out=Path(), options=options, columns=columns,
+        inputs=[], out=Path(), options=options, columns=new.columns,
         workers=spark.sparkContext.defaultParallelism, key=secret,
     )  # fmt: skip
     try:
@@ -229,15 +230,20 @@ class SparkResult:
         """What became of a document, by its id."""
         from pyspark.sql import functions as sql
 
-        document, wanted = self._outcome.documents, sql.col("id") == sql.lit(id)
-        found = document.where(wanted & ~sql.col("earlier")).select("reason").collect()
-        if not found:
-            raise UsageError(f"no document has the id {id!r}")
-        if found[0]["reason"] is not None:
-            return rejected_verdict(id, found[0]["reason"])
-        for row in self.removed.where(wanted).collect():
-            return removed_verdict(self.options, id, *row[1:])
-        return kept_verdict(id, self.removed.where(sql.col("witness") == sql.lit(id)).count())
+        from neardup.batch.engines.spark.failures import in_plain_words
+
+        with in_plain_words(f"looking for {id!r}"):
+            # Every type has a string; not every type can be cast to every other.
+            wanted = sql.lit(id).cast("string").try_cast(self._given.id_type)
+            own = self._outcome.documents.where((sql.col("id") == wanted) & ~sql.col("earlier"))
+            found = own.select("reason").collect()
+            if not found:
+                raise UsageError(f"no document has the id {id!r}")
+            if found[0]["reason"] is not None:
+                return rejected_verdict(id, found[0]["reason"])
+            for row in self.removed.where(sql.col("id") == wanted).collect():
+                return removed_verdict(self.options, id, *row[1:])
+            return kept_verdict(id, self.removed.where(sql.col("witness") == wanted).count())
 
     def summary(self) -> str:
         """The end of a run as a person sees it."""
