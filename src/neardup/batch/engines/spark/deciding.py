@@ -17,8 +17,9 @@ from neardup.batch.engines.spark import making, ranking, recording
 from neardup.batch.engines.spark.bits import Bits
 from neardup.batch.engines.spark.frames import Frames, Sieve
 from neardup.batch.engines.spark.given import Given
+from neardup.batch.engines.spark.limits import FEW
 from neardup.batch.engines.spark.making import Making
-from neardup.batch.engines.spark.pipeline import FEW, Decided, Setting, all_pairs, decide
+from neardup.batch.engines.spark.pipeline import Decided, Setting, all_pairs, decide
 from neardup.batch.engines.spark.run import require_fewer, require_possible
 from neardup.batch.engines.spark.stages import Stages
 from neardup.batch.engines.spark.tables import Work, run_in_arrow
