@@ -7,6 +7,7 @@ arrives then ends in a SystemError, or in a crash.
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,11 @@ from types import FrameType
 from neardup.progress import Progress
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+RAISED_BY: dict[type[BaseException], signal.Signals] = {
+    KeyboardInterrupt: signal.SIGINT,
+    SystemExit: signal.SIGTERM,
+}
+AGAIN_SECONDS = 0.1
 
 
 @contextmanager
@@ -51,8 +57,24 @@ def held() -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def obeyed_at_once() -> Iterator[Callable[[], None]]:
-    """Hold nothing back: for work in which no compiled function of ours runs here."""
-    yield lambda: None
+    """Hold nothing back: for work in which no compiled function of ours runs here.
+
+    Python drops what a signal raises while an object is cleared away: that signal comes again.
+    """
+    before, main = sys.unraisablehook, threading.main_thread().ident
+
+    def dropped(what: sys.UnraisableHookArgs) -> None:
+        number = RAISED_BY.get(what.exc_type)
+        if number is None or main is None:
+            before(what)
+        else:
+            threading.Timer(AGAIN_SECONDS, signal.pthread_kill, (main, number)).start()
+
+    sys.unraisablehook = dropped
+    try:
+        yield lambda: None
+    finally:
+        sys.unraisablehook = before
 
 
 class Interruptible:
