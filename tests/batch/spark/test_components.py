@@ -151,7 +151,7 @@ def roots_of(count: int, pairs: set[tuple[int, int]]) -> list[int]:
     return root
 
 
-@pytest.mark.parametrize(("cap", "new"), [(6, 0), (8, 30)])
+@pytest.mark.parametrize(("cap", "new"), [pytest.param(6, 0, marks=pytest.mark.slow), (8, 30)])
 def test_hot_buckets_in_pieces(spark: SparkSession, tmp_path: Path, cap: int, new: int) -> None:
     corpus = chains_and_stars(cap, 60)
     buckets, sets = corpus.frames(spark)

@@ -69,7 +69,10 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[pytest.mark.slow] * (case == "one partition")) for case in CASES],
+)
 def test_the_answer_is_that_of_the_same_rows_in_order(spark, monkeypatch, case):
     partitions, kind, score, memory, options = CASES[case]
     if case == "by rounds":
@@ -183,7 +186,7 @@ def test_frames_are_lazy_and_end_with_the_result(spark, tmp_path):
         _ = result.removed
 
 
-@pytest.mark.parametrize("what", ["id", "text"])
+@pytest.mark.parametrize("what", [pytest.param("id", marks=pytest.mark.slow), "text"])
 def test_a_document_that_changes_is_noticed(spark, tmp_path, what):
     from pyspark.sql import functions as sql
 

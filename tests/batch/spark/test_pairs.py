@@ -47,6 +47,7 @@ def test_a_run_lists_the_pairs_of_a_local_one(
     assert told["beyond_limit"] > 60
 
 
+@pytest.mark.slow
 def test_an_earlier_corpus_and_few_members(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
