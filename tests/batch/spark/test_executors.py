@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JError
 
 import neardup
 from neardup.batch.engines.spark.executors import check_executors
-from neardup.batch.engines.spark.failures import plain, telling
+from neardup.batch.engines.spark.failures import in_plain_words, plain, telling
 from neardup.errors import ColumnError, InputError, NeardupError, UsageError
 
 CURE = "--archives env.tar.gz#env"
@@ -108,3 +109,11 @@ def test_a_stack_trace_becomes_one_line(last, kind, told):
     assert not isinstance(error, ColumnError)
     assert told in str(error)
     assert "\n" not in str(error)
+
+
+def test_an_interrupt_that_py4j_fails_to_pass_on():
+    with pytest.raises(KeyboardInterrupt), in_plain_words("sketching"):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise Py4JError("Gateway must be connected to send cancel cmd.")  # noqa: B904

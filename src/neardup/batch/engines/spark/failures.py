@@ -54,6 +54,8 @@ def in_plain_words(doing: str) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
+        if isinstance(error.__context__, KeyboardInterrupt):  # which Py4J failed to pass on
+            raise error.__context__ from None
         raise plain(str(error), doing) from error
 
 
