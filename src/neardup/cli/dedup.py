@@ -208,6 +208,10 @@ def dedup(
             )  # fmt: skip
             finished = run(job, progress, *making(engine, master, memory))
     show(finished.record, summary(finished, options, out), quiet, as_json)
+    if engine == "spark":
+        from neardup.batch.engines.spark.java_classes import keep as keep_java_classes
+
+        keep_java_classes(quiet or as_json)
 
 
 def check_engine(engine: str, master: str | None, workers: int | None) -> None:

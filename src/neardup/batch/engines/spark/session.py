@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from neardup.batch.engines.spark.java_classes import Archive
 from neardup.errors import NeardupError, UsageError
 
 if TYPE_CHECKING:
@@ -37,14 +38,14 @@ SETTINGS: Final = {
     "spark.hadoop.yarn.resourcemanager.connect.retry-interval.ms": "5000",
 }
 BRIEF: Final = {
-    # What a run of half a minute has to do is done before Java's better compiler pays.
-    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.ui.enabled": "false",
     "spark.sql.adaptive.enabled": "false",
 }
 DAEMON: Final = {"spark.python.daemon.module": "neardup.batch.engines.spark.daemon"}
 """For little data on this machine: most of the time would go into starting."""
 LARGE: Final = "spark.sql.execution.arrow.useLargeVarTypes"
+JAVA: Final = "-XX:+IgnoreUnrecognizedVMOptions -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""What a run of half a minute has to do is done before Java's better compiler pays."""
 LITTLE: Final = 10**9
 """Bytes of inputs."""
 
@@ -101,8 +102,10 @@ def spark_session(
     if running is not None:
         require_settings(running)
         return _the_same_master(running, master)
+    archive = None
     if size is not None and size <= LITTLE and re.match(r"local\b", master or ""):
-        _set_up_for_little(str(master))
+        archive = Archive()
+        _set_up_for_little(str(master), archive)
     if master:
         require_answer(master)
     # Py4J logs a stack trace, by nobody's name, when Ctrl-C interrupts it, which is raised anyway.
@@ -120,6 +123,8 @@ def spark_session(
         context.pythonExec = settings.get("spark.pyspark.python") or context.pythonExec
     if settings.get("spark.log.level") is None:
         context.setLogLevel("OFF")  # what fails is raised; lost executors are counted
+    if archive is not None:
+        archive.begin(spark)
     return spark
 
 
@@ -183,13 +188,17 @@ def _choose_python(master: str | None) -> bool:
     return False
 
 
-def _set_up_for_little(master: str) -> None:
+def _set_up_for_little(master: str, archive: Archive) -> None:
     """Settings that give way to those of PYSPARK_SUBMIT_ARGS."""
     cores = re.match(r"local(?:\[(\d+|\*))?", master)
     count = {None: "1", "*": str(os.cpu_count())}
     tasks = count.get(cores[1], cores[1]) if cores else "1"
     theirs = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
-    settings = BRIEF | {"spark.sql.shuffle.partitions": tasks}
+    settings = BRIEF | {
+        "spark.sql.shuffle.partitions": tasks,
+        # Those of the user come after them.
+        "spark.driver.defaultJavaOptions": f"{JAVA} {archive.options}",
+    }
     own = os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable
     if own and "spark.pyspark.python" not in theirs:
         settings |= DAEMON
