@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,11 +97,14 @@ def _watch(pid: int, start: float) -> tuple[float, int, int]:
 
 def tree(pid: int) -> list[int]:
     children: list[int] = []
-    for listing in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:  # it has just ended
+        threads = []
+    for thread in threads:
+        with suppress(OSError):
+            listing = Path(f"/proc/{pid}/task/{thread}/children")
             children += map(int, listing.read_text().split())
-        except OSError:
-            continue
     return [pid] + [member for child in children for member in tree(child)]
 
 

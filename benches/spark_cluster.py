@@ -25,13 +25,15 @@ from pathlib import Path
 from typing import Any
 
 import startup
-from batch_figures import MB, Bench, warm
+from batch_figures import IN_ALL, MB, Bench, warm
 from contenders import Result, dedup, output
 from corpora import count_of, describe, plain
 from spark_runs import differences, record, watched
 from standalone import Cluster
 from suite import Suite
 from table import Figure, Row
+
+from neardup.plan.shuffles import Amounts, shuffle_bytes
 
 WORKERS = 2
 FULL = 1_000_000
@@ -72,10 +74,10 @@ class Loss:
     again: bool
 
 
-def run_on(bench: ClusterBench, cluster: Cluster, corpus: Path, out: Path) -> Seen:
+def run_on(bench: ClusterBench, cluster: Cluster, corpus: Path, out: Path, *options: str) -> Seen:
     """An undisturbed run."""
     began = time.monotonic()
-    with watched(bench, corpus, out, cluster.url, SETTINGS) as run:
+    with watched(bench, corpus, out, cluster.url, SETTINGS, *options) as run:
         marks = list(run.stages())
     ended = time.monotonic()
     _check(bench, run.process.returncode)
@@ -121,33 +123,42 @@ def locally(bench: ClusterBench, corpus: Path) -> tuple[Result, Path]:
     return result, out
 
 
-def shuffles(bench: ClusterBench, title: str, corpus: Path) -> Figure:
-    """What a run takes and shuffles, by stage, and what the local engine takes."""
+def shuffles(bench: ClusterBench, title: str, corpus: Path, id: int, memory: str = "1GB") -> Figure:
+    """What a run takes and shuffles, by stage and by the plan, and what the local engine takes.
+
+    Ids have so many bytes; a task may hold so much memory.
+    """
     local, expected = locally(bench, warm(corpus))
     out = bench.work / "out-spark"
     with Cluster(bench.work / "cluster", WORKERS) as cluster:
-        seen = run_on(bench, cluster, corpus, out)
+        seen = run_on(bench, cluster, corpus, out, "--memory", memory)
     differing, count = differences(expected, out), count_of(corpus)
-    rows = [*_by_stage(seen, count), _total(seen, local, count)]
+    planned = shuffle_bytes(Amounts.of_run(seen.report, id, WORKERS))
+    rows = [*_by_stage(seen, count, planned), _total(seen, local, count, planned)]
+    rounds = len(seen.report["spark"]["rounds"])
     return Figure(
         title,
-        f"{describe(corpus)}, {WORKERS} workers of one core on one machine; the local engine "
-        f"takes {local.seconds:.1f} s on {WORKERS} cores",
+        f"{describe(corpus)}, {WORKERS} workers of one core on one machine, --memory {memory}, "
+        f"decided {f'in {rounds} rounds' if rounds else 'by one task'}; `plan MB` is what the "
+        "model of `neardup plan --engine spark` makes of the run's counts; the local engine takes "
+        f"{local.seconds:.1f} s on {WORKERS} cores",
         rows,
         {"the local engine's result": not differing},
     )
 
 
-def _by_stage(seen: Seen, count: int) -> list[Row]:
+def _by_stage(seen: Seen, count: int, planned: Mapping[str, float]) -> list[Row]:
     return [
-        {"stage": stage["name"], **_moved([stage], stage["seconds"], count)}
+        {"stage": stage["name"], **_moved([stage], stage["seconds"], count),
+         "plan MB": planned[stage["name"]] / MB}
         for stage in seen.report["spark"]["stages"]
-    ]
+    ]  # fmt: skip
 
 
-def _total(seen: Seen, local: Result, count: int) -> Row:
+def _total(seen: Seen, local: Result, count: int, planned: Mapping[str, float]) -> Row:
     moved = _moved(seen.report["spark"]["stages"], seen.seconds, count)
-    return {"stage": "in all", **moved, "x the local engine": seen.seconds / local.seconds}
+    return {"stage": IN_ALL, **moved, "plan MB": sum(planned.values()) / MB,
+            "x the local engine": seen.seconds / local.seconds}  # fmt: skip
 
 
 def _moved(stages: Sequence[Mapping[str, Any]], seconds: float, count: int) -> Row:
@@ -164,11 +175,17 @@ def _moved(stages: Sequence[Mapping[str, Any]], seconds: float, count: int) -> R
 
 def documents(bench: ClusterBench) -> Figure:
     corpus = bench.first(bench.documents()[0])
-    return shuffles(bench, "110,000 documents of 3 KB on a cluster", corpus)
+    return shuffles(bench, "110,000 documents of 3 KB on a cluster", corpus, id=5)
 
 
 def tweets(bench: ClusterBench) -> Figure:
-    return shuffles(bench, "1 million tweets on a cluster", bench.first(bench.tweets()))
+    corpus = bench.first(bench.tweets())
+    return shuffles(bench, "1 million tweets on a cluster", corpus, id=18)
+
+
+def tight(bench: ClusterBench) -> Figure:
+    title = "1 million tweets on a cluster, in little memory"
+    return shuffles(bench, title, bench.first(bench.tweets()), id=18, memory="400MB")
 
 
 def losses(bench: ClusterBench) -> Figure:
@@ -212,7 +229,7 @@ def _hit(row: Row) -> bool:
 SUITE = Suite(
     "spark_cluster",
     "The batch engine on a Spark cluster, measured",
-    {"documents": documents, "tweets": tweets, "losses": losses},
+    {"documents": documents, "tweets": tweets, "tight": tight, "losses": losses},
 )
 
 

@@ -82,8 +82,13 @@ class Watched:
 
 @contextmanager
 def watched(
-    bench: Bench, corpus: Path, out: Path, master: str, settings: Mapping[str, object]
-) -> Iterator[Watched]:
+    bench: Bench,
+    corpus: Path,
+    out: Path,
+    master: str,
+    settings: Mapping[str, object],
+    *options: str,
+) -> Iterator[Watched]:  # fmt: skip
     """Start our command beside this process; it is ended if it still runs in the end."""
     paths = filter(None, [str(HERE), os.environ.get("PYTHONPATH")])
     variables = {
@@ -93,7 +98,10 @@ def watched(
     }
     with (bench.work / "spark-driver.log").open("wb") as log:
         process = subprocess.Popen(
-            spark_command(corpus, out, master), env=os.environ | variables, stderr=log, stdout=log
+            spark_command(corpus, out, master, *options),
+            env=os.environ | variables,
+            stderr=log,
+            stdout=log,
         )
     try:
         yield Watched(process, out)

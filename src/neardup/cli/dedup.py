@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -272,12 +271,12 @@ def refuse_with_urls(
 def started(master: str | None, progress: Progress, size: int | None = None) -> SparkSession:
     """A session whose executors have what is needed, for so many bytes of inputs."""
     from neardup.batch.engines.spark.executors import check_executors
-    from neardup.batch.engines.spark.session import spark_session
+    from neardup.batch.engines.spark.session import is_this_python, spark_session
 
     progress.say("starting Spark")
     spark = spark_session(master, size=size)
     here = str(spark.sparkContext.master).startswith("local")
-    if not here or spark.sparkContext.pythonExec != sys.executable:
+    if not here or not is_this_python(spark.sparkContext.pythonExec):
         check_executors(spark, progress)
     return spark
 

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from neardup.batch.engines.spark.java_classes import Archive
@@ -176,6 +177,12 @@ def _the_same_master(spark: SparkSession, master: str | None) -> SparkSession:
     return spark
 
 
+def is_this_python(command: str) -> bool:
+    """Whether it is the Python of this process, perhaps by another name, with all its packages."""
+    here, there = Path(sys.executable), Path(command)
+    return here.parent == there.parent and here.resolve() == there.resolve()
+
+
 def _choose_python(master: str | None) -> bool:
     """Let executors run this very Python where it can be expected to be there.
 
@@ -199,7 +206,7 @@ def _set_up_for_little(master: str, archive: Archive) -> None:
         # Those of the user come after them.
         "spark.driver.defaultJavaOptions": f"{JAVA} {archive.options}",
     }
-    own = os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable
+    own = is_this_python(os.environ.get("PYSPARK_PYTHON", sys.executable))
     if own and "spark.pyspark.python" not in theirs:
         settings |= DAEMON
     ours = [f"--conf {shlex.quote(f'{name}={value}')}" for name, value in settings.items()]
