@@ -3,7 +3,7 @@
     python benches/scale.py [--documents 1000000000] [--bytes 3000] [--memory 64GB] [--cores 32]
         [--disk 3GB]
 
-Reads `benches/results/batch.json`, and `spark_cluster.json` if it is there, and writes the two
+Reads `benches/results/batch.json`, and `spark_cluster.json`, and writes the two
 parts of docs/scale.md between its marks.
 """
 
@@ -18,7 +18,8 @@ from pathlib import Path
 
 from batch_figures import IN_ALL, MB, SKETCH_FILES
 from contenders import HERE
-from scale_spark import Rates, ran
+from scale_spark import Measured as OnSpark
+from scale_spark import Rates
 from scale_spark import filled as filled_for_spark
 from table import Row, Value, grid
 
@@ -185,7 +186,7 @@ def main() -> None:
     seen = measured({figure["title"]: figure["rows"] for figure in figures})
     machine = Machine(args.cores, 0.75 * parse_size(args.memory), parse_size(args.disk))
     text = filled(Corpus(args.documents, args.bytes), machine, seen)
-    known = ran(args.results / "spark_cluster.json")
+    known = OnSpark.of(args.results / "spark_cluster.json")
     on_spark = filled_for_spark(args.documents, args.bytes, rates(seen), known)
     PAGE.write_text(put(put(PAGE.read_text(), BEGIN, text), BEGIN_SPARK, on_spark))
     print(text, on_spark, sep="\n")

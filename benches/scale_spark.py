@@ -2,14 +2,14 @@
 
 Kernels cost what the local engine was measured to take; what Spark does is the model of
 `neardup plan --engine spark`. What a run has shuffled is read from the results of
-`spark_cluster.py`, where there are any.
+`spark_cluster.py`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from batch_figures import IN_ALL, MB
@@ -24,54 +24,37 @@ from neardup.plan.run_over_files import A_BUCKET, A_MEMBER, A_PAIR
 from neardup.plan.shuffles import Amounts, shuffle_bytes
 from neardup.plan.sla import BYTES_OF_A_SHINGLE, Sla
 
-FIGURE = "110,000 documents of 3 KB on a cluster"
+WHOLE = "110,000 documents of 3 KB on a cluster"
+TIGHT = "1 million tweets on a cluster, in little memory"
+TEXT = 333_819_750
+"""Bytes of those documents."""
 HOUR, GB, TB = 3600, 1e9, 1e12
 BYTES_OF_A_TOKEN = 4
 
 
 @dataclass(frozen=True)
 class Ran:
-    """A run on Spark: what each stage has shuffled, for how much text, how long on two cores."""
+    """A run on Spark: bytes that each stage has shuffled, and by the model."""
 
+    documents: float
     shuffled: Mapping[str, float]
-    seconds: float
-    text: float
-    about: Amounts
+    planned: Mapping[str, float]
 
 
 FITTED = Ran(
+    110_000,
     {
-        "collapsing": 2_608_825, "banding": 36_401_074, "shingling": 1_290_012,
-        "deciding": 79_382_559, "writing tables": 4_768_705, "writing": 38_868,
+        "collapsing": 2_608_825, "banding": 36_383_941, "shingling": 0, "deciding": 108_860_411,
+        "writing tables": 4_873_857, "writing": 38_803,
     },
-    35.06, 333_819_750,
-    Amounts(
+    shuffle_bytes(Amounts(
         documents=110_000, bands=21, candidates=25_385, sets=77_138_488, removed=9_676,
-        buckets=83_106, members=IN_A_BUCKET * 83_106, copies=3_062, compared=81_521, id=5,
-    ),
+        buckets=83_106, members=IN_A_BUCKET * 83_106, copies=3_062, compared=85_804, similar=8_782,
+        id=5, ranges=5, task=60_000_000,
+    )),
 )  # fmt: skip
-"""On local[2]. The figures of `SparkCosts` are fitted to it, so that it can't confirm them."""
-FEW = Amounts(
-    documents=2_000, bands=21, candidates=92, sets=241_696, removed=39, buckets=345,
-    members=IN_A_BUCKET * 345, copies=6, compared=95, id=5,
-)  # fmt: skip
-NOT_FITTED = {
-    "2,000": Ran(
-        {
-            "collapsing": 60_659, "banding": 710_536, "shingling": 5_446, "deciding": 215_895,
-            "writing tables": 111_789, "writing": 282,
-        },
-        0.0, 0.0, FEW,
-    ),
-    "2,000 by rounds": Ran(
-        {
-            "collapsing": 60_659, "banding": 710_536, "shingling": 5_446, "deciding": 280_247,
-            "writing tables": 104_436, "writing": 282,
-        },
-        0.0, 0.0, replace(FEW, compared=126, similar=48, ranges=2),
-    ),
-}  # fmt: skip
-"""Runs that nothing was fitted to; their seconds are those of Spark's start."""
+"""110,000 pages on local[2], where a task may hold 60 MB; the figures of `SparkCosts` are fitted to
+it, but for deciding."""
 
 
 @dataclass(frozen=True)
@@ -108,18 +91,27 @@ class Rates:
         )  # fmt: skip
 
 
-def ran(results: Path) -> Ran:
-    """The run of the cluster's figure, or the one that the model is fitted to."""
-    if not results.exists():
-        return FITTED
-    figures = {one["title"]: one["rows"] for one in json.loads(results.read_text())["figures"]}
-    rows = {row["stage"]: row for row in figures[FIGURE]}
-    total = rows.pop(IN_ALL)
-    moved = {name: MB * row["shuffled MB"] for name, row in rows.items()}
-    return replace(FITTED, shuffled=moved, seconds=total["seconds"])
+@dataclass(frozen=True)
+class Measured:
+    """The runs of the cluster: one that takes shuffles, and how long the usual one took."""
+
+    tight: Ran
+    seconds: float
+
+    @classmethod
+    def of(cls, results: Path) -> Measured:
+        figures = {one["title"]: one["rows"] for one in json.loads(results.read_text())["figures"]}
+        whole, tight = ({row["stage"]: row for row in figures[name]} for name in (WHOLE, TIGHT))
+        total = tight.pop(IN_ALL)
+        moved, planned = (
+            {stage: MB * row[name] for stage, row in tight.items()}
+            for name in ("shuffled MB", "plan MB")
+        )
+        documents = MB * total["shuffled MB"] / total["bytes a document"]
+        return cls(Ran(documents, moved, planned), whole[IN_ALL]["seconds"])
 
 
-def filled(documents: float, size: float, rates: Rates, known: Ran) -> str:
+def filled(documents: float, size: float, rates: Rates, known: Measured) -> str:
     """Planned beside measured, a large corpus by stage, and what others have reported."""
     profile = rates.profile(size)
     sla = Sla(int(documents), size=size, shingles=size / BYTES_OF_A_SHINGLE, cores=4)
@@ -136,16 +128,15 @@ def filled(documents: float, size: float, rates: Rates, known: Ran) -> str:
     ])  # fmt: skip
 
 
-def _beside(known: Ran) -> list[Row]:
-    """Bytes a document, measured and by the model, of all runs that there are."""
-    runs = {"110,000": known, **NOT_FITTED}
-    planned = {name: shuffle_bytes(run.about) for name, run in runs.items()}
+def _beside(known: Measured) -> list[Row]:
+    """Bytes a document, measured and by the model, of runs that take shuffles."""
+    runs = {"110,000 pages": FITTED, "1 million tweets": known.tight}
     rows = []
     for stage in FITTED.shuffled:
         row: dict[str, Value] = {"bytes a document": stage}
         for name, run in runs.items():
-            row[f"{name}, measured"] = run.shuffled[stage] / run.about.documents
-            row[f"{name}, model"] = planned[name][stage] / run.about.documents
+            row[f"{name}, measured"] = run.shuffled[stage] / run.documents
+            row[f"{name}, model"] = run.planned[stage] / run.documents
         rows.append(row)
     return [*rows, _all(rows)]
 
@@ -168,13 +159,13 @@ def _stages(found: Sizing, documents: float, text: float) -> list[Row]:
     return [*rows, _all(rows)]
 
 
-def _others(found: Sizing, text: float, known: Ran) -> list[Row]:
+def _others(found: Sizing, text: float, known: Measured) -> list[Row]:
     reserved = found.executors * found.cores
     runs = [
         ("SlimPajama", 64, 60.0, 1.2e12 * BYTES_OF_A_TOKEN),
         ("data-juicer", 1280, 168 / 60, 5 * TB),
         ("the model, cores reserved", reserved, found.seconds / HOUR, text),
-        ("110,000 documents, measured", 2, known.seconds / HOUR, known.text),
+        ("110,000 documents, measured", 2, known.seconds / HOUR, TEXT),
     ]
     return [
         {
