@@ -17,10 +17,10 @@ from neardup.plan.profile import IN_A_BUCKET
 class SparkCosts:
     """Bytes and seconds of one core for what Spark does itself.
 
-    Bytes are fitted, where nothing else is said, to one run: 110,000 pages of RFCs on local[2], 21
-    bands of 6 rows, 25,385 candidates with 77.1 MB of sets in 83,106 buckets, shuffles as lz4 has
-    them. That run says nothing about rounds, because one task decided it. See docs/scale.md for
-    how far the model is off where it was not fitted.
+    Bytes are fitted, where nothing else is said, to 110,000 pages of RFCs on local[2], 21 bands of 6
+    rows, 25,385 candidates with 77.1 MB of sets in 83,106 buckets, shuffles as lz4 has them, where
+    a task held too little to do without them. See docs/scale.md for how far the model is off where
+    it was not fitted.
 
     hash_row     a document: content hash, rank. 2,608,825 bytes less the bits of 3,062 copies
     key_row      a document in one band: band, key, rank. 36,401,074 bytes less the bits of members
@@ -63,8 +63,8 @@ class SparkCosts:
     speed: float = 5e8
     start: float = 25.0
     source: str = (
-        "bytes are fitted to one run of 110,000 pages on local[2]; what rounds shuffle is an upper "
-        "bound, and seconds of Spark's own rows are rough: neither is confirmed by a cluster"
+        "bytes are fitted to 110,000 pages; a million tweets shuffled within a tenth of them, and a "
+        "fifth of what is said for rounds, an upper bound; seconds of Spark's own rows are rough"
     )
 
 
