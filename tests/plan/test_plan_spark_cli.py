@@ -24,7 +24,7 @@ def test_the_text_has_executors_stages_and_a_line_for_spark_submit() -> None:
         "a document; ", "with another --keep than first, or for a DataFrame",
         "for shuffles on each executor", "in the work folder", "by rounds, in ",
         "215 MB of program, 1.0 GB for the sets of a range, 15 MB of bitmaps", "for Java",
-        "1 executor ", "4 executors ", "bytes are fitted to one run of 110,000 pages", "bands: ",
+        "1 executor ", "4 executors ", "bytes are fitted to 110,000 pages", "bands: ",
     ):  # fmt: skip
         assert said in words
     assert re.search(r"^stage +core time +shuffled +read +written +to OUT$", ran.out, re.M)
