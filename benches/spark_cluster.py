@@ -86,11 +86,11 @@ def run_on(bench: ClusterBench, cluster: Cluster, corpus: Path, out: Path, *opti
 
 
 def run_with_loss(
-    bench: ClusterBench, cluster: Cluster, corpus: Path, out: Path, loss: Loss
+    bench: ClusterBench, cluster: Cluster, corpus: Path, out: Path, loss: Loss, *options: str
 ) -> Row:
     """A run in which a worker is lost: when, how much of it, and how long the run took."""
     began, killed, during = time.monotonic(), [], ""
-    with watched(bench, corpus, out, cluster.url, SETTINGS) as run:
+    with watched(bench, corpus, out, cluster.url, SETTINGS, *options) as run:
         for name, _ in run.stages():
             if name == loss.stage and not killed:
                 time.sleep(loss.after)
@@ -189,28 +189,44 @@ def tight(bench: ClusterBench) -> Figure:
 
 
 def losses(bench: ClusterBench) -> Figure:
-    """A run for each stage; by turns the lost worker is started again at once, or stays away."""
     corpus = bench.first(bench.documents()[0])
+    return lost(bench, "A worker lost in the middle of each stage", corpus)
+
+
+def tight_losses(bench: ClusterBench) -> Figure:
+    """The stages that are done in another way, by shuffles and rounds."""
+    corpus = bench.first(bench.tweets())
+    title = "A worker lost where tasks hold little"
+    return lost(bench, title, corpus, ("collapsing", "banding", "deciding"), "400MB")
+
+
+def lost(
+    bench: ClusterBench, title: str, corpus: Path, only: Sequence[str] = (), memory: str = "1GB"
+) -> Figure:
+    """A run for each stage; by turns the lost worker is started again at once, or stays away."""
     expected, out = locally(bench, warm(corpus))[1], bench.work / "out-spark"
+    options = ("--memory", memory)
     rows = []
     with Cluster(bench.work / "cluster", WORKERS) as cluster:
-        run_on(bench, cluster, corpus, out)  # compiles what tasks need
-        whole = run_on(bench, cluster, corpus, out)
-        for number, (stage, lasted) in enumerate(whole.stages.items()):
+        run_on(bench, cluster, corpus, out, *options)  # compiles what tasks need
+        whole = run_on(bench, cluster, corpus, out, *options)
+        asked = [name for name in whole.stages if not only or name in only]
+        for number, stage in enumerate(asked):
+            lasted = whole.stages[stage]
             if lasted < SHORTEST_SECONDS:
                 continue
             print(f"  {stage} ...", file=sys.stderr, flush=True)
             loss = Loss(stage, lasted / 2, again=number % 2 == 0)
-            row = run_with_loss(bench, cluster, corpus, out, loss)
+            row = run_with_loss(bench, cluster, corpus, out, loss, *options)
             result = ", ".join(differences(expected, out)) or SAME
             rows.append({**row, "undisturbed": whole.seconds, "result": result})
             print(f"  {stage}: {result}, {row['seconds']:.1f} s", file=sys.stderr, flush=True)
     hit = [row["stage"] for row in rows]
-    missed = ", ".join(name for name in whole.stages if name not in hit) or "none"
+    missed = ", ".join(name for name in asked if name not in hit) or "none"
     return Figure(
-        "A worker lost in the middle of each stage",
-        f"{describe(corpus)}; worker, executor and Python are killed with SIGKILL, their files "
-        "removed, half of the stage's seconds after it began; stages under "
+        title,
+        f"{describe(corpus)}, --memory {memory}; worker, executor and Python are killed with "
+        "SIGKILL, their files removed, half of the stage's seconds after it began; stages under "
         f"{SHORTEST_SECONDS} s, which are not hit: {missed}",
         rows,
         {
@@ -229,7 +245,13 @@ def _hit(row: Row) -> bool:
 SUITE = Suite(
     "spark_cluster",
     "The batch engine on a Spark cluster, measured",
-    {"documents": documents, "tweets": tweets, "tight": tight, "losses": losses},
+    {
+        "documents": documents,
+        "tweets": tweets,
+        "tight": tight,
+        "losses": losses,
+        "tight-losses": tight_losses,
+    },
 )
 
 

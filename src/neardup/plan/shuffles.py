@@ -17,8 +17,8 @@ from neardup.plan.profile import IN_A_BUCKET
 class SparkCosts:
     """Bytes and seconds of one core for what Spark does itself.
 
-    Bytes are fitted, where nothing else is said, to 110,000 pages of RFCs on local[2], 21 bands of 6
-    rows, 25,385 candidates with 77.1 MB of sets in 83,106 buckets, shuffles as lz4 has them, where
+    Bytes are fitted, where nothing else is said, to 110,000 pages of RFCs on local[2], 21 bands of
+    6 rows, 25,385 candidates with 77.1 MB of sets in 83,106 buckets, shuffles as lz4 has them, where
     a task held too little to do without them. See docs/scale.md for how far the model is off where
     it was not fitted.
 
@@ -63,8 +63,8 @@ class SparkCosts:
     speed: float = 5e8
     start: float = 25.0
     source: str = (
-        "bytes are fitted to 110,000 pages; a million tweets shuffled within a tenth of them, and a "
-        "fifth of what is said for rounds, an upper bound; seconds of Spark's own rows are rough"
+        "bytes are fitted to 110,000 pages; a million tweets shuffled within a tenth of them, and "
+        "a fifth of what is said for rounds, an upper bound; seconds of Spark's own rows are rough"
     )
 
 
