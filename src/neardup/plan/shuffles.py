@@ -18,9 +18,9 @@ class SparkCosts:
     """Bytes and seconds of one core for what Spark does itself.
 
     Bytes are fitted, where nothing else is said, to 110,000 pages of RFCs on local[2], 21 bands of
-    6 rows, 25,385 candidates with 77.1 MB of sets in 83,106 buckets, shuffles as lz4 has them, where
-    a task held too little to do without them. See docs/scale.md for how far the model is off where
-    it was not fitted.
+    6 rows, 25,385 candidates with 77.1 MB of sets in 83,106 buckets, shuffles as lz4 has them,
+    where a task held too little to do without them. See docs/scale.md for how far the model is off
+    where it was not fitted.
 
     hash_row     a document: content hash, rank. 2,608,825 bytes less the bits of 3,062 copies
     key_row      a document in one band: band, key, rank. 36,401,074 bytes less the bits of members
