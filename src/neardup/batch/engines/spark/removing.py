@@ -96,12 +96,12 @@ def _removed(
 def _names(documents: DataFrame, wanted: Bits) -> pa.Table:
     """(rank, number, id) of some documents, in order."""
     named = documents.select("rank", "number", "id")
-    chosen = Chosen(documents.sparkSession.sparkContext.broadcast(wanted))
-    return run_in_arrow(named, chosen, named.schema).toArrow().combine_chunks().sort_by("rank")
+    asked = Asked(documents.sparkSession.sparkContext.broadcast(wanted))
+    return run_in_arrow(named, asked, named.schema).toArrow().combine_chunks().sort_by("rank")
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Asked:
     """In a task: the documents whose ranks are in a set."""
 
     wanted: Broadcast[Bits]
