@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from neardup.batch.engines.spark.java_classes import Archive
+from neardup.batch.interrupts import held
 from neardup.errors import NeardupError, UsageError
 
 if TYPE_CHECKING:
@@ -214,7 +215,8 @@ def _set_up_for_little(master: str, archive: Archive) -> None:
 
 
 def _started(builder: SparkSession.Builder, master: str | None) -> SparkSession:
-    with _kept_back() as said:
+    # An interrupt before Java has told its port would leave it behind.
+    with held(), _kept_back() as said:
         try:
             return builder.getOrCreate()
         except Exception as error:
