@@ -271,7 +271,8 @@ def refuse_with_urls(
 def started(master: str | None, progress: Progress, size: int | None = None) -> SparkSession:
     """A session whose executors have what is needed, for so many bytes of inputs."""
     from neardup.batch.engines.spark.executors import check_executors
-    from neardup.batch.engines.spark.session import is_this_python, spark_session
+    from neardup.batch.engines.spark.little import is_this_python
+    from neardup.batch.engines.spark.session import spark_session
 
     progress.say("starting Spark")
     spark = spark_session(master, size=size)

@@ -86,12 +86,17 @@ def keep(quiet: bool) -> None:
         _begun.wait()
 
 
+def java_command() -> str | None:
+    """The Java that Spark starts."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which(f"{home}/bin/java" if home else "java")
+
+
 def _place() -> Path | None:
     """By a name that another Java, or another Spark, does not have."""
     from pyspark.find_spark_home import _find_spark_home
 
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which(f"{home}/bin/java" if home else "java")
+    java = java_command()
     if java is None:
         return None
     digest = hashlib.blake2b(digest_size=8)

@@ -8,8 +8,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import shlex
-import shutil
 import socket
 import subprocess
 import sys
@@ -19,10 +17,10 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from neardup.batch.engines.spark.java_classes import Archive
+from neardup.batch.engines.spark.java_classes import Archive, java_command
+from neardup.batch.engines.spark.little import is_little, set_up
 from neardup.batch.interrupts import held
 from neardup.errors import NeardupError, UsageError
 
@@ -39,17 +37,7 @@ SETTINGS: Final = {
     "spark.hadoop.yarn.resourcemanager.connect.max-wait.ms": "30000",
     "spark.hadoop.yarn.resourcemanager.connect.retry-interval.ms": "5000",
 }
-BRIEF: Final = {
-    "spark.ui.enabled": "false",
-    "spark.sql.adaptive.enabled": "false",
-}
-DAEMON: Final = {"spark.python.daemon.module": "neardup.batch.engines.spark.daemon"}
-"""For little data on this machine: most of the time would go into starting."""
 LARGE: Final = "spark.sql.execution.arrow.useLargeVarTypes"
-JAVA: Final = "-XX:+IgnoreUnrecognizedVMOptions -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""What a run of half a minute has to do is done before Java's better compiler pays."""
-LITTLE: Final = 10**9
-"""Bytes of inputs."""
 
 
 def require_spark() -> None:
@@ -75,8 +63,7 @@ def require_java() -> None:
         f"install Java {OLDEST_JAVA} or later (Debian and Ubuntu: apt-get install "
         f"openjdk-{OLDEST_JAVA}-jre-headless), on the PATH or in the folder that JAVA_HOME names"
     )
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which(f"{home}/bin/java" if home else "java")
+    java, home = java_command(), os.environ.get("JAVA_HOME")
     if java is None:
         where = f"in JAVA_HOME, {home}" if home else "on the PATH"
         raise UsageError(f"Spark needs Java, and there is none {where}: {cure}")
@@ -105,9 +92,9 @@ def spark_session(
         require_settings(running)
         return _the_same_master(running, master)
     archive = None
-    if size is not None and size <= LITTLE and re.match(r"local\b", master or ""):
+    if is_little(master, size):
         archive = Archive()
-        _set_up_for_little(str(master), archive)
+        set_up(str(master), archive.options)
     if master:
         require_answer(master)
     # Py4J logs a stack trace, by nobody's name, when Ctrl-C interrupts it, which is raised anyway.
@@ -178,12 +165,6 @@ def _the_same_master(spark: SparkSession, master: str | None) -> SparkSession:
     return spark
 
 
-def is_this_python(command: str) -> bool:
-    """Whether it is the Python of this process, perhaps by another name, with all its packages."""
-    here, there = Path(sys.executable), Path(command)
-    return here.parent == there.parent and here.resolve() == there.resolve()
-
-
 def _choose_python(master: str | None) -> bool:
     """Let executors run this very Python where it can be expected to be there.
 
@@ -194,24 +175,6 @@ def _choose_python(master: str | None) -> bool:
     if master is None or master.startswith(("local", "spark://")):
         os.environ["PYSPARK_PYTHON"] = sys.executable
     return False
-
-
-def _set_up_for_little(master: str, archive: Archive) -> None:
-    """Settings that give way to those of PYSPARK_SUBMIT_ARGS."""
-    cores = re.match(r"local(?:\[(\d+|\*))?", master)
-    count = {None: "1", "*": str(os.cpu_count())}
-    tasks = count.get(cores[1], cores[1]) if cores else "1"
-    theirs = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
-    settings = BRIEF | {
-        "spark.sql.shuffle.partitions": tasks,
-        # Those of the user come after them.
-        "spark.driver.defaultJavaOptions": f"{JAVA} {archive.options}",
-    }
-    own = is_this_python(os.environ.get("PYSPARK_PYTHON", sys.executable))
-    if own and "spark.pyspark.python" not in theirs:
-        settings |= DAEMON
-    ours = [f"--conf {shlex.quote(f'{name}={value}')}" for name, value in settings.items()]
-    os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join([*ours, theirs])
 
 
 def _started(builder: SparkSession.Builder, master: str | None) -> SparkSession:
