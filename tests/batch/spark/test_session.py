@@ -96,8 +96,9 @@ def test_a_java_that_is_too_old(said, trouble, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(("module", "content", "told"), [
-    ("version", "__version__ = '3.5.1'", "needs PySpark 4, and 3.5.1 is installed"),
-    ("version", "__version__ = '5.0.0'", "needs PySpark 4, and 5.0.0 is installed"),
+    ("version", "__version__ = '3.5.1'", "needs PySpark 4.1 or later, before 5, and 3.5.1 is installed"),
+    ("version", "__version__ = '4.0.2'", "before 5, and 4.0.2 is installed"),
+    ("version", "__version__ = '5.0.0'", "needs PySpark 4.1 or later, before 5, and 5.0.0 is installed"),
     ("__init__", "raise ImportError", "needs PySpark, which is missing"),
 ])  # fmt: skip
 def test_a_pyspark_that_does_not_fit(module, content, told, tmp_path):

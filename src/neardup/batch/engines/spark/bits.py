@@ -46,10 +46,6 @@ class Bits:
         found: NDArray[np.bool_] = (self.data[numbers >> 3] >> (numbers & 7) & 1).astype(bool)
         return found
 
-    def one(self, number: int) -> bool:
-        """Whether a single number is in it."""
-        return bool(self.data[number >> 3] >> (number & 7) & 1)
-
     def __or__(self, other: Bits) -> Bits:
         return Bits(self.size, self.data | other.data)
 

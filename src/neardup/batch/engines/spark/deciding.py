@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from pyspark import Broadcast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
+from pyspark.sql.pandas.functions import arrow_udf
 
 from neardup.batch import record
 from neardup.batch.budget import peak_memory
@@ -26,6 +29,7 @@ from neardup.batch.engines.spark.tables import Work, run_in_arrow
 from neardup.batch.job import Job
 from neardup.corpus.values import render
 from neardup.errors import RowError, UsageError
+from neardup.formats.tables import column
 from neardup.progress import Progress
 
 
@@ -59,7 +63,7 @@ class Outcome:
         else:
             key = sql.xxhash64("id")
             sieve = Sieve(gone.select(key.alias("key")), count)
-            may_be = sql.udf(MayBe(sieve.bits), "boolean", useArrow=False)(sieve.place(key))
+            may_be = arrow_udf(_may_be(sieve.bits), "boolean")(sieve.place(key))
             some = rows.where(may_be).join(gone, "id", "left_anti")
             left = rows.where(~may_be).unionByName(some)
         return left.drop("id").toDF(*given.frame.columns)
@@ -78,14 +82,13 @@ class Outcome:
         return by.agg((sql.count("*") + 1).alias("size"))
 
 
-@dataclass(frozen=True)
-class MayBe:
-    """In a task: whether a place is one of those with a bit."""
+def _may_be(places: Broadcast[Bits]) -> Callable[[pa.Array], pa.Array]:
+    """In a task: which places are among those with a bit."""
 
-    places: Broadcast[Bits]
+    def among(place: pa.Array) -> pa.Array:
+        return column(places.value.has(place.to_numpy(zero_copy_only=False)))
 
-    def __call__(self, place: int) -> bool:
-        return self.places.value.one(place)
+    return among
 
 
 @dataclass

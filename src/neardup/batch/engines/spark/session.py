@@ -47,8 +47,11 @@ def require_spark() -> None:
         version = str(import_module("pyspark.version").__version__)
     except ImportError:
         raise UsageError(f"the Spark engine needs PySpark, which is missing: {cure}") from None
-    if not version.startswith("4."):
-        raise UsageError(f"the Spark engine needs PySpark 4, and {version} is installed: {cure}")
+    if not (4, 1) <= tuple(map(int, version.split(".")[:2])) < (5, 0):
+        raise UsageError(
+            f"the Spark engine needs PySpark 4.1 or later, before 5, and {version} is installed: "
+            f"{cure}"
+        )
     try:
         import_module("pandas")
     except ImportError:
