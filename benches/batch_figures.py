@@ -247,9 +247,18 @@ def cores(bench: Bench) -> Figure:
 def signatures(bench: Bench) -> Figure:
     made, count = bench.signatures()
     run = partial(
-        module, bench, sys.executable, "synthetic", "run", made, str(count), "4GB",
-        str(len(bench.cores)), cores=len(bench.cores), shown=True,
-    )  # fmt: skip
+        module,
+        bench,
+        sys.executable,
+        "synthetic",
+        "run",
+        made,
+        str(count),
+        "4GB",
+        str(len(bench.cores)),
+        cores=len(bench.cores),
+        shown=True,
+    )
     result = contenders.attempt(US, run)
     report = result.report or {"stages": [], "disk": {}}
     disk = report["disk"]

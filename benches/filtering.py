@@ -60,11 +60,16 @@ def measure(contender: FilterContender, inside: list[str], outside: list[str]) -
     if right != len(inside):
         raise RuntimeError(f"{len(inside) - right} keys that were put in are not there")
     report = {
-        "package": contender.package, "version": version(contender.package),
-        "notes": contender.notes, "seconds": insert + ask, "inserts_per_s": len(inside) / insert,
-        "queries_per_s": len(outside) / ask, "hits_per_s": len(inside) / again,
-        "bits_per_key": made.bits() / len(inside), "rate": wrong / len(outside),
-    }  # fmt: skip
+        "package": contender.package,
+        "version": version(contender.package),
+        "notes": contender.notes,
+        "seconds": insert + ask,
+        "inserts_per_s": len(inside) / insert,
+        "queries_per_s": len(outside) / ask,
+        "hits_per_s": len(inside) / again,
+        "bits_per_key": made.bits() / len(inside),
+        "rate": wrong / len(outside),
+    }
     if made.remove is not None:
         seconds, removed = timed(made.remove, keys)
         report |= {"removes_per_s": len(inside) / seconds, "removed": removed == len(inside)}

@@ -41,7 +41,9 @@ def tweets(bench: FilterBench) -> Figure:
     rows = [row(name, result) for name, result in found.items()]
     bloom, fast, rust = (found[name] for name in ("neardup bloom", "fastbloom", "rbloom"))
     return Figure(
-        "Filters over tweets, 1 %", f"{bench.tweets.name}, as an Arrow column for neardup", rows,
+        "Filters over tweets, 1 %",
+        f"{bench.tweets.name}, as an Arrow column for neardup",
+        rows,
         {
             "inserts at least 4 x fastbloom-rs": faster(bloom, fast, "inserts_per_s", 4),
             "queries at least 4 x fastbloom-rs": faster(bloom, fast, "queries_per_s", 4),
@@ -50,7 +52,7 @@ def tweets(bench: FilterBench) -> Figure:
             "bits per key within 15 % of 9.6": near(bloom, "bits_per_key", 9.6, 0.15),
             "rate within 10 % of 1 %": near(bloom, "rate", 0.01, 0.1),
         },
-    )  # fmt: skip
+    )
 
 
 def ours(bench: FilterBench, kind: str) -> Result:
@@ -86,13 +88,15 @@ def cuckoo(bench: FilterBench) -> Figure:
     ]
     speeds = [row[f"{what}_per_s"] for row in rows for what in ("inserts", "queries", "removes")]
     return Figure(
-        "Cuckoo filter", "random 64-bit hashes", rows,
+        "Cuckoo filter",
+        "random 64-bit hashes",
+        rows,
         {
             "load at least 0.93": all(row["load"] >= 0.93 for row in rows),
             "at least 10 million operations a second": min(speeds) >= 10e6,
             "removals exact": all(row["removals"] == "exact" for row in rows),
         },
-    )  # fmt: skip
+    )
 
 
 def cuckoo_row(keys: int) -> dict[str, float | int | str]:
@@ -100,16 +104,26 @@ def cuckoo_row(keys: int) -> dict[str, float | int | str]:
     inside, outside = (chance.integers(0, 2**64, keys, np.uint64) for _ in range(2))
     seen = neardup.CuckooFilter(keys)
     insert = speed(seen.insert_many, inside)
-    load, rate, found = seen.load, float(seen.contains_many(outside).mean()), {
-        "inserts_per_s": insert, "queries_per_s": speed(seen.contains_many, outside),
-    }  # fmt: skip
+    load, rate, found = (
+        seen.load,
+        float(seen.contains_many(outside).mean()),
+        {
+            "inserts_per_s": insert,
+            "queries_per_s": speed(seen.contains_many, outside),
+        },
+    )
     half = keys // 2
     removes = speed(seen.remove_many, inside[:half])
     exact = seen.contains_many(inside[half:]).all() and len(seen) == keys - half
     return {
-        "keys": keys, "load": load, **found, "removes_per_s": removes, "rate": rate,
-        "bits_per_key": seen.nbytes * 8 / keys, "removals": "exact" if exact else "wrong",
-    }  # fmt: skip
+        "keys": keys,
+        "load": load,
+        **found,
+        "removes_per_s": removes,
+        "rate": rate,
+        "bits_per_key": seen.nbytes * 8 / keys,
+        "removals": "exact" if exact else "wrong",
+    }
 
 
 def speed(call: object, keys: np.ndarray) -> float:

@@ -42,10 +42,13 @@ def fingerprints(bench: Bench) -> Figure:
 def neighbours(bench: Bench) -> Figure:
     count, queries = (1_000_000, 100_000) if bench.small else (10_000_000, 1_000_000)
     sizes = ("--count", str(count), "--queries", str(queries))
-    results = race(bench, {
-        name: partial(module, bench, sys.executable, "neighbours", name, *sizes)
-        for name in ("index", "scan")
-    })  # fmt: skip
+    results = race(
+        bench,
+        {
+            name: partial(module, bench, sys.executable, "neighbours", name, *sizes)
+            for name in ("index", "scan")
+        },
+    )
     rows = [
         {
             "how": name,

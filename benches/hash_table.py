@@ -70,13 +70,18 @@ def probing(size: int, repeat: int) -> list[dict[str, str | float]]:
             put_all(slots, keys, double)
             some = chance.permutation(keys)[: size // 4]
             hit, miss = theory(load, double)
-            rows.append({
-                "probing": "double" if double else "linear", "load": load,
-                "probes, there": look_up(slots, some, double) / len(some), "theory": hit,
-                "ns, there": nanoseconds(slots, some, double, repeat),
-                "probes, not there": look_up(slots, others, double) / len(others),
-                "theory ": miss, "ns, not there": nanoseconds(slots, others, double, repeat),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "probing": "double" if double else "linear",
+                    "load": load,
+                    "probes, there": look_up(slots, some, double) / len(some),
+                    "theory": hit,
+                    "ns, there": nanoseconds(slots, some, double, repeat),
+                    "probes, not there": look_up(slots, others, double) / len(others),
+                    "theory ": miss,
+                    "ns, not there": nanoseconds(slots, others, double, repeat),
+                }
+            )
     return rows
 
 
@@ -95,8 +100,9 @@ def growing(most: int, repeat: int) -> list[dict[str, int | float]]:
     rows = []
     for keys in paused[0]:
         ours, at_once = (min(run[keys][kind] for run in paused) for kind in (0, 1))
-        rows.append({"keys": keys, "longest batch, ms": ours * 1e3,
-                     "all at once, ms": at_once * 1e3})  # fmt: skip
+        rows.append(
+            {"keys": keys, "longest batch, ms": ours * 1e3, "all at once, ms": at_once * 1e3}
+        )
     return rows
 
 

@@ -39,8 +39,11 @@ def slots(bench: Any) -> Figure:
     for name, how in sketches.items():
         specs = {many: Spec.of(slots=many, **how) for many in SLOTS}
         times = {many: _per_document(texts, spec, bench.repeat) for many, spec in specs.items()}
-        rows.append({"sketch": name} | {f"{many} slots, µs": times[many] for many in SLOTS}
-                    | {"9000 against 128": times[9000] / times[128]})  # fmt: skip
+        rows.append(
+            {"sketch": name}
+            | {f"{many} slots, µs": times[many] for many in SLOTS}
+            | {"9000 against 128": times[9000] / times[128]}
+        )
     flat = float(rows[-1]["9000 against 128"])  # type: ignore[arg-type]
     return Figure(
         "Text to signatures by number of slots, 3 KB documents, microseconds a document",
@@ -73,9 +76,13 @@ def error(bench: Any) -> Figure:
             row: dict[str, Any] = {"slots": many, "shingles": size}
             for similarity in SIMILARITIES:
                 found, truth = _errors(
-                    rng, size, similarity, WORK // (size + 4 * many),
-                    lambda *sets, spec=spec: bulk.signatures(*sets, spec), _share,
-                )  # fmt: skip
+                    rng,
+                    size,
+                    similarity,
+                    WORK // (size + 4 * many),
+                    lambda *sets, spec=spec: bulk.signatures(*sets, spec),
+                    _share,
+                )
                 ratio = float(found.var() / (truth * (1 - truth) / many))
                 row[f"J = {similarity}"] = round(ratio, 3)
                 worst_bias = max(worst_bias, abs(float(found.mean())), key=abs)
@@ -86,11 +93,11 @@ def error(bench: Any) -> Figure:
         f"random sets; the greatest bias of all cells is {worst_bias:.4f}",
         rows,
         {
-            "variance at most 15 % above J(1-J)/k in every cell, but for three standard errors":
-                worst <= 1.15,
+            "variance at most 15 % above J(1-J)/k in every cell, but for 3 standard errors": worst
+            <= 1.15,
             "bias < 0.003 in every cell": worst_bias < 0.003,
         },
-    )  # fmt: skip
+    )
 
 
 def bits(bench: Any) -> Figure:
@@ -111,9 +118,16 @@ def bits(bench: Any) -> Figure:
         share = chance + (1 - chance) * truth
         theory = math.sqrt(share * (1 - share) / spec.slots) / (1 - chance)
         size = spec.slots * width // 8
-        rows.append({"bits": width, "bytes a document": size, "bias": float(found.mean()),
-                     "standard error": float(found.std()), "in theory": theory,
-                     "ratio": float(found.std() / theory)})  # fmt: skip
+        rows.append(
+            {
+                "bits": width,
+                "bytes a document": size,
+                "bias": float(found.mean()),
+                "standard error": float(found.std()),
+                "in theory": theory,
+                "ratio": float(found.std() / theory),
+            }
+        )
     targets["128 slots of one bit are 16 bytes"] = rows[0]["bytes a document"] == 16
     targets["every error within 5 % of theory"] = all(abs(row["ratio"] - 1) < 0.05 for row in rows)
     return Figure("Slots of few bits, 128 slots, J = 0.85", "random sets of 386", rows, targets)
@@ -124,9 +138,13 @@ def _share(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _errors(
-    rng: np.random.Generator, size: int, wanted: float, trials: int,
-    sketch: Callable[..., np.ndarray], estimate: Callable[..., np.ndarray],
-) -> tuple[np.ndarray, float]:  # fmt: skip
+    rng: np.random.Generator,
+    size: int,
+    wanted: float,
+    trials: int,
+    sketch: Callable[..., np.ndarray],
+    estimate: Callable[..., np.ndarray],
+) -> tuple[np.ndarray, float]:
     """Estimate less truth, for pairs of random sets; and the truth."""
     common = round(2 * size * wanted / (1 + wanted))
     truth = common / (2 * size - common)

@@ -96,13 +96,20 @@ def stream(bench: Bench) -> Figure:
     rates = {name: rate(result) for name, result in results.items()}
     report = results[US].report
     rows = [
-        {"tool": name, "documents a second": rates[name], "µs a document": 1e6 / rates[name],
-         "of the processor": 1e6 * result.report["work"] / result.report["documents"],
-         "x": rates[US] / rates[name], "index": result.report.get("base", bench.documents),
-         "durable": "yes" if name == US else "no", "copies found": result.report["copies"],
-         "wrong": result.report.get("wrong"), "peak MB": result.peak_mb}
+        {
+            "tool": name,
+            "documents a second": rates[name],
+            "µs a document": 1e6 / rates[name],
+            "of the processor": 1e6 * result.report["work"] / result.report["documents"],
+            "x": rates[US] / rates[name],
+            "index": result.report.get("base", bench.documents),
+            "durable": "yes" if name == US else "no",
+            "copies found": result.report["copies"],
+            "wrong": result.report.get("wrong"),
+            "peak MB": result.peak_mb,
+        }
         for name, result in results.items()
-    ]  # fmt: skip
+    ]
     return Figure(
         "check_and_add of documents of 2 KB, 256 at a time, one core",
         f"{STREAM:,} documents arrive, each tenth is a copy, and "
@@ -162,8 +169,9 @@ def memory(bench: Bench) -> Figure:
     full = ours(bench, "opened", bench.index)
     stats = full.report["stats"]
     count, tables = stats["documents"], stats["index_memory_bytes"]
-    planned = neardup.plan(count, threshold=THRESHOLD, purpose="index", calibrate=False,
-                           shingles=368).predicted  # fmt: skip
+    planned = neardup.plan(
+        count, threshold=THRESHOLD, purpose="index", calibrate=False, shingles=368
+    ).predicted
     rss, alone = full.report["rss"], empty.report["rss"]
     rows = [
         _held("its tables", tables, count, tables) | {"planned": planned.tables / count},
@@ -202,10 +210,14 @@ def restart(bench: Bench) -> Figure:
                 file.unlink()
         result = ours(bench, "opened", folder)
         seconds[name] = result.seconds
-        rows.append({
-            "": name, "seconds to the first answer": result.seconds,
-            "index on disk MB": result.report["disk"] / 1e6, "peak MB": result.peak_mb,
-        })  # fmt: skip
+        rows.append(
+            {
+                "": name,
+                "seconds to the first answer": result.seconds,
+                "index on disk MB": result.report["disk"] / 1e6,
+                "peak MB": result.peak_mb,
+            }
+        )
     return Figure(
         f"Restart with {bench.documents:,} documents, one core",
         "a fresh process; the clock runs from open to the first answer",
@@ -222,12 +234,16 @@ def equality(bench: Bench) -> Figure:
     for name, (file, count) in CORPORA.items():
         corpus = plain(bench.data / file, bench.work / f"{name}.jsonl", count)
         result = ours(bench, "equal", corpus, count)
-        rows.append({
-            "corpus": name, "documents": result.report["documents"], "kept": result.report["kept"],
-            "differ": result.report["differ"],
-            "documents a second": rate(result),
-            "batch engine": result.report["documents"] / result.report["batch"],
-        })  # fmt: skip
+        rows.append(
+            {
+                "corpus": name,
+                "documents": result.report["documents"],
+                "kept": result.report["kept"],
+                "differ": result.report["differ"],
+                "documents a second": rate(result),
+                "batch engine": result.report["documents"] / result.report["batch"],
+            }
+        )
     return Figure(
         "The same answer as the batch engine",
         "the corpora in order through neardup.dedup and through an index, 256 at a time: status, "

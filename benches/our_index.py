@@ -68,10 +68,14 @@ def stream(folder: str, first: str, count: str) -> Report:
         seconds, work = time.perf_counter() - start, time.process_time() - work
         stats = index.stats().as_dict
     return {
-        "seconds": seconds, "work": work, "documents": len(answers), "stats": stats,
+        "seconds": seconds,
+        "work": work,
+        "documents": len(answers),
+        "stats": stats,
         "copies": sum(answer.status == "duplicate" for answer in answers),
-        "wrong": sum(map(wrong, answers)), "disk": used(Path(folder)) - before,
-    }  # fmt: skip
+        "wrong": sum(map(wrong, answers)),
+        "disk": used(Path(folder)) - before,
+    }
 
 
 def wrong(answer: Any) -> bool:
@@ -121,10 +125,13 @@ def equal(corpus: str, count: str) -> Report:
         found = online(index, texts)
         stats = index.stats().as_dict
     return {
-        "seconds": time.perf_counter() - middle, "batch": middle - start, "documents": len(texts),
-        "kept": sum(one == (None, None) for one in expected), "stats": stats,
+        "seconds": time.perf_counter() - middle,
+        "batch": middle - start,
+        "documents": len(texts),
+        "kept": sum(one == (None, None) for one in expected),
+        "stats": stats,
         "differ": sum(a != b for a, b in zip(expected, found, strict=True)),
-    }  # fmt: skip
+    }
 
 
 def batch(texts: list[str]) -> list[Verdict]:

@@ -72,25 +72,31 @@ def predicted(bench: Bench, name: str) -> Figure:
     """One corpus: the plan's figures, the run's, and how far they are apart."""
     corpus = bench.corpus(name)
     point = bench.work / f"{name}.toml"
-    made = json.loads(neardup(
-        "plan", "--sample", corpus, "--threshold", THRESHOLD, "-o", point, "--json"
-    ))  # fmt: skip
-    best, disk = min((_run(bench, corpus, point) for _ in range(bench.repeat)),
-                     key=lambda one: one[0].seconds)  # fmt: skip
+    made = json.loads(
+        neardup("plan", "--sample", corpus, "--threshold", THRESHOLD, "-o", point, "--json")
+    )
+    best, disk = min(
+        (_run(bench, corpus, point) for _ in range(bench.repeat)), key=lambda one: one[0].seconds
+    )
     record = json.loads((bench.work / "out" / "run.json").read_text())
     said = made["predicted"]
     plan = {
-        "recall": said["recall_above"], "compared": said["compared"],
-        "memory MB": said["memory"] / 1e6, "disk MB": said["disk"] / 1e6,
+        "recall": said["recall_above"],
+        "compared": said["compared"],
+        "memory MB": said["memory"] / 1e6,
+        "disk MB": said["disk"] / 1e6,
         "seconds": said["seconds"],
-    }  # fmt: skip
-    exact = (_from_file(bench.data / EXACT[name], corpus) if name in EXACT
-             else joined(corpus, THRESHOLD))  # fmt: skip
+    }
+    exact = (
+        _from_file(bench.data / EXACT[name], corpus) if name in EXACT else joined(corpus, THRESHOLD)
+    )
     run = {
         "recall": recall(bench.work / "pairs", corpus, exact, "--config", point),
         "compared": record["metrics"]["candidate_pairs_per_doc"],
-        "memory MB": best.peak_mb, "disk MB": disk / 1e6, "seconds": best.seconds,
-    }  # fmt: skip
+        "memory MB": best.peak_mb,
+        "disk MB": disk / 1e6,
+        "seconds": best.seconds,
+    }
     apart = {what: _apart(what, plan[what], run[what]) for what in plan}
     rows = [{"": "predicted", **plan}, {"": "measured", **run}, {"": "apart", **apart}]
     targets = {f"{what} within {most:g}": abs(apart[what]) <= most for what, most in WITHIN.items()}
@@ -103,8 +109,9 @@ def _apart(what: str, said: float, seen: float) -> float:
 
 
 def neardup(*arguments: object) -> str:
-    done = subprocess.run([command(), *map(str, arguments)], capture_output=True, text=True,
-                          check=True)  # fmt: skip
+    done = subprocess.run(
+        [command(), *map(str, arguments)], capture_output=True, text=True, check=True
+    )
     return done.stdout
 
 
@@ -149,8 +156,19 @@ def _size(folder: Path) -> int:
 
 def recall(out: Path, corpus: Path, exact: Exact, *options: object) -> float:
     """The share of all similar pairs that share a bucket in a run with these options."""
-    neardup("dedup", corpus, "-o", out, *options, "--quiet", "--pairs", "--no-kept",
-            "--id", "id", "--force")  # fmt: skip
+    neardup(
+        "dedup",
+        corpus,
+        "-o",
+        out,
+        *options,
+        "--quiet",
+        "--pairs",
+        "--no-kept",
+        "--id",
+        "id",
+        "--force",
+    )
     if json.loads((out / "run.json").read_text())["pairs"]["beyond_limit"]:
         raise ValueError("the run has more pairs than it can write")
     found = pq.read_table(out / "pairs.parquet", columns=["a", "b"])
@@ -167,8 +185,9 @@ def _from_file(path: Path, corpus: Path) -> Exact:
     """Pairs of ASCII documents: the file's words are others in other scripts, see judge.py."""
     text = pa.string()
     options = csv.ConvertOptions(column_types={"id_a": text, "id_b": text})
-    table = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter="\t"),
-                         convert_options=options)  # fmt: skip
+    table = csv.read_csv(
+        path, parse_options=csv.ParseOptions(delimiter="\t"), convert_options=options
+    )
     good = table.filter(pa.compute.field("jaccard5w") >= THRESHOLD)
     plain = pa.array([name for name, text in documents(corpus) if text.isascii()])
     known = [pa.compute.is_in(good[side], plain) for side in ("id_a", "id_b")]
@@ -201,8 +220,11 @@ def _codes(a: Any, b: Any, names: Names) -> np.ndarray:
     return np.minimum(left, right) * (len(names) + 1) + np.maximum(left, right)
 
 
-SUITE = Suite("predicted", "What is predicted, beside what is measured",
-              {name: partial(predicted, name=name) for name in CORPORA})  # fmt: skip
+SUITE = Suite(
+    "predicted",
+    "What is predicted, beside what is measured",
+    {name: partial(predicted, name=name) for name in CORPORA},
+)
 
 
 def main() -> None:

@@ -107,8 +107,11 @@ def main() -> None:
     corpus = read(given.documents, given.pairs)
     print(f"{len(corpus.names):,} documents, {len(corpus.pairs):,} pairs\n")
     bins = [f"{low} to {high}" for low, high in pairwise(EDGES)]
-    print("| lookups of a query |", *(f"{bin} |" for bin in bins),
-          "all | gain for a lookup | candidates | µs a query | slots |")  # fmt: skip
+    print(
+        "| lookups of a query |",
+        *(f"{bin} |" for bin in bins),
+        "all | gain for a lookup | candidates | µs a query | slots |",
+    )
     print("| --- " * (len(bins) + 6) + "|")
     base: Row | None = None
     for row in measured(corpus, given.bands, given.rows):

@@ -123,14 +123,17 @@ def stages(corpus: Corpus, machine: Machine, seen: Measured) -> list[Row]:
         ("sketch", seen.sketch * text / MB / fast, text, sketches, small),
         ("rank", seen.rank * n * hash_slices, 20 * n * hash_slices, 0, machine.memory / 2),
         (
-            "band", seen.band * n * band_slices / (workers * seen.efficiency),
-            4 * curve.slots * n * band_slices, buckets, machine.memory / 2 + n,
+            "band",
+            seen.band * n * band_slices / (workers * seen.efficiency),
+            4 * curve.slots * n * band_slices,
+            buckets,
+            machine.memory / 2 + n,
         ),
         ("match", seen.match * text / MB / fast, text + 16 * n, sets, small + n),
         ("decide", seen.decide * n, 2 * buckets + 2 * sets, 2 * pairs, machine.memory / 2 + 2 * n),
         ("tables", seen.tables * n, 0, PARQUET_ROW * seen.removed * n, small + n),
         ("filter", seen.filter * text / MB, text, text * (1 - seen.removed), small + n),
-    ]  # fmt: skip
+    ]
     return [_row(*row, machine) for row in rows]
 
 

@@ -44,15 +44,31 @@ class Ran:
 FITTED = Ran(
     110_000,
     {
-        "collapsing": 2_608_825, "banding": 36_383_941, "shingling": 0, "deciding": 108_860_411,
-        "writing tables": 4_873_857, "writing": 38_803,
+        "collapsing": 2_608_825,
+        "banding": 36_383_941,
+        "shingling": 0,
+        "deciding": 108_860_411,
+        "writing tables": 4_873_857,
+        "writing": 38_803,
     },
-    shuffle_bytes(Amounts(
-        documents=110_000, bands=21, candidates=25_385, sets=77_138_488, removed=9_676,
-        buckets=83_106, members=IN_A_BUCKET * 83_106, copies=3_062, compared=85_804, similar=8_782,
-        id=5, ranges=5, task=60_000_000,
-    )),
-)  # fmt: skip
+    shuffle_bytes(
+        Amounts(
+            documents=110_000,
+            bands=21,
+            candidates=25_385,
+            sets=77_138_488,
+            removed=9_676,
+            buckets=83_106,
+            members=IN_A_BUCKET * 83_106,
+            copies=3_062,
+            compared=85_804,
+            similar=8_782,
+            id=5,
+            ranges=5,
+            task=60_000_000,
+        )
+    ),
+)
 """110,000 pages on local[2], where a task may hold 60 MB; the figures of `SparkCosts` are fitted to
 it, but for deciding."""
 
@@ -76,19 +92,31 @@ class Rates:
         buckets = self.bucket_bytes / (A_MEMBER * IN_A_BUCKET + A_BUCKET)
         compared = self.pair_bytes / A_PAIR
         return Profile(
-            stored=size, removed=self.removed, kept=(1 - self.removed) * size,
-            candidates=self.candidates, sets=8 * self.candidates * size / BYTES_OF_A_SHINGLE,
-            compared=compared, false=max(compared - self.removed, 0.0),
-            members=IN_A_BUCKET * buckets, buckets=buckets,
-        )  # fmt: skip
+            stored=size,
+            removed=self.removed,
+            kept=(1 - self.removed) * size,
+            candidates=self.candidates,
+            sets=8 * self.candidates * size / BYTES_OF_A_SHINGLE,
+            compared=compared,
+            false=max(compared - self.removed, 0.0),
+            members=IN_A_BUCKET * buckets,
+            buckets=buckets,
+        )
 
     def costs(self, profile: Profile) -> Costs:
         """Everything by the MB or the document, as it was measured."""
         return Costs(
-            text=self.sketch, document=0.0, update=0.0, reread=self.match, match=0.0, set=0.0,
-            pair=0.0, member=self.decide / profile.members, table=self.tables / self.removed,
+            text=self.sketch,
+            document=0.0,
+            update=0.0,
+            reread=self.match,
+            match=0.0,
+            set=0.0,
+            pair=0.0,
+            member=self.decide / profile.members,
+            table=self.tables / self.removed,
             keep=self.filter / (1 - self.removed),
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)
@@ -122,10 +150,19 @@ def filled(documents: float, size: float, rates: Rates, known: Measured) -> str:
         f"{documents:,.0f} documents of {size:,.0f} bytes, {found.executors} executors of "
         f"{found.cores} cores and {found.memory / GB:,.0f} GB, {found.seconds / HOUR:.1f} hours:"
     )
-    return "\n".join([
-        "", *grid(_beside(known)), "", head, "", *grid(_stages(found, documents, text)), "",
-        *grid(_others(found, text, known)), "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            "",
+            *grid(_beside(known)),
+            "",
+            head,
+            "",
+            *grid(_stages(found, documents, text)),
+            "",
+            *grid(_others(found, text, known)),
+            "",
+        ]
+    )
 
 
 def _beside(known: Measured) -> list[Row]:
@@ -149,13 +186,16 @@ def _all(rows: list[dict[str, Value]]) -> Row:
 def _stages(found: Sizing, documents: float, text: float) -> list[Row]:
     rows: list[dict[str, Value]] = [
         {
-            "stage": one.name, "core-hours": one.work / HOUR,
+            "stage": one.name,
+            "core-hours": one.work / HOUR,
             "core-hours for a TB": one.work / HOUR / (text / TB),
-            "bytes shuffled a document": one.shuffled / documents, "GB read": one.read / GB,
-            "GB to the work folder": one.written / GB, "GB to OUT": one.out / GB,
+            "bytes shuffled a document": one.shuffled / documents,
+            "GB read": one.read / GB,
+            "GB to the work folder": one.written / GB,
+            "GB to OUT": one.out / GB,
         }
         for one in found.stages
-    ]  # fmt: skip
+    ]
     return [*rows, _all(rows)]
 
 
@@ -169,8 +209,12 @@ def _others(found: Sizing, text: float, known: Measured) -> list[Row]:
     ]
     return [
         {
-            "run": name, "cores": cores, "hours": hours, "TB of text": size / TB,
-            "core-hours": cores * hours, "core-hours for a TB": cores * hours / (size / TB),
+            "run": name,
+            "cores": cores,
+            "hours": hours,
+            "TB of text": size / TB,
+            "core-hours": cores * hours,
+            "core-hours for a TB": cores * hours / (size / TB),
         }
         for name, cores, hours, size in runs
-    ]  # fmt: skip
+    ]

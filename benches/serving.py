@@ -129,19 +129,28 @@ def memory(service: Service) -> tuple[int, int]:
 
 def documents(bench: Bench) -> Figure:
     with serving(bench, copied(bench)) as service:
-        load, seen = asyncio.run(watched(
-            service,
-            drive(service.port, "/v1/documents", batches(bench.documents), WRITERS, bench.seconds),
-        ))  # fmt: skip
+        load, seen = asyncio.run(
+            watched(
+                service,
+                drive(
+                    service.port, "/v1/documents", batches(bench.documents), WRITERS, bench.seconds
+                ),
+            )
+        )
     rate = BATCH * load.statuses[200] / load.seconds
     besides = [(resident - index) / 1e6 for resident, index in seen]
     warm = besides[len(besides) // 5 :]
     row = {
-        "index": bench.documents, "clients": WRITERS, "documents a second": rate,
-        **latency(load), "MB at first": seen[0][0] / 1e6, "MB at the end": seen[-1][0] / 1e6,
-        "of it the index MB": seen[-1][1] / 1e6, "besides, least MB": min(warm),
+        "index": bench.documents,
+        "clients": WRITERS,
+        "documents a second": rate,
+        **latency(load),
+        "MB at first": seen[0][0] / 1e6,
+        "MB at the end": seen[-1][0] / 1e6,
+        "of it the index MB": seen[-1][1] / 1e6,
+        "besides, least MB": min(warm),
         "besides, most MB": max(warm),
-    }  # fmt: skip
+    }
     return Figure(
         f"/v1/documents, {BATCH} documents of 2 KB a request, {bench.seconds:.0f} s",
         "each tenth is a copy; the client makes them meanwhile, on the same cores; memory is seen "

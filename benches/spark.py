@@ -65,10 +65,18 @@ def text_dedup(bench: Bench, name: str, corpus: Path, layout: tuple[int, int]) -
     settings = {"spark.master": _master(bench), "spark.driver.memory": "4g"}
     bands, rows = layout
     options = {
-        "partitions": PEER_PARTITIONS, "input": in_parquet(corpus), "output": work / "out",
-        "checkpoint_dir": work / "checkpoints", "column": "text", "threshold": THRESHOLD,
-        "ngram_size": 5, "min_length": 0, "num_perm": SLOTS, "b": bands, "r": rows,
-    }  # fmt: skip
+        "partitions": PEER_PARTITIONS,
+        "input": in_parquet(corpus),
+        "output": work / "out",
+        "checkpoint_dir": work / "checkpoints",
+        "column": "text",
+        "threshold": THRESHOLD,
+        "ngram_size": 5,
+        "min_length": 0,
+        "num_perm": SLOTS,
+        "b": bands,
+        "r": rows,
+    }
     flags = [part for key, value in options.items() for part in (f"--{key}", str(value))]
     variables = with_python(bench.peers_python, loopback(work / "local", settings))
     command = [*variables, bench.peers_python, "-m", "peers.text_dedup_spark", *flags]
@@ -110,13 +118,17 @@ def documents_of_3_kb(bench: Bench) -> Figure:
         result = results[name]
         quality = judge(truth, read_decisions(decisions(bench, name))) if result.works else None
         return {
-            "tool": name, "seconds": result.seconds or None, "peak MB": result.peak_mb or None,
+            "tool": name,
+            "seconds": result.seconds or None,
+            "peak MB": result.peak_mb or None,
             "x neardup on Spark": times(result, results[ON_SPARK]) if result.works else None,
-            "kept": quality and count - quality.removed, "recall": quality and quality.recall,
+            "kept": quality and count - quality.removed,
+            "recall": quality and quality.recall,
             "precision": quality and quality.precision,
             "witnessed": quality and quality.witnessed,
-            "nothing above 0.7": quality and quality.lost, "notes": result.error or None,
-        }  # fmt: skip
+            "nothing above 0.7": quality and quality.lost,
+            "notes": result.error or None,
+        }
 
     rows = [row(name) for name in results]
     slowest_allowed = FASTER * results[ON_SPARK].seconds

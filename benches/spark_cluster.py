@@ -102,9 +102,12 @@ def run_with_loss(
     cluster.start(0)
     _check(bench, run.process.returncode)
     return {
-        "stage": loss.stage, "lost in": during, "processes killed": len(killed),
-        "worker": "started again" if loss.again else "stays away", "seconds": ended - began,
-    }  # fmt: skip
+        "stage": loss.stage,
+        "lost in": during,
+        "processes killed": len(killed),
+        "worker": "started again" if loss.again else "stays away",
+        "seconds": ended - began,
+    }
 
 
 def _check(bench: ClusterBench, code: int) -> None:
@@ -149,16 +152,23 @@ def shuffles(bench: ClusterBench, title: str, corpus: Path, id: int, memory: str
 
 def _by_stage(seen: Seen, count: int, planned: Mapping[str, float]) -> list[Row]:
     return [
-        {"stage": stage["name"], **_moved([stage], stage["seconds"], count),
-         "plan MB": planned[stage["name"]] / MB}
+        {
+            "stage": stage["name"],
+            **_moved([stage], stage["seconds"], count),
+            "plan MB": planned[stage["name"]] / MB,
+        }
         for stage in seen.report["spark"]["stages"]
-    ]  # fmt: skip
+    ]
 
 
 def _total(seen: Seen, local: Result, count: int, planned: Mapping[str, float]) -> Row:
     moved = _moved(seen.report["spark"]["stages"], seen.seconds, count)
-    return {"stage": IN_ALL, **moved, "plan MB": sum(planned.values()) / MB,
-            "x the local engine": seen.seconds / local.seconds}  # fmt: skip
+    return {
+        "stage": IN_ALL,
+        **moved,
+        "plan MB": sum(planned.values()) / MB,
+        "x the local engine": seen.seconds / local.seconds,
+    }
 
 
 def _moved(stages: Sequence[Mapping[str, Any]], seconds: float, count: int) -> Row:

@@ -88,7 +88,7 @@ def watched(
     master: str,
     settings: Mapping[str, object],
     *options: str,
-) -> Iterator[Watched]:  # fmt: skip
+) -> Iterator[Watched]:
     """Start our command beside this process; it is ended if it still runs in the end."""
     paths = filter(None, [str(HERE), os.environ.get("PYTHONPATH")])
     variables = {

@@ -137,11 +137,18 @@ class Cluster:
         }
         with (self._folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
-                [home / "bin/spark-class", f"org.apache.spark.deploy.{kind}", "--host", HOST,
-                 *arguments],
+                [
+                    home / "bin/spark-class",
+                    f"org.apache.spark.deploy.{kind}",
+                    "--host",
+                    HOST,
+                    *arguments,
+                ],
                 env=os.environ | loopback(self._local(name)) | environment,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
 
 
 def _kill(process: subprocess.Popen[bytes]) -> list[int]:

@@ -154,10 +154,14 @@ def run(made: Path, folder: Path, count: int, job: Job, progress: Progress) -> d
         collect(verdicts, decided.pairs, ranked.copies, ranked.ranking, False, 0)
     disk["decide"] = used(folder)
     return {
-        "seconds": clock.seconds["total"], "stages": clock.stages, "disk": disk,
-        "removed": verdicts.count, "comparisons": decided.tally.verified,
-        "rounds": decided.tally.rounds, "wrong": wrong(verdicts, count),
-    }  # fmt: skip
+        "seconds": clock.seconds["total"],
+        "stages": clock.stages,
+        "disk": disk,
+        "removed": verdicts.count,
+        "comparisons": decided.tally.verified,
+        "rounds": decided.tally.rounds,
+        "wrong": wrong(verdicts, count),
+    }
 
 
 def used(folder: Path) -> int:
@@ -193,8 +197,9 @@ def main(task: str, made: Path, count: int, memory: str = "4GB", workers: str = 
         make(made, count, progress)
         return
     with tempfile.TemporaryDirectory(dir=made.parent) as folder:
-        job = Job([], Path(folder), OPTIONS, Columns(), int(workers),
-                  budget=Budget(parse_size(memory)))  # fmt: skip
+        job = Job(
+            [], Path(folder), OPTIONS, Columns(), int(workers), budget=Budget(parse_size(memory))
+        )
         print(json.dumps(run(made, Path(folder), count, job, progress)))
 
 

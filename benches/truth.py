@@ -49,11 +49,15 @@ def pairs(bench: TruthBench) -> Figure:
         ("neardup", "char:5"): "join",
         ("every pair merged, all cores", "char:5"): "merge",
     }
-    found = race(bench, {
-        f"{name}, {shingle}": partial(
-            run, bench, bench.documents, way, shingle, "0.1", str(DOCUMENTS))
-        for (name, shingle), way in entrants.items()
-    })  # fmt: skip
+    found = race(
+        bench,
+        {
+            f"{name}, {shingle}": partial(
+                run, bench, bench.documents, way, shingle, "0.1", str(DOCUMENTS)
+            )
+            for (name, shingle), way in entrants.items()
+        },
+    )
     ours = [result for name, result in found.items() if name.startswith("neardup")]
     return Figure(
         "Brute force of 20,000 documents of 3 KB",
@@ -64,20 +68,24 @@ def pairs(bench: TruthBench) -> Figure:
             "under 60 s": all(result.seconds < 60 for result in ours),
             "expected within 25 % or a second": all(map(foreseen, ours)),
         },
-    )  # fmt: skip
+    )
 
 
 def large(bench: TruthBench) -> Figure:
     """A million tweets."""
-    found = race(bench, {
-        shingle: partial(run, bench, bench.tweets, "join", shingle, "0.9")
-        for shingle in ("word:3", "char:5")
-    })  # fmt: skip
+    found = race(
+        bench,
+        {
+            shingle: partial(run, bench, bench.tweets, "join", shingle, "0.9")
+            for shingle in ("word:3", "char:5")
+        },
+    )
     return Figure(
-        "Exact join of a million tweets at 0.9", bench.tweets.name,
+        "Exact join of a million tweets at 0.9",
+        bench.tweets.name,
         [row(name, result) for name, result in found.items()],
         {"under 5 minutes": all(result.seconds < 300 for result in found.values())},
-    )  # fmt: skip
+    )
 
 
 def samples(bench: TruthBench) -> Figure:
@@ -104,12 +112,14 @@ def samples(bench: TruthBench) -> Figure:
         "share of those",
         rows,
         {"mean of the ratios within 10 %": bool(abs(np.mean(totals) - 1) < 0.1)},
-    )  # fmt: skip
+    )
 
 
 def shown(name: str, told: np.ndarray, want: np.ndarray) -> Row:
-    bins = {f"{a:g} to {min(b, 1):g}": float(t / w) if name != "the truth" else int(w)
-            for a, b, t, w in zip(EDGES, EDGES[1:], told, want)}  # fmt: skip
+    bins = {
+        f"{a:g} to {min(b, 1):g}": float(t / w) if name != "the truth" else int(w)
+        for a, b, t, w in zip(EDGES, EDGES[1:], told, want)
+    }
     total = int(want.sum()) if name == "the truth" else float(told.sum() / want.sum())
     return {"sample": name, **bins, "all": total}
 
@@ -126,8 +136,13 @@ def foreseen(result: Result) -> bool:
 def row(name: str, result: Result) -> Row:
     report = result.report or {}
     figures = {key: report.get(key) for key in ("expected_s", "pairs", "share")}
-    return {"way": name, "seconds": result.seconds, "peak_mb": result.peak_mb, **figures,
-            "error": result.error or None}  # fmt: skip
+    return {
+        "way": name,
+        "seconds": result.seconds,
+        "peak_mb": result.peak_mb,
+        **figures,
+        "error": result.error or None,
+    }
 
 
 SUITE = Suite("truth", "The exact truth", {"pairs": pairs, "large": large, "samples": samples})

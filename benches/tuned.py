@@ -39,15 +39,27 @@ def tweets(bench: Bench) -> Figure:
     rows = [_row("default", bench, exact, "--threshold", THRESHOLD)]
     for wanted in WANTED:
         folder = bench.work / f"tuned-{wanted}"
-        neardup("tune", bench.corpus, "--threshold", THRESHOLD, "--recall", wanted, "--no-cache",
-                "-o", folder)  # fmt: skip
+        neardup(
+            "tune",
+            bench.corpus,
+            "--threshold",
+            THRESHOLD,
+            "--recall",
+            wanted,
+            "--no-cache",
+            "-o",
+            folder,
+        )
         rows.append(_row(f"tuned for {wanted}", bench, exact, "--config", folder / "tuned.toml"))
     default, *tuned = rows
     targets = {
-        f"{row['']}: recall within {APART} of the default, and cheaper":
-        abs(row["recall"] - default["recall"]) <= APART and row["seconds"] < default["seconds"]
+        f"{row['']}: recall within {APART} of the default, and cheaper": abs(
+            row["recall"] - default["recall"]
+        )
+        <= APART
+        and row["seconds"] < default["seconds"]
         for row in tuned
-    }  # fmt: skip
+    }
     data = f"{count_of(bench.corpus):,} tweets, {len(exact[1][0]):,} pairs at {THRESHOLD}, one core"
     return Figure("Tuned against default", data, rows, targets)
 
@@ -65,16 +77,21 @@ def _row(name: str, bench: Bench, exact: tuple, *options: object) -> Row:
         "--quiet",
         *options,
     ]
-    best = min((measured(list(map(str, words)), core, {}) for _ in range(bench.repeat)),
-               key=lambda one: one.seconds)  # fmt: skip
+    best = min(
+        (measured(list(map(str, words)), core, {}) for _ in range(bench.repeat)),
+        key=lambda one: one.seconds,
+    )
     record = json.loads((out / "run.json").read_text())
     return {
-        "": name, "slots": record["spec"]["slots"], "bands": record["parameters"]["tables"],
-        "seconds": best.seconds, "memory MB": best.peak_mb,
+        "": name,
+        "slots": record["spec"]["slots"],
+        "bands": record["parameters"]["tables"],
+        "seconds": best.seconds,
+        "memory MB": best.peak_mb,
         "compared a document": record["metrics"]["candidate_pairs_per_doc"],
         "removed": record["counts"]["removed"],
         "recall": recall(bench.work / "pairs", bench.corpus, exact, *options),
-    }  # fmt: skip
+    }
 
 
 SUITE = Suite("tuned", "Tuned against default", {"tweets": tweets})

@@ -46,16 +46,33 @@ LIMIT = 15 * 60
 AT_ONCE = 100_000
 MOST_PAIRS = 200_000_000
 TRIED = (
-    (8, 1, 300_000, 2_000), (8, 1, 500_000, 3_000), (8, 1, 100_000, 2_000),
-    (12, 1, 300_000, 2_000), (12, 1, 300_000, 1_000), (8, 2, 500_000, 3_000),
-    (12, 2, 500_000, 3_000), (8, 2, 100_000, 3_000), (12, 2, 100_000, 2_000),
-    (16, 1, 500_000, 3_000), (8, 2, 300_000, 1_000), (16, 2, 500_000, 2_000),
-    (20, 1, 300_000, 1_000), (20, 1, 500_000, 3_000), (20, 2, 100_000, 1_000),
-    (20, 2, 300_000, 3_000), (20, 4, 100_000, 3_000), (20, 4, 300_000, 1_000),
-    (16, 4, 100_000, 1_000), (8, 2, 300_000, 2_000), (8, 2, 100_000, 2_000),
-    (20, 5, 300_000, 3_000), (12, 3, 300_000, 2_000), (8, 4, 100_000, 1_000),
-    (8, 4, 100_000, 2_000), (8, 4, 100_000, 3_000),
-)  # fmt: skip
+    (8, 1, 300_000, 2_000),
+    (8, 1, 500_000, 3_000),
+    (8, 1, 100_000, 2_000),
+    (12, 1, 300_000, 2_000),
+    (12, 1, 300_000, 1_000),
+    (8, 2, 500_000, 3_000),
+    (12, 2, 500_000, 3_000),
+    (8, 2, 100_000, 3_000),
+    (12, 2, 100_000, 2_000),
+    (16, 1, 500_000, 3_000),
+    (8, 2, 300_000, 1_000),
+    (16, 2, 500_000, 2_000),
+    (20, 1, 300_000, 1_000),
+    (20, 1, 500_000, 3_000),
+    (20, 2, 100_000, 1_000),
+    (20, 2, 300_000, 3_000),
+    (20, 4, 100_000, 3_000),
+    (20, 4, 300_000, 1_000),
+    (16, 4, 100_000, 1_000),
+    (8, 2, 300_000, 2_000),
+    (8, 2, 100_000, 2_000),
+    (20, 5, 300_000, 3_000),
+    (12, 3, 300_000, 2_000),
+    (8, 4, 100_000, 1_000),
+    (8, 4, 100_000, 2_000),
+    (8, 4, 100_000, 3_000),
+)
 """Hashes, bands, buckets, vocabulary."""
 REFERENCE = Point.of(Options.of(threshold=THRESHOLD))
 
@@ -72,10 +89,17 @@ class Bench:
 def points() -> list[Point]:
     """The rows, and below them what neardup does without being told."""
     rows = [
-        Point(slots=hashes, bands=bands, rows=hashes // bands, threshold=THRESHOLD,
-              verify="estimate", buckets=buckets, vocabulary=vocabulary)
+        Point(
+            slots=hashes,
+            bands=bands,
+            rows=hashes // bands,
+            threshold=THRESHOLD,
+            verify="estimate",
+            buckets=buckets,
+            vocabulary=vocabulary,
+        )
         for hashes, bands, buckets, vocabulary in TRIED
-    ]  # fmt: skip
+    ]
     return [*rows, REFERENCE]
 
 
@@ -112,16 +136,24 @@ def _true_pairs(texts: pa.Array, workers: int) -> int:
 def _row(number: int, row: Outcome) -> Row:
     point = row.point
     named = {
-        "#": number, "hashes": point.slots, "bands": point.bands,
-        "buckets": point.buckets or "all", "shingles": point.vocabulary or "all",
-    }  # fmt: skip
+        "#": number,
+        "hashes": point.slots,
+        "bands": point.bands,
+        "buckets": point.buckets or "all",
+        "shingles": point.vocabulary or "all",
+    }
     if not row.done:
         return named | {"t_tot": row.status, "why": row.error}
     return named | {
-        "t_sig": row.t_sig, "t_rest": row.t_rest, "t_tot": row.seconds,
-        "average bucket": row.average_bucket, "candidates": row.candidates, "pairs": row.pairs,
-        "recall": row.recall, "precision": row.precision,
-    }  # fmt: skip
+        "t_sig": row.t_sig,
+        "t_rest": row.t_rest,
+        "t_tot": row.seconds,
+        "average bucket": row.average_bucket,
+        "candidates": row.candidates,
+        "pairs": row.pairs,
+        "recall": row.recall,
+        "precision": row.precision,
+    }
 
 
 SUITE = Suite("tweets_sweep", "A sweep over five million tweets", {"sweep": sweep})

@@ -16,16 +16,43 @@ from pathlib import Path
 VERSION = "14.0.0"
 TARGET = Path(__file__).parents[1] / "src/neardup/text" / f"unicode-{VERSION}.txt"
 
-UNSPACED = ("CJK ", "HIRAGANA ", "KATAKANA", "HALFWIDTH KATAKANA ", "IDEOGRAPHIC ", "THAI ",
-            "LAO ", "KHMER ", "MYANMAR ")  # fmt: skip
-DROPPED = {0x00AD, 0x034F, 0x200C, 0x200D, 0x2060, 0xFEFF, *range(0x180B, 0x1810),
-           *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)}  # fmt: skip
+UNSPACED = (
+    "CJK ",
+    "HIRAGANA ",
+    "KATAKANA",
+    "HALFWIDTH KATAKANA ",
+    "IDEOGRAPHIC ",
+    "THAI ",
+    "LAO ",
+    "KHMER ",
+    "MYANMAR ",
+)
+DROPPED = {
+    0x00AD,
+    0x034F,
+    0x200C,
+    0x200D,
+    0x2060,
+    0xFEFF,
+    *range(0x180B, 0x1810),
+    *range(0xFE00, 0xFE10),
+    *range(0xE0100, 0xE01F0),
+}
 SPACE = {0x200B, *(c for c in range(0x3001) if chr(c).isspace())}
 # Accents are the marks that `aggressive` folds away: combining diacritics, Hebrew points,
 # Arabic vowel signs. Marks that carry the letters of a script (Indic, Thai) are not accents.
-ACCENTS = {*range(0x0300, 0x0370), *range(0x0591, 0x05C8), *range(0x0610, 0x061B),
-           *range(0x064B, 0x0660), 0x0670, *range(0x06D6, 0x06EE), *range(0x1AB0, 0x1B00),
-           *range(0x1DC0, 0x1E00), *range(0x20D0, 0x2100), *range(0xFE20, 0xFE30)}  # fmt: skip
+ACCENTS = {
+    *range(0x0300, 0x0370),
+    *range(0x0591, 0x05C8),
+    *range(0x0610, 0x061B),
+    *range(0x064B, 0x0660),
+    0x0670,
+    *range(0x06D6, 0x06EE),
+    *range(0x1AB0, 0x1B00),
+    *range(0x1DC0, 0x1E00),
+    *range(0x20D0, 0x2100),
+    *range(0xFE20, 0xFE30),
+}
 HANGUL_MEDIAL_FINAL = {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}
 
 HEADER = f"""\

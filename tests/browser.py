@@ -59,8 +59,13 @@ class Page:
 
     def open(self, path: Path, width: int = 1000, height: int = 1400, dark: bool = False) -> None:
         self.complaints.clear()
-        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height,
-                 deviceScaleFactor=1, mobile=False)  # fmt: skip
+        self.ask(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
         self.ask("Page.navigate", url=path.resolve().as_uri())
@@ -81,8 +86,9 @@ class Page:
     def picture(self, path: Path) -> None:
         """The whole page as a PNG file."""
         size = self.ask("Page.getLayoutMetrics")["cssContentSize"]
-        shot = self.ask("Page.captureScreenshot", captureBeyondViewport=True,
-                        clip=size | {"scale": 1})  # fmt: skip
+        shot = self.ask(
+            "Page.captureScreenshot", captureBeyondViewport=True, clip=size | {"scale": 1}
+        )
         path.write_bytes(base64.b64decode(shot["data"]))
 
 
@@ -95,14 +101,23 @@ def browser(profile: Path, *options: str) -> Iterator[Page]:
     (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
     # The browser reads commands from descriptor 3 and answers on 4.
     command = [
-        "bash", "-c", f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}', program, "--headless",
-        "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", f"--user-data-dir={profile}",
+        "bash",
+        "-c",
+        f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}',
+        program,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--remote-debugging-pipe",
+        f"--user-data-dir={profile}",
         *options,
-    ]  # fmt: skip
+    ]
     process = subprocess.Popen(
-        command, pass_fds=(theirs_in, theirs_out), stdout=subprocess.DEVNULL,
+        command,
+        pass_fds=(theirs_in, theirs_out),
+        stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    )
     os.close(theirs_in)
     os.close(theirs_out)
     too_long = threading.Timer(LONGEST, process.kill)  # then its answers end, and the test fails

@@ -139,8 +139,13 @@ DOCUMENTS: list[Row] = [
 ]
 
 
-def expected(texts: Sequence[str], threshold: float = 0.8, spec: Spec | None = None,
-             bands: int = 21, rows: int = 6) -> list[tuple[int, float] | None]:  # fmt: skip
+def expected(
+    texts: Sequence[str],
+    threshold: float = 0.8,
+    spec: Spec | None = None,
+    bands: int = 21,
+    rows: int = 6,
+) -> list[tuple[int, float] | None]:
     """The answer of the slow twin: None for kept, (witness, similarity), (itself, 0) if empty."""
     return reference.dedup(texts, spec or Spec(), bands, rows, threshold)
 

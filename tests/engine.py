@@ -61,20 +61,31 @@ class Little(Budget):
 
 
 def job(
-    inputs: Sequence[Path], out: Path, *, workers: int = 1, shard: int = 2_000, chunk: int = 700,
-    within: str | None = None, budget: Budget | None = None, others: Row | None = None,
+    inputs: Sequence[Path],
+    out: Path,
+    *,
+    workers: int = 1,
+    shard: int = 2_000,
+    chunk: int = 700,
+    within: str | None = None,
+    budget: Budget | None = None,
+    others: Row | None = None,
     **options: Any,
-) -> Job:  # fmt: skip
+) -> Job:
     """A job in small pieces; `options` are those of `Options.of`."""
     asked = Options.of(**SMALL | options)
-    columns = Columns(
-        keep=asked.keep_policy[1], within=within, tokens=asked.spec.unit == "token"
-    )  # fmt: skip
+    columns = Columns(keep=asked.keep_policy[1], within=within, tokens=asked.spec.unit == "token")
     return Job(
-        inputs=find_inputs([str(path) for path in inputs]), out=out, options=asked, columns=columns,
-        workers=workers, budget=budget or Budget(1 << 30), shard=shard, chunk=chunk,
+        inputs=find_inputs([str(path) for path in inputs]),
+        out=out,
+        options=asked,
+        columns=columns,
+        workers=workers,
+        budget=budget or Budget(1 << 30),
+        shard=shard,
+        chunk=chunk,
         **others or {},
-    )  # fmt: skip
+    )
 
 
 def go(inputs: Sequence[Path], out: Path, **given: Any) -> Outcome:
@@ -146,10 +157,14 @@ def rows(seed: int, count: int, words: int = 12) -> list[Row]:
     """Documents with a column to rank them by, and one to keep them apart."""
     chance = random.Random(seed)
     return [
-        {"id": f"d{number}", "text": text, "score": chance.choice([None, 0.5, 1, 2, 3]),
-         "lang": chance.choice(["de", "en", None])}
+        {
+            "id": f"d{number}",
+            "text": text,
+            "score": chance.choice([None, 0.5, 1, 2, 3]),
+            "lang": chance.choice(["de", "en", None]),
+        }
         for number, text in enumerate(texts(seed, count, words))
-    ]  # fmt: skip
+    ]
 
 
 def write(folder: Path, documents: Sequence[Row], files: int = 3) -> list[Path]:

@@ -19,8 +19,9 @@ class Planted(NamedTuple):
         return "".join(f"{a}\t{b}\t{label}\n" for a, b, label in self.golden)
 
 
-def planted(count: int = 60, length: int = 80, most: float = 0.12, seed: int = 0,
-            words: list[str] = WORDS) -> Planted:  # fmt: skip
+def planted(
+    count: int = 60, length: int = 80, most: float = 0.12, seed: int = 0, words: list[str] = WORDS
+) -> Planted:
     """`count` texts, a copy of each with up to `most` of its words replaced, and others."""
     chance = random.Random(seed)
     texts = [

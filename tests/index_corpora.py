@@ -45,14 +45,19 @@ def filled(path: Path, texts: Sequence[str], **options: Any) -> neardup.Index:
 def decided(index: neardup.Index, ids: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     """What is said of the documents that are there."""
     found = {id: index.get(id) for id in ids}
-    return {id: (one.status, one.duplicate_of, one.similarity, one.exact)
-            for id, one in found.items() if one is not None}  # fmt: skip
+    return {
+        id: (one.status, one.duplicate_of, one.similarity, one.exact)
+        for id, one in found.items()
+        if one is not None
+    }
 
 
 def asked(index: neardup.Index, texts: Sequence[str]) -> list[tuple[Any, ...]]:
     """What is said of texts."""
-    return [(one.status, one.duplicate_of, one.similarity, one.exact)
-            for one in index.query_batch(texts)]  # fmt: skip
+    return [
+        (one.status, one.duplicate_of, one.similarity, one.exact)
+        for one in index.query_batch(texts)
+    ]
 
 
 def in_step(index: neardup.Index) -> None:

@@ -39,9 +39,12 @@ def sketches(work: Path) -> Seen:
 
 
 def attempt(
-    inputs: list[Path], out: Path, asked: dict[str, Any], before: Callable[[], object],
+    inputs: list[Path],
+    out: Path,
+    asked: dict[str, Any],
+    before: Callable[[], object],
     limit: float | None = None,
-) -> int:  # fmt: skip
+) -> int:
     """Run in a child; its exit code, or minus the signal that ended it.
 
     Sketches that were complete must be the same files at the end.
@@ -86,9 +89,12 @@ def die_before(step: int) -> None:
 
 
 def until_done(
-    inputs: list[Path], out: Path, asked: dict[str, Any], before: Callable[[], object],
+    inputs: list[Path],
+    out: Path,
+    asked: dict[str, Any],
+    before: Callable[[], object],
     limit: Callable[[], float | None] = lambda: None,
-) -> int:  # fmt: skip
+) -> int:
     """Attempts until the run is complete, of which the first does `before`; how many were killed.
 
     One that was killed when OUT was complete, while it cleaned up, is the last one.

@@ -46,14 +46,22 @@ class Served(TestClient):
 
 @contextmanager
 def serving(
-    data: Path, settings: Settings | None = None, *, guarded: bool = False,
-    golden: GoldenSet | None = None, **options: Any,
-) -> Iterator[Served]:  # fmt: skip
+    data: Path,
+    settings: Settings | None = None,
+    *,
+    guarded: bool = False,
+    golden: GoldenSet | None = None,
+    **options: Any,
+) -> Iterator[Served]:
     log = io.StringIO()
     service = Service(
-        lambda say: Index.open(data, say=say, **options), settings or Settings(), data,
-        log=Log(log), guarded=guarded, golden=golden,
-    )  # fmt: skip
+        lambda say: Index.open(data, say=say, **options),
+        settings or Settings(),
+        data,
+        log=Log(log),
+        guarded=guarded,
+        golden=golden,
+    )
     with Served(service, log) as client:
         client.wait_ready()
         yield client

@@ -53,13 +53,44 @@ def test_the_two_commands_of_the_readme_are_targets():
     assert all(f"\n{command.split()[1]}:" in makefile for command in commands)
 
 
-@pytest.mark.parametrize("command", [
-    "dedup", "exact", "plan", "report", "merge", "spec", "demo", "hashes", "tune", "cache list",
-    "cache clear", "evaluate", "serve", "keys add", "keys list", "keys revoke",
-    "cache clear", "evaluate", "query", "index build", "index add", "index query", "index get",
-    "index remove", "index stats", "index retune", "index compact", "index verify", "index export",
-    "index import", "index reindex", "index convert", "spec diff",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "command",
+    [
+        "dedup",
+        "exact",
+        "plan",
+        "report",
+        "merge",
+        "spec",
+        "demo",
+        "hashes",
+        "tune",
+        "cache list",
+        "cache clear",
+        "evaluate",
+        "serve",
+        "keys add",
+        "keys list",
+        "keys revoke",
+        "cache clear",
+        "evaluate",
+        "query",
+        "index build",
+        "index add",
+        "index query",
+        "index get",
+        "index remove",
+        "index stats",
+        "index retune",
+        "index compact",
+        "index verify",
+        "index export",
+        "index import",
+        "index reindex",
+        "index convert",
+        "spec diff",
+    ],
+)
 def test_every_option_is_documented(command):
     import typer
 

@@ -14,9 +14,12 @@ ASK = "from neardup import kernel_cache; print(kernel_cache.folder('bands'))"
 
 def asked(**environment: str) -> Path:
     done = subprocess.run(
-        [sys.executable, "-c", ASK], env=os.environ | environment, capture_output=True, text=True,
+        [sys.executable, "-c", ASK],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
         check=True,
-    )  # fmt: skip
+    )
     return Path(done.stdout.strip())
 
 
@@ -57,8 +60,13 @@ COUNTING = "from neardup import kernels; kernels.counting_insert; kernels.block_
 
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], env=os.environ | environment,
-                          capture_output=True, text=True, timeout=120)  # fmt: skip
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
 
 def test_a_damaged_cache_is_made_anew(tmp_path):

@@ -207,10 +207,12 @@ def test_large_values_are_ranked_exactly():
     for kind, values in (
         (pa.uint64(), [2**63, 2**63 + 1]),
         (pa.int64(), [2**53, 2**53 + 1]),
-        (pa.decimal128(38, 1), [decimal.Decimal("12345678901234567920.1"),
-                                decimal.Decimal("12345678901234567920.2")]),
+        (
+            pa.decimal128(38, 1),
+            [decimal.Decimal("12345678901234567920.1"), decimal.Decimal("12345678901234567920.2")],
+        ),
         (pa.timestamp("ns"), [1, 2]),
-    ):  # fmt: skip
+    ):
         table = pa.table({"text": [BASE, BASE], "k": pa.array(values, kind)})
         assert neardup.dedup(table, keep="max:k").kept == [1], kind
 

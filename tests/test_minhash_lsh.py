@@ -222,8 +222,13 @@ def test_probes_raise_recall():
 
 
 def test_slots_are_compared_whole_one_by_one():
-    for how in ({"bits": 1}, {"sketch": "oneperm", "bits": 8}, {"sketch": "simhash"},
-                {"sketch": "bottomk"}, {"sketch": "hyperloglog"}):  # fmt: skip
+    for how in (
+        {"bits": 1},
+        {"sketch": "oneperm", "bits": 8},
+        {"sketch": "simhash"},
+        {"sketch": "bottomk"},
+        {"sketch": "hyperloglog"},
+    ):
         with pytest.raises(ParameterError, match=r"use Spec\.of"):
             MinHashLSH(spec=Spec.of(**how))
     for how in ({}, {"sketch": "oneperm"}, {"family": "affine-m61"}):

@@ -223,9 +223,11 @@ def test_pairs_are_all_similar_candidates(texts, threshold):
         (a, b): truth.similarity(a, b)
         for b in range(len(texts))
         for a in range(b)
-        if not truth.empty[a] and not truth.empty[b] and truth.keys[a] & truth.keys[b]
+        if not truth.empty[a]
+        and not truth.empty[b]
+        and truth.keys[a] & truth.keys[b]
         and truth.similarity(a, b) >= threshold
-    }  # fmt: skip
+    }
     got = [(p.a, p.b, p.similarity) for p in run(texts, threshold=threshold).pairs]
     assert got == [(a, b, similarity) for (a, b), similarity in sorted(want.items())]
 

@@ -65,15 +65,22 @@ def by_definition(texts, bits, distance, weights, limit):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    corpora(most=12), st.sampled_from([(64, 3), (64, 12), (128, 8)]),
-    st.sampled_from(["tf", "tf-idf"]), st.integers(1, 3),
-)  # fmt: skip
+    corpora(most=12),
+    st.sampled_from([(64, 3), (64, 12), (128, 8)]),
+    st.sampled_from(["tf", "tf-idf"]),
+    st.integers(1, 3),
+)
 def test_the_answer_is_the_definition(texts, scheme, weights, limit):
     bits, distance = scheme
     result = neardup.dedup(
-        list(texts), sketch="simhash", slots=bits, hamming=distance, shingle="word:2",
-        weights=weights, limit=limit,
-    )  # fmt: skip
+        list(texts),
+        sketch="simhash",
+        slots=bits,
+        hamming=distance,
+        shingle="word:2",
+        weights=weights,
+        limit=limit,
+    )
     got = [None] * len(texts)
     for removed in result.removed:
         got[removed.id] = (removed.witness, removed.similarity)

@@ -98,9 +98,22 @@ def test_strip_as_people_write_it(given_, strip, written):
 
 @pytest.mark.parametrize(
     "wrong",
-    ["", "xml", "lines", "lines:", "lines:5", "lines:0%", "lines:100%", "lines:-1%", "lines:1e3%",
-     "html,", "lines:1%,lines:2%", "lines:nan%", "lines:٣%"],
-)  # fmt: skip
+    [
+        "",
+        "xml",
+        "lines",
+        "lines:",
+        "lines:5",
+        "lines:0%",
+        "lines:100%",
+        "lines:-1%",
+        "lines:1e3%",
+        "html,",
+        "lines:1%,lines:2%",
+        "lines:nan%",
+        "lines:٣%",
+    ],
+)
 def test_strip_that_is_not_known(wrong):
     with pytest.raises(ParameterError, match=r"strip .* is not known"):
         parse_strip(wrong)
@@ -187,14 +200,18 @@ def test_without_frequent_lines_the_specification_is_the_usual_one():
 @pytest.mark.parametrize(
     "make",
     [
-        list, tuple, pa.array, pl.Series, pd.Series,
+        list,
+        tuple,
+        pa.array,
+        pl.Series,
+        pd.Series,
         lambda texts: [{"text": text} for text in texts],
         lambda texts: pa.table({"text": texts}),
         lambda texts: pl.LazyFrame({"text": texts}),
         lambda texts: datasets.Dataset.from_dict({"text": texts}),
         lambda texts: datasets.Dataset.from_dict({"text": texts}).to_iterable_dataset(),
     ],
-)  # fmt: skip
+)
 def test_everything_that_can_be_read_twice(make):
     assert neardup.dedup(make(BANNERED), strip="lines:50%").kept == [0, 1, 2, 3, 4]
 

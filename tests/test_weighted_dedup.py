@@ -71,9 +71,16 @@ def by_definition(texts, weights, threshold, verify):
 @settings(max_examples=60)
 def test_the_answer_is_the_definition_s(texts, weights, verify, threshold):
     result = neardup.dedup(
-        texts, sketch="weighted", weights=weights, verify=verify, threshold=threshold,
-        shingle="word:2", slots=16, bands=8, rows=2,
-    )  # fmt: skip
+        texts,
+        sketch="weighted",
+        weights=weights,
+        verify=verify,
+        threshold=threshold,
+        shingle="word:2",
+        slots=16,
+        bands=8,
+        rows=2,
+    )
     want = by_definition(texts, weights, threshold, verify)
     gone = {r.id: (r.witness, r.similarity) for r in result.removed}
     empty = {r.id: (r.id, 0.0) for r in result.rejected}

@@ -42,10 +42,15 @@ def main(how: str, base: Path, stream: Path) -> None:
     found = check_and_add(index, arriving, sketches)
     seconds, work = time.perf_counter() - start, time.process_time() - work
     report = {
-        "peer": "datasketch", "version": version("datasketch"), "seconds": seconds, "work": work,
-        "documents": len(arriving), "base": sum(1 for _ in documents(base)), "copies": found,
+        "peer": "datasketch",
+        "version": version("datasketch"),
+        "seconds": seconds,
+        "work": work,
+        "documents": len(arriving),
+        "base": sum(1 for _ in documents(base)),
+        "copies": found,
         "queries": [one_query(index, text, sketches) for _, text in arriving],
-    }  # fmt: skip
+    }
     print(json.dumps(report))
 
 

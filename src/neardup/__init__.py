@@ -81,12 +81,38 @@ _HOMES = {
 }
 
 __all__ = [
-    "BBitMinHash", "BloomFilter", "BottomK", "CountingBloomFilter", "CuckooFilter", "ExactSet",
-    "FilterFull", "FormatError", "HammingIndex", "HyperLogLog", "Index", "MinHash", "MinHashLSH",
-    "NeardupError", "RemovableMinHash", "Result", "ScalableBloomFilter", "SimHash", "Spec",
-    "SpecMismatch", "StaleSketch", "WeightedMinHash", "__version__", "dedup", "evaluate",
-    "load_config", "load_filter", "plan", "save_filter", "similarity", "tune",
-]  # fmt: skip
+    "BBitMinHash",
+    "BloomFilter",
+    "BottomK",
+    "CountingBloomFilter",
+    "CuckooFilter",
+    "ExactSet",
+    "FilterFull",
+    "FormatError",
+    "HammingIndex",
+    "HyperLogLog",
+    "Index",
+    "MinHash",
+    "MinHashLSH",
+    "NeardupError",
+    "RemovableMinHash",
+    "Result",
+    "ScalableBloomFilter",
+    "SimHash",
+    "Spec",
+    "SpecMismatch",
+    "StaleSketch",
+    "WeightedMinHash",
+    "__version__",
+    "dedup",
+    "evaluate",
+    "load_config",
+    "load_filter",
+    "plan",
+    "save_filter",
+    "similarity",
+    "tune",
+]
 
 
 def __getattr__(name: str) -> Any:

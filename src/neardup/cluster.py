@@ -159,7 +159,13 @@ def candidates(grouped: Grouped, cap: int = BUCKET_CAP) -> Iterator[tuple[Intege
     bucket, place = 0, 1
     while bucket < len(grouped.sizes):
         left, right, bucket, place = kernels.candidate_pairs(
-            grouped.numbers, members, starts, grouped.band_of, cap, bucket, place,
+            grouped.numbers,
+            members,
+            starts,
+            grouped.band_of,
+            cap,
+            bucket,
+            place,
             PAIRS_AT_ONCE,
-        )  # fmt: skip
+        )
         yield left, right

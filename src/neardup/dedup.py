@@ -155,9 +155,10 @@ class Corpus:
         for row in sketch.empty.tolist():
             self.rejected.setdefault(self.size + row, "empty")
         columns: dict[str, NDArray[Any]] = {
-            "content": sketch.content, "keys": sketch.keys(self.options.tables),
+            "content": sketch.content,
+            "keys": sketch.keys(self.options.tables),
             "lengths": sketch.lengths,
-        }  # fmt: skip
+        }
         if self.options.verify == "exact":
             self._spool.append(sketch.shingles.data, sketch.shingles.offsets)
         else:
@@ -192,9 +193,13 @@ class Corpus:
         similarity[copies] = similarity[stands]
         exact[copies] = exact[stands]
         return Decisions(
-            witness, similarity, exact, len(copies), kept.compared,
+            witness,
+            similarity,
+            exact,
+            len(copies),
+            kept.compared,
             self._full_buckets(buckets, kept.turned_away, shared),
-        )  # fmt: skip
+        )
 
     def pairs(self, most: int = MAX_PAIRS) -> Pairs:
         """All verified pairs that share a bucket, identical documents among them."""
@@ -271,10 +276,15 @@ class Corpus:
             return []
         members, starts = buckets.members()
         return [
-            FullBucket(int(buckets.band_of[g]), int(buckets.key_of[g]), int(buckets.sizes[g]),
-                       int(turned_away[g]), int(shared[members[starts[g]]]))
+            FullBucket(
+                int(buckets.band_of[g]),
+                int(buckets.key_of[g]),
+                int(buckets.sizes[g]),
+                int(turned_away[g]),
+                int(shared[members[starts[g]]]),
+            )
             for g in full.tolist()
-        ]  # fmt: skip
+        ]
 
     def _column(self, name: str, width: int | None, dtype: type) -> NDArray[Any]:
         parts = self._columns.get(name)
@@ -304,9 +314,11 @@ def find_ignored_lines(
 
 
 def find_frequencies(
-    read: Callable[[], Iterable[Documents]], options: Options, ignored: IgnoredLines,
+    read: Callable[[], Iterable[Documents]],
+    options: Options,
+    ignored: IgnoredLines,
     key: Key | None = None,
-) -> Frequencies:  # fmt: skip
+) -> Frequencies:
     """In how many documents shingles are, if that is asked for: one pass over the documents."""
     if options.weights != "tf-idf":
         return Frequencies()
@@ -367,16 +379,38 @@ def dedup(
     """
     secret = key_of(key)
     options = Options.of(
-        preset=preset, sketch=sketch, family=family, shingle=shingle, slots=slots, bits=bits,
-        text_profile=text_profile, seed=seed,
-        threshold=threshold, recall=recall, bands=bands, rows=rows, verify=verify, keep=keep,
-        cluster=cluster, limit=limit, strip=strip, hash=hash, key=secret,
-        measure=measure, tables=tables, hamming=hamming, blocks=blocks, weights=weights,
-    )  # fmt: skip
+        preset=preset,
+        sketch=sketch,
+        family=family,
+        shingle=shingle,
+        slots=slots,
+        bits=bits,
+        text_profile=text_profile,
+        seed=seed,
+        threshold=threshold,
+        recall=recall,
+        bands=bands,
+        rows=rows,
+        verify=verify,
+        keep=keep,
+        cluster=cluster,
+        limit=limit,
+        strip=strip,
+        hash=hash,
+        key=secret,
+        measure=measure,
+        tables=tables,
+        hamming=hamming,
+        blocks=blocks,
+        weights=weights,
+    )
     columns = Columns(
-        text=text, id=id, keep=options.keep_policy[1], within=within,
+        text=text,
+        id=id,
+        keep=options.keep_policy[1],
+        within=within,
         tokens=options.spec.unit == "token",
-    )  # fmt: skip
+    )
     if options.strip.lines is not None or options.weights == "tf-idf":
         require_rereadable(data)
     ignored = find_ignored_lines(lambda: from_data(data, columns), options, secret)

@@ -185,22 +185,41 @@ class Options:
             object.__setattr__(self, "threshold", 1.0 - distance / self.spec.slots)
 
     @classmethod
-    def of(cls, *, preset: str | None = None, sketch: str | None = None,
-           family: str | None = None, shingle: str | None = None,
-           slots: int | None = None, bits: int | None = None,
-           text_profile: str = "standard", seed: int = 0,
-           hash: str = "xxh64", key: Key | None = None,
-           strip: str | Iterable[str] | None = None, tables: int | str | None = None,
-           verify: str | None = None, threshold: float | None = None,
-           **others: Any) -> Options:  # fmt: skip
+    def of(
+        cls,
+        *,
+        preset: str | None = None,
+        sketch: str | None = None,
+        family: str | None = None,
+        shingle: str | None = None,
+        slots: int | None = None,
+        bits: int | None = None,
+        text_profile: str = "standard",
+        seed: int = 0,
+        hash: str = "xxh64",
+        key: Key | None = None,
+        strip: str | Iterable[str] | None = None,
+        tables: int | str | None = None,
+        verify: str | None = None,
+        threshold: float | None = None,
+        **others: Any,
+    ) -> Options:
         """Options as people write them; what is given goes before what a preset says."""
         base: dict[str, Any] = {"shingle": "word:5", "sketch": "minhash"}
         if preset is not None:
             one_of("preset", preset, tuple(PRESETS))
             base.update(PRESETS[preset])
-        given = {"shingle": shingle, "sketch": sketch, "family": family, "slots": slots,
-                 "bits": bits, "layout": tables, "verify": verify, "threshold": threshold,
-                 **others}  # fmt: skip
+        given = {
+            "shingle": shingle,
+            "sketch": sketch,
+            "family": family,
+            "slots": slots,
+            "bits": bits,
+            "layout": tables,
+            "verify": verify,
+            "threshold": threshold,
+            **others,
+        }
         base.update({name: value for name, value in given.items() if value is not None})
         asked = parse_strip(strip)
         if asked.html:
@@ -219,9 +238,13 @@ class Options:
                 )
         of_the_spec = {name: base.pop(name) for name in SPEC_NAMES if name in base}
         spec = Spec.of(
-            **of_the_spec, profile=text_profile, seed=seed, hash=hash, key=key.id if key else "",
+            **of_the_spec,
+            profile=text_profile,
+            seed=seed,
+            hash=hash,
+            key=key.id if key else "",
             strip=asked.markup,
-        )  # fmt: skip
+        )
         return cls(spec=spec, strip=asked, **base)
 
     def ignoring(self, digest: str) -> Options:

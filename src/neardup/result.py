@@ -196,10 +196,15 @@ class Result:
         """The end of a run as a person sees it."""
         options = self.options
         lines = [
-            counts_line(len(self), len(self.kept_rows), len(self._decisions.removed),
-                        self._decisions.identical, len(self._rejected)),
+            counts_line(
+                len(self),
+                len(self.kept_rows),
+                len(self._decisions.removed),
+                self._decisions.identical,
+                len(self._rejected),
+            ),
             method_line(options, options.meeting.probability(options.threshold)),
-        ]  # fmt: skip
+        ]
         if str(options.strip):
             lines.append(strip_line(options.strip, len(self._ignored)))
         if self.clusters:

@@ -106,12 +106,31 @@ def dedup(
     require_spark()
     secret = key_of(key)
     options = Options.of(
-        preset=preset, sketch=sketch, family=family, shingle=shingle, slots=slots, bits=bits,
-        text_profile=text_profile, seed=seed,
-        threshold=threshold, recall=recall, bands=bands, rows=rows, verify=verify, keep=keep,
-        cluster=cluster, limit=limit, strip=strip, hash=hash, key=secret,
-        measure=measure, tables=tables, hamming=hamming, blocks=blocks, weights=weights,
-    )  # fmt: skip
+        preset=preset,
+        sketch=sketch,
+        family=family,
+        shingle=shingle,
+        slots=slots,
+        bits=bits,
+        text_profile=text_profile,
+        seed=seed,
+        threshold=threshold,
+        recall=recall,
+        bands=bands,
+        rows=rows,
+        verify=verify,
+        keep=keep,
+        cluster=cluster,
+        limit=limit,
+        strip=strip,
+        hash=hash,
+        key=secret,
+        measure=measure,
+        tables=tables,
+        hamming=hamming,
+        blocks=blocks,
+        weights=weights,
+    )
     spark = _session_of(df)
 
     from neardup.batch.engines.spark.addresses import work_folder
@@ -126,9 +145,12 @@ def dedup(
     from neardup.progress import SILENT
 
     columns = Columns(
-        text=text, id=id, keep=options.keep_policy[1], within=within,
+        text=text,
+        id=id,
+        keep=options.keep_policy[1],
+        within=within,
         tokens=options.spec.unit == "token",
-    )  # fmt: skip
+    )
     new = Given(df, columns)
     earlier = None
     if against is not None:
@@ -136,9 +158,13 @@ def dedup(
     check_executors(spark)
     folder = work_folder(spark, work)
     job = Job(
-        inputs=[], out=Path(), options=options, columns=new.columns,
-        workers=spark.sparkContext.defaultParallelism, key=secret,
-    )  # fmt: skip
+        inputs=[],
+        out=Path(),
+        options=options,
+        columns=new.columns,
+        workers=spark.sparkContext.defaultParallelism,
+        key=secret,
+    )
     try:
         run = Deciding(job, new, earlier, Work(spark, folder.url), memory or MEMORY, SILENT)
         return SparkResult(options, new, run.outcome(), folder)

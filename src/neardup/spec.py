@@ -32,9 +32,13 @@ FAMILIES: Final[dict[str, dict[str, int]]] = {
 }
 """Sketch -> how its slots are made, and the bits of a slot that is made so; the usual way first."""
 SLOTS: Final = {
-    "minhash": 128, "oneperm": 128, "weighted": 128, "simhash": 64, "bottomk": 256,
+    "minhash": 128,
+    "oneperm": 128,
+    "weighted": 128,
+    "simhash": 64,
+    "bottomk": 256,
     "hyperloglog": 4_096,
-}  # fmt: skip
+}
 """The usual number of slots."""
 WEIGHTED: Final = ("simhash", "weighted")
 """Sketches whose shingles may have weights."""
@@ -156,10 +160,14 @@ class Spec:
         family = next(iter(ways)) if family is None else family
         one_of(f"family of {sketch}", family, tuple(ways))
         return cls(
-            unit=unit, size=int(size), sketch=sketch, family=family,
+            unit=unit,
+            size=int(size),
+            sketch=sketch,
+            family=family,
             slots=SLOTS[sketch] if slots is None else slots,
-            bits=ways[family] if bits is None else bits, **others,
-        )  # fmt: skip
+            bits=ways[family] if bits is None else bits,
+            **others,
+        )
 
     @property
     def shingle(self) -> str:
@@ -225,11 +233,20 @@ class Spec:
 
 
 MADE_WITH: Final = {
-    "unit": "--shingle (Spec.of)", "size": "--shingle (Spec.of)", "slots": "--slots",
-    "profile": "--text-profile", "seed": "--seed", "strip": "--strip", "sketch": "--sketch",
-    "family": "--family", "bits": "--bits", "hash": "--hash", "key": "--key-file",
-    "ignored": "list of ignored lines", "weights": "--weights and document frequencies",
-}  # fmt: skip
+    "unit": "--shingle (Spec.of)",
+    "size": "--shingle (Spec.of)",
+    "slots": "--slots",
+    "profile": "--text-profile",
+    "seed": "--seed",
+    "strip": "--strip",
+    "sketch": "--sketch",
+    "family": "--family",
+    "bits": "--bits",
+    "hash": "--hash",
+    "key": "--key-file",
+    "ignored": "list of ignored lines",
+    "weights": "--weights and document frequencies",
+}
 """The options that lead to the fields."""
 
 

@@ -98,9 +98,13 @@ class Estimated:
     def connect(self, members: Integers, starts: Integers, cap: int) -> Connected:
         """The pass of `kernels/components.py`."""
         found: Connected = kernels.components_slots(
-            len(self.signatures), members, starts, cap, self.signatures,
+            len(self.signatures),
+            members,
+            starts,
+            cap,
+            self.signatures,
             self._share(self.threshold),
-        )  # fmt: skip
+        )
         return found
 
     def _share(self, threshold: float) -> float:
@@ -154,9 +158,12 @@ class Weighed:
 
     @classmethod
     def of(
-        cls, shingles: NDArray[np.uint64], offsets: Integers, weights: NDArray[Any],
+        cls,
+        shingles: NDArray[np.uint64],
+        offsets: Integers,
+        weights: NDArray[Any],
         threshold: float,
-    ) -> Weighed:  # fmt: skip
+    ) -> Weighed:
         """With one weight an occurrence."""
         sums = np.zeros(len(shingles) + 1, np.int64)
         np.cumsum(weights, out=sums[1:])
@@ -180,7 +187,13 @@ class Weighed:
     def connect(self, members: Integers, starts: Integers, cap: int) -> Connected:
         """The pass of `kernels/components.py`."""
         found: Connected = kernels.components_bags(
-            len(self.offsets) - 1, members, starts, cap, self.shingles, self.offsets, self.sums,
+            len(self.offsets) - 1,
+            members,
+            starts,
+            cap,
+            self.shingles,
+            self.offsets,
+            self.sums,
             self.threshold,
-        )  # fmt: skip
+        )
         return found

@@ -63,8 +63,15 @@ def test_documents_that_were_removed_earlier_do_not_count(tmp_path: Path) -> Non
     dedup(old, "-o", tmp_path / "old", "--save-sketches", "--threshold", 0.95)
     assert [row["id"] for row in table(tmp_path / "old", "removed")] == ["b"]
     for earlier, removed in (("old", []), ("old.jsonl", ["c"])):
-        dedup(new, "-o", tmp_path / f"new-{earlier}", "--against", tmp_path / earlier,
-              "--threshold", 0.95)  # fmt: skip
+        dedup(
+            new,
+            "-o",
+            tmp_path / f"new-{earlier}",
+            "--against",
+            tmp_path / earlier,
+            "--threshold",
+            0.95,
+        )
         found = [row["id"] for row in table(tmp_path / f"new-{earlier}", "removed")]
         assert found == removed, earlier
 
@@ -93,8 +100,10 @@ def test_sets_can_be_merged(tmp_path: Path, corpus: Path) -> None:
     dedup(new, "-o", tmp_path / "second", "--against", old, "--save-sketches")
     ran = neardup("merge", old, tmp_path / "second", "-o", tmp_path / "both")
     assert ran.code == 0, ran.err
-    kept = sum(json.loads((run / "run.json").read_bytes())["counts"]["kept"]
-               for run in (old, tmp_path / "second"))  # fmt: skip
+    kept = sum(
+        json.loads((run / "run.json").read_bytes())["counts"]["kept"]
+        for run in (old, tmp_path / "second")
+    )
     assert ran.out == f"{len(OLD) + len(NEW)} documents, {kept} of them kept; {tmp_path}/both\n"
     everything = write_jsonl(tmp_path / "all.jsonl", [*OLD, *NEW, {"text": "something new"}])
     dedup(everything, "-o", tmp_path / "third", "--against", tmp_path / "both")
@@ -119,8 +128,17 @@ def test_saved_sketches_are_used_again_for_another_threshold(tmp_path: Path) -> 
 
 def test_another_specification_is_refused(tmp_path: Path, corpus: Path) -> None:
     for earlier in ("old", "old/sketches"):
-        ran = neardup("dedup", corpus / "new.jsonl", "-o", tmp_path / "out", "-q", "--against",
-                      corpus / earlier, "--shingle", "word:3")  # fmt: skip
+        ran = neardup(
+            "dedup",
+            corpus / "new.jsonl",
+            "-o",
+            tmp_path / "out",
+            "-q",
+            "--against",
+            corpus / earlier,
+            "--shingle",
+            "word:3",
+        )
         refused(ran, 1, "size", str(corpus / "old"))
 
 
@@ -131,8 +149,9 @@ def test_without_the_texts_signatures_can_be_compared(tmp_path: Path) -> None:
     old.unlink()
     ran = neardup("dedup", new, "-o", tmp_path / "out", "-q", "--against", tmp_path / "old")
     refused(ran, 1, str(old), "--verify estimate")
-    record = dedup(new, "-o", tmp_path / "out", "--against", tmp_path / "old",
-                   "--verify", "estimate")  # fmt: skip
+    record = dedup(
+        new, "-o", tmp_path / "out", "--against", tmp_path / "old", "--verify", "estimate"
+    )
     assert record["counts"]["removed"] > 0
 
 
@@ -182,8 +201,9 @@ def test_ignored_lines_are_ignored_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", ["old", "old/sub", "."])
 def test_what_is_there_is_never_written_to(tmp_path: Path, corpus: Path, place: str) -> None:
     before = contents(corpus / "old")
-    ran = neardup("dedup", corpus / "new.jsonl", "-o", corpus / place, "--force",
-                  "--against", corpus / "old")  # fmt: skip
+    ran = neardup(
+        "dedup", corpus / "new.jsonl", "-o", corpus / place, "--force", "--against", corpus / "old"
+    )
     refused(ran, 2, "--against", "choose another output")
     assert contents(corpus / "old") == before
 
@@ -195,8 +215,9 @@ def test_groups_of_one_side_only_are_refused(tmp_path: Path, saved: bool) -> Non
     within = ["--within", "lang"]
     first, second = (within, []) if saved else ([], within)
     dedup(source, "-o", tmp_path / "old", "--save-sketches", *first)
-    ran = neardup("dedup", source, "-o", tmp_path / "out", "--against", tmp_path / "old", "-q",
-                  *second)  # fmt: skip
+    ran = neardup(
+        "dedup", source, "-o", tmp_path / "out", "--against", tmp_path / "old", "-q", *second
+    )
     refused(ran, 2, "--within")
 
 

@@ -36,8 +36,9 @@ QUESTIONS: list[engine.Row] = [
 
 
 def by_library(documents: list[engine.Row], **asked: Any) -> neardup.Result:
-    schema = pa.schema([("id", pa.string()), ("text", pa.string()), ("score", pa.float64()),
-                        ("lang", pa.string())])  # fmt: skip
+    schema = pa.schema(
+        [("id", pa.string()), ("text", pa.string()), ("score", pa.float64()), ("lang", pa.string())]
+    )
     return neardup.dedup(pa.Table.from_pylist(documents, schema), **engine.SMALL | asked)
 
 
@@ -76,13 +77,24 @@ def test_the_answer_is_the_definition(tmp_path: Path, limit: int, measure: str) 
     for seed in range(20):
         documents = engine.rows(seed, 40, words=6)
         threshold = [0.3, 0.5, 0.75, 1.0][seed % 4]
-        want = reference.dedup([row["text"] for row in documents], spec, engine.BANDS, engine.ROWS,
-                               threshold, limit, measure=by)  # fmt: skip
+        want = reference.dedup(
+            [row["text"] for row in documents],
+            spec,
+            engine.BANDS,
+            engine.ROWS,
+            threshold,
+            limit,
+            measure=by,
+        )
         got = engine.go(
-            engine.write(tmp_path / f"in{seed}", documents), tmp_path / f"out{seed}",
-            threshold=threshold, limit=limit, measure=measure,
-            shard=300 + 70 * seed, chunk=100 + 50 * seed,
-        )  # fmt: skip
+            engine.write(tmp_path / f"in{seed}", documents),
+            tmp_path / f"out{seed}",
+            threshold=threshold,
+            limit=limit,
+            measure=measure,
+            shard=300 + 70 * seed,
+            chunk=100 + 50 * seed,
+        )
         answer: list[tuple[int, float] | None] = [None] * len(documents)
         for row in got.removed:
             answer[int(row["id"][1:])] = (int(row["witness"][1:]), row["similarity"])
@@ -109,8 +121,9 @@ def test_nothing_at_all_is_an_answer_too(tmp_path: Path) -> None:
         (tmp_path / f"{name}.jsonl").write_bytes(content)
         for cluster in ("stars", "components"):
             out = tmp_path / f"{name}-{cluster}"
-            got = engine.go([tmp_path / f"{name}.jsonl"], out, cluster=cluster,
-                            others={"pairs": True})  # fmt: skip
+            got = engine.go(
+                [tmp_path / f"{name}.jsonl"], out, cluster=cluster, others={"pairs": True}
+            )
             assert got.removed == got.clusters == got.rejected == []
             assert got.kept == {f"{name}.jsonl".encode(): content if name == "one" else b""}
 

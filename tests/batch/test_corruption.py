@@ -135,9 +135,13 @@ DAMAGES = [empty, cut, garbage, folder, loop, another_stage, neighbour, Path.unl
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("stage", STAGES)
 def test_whatever_is_in_the_place_of_a_file(
-    tmp_path: Path, inputs: list[Path], plain: engine.Outcome, stopped: Path, stage: str,
+    tmp_path: Path,
+    inputs: list[Path],
+    plain: engine.Outcome,
+    stopped: Path,
+    stage: str,
     damage: Callable[[Path], object],
-) -> None:  # fmt: skip
+) -> None:
     work = copied(stopped, tmp_path / "out")
     for path in files(work, stage):
         if path.name != "verdicts":  # never read again
@@ -148,13 +152,21 @@ def test_whatever_is_in_the_place_of_a_file(
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [*product([*STAGES, "kept", "run.json", "old"], ["file", "folder"]),
-     ("removed-0", "file"), ("copies-0", "file")],
-)  # fmt: skip
+    [
+        *product([*STAGES, "kept", "run.json", "old"], ["file", "folder"]),
+        ("removed-0", "file"),
+        ("copies-0", "file"),
+    ],
+)
 def test_whatever_is_in_the_work_folder(
-    tmp_path: Path, inputs: list[Path], plain: engine.Outcome, stopped: Path, name: str,
-    content: str, monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    tmp_path: Path,
+    inputs: list[Path],
+    plain: engine.Outcome,
+    stopped: Path,
+    name: str,
+    content: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sorting, "LEAST_BLOCK", 8)
     path = copied(stopped, tmp_path / "out") / name
     if path.is_dir():
@@ -176,9 +188,13 @@ READ_LATER = {"shards": "rank", "buckets": "decide", "sets": "comparing", "pairs
 
 
 def run_damaged(
-    monkeypatch: pytest.MonkeyPatch, before: str, damage: Callable[[], object],
-    inputs: list[Path], out: Path, **asked: Any,
-) -> engine.Outcome | str:  # fmt: skip
+    monkeypatch: pytest.MonkeyPatch,
+    before: str,
+    damage: Callable[[], object],
+    inputs: list[Path],
+    out: Path,
+    **asked: Any,
+) -> engine.Outcome | str:
     """The outcome, or what the FormatError says."""
     usual = getattr(batch_run, before)
 
@@ -197,9 +213,14 @@ def run_damaged(
 @pytest.mark.parametrize("each", [1_000, 1 << 28])
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_byte_that_flips_during_the_run_is_an_error_or_changes_nothing(
-    tmp_path: Path, inputs: list[Path], plain: engine.Outcome, stopped: Path,
-    monkeypatch: pytest.MonkeyPatch, stage: str, each: int,
-) -> None:  # fmt: skip
+    tmp_path: Path,
+    inputs: list[Path],
+    plain: engine.Outcome,
+    stopped: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stage: str,
+    each: int,
+) -> None:
     found = files(engine.unfinished(stopped), stage)
     name = "verdicts" if stage == "pairs" else found[0].name
     size = (engine.unfinished(stopped) / stage / name).stat().st_size
@@ -208,9 +229,14 @@ def test_a_byte_that_flips_during_the_run_is_an_error_or_changes_nothing(
         out = tmp_path / str(place)
         path = engine.unfinished(out) / stage / name
         got = run_damaged(
-            monkeypatch, READ_LATER[stage], lambda p=path, at=place: flip(p, at), inputs, out,
-            budget=engine.Little(each), **ASKED,
-        )  # fmt: skip
+            monkeypatch,
+            READ_LATER[stage],
+            lambda p=path, at=place: flip(p, at),
+            inputs,
+            out,
+            budget=engine.Little(each),
+            **ASKED,
+        )
         if isinstance(got, str):
             assert str(path) in got
             noticed += 1
@@ -223,9 +249,14 @@ def test_a_byte_that_flips_during_the_run_is_an_error_or_changes_nothing(
 @pytest.mark.parametrize("damage", [empty, cut, garbage, folder, Path.unlink])
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_file_that_breaks_during_the_run_is_an_error(
-    tmp_path: Path, inputs: list[Path], plain: engine.Outcome, stopped: Path,
-    monkeypatch: pytest.MonkeyPatch, stage: str, damage: Callable[[Path], object],
-) -> None:  # fmt: skip
+    tmp_path: Path,
+    inputs: list[Path],
+    plain: engine.Outcome,
+    stopped: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stage: str,
+    damage: Callable[[Path], object],
+) -> None:
     name = "verdicts" if stage == "pairs" else files(engine.unfinished(stopped), stage)[0].name
     path = engine.unfinished(tmp_path / "out") / stage / name
     got = run_damaged(
@@ -245,9 +276,14 @@ def test_a_sorted_run_that_is_damaged_is_an_error(
     for place in (0, 40, 100, -40, -1):
         path = engine.unfinished(out) / "copies-0"
         got = run_damaged(
-            monkeypatch, "collect", lambda p=path, at=place: flip(p, at), inputs, out,
-            budget=engine.Little(500), **ASKED,
-        )  # fmt: skip
+            monkeypatch,
+            "collect",
+            lambda p=path, at=place: flip(p, at),
+            inputs,
+            out,
+            budget=engine.Little(500),
+            **ASKED,
+        )
         assert isinstance(got, str) and str(path) in got
     assert engine.go(inputs, out, **ASKED) == plain
 

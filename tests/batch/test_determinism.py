@@ -44,9 +44,12 @@ def plain(
 @pytest.mark.parametrize("asked", ASKED, ids=str)
 @pytest.mark.parametrize("workers", [2, 7])
 def test_the_number_of_workers_changes_nothing(
-    tmp_path: Path, inputs: list[Path], plain: dict[str, engine.Outcome], asked: engine.Row,
+    tmp_path: Path,
+    inputs: list[Path],
+    plain: dict[str, engine.Outcome],
+    asked: engine.Row,
     workers: int,
-) -> None:  # fmt: skip
+) -> None:
     got = engine.go(inputs, tmp_path / "out", workers=workers, **asked)
     assert got == plain[str(asked)]
     assert got.counts["removed"] > 100 and got.counts["rejected"] > 5
@@ -58,9 +61,13 @@ def test_the_sizes_of_shards_and_chunks_change_nothing(
 ) -> None:
     for number, (shard, chunk) in enumerate([(400, 1), (90, 1 << 20), (3_000, 40), (1 << 20, 333)]):
         got = engine.go(
-            inputs, tmp_path / str(number), shard=shard, chunk=chunk, workers=1 + number % 2,
+            inputs,
+            tmp_path / str(number),
+            shard=shard,
+            chunk=chunk,
+            workers=1 + number % 2,
             **asked,
-        )  # fmt: skip
+        )
         assert got == plain[str(asked)]
 
 
@@ -102,9 +109,13 @@ class Paths:
 @pytest.mark.parametrize("asked", ASKED, ids=str)
 @pytest.mark.parametrize("each", [700, 20_000])
 def test_little_memory_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inputs: list[Path],
-    plain: dict[str, engine.Outcome], asked: engine.Row, each: int,
-) -> None:  # fmt: skip
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    inputs: list[Path],
+    plain: dict[str, engine.Outcome],
+    asked: engine.Row,
+    each: int,
+) -> None:
     monkeypatch.setattr(sorting, "LEAST_BLOCK", 8)
     for module in (rounds, components):
         monkeypatch.setattr(module, "PAIRS_AT_ONCE", 50)
@@ -147,8 +158,10 @@ def test_pairs_are_the_same_in_little_memory(
 
 def test_the_format_of_the_files_changes_nothing(tmp_path: Path) -> None:
     """Small shards of row groups, small chunks of compressed lines: always the same decisions."""
-    documents = [{"id": f"d{n}", "text": text or " ", "score": float(n % 3), "lang": "x"}
-                 for n, text in enumerate(engine.texts(3, 120))]  # fmt: skip
+    documents = [
+        {"id": f"d{n}", "text": text or " ", "score": float(n % 3), "lang": "x"}
+        for n, text in enumerate(engine.texts(3, 120))
+    ]
     found = []
     for extension in ("jsonl", "jsonl.gz", "jsonl.zst", "parquet", "csv", "arrow", "arrows"):
         path = tmp_path / f"a.{extension}"
@@ -204,8 +217,12 @@ def test_random_settings_change_nothing(
         monkeypatch.setattr(sorting, "LEAST_BLOCK", chance.choice([4, 50, 4_096]))
         monkeypatch.setattr(rounds, "PAIRS_AT_ONCE", chance.choice([20, 1_000]))
         got = engine.go(
-            inputs, tmp_path / str(number), workers=chance.randint(1, 7),
-            shard=chance.choice([500, 5_000, 100_000]), chunk=chance.choice([100, 1_000, 1 << 20]),
-            budget=engine.Little(chance.choice([1_000, 30_000, 1 << 28])), **asked,
-        )  # fmt: skip
+            inputs,
+            tmp_path / str(number),
+            workers=chance.randint(1, 7),
+            shard=chance.choice([500, 5_000, 100_000]),
+            chunk=chance.choice([100, 1_000, 1 << 20]),
+            budget=engine.Little(chance.choice([1_000, 30_000, 1 << 28])),
+            **asked,
+        )
         assert got == want

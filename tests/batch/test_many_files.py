@@ -35,10 +35,23 @@ def test_ten_thousand_small_files_with_256_handles(tmp_path: Path) -> None:
 
 
 NAMES = [
-    b"-o", b"--force", b"-", b"a b", b"new\nline", b"tab\there", b"not utf-8 \xff\xfe",
-    b"quo'te\"s", b"gl*b[1]?", b"\\xff", b"~", b"$HOME", b"%s", b"x" * 255, "é".encode() * 127,
+    b"-o",
+    b"--force",
+    b"-",
+    b"a b",
+    b"new\nline",
+    b"tab\there",
+    b"not utf-8 \xff\xfe",
+    b"quo'te\"s",
+    b"gl*b[1]?",
+    b"\\xff",
+    b"~",
+    b"$HOME",
+    b"%s",
+    b"x" * 255,
+    "é".encode() * 127,
     "漢".encode() * 85,
-]  # fmt: skip
+]
 
 
 def write_odd(folder: Path, suffix: bytes) -> dict[bytes, bytes]:

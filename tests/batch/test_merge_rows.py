@@ -59,8 +59,9 @@ def test_the_answer_is_that_of_the_union(tmp_path: Path, seed: int) -> None:
         *paths, "-o", tmp_path / "out", "--merge-rows", "doc", "--bands", 128, "--rows", 1
     )
     wanted = expected([*files[0], *files[1]])
-    found = {row["id"]: (row["witness"], row["similarity"])
-             for row in table(tmp_path / "out", "removed")}  # fmt: skip
+    found = {
+        row["id"]: (row["witness"], row["similarity"]) for row in table(tmp_path / "out", "removed")
+    }
     assert found == wanted and len(found) > 5
     assert record["counts"]["documents"] == 40
     assert record["counts"]["kept"] == 40 - len(wanted)
@@ -82,24 +83,35 @@ def test_one_row_a_document_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_part_that_can_not_be_used_follows_its_document(tmp_path: Path) -> None:
     rows = [
-        {"doc": "a", "text": " ".join(words(1, 40))}, {"doc": "a", "text": None},
-        {"doc": "b", "text": ""}, {"doc": "b", "text": 7}, {"doc": None, "text": "on its own"},
+        {"doc": "a", "text": " ".join(words(1, 40))},
+        {"doc": "a", "text": None},
+        {"doc": "b", "text": ""},
+        {"doc": "b", "text": 7},
+        {"doc": None, "text": "on its own"},
         {"doc": None, "text": "and another"},
-    ]  # fmt: skip
+    ]
     source = write_jsonl(tmp_path / "a.jsonl", rows)
     record = dedup(source, "-o", tmp_path / "out", "--merge-rows", "doc")
     assert record["counts"] | {"comparisons": 0} == {
-        "documents": 4, "kept": 3, "removed": 0, "rejected": 1, "identical": 0, "comparisons": 0,
+        "documents": 4,
+        "kept": 3,
+        "removed": 0,
+        "rejected": 1,
+        "identical": 0,
+        "comparisons": 0,
         "earlier": 0,
-    }  # fmt: skip
+    }
     assert [row["id"] for row in table(tmp_path / "out", "rejected")] == ["b"]
     assert read_rows(tmp_path / "out" / "kept" / "a.jsonl") == [*rows[:2], *rows[4:]]
 
 
 def test_the_best_value_of_the_parts_counts(tmp_path: Path) -> None:
     text = " ".join(words(1, 40))
-    rows = [{"doc": "a", "text": text, "score": 3}, {"doc": "b", "text": text, "score": 1},
-            {"doc": "b", "text": "more of it", "score": 9}]  # fmt: skip
+    rows = [
+        {"doc": "a", "text": text, "score": 3},
+        {"doc": "b", "text": text, "score": 1},
+        {"doc": "b", "text": "more of it", "score": 9},
+    ]
     source = write_jsonl(tmp_path / "a.jsonl", rows)
     for keep, gone in (("max:score", "a"), ("min:score", "a"), ("longest", "a"), ("first", "b")):
         dedup(source, "-o", tmp_path / "out", "--merge-rows", "doc", "--keep", keep, "--force")
@@ -116,9 +128,11 @@ def test_an_id_besides_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("keep", ["longest", "max:score"])
 def test_a_part_that_can_not_be_used_adds_nothing(tmp_path: Path, keep: str) -> None:
     text = " ".join(words(1, 40))
-    rows = [{"doc": "a", "text": text + " and so on", "score": 2},
-            {"doc": "b", "text": text, "score": 1},
-            {"doc": "b", "text": " " * 900, "score": 9}]  # fmt: skip
+    rows = [
+        {"doc": "a", "text": text + " and so on", "score": 2},
+        {"doc": "b", "text": text, "score": 1},
+        {"doc": "b", "text": " " * 900, "score": 9},
+    ]
     source = write_jsonl(tmp_path / "a.jsonl", rows)
     dedup(source, "-o", tmp_path / "out", "--merge-rows", "doc", "--keep", keep)
     assert [row["id"] for row in table(tmp_path / "out", "removed")] == ["b"]
@@ -127,25 +141,51 @@ def test_a_part_that_can_not_be_used_adds_nothing(tmp_path: Path, keep: str) -> 
 def test_the_first_part_says_within_what_a_document_is_compared(tmp_path: Path) -> None:
     rng = random.Random(2)
     letters = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
-    rows = [{"id": f"d{rng.randrange(40)}", "text": " ".join(rng.choices(letters, k=6)),
-             "lang": rng.choice("ab")} for _ in range(150)]  # fmt: skip
+    rows = [
+        {
+            "id": f"d{rng.randrange(40)}",
+            "text": " ".join(rng.choices(letters, k=6)),
+            "lang": rng.choice("ab"),
+        }
+        for _ in range(150)
+    ]
     paths = engine.write(tmp_path / "in", rows)
     found = [
-        engine.go(paths, tmp_path / str(size), shard=size, chunk=size // 4, within="lang",
-                  others={"merge_rows": True})
+        engine.go(
+            paths,
+            tmp_path / str(size),
+            shard=size,
+            chunk=size // 4,
+            within="lang",
+            others={"merge_rows": True},
+        )
         for size in (400, 2_000, 1 << 20)
-    ]  # fmt: skip
+    ]
     assert found[0] == found[1] == found[2] and found[0].removed
 
 
 def test_rows_that_were_removed_earlier_add_nothing(tmp_path: Path) -> None:
     one, other = " ".join(words(1, 40)), " ".join(words(2, 40))
     earlier = [{"doc": "p", "text": other}, {"doc": "k", "text": one}, {"doc": "k", "text": other}]
-    dedup(write_jsonl(tmp_path / "e.jsonl", earlier), "-o", tmp_path / "e", "--id", "doc",
-          "--save-sketches")  # fmt: skip
+    dedup(
+        write_jsonl(tmp_path / "e.jsonl", earlier),
+        "-o",
+        tmp_path / "e",
+        "--id",
+        "doc",
+        "--save-sketches",
+    )
     new = write_jsonl(tmp_path / "n.jsonl", [{"doc": "n", "text": one + " tail"}])
     for against in ("e", "e/kept"):
-        dedup(new, "-o", tmp_path / "out", "--merge-rows", "doc", "--against", tmp_path / against,
-              "--force")  # fmt: skip
+        dedup(
+            new,
+            "-o",
+            tmp_path / "out",
+            "--merge-rows",
+            "doc",
+            "--against",
+            tmp_path / against,
+            "--force",
+        )
         found = [(row["id"], row["witness"]) for row in table(tmp_path / "out", "removed")]
         assert found == [("n", "k")], against

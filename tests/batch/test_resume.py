@@ -33,9 +33,12 @@ def killing(what: str, inputs: list[Path], folder: Path, **given: Any) -> list[i
     """Let runs be killed; how often each of them was."""
     asked = json.dumps(given | {"inputs": [str(path) for path in inputs], "folder": str(folder)})
     ran = subprocess.run(
-        [sys.executable, str(KILLING), what, asked], capture_output=True, text=True, timeout=900,
+        [sys.executable, str(KILLING), what, asked],
+        capture_output=True,
+        text=True,
+        timeout=900,
         env=engine.environment(),
-    )  # fmt: skip
+    )
     assert ran.returncode == 0 and ran.stderr == "", ran.stderr
     return json.loads(ran.stdout)
 
@@ -168,12 +171,23 @@ FIRST = {"threshold": 0.5, "limit": 3}
 
 @pytest.mark.parametrize(
     "asked",
-    [{}, {"threshold": 0.4}, {"threshold": 0.9}, {"bands": 4, "rows": 3}, {"limit": 1},
-     {"bands": None, "rows": None, "tables": "2x3,3x2"}, {"measure": "containment"},
-     {"keep": "longest"}, {"verify": "estimate"}, {"verify": "none"}, {"cluster": "components"},
-     {"workers": 2}, {"budget": engine.Little(1_000)}],
+    [
+        {},
+        {"threshold": 0.4},
+        {"threshold": 0.9},
+        {"bands": 4, "rows": 3},
+        {"limit": 1},
+        {"bands": None, "rows": None, "tables": "2x3,3x2"},
+        {"measure": "containment"},
+        {"keep": "longest"},
+        {"verify": "estimate"},
+        {"verify": "none"},
+        {"cluster": "components"},
+        {"workers": 2},
+        {"budget": engine.Little(1_000)},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_is_not_in_a_sketch_never_makes_them_again(
     tmp_path: Path, inputs: list[Path], asked: engine.Row
 ) -> None:
@@ -186,10 +200,18 @@ def test_what_is_not_in_a_sketch_never_makes_them_again(
 
 @pytest.mark.parametrize(
     "asked",
-    [{"seed": 1}, {"slots": 16}, {"shingle": "word:3"}, {"shingle": "char:4"},
-     {"text_profile": "aggressive"}, {"within": "lang"}, {"keep": "max:score"}, {"chunk": 600}],
+    [
+        {"seed": 1},
+        {"slots": 16},
+        {"shingle": "word:3"},
+        {"shingle": "char:4"},
+        {"text_profile": "aggressive"},
+        {"within": "lang"},
+        {"keep": "max:score"},
+        {"chunk": 600},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_is_in_a_sketch_makes_them_again(
     tmp_path: Path, inputs: list[Path], asked: engine.Row
 ) -> None:
@@ -316,9 +338,12 @@ STAGES = ["rank", "band", "decide", "decisions.write_removed", "decisions.write_
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("change", [*CHANGES, Path.unlink])
 def test_an_input_that_changes_during_the_run_is_named(
-    tmp_path: Path, inputs: list[Path], monkeypatch: pytest.MonkeyPatch, stage: str,
+    tmp_path: Path,
+    inputs: list[Path],
+    monkeypatch: pytest.MonkeyPatch,
+    stage: str,
     change: Callable[[Path], None],
-) -> None:  # fmt: skip
+) -> None:
     mine = [Path(shutil.copy2(path, tmp_path)) for path in inputs]
     home, _, name = stage.rpartition(".")
     module = getattr(batch_run, home) if home else batch_run

@@ -81,11 +81,13 @@ class Graph:
             with Writer(path, KIND, key="", band=band) as writer:
                 for some in (here[:cut], here[cut:]):
                     found = [members[b] for b in some]
-                    writer.add({
-                        "members": np.array([v for m in found for v in m], np.uint32),
-                        "sizes": np.array([len(m) for m in found], np.int64),
-                        "keys": np.array(some, np.uint64),
-                    })  # fmt: skip
+                    writer.add(
+                        {
+                            "members": np.array([v for m in found for v in m], np.uint32),
+                            "sizes": np.array([len(m) for m in found], np.int64),
+                            "keys": np.array(some, np.uint64),
+                        }
+                    )
                 writer.close()
             readers.append(Reader(path, KIND))
         return BucketFiles(readers)
@@ -114,17 +116,27 @@ class Verifier:
 
 
 def rounds_of(
-    graph: Graph, folder: Path, limit: int, chance: random.Random, verify: Verifier,
+    graph: Graph,
+    folder: Path,
+    limit: int,
+    chance: random.Random,
+    verify: Verifier,
     budget: engine.Budget | None = None,
-) -> Rounds:  # fmt: skip
+) -> Rounds:
     folder.mkdir(exist_ok=True)
     (folder / "pairs").mkdir(exist_ok=True)
     state = np.ones(len(graph.buckets), np.uint8)
     state[list(graph.absent)] = 0
     return Rounds(
-        graph.files(folder, chance), state, limit, verify, folder / "pairs", "key",
-        budget or engine.Budget(1 << 30), lambda _: None,
-    )  # fmt: skip
+        graph.files(folder, chance),
+        state,
+        limit,
+        verify,
+        folder / "pairs",
+        "key",
+        budget or engine.Budget(1 << 30),
+        lambda _: None,
+    )
 
 
 def answer(deciding: Rounds) -> list[tuple[int, float] | None]:

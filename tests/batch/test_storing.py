@@ -84,11 +84,20 @@ def test_narrow_slots_take_sixteen_bytes_a_document(corpus: Path) -> None:
 def test_narrow_slots_are_not_banded_again(corpus: Path) -> None:
     other = ["--bits", "1", "--bands", "20", "--rows", "6"]
     dedup(corpus / "old.jsonl", "-o", corpus / "old", "--save-sketches", "--bits", "1")
-    ran = neardup("dedup", corpus / "new.jsonl", "-o", corpus / "out", "--quiet",
-                  "--against", corpus / "old", *other)  # fmt: skip
+    ran = neardup(
+        "dedup",
+        corpus / "new.jsonl",
+        "-o",
+        corpus / "out",
+        "--quiet",
+        "--against",
+        corpus / "old",
+        *other,
+    )
     refused(ran, 2, "made for 21 bands of 6 rows", "--bands 21 --rows 6", "--keep-full")
-    dedup(corpus / "old.jsonl", "-o", corpus / "full", "--save-sketches", "--bits", "1",
-          "--keep-full")  # fmt: skip
+    dedup(
+        corpus / "old.jsonl", "-o", corpus / "full", "--save-sketches", "--bits", "1", "--keep-full"
+    )
     dedup(corpus / "new.jsonl", "-o", corpus / "out", "--against", corpus / "full", *other)
     dedup(corpus / "full" / "kept", corpus / "new.jsonl", "-o", corpus / "together", *other)
     assert answer(corpus / "out") == answer(corpus / "together") != []
@@ -107,12 +116,14 @@ def test_a_run_with_other_bands_sketches_again(corpus: Path) -> None:
 
 
 def test_empty_bins_are_reported(corpus: Path) -> None:
-    record = dedup(corpus / "new.jsonl", "-o", corpus / "out", "--sketch", "oneperm",
-                   "--slots", "9000")  # fmt: skip
+    record = dedup(
+        corpus / "new.jsonl", "-o", corpus / "out", "--sketch", "oneperm", "--slots", "9000"
+    )
     # 76 shingles, 16 rounds: each slot stays empty with probability (1 - 1/9000)^(16 * 76).
     assert record["metrics"]["empty_bin_rate"] == pytest.approx(0.873, abs=0.01)
-    record = dedup(corpus / "new.jsonl", "-o", corpus / "few", "--sketch", "oneperm",
-                   "--slots", "32")  # fmt: skip
+    record = dedup(
+        corpus / "new.jsonl", "-o", corpus / "few", "--sketch", "oneperm", "--slots", "32"
+    )
     assert record["metrics"]["empty_bin_rate"] == 0.0
     assert "empty_bin_rate" not in dedup(corpus / "new.jsonl", "-o", corpus / "usual")["metrics"]
 
@@ -122,8 +133,10 @@ def test_merged_rows_are_the_sketch_of_the_union(corpus: Path) -> None:
     halves = []
     for row in NEW:
         words = str(row["text"]).split()
-        halves += [{"doc": row["id"], "text": " ".join(words[:44])},
-                   {"doc": row["id"], "text": " ".join(words[40:])}]  # fmt: skip
+        halves += [
+            {"doc": row["id"], "text": " ".join(words[:44])},
+            {"doc": row["id"], "text": " ".join(words[40:])},
+        ]
     write_jsonl(corpus / "halves.jsonl", halves)
     how = ["--sketch", "oneperm", "--slots", "400", "--verify", "estimate"]
     whole = dedup(corpus / "new.jsonl", "-o", corpus / "whole", *how)

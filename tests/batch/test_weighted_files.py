@@ -28,13 +28,18 @@ def test_the_answer_is_the_library_s_whatever_the_pieces(tmp_path: Path, asked: 
     documents = engine.rows(3, 150, words=30)
     paths = engine.write(tmp_path / "in", documents)
     found = package.dedup([row["text"] for row in documents], **{**engine.SMALL, **OURS, **asked})
-    want = [(documents[r.id]["id"], documents[r.witness]["id"], r.similarity, r.exact)
-            for r in found.removed]  # fmt: skip
+    want = [
+        (documents[r.id]["id"], documents[r.witness]["id"], r.similarity, r.exact)
+        for r in found.removed
+    ]
     assert len(want) > 20
     for number, given in enumerate(
-        [{"shard": 1 << 20, "chunk": 1 << 20}, {"workers": 3, "shard": 900, "chunk": 300},
-         {"budget": engine.Little(1 << 12), "shard": 500}]
-    ):  # fmt: skip
+        [
+            {"shard": 1 << 20, "chunk": 1 << 20},
+            {"workers": 3, "shard": 900, "chunk": 300},
+            {"budget": engine.Little(1 << 12), "shard": 500},
+        ]
+    ):
         out = tmp_path / str(number)
         got = engine.go(paths, out, **{**OURS, **asked, **given})
         assert [(r["id"], r["witness"], r["similarity"], r["exact"]) for r in got.removed] == want

@@ -78,8 +78,15 @@ def test_strict_stops_at_the_first_bad_row(tmp_path: Path, line: bytes) -> None:
 
 
 def test_nul_bytes_and_odd_characters_are_texts(tmp_path: Path) -> None:
-    texts = ["a\0b c d e", "\ud83c\udf89".encode("utf-16", "surrogatepass").decode("utf-16"),
-             "\u200d", "\u0301", "\ufeff x", "\U0010ffff", "\x1f\x7f"]  # fmt: skip
+    texts = [
+        "a\0b c d e",
+        "\ud83c\udf89".encode("utf-16", "surrogatepass").decode("utf-16"),
+        "\u200d",
+        "\u0301",
+        "\ufeff x",
+        "\U0010ffff",
+        "\x1f\x7f",
+    ]
     record = dedup(jsonl(tmp_path / "a.jsonl", [{"text": t} for t in texts]), "-o", tmp_path / "o")
     assert record["counts"]["documents"] == len(texts)
     assert record["counts"]["rejected"] + record["counts"]["kept"] == len(texts)
@@ -100,9 +107,11 @@ def test_bad_records_of_csv(tmp_path: Path) -> None:
     dedup(tmp_path / "a.csv", "-o", tmp_path / "out")
     reasons = [(r["row"], r["reason"]) for r in table(tmp_path / "out", "rejected")]
     assert reasons == [
-        (0, "row has 3 fields, the header has 2"), (2, "invalid UTF-8"), (3, "empty"),
+        (0, "row has 3 fields, the header has 2"),
+        (2, "invalid UTF-8"),
+        (3, "empty"),
         (4, "row has 1 fields, the header has 2"),
-    ]  # fmt: skip
+    ]
     assert (tmp_path / "out" / "kept" / "a.csv").read_bytes() == b"text,n\ngood,1\n"
 
 
@@ -165,8 +174,9 @@ def test_an_empty_file_has_no_documents(tmp_path: Path, extension: str) -> None:
     assert (tmp_path / "out" / "kept" / f"a.{extension}").read_bytes() == b""
 
 
-@pytest.mark.parametrize("extension", ["jsonl.gz", "jsonl.zst", "parquet", "arrow", "feather",
-                                       "arrows"])  # fmt: skip
+@pytest.mark.parametrize(
+    "extension", ["jsonl.gz", "jsonl.zst", "parquet", "arrow", "feather", "arrows"]
+)
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.99])
 def test_a_truncated_file_is_an_error(tmp_path: Path, extension: str, share: float) -> None:
     source = tmp_path / f"a.{extension}"

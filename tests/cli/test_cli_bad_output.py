@@ -64,9 +64,15 @@ def test_force_replaces_the_run_and_leaves_other_files_alone(tmp_path: Path, sou
     other = jsonl(tmp_path / "in" / "b.jsonl", [{"text": "something else"}])
     dedup(other, "-o", out, "--force")
     assert sorted(os.listdir(out)) == [
-        "clusters.parquet", "kept", "rejected.parquet", "removed.parquet", "report.html",
-        "run.json", "samples.parquet", "thesis.tex",
-    ]  # fmt: skip
+        "clusters.parquet",
+        "kept",
+        "rejected.parquet",
+        "removed.parquet",
+        "report.html",
+        "run.json",
+        "samples.parquet",
+        "thesis.tex",
+    ]
     assert os.listdir(out / "kept") == ["b.jsonl"]
     assert table(out, "removed") == []
     assert (out / "thesis.tex").read_text() == "years"

@@ -27,9 +27,14 @@ POINT = {
 def parameters(folder: Path, *given: object) -> dict[str, Any]:
     out = folder / "out"
     record = dedup(
-        write_jsonl(folder / "a.jsonl", DOCUMENTS), "-o", out, "--force",
-        "--config", folder / "p.toml", *given,
-    )  # fmt: skip
+        write_jsonl(folder / "a.jsonl", DOCUMENTS),
+        "-o",
+        out,
+        "--force",
+        "--config",
+        folder / "p.toml",
+        *given,
+    )
     return record["parameters"] | record["spec"]
 
 
@@ -63,8 +68,15 @@ def test_bands_for_another_threshold_are_chosen_anew(tmp_path: Path) -> None:
 
 def test_bands_that_are_chosen_anew_are_said(tmp_path: Path) -> None:
     write_config(tmp_path / "p.toml", POINT | {"slots": 16, "bands": 1})
-    command = ("dedup", write_jsonl(tmp_path / "a.jsonl", DOCUMENTS), "-o", tmp_path / "out",
-               "--force", "--config", tmp_path / "p.toml")  # fmt: skip
+    command = (
+        "dedup",
+        write_jsonl(tmp_path / "a.jsonl", DOCUMENTS),
+        "-o",
+        tmp_path / "out",
+        "--force",
+        "--config",
+        tmp_path / "p.toml",
+    )
     said = "p.toml were chosen for something else: chosen anew, "
     flat = "few slots make flat bands: give --slots, or plan again"
     few = neardup(*command, "--threshold", 0.5)

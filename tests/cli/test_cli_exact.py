@@ -41,8 +41,13 @@ LINES = [
     'He said "well, well", and left; 🎉🎉🎉 and so on',
     "a line with\ra lone return in the middle of it",
     "a line with\u2028a separator that is none here",
-    "}", "Yes.", "", " \t", "\u00a0", "-" * 30,
-]  # fmt: skip
+    "}",
+    "Yes.",
+    "",
+    " \t",
+    "\u00a0",
+    "-" * 30,
+]
 BREAKS = ["\n", "\n", "\r\n", "\n\n", "\n \n", "\r\n\r\n"]
 SPECS = {"text": None, "words": Spec()}
 
@@ -55,10 +60,14 @@ def random_text(chance: random.Random) -> str:
 def random_rows(seed: int, count: int = 60) -> list[Row]:
     chance = random.Random(seed)
     return [
-        {"id": f"doc-{n}", "text": random_text(chance) + (f"{n}" if n % 3 else ""),
-         "score": float(chance.randrange(4)), "lang": chance.choice(["en", "el"])}
+        {
+            "id": f"doc-{n}",
+            "text": random_text(chance) + (f"{n}" if n % 3 else ""),
+            "score": float(chance.randrange(4)),
+            "lang": chance.choice(["en", "el"]),
+        }
         for n in range(count)
-    ]  # fmt: skip
+    ]
 
 
 def exact(*arguments: object) -> Row:
@@ -135,8 +144,12 @@ def test_empty_texts_are_documents_when_bytes_count(tmp_path: Path) -> None:
     lines = [{"text": ""}, {"text": " "}, {"text": ""}, {"text": None}]
     record = exact(write_jsonl(tmp_path / "a.jsonl", lines), "-o", tmp_path / "out")
     assert record["counts"] == {
-        "documents": 4, "kept": 2, "removed": 1, "rejected": 1, "identical": 1
-    }  # fmt: skip
+        "documents": 4,
+        "kept": 2,
+        "removed": 1,
+        "rejected": 1,
+        "identical": 1,
+    }
     assert record["reasons"] == {"text is null": 1}
 
 
@@ -185,10 +198,15 @@ def check(out: Path, name: str, rows: list[Row], wanted: dict[int, Any], record:
     ]
     assert read_rows(out / "kept" / name) == kept
     cut = [
-        {"id": rows[n]["id"], "row": n, "units": parts,
-         "bytes": len(rows[n]["text"].encode()) - len(text.encode())}
-        for n, (text, parts, _) in sorted(wanted.items()) if parts
-    ]  # fmt: skip
+        {
+            "id": rows[n]["id"],
+            "row": n,
+            "units": parts,
+            "bytes": len(rows[n]["text"].encode()) - len(text.encode()),
+        }
+        for n, (text, parts, _) in sorted(wanted.items())
+        if parts
+    ]
     found = table(out, "cut")
     assert [{key: r[key] for key in ("id", "row", "units", "bytes")} for r in found] == cut
     tally = record["cut"]
@@ -217,8 +235,19 @@ def test_parts_by_every_rule(tmp_path: Path, seed: int) -> None:
     for unit in ("line", "paragraph"):
         by, least = chance.choice(["text", "words"]), chance.choice([1, 4, 20, 44])
         keep = chance.choice(["first", "longest", "max:score", "min:score"])
-        record = exact(source, "-o", tmp_path / unit, "--unit", unit, "--by", by, "--keep", keep,
-                       "--min-length", least)  # fmt: skip
+        record = exact(
+            source,
+            "-o",
+            tmp_path / unit,
+            "--unit",
+            unit,
+            "--by",
+            by,
+            "--keep",
+            keep,
+            "--min-length",
+            least,
+        )
         wanted = cut_rows(rows, unit, least, by, keep)
         check(tmp_path / unit, "a.jsonl", rows, wanted, record)
 
@@ -297,10 +326,10 @@ def test_rows_of_which_nothing_was_cut_stay_byte_for_byte(tmp_path: Path) -> Non
         b'\xef\xbb\xbf{"text": "%s" , "n":1e3}\r\n' % LONG.encode(),
         b"  \n",
         b'{"n":[1 ,2],"text":"\\u0041 %s"}\n' % OTHER.encode(),
-        b'not json\n',
+        b"not json\n",
         b'{ "text":"%s\\nnew \\u00e9","text2":"%s"}\n' % (LONG.encode(), LONG.encode()),
         b'{"text":"the last line"}',
-    ]  # fmt: skip
+    ]
     source = tmp_path / "a.jsonl"
     source.write_bytes(b"".join(lines))
     exact(source, "-o", tmp_path / "out", "--unit", "line")
@@ -347,8 +376,10 @@ def test_columns_of_other_string_types(tmp_path: Path) -> None:
         got = pa.ipc.open_file(str(tmp_path / f"{kind}" / "kept" / source.name)).read_all()
         assert got.schema == found.schema
         assert got.to_pylist() == [
-            {"n": 1, "text": LONG}, {"n": 3, "text": "new"}, {"n": 4, "text": "x" * 30}
-        ]  # fmt: skip
+            {"n": 1, "text": LONG},
+            {"n": 3, "text": "new"},
+            {"n": 4, "text": "x" * 30},
+        ]
     source = tmp_path / "words.parquet"
     pq.write_table(pa.table({"text": pa.array(texts).dictionary_encode()}), source)
     ran = neardup("exact", source, "-o", tmp_path / "no", "--unit", "line", "-q")
@@ -366,8 +397,13 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def outcome(out: Path) -> dict[str, bytes]:
-    names = ("removed.parquet", "clusters.parquet", "rejected.parquet", "cut.parquet",
-             "kept/many.jsonl")  # fmt: skip
+    names = (
+        "removed.parquet",
+        "clusters.parquet",
+        "rejected.parquet",
+        "cut.parquet",
+        "kept/many.jsonl",
+    )
     return {name: (out / name).read_bytes() for name in names if (out / name).exists()}
 
 
@@ -378,8 +414,11 @@ def test_how_the_work_is_cut_changes_nothing(
     options, columns = Options.of(keep="max:score"), Columns(keep="score")
     make = ExactDuplicates(Sameness.of("words", unit, None, "standard"))
     outcomes = []
-    for workers, shard, chunk, block in ((1, 1 << 26, 1 << 20, 1 << 15), (2, 1 << 18, 1 << 14, 99),
-                                         (3, 1 << 16, 1 << 12, 1)):  # fmt: skip
+    for workers, shard, chunk, block in (
+        (1, 1 << 26, 1 << 20, 1 << 15),
+        (2, 1 << 18, 1 << 14, 99),
+        (3, 1 << 16, 1 << 12, 1),
+    ):
         monkeypatch.setattr(sketches, "BLOCK_ROWS", block)
         out = tmp_path / str(workers)
         job = Job(find_inputs([many]), out, options, columns, workers, shard=shard, chunk=chunk)
@@ -432,11 +471,21 @@ def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path, many: Path, unit: 
     big = tmp_path / "many.jsonl"
     big.write_bytes(many.read_bytes() * 10)
     exact(big, "-o", tmp_path / "whole", "--unit", unit)
-    command = [sys.executable, "-m", "neardup", "exact", str(big), "-o", str(tmp_path / "out"),
-               "--unit", unit]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "neardup",
+        "exact",
+        str(big),
+        "-o",
+        str(tmp_path / "out"),
+        "--unit",
+        unit,
+    ]
     for delay in (0.0, 0.02, 0.05, 0.1):
-        started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   text=True)  # fmt: skip
+        started = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         assert started.stderr is not None
         reading = any("reading" in line for line in iter(started.stderr.readline, ""))
         time.sleep(delay)
@@ -468,8 +517,12 @@ def test_what_was_compared_is_not_compared_again(
 
 def test_other_rules_start_again(tmp_path: Path, many: Path) -> None:
     out = tmp_path / "out"
-    for options in ((), ("--unit", "line"), ("--unit", "line", "--min-length", 5),
-                    ("--unit", "line", "--by", "words")):  # fmt: skip
+    for options in (
+        (),
+        ("--unit", "line"),
+        ("--unit", "line", "--min-length", 5),
+        ("--unit", "line", "--by", "words"),
+    ):
         exact(many, "-o", tmp_path / "fresh", *options, "--force")
         exact(many, "-o", out, *options, "--force")
         assert outcome(out) == outcome(tmp_path / "fresh")
@@ -560,8 +613,9 @@ def test_preferred_inputs_go_first(tmp_path: Path) -> None:
         kept = read_rows(tmp_path / "out" / "kept" / name)
         assert kept == [
             turned[n] | {"text": wanted[n][0]}
-            for n in range(start, start + 30) if wanted[n][2] is None
-        ]  # fmt: skip
+            for n in range(start, start + 30)
+            if wanted[n][2] is None
+        ]
 
 
 def test_against_what_exact_has_kept(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def documents() -> list[Row]:
     return [
         {"id": f"doc-{n}", "text": f"text {n if n % 3 else n // 2}", "lang": "el" if n % 7 else ""}
         for n in range(COUNT)
-    ]  # fmt: skip
+    ]
 
 
 def exact(*arguments: object) -> Row:
@@ -29,13 +29,22 @@ def exact(*arguments: object) -> Row:
     return record
 
 
-@pytest.mark.parametrize("more", [
-    [], ["--by", "words"], ["--within", "lang"], ["--prefer", "b*"],
-], ids=" ".join)  # fmt: skip
+@pytest.mark.parametrize(
+    "more",
+    [
+        [],
+        ["--by", "words"],
+        ["--within", "lang"],
+        ["--prefer", "b*"],
+    ],
+    ids=" ".join,
+)
 def test_a_set_gives_the_answer_of_no_filter(tmp_path: Path, more: list[str]) -> None:
     rows = documents()
-    sources = [write_jsonl(tmp_path / "a.jsonl", [*rows[:1000], {"text": None}]),
-               write_jsonl(tmp_path / "b.jsonl", rows[1000:])]  # fmt: skip
+    sources = [
+        write_jsonl(tmp_path / "a.jsonl", [*rows[:1000], {"text": None}]),
+        write_jsonl(tmp_path / "b.jsonl", rows[1000:]),
+    ]
     plain = exact(*sources, "-o", tmp_path / "plain", *more)
     record = exact(*sources, "-o", tmp_path / "set", "--filter", "set", *more)
     assert record["counts"] == plain["counts"] and record["counts"]["removed"] > 100
@@ -47,10 +56,16 @@ def test_a_set_gives_the_answer_of_no_filter(tmp_path: Path, more: list[str]) ->
     assert record["filter"]["witnesses"] and record["filter"]["expected_lost"] == 0
 
 
-@pytest.mark.parametrize("kind, more", [
-    ("bloom", []), ("bloom", ["--fpr", "0.2"]), ("cuckoo", []),
-    ("bloom", ["--expected", "9000"]), ("cuckoo", ["--expected", "4000"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "kind, more",
+    [
+        ("bloom", []),
+        ("bloom", ["--fpr", "0.2"]),
+        ("cuckoo", []),
+        ("bloom", ["--expected", "9000"]),
+        ("cuckoo", ["--expected", "4000"]),
+    ],
+)
 def test_a_filter_removes_all_copies_and_few_others(
     tmp_path: Path, kind: str, more: list[str]
 ) -> None:
@@ -65,8 +80,14 @@ def test_a_filter_removes_all_copies_and_few_others(
     lost, about = len(removed) - len(copies), record["filter"]["expected_lost"]
     assert abs(lost - about) <= 4 * about**0.5 + 1
     for row in found:
-        assert [row["witness"], row["witness_file"], row["witness_row"], row["similarity"],
-                row["cluster"], row["exact"]] == [None] * 5 + [False]  # fmt: skip
+        assert [
+            row["witness"],
+            row["witness_file"],
+            row["witness_row"],
+            row["similarity"],
+            row["cluster"],
+            row["exact"],
+        ] == [None] * 5 + [False]
         assert row["id"] == f"doc-{row['row']}"
     assert table(tmp_path / "out", "clusters") == table(tmp_path / "out", "samples") == []
     kept = [row for n, row in enumerate(rows) if n not in set(removed)]
@@ -92,8 +113,9 @@ def test_what_will_be_lost_is_said_before_and_after(tmp_path: Path) -> None:
 
 def test_what_is_expected_counts_for_what_is_said(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
-    ran = neardup("exact", source, "-o", tmp_path / "out", "--filter", "cuckoo",
-                  "--expected", 1_000_000)  # fmt: skip
+    ran = neardup(
+        "exact", source, "-o", tmp_path / "out", "--filter", "cuckoo", "--expected", 1_000_000
+    )
     assert ran.code == 0
     assert "cuckoo filter for 1,000,000 documents, 1.6 MB: about 918 that" in ran.err
 
@@ -128,24 +150,38 @@ def test_a_filter_that_does_not_fit_is_refused_before_anything_is_hashed(
 
     monkeypatch.setattr(batch, "sketched", None)
     source = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
-    ran = neardup("exact", source, "-o", tmp_path / "out", "--filter", "bloom", "--fpr", "1e-9",
-                  "--expected", 10**13)  # fmt: skip
+    ran = neardup(
+        "exact",
+        source,
+        "-o",
+        tmp_path / "out",
+        "--filter",
+        "bloom",
+        "--fpr",
+        "1e-9",
+        "--expected",
+        10**13,
+    )
     refused(ran, 2, "does not fit into memory")
 
 
-@pytest.mark.parametrize("arguments, parts", [
-    (["--filter", "ribbon"], ["filter 'ribbon' is not known", "set, bloom, cuckoo"]),
-    (["--fpr", "0.1"], ["are for a filter", "--filter bloom"]),
-    (["--expected", "10"], ["are for a filter"]),
-    (["--filter", "bloom", "--fpr", "0"], ["above 0 and below 1, not 0.0"]),
-    (["--filter", "bloom", "--fpr", "1.5"], ["above 0 and below 1"]),
-    (["--filter", "bloom", "--fpr", "nan"], ["above 0 and below 1"]),
-    (["--filter", "bloom", "--expected", "0"], ["number of keys", "1 to"]),
-    (["--filter", "set", "--fpr", "0.1"], ["leave --fpr out"]),
-    (["--filter", "cuckoo", "--fpr", "0.001"], ["0.0019 or less", "--filter bloom"]),
-    (["--filter", "set", "--keep", "longest"], ["input order", "--keep first"]),
-    (["--filter", "bloom", "--unit", "line"], ["--unit document", "leave it out"]),
-], ids=lambda value: " ".join(value) if isinstance(value, list) else value)  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments, parts",
+    [
+        (["--filter", "ribbon"], ["filter 'ribbon' is not known", "set, bloom, cuckoo"]),
+        (["--fpr", "0.1"], ["are for a filter", "--filter bloom"]),
+        (["--expected", "10"], ["are for a filter"]),
+        (["--filter", "bloom", "--fpr", "0"], ["above 0 and below 1, not 0.0"]),
+        (["--filter", "bloom", "--fpr", "1.5"], ["above 0 and below 1"]),
+        (["--filter", "bloom", "--fpr", "nan"], ["above 0 and below 1"]),
+        (["--filter", "bloom", "--expected", "0"], ["number of keys", "1 to"]),
+        (["--filter", "set", "--fpr", "0.1"], ["leave --fpr out"]),
+        (["--filter", "cuckoo", "--fpr", "0.001"], ["0.0019 or less", "--filter bloom"]),
+        (["--filter", "set", "--keep", "longest"], ["input order", "--keep first"]),
+        (["--filter", "bloom", "--unit", "line"], ["--unit document", "leave it out"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
+)
 def test_what_does_not_fit_is_refused(
     tmp_path: Path, arguments: list[str], parts: list[str]
 ) -> None:

@@ -103,8 +103,14 @@ def test_lines_are_kept_byte_for_byte(tmp_path: Path, packing: str) -> None:
 
 
 def test_csv_records_are_kept_byte_for_byte(tmp_path: Path) -> None:
-    lines = ["\ufefftext,n\r\n", f'"{A}\nsecond line","1, ""quoted"""\r\n', f"{B},2\n", "\r\n",
-             f'"{A}\nsecond LINE",3\r\n', "last,4"]  # fmt: skip
+    lines = [
+        "\ufefftext,n\r\n",
+        f'"{A}\nsecond line","1, ""quoted"""\r\n',
+        f"{B},2\n",
+        "\r\n",
+        f'"{A}\nsecond LINE",3\r\n',
+        "last,4",
+    ]
     (tmp_path / "odd.csv").write_bytes("".join(lines).encode())
     assert dedup(tmp_path / "odd.csv", "-o", tmp_path / "out")["counts"]["removed"] == 1
     kept = (tmp_path / "out" / "kept" / "odd.csv").read_bytes().decode()
@@ -151,8 +157,10 @@ def test_globs_and_the_order_of_inputs(tmp_path: Path, monkeypatch: pytest.Monke
     assert (removed["id"], removed["witness"]) == ("in/b.jsonl:0", "in/a.jsonl:0")
     record = dedup("in/deep/er/c.jsonl", "in/**/*.jsonl", "-o", "deep")
     assert [i["file"] for i in record["inputs"]] == [
-        "in/deep/er/c.jsonl", "in/a.jsonl", "in/b.jsonl"
-    ]  # fmt: skip
+        "in/deep/er/c.jsonl",
+        "in/a.jsonl",
+        "in/b.jsonl",
+    ]
     assert {r["witness"] for r in table(Path("deep"), "removed")} == {"in/deep/er/c.jsonl:0"}
 
 

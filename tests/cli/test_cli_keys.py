@@ -39,11 +39,15 @@ def is_nowhere(folder: Path, *runs: Ran) -> None:
     halves = [SECRET[:8], SECRET[8:]]
     numbers = [str(int.from_bytes(half, order)) for half in halves for order in ("little", "big")]
     forms = [
-        *halves, *(half[::-1] for half in halves), *(number.encode() for number in numbers),
-        SECRET.hex().encode(), SECRET.hex().upper().encode(),
-        base64.b64encode(SECRET).rstrip(b"="), base64.urlsafe_b64encode(SECRET).rstrip(b"="),
+        *halves,
+        *(half[::-1] for half in halves),
+        *(number.encode() for number in numbers),
+        SECRET.hex().encode(),
+        SECRET.hex().upper().encode(),
+        base64.b64encode(SECRET).rstrip(b"="),
+        base64.urlsafe_b64encode(SECRET).rstrip(b"="),
         repr(SECRET).encode()[2:-1],
-    ]  # fmt: skip
+    ]
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert files
     shown = [(run.out + run.err).encode() for run in runs]
@@ -64,9 +68,10 @@ def test_the_answer_is_that_of_the_slow_twin(inputs, key_file, tmp_path, name):
         [row["text"] for row in DOCUMENTS], spec, 21, 6, 0.8, key=SECRET if keyed else b""
     )
     gone = {
-        (f"doc-{row}", f"doc-{verdict[0]}", verdict[1]) for row, verdict in enumerate(verdicts)
+        (f"doc-{row}", f"doc-{verdict[0]}", verdict[1])
+        for row, verdict in enumerate(verdicts)
         if verdict is not None and verdict[0] != row
-    }  # fmt: skip
+    }
     removed = table(tmp_path / "out", "removed")
     assert {(row["id"], row["witness"], row["similarity"]) for row in removed} == gone
 
@@ -75,9 +80,17 @@ def test_the_answer_is_that_of_the_slow_twin(inputs, key_file, tmp_path, name):
 def test_the_key_is_nowhere(inputs, tmp_path, monkeypatch, content):
     out, file = tmp_path / "out", key_in(tmp_path / "key", content)
     asked = (
-        "dedup", inputs, "-o", out, *KEYED, file, "--save-sketches", "--pairs",
-        "--strip", "lines:40%",
-    )  # fmt: skip
+        "dedup",
+        inputs,
+        "-o",
+        out,
+        *KEYED,
+        file,
+        "--save-sketches",
+        "--pairs",
+        "--strip",
+        "lines:40%",
+    )
     with monkeypatch.context() as patched:
         patched.setattr("neardup.report.page.write_report", interrupt)
         stopped = neardup(*asked)

@@ -151,8 +151,9 @@ def test_shingles(tmp_path: Path, shingle: str) -> None:
     texts = TEXTS + lined
     rows = [{"text": text} for text in texts]
     found = decided(tmp_path, rows, "--shingle", shingle, "--threshold", 0.7)
-    curve = dedup(tmp_path / "a.jsonl", "-o", tmp_path / "again", "--shingle", shingle,
-                  "--threshold", 0.7)["parameters"]  # fmt: skip
+    curve = dedup(
+        tmp_path / "a.jsonl", "-o", tmp_path / "again", "--shingle", shingle, "--threshold", 0.7
+    )["parameters"]
     answer = expected(texts, 0.7, Spec.of(shingle), curve["bands"], curve["rows"])
     assert found == [(n, v[0]) for n, v in enumerate(answer) if v and v[1]]
     assert found[-1] == (len(texts) - 1, len(texts) - 2)
@@ -174,8 +175,12 @@ def test_token_ids(tmp_path: Path, extension: str) -> None:
     [("conservative", []), ("standard", [1]), ("aggressive", [1, 2, 3])],
 )
 def test_text_profiles(tmp_path: Path, profile: str, removed: list[int]) -> None:
-    texts = ["a café in 1999 on the corner", "A CAFÉ IN 1999 ON THE CORNER",
-             "a cafe in 2024 on the corner", "ａ ｃａｆｅ in 1234 on the corner"]  # fmt: skip
+    texts = [
+        "a café in 1999 on the corner",
+        "A CAFÉ IN 1999 ON THE CORNER",
+        "a cafe in 2024 on the corner",
+        "ａ ｃａｆｅ in 1234 on the corner",
+    ]
     rows = [{"text": text} for text in texts]
     found = decided(tmp_path, rows, "--text-profile", profile)
     assert [row for row, _ in found] == removed

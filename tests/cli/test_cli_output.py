@@ -34,8 +34,14 @@ SCHEMAS = {
     "rejected": "id file row reason",
     "pairs": "a b similarity",
 }
-TYPES = {"row": "int64", "witness_row": "int64", "cluster": "int64", "size": "int64",
-         "similarity": "double", "exact": "bool"}  # fmt: skip
+TYPES = {
+    "row": "int64",
+    "witness_row": "int64",
+    "cluster": "int64",
+    "size": "int64",
+    "similarity": "double",
+    "exact": "bool",
+}
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +73,12 @@ def test_an_empty_run_has_all_tables_too(tmp_path: Path) -> None:
 def test_out_holds_what_was_promised_and_nothing_else(ran: tuple[Path, Path, Row]) -> None:
     names = {path.name for path in ran[1].iterdir()}
     assert names == {
-        "kept", "run.json", "report.html", "samples.parquet",
+        "kept",
+        "run.json",
+        "report.html",
+        "samples.parquet",
         *(f"{name}.parquet" for name in SCHEMAS),
-    }  # fmt: skip
+    }
 
 
 def test_every_removed_document_is_as_similar_to_its_witness_as_it_says(
@@ -97,10 +106,15 @@ def test_clusters_are_the_kept_documents_with_copies(ran: tuple[Path, Path, Row]
     source, out, _ = ran
     witnesses = [row["witness_row"] for row in table(out, "removed")]
     assert table(out, "clusters") == [
-        {"cluster": row, "id": f"doc-{row}", "file": str(source), "row": row,
-         "size": witnesses.count(row) + 1}
+        {
+            "cluster": row,
+            "id": f"doc-{row}",
+            "file": str(source),
+            "row": row,
+            "size": witnesses.count(row) + 1,
+        }
         for row in sorted(set(witnesses))
-    ]  # fmt: skip
+    ]
 
 
 def test_a_cluster_has_the_number_of_its_document_in_input_order(tmp_path: Path) -> None:
@@ -129,9 +143,11 @@ def test_pairs_are_all_similar_pairs_that_share_a_bucket(ran: tuple[Path, Path, 
     wanted = [
         {"a": f"doc-{a}", "b": f"doc-{b}", "similarity": similarity}
         for a, b in combinations(range(len(TEXTS)), 2)
-        if shingles[a] and shingles[b] and keys[a] & keys[b]
+        if shingles[a]
+        and shingles[b]
+        and keys[a] & keys[b]
         and (similarity := reference.jaccard(shingles[a], shingles[b])) >= 0.8
-    ]  # fmt: skip
+    ]
     assert table(ran[1], "pairs") == wanted
     assert ran[2]["pairs"]["written"] == len(wanted) > len(table(ran[1], "removed"))
 
@@ -151,17 +167,36 @@ def test_run_json(ran: tuple[Path, Path, Row]) -> None:
     assert record["fingerprint"] == Spec().fingerprint
     assert Spec.from_json(json.dumps(record["spec"])) == Spec()
     assert record["predicted"]["recall_at_threshold"] == Curve(21, 6).probability(0.8)
-    assert {"threshold": 0.8, "bands": 21, "rows": 6, "keep": "first", "verify": "exact",
-            "within": None, "text": "text"}.items() <= record["parameters"].items()  # fmt: skip
+    assert {
+        "threshold": 0.8,
+        "bands": 21,
+        "rows": 6,
+        "keep": "first",
+        "verify": "exact",
+        "within": None,
+        "text": "text",
+    }.items() <= record["parameters"].items()
     data = source.read_bytes()
     assert record["inputs"] == [
-        {"file": str(source), "size": len(data), "documents": len(TEXTS),
-         "xxh3_128": xxhash.xxh3_128_hexdigest(data)}
-    ]  # fmt: skip
+        {
+            "file": str(source),
+            "size": len(data),
+            "documents": len(TEXTS),
+            "xxh3_128": xxhash.xxh3_128_hexdigest(data),
+        }
+    ]
     seconds = record["seconds"]
     assert set(seconds) == {
-        "sketch", "rank", "band", "match", "decide", "tables", "pairs", "filter", "total"
-    }  # fmt: skip
+        "sketch",
+        "rank",
+        "band",
+        "match",
+        "decide",
+        "tables",
+        "pairs",
+        "filter",
+        "total",
+    }
     assert [stage["name"] for stage in record["stages"]] == list(seconds)[:-1]
     assert 0 < sum(seconds.values()) - seconds["total"] <= seconds["total"] + 0.001
     assert 10_000_000 < record["peak_memory_bytes"] < 10_000_000_000
@@ -209,8 +244,15 @@ def test_ids_are_strings_or_file_and_row(tmp_path: Path) -> None:
     dedup(source, "-o", tmp_path / "out")
     found = [r["id"] for r in table(tmp_path / "out", "removed")]
     assert found == [
-        "7", "1.5", "true", f"{source}:4", str(2**70), '{"a":[1]}', "é\u2028", f"{source}:8"
-    ]  # fmt: skip
+        "7",
+        "1.5",
+        "true",
+        f"{source}:4",
+        str(2**70),
+        '{"a":[1]}',
+        "é\u2028",
+        f"{source}:8",
+    ]
     assert {r["witness"] for r in table(tmp_path / "out", "removed")} == {"7"}
 
 

@@ -128,9 +128,14 @@ def test_as_a_user_types_it(tmp_path: Path) -> None:
     first, *others = ran.stderr.splitlines()
     assert first.startswith("neardup: about 17 documents: takes about ")
     assert [line.rsplit(" ", 2)[0] for line in others] == [
-        "neardup: reading", "neardup: ranking", "neardup: banding", "neardup: shingling",
-        "neardup: deciding", "neardup: writing tables", "neardup: writing",
-    ]  # fmt: skip
+        "neardup: reading",
+        "neardup: ranking",
+        "neardup: banding",
+        "neardup: shingling",
+        "neardup: deciding",
+        "neardup: writing tables",
+        "neardup: writing",
+    ]
     ran = process("dedup", "none.jsonl", "-o", "other", cwd=tmp_path)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == "neardup: none.jsonl: no such file or folder: check the path\n"
@@ -275,17 +280,20 @@ def test_progress_counts_the_bytes_on_disk_and_moves(
     assert len(steps) > 1
 
 
-def test_lines_with_a_rate_when_piped(tmp_path: Path, many: Path,
-                                      monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+def test_lines_with_a_rate_when_piped(
+    tmp_path: Path, many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(progress, "EVERY_SECONDS", 0.0)
     ran = neardup("dedup", many, "-o", tmp_path / "out")
     lines = ran.err.splitlines()
     assert all(line.startswith("neardup: ") for line in lines)
     assert any(
-        f" MB of {shown(many.stat().st_size)}, " in line and "B/s, " in line
+        f" MB of {shown(many.stat().st_size)}, " in line
+        and "B/s, " in line
         and " s left, " in line
-        and line.endswith("B of memory") for line in lines
-    )  # fmt: skip
+        and line.endswith("B of memory")
+        for line in lines
+    )
     assert "\x1b" not in ran.err and "\r" not in ran.err
 
 

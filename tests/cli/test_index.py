@@ -28,8 +28,9 @@ def index(*arguments):
 
 
 def built(tmp_path, *options):
-    ran = index("build", tmp_path / "ix", write_jsonl(tmp_path / "in.jsonl", DOCUMENTS), "--json",
-                *options)  # fmt: skip
+    ran = index(
+        "build", tmp_path / "ix", write_jsonl(tmp_path / "in.jsonl", DOCUMENTS), "--json", *options
+    )
     assert (ran.code, ran.err) == (0, ""), ran
     return tmp_path / "ix", json.loads(ran.out)
 
@@ -66,8 +67,9 @@ def test_build_gives_the_answer_of_a_run(tmp_path, kind):
                 assert document is None
             else:
                 assert (document.duplicate_of, document.similarity) == (
-                    rows[verdict[0]]["id"], verdict[1],
-                )  # fmt: skip
+                    rows[verdict[0]]["id"],
+                    verdict[1],
+                )
 
 
 def test_documents_without_an_id_are_called_by_file_and_row(tmp_path):
@@ -83,8 +85,10 @@ def test_documents_without_an_id_are_called_by_file_and_row(tmp_path):
 
 def test_many_commits_give_the_answer_of_one(tmp_path, monkeypatch):
     chance = random.Random(1)
-    rows = [{"id": str(n), "text": edited(chance.randrange(60), chance.randrange(80))}
-            for n in range(300)]  # fmt: skip
+    rows = [
+        {"id": str(n), "text": edited(chance.randrange(60), chance.randrange(80))}
+        for n in range(300)
+    ]
     given = write_jsonl(tmp_path / "in.jsonl", rows)
     monkeypatch.setattr("neardup.index.filling.files.TOGETHER", 7)
     monkeypatch.setattr("neardup.corpus.read.chunks.__defaults__", (2_000, None))
@@ -98,16 +102,21 @@ def test_many_commits_give_the_answer_of_one(tmp_path, monkeypatch):
         for row in rows:
             one, other = a.get(row["id"]), b.get(row["id"])
             assert (one.number, one.cluster, one.similarity) == (
-                other.number, other.cluster, other.similarity,
-            )  # fmt: skip
+                other.number,
+                other.cluster,
+                other.similarity,
+            )
 
 
 def test_add_again_replace_and_conflict(tmp_path):
     folder, record = built(tmp_path)
     again = add(tmp_path, folder, DOCUMENTS)
     assert (again["again"], again["new"], again["rejected"]) == (len(USABLE), 0, 1)
-    other = [{"id": "doc-1", "text": edited(77)}, {"id": "doc-1", "text": edited(78)},
-             {"id": "x" * 1_025, "text": edited(79)}]  # fmt: skip
+    other = [
+        {"id": "doc-1", "text": edited(77)},
+        {"id": "doc-1", "text": edited(78)},
+        {"id": "x" * 1_025, "text": edited(79)},
+    ]
     assert add(tmp_path, folder, other)["rejected"] == 3
     assert add(tmp_path, folder, other[:2], "--replace")["new"] == 2
     assert neardup("query", folder, edited(78)).out.startswith("duplicate of doc-1, 1.0000")
@@ -175,8 +184,11 @@ def test_a_second_writer_is_refused_and_readers_are_not(tmp_path):
     given = tmp_path / "in.jsonl"
     with Index.open(folder) as writer:
         writer.add("later", edited(50))
-        for command in (("add", folder, given, "-q"), ("remove", folder, "doc-1"),
-                        ("compact", folder, "-q")):  # fmt: skip
+        for command in (
+            ("add", folder, given, "-q"),
+            ("remove", folder, "doc-1"),
+            ("compact", folder, "-q"),
+        ):
             refused(index(*command), 1, "is written to by process", "over HTTP")
         assert neardup("query", folder, edited(50)).out.startswith("duplicate of later, 1.0000")
         assert index("get", folder, "later").code == 0
@@ -246,8 +258,10 @@ def test_query_json_lines(tmp_path):
     ran = process("query", folder, input="\n".join(lines))
     found = [json.loads(line) for line in ran.stdout.splitlines()]
     assert [(one["id"], one["status"], one["reason"]) for one in found] == [
-        ("7", "duplicate", None), (None, "rejected", "not JSON"), (None, "new", None),
-    ]  # fmt: skip
+        ("7", "duplicate", None),
+        (None, "rejected", "not JSON"),
+        (None, "new", None),
+    ]
     assert found[0]["duplicate_of"] == "doc-0"
 
 
@@ -289,8 +303,9 @@ def test_export_and_import(tmp_path):
     assert ran.out == f"{len(USABLE)} documents in {tmp_path / 'copy'}\n"
     assert "API keys" not in index("export", folder, file, "--force").out
     assert neardup("keys", "add", "someone", "--data", folder).code == 0
-    assert "the API keys of the service are not in it" in index(
-        "export", folder, file, "--force").out  # fmt: skip
+    assert (
+        "the API keys of the service are not in it" in index("export", folder, file, "--force").out
+    )
     assert neardup("spec", "diff", file, tmp_path / "copy").code == 0
     refused(index("import", tmp_path / "copy", file, "-q"), 2, "holds an index")
     file.write_bytes(file.read_bytes()[:-100])

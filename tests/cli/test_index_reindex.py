@@ -11,8 +11,10 @@ from neardup.errors import UsageError
 from neardup.index.index import Index
 from neardup.spec import Spec
 
-TEXTS = {f"d{at}": f"word{at % 7} and some {at % 3} more words here that are {at}" * 2
-         for at in range(40)}  # fmt: skip
+TEXTS = {
+    f"d{at}": f"word{at % 7} and some {at % 3} more words here that are {at}" * 2
+    for at in range(40)
+}
 
 
 def run(*words: object) -> str:

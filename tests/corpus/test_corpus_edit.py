@@ -35,8 +35,11 @@ def test_a_field_of_a_line_is_replaced(record, field, old, new, ascii_only):
     assert got.isascii() or not line.isascii()
 
 
-@given(st.lists(st.tuples(st.dictionaries(names, values, max_size=4), json_text | long_text,
-                          st.booleans())))  # fmt: skip
+@given(
+    st.lists(
+        st.tuples(st.dictionaries(names, values, max_size=4), json_text | long_text, st.booleans())
+    )
+)
 def test_the_kernel_equals_its_twin(found):
     lines = [
         json.dumps(record | {"text": "old " * 3}, ensure_ascii=ascii_only).encode() + b"\n"
@@ -66,8 +69,12 @@ cells = st.text(st.sampled_from("ab,\t\"' \né\r"), max_size=8)
 
 @pytest.mark.parametrize("delimiter", [",", "\t"])
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r", ""])
-@given(row=st.lists(cells, min_size=2, max_size=4), place=st.integers(0, 1), new=cells,
-       quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))  # fmt: skip
+@given(
+    row=st.lists(cells, min_size=2, max_size=4),
+    place=st.integers(0, 1),
+    new=cells,
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+)
 def test_a_field_of_a_record_is_replaced(row, place, new, quoting, delimiter, ending):
     out = io.StringIO()
     csv.writer(out, delimiter=delimiter, quoting=quoting).writerow(row)

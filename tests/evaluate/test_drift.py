@@ -59,8 +59,9 @@ def test_more_candidates_and_other_similarities():
     corpus = planted(COUNT, most=0.02, seed=3)
     rows = [
         {"id": f"{row['id']}.{n}", "text": f"{row['text']} once more {n}"}
-        for row in corpus.rows for n in range(5)
-    ]  # fmt: skip
+        for row in corpus.rows
+        for n in range(5)
+    ]
     now = evaluate([("a0.0", "b0.0", 1)], corpus=rows).record
     lines = said(now, BEFORE)
     line = only(lines, "candidates per document up from ")
@@ -113,10 +114,17 @@ def test_another_specification_or_operating_point_comes_first():
     assert len(lines) == 1
 
 
-@pytest.mark.parametrize("point", [
-    {"slots": 256}, {"seed": 7}, {"hash": "murmur3"}, {"sketch": "oneperm", "slots": 256},
-    {"bits": 8},
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "point",
+    [
+        {"slots": 256},
+        {"seed": 7},
+        {"hash": "murmur3"},
+        {"sketch": "oneperm", "slots": 256},
+        {"bits": 8},
+    ],
+    ids=str,
+)
 def test_shingles_and_similarities_don_t_depend_on_the_sketch(point):
     first, *others = said(record(**point), BEFORE)
     assert first.startswith("the operating points differ (")
@@ -158,10 +166,21 @@ def damaged():
     for name in ("labels", "golden", "operating_point", "profile", "judged"):
         yield {key: value for key, value in BEFORE.items() if key != name}
     profile = BEFORE["profile"]
-    for change in ({"vocabulary": "AAAA"}, {"vocabulary": 3}, {"similarity": [1]}, {"met": -1},
-                   {"bytes": {"mean": 1}}, {"sampled": "1"}, {"halves": float("nan")},
-                   {"effective": 0.0}, {"candidates": 0}, {"met": 0}, {"similarity": []},
-                   {"documents": 10**400}, {"sampled": 0}):  # fmt: skip
+    for change in (
+        {"vocabulary": "AAAA"},
+        {"vocabulary": 3},
+        {"similarity": [1]},
+        {"met": -1},
+        {"bytes": {"mean": 1}},
+        {"sampled": "1"},
+        {"halves": float("nan")},
+        {"effective": 0.0},
+        {"candidates": 0},
+        {"met": 0},
+        {"similarity": []},
+        {"documents": 10**400},
+        {"sampled": 0},
+    ):
         yield BEFORE | {"profile": profile | change}
     for value in (float("nan"), 1.5, True):
         yield BEFORE | {"labels": {"recall": {"value": value, "low": 0.0, "high": 1.0}}}

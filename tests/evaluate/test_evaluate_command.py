@@ -36,8 +36,9 @@ def test_it_writes_what_the_library_says(folder):
     assert json.loads((folder / "out" / "evaluation.json").read_text()) == want.record
     assert done.out == f"{want}{folder}/out/evaluation.html shows it\n"
     assert {path.name for path in (folder / "out").iterdir()} == {
-        "evaluation.json", "evaluation.html",
-    }  # fmt: skip
+        "evaluation.json",
+        "evaluation.html",
+    }
     printed = run(folder, "--json", "--threshold", 0.6)
     assert json.loads(printed.out) == want.record and printed.err == ""
     assert run(folder, "-q").out == ""
@@ -67,8 +68,7 @@ def test_gates_can_look_at_similarity(folder):
     """Edits beyond the threshold are no loss by similarity; labels count them."""
     assert run(folder, "-q", "--min-recall", 0.95).code == 1
     assert run(folder, "-q", "--min-recall", 0.95, "--by", "similarity").code == 0
-    done = run(folder, "-q", "--min-recall", 0.95, "--by", "similarity", "--bands", 1,
-               "--rows", 60)  # fmt: skip
+    done = run(folder, "-q", "--min-recall", 0.95, "--by", "similarity", "--bands", 1, "--rows", 60)
     assert done.code == 1 and "recall by similarity 0." in done.err
     found = run(folder, "-q", "--min-recall", 0.5, "--by", "similarity", "--sketch", "simhash")
     assert found.code == 1 and "recall by similarity is undefined" in found.err
@@ -82,8 +82,14 @@ def test_a_corpus_that_the_run_has_not_seen_is_refused(folder):
     assert neardup("dedup", folder / "in.jsonl", "-o", folder / "run", "-q").code == 0
     assert run(folder, "--run", folder / "run", "-q").code == 0
     write_jsonl(folder / "other.jsonl", SET.rows[1:])
-    done = neardup("evaluate", folder / "golden.tsv", "--corpus", folder / "other.jsonl", "--run",
-                   folder / "run")  # fmt: skip
+    done = neardup(
+        "evaluate",
+        folder / "golden.tsv",
+        "--corpus",
+        folder / "other.jsonl",
+        "--run",
+        folder / "run",
+    )
     assert done.code == 2 and "other.jsonl" in done.err and "in.jsonl" in done.err
     assert "reading" not in done.err
     both = run(folder, "--corpus", folder / "other.jsonl", "--run", folder / "run", "-q")
@@ -156,14 +162,23 @@ def test_there_is_no_precision_to_draw_without_negatives(folder):
 
 
 def test_other_columns_and_a_config_file(folder):
-    (folder / "golden.tsv").write_text("x\tleft\tright\n" + "".join(
-        f"0\t{a}\t{b}\n" for a, b, label in SET.golden if label))  # fmt: skip
+    (folder / "golden.tsv").write_text(
+        "x\tleft\tright\n" + "".join(f"0\t{a}\t{b}\n" for a, b, label in SET.golden if label)
+    )
     write_config(folder / "point.toml", {"threshold": 0.5, "bands": 20, "rows": 3})
     done = run(folder, "--pairs", "left,right", "--config", folder / "point.toml", "--json")
     point = json.loads(done.out)["operating_point"]["parameters"]
     assert (point["threshold"], point["tables"]) == (0.5, "20x3")
-    other = run(folder, "--pairs", "left,right", "--config", folder / "point.toml", "--json",
-                "--threshold", 0.9)  # fmt: skip
+    other = run(
+        folder,
+        "--pairs",
+        "left,right",
+        "--config",
+        folder / "point.toml",
+        "--json",
+        "--threshold",
+        0.9,
+    )
     point = json.loads(other.out)["operating_point"]["parameters"]
     assert point["threshold"] == 0.9 and point["tables"] != "20x3"
 
@@ -216,8 +231,11 @@ def test_an_earlier_evaluation_stays_if_the_new_one_can_not_be_written(folder, m
 
 
 def test_the_page_shows_differences_and_nothing_but_text(folder):
-    rows = [{"id": "<b>1", "text": "one two three four five six <script>"},
-            {"id": "2", "text": "one two three four five seven"}, *SET.rows]  # fmt: skip
+    rows = [
+        {"id": "<b>1", "text": "one two three four five six <script>"},
+        {"id": "2", "text": "one two three four five seven"},
+        *SET.rows,
+    ]
     write_jsonl(folder / "in.jsonl", rows)
     (folder / "golden.tsv").write_text("<b>1\t2\t1\n2\t2\t1\na0\tb1\t0\n")
     assert run(folder, "-o", folder / "out").code == 0
@@ -229,8 +247,7 @@ def test_the_page_shows_differences_and_nothing_but_text(folder):
 
 def test_a_page_of_a_run_without_texts(folder):
     assert neardup("dedup", folder / "in.jsonl", "-o", folder / "run", "-q").code == 0
-    done = neardup("evaluate", folder / "golden.tsv", "--run", folder / "run", "-o",
-                   folder / "out")  # fmt: skip
+    done = neardup("evaluate", folder / "golden.tsv", "--run", folder / "run", "-o", folder / "out")
     assert done.code == 0, done.err
     page = (folder / "out" / "evaluation.html").read_text()
     assert "give --corpus" in page and "<svg" not in page

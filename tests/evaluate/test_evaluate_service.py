@@ -20,9 +20,10 @@ from neardup.index.index import Index
 SET = planted(count=20)
 GOLDEN = [*SET.golden, ("a0", "nowhere", 1)]
 POINT = {
-    "spec": {"unit": "word"}, "fingerprint": "f" * 32,
+    "spec": {"unit": "word"},
+    "fingerprint": "f" * 32,
     "parameters": {"threshold": 0.8, "tables": "21x6", "limit": 256},
-}  # fmt: skip
+}
 DOCUMENTS = "/v1/documents/"
 
 
@@ -101,8 +102,11 @@ def test_documents_of_one_cluster_are_duplicates(index, peer):
     right = sum(one for one, (_, _, label) in zip(same, SET.golden, strict=True) if label)
     assert 3 < right < 20
     assert (found.labels.tp, found.labels.fn, found.labels.fp, found.labels.tn) == (
-        right, 20 - right, 0, 20,
-    )  # fmt: skip
+        right,
+        20 - right,
+        0,
+        20,
+    )
     assert found.golden.flaws["unknown ids"].listed == [["nowhere"]]
     point = found.operating_point
     assert point["spec"] == POINT["spec"] and point["fingerprint"] == POINT["fingerprint"]
@@ -129,13 +133,21 @@ def test_on_the_command_line(index, peer, tmp_path):
         return of(index)(path, headers)
 
     url = peer(answer).url
-    done = neardup("evaluate", tmp_path / "golden.tsv", "--service", url, "--api-key-file",
-                   tmp_path / "key", "--json")  # fmt: skip
+    done = neardup(
+        "evaluate",
+        tmp_path / "golden.tsv",
+        "--service",
+        url,
+        "--api-key-file",
+        tmp_path / "key",
+        "--json",
+    )
     assert done.code == 0, done.err
     assert json.loads(done.out) == evaluate(SET.golden, service=url).record
     assert seen[0] == "Bearer neardup_secret" and seen[-1] is None
-    missed = neardup("evaluate", tmp_path / "golden.tsv", "--service", url, "-q",
-                     "--min-recall", 0.99)  # fmt: skip
+    missed = neardup(
+        "evaluate", tmp_path / "golden.tsv", "--service", url, "-q", "--min-recall", 0.99
+    )
     assert missed.code == 1 and "misses --min-recall" in missed.err
 
 
@@ -171,20 +183,28 @@ def test_a_service_that_says_later_is_asked_later(index, peer):
     assert waits == [3.0, 1.0, 30.0, 1.0]
 
 
-@pytest.mark.parametrize(("status", "body", "error", "told"), [
-    (503, {}, Busy, "no room 20 times: try again later"),
-    (401, {}, UsageError, "asks for an API key: .* --api-key-file"),
-    (403, {}, UsageError, "asks for an API key"),
-    (500, {}, FormatError, "answers 500: give the address"),
-    (302, {}, FormatError, "answers 302"),
-    (404, {}, FormatError, "says nothing of its operating point"),
-    (200, b"<html>", FormatError, "something else than an object"),
-    (200, [], FormatError, "something else than an object"),
-    (200, b"[" * 100_000, FormatError, "something else than an object"),
-    (200, b'{"spec":"' + b"x" * (2 << 20) + b'"}', FormatError, "something else than an object"),
-    (200, {**POINT, "spec": 1}, FormatError, "says nothing of its operating point"),
-    (200, {**POINT, "cluster": "c"}, FormatError, "names no cluster"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("status", "body", "error", "told"),
+    [
+        (503, {}, Busy, "no room 20 times: try again later"),
+        (401, {}, UsageError, "asks for an API key: .* --api-key-file"),
+        (403, {}, UsageError, "asks for an API key"),
+        (500, {}, FormatError, "answers 500: give the address"),
+        (302, {}, FormatError, "answers 302"),
+        (404, {}, FormatError, "says nothing of its operating point"),
+        (200, b"<html>", FormatError, "something else than an object"),
+        (200, [], FormatError, "something else than an object"),
+        (200, b"[" * 100_000, FormatError, "something else than an object"),
+        (
+            200,
+            b'{"spec":"' + b"x" * (2 << 20) + b'"}',
+            FormatError,
+            "something else than an object",
+        ),
+        (200, {**POINT, "spec": 1}, FormatError, "says nothing of its operating point"),
+        (200, {**POINT, "cluster": "c"}, FormatError, "names no cluster"),
+    ],
+)
 def test_what_is_no_service_is_refused(peer, status, body, error, told):
     url = peer(lambda *_: (status, body, {})).url
     with pytest.raises(error, match=told):
@@ -197,8 +217,10 @@ def test_where_nobody_listens(url):
         Service(url).held(["a"])
 
 
-@pytest.mark.parametrize("url", ["", "localhost:8080", "ftp://x", "http://", "http://x:port",
-                                 "http://[::1", "http://x y/"])  # fmt: skip
+@pytest.mark.parametrize(
+    "url",
+    ["", "localhost:8080", "ftp://x", "http://", "http://x:port", "http://[::1", "http://x y/"],
+)
 def test_what_is_no_address(url):
     with pytest.raises(UsageError, match="is not the address of a service: write it as http://"):
         Service(url)
@@ -217,14 +239,25 @@ def test_what_does_not_go_together(tmp_path):
         evaluate([("a", "b", 1)], service="http://127.0.0.1:1", threshold=0.7)
 
 
-@pytest.mark.parametrize(("content", "told"), [
-    (None, "can't be read: No such file"), (b"", "holds no key"), (b"a\nb\n", "holds no key"),
-    (b"\xff\xfe", "can't be read: it is no text"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "can't be read: No such file"),
+        (b"", "holds no key"),
+        (b"a\nb\n", "holds no key"),
+        (b"\xff\xfe", "can't be read: it is no text"),
+    ],
+)
 def test_api_key_files_that_hold_none(tmp_path, content, told):
     (tmp_path / "golden.tsv").write_text(SET.tsv)
     if content is not None:
         (tmp_path / "key").write_bytes(content)
-    done = neardup("evaluate", tmp_path / "golden.tsv", "--service", "http://127.0.0.1:1",
-                   "--api-key-file", tmp_path / "key")  # fmt: skip
+    done = neardup(
+        "evaluate",
+        tmp_path / "golden.tsv",
+        "--service",
+        "http://127.0.0.1:1",
+        "--api-key-file",
+        tmp_path / "key",
+    )
     refused(done, 1, f"API key file {tmp_path}/key {told}")

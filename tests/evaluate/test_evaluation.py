@@ -30,12 +30,23 @@ def engine_pairs(data, **point) -> set[frozenset[str]]:
     return {frozenset((pair.a, pair.b)) for pair in found.pairs}
 
 
-@pytest.mark.parametrize("point", [
-    {}, {"threshold": 0.5}, {"shingle": "char:9", "threshold": 0.6},
-    {"bands": 4, "rows": 12}, {"verify": "estimate", "bits": 4}, {"verify": "none"},
-    {"sketch": "oneperm", "slots": 256}, {"sketch": "weighted", "weights": "tf-idf"},
-    {"sketch": "simhash"}, {"measure": "containment"}, {"strip": "lines:10%"},
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "point",
+    [
+        {},
+        {"threshold": 0.5},
+        {"shingle": "char:9", "threshold": 0.6},
+        {"bands": 4, "rows": 12},
+        {"verify": "estimate", "bits": 4},
+        {"verify": "none"},
+        {"sketch": "oneperm", "slots": 256},
+        {"sketch": "weighted", "weights": "tf-idf"},
+        {"sketch": "simhash"},
+        {"measure": "containment"},
+        {"strip": "lines:10%"},
+    ],
+    ids=str,
+)
 def test_predictions_are_those_of_dedup(point):
     found = evaluate(SET.golden, corpus=SET.rows, **point)
     pairs = engine_pairs(SET.rows, **point)
@@ -89,15 +100,22 @@ def test_clusters_have_every_pair_and_an_index():
 
 
 def test_unknown_empty_and_repeated_documents_are_counted_and_listed():
-    rows = [*SET.rows, {"id": "blank", "text": " \n"}, {"id": "null", "text": None},
-            {"id": "a1", "text": "another one"}]  # fmt: skip
+    rows = [
+        *SET.rows,
+        {"id": "blank", "text": " \n"},
+        {"id": "null", "text": None},
+        {"id": "a1", "text": "another one"},
+    ]
     golden = [*SET.golden, ("a0", "nowhere", 1), ("a0", "blank", 1), ("null", "a1", 0)]
     found = evaluate(golden, corpus=rows)
     plain = evaluate(SET.golden, corpus=SET.rows)
     assert found.labels == plain.labels
     listed = {name: flaw.listed for name, flaw in found.golden.flaws.items() if flaw.count}
-    assert listed == {"unknown ids": [["nowhere"]], "empty documents": [["blank"], ["null"]],
-                      "ids of several documents": [["a1"]]}  # fmt: skip
+    assert listed == {
+        "unknown ids": [["nowhere"]],
+        "empty documents": [["blank"], ["null"]],
+        "ids of several documents": [["a1"]],
+    }
 
 
 @pytest.mark.parametrize("label, undefined", [(0, "recall"), (1, "nothing")])
@@ -120,8 +138,9 @@ def test_nothing_at_all_is_an_error():
 
 
 def test_what_estimates_lose_is_told_from_the_rest():
-    found = evaluate(SET.golden, corpus=SET.rows, verify="estimate", bits=1, slots=32, bands=32,
-                     rows=1)  # fmt: skip
+    found = evaluate(
+        SET.golden, corpus=SET.rows, verify="estimate", bits=1, slots=32, bands=32, rows=1
+    )
     texts = {row["id"]: row["text"] for row in SET.rows}
     similar = sum(library.similarity(texts[a], texts[b]) >= 0.8 for a, b, _ in SET.golden)
     assert found.losses.misjudged == similar - found.similarity.tp > 0
@@ -183,14 +202,24 @@ def test_pairs_of_a_run_count_too(tmp_path):
     """In a chain, the third is like the second, which is gone, but not like the first, which stays:
     a pair, and no cluster."""
     words = [f"word{n}" for n in range(100)]
-    chain = [{"id": f"{n}", "text": " ".join([*words[n * 8 :], *words[: n * 8]][:90])}
-             for n in range(3)]  # fmt: skip
+    chain = [
+        {"id": f"{n}", "text": " ".join([*words[n * 8 :], *words[: n * 8]][:90])} for n in range(3)
+    ]
     write_jsonl(tmp_path / "in.jsonl", chain)
     assert library.similarity(chain[0]["text"], chain[2]["text"]) < 0.75
     golden = [("0", "1", 1), ("1", "2", 1), ("0", "2", 0)]
     for options, want in (((), Scores(1, 0, 1, 1)), (("--pairs",), Scores(2, 0, 0, 1))):
-        done = neardup("dedup", tmp_path / "in.jsonl", "-o", tmp_path / "out", "-q", "--force",
-                       "--threshold", 0.75, *options)  # fmt: skip
+        done = neardup(
+            "dedup",
+            tmp_path / "in.jsonl",
+            "-o",
+            tmp_path / "out",
+            "-q",
+            "--force",
+            "--threshold",
+            0.75,
+            *options,
+        )
         assert done.code == 0, done.err
         found = evaluate(golden, run=tmp_path / "out")
         assert found.labels == want
@@ -207,8 +236,9 @@ def test_a_run_by_exact_copies(tmp_path):
     write_jsonl(tmp_path / "in.jsonl", [*SET.rows, {"id": "c", "text": SET.rows[3]["text"]}])
     done = neardup("exact", tmp_path / "in.jsonl", "-o", tmp_path / "out", "-q")
     assert done.code == 0, done.err
-    found = evaluate([("a3", "c", 1), ("a3", "b4", 0)], run=tmp_path / "out",
-                     corpus=tmp_path / "in.jsonl")  # fmt: skip
+    found = evaluate(
+        [("a3", "c", 1), ("a3", "b4", 0)], run=tmp_path / "out", corpus=tmp_path / "in.jsonl"
+    )
     assert found.labels == Scores(1, 0, 0, 1)
     # It has neither a threshold nor buckets: what others would say of those is not said.
     assert found.candidates is found.similarity is found.losses is None
@@ -226,11 +256,24 @@ def test_ids_that_are_not_unique_in_a_run_are_listed(tmp_path):
 
 
 def test_a_run_that_merged_rows_has_other_texts(tmp_path):
-    halves = [(row["id"], " ".join(part)) for row in SET.rows
-              for words in [row["text"].split()] for part in (words[:20], words[20:])]  # fmt: skip
+    halves = [
+        (row["id"], " ".join(part))
+        for row in SET.rows
+        for words in [row["text"].split()]
+        for part in (words[:20], words[20:])
+    ]
     write_jsonl(tmp_path / "in.jsonl", [{"page": id, "text": text} for id, text in halves])
-    done = neardup("dedup", tmp_path / "in.jsonl", "-o", tmp_path / "out", "-q", "--merge-rows",
-                   "page", "--threshold", 0.5)  # fmt: skip
+    done = neardup(
+        "dedup",
+        tmp_path / "in.jsonl",
+        "-o",
+        tmp_path / "out",
+        "-q",
+        "--merge-rows",
+        "page",
+        "--threshold",
+        0.5,
+    )
     assert done.code == 0, done.err
     assert evaluate(SET.golden, run=tmp_path / "out").labels.recall.value > 0.5
     with pytest.raises(UsageError, match="merged rows"):

@@ -43,13 +43,24 @@ def test_delimited_files(tmp_path, suffix, mark, header, yes, no):
     assert told(read_golden(path)) == WANTED
 
 
-@pytest.mark.parametrize("label", [
-    pa.array([True, False, True]), pa.array([1, 0, 1]), pa.array(["yes", "no", "1"]),
-    pa.array([1.0, 0.0, 1.0]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "label",
+    [
+        pa.array([True, False, True]),
+        pa.array([1, 0, 1]),
+        pa.array(["yes", "no", "1"]),
+        pa.array([1.0, 0.0, 1.0]),
+    ],
+)
 def test_tables(tmp_path, label):
-    table = pa.table({"more": [1, 2, 3], "label": label,
-                      "id1": [p[0] for p in PAIRS], "id2": [p[1] for p in PAIRS]})  # fmt: skip
+    table = pa.table(
+        {
+            "more": [1, 2, 3],
+            "label": label,
+            "id1": [p[0] for p in PAIRS],
+            "id2": [p[1] for p in PAIRS],
+        }
+    )
     pq.write_table(table, tmp_path / "golden.parquet")
     pyarrow.feather.write_feather(table, tmp_path / "golden.arrow")
     assert told(read_golden(tmp_path / "golden.parquet")) == WANTED
@@ -91,8 +102,10 @@ def test_clusters_label_every_pair(tmp_path):
 
 def test_python_pairs_have_ids_of_any_type():
     assert told(golden_of([(1, 2, 1), ("1", 3, False), (4, 5)])) == [
-        ("1", "2", True), ("1", "3", False), ("4", "5", True),
-    ]  # fmt: skip
+        ("1", "2", True),
+        ("1", "3", False),
+        ("4", "5", True),
+    ]
     for wrong in (["ab"], 7, [3]):
         with pytest.raises(UsageError, match="golden set"):
             golden_of(wrong)
@@ -131,11 +144,14 @@ def test_every_row_is_used_or_counted(rows):
     assert found.flaws["repeated"].count == sum(len(labels[pair]) - 1 for pair in clear)
 
 
-@pytest.mark.parametrize("rows, line", [
-    ("id1\tid2\tlabel\n\na\tb\t1\n\n\na\tc\tmaybe\n", 6),
-    ("a\tb\t1\na\tc\t\n", 2),
-    ('id1\tid2\tlabel\n"a\nb"\tc\t1\nd\te\t2\n', 4),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "rows, line",
+    [
+        ("id1\tid2\tlabel\n\na\tb\t1\n\n\na\tc\tmaybe\n", 6),
+        ("a\tb\t1\na\tc\t\n", 2),
+        ('id1\tid2\tlabel\n"a\nb"\tc\t1\nd\te\t2\n', 4),
+    ],
+)
 def test_what_is_no_label_is_said_with_its_line(tmp_path, rows, line):
     (tmp_path / "golden.tsv").write_text(rows)
     with pytest.raises(
@@ -144,14 +160,17 @@ def test_what_is_no_label_is_said_with_its_line(tmp_path, rows, line):
         read_golden(tmp_path / "golden.tsv")
 
 
-@pytest.mark.parametrize("name, content, said", [
-    ("golden.tsv", "", "is empty"),
-    ("golden.jsonl", "{}", "is a TSV, CSV, Parquet or Arrow file"),
-    ("golden.tsv", "a\tb\t1\nc\n", "line 2: 1 fields are too few"),
-    ("golden.tsv", "a\tb\t1\n\td\t1\n", "line 2: a name is missing"),
-    ("golden.parquet", "PAR1", "corrupt parquet"),
-    ("none.tsv", None, "no such file"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, content, said",
+    [
+        ("golden.tsv", "", "is empty"),
+        ("golden.jsonl", "{}", "is a TSV, CSV, Parquet or Arrow file"),
+        ("golden.tsv", "a\tb\t1\nc\n", "line 2: 1 fields are too few"),
+        ("golden.tsv", "a\tb\t1\n\td\t1\n", "line 2: a name is missing"),
+        ("golden.parquet", "PAR1", "corrupt parquet"),
+        ("none.tsv", None, "no such file"),
+    ],
+)
 def test_files_that_are_no_golden_set(tmp_path, name, content, said):
     if content is not None:
         (tmp_path / name).write_text(content)

@@ -178,10 +178,11 @@ def test_long_documents_are_fewer(monkeypatch):
     room = sum(map(len, enough.texts)) // 3
     monkeypatch.setattr(sampling, "MOST_TEXT", room)
     fewer = [
-        choose_among((as_documents(corpus[at : at + step]) for at in range(0, 600, step)), 300, 3,
-                     SPEC)
+        choose_among(
+            (as_documents(corpus[at : at + step]) for at in range(0, 600, step)), 300, 3, SPEC
+        )
         for step in (7, 100, 600)
-    ]  # fmt: skip
+    ]
     assert fewer[0].texts == fewer[1].texts == fewer[2].texts
     assert set(fewer[0].texts) < set(enough.texts)
     assert room * 0.9 < sum(map(len, fewer[0].texts)) <= room

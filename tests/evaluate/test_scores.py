@@ -15,10 +15,15 @@ labelled = st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=60)
 clusterings = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=30)
 
 
-@pytest.mark.parametrize("part, whole, low, high", [
-    (81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611),
-    (1, 29, 0.0061, 0.1718),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "part, whole, low, high",
+    [
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
 def test_intervals_are_the_published_ones(part, whole, low, high):
     """Newcombe, Two-sided confidence intervals for the single proportion, 1998, table I."""
     share = Share.of(part, whole)
@@ -49,8 +54,9 @@ def test_the_interval_of_f1_holds_the_true_one_as_often_as_it_says():
 def test_counts(rows):
     predicted, truth = (np.array([row[n] for row in rows], bool) for n in (0, 1))
     scores = Scores.of(predicted, truth)
-    naive = [rows.count(kind) for kind in
-             ((True, True), (True, False), (False, True), (False, False))]  # fmt: skip
+    naive = [
+        rows.count(kind) for kind in ((True, True), (True, False), (False, True), (False, False))
+    ]
     assert [scores.tp, scores.fp, scores.fn, scores.tn] == naive
     if scores.recall.value and scores.precision.value:
         r, p = scores.recall.value, scores.precision.value
@@ -79,11 +85,17 @@ def test_the_best_threshold_is_in_the_middle_of_the_best():
     assert found.best == pytest.approx((0.31 + 0.80) / 2, abs=0.01)
 
 
-@pytest.mark.parametrize("mine, theirs, value", [
-    ([0, 0, 1, 1], [1, 1, 0, 0], 1.0), ([0, 0, 1, 2], [0, 0, 1, 1], 4 / 7),
-    ([0, 0, 0, 0], [0, 1, 2, 3], 0.0), ([0, 1, 2], [0, 1, 2], None), ([0, 0], [3, 3], None),
-    ([], [], None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "mine, theirs, value",
+    [
+        ([0, 0, 1, 1], [1, 1, 0, 0], 1.0),
+        ([0, 0, 1, 2], [0, 0, 1, 1], 4 / 7),
+        ([0, 0, 0, 0], [0, 1, 2, 3], 0.0),
+        ([0, 1, 2], [0, 1, 2], None),
+        ([0, 0], [3, 3], None),
+        ([], [], None),
+    ],
+)
 def test_adjusted_rand_index(mine, theirs, value):
     found = adjusted_rand(np.array(mine, np.int64), np.array(theirs, np.int64))
     assert found == (None if value is None else pytest.approx(value))

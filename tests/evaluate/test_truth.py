@@ -113,8 +113,12 @@ def test_bins_begin_at_whole_hundredths():
     counts = truth.histogram()
     assert counts.shape == (100,)
     assert {at: int(counts[at]) for at in np.flatnonzero(counts).tolist()} == {
-        29: 1, 33: 1, 50: 1, 57: 1, 99: 3,
-    }  # fmt: skip
+        29: 1,
+        33: 1,
+        50: 1,
+        57: 1,
+        99: 3,
+    }
 
 
 def test_the_expected_time_grows_with_the_work():

@@ -43,8 +43,10 @@ def postings(runs: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
 
 def arrays(spill: list[list[tuple[int, int]]]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     for table in spill:
-        yield (np.array([key for key, _ in table], np.uint64),
-               np.array([number for _, number in table], np.uint32))  # fmt: skip
+        yield (
+            np.array([key for key, _ in table], np.uint64),
+            np.array([number for _, number in table], np.uint32),
+        )
 
 
 def random_tables(count: int, seed: int, first: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -69,9 +71,14 @@ def filled(spills: list[list[list[tuple[int, int]]]]) -> list[dict[int, list[int
 
 @settings(deadline=None, max_examples=60)
 @given(
-    st.lists(spills, max_size=4), spills, st.lists(st.tuples(*[keys] * TABLES), max_size=5),
-    limits, deaths, st.sampled_from(["", "merge", "open", "refresh"]), st.sampled_from([1, 2, 100]),
-)  # fmt: skip
+    st.lists(spills, max_size=4),
+    spills,
+    st.lists(st.tuples(*[keys] * TABLES), max_size=5),
+    limits,
+    deaths,
+    st.sampled_from(["", "merge", "open", "refresh"]),
+    st.sampled_from([1, 2, 100]),
+)
 def test_segments_answer_as_dicts_do(given_spills, warm, wanted, limit, dead, then, at_once):
     spilled = [[postings(table) for table in spill] for spill in given_spills]
     memory = Postings(TABLES)
@@ -89,8 +96,11 @@ def test_segments_answer_as_dicts_do(given_spills, warm, wanted, limit, dead, th
         if then == "merge":
             assert cold.merge(marks, everything=True) == bool(spilled)
             assert len(cold) == bool(spilled)
-            living = [sum(number not in dead for number in held)
-                      for twin in filled(spilled) for held in twin.values()]  # fmt: skip
+            living = [
+                sum(number not in dead for number in held)
+                for twin in filled(spilled)
+                for held in twin.values()
+            ]
             assert np.repeat(*cold.sizes(TABLES)).tolist() == sorted(filter(None, living))
         elif then == "open":
             cold = Segments(Path(folder), len(spilled))
@@ -111,8 +121,9 @@ def listed(found: tuple[np.ndarray, np.ndarray, np.ndarray]) -> list[list[list[i
     """For each table, and each who asked, the numbers."""
     counts, rows, numbers = found
     assert numbers.dtype == np.uint32
-    assert rows.tolist() == [row for table in counts.tolist()
-                             for row, count in enumerate(table) for _ in range(count)]  # fmt: skip
+    assert rows.tolist() == [
+        row for table in counts.tolist() for row, count in enumerate(table) for _ in range(count)
+    ]
     rest = iter(numbers.tolist())
     return [[[next(rest) for _ in range(count)] for count in table] for table in counts.tolist()]
 
@@ -187,8 +198,7 @@ def test_many_spills_become_few_and_answer_all_the_same(tmp_path):
         cold.add(tables)
         before = cold._open
         if cold.merge(NONE):
-            written += sum(part.postings for span, part in cold._open.items()
-                           if span not in before)  # fmt: skip
+            written += sum(part.postings for span, part in cold._open.items() if span not in before)
         most = max(most, len(cold))
     assert most == MOST_SEGMENTS
     assert written < 3 * cold.postings, "large ones are not written again for each small one"
@@ -214,12 +224,15 @@ def test_a_merge_that_was_cut_off(tmp_path):
     again = Segments(tmp_path, 3)
     assert again.postings == cold.postings
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "cold-000001-000001-0", "cold-000002-000003-1", "other",
-    ]  # fmt: skip
+        "cold-000001-000001-0",
+        "cold-000002-000003-1",
+        "other",
+    ]
 
 
-@pytest.mark.parametrize(("gone", "missed"), [(1, "000001-000001"), (2, "000002-000002"),
-                                              (3, "000003-000003")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("gone", "missed"), [(1, "000001-000001"), (2, "000002-000002"), (3, "000003-000003")]
+)
 def test_a_missing_segment_is_missed(tmp_path, gone, missed):
     cold = Segments(tmp_path)
     for seed in range(3):
@@ -332,8 +345,11 @@ def test_threads_and_readers_ask_while_one_adds_and_merges(tmp_path):
         return wrong
 
     with ThreadPoolExecutor(3) as threads:
-        asking = [threads.submit(ask, 5, False), threads.submit(ask, 7, False),
-                  threads.submit(ask, 9, True)]  # fmt: skip
+        asking = [
+            threads.submit(ask, 5, False),
+            threads.submit(ask, 7, False),
+            threads.submit(ask, 9, True),
+        ]
         for tables in spilled[1:]:
             cold.add(tables)
             cold.merge(NONE)

@@ -64,8 +64,10 @@ def test_everything_goes_on(tmp_path, bits, verify):
                     strict=True,
                 ):
                     assert (ours.status, ours.duplicate_of, ours.similarity) == (
-                        theirs.status, theirs.duplicate_of, theirs.similarity,
-                    )  # fmt: skip
+                        theirs.status,
+                        theirs.duplicate_of,
+                        theirs.similarity,
+                    )
                 assert index.get("299").number == 300
             asked = index.query(TEXTS[1])
             assert asked.status == "duplicate"

@@ -36,9 +36,15 @@ def filled(folder, count=60, **more):
     return index, [id for id in ids if id not in (ids[3], ids[count - 1])]
 
 
-@pytest.mark.parametrize("more", [
-    {}, {"keep_texts": True}, {"bits": 8}, {"sketch": "weighted"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"keep_texts": True},
+        {"bits": 8},
+        {"sketch": "weighted"},
+    ],
+)
 def test_there_and_back(tmp_path, more):
     index, ids = filled(tmp_path / "a", **more)
     with index:

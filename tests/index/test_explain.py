@@ -59,11 +59,17 @@ def test_steps_of_a_near_copy(tmp_path):
         assert found.candidates >= 1 and found.exactly == found.candidates
         assert set(found.buckets) == {1} and found.candidates <= len(found.buckets) <= 42
         assert (found.nearest[0].id, found.nearest[0].similarity) == (
-            "page-3", neardup.similarity(PAGES[3], NEAR),
-        )  # fmt: skip
+            "page-3",
+            neardup.similarity(PAGES[3], NEAR),
+        )
         assert set(found.seconds) == {
-            "query", "shingles", "slots", "identical", "look-ups", "candidates",
-        }  # fmt: skip
+            "query",
+            "shingles",
+            "slots",
+            "identical",
+            "look-ups",
+            "candidates",
+        }
         assert "the only similar one" in found.rule
         assert "duplicate of page-3" in str(found) and "w1 " not in str(found)
 
@@ -128,8 +134,10 @@ def test_shingles_and_buckets_that_two_documents_share(tmp_path):
         assert (found.witness.shared, found.witness.shingles) == (shared, shared)
         assert found.shingles == len(NEAR.split()) - 4
         assert found.witness.similarity == shared / found.shingles
-        slots = [np.frombuffer(index.store.blobs("signatures", [one.number])[one.number], np.uint32)
-                 for one in (found.document, found.witness)]  # fmt: skip
+        slots = [
+            np.frombuffer(index.store.blobs("signatures", [one.number])[one.number], np.uint32)
+            for one in (found.document, found.witness)
+        ]
         equal = [
             at + 1
             for at in range(42)
@@ -139,8 +147,9 @@ def test_shingles_and_buckets_that_two_documents_share(tmp_path):
 
 
 def test_repeated_shingles_count_as_often_as_both_have_them(tmp_path):
-    with neardup.Index.open(tmp_path / "index", sketch="weighted", shingle="word:1",
-                            threshold=0.5, bands=42, rows=3) as index:  # fmt: skip
+    with neardup.Index.open(
+        tmp_path / "index", sketch="weighted", shingle="word:1", threshold=0.5, bands=42, rows=3
+    ) as index:
         index.add("a", "one one one two three four five")
         index.add("b", "one one two two three four five")
         found = index.explain_document("b")
@@ -171,8 +180,9 @@ def test_a_kept_document_beside_what_is_near(tmp_path):
         found = index.explain_document("far")
         assert found.witness is None and "similar enough" in found.rule
         assert (found.others[0].id, found.others[0].similarity) == (
-            "page-3", neardup.similarity(PAGES[3], FAR),
-        )  # fmt: skip
+            "page-3",
+            neardup.similarity(PAGES[3], FAR),
+        )
         assert index.explain_document("page-3").others[0].id == "far"
 
 

@@ -25,11 +25,19 @@ def run(tmp_path, *options, rows=ROWS, name="run"):
     return out
 
 
-@pytest.mark.parametrize("options", [
-    (), ("--keep", "longest"), ("--bits", "8"), ("--sketch", "oneperm"), ("--tables", "20x5,4x7"),
-    ("--sketch", "simhash", "--shingle", "word:1"), ("--strip", "lines:50%"),
-    ("--sketch", "weighted", "--weights", "tf-idf"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--keep", "longest"),
+        ("--bits", "8"),
+        ("--sketch", "oneperm"),
+        ("--tables", "20x5,4x7"),
+        ("--sketch", "simhash", "--shingle", "word:1"),
+        ("--strip", "lines:50%"),
+        ("--sketch", "weighted", "--weights", "tf-idf"),
+    ],
+)
 def test_decisions_of_the_run(tmp_path, options):
     out = run(tmp_path, *options)
     loaded = load_sketches(out, tmp_path / "index", {})
@@ -93,9 +101,16 @@ def test_a_set_without_a_run_knows_only_what_was_kept(tmp_path):
 
 def test_copies_of_what_is_elsewhere_are_left_out(tmp_path):
     first = run(tmp_path, name="first")
-    later = run(tmp_path, "--against", first, rows=[
-        {"id": "copy", "text": edited(4, 50)}, {"id": "fresh", "text": edited(900)},
-    ], name="later")  # fmt: skip
+    later = run(
+        tmp_path,
+        "--against",
+        first,
+        rows=[
+            {"id": "copy", "text": edited(4, 50)},
+            {"id": "fresh", "text": edited(900)},
+        ],
+        name="later",
+    )
     loaded = load_sketches(later, tmp_path / "index", {})
     assert (loaded.documents, loaded.left_out) == (1, 1)
 

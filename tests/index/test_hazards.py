@@ -161,8 +161,10 @@ def test_sketches_of_nothing(tmp_path):
         said = index.add_sketches(["a", "b", "c"], sketch)
         assert [answer.status for answer in said] == ["new", "rejected", "duplicate"]
         assert [one.status for one in index.query_sketches(sketch)] == [
-            "duplicate", "rejected", "duplicate",
-        ]  # fmt: skip
+            "duplicate",
+            "rejected",
+            "duplicate",
+        ]
         assert np.array_equal(sketch.shingles.data, data)
 
 
@@ -366,11 +368,14 @@ def test_an_index_whose_making_was_cut_off(tmp_path):
 # What verify notices
 
 
-@pytest.mark.parametrize(("change", "said"), [
-    ("DELETE FROM signatures WHERE number=3", "no signature"),
-    ("INSERT INTO shingles VALUES(9, x'00', 0)", "not stored"),
-    ("UPDATE documents SET id='a' WHERE number=3", "only one"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("DELETE FROM signatures WHERE number=3", "no signature"),
+        ("INSERT INTO shingles VALUES(9, x'00', 0)", "not stored"),
+        ("UPDATE documents SET id='a' WHERE number=3", "only one"),
+    ],
+)
 def test_verify_reads_the_file(tmp_path, change, said):
     with neardup.Index.open(tmp_path, threshold=0.8) as index:
         index.add_batch(["a", "b", "c"], [TEXT, NEAR, OTHER])

@@ -68,8 +68,10 @@ def test_an_id_with_another_content(index):
 def test_an_id_twice_in_one_batch(index):
     said = index.add_batch(["a", "a", "a"], [TEXT, TEXT, OTHER])
     assert [(answer.status, answer.again) for answer in said] == [
-        ("new", False), ("new", True), ("rejected", False),
-    ]  # fmt: skip
+        ("new", False),
+        ("new", True),
+        ("rejected", False),
+    ]
     assert len(index) == 1
 
 
@@ -83,10 +85,15 @@ def test_the_last_of_a_batch_replaces_the_others(index):
     assert index.verify() == []
 
 
-@pytest.mark.parametrize("options", [
-    {"strip": "lines:1%"}, {"sketch": "weighted", "weights": "tf-idf"}, {"keep": "longest"},
-    {"cluster": "components"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"strip": "lines:1%"},
+        {"sketch": "weighted", "weights": "tf-idf"},
+        {"keep": "longest"},
+        {"cluster": "components"},
+    ],
+)
 def test_what_needs_a_whole_corpus_is_refused(tmp_path, options):
     with pytest.raises(ParameterError):
         neardup.Index.open(tmp_path / "index", **options)

@@ -57,8 +57,10 @@ def test_more_is_found_and_nothing_else(tmp_path):
         assert index.stats().documents == before.documents
 
 
-@pytest.mark.parametrize("options", [{"bits": 8}, {"sketch": "simhash"}, {"sketch": "weighted"},
-                                     {"family": "affine-m61"}])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [{"bits": 8}, {"sketch": "simhash"}, {"sketch": "weighted"}, {"family": "affine-m61"}],
+)
 def test_who_has_none(tmp_path, options):
     with (
         filled(tmp_path / "index", chained(random.Random(1), 3), **options) as index,

@@ -17,9 +17,12 @@ def killing(folder: Path, **given: object) -> dict[str, int]:
     """Let processes be killed, one after the other; how many during which kind of work."""
     asked = json.dumps({"folder": str(folder), **given})
     ran = subprocess.run(
-        [sys.executable, str(KILLING), asked], capture_output=True, text=True, timeout=1800,
+        [sys.executable, str(KILLING), asked],
+        capture_output=True,
+        text=True,
+        timeout=1800,
         env=engine.environment(),
-    )  # fmt: skip
+    )
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
 

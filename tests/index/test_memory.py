@@ -53,9 +53,11 @@ def test_answers_are_those_of_an_index_in_memory(tmp_path, texts):
     for id in chance.sample(range(len(texts)), 200):
         assert cold.remove(str(id)) == warm.remove(str(id))
     for id in range(0, len(texts), 7):
-        assert cold.get(str(id)) is None if warm.get(str(id)) is None else (
-            cold.get(str(id)).duplicate_of == warm.get(str(id)).duplicate_of
-        )  # fmt: skip
+        assert (
+            cold.get(str(id)) is None
+            if warm.get(str(id)) is None
+            else (cold.get(str(id)).duplicate_of == warm.get(str(id)).duplicate_of)
+        )
     assert cold.verify() == []
     asked = cold.query_batch(texts[:1000])
     assert asked == warm.query_batch(texts[:1000])

@@ -195,9 +195,12 @@ def test_a_second_writer_is_refused(index: Index) -> None:
 def follower(index: Index) -> Iterator[Callable[[str], list[str]]]:
     """Ask a process that only reads."""
     with subprocess.Popen(
-        engine.command(FOLLOWER, index.path), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        text=True, env=engine.environment(),
-    ) as process:  # fmt: skip
+        engine.command(FOLLOWER, index.path),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=engine.environment(),
+    ) as process:
 
         def ask(text: str) -> list[str]:
             print(text, file=process.stdin, flush=True)

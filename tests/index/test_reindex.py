@@ -79,13 +79,16 @@ def fresh(path, pairs=LIVING, **options):
         return everything(index), [index.query(text).duplicate_of for text in TEXTS]
 
 
-@pytest.mark.parametrize(("given", "point"), [
-    ({"shingle": "word:3"}, {"bands": 32, "rows": 4}),
-    ({"slots": 64, "threshold": 0.7}, {}),
-    ({"hash": "murmur3", "limit": 2, "verify": "estimate"}, {"bands": 32, "rows": 4}),
-    ({"sketch": "simhash", "hamming": 6}, {}),
-    ({"bits": 8}, {"bands": 32, "rows": 4}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "point"),
+    [
+        ({"shingle": "word:3"}, {"bands": 32, "rows": 4}),
+        ({"slots": 64, "threshold": 0.7}, {}),
+        ({"hash": "murmur3", "limit": 2, "verify": "estimate"}, {"bands": 32, "rows": 4}),
+        ({"sketch": "simhash", "hamming": 6}, {}),
+        ({"bits": 8}, {"bands": 32, "rows": 4}),
+    ],
+)
 def test_same_as_a_new_index(tmp_path, given, point):
     with filled(tmp_path / "index") as index:
         before = {id: index.get(id) for id in IDS}
@@ -125,10 +128,11 @@ def test_sequence_and_numbers_go_on(tmp_path):
 def test_what_is_asked_for_is_checked_before_anything_is_made(tmp_path):
     with filled(tmp_path) as index:
         for wrong, why in [
-            ({"colour": 1}, "colour"), ({"hash": "siphash"}, "key"),
+            ({"colour": 1}, "colour"),
+            ({"hash": "siphash"}, "key"),
             ({"spec": Spec(), "shingle": "word:3"}, "says it all"),
             ({"spec": Spec(ignored="0" * 32)}, "ignored"),
-        ]:  # fmt: skip
+        ]:
             with pytest.raises(ParameterError, match=why):
                 index.reindex(**wrong)
         assert sorted(path.name for path in tmp_path.glob("g*")) == ["g1"]
@@ -535,11 +539,14 @@ def test_a_process_of_its_own(tmp_path):
         assert index.verify() == []
 
 
-@pytest.mark.parametrize(("what", "given", "least"), [
-    ("at_random_times", {"seed": 3, "wanted": 5}, 2),
-    ("at_steps", {"first": 1, "every": 5, "what": "work"}, 8),
-    ("at_steps", {"first": 1, "every": 1, "what": "narrow"}, 6),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("what", "given", "least"),
+    [
+        ("at_random_times", {"seed": 3, "wanted": 5}, 2),
+        ("at_steps", {"first": 1, "every": 5, "what": "work"}, 8),
+        ("at_steps", {"first": 1, "every": 1, "what": "narrow"}, 6),
+    ],
+)
 def test_killed_at_any_moment(tmp_path, what, given, least):
     """Nothing that was acknowledged is lost, and either generation is whole."""
     script = Path(__file__).with_name("killing_reindex.py")

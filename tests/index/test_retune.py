@@ -76,8 +76,11 @@ def test_as_if_made_for_it(before, point, tmp_path_factory, texts, removed):
         assert index.verify() == []
     with neardup.Index.open(folder / "a") as again:
         assert again.verify() == []
-        assert all(getattr(again.options, name) == value for name, value in point.items()
-                   if name in ("threshold", "limit", "verify", "measure", "hamming"))  # fmt: skip
+        assert all(
+            getattr(again.options, name) == value
+            for name, value in point.items()
+            if name in ("threshold", "limit", "verify", "measure", "hamming")
+        )
         assert set(there) <= set(decided(again, ids))
 
 
@@ -163,11 +166,15 @@ def test_nothing_changes_if_it_can_t(tmp_path):
     with filled(tmp_path / "a", texts, **SMALL) as index:
         before = decided(index, ids_of(texts))
         for point, cure in [
-            ({"shingle": "word:3"}, "reindex"), ({"slots": 64}, "reindex"),
-            ({"nonsense": 1}, "use threshold"), ({"bands": 500, "rows": 9}, "fewer bands"),
-            ({"threshold": 7.0}, "threshold"), ({"hamming": 3}, "simhash"),
-            ({"threshold": 0.8}, "already"), ({}, "already"),
-        ]:  # fmt: skip
+            ({"shingle": "word:3"}, "reindex"),
+            ({"slots": 64}, "reindex"),
+            ({"nonsense": 1}, "use threshold"),
+            ({"bands": 500, "rows": 9}, "fewer bands"),
+            ({"threshold": 7.0}, "threshold"),
+            ({"hamming": 3}, "simhash"),
+            ({"threshold": 0.8}, "already"),
+            ({}, "already"),
+        ]:
             with pytest.raises(ParameterError, match=cure):
                 index.retune(**point)
         assert decided(index, ids_of(texts)) == before

@@ -32,16 +32,19 @@ def cuts(size: int, chance: random.Random) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(places)]
 
 
-@pytest.mark.parametrize("options", [
-    {"threshold": 0.5, "shingle": "word:2", "bands": 32, "rows": 4},
-    {"threshold": 0.5, "shingle": "word:2", "bands": 64, "rows": 2, "limit": 2},
-    {"threshold": 0.5, "shingle": "word:2", "bands": 16, "rows": 2, "verify": "estimate"},
-    {"threshold": 0.6, "shingle": "word:1", "measure": "containment", "bands": 64, "rows": 2},
-    {"shingle": "word:2", "sketch": "simhash", "hamming": 6},
-    {"threshold": 0.5, "shingle": "word:2", "sketch": "weighted"},
-    {"threshold": 0.5, "shingle": "word:2", "bits": 8},
-    {"threshold": 0.5, "shingle": "word:2", "bits": 8, "verify": "estimate"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"threshold": 0.5, "shingle": "word:2", "bands": 32, "rows": 4},
+        {"threshold": 0.5, "shingle": "word:2", "bands": 64, "rows": 2, "limit": 2},
+        {"threshold": 0.5, "shingle": "word:2", "bands": 16, "rows": 2, "verify": "estimate"},
+        {"threshold": 0.6, "shingle": "word:1", "measure": "containment", "bands": 64, "rows": 2},
+        {"shingle": "word:2", "sketch": "simhash", "hamming": 6},
+        {"threshold": 0.5, "shingle": "word:2", "sketch": "weighted"},
+        {"threshold": 0.5, "shingle": "word:2", "bits": 8},
+        {"threshold": 0.5, "shingle": "word:2", "bits": 8, "verify": "estimate"},
+    ],
+)
 @given(corpora(), st.randoms(use_true_random=False))
 @settings(max_examples=15)
 def test_same_answer(options, tmp_path_factory, texts, chance):
@@ -54,8 +57,10 @@ def test_same_answer(options, tmp_path_factory, texts, chance):
             for answer in index.add_batch(ids, texts[some]):
                 if answer.status == "duplicate":
                     said[int(answer.id)] = (
-                        int(answer.duplicate_of), answer.similarity, answer.exact,
-                    )  # fmt: skip
+                        int(answer.duplicate_of),
+                        answer.similarity,
+                        answer.exact,
+                    )
         assert index.verify() == []
         for at, text in enumerate(texts):
             asked = index.query(text)

@@ -103,16 +103,19 @@ def test_the_report_follows(index, fresh):
 
 
 def test_the_report_counts(index, fresh):
-    golden = [(a, b, neardup.similarity(TEXTS[int(a)], TEXTS[int(b)], shingle="word:2") > 0.6)
-              for a, b in pairwise(IDS)]  # fmt: skip
+    golden = [
+        (a, b, neardup.similarity(TEXTS[int(a)], TEXTS[int(b)], shingle="word:2") > 0.6)
+        for a, b in pairwise(IDS)
+    ]
     index.shadow.start(threshold=0.5, golden=[*golden, ("0", "not there", True)])
     in_step(index)
     report = index.shadow.report()
     assert (report.state, report.judged, report.documents) == ("in step", 300, 300)
     now, then = decided(index, IDS), decided(fresh, IDS)
     for side, said, options in (
-        (report.current, now, index.options), (report.shadow, then, fresh.options),
-    ):  # fmt: skip
+        (report.current, now, index.options),
+        (report.shadow, then, fresh.options),
+    ):
         assert side.kept == sum(one[0] == "new" for one in said.values())
         assert side.kept + side.removed == 300
         assert side.point["threshold"] == options.threshold
@@ -264,8 +267,9 @@ index.shadow.promote()
 """
 
 
-@pytest.mark.parametrize(("when", "new"), [("noted", False), ("moved", False), ("stored", True),
-                                           ("changed", True)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("when", "new"), [("noted", False), ("moved", False), ("stored", True), ("changed", True)]
+)
 def test_killed_while_it_is_promoted(index, fresh, when, new):
     old, queries = decided(index, IDS), asked(index, TEXTS)
     index.close()

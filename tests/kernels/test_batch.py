@@ -134,9 +134,14 @@ def all_pieces(give, buckets):
 
 
 @given(
-    bucketed(), st.integers(1, 6), st.integers(1, 6), st.integers(0, 3), st.integers(1, 9),
-    st.integers(0, 2), st.randoms(use_true_random=False),
-)  # fmt: skip
+    bucketed(),
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.integers(0, 3),
+    st.integers(1, 9),
+    st.integers(0, 2),
+    st.randoms(use_true_random=False),
+)
 def test_leaders_are_paired_with_later_members(graph, limit, most, fresh, room, shift, random):
     buckets, state = graph
     new = random.randrange(len(state) + 1)
@@ -164,8 +169,14 @@ def test_leaders_are_paired_with_later_members(graph, limit, most, fresh, room, 
     assert max((one for (one,) in longest), default=0) == leading
 
 
-@given(bucketed(), st.integers(0, 4), st.integers(1, 8), st.integers(1, 15), st.integers(1, 9),
-       st.randoms(use_true_random=False))  # fmt: skip
+@given(
+    bucketed(),
+    st.integers(0, 4),
+    st.integers(1, 8),
+    st.integers(1, 15),
+    st.integers(1, 9),
+    st.randoms(use_true_random=False),
+)
 def test_members_are_paired_unless_they_are_connected(graph, fresh, most, last, room, random):
     buckets, state = graph
     new = random.randrange(len(state) + 1)
@@ -201,9 +212,10 @@ def test_a_document_goes_for_the_best_kept_similar_one_that_counts(count, shift,
     deciding, anew = [], set()
     for v in sorted({v for _, v in pairs}):
         found = [
-            place for place, (u, w) in enumerate(pairs)
+            place
+            for place, (u, w) in enumerate(pairs)
             if w == v and similar[place] >= 0.0 and marks[place] and kept[u]
-        ][:1]  # fmt: skip
+        ][:1]
         witness = [pairs[place][0] >> shift for place in found]
         if kept[v] == bool(found) or (found and witness[0] != bounds[v]):
             anew.add(v)

@@ -36,13 +36,19 @@ def test_pages_equal_their_twin(tables, probes, data):
     near = keys | st.sampled_from([key for held, _, lasts in tables for key in held + lasts] or [0])
     row = st.tuples(*[near] * len(tables))
     asked = data.draw(st.lists(row, max_size=8))
-    blocks, pages = (starts([of(table) for table in tables])
-                     for of in (lambda table: table[1], lambda table: len(table[2])))  # fmt: skip
+    blocks, pages = (
+        starts([of(table) for table in tables])
+        for of in (lambda table: table[1], lambda table: len(table[2]))
+    )
     lasts = np.array([key for _, _, lasts in tables for key in lasts], np.uint64)
     cells, found = kernels.cold_pages(
-        np.concatenate(words), blocks, probes, lasts, pages,
+        np.concatenate(words),
+        blocks,
+        probes,
+        lasts,
+        pages,
         np.array(asked, np.uint64).reshape(-1, len(tables)),
-    )  # fmt: skip
+    )
     expected = [
         (table * len(asked) + row, pages[table] + page)
         for row, wanted in enumerate(asked)
@@ -56,9 +62,11 @@ runs = st.lists(st.tuples(keys, st.integers(0, 500), st.sampled_from([1, 2, 100,
 
 
 @given(
-    st.lists(runs, min_size=1, max_size=3), st.sets(st.integers(0, 600), max_size=200),
-    st.integers(0, 600), st.data(),
-)  # fmt: skip
+    st.lists(runs, min_size=1, max_size=3),
+    st.sets(st.integers(0, 600), max_size=200),
+    st.integers(0, 600),
+    st.data(),
+)
 def test_what_is_taken_equals_its_twin(pages, dead, known, data):
     """Runs of numbers of a key; documents beyond those that are known to be dead or not live."""
     content = [
@@ -67,20 +75,29 @@ def test_what_is_taken_equals_its_twin(pages, dead, known, data):
     ]
     content = [page or [(0, 0)] for page in content]
     marks = np.array([number in dead for number in range(known)], np.uint8)
-    read = np.concatenate([
-        packed(np.array([key for key, _ in page], np.uint64),
-               np.array([number for _, number in page], np.uint32), 0)
-        for page in content
-    ])  # fmt: skip
+    read = np.concatenate(
+        [
+            packed(
+                np.array([key for key, _ in page], np.uint64),
+                np.array([number for _, number in page], np.uint32),
+                0,
+            )
+            for page in content
+        ]
+    )
     near = keys | st.sampled_from([key for page in content for key, _ in page])
     asked = data.draw(
         st.lists(st.tuples(st.integers(0, len(pages) - 1), near, st.integers(0, 400)))
     )
     which, wanted, room = zip(*asked, strict=True) if asked else ((), (), ())
     counts, numbers, goes_on = kernels.cold_take(
-        read, read.view(np.uint32), np.array(which, np.int64), np.array(wanted, np.uint64),
-        np.array(room, np.int64), marks,
-    )  # fmt: skip
+        read,
+        read.view(np.uint32),
+        np.array(which, np.int64),
+        np.array(wanted, np.uint64),
+        np.array(room, np.int64),
+        marks,
+    )
     gone = {number for number in dead if number < known}
     expected = [slow.taken(content[page], key, most, gone) for page, key, most in asked]
     parts = np.split(numbers, np.cumsum(counts)[:-1]) if asked else []

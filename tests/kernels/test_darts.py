@@ -15,9 +15,11 @@ from neardup.reference.hashes import xxh64
 hashes = st.integers(0, 2**64 - 1)
 # Light, usual and heavy ones; lighter ones cost the twin too many darts that they don't own.
 weights = st.one_of(
-    st.integers(0, 9).map(lambda w: w << 9), st.sampled_from([2**16, 3 * 2**16]),
-    st.integers(2**9, 2**20), st.integers(2**9, 2**48),
-)  # fmt: skip
+    st.integers(0, 9).map(lambda w: w << 9),
+    st.sampled_from([2**16, 3 * 2**16]),
+    st.integers(2**9, 2**20),
+    st.integers(2**9, 2**48),
+)
 bags = st.lists(st.tuples(st.one_of(hashes, st.integers(0, 5)), weights), max_size=20)
 
 
@@ -25,9 +27,12 @@ def thrown(documents, slots, seed):
     pairs = [pair for document in documents for pair in document]
     offsets = np.cumsum([0, *map(len, documents)]).astype(np.int64)
     return kernels.throw_darts(
-        np.array([x for x, _ in pairs], np.uint64), np.array([w for _, w in pairs], np.uint64),
-        offsets, slots, np.uint64(xxh64(b"darts", seed)),
-    ).tolist()  # fmt: skip
+        np.array([x for x, _ in pairs], np.uint64),
+        np.array([w for _, w in pairs], np.uint64),
+        offsets,
+        slots,
+        np.uint64(xxh64(b"darts", seed)),
+    ).tolist()
 
 
 def summed(document):

@@ -62,8 +62,9 @@ def test_counting_bloom_equals_its_twin(keys, gone, blocks, probes, seed, once):
 
 
 def in_buckets(table: np.ndarray, buckets: int) -> list[list[int]]:
-    numbers = [int.from_bytes(table[at * 6 : at * 6 + 6].tobytes(), "little")
-               for at in range(buckets)]  # fmt: skip
+    numbers = [
+        int.from_bytes(table[at * 6 : at * 6 + 6].tobytes(), "little") for at in range(buckets)
+    ]
     return [[number >> shift & 4095 for shift in (0, 12, 24, 36)] for number in numbers]
 
 

@@ -54,9 +54,7 @@ def test_units_equal_their_twins(found, shape, name, seed):
     unit, size = shape[0].split(":")
     spec = replace(spec_of(name, seed), unit=unit, size=int(size), profile=shape[1])
     got = unit_hashes(pa.array(found, pa.large_string()), spec, key_for(spec))
-    rows = [
-        got.data[got.offsets[i] : got.offsets[i + 1]].tolist() for i in range(len(got))
-    ]  # fmt: skip
+    rows = [got.data[got.offsets[i] : got.offsets[i + 1]].tolist() for i in range(len(got))]
     assert rows == [
         reference.unit_hashes(reference.units(text, spec), spec, SECRET) for text in found
     ]

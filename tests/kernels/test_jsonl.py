@@ -16,17 +16,24 @@ from neardup import kernels
 
 KEYS = [b"text", b"id"]
 strings = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30)
-plain = st.one_of(strings, st.integers(-(10**20), 10**20), st.booleans(), st.none(),
-                  st.floats(allow_nan=False, allow_infinity=False))  # fmt: skip
+plain = st.one_of(
+    strings,
+    st.integers(-(10**20), 10**20),
+    st.booleans(),
+    st.none(),
+    st.floats(allow_nan=False, allow_infinity=False),
+)
 values = st.recursive(
     plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(strings, inner, max_size=3)
 )
-dumps = st.sampled_from([
-    lambda v: json.dumps(v, ensure_ascii=False).encode(),
-    lambda v: json.dumps(v).encode(),
-    lambda v: json.dumps(v, separators=(" , ", "\t:  ")).encode(),
-    lambda v: b" " + json.dumps(v, separators=(",", ":")).encode() + b" \r",
-])  # fmt: skip
+dumps = st.sampled_from(
+    [
+        lambda v: json.dumps(v, ensure_ascii=False).encode(),
+        lambda v: json.dumps(v).encode(),
+        lambda v: json.dumps(v, separators=(" , ", "\t:  ")).encode(),
+        lambda v: b" " + json.dumps(v, separators=(",", ":")).encode() + b" \r",
+    ]
+)
 
 
 def read(data: bytes):
@@ -55,11 +62,14 @@ def by_library(data: bytes):
 @given(
     st.lists(
         st.tuples(
-            strings, st.one_of(strings, st.integers(-(10**18) + 1, 10**18 - 1), st.none()),
-            st.dictionaries(st.text("abc", max_size=3), values, max_size=3), dumps,
-        ), max_size=4,
+            strings,
+            st.one_of(strings, st.integers(-(10**18) + 1, 10**18 - 1), st.none()),
+            st.dictionaries(st.text("abc", max_size=3), values, max_size=3),
+            dumps,
+        ),
+        max_size=4,
     )
-)  # fmt: skip
+)
 def test_usual_lines(rows):
     lines = [dump({"id": id, **more, "text": text}) for text, id, more, dump in rows]
     data = b"\n".join(lines) + b"\n\n \n"
@@ -88,11 +98,37 @@ LINE = (
 
 @settings(max_examples=2_000)
 @given(
-    st.integers(0, len(LINE)), st.integers(0, 3),
-    st.one_of(st.binary(max_size=3), st.sampled_from([b'"', b"\\", b"\\u", b"{", b"}", b"[", b"]",
-              b",", b":", b"0", b"-", b".", b"e", b"\n", b"\xc3", b"\xed\xa0\x80", b"\\ud800",
-              b"\x00", b"null", b'"id":1,', b'"text":"x",'])),
-)  # fmt: skip
+    st.integers(0, len(LINE)),
+    st.integers(0, 3),
+    st.one_of(
+        st.binary(max_size=3),
+        st.sampled_from(
+            [
+                b'"',
+                b"\\",
+                b"\\u",
+                b"{",
+                b"}",
+                b"[",
+                b"]",
+                b",",
+                b":",
+                b"0",
+                b"-",
+                b".",
+                b"e",
+                b"\n",
+                b"\xc3",
+                b"\xed\xa0\x80",
+                b"\\ud800",
+                b"\x00",
+                b"null",
+                b'"id":1,',
+                b'"text":"x",',
+            ]
+        ),
+    ),
+)
 def test_damaged_lines_are_never_misread(at, removed, inserted):
     damaged = LINE[:at] + inserted + LINE[at + removed :]
     for data in (damaged, damaged + b"\n" + LINE, LINE + b"\n" + damaged + b"\n"):

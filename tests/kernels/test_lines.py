@@ -73,9 +73,16 @@ def test_texts_of_lines_equal_their_twin(found, shape, seed, most):
     wanted = np.array(sorted(want), np.uint64)
     plain, table = normalised(strings(column(found)), spec.profile), character_table(spec.profile)
     data, begins, ends = kernels.line_texts(
-        plain.data, plain.offsets, table.stage1, table.stage2, spec.profile != "conservative",
-        spec.profile == "aggressive", wanted, hasher(spec, None), most,
-    )  # fmt: skip
+        plain.data,
+        plain.offsets,
+        table.stage1,
+        table.stage2,
+        spec.profile != "conservative",
+        spec.profile == "aggressive",
+        wanted,
+        hasher(spec, None),
+        most,
+    )
     for line, begin, end in zip(wanted.tolist(), begins, ends, strict=True):
         assert data[begin:end].tobytes() == want[line].encode()[:most]
 

@@ -16,8 +16,9 @@ elements = st.one_of(
 steps = st.lists(st.tuples(st.sampled_from("+++-"), elements), max_size=40)
 constants = st.lists(
     st.tuples(st.integers(0, 2**31 - 1).map(lambda a: 2 * a + 1), st.integers(0, 2**32 - 1)),
-    min_size=1, max_size=4,
-)  # fmt: skip
+    min_size=1,
+    max_size=4,
+)
 
 
 class Rows:

@@ -38,8 +38,15 @@ FILTERS: dict[str, Make] = {
     "scalable": lambda n: ScalableBloomFilter(n // 50 + 1, 0.01),
 }
 """Made for so many keys; the scalable one for far fewer."""
-RATES = {"set": 0, "set of 64 bits": 0, "bloom": 0.01, "strict bloom": 0.0001, "counting": 0.01,
-         "cuckoo": 0.0018, "scalable": 0.01}  # fmt: skip
+RATES = {
+    "set": 0,
+    "set of 64 bits": 0,
+    "bloom": 0.01,
+    "strict bloom": 0.0001,
+    "counting": 0.01,
+    "cuckoo": 0.0018,
+    "scalable": 0.01,
+}
 REMOVING = ["set", "set of 64 bits", "counting", "cuckoo"]
 KEYS, OTHERS = [f"key {i}" for i in range(20_000)], [f"other {i}" for i in range(20_000)]
 
@@ -105,13 +112,22 @@ def test_a_key_is_its_bytes_however_it_comes(make):
     words = ["", "a", "ä漢🎉", "x" * 100, "key"]
     data = [word.encode() for word in words]
     forms = [
-        words, data, tuple(words), (word for word in words), np.array(words, object),
-        pa.array(words), pa.array(words, pa.large_string()), pa.array(data),
+        words,
+        data,
+        tuple(words),
+        (word for word in words),
+        np.array(words, object),
+        pa.array(words),
+        pa.array(words, pa.large_string()),
+        pa.array(data),
         pa.array(["0", *words])[1:],
-        pa.chunked_array([words[:2], [], words[2:]]), pa.array(data, pa.large_binary()),
-        pa.array(words).dictionary_encode(), pa.array(words, pa.string_view()),
-        pl.Series(words), pl.Series(words, dtype=pl.Categorical),
-    ]  # fmt: skip
+        pa.chunked_array([words[:2], [], words[2:]]),
+        pa.array(data, pa.large_binary()),
+        pa.array(words).dictionary_encode(),
+        pa.array(words, pa.string_view()),
+        pl.Series(words),
+        pl.Series(words, dtype=pl.Categorical),
+    ]
     for form in forms:
         seen = make(100)
         assert not seen.insert_many(form).any()
@@ -135,12 +151,20 @@ def test_hashes_are_keys_as_they_are(make):
 
 
 WRONG = {
-    "one string": "one", "bytes": b"one", "a number": 5, "nothing": None, "numbers": [1, 2],
-    "a null": ["a", None], "signed": np.arange(3), "rows of three": np.zeros((2, 3), np.uint64),
-    "floats": pa.array([1.5]), "an Arrow null": pa.array(["a", None]), "reals": np.array([1.0]),
+    "one string": "one",
+    "bytes": b"one",
+    "a number": 5,
+    "nothing": None,
+    "numbers": [1, 2],
+    "a null": ["a", None],
+    "signed": np.arange(3),
+    "rows of three": np.zeros((2, 3), np.uint64),
+    "floats": pa.array([1.5]),
+    "an Arrow null": pa.array(["a", None]),
+    "reals": np.array([1.0]),
     "a null word": pa.DictionaryArray.from_arrays(np.array([0, 1]), pa.array(["a", None])),
     "a null number": pa.array([1, None], pa.uint64()),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("keys", WRONG.values(), ids=WRONG)
@@ -262,8 +286,9 @@ def test_threads_may_share_it(make):
     found = list[int]()
 
     def work(start: int) -> None:
-        there = [seen.insert_many(KEYS[at : at + 100], once=True)
-                 for at in range(start, len(KEYS), 400)]  # fmt: skip
+        there = [
+            seen.insert_many(KEYS[at : at + 100], once=True) for at in range(start, len(KEYS), 400)
+        ]
         found.append(int(np.concatenate(there).sum()))
 
     threads = [threading.Thread(target=work, args=(100 * n,)) for n in range(4)]
@@ -284,20 +309,39 @@ def test_another_seed_makes_other_mistakes():
 
 
 @pytest.mark.parametrize("kind", [BloomFilter, CountingBloomFilter, ScalableBloomFilter])
-@pytest.mark.parametrize("n, fpr", [
-    (0, 0.01), (-5, 0.01), (2.5, 0.01), ("9", 0.01), (10**14, 0.01), (True, 0.01),
-    (10, 0), (10, 1), (10, -0.1), (10, 1.5), (10, float("nan")), (10, "1%"), (10, None),
-    (10, 1e-300),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "n, fpr",
+    [
+        (0, 0.01),
+        (-5, 0.01),
+        (2.5, 0.01),
+        ("9", 0.01),
+        (10**14, 0.01),
+        (True, 0.01),
+        (10, 0),
+        (10, 1),
+        (10, -0.1),
+        (10, 1.5),
+        (10, float("nan")),
+        (10, "1%"),
+        (10, None),
+        (10, 1e-300),
+    ],
+)
 def test_impossible_filters_are_refused(kind, n, fpr):
     with pytest.raises(ParameterError):
         kind(n, fpr)
 
 
 def test_other_impossible_filters_are_refused():
-    for make in (lambda: CuckooFilter(0), lambda: CuckooFilter(2**70), lambda: ExactSet(-1),
-                 lambda: ExactSet(bits=32), lambda: BloomFilter(5, seed=-1),
-                 lambda: CuckooFilter(5, seed=2**64)):  # fmt: skip
+    for make in (
+        lambda: CuckooFilter(0),
+        lambda: CuckooFilter(2**70),
+        lambda: ExactSet(-1),
+        lambda: ExactSet(bits=32),
+        lambda: BloomFilter(5, seed=-1),
+        lambda: CuckooFilter(5, seed=2**64),
+    ):
         with pytest.raises(ParameterError):
             make()
 
@@ -331,9 +375,14 @@ def test_an_empty_filter_adds_no_key():
     assert len(empty) == count and empty.contains_many(KEYS[:500]).all()
 
 
-@pytest.mark.parametrize("other", [
-    BloomFilter(1000, 0.01), BloomFilter(100, 0.1), BloomFilter(100, 0.01, seed=1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "other",
+    [
+        BloomFilter(1000, 0.01),
+        BloomFilter(100, 0.1),
+        BloomFilter(100, 0.01, seed=1),
+    ],
+)
 def test_bloom_filters_of_other_shape_or_seed_are_not_merged(other):
     with pytest.raises(SpecMismatch, match="same n, fpr and seed"):
         BloomFilter(100, 0.01).merge(other)
@@ -419,11 +468,15 @@ def test_a_scalable_filter_does_not_grow_by_repeats():
 def test_the_second_half_of_a_key_is_another_hash():
     """Texts that are made for XXH64 with the seeds 0 and 1 at once: two words, 32 bytes apart."""
     one, other = (
-        bytes.fromhex(first) + b" is the middle of this, " + bytes.fromhex(second)
+        bytes.fromhex(first)
+        + b" is the middle of this, "
+        + bytes.fromhex(second)
         + b" and this is its end    "
-        for first, second in (("f5b165224a58b791", "7bd5d47e446fcec2"),
-                              ("f5b165224a58b711", "7bd5d4be166f86f4"))
-    )  # fmt: skip
+        for first, second in (
+            ("f5b165224a58b791", "7bd5d47e446fcec2"),
+            ("f5b165224a58b711", "7bd5d4be166f86f4"),
+        )
+    )
     for seed in (0, 1):
         assert xxhash.xxh64_digest(one, seed) == xxhash.xxh64_digest(other, seed)
         assert ExactSet(bits=64, seed=seed).insert_many([one, other]).tolist() == [False, True]

@@ -29,8 +29,15 @@ def made_up(path: Path, header: bytes, *arrays: np.ndarray[Any, Any]) -> Path:
 def header(kind: str, parameters: dict[str, Any], **arrays: np.ndarray[Any, Any]) -> bytes:
     described, at = [], 0
     for name, values in arrays.items():
-        described.append({"name": name, "type": values.dtype.str, "size": values.size, "at": at,
-                          "xxh3_64": xxhash.xxh3_64_intdigest(values.tobytes())})  # fmt: skip
+        described.append(
+            {
+                "name": name,
+                "type": values.dtype.str,
+                "size": values.size,
+                "at": at,
+                "xxh3_64": xxhash.xxh3_64_intdigest(values.tobytes()),
+            }
+        )
         at += values.nbytes
     return json.dumps({"kind": kind, "parameters": parameters, "arrays": described}).encode()
 
@@ -45,13 +52,19 @@ DEAD[:2] = 7, 2**64 - 1
 MADE_UP = {
     "too many keys": ("bloom", BLOOM | {"keys": 2**63 - 1}, {"words": WORDS}),
     "an array too many": ("bloom", BLOOM, {"words": WORDS, "more": WORDS}),
-    "full, without keys": ("cuckoo", {"seed": 0, "buckets": 32 - 1, "keys": 0},
-                           {"table": FULL[: 31 * 6 + 2]}),
+    "full, without keys": (
+        "cuckoo",
+        {"seed": 0, "buckets": 32 - 1, "keys": 0},
+        {"table": FULL[: 31 * 6 + 2]},
+    ),
     "a removed entry": ("set", {"seed": 0, "bits": 64, "keys": 1}, {"entries": DEAD}),
     "a rate too low": ("scalable", GENERATIONS | {"fpr": 1e-300}, {"words 0": WORDS}),
-    "generations by name": ("scalable", GENERATIONS | {"generations": {"a": 1}},
-                            {"words 0": WORDS}),
-}  # fmt: skip
+    "generations by name": (
+        "scalable",
+        GENERATIONS | {"generations": {"a": 1}},
+        {"words 0": WORDS},
+    ),
+}
 
 
 def test_a_made_up_file_can_be_right(tmp_path):

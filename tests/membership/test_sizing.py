@@ -16,9 +16,16 @@ from neardup.membership.sizing import (
 )
 
 
-@pytest.mark.parametrize("bits, percent", [
-    (7, 3.46), (10, 0.82), (12, 0.31), (15, 0.074), (20, 0.0067),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "bits, percent",
+    [
+        (7, 3.46),
+        (10, 0.82),
+        (12, 0.31),
+        (15, 0.074),
+        (20, 0.0067),
+    ],
+)
 def test_bits_against_rate_at_the_best_whole_number_of_probes(bits, percent):
     """As precise as the table is printed."""
     assert 100 * classic_rate(bits, best_probes(bits)) == pytest.approx(percent, rel=0.014)
@@ -56,10 +63,16 @@ def test_what_is_lost_while_a_filter_fills(rate):
     assert 0 < expected < len(keys) * rate
 
 
-@pytest.mark.parametrize("planned, different, copies", [
-    (1_000, 100_000, 0), (1_000, 3_000, 3_000), (1_000, 2_000, 50_000), (10_000, 30_000, 30_000),
-    (100_000, 50_000, 50_000),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "planned, different, copies",
+    [
+        (1_000, 100_000, 0),
+        (1_000, 3_000, 3_000),
+        (1_000, 2_000, 50_000),
+        (10_000, 30_000, 30_000),
+        (100_000, 50_000, 50_000),
+    ],
+)
 def test_what_was_lost_in_a_filter_that_may_be_too_small(planned, different, copies):
     """From what stayed: within four standard deviations and 3 %."""
     keys = np.random.Generator(np.random.PCG64(4)).integers(0, 2**64, different, np.uint64)

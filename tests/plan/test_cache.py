@@ -326,8 +326,15 @@ def test_an_entry_is_one_line_on_a_narrow_terminal(tmp_path, monkeypatch) -> Non
     monkeypatch.setenv("COLUMNS", "80")
     kept = Cache(tmp_path)
     for slots in (64, 128):
-        config = {"shingle": "word:5", "bands": 21, "bits": 32, "rows": 6, "sketch": "minhash",
-                  "slots": slots, "corpus": "0123456789abcdef" * 2}  # fmt: skip
+        config = {
+            "shingle": "word:5",
+            "bands": 21,
+            "bits": 32,
+            "rows": 6,
+            "sketch": "minhash",
+            "slots": slots,
+            "corpus": "0123456789abcdef" * 2,
+        }
         kept.put(config, RESULTS, 1.25)
     lines = neardup("cache", "list", "--cache", tmp_path).out.splitlines()
     assert len(lines) == 1 + 2 + 1
@@ -346,8 +353,14 @@ def test_the_command_line_lists_shows_and_clears(tmp_path: Path) -> None:
     (tmp_path / "00" / f"{'0' * 32}-00000000.json").write_text("{}")
     ran = neardup("cache", "list", "--cache", tmp_path)
     key = key_of(CONFIG)
-    for part in (key[:12], "slots 128, threshold 0.8", "1.25", "this", "other",
-                 f"2 results in {tmp_path}, 1 that can't be used"):  # fmt: skip
+    for part in (
+        key[:12],
+        "slots 128, threshold 0.8",
+        "1.25",
+        "this",
+        "other",
+        f"2 results in {tmp_path}, 1 that can't be used",
+    ):
         assert part in ran.out, part
     listed = json.loads(neardup("cache", "list", "--json", "--cache", tmp_path).out)
     assert (len(listed["entries"]), listed["damaged"]) == (2, 1)

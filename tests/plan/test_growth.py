@@ -27,8 +27,9 @@ def growth(truth: Truth = NEVER, weights: float = 1.0) -> Growth:
 def pairs(*similarities: float) -> Truth:
     """The first document with each of the others."""
     count = len(similarities)
-    return Truth(100, 0.4, np.zeros(count, np.int64), np.arange(1, count + 1),
-                 np.array(similarities))  # fmt: skip
+    return Truth(
+        100, 0.4, np.zeros(count, np.int64), np.arange(1, count + 1), np.array(similarities)
+    )
 
 
 def test_chance_meetings_grow_with_the_square_and_the_rest_with_the_documents() -> None:

@@ -32,11 +32,13 @@ def test_what_is_shared_is_about_as_measured() -> None:
     1.7, 0.516 and 3.6, of 8 x 1 bands 3.9 places."""
     usual, flat = at(21, 6), at(16, 2)
     assert (usual.candidates, usual.members) == (
-        pytest.approx(0.224, rel=0.2), pytest.approx(1.7, rel=0.2)
-    )  # fmt: skip
+        pytest.approx(0.224, rel=0.2),
+        pytest.approx(1.7, rel=0.2),
+    )
     assert (flat.candidates, flat.members) == (
-        pytest.approx(0.516, rel=0.2), pytest.approx(3.6, rel=0.3)
-    )  # fmt: skip
+        pytest.approx(0.516, rel=0.2),
+        pytest.approx(3.6, rel=0.3),
+    )
     assert at(8, 1).members == pytest.approx(3.9, rel=0.3)
 
 

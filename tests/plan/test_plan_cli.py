@@ -15,9 +15,22 @@ from neardup.formats.config import load_config
 from neardup.plan.calibrate import made_up
 
 WORKED = (
-    "--documents", "300M", "--threshold", "0.85", "--recall", "0.95", "--rate", "5000",
-    "--memory", "100GB", "--shingles", "300", "--cores", "4", "--no-calibrate",
-)  # fmt: skip
+    "--documents",
+    "300M",
+    "--threshold",
+    "0.85",
+    "--recall",
+    "0.95",
+    "--rate",
+    "5000",
+    "--memory",
+    "100GB",
+    "--shingles",
+    "300",
+    "--cores",
+    "4",
+    "--no-calibrate",
+)
 
 
 def planned(*arguments: object) -> dict[str, Any]:
@@ -33,13 +46,20 @@ def test_the_text_has_choices_reasons_and_figures() -> None:
     assert ran.code == 0
     words = " ".join(ran.out.split())
     for said in (
-        "300,000,000 documents of 300 shingles", "an index in memory", "bands: 14 x 9",
-        "not 64 bits: 307 GB", "not 32 bits: 154 GB", "not 1 bit: 4.8 GB",
-        "192,000,000 slot operations a second", "not 16 x 8: threshold estimate 0.707",
-        "not 8 x 16: threshold estimate 0.878, recall 0.4606", "standard error 0.0316",
-        "machines 1", "stored figures",
+        "300,000,000 documents of 300 shingles",
+        "an index in memory",
+        "bands: 14 x 9",
+        "not 64 bits: 307 GB",
+        "not 32 bits: 154 GB",
+        "not 1 bit: 4.8 GB",
+        "192,000,000 slot operations a second",
+        "not 16 x 8: threshold estimate 0.707",
+        "not 8 x 16: threshold estimate 0.878, recall 0.4606",
+        "standard error 0.0316",
+        "machines 1",
+        "stored figures",
         "minhash, 128 slots of 2 bits, 14 x 9 bands, exact verification",
-    ):  # fmt: skip
+    ):
         assert said in words
     assert max(map(len, ran.out.splitlines())) <= 100
 
@@ -127,12 +147,18 @@ def test_quiet_prints_nothing() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        (), ("--documents", "0"), ("--documents", "nan"), ("--documents", "10", "--recall", "1"),
-        ("--documents", "10", "--threshold", "0"), ("--documents", "10", "--memory=-1GB"),
-        ("--documents", "10", "--memory", "1MB"), ("--documents", "10", "--for", "cake"),
-        ("--documents", "10", "-o", "nowhere/p.toml"), ("--documents", "ten"),
+        (),
+        ("--documents", "0"),
+        ("--documents", "nan"),
+        ("--documents", "10", "--recall", "1"),
+        ("--documents", "10", "--threshold", "0"),
+        ("--documents", "10", "--memory=-1GB"),
+        ("--documents", "10", "--memory", "1MB"),
+        ("--documents", "10", "--for", "cake"),
+        ("--documents", "10", "-o", "nowhere/p.toml"),
+        ("--documents", "ten"),
     ],
-)  # fmt: skip
+)
 def test_senseless_wishes_are_usage_errors(arguments: tuple[str, ...]) -> None:
     refused(neardup("plan", *arguments, "--no-calibrate"), 2)
 

@@ -35,8 +35,10 @@ def test_the_defaults_stand_unless_something_speaks_against_them() -> None:
 
 
 def test_more_slots_where_they_save_much_time() -> None:
-    times = {slots: made("300M", memory="32GB", slots=slots).predicted.seconds
-             for slots in (128, 256, 512, 1024)}  # fmt: skip
+    times = {
+        slots: made("300M", memory="32GB", slots=slots).predicted.seconds
+        for slots in (128, 256, 512, 1024)
+    }
     best = min(times.values())
     wanted = next(slots for slots, seconds in times.items() if seconds <= 1.5 * best)
     assert wanted > 128
@@ -107,8 +109,11 @@ def test_signatures_judge_where_shingles_don_t_fit() -> None:
 
 def test_a_precision_takes_more_slots() -> None:
     asked: dict[str, Any] = {
-        "purpose": "index", "documents": "1M", "memory": "32GB", "verify": "estimate",
-    }  # fmt: skip
+        "purpose": "index",
+        "documents": "1M",
+        "memory": "32GB",
+        "verify": "estimate",
+    }
     few = made(**asked).predicted.precision
     more = made(**asked, precision=(1 + few) / 2)
     assert more.options["slots"] > 128
@@ -164,18 +169,44 @@ def test_recall_that_slots_can_t_reach() -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        {"recall": 1.0}, {"recall": 0.0}, {"recall": float("nan")}, {"threshold": 0.0},
-        {"threshold": 1.0}, {"threshold": float("nan")}, {"documents": 0}, {"documents": -1},
-        {"documents": float("nan")}, {"documents": "inf"}, {"documents": "many"},
-        {"documents": None}, {"memory": -1}, {"memory": "-5GB"}, {"memory": "10MB"},
-        {"memory": float("nan")}, {"disk": 0}, {"precision": 0.0}, {"precision": 1.1},
-        {"precision": float("nan")}, {"rate": 0}, {"rate": "-1"}, {"rate": float("nan")},
-        {"cores": 0}, {"shingles": 0}, {"bytes": 0}, {"purpose": "cake"}, {"bands": 3},
-        {"bits": 3}, {"slots": 0}, {"slots": 2.5}, {"sketch": "simhash"}, {"verify": "none"},
-        {"slots": 16, "bands": 20, "rows": 5}, {"shingle": "word:0"},
+        {"recall": 1.0},
+        {"recall": 0.0},
+        {"recall": float("nan")},
+        {"threshold": 0.0},
+        {"threshold": 1.0},
+        {"threshold": float("nan")},
+        {"documents": 0},
+        {"documents": -1},
+        {"documents": float("nan")},
+        {"documents": "inf"},
+        {"documents": "many"},
+        {"documents": None},
+        {"memory": -1},
+        {"memory": "-5GB"},
+        {"memory": "10MB"},
+        {"memory": float("nan")},
+        {"disk": 0},
+        {"precision": 0.0},
+        {"precision": 1.1},
+        {"precision": float("nan")},
+        {"rate": 0},
+        {"rate": "-1"},
+        {"rate": float("nan")},
+        {"cores": 0},
+        {"shingles": 0},
+        {"bytes": 0},
+        {"purpose": "cake"},
+        {"bands": 3},
+        {"bits": 3},
+        {"slots": 0},
+        {"slots": 2.5},
+        {"sketch": "simhash"},
+        {"verify": "none"},
+        {"slots": 16, "bands": 20, "rows": 5},
+        {"shingle": "word:0"},
         {"sample_size": 1},
     ],
-)  # fmt: skip
+)
 def test_senseless_wishes_are_refused_with_a_cure(asked: dict[str, Any]) -> None:
     with pytest.raises(ParameterError) as refusal:
         made(**asked)

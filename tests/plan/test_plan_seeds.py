@@ -10,9 +10,15 @@ from neardup.plan.choices import Choice
 from neardup.plan.planner import Plan, plan
 
 WORKED: dict[str, Any] = {
-    "documents": "300M", "threshold": 0.85, "recall": 0.95, "rate": 5_000, "memory": "100GB",
-    "shingles": 300, "cores": 4, "calibrate": False,
-}  # fmt: skip
+    "documents": "300M",
+    "threshold": 0.85,
+    "recall": 0.95,
+    "rate": 5_000,
+    "memory": "100GB",
+    "shingles": 300,
+    "cores": 4,
+    "calibrate": False,
+}
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +95,16 @@ def test_bands_are_not_made_of_narrow_slots() -> None:
 
 
 def test_the_table_of_a_billion_documents() -> None:
-    made = plan("1B", threshold=0.8, memory="1TB", purpose="index", bands=20, rows=5,
-                recall=0.95, calibrate=False)  # fmt: skip
+    made = plan(
+        "1B",
+        threshold=0.8,
+        memory="1TB",
+        purpose="index",
+        bands=20,
+        rows=5,
+        recall=0.95,
+        calibrate=False,
+    )
     assert made.options["slots"] == 128
     assert "bits" not in made.options
     assert made.predicted.signatures == 512e9

@@ -21,36 +21,69 @@ from neardup.plan.sla import Sla
 
 GB, MIB = 10**9, 2**20
 STAGES = [
-    "sketching", "ranking", "collapsing", "banding", "shingling", "deciding", "writing tables",
+    "sketching",
+    "ranking",
+    "collapsing",
+    "banding",
+    "shingling",
+    "deciding",
+    "writing tables",
     "writing",
-]  # fmt: skip
+]
 ROUND = SparkCosts(
-    hash_row=20, key_row=16, bit=4, where_row=50, named=10, ranked=12, removed=40, sorted=70,
-    pair=10, known=17, edge=8, rounds=6,
-)  # fmt: skip
+    hash_row=20,
+    key_row=16,
+    bit=4,
+    where_row=50,
+    named=10,
+    ranked=12,
+    removed=40,
+    sorted=70,
+    pair=10,
+    known=17,
+    edge=8,
+    rounds=6,
+)
 SMALL = Amounts(
-    documents=1000, bands=10, candidates=200, sets=400_000, removed=50, buckets=300, members=700,
-    copies=20, compared=600, similar=60, id=8, task=1_000,
-)  # fmt: skip
+    documents=1000,
+    bands=10,
+    candidates=200,
+    sets=400_000,
+    removed=50,
+    buckets=300,
+    members=700,
+    copies=20,
+    compared=600,
+    similar=60,
+    id=8,
+    task=1_000,
+)
 """Of which a task could not hold the keys."""
 RECORD: dict[str, Any] = {
     "counts": {
-        "documents": 110_000, "earlier": 0, "removed": 9_676, "identical": 3_062,
+        "documents": 110_000,
+        "earlier": 0,
+        "removed": 9_676,
+        "identical": 3_062,
         "comparisons": 81_521,
     },
     "parameters": {"bands": 21, "keep": "first", "verify": "exact"},
     "metrics": {"buckets": 83_106},
     "spark": {
-        "candidates": 25_385, "set_bytes": 77_138_488,
+        "candidates": 25_385,
+        "set_bytes": 77_138_488,
         "rounds": [{"edges": 8_537}, {"edges": 8_777}, *[{"edges": 8_782}] * 4],
         "stages": [{"name": "ranking", "shuffle_written": 0}],
     },
     "memory_budget_bytes": 60_000_000,
-}  # fmt: skip
+}
 SHUFFLED = {
-    "collapsing": 2_608_825, "banding": 36_383_941, "shingling": 0, "writing tables": 4_873_857,
+    "collapsing": 2_608_825,
+    "banding": 36_383_941,
+    "shingling": 0,
+    "writing tables": 4_873_857,
     "writing": 38_803,
-}  # fmt: skip
+}
 """Of the run of this record, pages of RFCs with ids of five digits; deciding took 108,860,411."""
 
 
@@ -67,9 +100,17 @@ def cluster(documents: float, **asked: Any) -> Sizing:
 def run_of(sla: Sla, options: Options | None = None, **other: Any) -> RunOnSpark:
     options = options or Options()
     profile = replace(
-        assumed(Sla(1000), options), stored=3000.0, kept=2700.0, sets=800.0, candidates=0.2,
-        members=2.3, buckets=1.0, compared=0.5, false=0.4, removed=0.1,
-    )  # fmt: skip
+        assumed(Sla(1000), options),
+        stored=3000.0,
+        kept=2700.0,
+        sets=800.0,
+        candidates=0.2,
+        members=2.3,
+        buckets=1.0,
+        compared=0.5,
+        false=0.4,
+        removed=0.1,
+    )
     return RunOnSpark(sla, Costs(), profile, options, stored_bytes(options), **other)
 
 

@@ -20,12 +20,22 @@ def test_the_text_has_executors_stages_and_a_line_for_spark_submit() -> None:
     assert ran.code == 0
     words = " ".join(ran.out.split())
     for said in (
-        "a run over files on Spark", "executors of 4 cores", "core-hours", "for a TB of text",
-        "a document; ", "with another --keep than first, or for a DataFrame",
-        "for shuffles on each executor", "in the work folder", "by rounds, in ",
-        "215 MB of program, 1.0 GB for the sets of a range, 15 MB of bitmaps", "for Java",
-        "1 executor ", "4 executors ", "bytes are fitted to 110,000 pages", "bands: ",
-    ):  # fmt: skip
+        "a run over files on Spark",
+        "executors of 4 cores",
+        "core-hours",
+        "for a TB of text",
+        "a document; ",
+        "with another --keep than first, or for a DataFrame",
+        "for shuffles on each executor",
+        "in the work folder",
+        "by rounds, in ",
+        "215 MB of program, 1.0 GB for the sets of a range, 15 MB of bitmaps",
+        "for Java",
+        "1 executor ",
+        "4 executors ",
+        "bytes are fitted to 110,000 pages",
+        "bands: ",
+    ):
         assert said in words
     assert re.search(r"^stage +core time +shuffled +read +written +to OUT$", ran.out, re.M)
     assert re.search(r"^writing tables +[\d.]+ \w+ +[\d.]+ [MG]B", ran.out, re.M)
@@ -54,14 +64,37 @@ def test_json_has_the_cluster_beside_the_operating_point() -> None:
     assert found["options"]["verify"] == "exact"
     assert found["sources"].keys() == {"costs", "documents", "spark"}
     assert spark.keys() == {
-        "cores", "memory", "executors", "seconds", "times", "work", "alone", "core_hours",
-        "core_hours_a_tb", "read", "shuffled", "shuffled_a_document", "if_ordered", "shuffle_disk",
-        "work_folder", "out", "ranges", "needs", "settings", "stages",
-    }  # fmt: skip
+        "cores",
+        "memory",
+        "executors",
+        "seconds",
+        "times",
+        "work",
+        "alone",
+        "core_hours",
+        "core_hours_a_tb",
+        "read",
+        "shuffled",
+        "shuffled_a_document",
+        "if_ordered",
+        "shuffle_disk",
+        "work_folder",
+        "out",
+        "ranges",
+        "needs",
+        "settings",
+        "stages",
+    }
     assert [stage["name"] for stage in spark["stages"]][-2:] == ["writing tables", "writing"]
     assert spark["stages"][0].keys() == {
-        "name", "work", "alone", "shuffled", "read", "written", "out"
-    }  # fmt: skip
+        "name",
+        "work",
+        "alone",
+        "shuffled",
+        "read",
+        "written",
+        "out",
+    }
     assert spark["times"][0][0] == 1
 
 

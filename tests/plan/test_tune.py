@@ -61,9 +61,14 @@ def test_420_hashes_agree_with_brute_force():
     """The seeds' check. 84 bands of 5 miss a pair at 0.9 with a chance of 1e-32. An estimate of
     420 slots at 0.9 has a standard error of 0.015, so that it is wrong about pairs near 0.9."""
     tuning = tune(
-        tweets(5_000), threshold=0.9, slots=420, bands="84x5", sketches="minhash",
-        verify="exact,estimate", workers=1,
-    )  # fmt: skip
+        tweets(5_000),
+        threshold=0.9,
+        slots=420,
+        bands="84x5",
+        sketches="minhash",
+        verify="exact,estimate",
+        workers=1,
+    )
     exact, estimate = tuning.rows[1:]
     assert tuning.true_pairs > 200
     assert exact.recall is not None and exact.recall >= 0.99
@@ -121,9 +126,14 @@ def test_the_recall_that_theory_expects_is_what_is_measured(tuned):
 
 def test_trials_with_other_shingles_and_thresholds_have_the_same_truth():
     tuning = tune(
-        tweets(300), shingles="word:5,char:5", thresholds="0.6,0.8", slots=64, bands="16x4",
-        sketches="minhash", workers=1,
-    )  # fmt: skip
+        tweets(300),
+        shingles="word:5,char:5",
+        thresholds="0.6,0.8",
+        slots=64,
+        bands="16x4",
+        sketches="minhash",
+        workers=1,
+    )
     assert len({row.true_pairs for row in tuning.rows}) == 1
     looser = [row for row in tuning.rows if row.point.threshold == 0.6]
     assert all(row.precision < 1.0 for row in looser)
@@ -247,8 +257,20 @@ def test_what_took_too_long_is_tried_again_with_more_time(tmp_path):
 
 def test_the_command_writes_what_it_found(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(400)])
-    ran = neardup("tune", path, "-o", tmp_path / "out", "--slots", "16,64", "--bands", "auto,8x8",
-                  "--sketches", "minhash,simhash", "--workers", 1)  # fmt: skip
+    ran = neardup(
+        "tune",
+        path,
+        "-o",
+        tmp_path / "out",
+        "--slots",
+        "16,64",
+        "--bands",
+        "auto,8x8",
+        "--sketches",
+        "minhash,simhash",
+        "--workers",
+        1,
+    )
     assert ran.code == 0, ran.err
     assert "recommended" in ran.out and "Not tried: " in ran.out
     assert max(map(len, ran.out.splitlines()[:-1])) <= 100
@@ -262,21 +284,47 @@ def test_the_command_writes_what_it_found(tmp_path):
     )
     point = load_config(tmp_path / "out/tuned.toml")
     assert point == stated["options"]
-    done = neardup("dedup", path, "-o", tmp_path / "clean", "--config",
-                   tmp_path / "out/tuned.toml", "--json")  # fmt: skip
+    done = neardup(
+        "dedup", path, "-o", tmp_path / "clean", "--config", tmp_path / "out/tuned.toml", "--json"
+    )
     assert done.code == 0, done.err
     assert json.loads(done.out)["spec"]["slots"] == point["slots"]
     assert json.loads(done.out)["parameters"]["recall"] == point["recall"] == 0.99
-    again = neardup("tune", path, "-o", tmp_path / "out", "--slots", "16,64", "--bands",
-                    "auto,8x8", "--sketches", "minhash,simhash", "--json", "--force")  # fmt: skip
+    again = neardup(
+        "tune",
+        path,
+        "-o",
+        tmp_path / "out",
+        "--slots",
+        "16,64",
+        "--bands",
+        "auto,8x8",
+        "--sketches",
+        "minhash,simhash",
+        "--json",
+        "--force",
+    )
     assert json.loads(again.out) == stated  # times too: nothing was run
     assert again.err == ""
 
 
 def test_an_earlier_sweep_is_replaced_by_force_only(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(50)])
-    command = ("tune", path, "-o", tmp_path / "out", "--slots", 16, "--bands", "4x4",
-               "--sketches", "minhash", "--workers", 1, "--quiet")  # fmt: skip
+    command = (
+        "tune",
+        path,
+        "-o",
+        tmp_path / "out",
+        "--slots",
+        16,
+        "--bands",
+        "4x4",
+        "--sketches",
+        "minhash",
+        "--workers",
+        1,
+        "--quiet",
+    )
     assert neardup(*command).code == 0
     (tmp_path / "out/mine.txt").write_text("mine")
     before = (tmp_path / "out/tuning.json").read_bytes()
@@ -305,8 +353,22 @@ def test_the_table_fits_and_nothing_in_it_is_cut(tmp_path, monkeypatch, columns,
 
 def test_bits_are_shown_if_they_differ(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(50)])
-    ran = neardup("tune", path, "--slots", 64, "--bands", "16x4", "--bits", "8,32", "--sketches",
-                  "minhash", "--verify", "estimate", "--workers", 1)  # fmt: skip
+    ran = neardup(
+        "tune",
+        path,
+        "--slots",
+        64,
+        "--bands",
+        "16x4",
+        "--bits",
+        "8,32",
+        "--sketches",
+        "minhash",
+        "--verify",
+        "estimate",
+        "--workers",
+        1,
+    )
     rows = [line.replace(">", "").split() for line in ran.out.splitlines()]
     assert ["minhash", "64", "16x4", "8"] in [row[:4] for row in rows]
 
@@ -320,8 +382,22 @@ def test_where_there_is_no_room_at_all_lines_are_longer(tmp_path, monkeypatch):
 
 def test_a_row_without_figures_is_in_the_table(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(3_000)])
-    ran = neardup("tune", path, "-o", tmp_path / "out", "--slots", 2_000, "--bands", "1000x2",
-                  "--buckets", 1, "--time-limit", 0.05, "--sketches", "minhash")  # fmt: skip
+    ran = neardup(
+        "tune",
+        path,
+        "-o",
+        tmp_path / "out",
+        "--slots",
+        2_000,
+        "--bands",
+        "1000x2",
+        "--buckets",
+        1,
+        "--time-limit",
+        0.05,
+        "--sketches",
+        "minhash",
+    )
     assert ran.code == 0, ran.err
     assert "timeout" in ran.out
     with (tmp_path / "out/sweep.csv").open(newline="") as lines:
@@ -337,9 +413,11 @@ def test_commands_that_can_not_be_done(tmp_path):
     bad = tmp_path / "bad.parquet"
     bad.write_bytes(b"no Parquet at all")
     for path, code, part in (
-        (one, 1, "fewer than two"), (empty, 1, "fewer than two"), (bad, 1, "bad.parquet"),
+        (one, 1, "fewer than two"),
+        (empty, 1, "fewer than two"),
+        (bad, 1, "bad.parquet"),
         (tmp_path / "none.jsonl", 1, "none.jsonl"),
-    ):  # fmt: skip
+    ):
         refused(neardup("tune", path, "--quiet"), code, part)
     refused(neardup("tune", one, "--slots", "x"), 2, "slots must be")
     (tmp_path / "taken").write_text("a file")
@@ -360,8 +438,20 @@ def test_a_folder_that_can_not_be_written_is_refused_before_the_work(tmp_path):
 
 def test_the_name_of_the_folder_is_shown_as_it_is(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(50)])
-    ran = neardup("tune", path, "-o", tmp_path / "x[b]y", "--slots", 16, "--bands", "4x4",
-                  "--sketches", "minhash", "--workers", 1)  # fmt: skip
+    ran = neardup(
+        "tune",
+        path,
+        "-o",
+        tmp_path / "x[b]y",
+        "--slots",
+        16,
+        "--bands",
+        "4x4",
+        "--sketches",
+        "minhash",
+        "--workers",
+        1,
+    )
     assert ran.code == 0, ran.err
     assert f"{tmp_path / 'x[b]y'}/tuned.toml is for" in ran.out
 
@@ -369,9 +459,23 @@ def test_the_name_of_the_folder_is_shown_as_it_is(tmp_path):
 def test_ctrl_c_ends_the_command_and_its_worker(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(3_000)])
     command = [
-        sys.executable, "-m", "neardup", "tune", str(path), "--slots", "2000", "--bands", "1000x2",
-        "--buckets", "1", "--sketches", "minhash", "--time-limit", "600", "--no-cache",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "neardup",
+        "tune",
+        str(path),
+        "--slots",
+        "2000",
+        "--bands",
+        "1000x2",
+        "--buckets",
+        "1",
+        "--sketches",
+        "minhash",
+        "--time-limit",
+        "600",
+        "--no-cache",
+    ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         for line in process.stderr:
             if "trying" in line:

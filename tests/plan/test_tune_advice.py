@@ -13,8 +13,18 @@ from neardup.plan.recommend import Wanted, advise
 from neardup.plan.trial import Outcome, Point
 
 REFERENCE = Point.of(Options.of(threshold=0.8))
-GOOD = Outcome(REFERENCE, t_sig=1.0, t_rest=1.0, t_all=2.0, candidates=150, pairs=100,
-               true_pairs=100, recall=1.0, precision=1.0, memory=1_000)  # fmt: skip
+GOOD = Outcome(
+    REFERENCE,
+    t_sig=1.0,
+    t_rest=1.0,
+    t_all=2.0,
+    candidates=150,
+    pairs=100,
+    true_pairs=100,
+    recall=1.0,
+    precision=1.0,
+    memory=1_000,
+)
 
 
 def wanted(

@@ -42,12 +42,21 @@ def test_the_script_knows_the_same_maths(shape: tuple[int, int], at: float) -> N
     found = by_script(
         "(([b, r, t]) => [curves.probability(t, b, r), curves.estimate(b, r), "
         "curves.inflection(b, r), curves.half(b, r), curves.falsePositiveRate(b, r, t), "
-        "curves.falseNegativeRate(b, r, t)])(dukpy.given)", given=[*shape, at],
-    )  # fmt: skip
+        "curves.falseNegativeRate(b, r, t)])(dukpy.given)",
+        given=[*shape, at],
+    )
     assert found == pytest.approx(
-        [curve.probability(at), curve.estimate, curve.inflection, curve.half,
-         curve.false_positive_rate(at), curve.false_negative_rate(at)], rel=1e-9, abs=1e-12,
-    )  # fmt: skip
+        [
+            curve.probability(at),
+            curve.estimate,
+            curve.inflection,
+            curve.half,
+            curve.false_positive_rate(at),
+            curve.false_negative_rate(at),
+        ],
+        rel=1e-9,
+        abs=1e-12,
+    )
 
 
 @given(shapes, thresholds, counts)
@@ -58,8 +67,11 @@ def test_the_script_expects_the_same_of_the_pairs(
     meeting, recall = one.expected()
     found = by_script(
         "curves.expected(dukpy.found, dukpy.b, dukpy.r, dukpy.t)",
-        found=one.found, b=shape[0], r=shape[1], t=at,
-    )  # fmt: skip
+        found=one.found,
+        b=shape[0],
+        r=shape[1],
+        t=at,
+    )
     assert found["meeting"] == pytest.approx(meeting)
     assert found["recall"] == (None if recall is None else pytest.approx(recall))
 
@@ -70,8 +82,10 @@ def test_the_script_writes_what_is_there_without_it(shape: tuple[int, int], at: 
     one = Explorer(Curve(*shape), at, np.arange(100) ** 3, "pairs")
     written = by_script(
         "curves.written(JSON.parse(dukpy.data), dukpy.b, dukpy.r)",
-        data=one.data, b=shape[0], r=shape[1],
-    )  # fmt: skip
+        data=one.data,
+        b=shape[0],
+        r=shape[1],
+    )
     assert written == {name: value for name, (_, value) in one.numbers().items()}
 
 

@@ -17,19 +17,33 @@ from neardup.formats import tables
 MakeRun = Any
 
 
-@pytest.mark.parametrize("make", [
-    lambda path: None, lambda path: path.mkdir(), lambda path: path.write_text("a file"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: None,
+        lambda path: path.mkdir(),
+        lambda path: path.write_text("a file"),
+    ],
+)
 def test_no_finished_run(tmp_path: Path, make: Callable[[Path], object]) -> None:
     make(tmp_path / "run")
     ran = neardup("report", tmp_path / "run")
     refused(ran, 2, f"{tmp_path / 'run'} holds no finished run", "neardup dedup -o")
 
 
-@pytest.mark.parametrize("content", [
-    b"", b"{", b"[]", b"null", b"{}", b"\xff", b"[" * 100_000,
-    b'{"version": 1, "fingerprint": 2, "counts": 3}',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"{}",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"version": 1, "fingerprint": 2, "counts": 3}',
+    ],
+)
 def test_a_record_that_is_none(make_run: MakeRun, content: bytes) -> None:
     run = make_run()
     (run / "run.json").write_bytes(content)
@@ -37,15 +51,22 @@ def test_a_record_that_is_none(make_run: MakeRun, content: bytes) -> None:
     assert not (run / "report.html").exists()
 
 
-@pytest.mark.parametrize("changed", [
-    {"counts": {"documents": 9, "kept": 3, "removed": 2, "rejected": 1}},
-    {"counts": {"documents": 2, "kept": -1, "removed": 2, "rejected": 1}},
-    {"parameters": {"threshold": 0.8, "bands": 0, "rows": 6}},
-    {"parameters": {"threshold": float("nan"), "bands": 21, "rows": 6}},
-    {"stages": [{"name": "sketch", "seconds": float("inf")}]},
-    {"stages": 7}, {"inputs": [None]}, {"hot_buckets": [{"size": "x"}]}, {"reasons": []},
-    {"metrics": {"buckets": "many"}}, {"skipped_files": [{}]},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"counts": {"documents": 9, "kept": 3, "removed": 2, "rejected": 1}},
+        {"counts": {"documents": 2, "kept": -1, "removed": 2, "rejected": 1}},
+        {"parameters": {"threshold": 0.8, "bands": 0, "rows": 6}},
+        {"parameters": {"threshold": float("nan"), "bands": 21, "rows": 6}},
+        {"stages": [{"name": "sketch", "seconds": float("inf")}]},
+        {"stages": 7},
+        {"inputs": [None]},
+        {"hot_buckets": [{"size": "x"}]},
+        {"reasons": []},
+        {"metrics": {"buckets": "many"}},
+        {"skipped_files": [{}]},
+    ],
+)
 def test_a_record_that_makes_no_sense(make_run: MakeRun, changed: dict[str, Any]) -> None:
     refused(neardup("report", make_run(**changed)), 1, "run.json is damaged", "dedup again")
 

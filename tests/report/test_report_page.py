@@ -73,11 +73,18 @@ def test_a_run_as_the_command_line_leaves_it(tmp_path: Path) -> None:
     counts = record["counts"]
     assert f"{counts['removed']} of {counts['documents']} documents were removed" in found.text
     for shown in (
-        f"kept{counts['kept']} ", f"identical{counts['identical']} ",
+        f"kept{counts['kept']} ",
+        f"identical{counts['identical']} ",
         f"near-duplicates{counts['removed'] - counts['identical']} ",
-        f"rejected{counts['rejected']} ", f"comparisons{counts['comparisons']}",
-        record["fingerprint"], "21 bands of 6", "0.9983", "doc-0", str(source), "1empty",
-    ):  # fmt: skip
+        f"rejected{counts['rejected']} ",
+        f"comparisons{counts['comparisons']}",
+        record["fingerprint"],
+        "21 bands of 6",
+        "0.9983",
+        "doc-0",
+        str(source),
+        "1empty",
+    ):
         assert shown in found.text, shown
     assert "no samples.parquet" not in found.text
     assert all(word not in ran.out + ran.err for word in words(1))
@@ -91,8 +98,22 @@ def test_an_empty_run(tmp_path: Path) -> None:
 
 def test_everything_in_run_json_is_shown(make_run: MakeRun) -> None:
     text = seen(make_run(id="some id", file="some file")).text
-    for shown in ("1,234", "5,678", "1.25", "25.0%", "8,123", "45", "1.50 s", "3.0 MB", "5.0 MB",
-                  "1.0 GB", "2.0 KB", "some id", "some file", "2.00 s"):  # fmt: skip
+    for shown in (
+        "1,234",
+        "5,678",
+        "1.25",
+        "25.0%",
+        "8,123",
+        "45",
+        "1.50 s",
+        "3.0 MB",
+        "5.0 MB",
+        "1.0 GB",
+        "2.0 KB",
+        "some id",
+        "some file",
+        "2.00 s",
+    ):
         assert shown in text, shown
 
 
@@ -152,10 +173,15 @@ def test_the_page_loads_nothing_and_runs_one_script_of_ours(make_run: MakeRun) -
     assert ("meta", "content", wanted) in found.attributes
 
 
-@pytest.mark.parametrize("parameters", [
-    {}, {"threshold": 0.8, "tables": "20x5,4x7"}, {"threshold": 5.0, "bands": 2, "rows": 2},
-    {"threshold": 0.0, "bands": 2, "rows": 2},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"threshold": 0.8, "tables": "20x5,4x7"},
+        {"threshold": 5.0, "bands": 2, "rows": 2},
+        {"threshold": 0.0, "bands": 2, "rows": 2},
+    ],
+)
 def test_without_bands_to_choose_there_is_no_script(make_run: MakeRun, parameters: Any) -> None:
     found = seen(make_run(parameters=parameters))
     assert not {"script", "fieldset", "input"} & set(found.elements)
@@ -175,12 +201,18 @@ def test_lone_surrogates_of_file_names(make_run: MakeRun) -> None:
     assert r"caf\udce9.jsonl" in seen(make_run(inputs=inputs)).text
 
 
-@pytest.mark.parametrize(("changed", "wanted"), [
-    ({}, "is at least 0.8 similar to a better one that was kept (exact Jaccard of word:5"),
-    ({"verify": "estimate"}, "is at least 0.8 similar to a better one that was kept (estimated"),
-    ({"verify": "none"}, "shares a bucket with a better one that was kept (not verified)"),
-    ({"cluster": "components"}, "chains included"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changed", "wanted"),
+    [
+        ({}, "is at least 0.8 similar to a better one that was kept (exact Jaccard of word:5"),
+        (
+            {"verify": "estimate"},
+            "is at least 0.8 similar to a better one that was kept (estimated",
+        ),
+        ({"verify": "none"}, "shares a bucket with a better one that was kept (not verified)"),
+        ({"cluster": "components"}, "chains included"),
+    ],
+)
 def test_the_rule_is_the_one_of_the_run(
     make_run: MakeRun, changed: dict[str, str], wanted: str
 ) -> None:
@@ -192,10 +224,13 @@ def test_the_page_stays_small(make_run: MakeRun) -> None:
     long = "<&>" * 100_000
     inputs = [{"file": f"{n}{long}", "size": n, "documents": n} for n in range(300)]
     run = make_run(
-        id=long, file=long, texts=(long, *(f"{n} {long[n:]}" for n in range(50))), inputs=inputs,
+        id=long,
+        file=long,
+        texts=(long, *(f"{n} {long[n:]}" for n in range(50))),
+        inputs=inputs,
         hot_buckets=[{"band": 0, "key": long, "size": 9, "sample": [long] * 9}] * 200,
         reasons={f"{n}{long}": 1 for n in range(300)},
-    )  # fmt: skip
+    )
     assert write_report(run).stat().st_size < 1_000_000
     assert "200 more are in run.json" in seen(run).text
 
@@ -207,10 +242,24 @@ def test_at_most_ten_clusters_and_three_copies(make_run: MakeRun) -> None:
     assert source.count('<div class="differences">') == 3
 
 
-@pytest.mark.parametrize("missing", [
-    "spec", "parameters", "reasons", "predicted", "full_buckets", "hot_buckets", "metrics",
-    "inputs", "skipped_files", "seconds", "stages", "peak_memory_bytes", "memory_budget_bytes",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "missing",
+    [
+        "spec",
+        "parameters",
+        "reasons",
+        "predicted",
+        "full_buckets",
+        "hot_buckets",
+        "metrics",
+        "inputs",
+        "skipped_files",
+        "seconds",
+        "stages",
+        "peak_memory_bytes",
+        "memory_budget_bytes",
+    ],
+)
 def test_runs_of_an_older_version_lack_some_keys(make_run: MakeRun, missing: str) -> None:
     run = make_run()
     record = json.loads((run / "run.json").read_bytes())

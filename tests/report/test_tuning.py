@@ -23,25 +23,48 @@ SHAPES = ((16, 4, 4), (64, 16, 4), (64, 8, 8), (128, 21, 6), (128, 32, 4))
 
 def trial(slots: int, bands: int, rows: int, recall: float | None, seconds: float) -> Outcome:
     return Outcome(
-        Point(slots=slots, bands=bands, rows=rows), t_sig=seconds / 2, t_rest=seconds / 2,
-        t_all=seconds, buckets=40, average_bucket=1.5, bucket_sizes={1: 30, 2: 9, 7: 1},
-        candidates=1_234, all_candidates=56_071.0, pairs=99, true_pairs=100, recall=recall,
-        precision=None if recall is None else 1.0, memory=2_000_000,
-    )  # fmt: skip
+        Point(slots=slots, bands=bands, rows=rows),
+        t_sig=seconds / 2,
+        t_rest=seconds / 2,
+        t_all=seconds,
+        buckets=40,
+        average_bucket=1.5,
+        bucket_sizes={1: 30, 2: 9, 7: 1},
+        candidates=1_234,
+        all_candidates=56_071.0,
+        pairs=99,
+        true_pairs=100,
+        recall=recall,
+        precision=None if recall is None else 1.0,
+        memory=2_000_000,
+    )
 
 
 def swept(*rows: Outcome, similarities: Any = (0.45, 0.8, 0.85, 0.9), **changed: Any) -> Tuning:
     """A sweep that ended so; its best is the second of several rows."""
     count = len(similarities)
-    truth = Truth(50, 0.4, np.zeros(count, np.int64), np.arange(1, count + 1),
-                  np.array(similarities, np.float64))  # fmt: skip
+    truth = Truth(
+        50,
+        0.4,
+        np.zeros(count, np.int64),
+        np.arange(1, count + 1),
+        np.array(similarities, np.float64),
+    )
     usual = {
-        "about": "53 of 1,000 documents", "documents": 1_000, "sampled": 50, "copies": 3,
+        "about": "53 of 1,000 documents",
+        "documents": 1_000,
+        "sampled": 50,
+        "copies": 3,
         "reference": rows[0].point,
-        "recall": 0.99, "precision": 0.98, "truth": truth, "rows": list(rows),
-        "pruned": {"a simhash has no bands": 7}, "best": rows[min(1, len(rows) - 1)],
-        "reasons": ["It is the cheapest.", "<b>The default</b> is dearer."], "met": True,
-    }  # fmt: skip
+        "recall": 0.99,
+        "precision": 0.98,
+        "truth": truth,
+        "rows": list(rows),
+        "pruned": {"a simhash has no bands": 7},
+        "best": rows[min(1, len(rows) - 1)],
+        "reasons": ["It is the cheapest.", "<b>The default</b> is dearer."],
+        "met": True,
+    }
     return Tuning(**usual | changed)
 
 
@@ -58,12 +81,19 @@ def text_of(markup: str) -> str:
 def test_the_recommendation_with_its_reason_is_on_top() -> None:
     text = " ".join(text_of(page(swept(*usual_rows()))).split())
     top = text[: text.index("Recall against cost")]
-    for part in ("Use minhash, 64 slots, 16 bands of 4", "It is the cheapest.", "0.9950",
-                 "of one core, all 1,000 documents 0.03 s",
-                 "pairs compared, all 1,000 documents 56,071",
-                 "&lt;b&gt;The default&lt;/b&gt;", "53 of 1,000 documents", "5 trials",
-                 "3 identical ones are left out", "3 pairs are at least 0.8 similar",
-                 "a recall of 0.99 and a precision of 0.98"):  # fmt: skip
+    for part in (
+        "Use minhash, 64 slots, 16 bands of 4",
+        "It is the cheapest.",
+        "0.9950",
+        "of one core, all 1,000 documents 0.03 s",
+        "pairs compared, all 1,000 documents 56,071",
+        "&lt;b&gt;The default&lt;/b&gt;",
+        "53 of 1,000 documents",
+        "5 trials",
+        "3 identical ones are left out",
+        "3 pairs are at least 0.8 similar",
+        "a recall of 0.99 and a precision of 0.98",
+    ):
         assert part in top, part
     assert "does not do what is wanted" not in top
     assert "does not do what is wanted" in page(swept(*usual_rows(), met=False))
@@ -126,8 +156,10 @@ def test_the_rates_are_those_of_the_curve() -> None:
     for kind in ("dashed", "dotted"):  # a line for each number of slots
         assert len(re.findall(rf'class="line {kind} tint-\d"', source)) == 3
     assert re.findall(r"</span>([\d,]+ slots)</li>", source)[:3] == [
-        "16 slots", "64 slots", "128 slots"
-    ]  # fmt: skip
+        "16 slots",
+        "64 slots",
+        "128 slots",
+    ]
 
 
 def test_sizes_of_buckets_of_the_recommended_and_the_default() -> None:
@@ -153,8 +185,12 @@ def test_nothing_similar_is_said_and_not_plotted() -> None:
 def test_all_timed_out() -> None:
     rows = [Outcome(Point(slots=s, bands=b, rows=r), "timeout") for s, b, r in SHAPES]
     source = page(swept(*rows, best=rows[0], met=None, reasons=["Use a longer --time-limit."]))
-    for said in ("No trial came to its end", "No trial has a recall", "no buckets to count",
-                 "Use a longer --time-limit."):  # fmt: skip
+    for said in (
+        "No trial came to its end",
+        "No trial has a recall",
+        "no buckets to count",
+        "Use a longer --time-limit.",
+    ):
         assert said in source
     assert source.count(">timed out</span>") == 5
     assert "recommended</span>" not in source
@@ -195,8 +231,10 @@ def test_many_trials_leave_the_labels_apart() -> None:
 
 
 def test_the_table_of_trials_is_not_cut_on_a_usual_screen(tmp_path: Path) -> None:
-    rows = [replace(row, candidates=12_345_678, pairs=1_234_567, t_all=1234.5, memory=10**9)
-            for row in usual_rows()]  # fmt: skip
+    rows = [
+        replace(row, candidates=12_345_678, pairs=1_234_567, t_all=1234.5, memory=10**9)
+        for row in usual_rows()
+    ]
     rows.append(replace(rows[0], point=replace(rows[0].point, sketch="oneperm")))
     path = tmp_path / "tuning.html"
     path.write_text(page(swept(*rows)), "utf-8")

@@ -68,11 +68,19 @@ def test_a_file_that_is_gone_does_not_open_the_service(tmp_path: Path) -> None:
     assert keys.find(token) is not None
 
 
-@pytest.mark.parametrize("content", [
-    b"", b"[]", b"{", b"\xff", b'{"version": 2, "keys": []}', b'{"version": 1}',
-    b'{"version": 1, "keys": [{"name": "a", "sha256": "00", "scopes": [], "created": ""}]}',
-    b"[" * 100_000,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b"\xff",
+        b'{"version": 2, "keys": []}',
+        b'{"version": 1}',
+        b'{"version": 1, "keys": [{"name": "a", "sha256": "00", "scopes": [], "created": ""}]}',
+        b"[" * 100_000,
+    ],
+)
 def test_a_broken_file_is_an_error_that_names_it(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE).write_bytes(content)
     with pytest.raises(FormatError, match=FILE):
@@ -106,12 +114,15 @@ def test_the_commands(tmp_path: Path) -> None:
     assert json.loads((tmp_path / FILE).read_text())["keys"] == []
 
 
-@pytest.mark.parametrize(("arguments", "said"), [
-    (["add", "a b"], "letters"),
-    (["add", "a", "--scope", "root"], "read, write, admin"),
-    (["add", "taken"], "taken already"),
-    (["revoke", "nobody"], "there are: taken"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["add", "a b"], "letters"),
+        (["add", "a", "--scope", "root"], "read, write, admin"),
+        (["add", "taken"], "taken already"),
+        (["revoke", "nobody"], "there are: taken"),
+    ],
+)
 def test_wrong_use_is_refused_with_the_cure(
     tmp_path: Path, arguments: list[str], said: str
 ) -> None:

@@ -35,28 +35,64 @@ def refused(answer: Any, status: int, *parts: str) -> None:
     assert SECRET not in answer.text
 
 
-@pytest.mark.parametrize("body", [
-    b"", b"{", b'{"text": "' + SECRET.encode(), b"\xff\xfe", b'{"text": "\xff"}',
-    b'{"text": "\\ud800"}', b'{"text": NaN}', b"[" * 5_000, b'{"a":' * 3_000 + b"1" + b"}" * 3_000,
-    b'{"text": "a"} {"text": "b"}', b'{"text": "a\x00b"}', b"\xef\xbb\xbf{}",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b'{"text": "' + SECRET.encode(),
+        b"\xff\xfe",
+        b'{"text": "\xff"}',
+        b'{"text": "\\ud800"}',
+        b'{"text": NaN}',
+        b"[" * 5_000,
+        b'{"a":' * 3_000 + b"1" + b"}" * 3_000,
+        b'{"text": "a"} {"text": "b"}',
+        b'{"text": "a\x00b"}',
+        b"\xef\xbb\xbf{}",
+    ],
+)
 @pytest.mark.parametrize("path", ["/v1/check", "/v1/documents", "/v1/shadow/start"])
 def test_what_is_not_json(client: Served, path: str, body: bytes) -> None:
     refused(client.post(path, content=body, headers=JSON), 400, "not valid JSON")
 
 
-@pytest.mark.parametrize("value", [
-    None, [], "text", 1, {}, {"text": None}, {"text": 1}, {"text": ["a"]}, {"texts": "a"},
-    {"texts": []}, {"texts": [1]}, {"texts": ["a"], "text": "b"}, {"text": "a", SECRET[:3]: 1},
-    {"id": 1.5, "text": "a"}, {"id": "", "text": "a"}, {"id": "a\x00b", "text": "a"},
-    {"id": "x" * 1025, "text": "a"}, {"id": "x" * 10_240, "text": "a"},
-    {"id": "\u00e9" * 600, "text": "a"}, {"documents": []}, {"documents": {}},
-    {"documents": [{"text": "a"}, {"id": "b"}]}, {"documents": [{"text": "a", "replace": True}]},
-    {"text": "a", "metadata": []}, {"text": "a", "metadata": {"a": "x" * 300}},
-    {"text": "a", "metadata": {"a": {"b": {"c": {"d": {"e": 1}}}}}}, {"text": "a", "replace": 1},
-    {"text": "a", "metadata": {"a": [[[[1]]]]}}, {"text": "a", "signature": {}}, {"signature": 1},
-    {"documents": [{"text": "a"}, {"signature": {"fingerprint": "", "slots": ""}}]},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        [],
+        "text",
+        1,
+        {},
+        {"text": None},
+        {"text": 1},
+        {"text": ["a"]},
+        {"texts": "a"},
+        {"texts": []},
+        {"texts": [1]},
+        {"texts": ["a"], "text": "b"},
+        {"text": "a", SECRET[:3]: 1},
+        {"id": 1.5, "text": "a"},
+        {"id": "", "text": "a"},
+        {"id": "a\x00b", "text": "a"},
+        {"id": "x" * 1025, "text": "a"},
+        {"id": "x" * 10_240, "text": "a"},
+        {"id": "\u00e9" * 600, "text": "a"},
+        {"documents": []},
+        {"documents": {}},
+        {"documents": [{"text": "a"}, {"id": "b"}]},
+        {"documents": [{"text": "a", "replace": True}]},
+        {"text": "a", "metadata": []},
+        {"text": "a", "metadata": {"a": "x" * 300}},
+        {"text": "a", "metadata": {"a": {"b": {"c": {"d": {"e": 1}}}}}},
+        {"text": "a", "replace": 1},
+        {"text": "a", "metadata": {"a": [[[[1]]]]}},
+        {"text": "a", "signature": {}},
+        {"signature": 1},
+        {"documents": [{"text": "a"}, {"signature": {"fingerprint": "", "slots": ""}}]},
+    ],
+)
 def test_what_is_not_a_document(client: Served, value: Any) -> None:
     answer = client.post("/v1/documents", content=json.dumps(value), headers=JSON)
     refused(answer, 422)
@@ -119,18 +155,36 @@ def test_bodies_that_say_they_are_something_else(client: Served, kind: str | Non
         refused(answer, 415, "application/json")
 
 
-@pytest.mark.parametrize(("method", "path", "status"), [
-    ("GET", "/v1/check", 405), ("PUT", "/v1/documents", 405), ("PATCH", "/v1/documents/a", 405),
-    ("GET", "/v1/documents", 405), ("DELETE", "/v1/clusters/1", 405), ("POST", "/metrics", 405),
-    ("GET", "/", 404), ("GET", "/v1", 404), ("GET", "/docs", 404), ("GET", "/redoc", 404),
-    ("GET", "/v1/documents/", 422), ("GET", "/v1/documents/%00", 422), ("GET", "/v1/check/", 404),
-    ("GET", "/v1/documents/%ff", 422), ("GET", "/v1/documents/" + "x" * 1025, 422),
-    ("GET", "/v1/clusters/a", 422), ("GET", "/v1/clusters/-1", 422), ("GET", "/v1/clusters/1", 404),
-    ("GET", "/v1/clusters/99999999999999999999999", 422), ("GET", "/v1/clusters/\u0661", 422),
-    ("GET", f"/v1/clusters/{'0' * 20}{'9' * 5_000}", 422),
-    ("GET", f"/v1/clusters/{'0' * 20}{'9' * 30}", 422), ("GET", "/v1/clusters/1%0A", 422),
-    ("GET", "/v1/clusters/9223372036854775807", 404), ("DELETE", "/v1/documents/none", 404),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v1/check", 405),
+        ("PUT", "/v1/documents", 405),
+        ("PATCH", "/v1/documents/a", 405),
+        ("GET", "/v1/documents", 405),
+        ("DELETE", "/v1/clusters/1", 405),
+        ("POST", "/metrics", 405),
+        ("GET", "/", 404),
+        ("GET", "/v1", 404),
+        ("GET", "/docs", 404),
+        ("GET", "/redoc", 404),
+        ("GET", "/v1/documents/", 422),
+        ("GET", "/v1/documents/%00", 422),
+        ("GET", "/v1/check/", 404),
+        ("GET", "/v1/documents/%ff", 422),
+        ("GET", "/v1/documents/" + "x" * 1025, 422),
+        ("GET", "/v1/clusters/a", 422),
+        ("GET", "/v1/clusters/-1", 422),
+        ("GET", "/v1/clusters/1", 404),
+        ("GET", "/v1/clusters/99999999999999999999999", 422),
+        ("GET", "/v1/clusters/\u0661", 422),
+        ("GET", f"/v1/clusters/{'0' * 20}{'9' * 5_000}", 422),
+        ("GET", f"/v1/clusters/{'0' * 20}{'9' * 30}", 422),
+        ("GET", "/v1/clusters/1%0A", 422),
+        ("GET", "/v1/clusters/9223372036854775807", 404),
+        ("DELETE", "/v1/documents/none", 404),
+    ],
+)
 def test_wrong_methods_and_paths(client: Served, method: str, path: str, status: int) -> None:
     answer = client.request(method, path)
     refused(answer, status)

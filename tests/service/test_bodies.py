@@ -107,10 +107,15 @@ def test_a_gzip_bomb_takes_little_memory() -> None:
     assert peak < 4_000_000
 
 
-@pytest.mark.parametrize(("body", "coding", "status"), [
-    (b"plain", b"gzip", 400), (gzip.compress(b"x" * 100, mtime=0)[:-9], b"gzip", 400),
-    (b"x", b"br", 415), (b"x", b"gzip, gzip", 415),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("body", "coding", "status"),
+    [
+        (b"plain", b"gzip", 400),
+        (gzip.compress(b"x" * 100, mtime=0)[:-9], b"gzip", 400),
+        (b"x", b"br", 415),
+        (b"x", b"gzip, gzip", 415),
+    ],
+)
 def test_wrong_codings_are_refused(body: bytes, coding: bytes, status: int) -> None:
     for read in (whole, all_lines):
         with pytest.raises(Refused) as caught:

@@ -11,9 +11,15 @@ import httpx
 import pytest
 from running import Running, running
 
-LIMITS = ("header_seconds=1", "body_seconds=1", "keep_alive_seconds=1", "header_bytes=5000",
-          "connections=40", "idle_seconds=1",
-          "source_rate=0")  # fmt: skip
+LIMITS = (
+    "header_seconds=1",
+    "body_seconds=1",
+    "keep_alive_seconds=1",
+    "header_bytes=5000",
+    "connections=40",
+    "idle_seconds=1",
+    "source_rate=0",
+)
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +38,14 @@ def test_connections_are_not_held_for_ever(service: Running) -> None:
     whole = REQUEST + b"Content-Length: 2\r\n\r\n{}"
     closing = REQUEST + b"Content-Length: 2\r\nConnection: close\r\n\r\n{"
     sent = [
-        [b""], [b"POST /v1"], [REQUEST, b"X-A: 1\r\n", b"X-B: 1\r\n"], [b"\r\n"] * 5, [whole],
-        [whole, b"\r\n"], [closing, b"}"],
-    ]  # fmt: skip
+        [b""],
+        [b"POST /v1"],
+        [REQUEST, b"X-A: 1\r\n", b"X-B: 1\r\n"],
+        [b"\r\n"] * 5,
+        [whole],
+        [whole, b"\r\n"],
+        [closing, b"}"],
+    ]
     begun = time.monotonic()
     with ThreadPoolExecutor(len(sent)) as pool:
         list(pool.map(lambda parts: service.raw(*parts, pause=0.2), sent))
@@ -55,12 +66,18 @@ def test_headers_that_are_too_large(service: Running) -> None:
     assert service.raw(at_once).startswith(b"HTTP/1.1 431 ")
 
 
-@pytest.mark.parametrize("sent", [
-    b"\x16\x03\x01\x02\x00\x01\x00", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n",
-    REQUEST + b"Content-Length: -1\r\n\r\n", REQUEST + b"Content-Length: 1e3\r\n\r\n",
-    REQUEST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
-    REQUEST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        REQUEST + b"Content-Length: -1\r\n\r\n",
+        REQUEST + b"Content-Length: 1e3\r\n\r\n",
+        REQUEST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+        REQUEST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    ],
+)
 def test_what_is_not_http(service: Running, sent: bytes) -> None:
     status = service.raw(sent)[:12]
     assert status in (b"", b"HTTP/1.1 400", b"HTTP/1.1 405", b"HTTP/1.1 505"), status

@@ -18,13 +18,19 @@ from neardup.service.settings import Settings
 from neardup.service.state import Service
 
 CALLS = [
-    ("read", "POST", "/v1/check"), ("read", "POST", "/v1/explain"),
+    ("read", "POST", "/v1/check"),
+    ("read", "POST", "/v1/explain"),
     ("write", "POST", "/v1/documents"),
-    ("read", "GET", "/v1/documents/a"), ("write", "DELETE", "/v1/documents/a"),
-    ("read", "GET", "/v1/clusters/1"), ("read", "GET", "/v1/stats"), ("read", "GET", "/metrics"),
-    ("admin", "POST", "/v1/shadow/start"), ("admin", "GET", "/v1/shadow/report"),
-    ("admin", "POST", "/v1/shadow/promote"), ("admin", "POST", "/v1/shadow/drop"),
-]  # fmt: skip
+    ("read", "GET", "/v1/documents/a"),
+    ("write", "DELETE", "/v1/documents/a"),
+    ("read", "GET", "/v1/clusters/1"),
+    ("read", "GET", "/v1/stats"),
+    ("read", "GET", "/metrics"),
+    ("admin", "POST", "/v1/shadow/start"),
+    ("admin", "GET", "/v1/shadow/report"),
+    ("admin", "POST", "/v1/shadow/promote"),
+    ("admin", "POST", "/v1/shadow/drop"),
+]
 
 
 def test_each_route_needs_its_scope(tmp_path: Path) -> None:
@@ -45,9 +51,18 @@ def test_each_route_needs_its_scope(tmp_path: Path) -> None:
     assert covered == names
 
 
-@pytest.mark.parametrize("header", [
-    "", "Bearer", "Bearer ", "Bearer x", "Basic eDp5", "bearer \x80\xff", "Bearer " + "x" * 10_000,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer x",
+        "Basic eDp5",
+        "bearer \x80\xff",
+        "Bearer " + "x" * 10_000,
+    ],
+)
 def test_wrong_keys_are_refused(tmp_path: Path, header: str) -> None:
     key(tmp_path, "read")
     with serving(tmp_path) as client:
@@ -89,10 +104,15 @@ def test_neither_key_nor_text_is_logged(tmp_path: Path) -> None:
     assert '"key": "write"' in log
 
 
-@pytest.mark.parametrize("headers", [
-    {"Host": "evil.example"}, {"Host": "127.0.0.1.evil.example:80"},
-    {"Origin": "https://evil.example"}, {"Origin": "null"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "127.0.0.1.evil.example:80"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+    ],
+)
 def test_without_keys_pages_in_a_browser_are_refused(
     tmp_path: Path, headers: dict[str, str]
 ) -> None:
@@ -144,9 +164,11 @@ def test_one_key_can_not_take_all_the_room(tmp_path: Path) -> None:
             answers.extend(client.get("/v1/stats", headers=header) for header in (first, second))
 
         scope = {
-            "type": "http", "path": "/v1/check", "method": "POST",
+            "type": "http",
+            "path": "/v1/check",
+            "method": "POST",
             "headers": [(b"authorization", first["Authorization"].encode())],
-        }  # fmt: skip
+        }
         asyncio.run(Guard(app, client.service)(scope, None, None))
         assert [answer.status_code for answer in answers] == [429, 200]
         assert answers[0].headers["retry-after"] == "1"

@@ -14,9 +14,14 @@ from neardup.service.metrics import Metrics
 from neardup.service.windows import WINDOW
 
 SEVEN = {
-    "candidate_pairs_per_doc", "bucket_size_p99", "verify_drop_rate", "recall_on_labeled_set",
-    "signature_build_latency_p99", "index_memory_bytes", "empty_bin_rate",
-}  # fmt: skip
+    "candidate_pairs_per_doc",
+    "bucket_size_p99",
+    "verify_drop_rate",
+    "recall_on_labeled_set",
+    "signature_build_latency_p99",
+    "index_memory_bytes",
+    "empty_bin_rate",
+}
 
 
 class Clock:
@@ -169,14 +174,18 @@ def test_requests_and_refusals(metrics):
     metrics.observe_rejected("empty", 3)
     said = values(metrics)
     assert said["neardup_requests_total"] == {
-        ("POST", "/v1/check", "200"): 1, ("POST", "/v1/check", "503"): 1,
+        ("POST", "/v1/check", "200"): 1,
+        ("POST", "/v1/check", "503"): 1,
         ("other", "unknown", "405"): 1,
-    }  # fmt: skip
+    }
     assert said["neardup_request_seconds_count"][("POST", "/v1/check")] == 2
     assert said["neardup_request_seconds_bucket"][("0.005", "POST", "/v1/check")] == 2
     assert said["neardup_rejected_total"] == {
-        ("busy",): 1, ("empty",): 3, ("output_error",): 0, ("too_many_requests",): 0,
-    }  # fmt: skip
+        ("busy",): 1,
+        ("empty",): 3,
+        ("output_error",): 0,
+        ("too_many_requests",): 0,
+    }
 
 
 def test_before_the_index_is_there(clock):

@@ -21,17 +21,25 @@ from neardup.service.settings import Settings
 from neardup.service.state import Service
 
 NOT_STARTED = Service(
-    lambda _: Index.open("nowhere"), Settings(), Path("nowhere"), log=Log(io.StringIO()),
+    lambda _: Index.open("nowhere"),
+    Settings(),
+    Path("nowhere"),
+    log=Log(io.StringIO()),
     guarded=False,
-)  # fmt: skip
+)
 RAW = create_app(NOT_STARTED).openapi()
 described = schemathesis.openapi.from_dict(RAW)
 load_all_checks()
 WANTED = [
     CHECKS.get_one(name)
-    for name in ("not_a_server_error", "status_code_conformance", "content_type_conformance",
-                 "response_schema_conformance", "unsupported_method")
-]  # fmt: skip
+    for name in (
+        "not_a_server_error",
+        "status_code_conformance",
+        "content_type_conformance",
+        "response_schema_conformance",
+        "unsupported_method",
+    )
+]
 
 
 @schemathesis.serializer("application/x-ndjson")

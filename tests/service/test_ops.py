@@ -126,9 +126,11 @@ def test_the_dashboard_has_its_rows_and_its_data_source():
 def test_panels_of_the_dashboard_lie_side_by_side():
     for one, other in combinations([panel["gridPos"] for panel in DASHBOARD["panels"]], 2):
         apart = (
-            one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
-            or one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
-        )  # fmt: skip
+            one["x"] + one["w"] <= other["x"]
+            or other["x"] + other["w"] <= one["x"]
+            or one["y"] + one["h"] <= other["y"]
+            or other["y"] + other["h"] <= one["y"]
+        )
         assert apart and one["x"] + one["w"] <= 24
 
 
@@ -153,8 +155,9 @@ def test_the_requests_in_the_runbook_can_be_made():
     for method, path, body in asked:
         wanted = method or ("POST" if body else "GET")
         (route,) = (
-            route for route in ROUTES
+            route
+            for route in ROUTES
             if route.method == wanted and re.fullmatch(re.sub(r"\{.*?\}", ".+", route.path), path)
-        )  # fmt: skip
+        )
         if body:
             route.takes[0].model_validate_json(body)

@@ -197,10 +197,15 @@ def test_an_index_that_can_not_be_loaded_ends_it_with_the_reason(tmp_path: Path)
     assert str(data) in logged[-1]["message"]
 
 
-@pytest.mark.parametrize(("options", "code"), [
-    (("--limit", "nothing=1"), 2), (("--host", "0.0.0.0"), 2), (("--prot", "80"), 2),
-    (("--golden", "nowhere.tsv"), 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (("--limit", "nothing=1"), 2),
+        (("--host", "0.0.0.0"), 2),
+        (("--prot", "80"), 2),
+        (("--golden", "nowhere.tsv"), 1),
+    ],
+)
 def test_why_it_does_not_start_is_a_line_of_the_log(
     tmp_path: Path, options: tuple[str, str], code: int
 ) -> None:

@@ -45,9 +45,13 @@ def test_the_commands_print_what_the_page_shows(tmp_path: Path) -> None:
     script = "set -m\n" + f"\necho\necho '{MARK}'\n".join(blocks)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     ran = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, env={**os.environ, "PATH": path},
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     printed = ran.stdout.split(MARK)
     shown = [block for kind, block in found if kind == "json"]
     assert len(printed) == len(shown), ran
@@ -99,9 +103,13 @@ def test_the_runbook_goes_over_to_another_operating_point(tmp_path: Path) -> Non
         lines = asking[1].replace("http://127.0.0.1:8080", service.url) + "\n" + trying[1]
         path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
         ran = subprocess.run(
-            ["bash", "-ec", lines], cwd=tmp_path, env={**os.environ, "PATH": path},
-            capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
+            ["bash", "-ec", lines],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         assert '"state": "in step"' in ran.stdout, ran
         assert ran.stdout.endswith('{"moved":0}'), ran
 

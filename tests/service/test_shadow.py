@@ -40,6 +40,12 @@ def test_a_shadow_is_started_reported_promoted_and_dropped(tmp_path: Path) -> No
 
 def test_impossible_operating_points_are_refused(tmp_path: Path) -> None:
     with serving(tmp_path) as client:
-        for body in ({"threshold": 7}, {"bands": 3}, {"bands": 10**9, "rows": 10**9},
-                     {"verify": "no"}, {"limit": -1}, {"tables": "x"}):  # fmt: skip
+        for body in (
+            {"threshold": 7},
+            {"bands": 3},
+            {"bands": 10**9, "rows": 10**9},
+            {"verify": "no"},
+            {"limit": -1},
+            {"tables": "x"},
+        ):
             assert client.post("/v1/shadow/start", json=body).status_code == 400, body

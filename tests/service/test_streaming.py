@@ -38,18 +38,32 @@ def test_answers_come_in_order_and_are_those_of_single_requests(tmp_path: Path) 
 
 def test_bad_lines_are_answered_and_the_others_added(tmp_path: Path) -> None:
     with serving(tmp_path, Settings(body_bytes=1_000)) as client:
-        content = b"\n".join([
-            lines({"id": "a", "text": text(1)}).strip(), b"not json", b"", b'{"id": "b"}', b"\xff",
-            b'{"text": "' + b"x" * 2_000 + b'"}', b"[]", b"  ",
-            lines({"id": "a", "text": text(2)}).strip(), lines({"id": "c", "text": text(3)}),
-        ])  # fmt: skip
+        content = b"\n".join(
+            [
+                lines({"id": "a", "text": text(1)}).strip(),
+                b"not json",
+                b"",
+                b'{"id": "b"}',
+                b"\xff",
+                b'{"text": "' + b"x" * 2_000 + b'"}',
+                b"[]",
+                b"  ",
+                lines({"id": "a", "text": text(2)}).strip(),
+                lines({"id": "c", "text": text(3)}),
+            ]
+        )
         answers = sent(client, content)
         found = [(one["line"], one.get("error") or one["status"]) for one in answers]
         assert found == [
-            (1, "new"), (2, "bad_request"), (4, "invalid"), (5, "bad_request"),
-            (6, "too_large"), (7, "invalid"), (9, "rejected"),
+            (1, "new"),
+            (2, "bad_request"),
+            (4, "invalid"),
+            (5, "bad_request"),
+            (6, "too_large"),
+            (7, "invalid"),
+            (9, "rejected"),
             (10, "new"),
-        ]  # fmt: skip
+        ]
         assert client.get("/v1/stats").json()["documents"] == 2
 
 

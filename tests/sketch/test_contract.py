@@ -67,16 +67,19 @@ CASES = {
     "RemovableMinHash": Case(RemovableMinHash, {"slots": 64}, numbers=("count", "jaccard")),
     "BottomK": Case(BottomK, {"k": 64}, numbers=("count", "jaccard", "containment")),
     "BottomK, full": Case(
-        lambda **given: BottomK(**{"k": 4, "spare": 2, **given}), {"k": 5},
+        lambda **given: BottomK(**{"k": 4, "spare": 2, **given}),
+        {"k": 5},
         numbers=("count", "jaccard", "containment"),
     ),
     "HyperLogLog": Case(HyperLogLog, {"registers": 256}),
     "WeightedMinHash": Case(
-        WeightedMinHash, {"slots": 64}, batch=lambda found: dict.fromkeys(found, 1.0),
+        WeightedMinHash,
+        {"slots": 64},
+        batch=lambda found: dict.fromkeys(found, 1.0),
         numbers=("total", "jaccard"),
     ),
     "SimHash": Case(SimHash, {"bits": 128}, numbers=("total", "cosine"), of_bags=True),
-}  # fmt: skip
+}
 
 COMPARING = ("jaccard", "containment", "cosine")
 every_sketch = pytest.mark.parametrize("case", CASES.values(), ids=CASES)

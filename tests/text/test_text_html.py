@@ -30,8 +30,15 @@ def one(text: str) -> str:
 
 def test_a_page_shows_its_visible_text():
     assert lines_of(one(PAGE)) == [
-        "Home", "About", "Fish & chips, été", "next line", "1", "2", "kept", "lines",
-    ]  # fmt: skip
+        "Home",
+        "About",
+        "Fish & chips, été",
+        "next line",
+        "1",
+        "2",
+        "kept",
+        "lines",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -77,10 +84,43 @@ def test_hostile_pages(page, lines):
     assert lines_of(one(page)) == lines
 
 
-@given(st.lists(st.sampled_from(
-    ["<", ">", "/", "!", "-", "p", "script", "template", "pre", '"', "=", " ", "&", "#x", "41", ";",
-     "\0", "\n", "é", "😀", "<!--", "-->", "<p>", "</script", "[CDATA[", "]]>", "?", "<title>"]
-), max_size=60).map("".join))  # fmt: skip
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "<",
+                ">",
+                "/",
+                "!",
+                "-",
+                "p",
+                "script",
+                "template",
+                "pre",
+                '"',
+                "=",
+                " ",
+                "&",
+                "#x",
+                "41",
+                ";",
+                "\0",
+                "\n",
+                "é",
+                "😀",
+                "<!--",
+                "-->",
+                "<p>",
+                "</script",
+                "[CDATA[",
+                "]]>",
+                "?",
+                "<title>",
+            ]
+        ),
+        max_size=60,
+    ).map("".join)
+)
 def test_anything_can_be_a_page(text):
     shown_by(text).encode()
     html_to_text(pa.array([text, None], pa.large_string())).validate(full=True)

@@ -119,10 +119,14 @@ class SetWriter:
         each = self._rows[0].data.itemsize
         sizes = np.concatenate([rows.sizes for rows in self._rows]) * each
         ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        self._file.add({
-            "places": np.concatenate(self._places), "ends": ends,
-            "sums": kernels.hash_rows(data, ends, np.uint64(0)), "data": data,
-        })  # fmt: skip
+        self._file.add(
+            {
+                "places": np.concatenate(self._places),
+                "ends": ends,
+                "sums": kernels.hash_rows(data, ends, np.uint64(0)),
+                "data": data,
+            }
+        )
         self._places, self._rows, self._held = [], [], 0
 
 

@@ -63,8 +63,9 @@ def equal_hashes(
         # Half of a hash is shared by what is not identical.
         order = np.lexsort((members, second[members], first[members]))
         members = members[order]
-        fresh = np.concatenate([[True], (np.diff(second[members]) != 0) | (
-            np.diff(first[members]) != 0)])  # fmt: skip
+        fresh = np.concatenate(
+            [[True], (np.diff(second[members]) != 0) | (np.diff(first[members]) != 0)]
+        )
         starts = np.flatnonzero(fresh)
         sizes = np.diff(starts, append=len(members))
     return members, starts, sizes

@@ -80,9 +80,13 @@ class Comparing:
         return options.estimated(rows.data.reshape(-1, compared_shape(options.spec)[0]))
 
     def _compared(
-        self, documents: Integers, verifier: Verifier, left: Integers, right: Integers,
+        self,
+        documents: Integers,
+        verifier: Verifier,
+        left: Integers,
+        right: Integers,
         least: float | None,
-    ) -> NDArray[np.float64]:  # fmt: skip
+    ) -> NDArray[np.float64]:
         left, right = np.searchsorted(documents, left), np.searchsorted(documents, right)
 
         def some(start: int) -> NDArray[np.float64]:

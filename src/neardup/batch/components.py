@@ -64,9 +64,15 @@ def _removed(
 
 
 def member_pairs(
-    buckets: BucketFiles, roots: NDArray[np.uint32], new: int, fresh: int, most: int, last: int,
-    folder: Path, budget: Budget,
-) -> Iterator[NDArray[np.uint64]]:  # fmt: skip
+    buckets: BucketFiles,
+    roots: NDArray[np.uint32],
+    new: int,
+    fresh: int,
+    most: int,
+    last: int,
+    folder: Path,
+    budget: Budget,
+) -> Iterator[NDArray[np.uint64]]:
     """Every pair of a bucket's members number `fresh` to `most` with later ones before `last`, of
     different roots, once, sorted, block by block; none of two ranks below `new`."""
     sorter = Sorter(folder / "members", budget.share(4))

@@ -35,14 +35,19 @@ def _removed(catalogue: Catalogue, some: Removed) -> dict[str, object]:
     witnesses = some.witnesses[known]
     witness_file, witness_row = catalogue.place(witnesses)
     named = {
-        "witness": catalogue.names(witnesses), "witness_file": witness_file,
-        "witness_row": witness_row, "similarity": column(some.similarity[known]),
+        "witness": catalogue.names(witnesses),
+        "witness_file": witness_file,
+        "witness_row": witness_row,
+        "similarity": column(some.similarity[known]),
         "cluster": column(witnesses),
-    }  # fmt: skip
+    }
     return {
-        "id": catalogue.names(some.documents), "file": file, "row": row, "exact": some.exact,
+        "id": catalogue.names(some.documents),
+        "file": file,
+        "row": row,
+        "exact": some.exact,
         **{name: _where(known, values) for name, values in named.items()},
-    }  # fmt: skip
+    }
 
 
 def _where(known: NDArray[np.bool_], values: pa.Array) -> pa.Array:
@@ -62,10 +67,15 @@ def write_clusters(
     with TableWriter(folder / "clusters.parquet", tables.CLUSTERS) as table:
         for leaders, copies in verdicts.clusters():
             file, row = catalogue.place(leaders)
-            table.add({
-                "cluster": leaders, "id": catalogue.names(leaders), "file": file, "row": row,
-                "size": copies + 1,
-            })  # fmt: skip
+            table.add(
+                {
+                    "cluster": leaders,
+                    "id": catalogue.names(leaders),
+                    "file": file,
+                    "row": row,
+                    "size": copies + 1,
+                }
+            )
             here = zip(leaders.tolist(), copies.tolist(), strict=True)
             most = nlargest(largest, [*most, *here], key=lambda one: (one[1], -one[0]))
     return most
@@ -77,10 +87,14 @@ def write_rejected(folder: Path, catalogue: Catalogue, sketches: Sketches) -> Co
     with TableWriter(folder / "rejected.parquet", tables.REJECTED) as table:
         for documents, reasons in sketches.rejected():
             file, row = catalogue.place(documents)
-            table.add({
-                "id": catalogue.names(documents), "file": file, "row": row,
-                "reason": strings(reasons),
-            })  # fmt: skip
+            table.add(
+                {
+                    "id": catalogue.names(documents),
+                    "file": file,
+                    "row": row,
+                    "reason": strings(reasons),
+                }
+            )
             counted.update(reasons)
     return counted
 

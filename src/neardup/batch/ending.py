@@ -49,9 +49,11 @@ def complete(
     for shard in inputs:
         shard.check()
     made |= {
-        "seconds": clock.seconds, "stages": clock.stages, "peak_memory_bytes": peak_memory(),
+        "seconds": clock.seconds,
+        "stages": clock.stages,
+        "peak_memory_bytes": peak_memory(),
         "memory_budget_bytes": job.budget.total,
-    }  # fmt: skip
+    }
     write_json(folder / RUN, made)
     job.finish(folder)
     return Finished(made, told.largest, told.examples)

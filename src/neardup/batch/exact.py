@@ -82,9 +82,14 @@ class ExactDuplicates:
         return finished
 
     def _compare(
-        self, job: Job, folder: Path, read: Read, classes: list[int], verdicts: Verdicts,
+        self,
+        job: Job,
+        folder: Path,
+        read: Read,
+        classes: list[int],
+        verdicts: Verdicts,
         progress: Progress,
-    ) -> Decided:  # fmt: skip
+    ) -> Decided:
         if self.filtering is not None:
             found = filter_documents(self.filtering, job, read.sketches, verdicts, progress)
             return Decided(found.kept, filter=found.described)
@@ -92,9 +97,14 @@ class ExactDuplicates:
         return compare(job, folder, read, classes, verdicts, progress)
 
     def _parts(
-        self, job: Job, folder: Path, read: Read, classes: list[int], verdicts: Verdicts,
+        self,
+        job: Job,
+        folder: Path,
+        read: Read,
+        classes: list[int],
+        verdicts: Verdicts,
         progress: Progress,
-    ) -> Decided:  # fmt: skip
+    ) -> Decided:
         """Cut what was there before; a document of which nothing is left goes."""
         ranking = ranked(read.sketches, job.options, classes)
         key = digest(read.keys, job.options.keep, classes)
@@ -118,26 +128,38 @@ class ExactDuplicates:
             "spec": self.sameness.stated,
             "fingerprint": self.sameness.fingerprint,
             "parameters": {
-                "keep": job.options.keep, "prefer": job.prefer, "text": columns.text,
-                "id": columns.id, "within": columns.within, "workers": job.workers,
+                "keep": job.options.keep,
+                "prefer": job.prefer,
+                "text": columns.text,
+                "id": columns.id,
+                "within": columns.within,
+                "workers": job.workers,
                 "kept_files": job.kept,
-                "strict": job.strict, "skip_bad_files": job.skip_bad_files,
+                "strict": job.strict,
+                "skip_bad_files": job.skip_bad_files,
                 "filter": None if self.filtering is None else self.filtering.kind,
             },
             "counts": {
-                "documents": documents, "kept": documents - removed - rejected,
-                "removed": removed, "rejected": rejected, "identical": removed if whole else 0,
+                "documents": documents,
+                "kept": documents - removed - rejected,
+                "removed": removed,
+                "rejected": rejected,
+                "identical": removed if whole else 0,
             },
             **cut,
             **by_filter,
             "reasons": dict(reasons.most_common(LISTED_REASONS)),
-        }  # fmt: skip
+        }
 
 
 def _documents(
-    job: Job, folder: Path, read: Read, classes: list[int], verdicts: Verdicts,
+    job: Job,
+    folder: Path,
+    read: Read,
+    classes: list[int],
+    verdicts: Verdicts,
     progress: Progress,
-) -> Decided:  # fmt: skip
+) -> Decided:
     """Of identical documents the best one stays."""
     rows = read.sketches
     found = rank(job, folder, rows, rows, None, read.keys, classes, progress)
@@ -152,8 +174,15 @@ def _write_cuts(folder: Path, catalogue: Catalogue, cuts: Cuts) -> None:
     with TableWriter(folder / "cut.parquet", tables.CUT) as table:
         for documents, units, size in cuts.documents():
             file, row = catalogue.place(documents)
-            table.add({"id": catalogue.names(documents), "file": file, "row": row,
-                       "units": units, "bytes": size})  # fmt: skip
+            table.add(
+                {
+                    "id": catalogue.names(documents),
+                    "file": file,
+                    "row": row,
+                    "units": units,
+                    "bytes": size,
+                }
+            )
 
 
 def _write_kept(

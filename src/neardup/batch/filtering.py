@@ -52,16 +52,21 @@ class Filtering:
             object.__setattr__(self, "fpr", check_rate(RATE if self.fpr is None else self.fpr))
         elif self.fpr is not None:
             raise ParameterError(
-                "--filter set makes no mistakes: leave --fpr out" if self.kind == "set" else
-                "a cuckoo filter always has a false-positive rate of 0.0019 or less: leave --fpr "
-                "out, or use --filter bloom"
-            )  # fmt: skip
+                "--filter set makes no mistakes: leave --fpr out"
+                if self.kind == "set"
+                else "a cuckoo filter always has a false-positive rate of 0.0019 or less: leave "
+                "--fpr out, or use --filter bloom"
+            )
 
     @classmethod
     def of(
-        cls, kind: str | None, fpr: float | None, expected: int | None, sameness: Sameness,
+        cls,
+        kind: str | None,
+        fpr: float | None,
+        expected: int | None,
+        sameness: Sameness,
         keep: str,
-    ) -> Filtering | None:  # fmt: skip
+    ) -> Filtering | None:
         """As people write it; None if no filter is asked for."""
         if kind is None:
             if fpr is not None or expected is not None:
@@ -145,8 +150,12 @@ class _Known:
         return ~again
 
     def described(self) -> dict[str, Any]:
-        return {"bytes": self._table.nbytes, "estimated_fpr": 0.0, "expected_lost": 0.0,
-                "witnesses": True}  # fmt: skip
+        return {
+            "bytes": self._table.nbytes,
+            "estimated_fpr": 0.0,
+            "expected_lost": 0.0,
+            "witnesses": True,
+        }
 
 
 class _Likely:
@@ -174,9 +183,11 @@ class _Likely:
         found = self._filter
         lost = lost_of(found.shape, len(found), self._taken)
         return {
-            "bytes": found.nbytes, "estimated_fpr": found.estimated_fpr,
-            "expected_lost": round(lost, 1), "witnesses": False,
-        }  # fmt: skip
+            "bytes": found.nbytes,
+            "estimated_fpr": found.estimated_fpr,
+            "expected_lost": round(lost, 1),
+            "witnesses": False,
+        }
 
 
 def lost_of(shape: BloomShape | CuckooShape, kept: int, documents: int) -> float:

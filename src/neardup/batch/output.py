@@ -22,10 +22,19 @@ from neardup.formats.tables import no_room
 RUN = "run.json"
 # run.json is moved last: while it is there, the rest is complete.
 NAMES = (
-    "kept", "removed.parquet", "clusters.parquet", "rejected.parquet", "pairs.parquet",
-    "cut.parquet", "samples.parquet", "report.html", "ignored-lines",
-    "document-frequencies", "sketches", RUN,
-)  # fmt: skip
+    "kept",
+    "removed.parquet",
+    "clusters.parquet",
+    "rejected.parquet",
+    "pairs.parquet",
+    "cut.parquet",
+    "samples.parquet",
+    "report.html",
+    "ignored-lines",
+    "document-frequencies",
+    "sketches",
+    RUN,
+)
 WORK = ".unfinished"
 WORTH_KEEPING = ("shards/*", "sketches/*", "spark/*/_SUCCESS")
 """What in WORK saves the next run some work."""

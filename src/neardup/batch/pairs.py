@@ -47,13 +47,20 @@ def write_pairs(
     a, b, found = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((b, a))
     with TableWriter(folder / "pairs.parquet", tables.PAIRS) as table:
-        table.add({
-            "a": catalogue.names(a[order]), "b": catalogue.names(b[order]),
-            "similarity": found[order],
-        })  # fmt: skip
+        table.add(
+            {
+                "a": catalogue.names(a[order]),
+                "b": catalogue.names(b[order]),
+                "similarity": found[order],
+            }
+        )
     capped = sum(int(np.count_nonzero(some.sizes > BUCKET_CAP)) for some in buckets)
-    return {"written": given, "limit": MAX_PAIRS, "beyond_limit": total - given,
-            "capped_buckets": capped}  # fmt: skip
+    return {
+        "written": given,
+        "limit": MAX_PAIRS,
+        "beyond_limit": total - given,
+        "capped_buckets": capped,
+    }
 
 
 def _by_leader(ranked: Ranked) -> tuple[Integers, Integers]:

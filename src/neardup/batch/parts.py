@@ -192,10 +192,11 @@ class Window:
 
     def columns(self) -> dict[str, NDArray[Any]]:
         found: dict[str, NDArray[Any]] = {
-            "slots": closed(self._slots, self._job.options.spec), "content": self._contents(),
+            "slots": closed(self._slots, self._job.options.spec),
+            "content": self._contents(),
             "lengths": self._lengths,
             "rejected": np.where(self._usable, np.uint32(0), self._reason),
-        }  # fmt: skip
+        }
         if self._keep:
             found["keep"] = packed(self._best())
         if self._apart is not None:

@@ -91,14 +91,27 @@ def describe(job: Job, counts: Counts) -> dict[str, Any]:
         "spec": options.spec.stated,
         "fingerprint": options.spec.fingerprint,
         "parameters": {
-            "threshold": options.threshold, "recall": options.recall, **_tables(options),
-            "verify": options.verify, "measure": options.measure, "keep": options.keep,
-            "cluster": options.cluster, "limit": options.limit, "text": columns.text,
-            "id": None if job.merge_rows else columns.id, "within": columns.within,
-            "workers": job.workers, "pairs": job.pairs, "kept_files": job.kept,
-            "strict": job.strict, "skip_bad_files": job.skip_bad_files, "prefer": job.prefer,
-            "against": [str(path) for path in job.against], "strip": str(options.strip),
-            "save_sketches": job.save_sketches, "keep_full": job.keep_full,
+            "threshold": options.threshold,
+            "recall": options.recall,
+            **_tables(options),
+            "verify": options.verify,
+            "measure": options.measure,
+            "keep": options.keep,
+            "cluster": options.cluster,
+            "limit": options.limit,
+            "text": columns.text,
+            "id": None if job.merge_rows else columns.id,
+            "within": columns.within,
+            "workers": job.workers,
+            "pairs": job.pairs,
+            "kept_files": job.kept,
+            "strict": job.strict,
+            "skip_bad_files": job.skip_bad_files,
+            "prefer": job.prefer,
+            "against": [str(path) for path in job.against],
+            "strip": str(options.strip),
+            "save_sketches": job.save_sketches,
+            "keep_full": job.keep_full,
             "merge_rows": columns.id if job.merge_rows else None,
         },
         "counts": {
@@ -120,7 +133,7 @@ def describe(job: Job, counts: Counts) -> dict[str, Any]:
             "verify_drop_rate": (verified - counts.tally.similar) / max(verified, 1),
             "rounds": counts.tally.rounds,
         },
-    }  # fmt: skip
+    }
 
 
 def _tables(options: Options) -> dict[str, Any]:
@@ -129,8 +142,12 @@ def _tables(options: Options) -> dict[str, Any]:
         return {"hamming": options.hamming, "blocks": options.blocks, "weights": options.weights}
     first, *others = options.curve.parts
     weights = {"weights": options.weights} if options.spec.of_bags else {}
-    return {"bands": None if others else first.bands, "rows": None if others else first.rows,
-            "tables": written(options.curve), **weights}  # fmt: skip
+    return {
+        "bands": None if others else first.bands,
+        "rows": None if others else first.rows,
+        "tables": written(options.curve),
+        **weights,
+    }
 
 
 def empty_bins(spec: Spec, sketches: Sketches) -> dict[str, float]:
@@ -169,9 +186,12 @@ class BucketRecord:
     """The sizes of all buckets, and the largest and the full ones. Read them when decided."""
 
     def __init__(
-        self, buckets: BucketFiles, limit: int, state: NDArray[np.uint8],
+        self,
+        buckets: BucketFiles,
+        limit: int,
+        state: NDArray[np.uint8],
         roots: NDArray[np.uint32] | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.count = self.full = 0
         self._sizes = np.zeros(1, np.int64)
         self._largest: list[Hot] = []
@@ -185,10 +205,15 @@ class BucketRecord:
             self._count(some.sizes)
             self.full += int(np.count_nonzero(beyond))
             hot = [
-                Hot(int(some.sizes[g]), int(beyond[g]), some.band, int(some.keys[g]),
-                    some.members[some.starts[g] : some.starts[g + 1]][:SAMPLED].astype(np.int64))
+                Hot(
+                    int(some.sizes[g]),
+                    int(beyond[g]),
+                    some.band,
+                    int(some.keys[g]),
+                    some.members[some.starts[g] : some.starts[g + 1]][:SAMPLED].astype(np.int64),
+                )
                 for g in {*_top(some.sizes), *_top(beyond)}
-            ]  # fmt: skip
+            ]
             self._largest = _first([*self._largest, *hot], lambda one: one.size)
             self._fullest = _first([*self._fullest, *hot], lambda one: one.beyond)
 
@@ -226,8 +251,13 @@ def _first(found: list[Hot], by: Callable[[Hot], int]) -> list[Hot]:
 
 def _bucket(bucket: Hot, catalogue: Catalogue, ranking: Ranking) -> dict[str, Any]:
     sample = catalogue.names(ranking.documents(bucket.members)).to_pylist()
-    return {"band": bucket.band, "key": f"{bucket.key:016x}", "size": bucket.size,
-            "not_compared": bucket.beyond, "sample": sample}  # fmt: skip
+    return {
+        "band": bucket.band,
+        "key": f"{bucket.key:016x}",
+        "size": bucket.size,
+        "not_compared": bucket.beyond,
+        "sample": sample,
+    }
 
 
 class Hashing:

@@ -45,7 +45,7 @@ Integers = NDArray[np.int64]
 
 def find_repeats(
     job: Job, folder: Path, sketches: Sketches, key: str, ranking: Ranking, progress: Progress
-) -> Reader:  # fmt: skip
+) -> Reader:
     """The file of what is cut; of an earlier attempt, if it is what is needed now."""
     total = sum(map(_size, sketches.blocks))
     progress.stage("comparing", total, "parts")
@@ -138,8 +138,13 @@ def _verdicts(block: Block, cut: Integers, kept_in: Integers) -> dict[str, NDArr
     there = np.bincount(of, witness[of] == kept_in, rows)
     share[empty] = there[empty] / units[empty]
     sizes = np.bincount(of, block.column("part_sizes")[cut], rows).astype(np.int64)
-    return {"gone": gone, "units": units.astype(np.int64), "bytes": sizes, "witness": witness,
-            "share": share}  # fmt: skip
+    return {
+        "gone": gone,
+        "units": units.astype(np.int64),
+        "bytes": sizes,
+        "witness": witness,
+        "share": share,
+    }
 
 
 @dataclass

@@ -95,9 +95,19 @@ class Rounds:
             bucket = place = 0
             while bucket < len(buckets.sizes):
                 pairs, bucket, place, leaders = kernels.leader_pairs(
-                    buckets.members, buckets.starts, self.state, self.bound, self.shift,
-                    self.new, limit, fresh, most, bucket, place, PAIRS_AT_ONCE,
-                )  # fmt: skip
+                    buckets.members,
+                    buckets.starts,
+                    self.state,
+                    self.bound,
+                    self.shift,
+                    self.new,
+                    limit,
+                    fresh,
+                    most,
+                    bucket,
+                    place,
+                    PAIRS_AT_ONCE,
+                )
                 sorter.add(pairs)
                 longest = max(longest, leaders)
                 self.step(0)

@@ -168,9 +168,11 @@ def sketched(job: Job, folder: Path, progress: Progress, making: Making | None =
             bad[error.file] = str(error)
             progress.say(f"skipped: {error}")
     sketches = Sketches(
-        [*earlier.shards, *others, *shards], [*earlier.files, *sketching.files],
-        len(earlier.shards) + len(others), earlier.kept,
-    )  # fmt: skip
+        [*earlier.shards, *others, *shards],
+        [*earlier.files, *sketching.files],
+        len(earlier.shards) + len(others),
+        earlier.kept,
+    )
     skipped = [{"file": file, "reason": why} for file, why in bad.items()]
     return Read(job, earlier, sketches, [*earlier.keys, *sketching.keys], skipped)
 

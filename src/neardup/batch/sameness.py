@@ -126,8 +126,14 @@ class MakeHashes:
         columns, empty = made(documents)
         columns["lengths"] = strings(documents.texts).sizes
         rejected = dict.fromkeys(empty.tolist(), "empty") if self.spec.by == "words" else {}
-        return Piece(columns, documents.ids, documents.keep, rejected | documents.rejected,
-                     len(documents), chunk.files)  # fmt: skip
+        return Piece(
+            columns,
+            documents.ids,
+            documents.keep,
+            rejected | documents.rejected,
+            len(documents),
+            chunk.files,
+        )
 
     def _whole(self, documents: Documents) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
         """The hash of each document, and which ones are empty."""

@@ -38,9 +38,11 @@ class Known(Named, Protocol):
 
 
 def write(
-    folder: Path, catalogue: Catalogue, verdicts: Verdicts,
+    folder: Path,
+    catalogue: Catalogue,
+    verdicts: Verdicts,
     largest: list[tuple[int, int]],
-) -> list[tuple[str, str, float]]:  # fmt: skip
+) -> list[tuple[str, str, float]]:
     """samples.parquet: the largest clusters, each with its kept document first; and removed
     documents to show on a terminal, near-copies if there are any: (name, witness, similarity)."""
     chosen: dict[int, list[tuple[float, int]]] = {kept: [] for kept, _ in largest}
@@ -56,8 +58,13 @@ def write(
             del copies[COPIES:]
         for listed, here in ((near, some.similarity < 1.0), (other, some.similarity >= 1.0)):
             for place in np.flatnonzero(here)[: SHOWN - len(listed)].tolist():
-                listed.append((int(some.documents[place]), int(some.witnesses[place]),
-                               float(some.similarity[place])))  # fmt: skip
+                listed.append(
+                    (
+                        int(some.documents[place]),
+                        int(some.witnesses[place]),
+                        float(some.similarity[place]),
+                    )
+                )
     write_samples(folder, _Read(catalogue), largest, chosen)
     return examples(catalogue, near or other)
 
@@ -80,9 +87,11 @@ def named(known: Named, largest: list[tuple[int, int]]) -> list[tuple[str, int]]
 
 
 def write_samples(
-    folder: Path, known: Known, largest: list[tuple[int, int]],
+    folder: Path,
+    known: Known,
+    largest: list[tuple[int, int]],
     chosen: dict[int, list[tuple[float, int]]],
-) -> None:  # fmt: skip
+) -> None:
     """samples.parquet: of each of the largest clusters the kept document and some copies."""
     rows = [
         (kept, document, document == kept, similarity)
@@ -93,11 +102,17 @@ def write_samples(
     numbers = np.array(documents, np.int64)
     file, row = known.place(numbers)
     with TableWriter(folder / "samples.parquet", tables.SAMPLES) as table:
-        table.add({
-            "cluster": np.array(cluster, np.int64), "id": known.names(numbers), "file": file,
-            "row": row, "kept": np.array(is_kept, bool), "similarity": np.array(similarity, float),
-            "text": known.texts(numbers),
-        })  # fmt: skip
+        table.add(
+            {
+                "cluster": np.array(cluster, np.int64),
+                "id": known.names(numbers),
+                "file": file,
+                "row": row,
+                "kept": np.array(is_kept, bool),
+                "similarity": np.array(similarity, float),
+                "text": known.texts(numbers),
+            }
+        )
 
 
 @dataclass(frozen=True)

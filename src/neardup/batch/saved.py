@@ -101,17 +101,26 @@ class SketchSet:
                 (folder / FREQUENCIES).write_bytes(self.frequencies.to_bytes())
         except OSError as error:
             raise no_room(folder, error) from None
-        write_json(folder / SET, {
-            "version": VERSION, "spec": self.spec.canonical,
-            "fingerprint": self.spec.fingerprint,
-            "documents": len(self.kept), "kept": int(np.count_nonzero(self.kept)),
-            "reading": asdict(self.shards[0].reading) if self.shards else None,
-            "shards": [
-                {"key": key, "part": shard.part, "stamps": shard.stamps,
-                 "files": [_listed(file) for file in shard.files]}
-                for shard, key in zip(self.shards, self.keys, strict=True)
-            ],
-        })  # fmt: skip
+        write_json(
+            folder / SET,
+            {
+                "version": VERSION,
+                "spec": self.spec.canonical,
+                "fingerprint": self.spec.fingerprint,
+                "documents": len(self.kept),
+                "kept": int(np.count_nonzero(self.kept)),
+                "reading": asdict(self.shards[0].reading) if self.shards else None,
+                "shards": [
+                    {
+                        "key": key,
+                        "part": shard.part,
+                        "stamps": shard.stamps,
+                        "files": [_listed(file) for file in shard.files],
+                    }
+                    for shard, key in zip(self.shards, self.keys, strict=True)
+                ],
+            },
+        )
 
 
 def _name(key: object) -> str:
@@ -155,14 +164,24 @@ def read_frequencies(folder: Path) -> Frequencies:
     return Frequencies.from_bytes(path.read_bytes()) if path.is_file() else Frequencies()
 
 
-def save(folder: Path, sketches: Sketches, kept: NDArray[np.bool_], spec: Spec,
-         ignored: IgnoredLines, frequencies: Frequencies) -> None:  # fmt: skip
+def save(
+    folder: Path,
+    sketches: Sketches,
+    kept: NDArray[np.bool_],
+    spec: Spec,
+    ignored: IgnoredLines,
+    frequencies: Frequencies,
+) -> None:
     """Make a set of the new documents of a run, whose sketch files are in the folder already."""
     first = sketches.earlier
     new = SketchSet(
-        spec, sketches.shards[first:], sketches.files[first:], kept[sketches.first_new :], ignored,
+        spec,
+        sketches.shards[first:],
+        sketches.files[first:],
+        kept[sketches.first_new :],
+        ignored,
         frequencies,
-    )  # fmt: skip
+    )
     new.write(folder)
 
 

@@ -72,8 +72,16 @@ class Piece:
         if sketch.apart is not None:
             columns["apart"] = sketch.apart
         empty = dict.fromkeys(sketch.empty.tolist(), "empty")
-        return cls(columns, documents.ids, documents.keep, empty | documents.rejected,
-                   len(documents), chunk.files, storing.stated, sketch.empty_slots)  # fmt: skip
+        return cls(
+            columns,
+            documents.ids,
+            documents.keep,
+            empty | documents.rejected,
+            len(documents),
+            chunk.files,
+            storing.stated,
+            sketch.empty_slots,
+        )
 
 
 class SketchWriter:
@@ -122,8 +130,13 @@ class SketchWriter:
         if held[0].keep is not None:
             columns["keep"] = packed(concat_keep(piece.keep for piece in held))
         empty = sum(piece.empty_slots for piece in held)
-        self._file.add(columns, chunks=[piece.rows for piece in held], reasons=list(codes),
-                       **held[0].stated, **({EMPTY: empty} if empty else {}))  # fmt: skip
+        self._file.add(
+            columns,
+            chunks=[piece.rows for piece in held],
+            reasons=list(codes),
+            **held[0].stated,
+            **({EMPTY: empty} if empty else {}),
+        )
 
 
 def _coded(piece: Piece, codes: dict[str, int]) -> NDArray[np.uint32]:
@@ -211,9 +224,12 @@ class Sketches:
     """
 
     def __init__(
-        self, shards: Sequence[Shard], files: Sequence[Reader], earlier: int = 0,
+        self,
+        shards: Sequence[Shard],
+        files: Sequence[Reader],
+        earlier: int = 0,
         counts: NDArray[np.bool_] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.shards, self.files, self.earlier = list(shards), list(files), earlier
         rows = [sum(file.note["rows"]) for file in files]
         self.starts = np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)

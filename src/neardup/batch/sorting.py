@@ -158,9 +158,9 @@ class Stream:
 
     def until(self, bound: int | None) -> Records:
         """What comes before a number, which `reach` has given; everything for None."""
-        end = len(self._keys) if bound is None else int(
-            np.searchsorted(self._keys, np.uint64(bound))
-        )  # fmt: skip
+        end = (
+            len(self._keys) if bound is None else int(np.searchsorted(self._keys, np.uint64(bound)))
+        )
         taken = self._keys[:end], None if self._values is None else self._values[:end]
         self._keys = self._keys[end:]
         self._values = None if self._values is None else self._values[end:]

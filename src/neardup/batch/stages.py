@@ -175,9 +175,15 @@ class Sketching:
 
 
 def rank(
-    job: Job, folder: Path, sketches: Sketches, rows: Sketches, parts: Parts | None,
-    keys: list[str], classes: list[int], progress: Progress,
-) -> Ranked:  # fmt: skip
+    job: Job,
+    folder: Path,
+    sketches: Sketches,
+    rows: Sketches,
+    parts: Parts | None,
+    keys: list[str],
+    classes: list[int],
+    progress: Progress,
+) -> Ranked:
     """Rank the documents; identical ones collapse. See `ranked` for the classes."""
     progress.stage("ranking", len(sketches), "documents")
     ranking = ranked(sketches, job.options, classes)
@@ -200,9 +206,15 @@ def band(job: Job, folder: Path, ranked: Ranked, progress: Progress) -> BucketFi
     fits = job.budget.share() // max(len(ranked.sketches) * banding.BYTES_EACH * 2, 1)
     workers = max(min(job.workers, tables.count, fits), 1)
     make = Banding(
-        ranked.sketches, ranked.ranking, ranked.state, tables,
-        lambda number: stage.path(str(number)), key, job.budget, workers,
-    )  # fmt: skip
+        ranked.sketches,
+        ranked.ranking,
+        ranked.state,
+        tables,
+        lambda number: stage.path(str(number)),
+        key,
+        job.budget,
+        workers,
+    )
     files = []
     for _, file in in_order(
         range(tables.count), lambda number: stage.find(str(number), key) or make(number), workers
@@ -250,9 +262,12 @@ class Matching:
         for place in self._from_texts(missing) if exact else self._from_sketches(missing):
             files[place] = self._stage.open(self._names[place])
         self._stage.only(self._names)
-        sets = Sets([files[place] for place in range(len(sketches.files))], sketches.starts,
-                    np.uint64 if exact else compared_shape(self._job.options.spec)[1],
-                    self._job.workers)  # fmt: skip
+        sets = Sets(
+            [files[place] for place in range(len(sketches.files))],
+            sketches.starts,
+            np.uint64 if exact else compared_shape(self._job.options.spec)[1],
+            self._job.workers,
+        )
         parts = self._ranked.parts
         return MergedSets(sets, parts) if exact and parts is not None else sets
 
@@ -337,23 +352,40 @@ class Decided:
 
 
 def decide(
-    job: Job, folder: Path, ranked: Ranked, buckets: BucketFiles, compare: Comparing,
+    job: Job,
+    folder: Path,
+    ranked: Ranked,
+    buckets: BucketFiles,
+    compare: Comparing,
     progress: Progress,
-) -> Decided:  # fmt: skip
+) -> Decided:
     """Who stays: by stars, or by connected components."""
     progress.stage("deciding", job.options.limit.bit_length() + 1, "rounds")
     options = job.options
     key = digest(
-        ranked.basis, options.keep, options.tables.stated,
-        options.threshold, options.verify, options.measure, options.cluster, options.limit,
-    )  # fmt: skip
+        ranked.basis,
+        options.keep,
+        options.tables.stated,
+        options.threshold,
+        options.verify,
+        options.measure,
+        options.cluster,
+        options.limit,
+    )
     new = ranked.sketches.first_new
     stage = Stage(folder / "pairs", KIND_OF_PAIRS)
     stage.only([VERIFIED] if stage.find(VERIFIED, key) else [])
     if options.cluster == "components":
         return Decided(*connected(buckets, ranked.state, new, compare, stage.folder, job.budget))
     rounds = Rounds(
-        buckets, ranked.state, options.limit, compare, stage.folder, key, job.budget,
-        progress.advance, new,
-    )  # fmt: skip
+        buckets,
+        ranked.state,
+        options.limit,
+        compare,
+        stage.folder,
+        key,
+        job.budget,
+        progress.advance,
+        new,
+    )
     return Decided(rounds.run(), rounds.tally)

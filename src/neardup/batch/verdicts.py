@@ -86,9 +86,13 @@ def _steps(sorter: Sorter) -> Iterator[Records]:
 
 
 def collect(
-    verdicts: Verdicts, decided: Iterator[Records], copies: Sorter, ranking: Ranking, exact: bool,
+    verdicts: Verdicts,
+    decided: Iterator[Records],
+    copies: Sorter,
+    ranking: Ranking,
+    exact: bool,
     first_new: int,
-) -> None:  # fmt: skip
+) -> None:
     """From the pairs that decided, and the identical copies, to what is removed and why.
 
     A copy of a removed document goes with that one's witness. Documents before `first_new` are

@@ -22,9 +22,12 @@ def document_frequencies(
     job = replace(job, options=job.options.weighing(""), frequencies=Frequencies())
     key = digest([shard_key(shard, job.options.spec.fingerprint) for shard in shards])
     return made_once(
-        folder / "weights", FREQUENCIES, key, read_frequencies,
+        folder / "weights",
+        FREQUENCIES,
+        key,
+        read_frequencies,
         lambda: _counted(job, shards, progress),
-    )  # fmt: skip
+    )
 
 
 def _counted(job: Job, shards: list[Shard], progress: Progress) -> Frequencies:

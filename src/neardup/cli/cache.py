@@ -22,9 +22,15 @@ WIDTH = 160
 HASH = re.compile(r"[0-9a-f]{32,}")
 DAYS = {"h": 1 / 24, "d": 1, "w": 7}
 
-Folder = Annotated[Path | None, typer.Option(
-    "--cache", metavar="FOLDER", help="Where the results are.  [default: the user's cache folder]",
-    show_default=False)]  # fmt: skip
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache",
+        metavar="FOLDER",
+        help="Where the results are.  [default: the user's cache folder]",
+        show_default=False,
+    ),
+]
 
 cache = typer.Typer(
     help="Results of earlier trials, which neardup tune does not run again.", no_args_is_help=True
@@ -49,15 +55,25 @@ def list_(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("key", "when", "what", "seconds", "machine", box=None, header_style="bold",
-                  padding=(0, 1, 0, 0))  # fmt: skip
+    table = Table(
+        "key",
+        "when",
+        "what",
+        "seconds",
+        "machine",
+        box=None,
+        header_style="bold",
+        padding=(0, 1, 0, 0),
+    )
     table.columns[3].justify = "right"
     for entry in entries:
         table.add_row(
-            entry.key[:SHOWN_DIGITS], f"{entry.at.astimezone():%Y-%m-%d %H:%M}",
+            entry.key[:SHOWN_DIGITS],
+            f"{entry.at.astimezone():%Y-%m-%d %H:%M}",
             Text(described(entry.config), no_wrap=True, overflow="ellipsis"),
-            f"{entry.seconds:.3g}", "this" if entry.same_machine else "other",
-        )  # fmt: skip
+            f"{entry.seconds:.3g}",
+            "this" if entry.same_machine else "other",
+        )
     for column in (*table.columns[:2], *table.columns[3:]):
         column.no_wrap = True
     console = console_of(WIDTH)
@@ -70,10 +86,11 @@ def list_(
 
 @cache.command()
 def show(
-    key: Annotated[str, typer.Argument(
-        metavar="KEY", help="The first digits are enough.", show_default=False)],
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="The first digits are enough.", show_default=False)
+    ],
     folder: Folder = None,
-) -> None:  # fmt: skip
+) -> None:
     """Print one entry as JSON: configuration, results, time, machine and version."""
     import json
 
@@ -83,11 +100,16 @@ def show(
 @cache.command()
 def clear(
     folder: Folder = None,
-    older_than: Annotated[str | None, typer.Option(
-        metavar="AGE", help="Only what is older, such as 30d (days), 12h or 4w.",
-        show_default=False)] = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AGE",
+            help="Only what is older, such as 30d (days), 12h or 4w.",
+            show_default=False,
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
-) -> None:  # fmt: skip
+) -> None:
     """Remove results, unfinished and damaged ones too. Other files in the folder stay."""
     from datetime import UTC, datetime
 

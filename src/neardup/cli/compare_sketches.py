@@ -18,21 +18,30 @@ def compare_sketches(
     inputs: Inputs,
     text: Text = "text",
     format: Format = "auto",
-    sample: Annotated[int, typer.Option(
-        metavar="N", help="Look at so many documents, and at an edited copy of each.")] = 2_000,
-    threshold: Annotated[float, typer.Option(help="Pairs at least this similar are to be found.")]
-    = 0.8,
-    recall: Annotated[float, typer.Option(
-        help="The share of pairs exactly at the threshold that bands are chosen for.")] = 0.99,
+    sample: Annotated[
+        int,
+        typer.Option(metavar="N", help="Look at so many documents, and at an edited copy of each."),
+    ] = 2_000,
+    threshold: Annotated[
+        float, typer.Option(help="Pairs at least this similar are to be found.")
+    ] = 0.8,
+    recall: Annotated[
+        float,
+        typer.Option(help="The share of pairs exactly at the threshold that bands are chosen for."),
+    ] = 0.99,
     shingle: Annotated[str, typer.Option(metavar="UNIT:SIZE", help="As in dedup.")] = "word:5",
     text_profile: TextProfile = "standard",
     seed: Annotated[int, typer.Option(help="Of the sample, the edits and the hashes.")] = 0,
-    plot: Annotated[Path | None, typer.Option(
-        metavar="FILE.html", help="Also write a page with a plot.", show_default=False)] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.html", help="Also write a page with a plot.", show_default=False
+        ),
+    ] = None,
     workers: Workers = None,
     quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-) -> None:  # fmt: skip
+) -> None:
     """Measure every sketch on a sample of your documents, against brute force.
 
     Bytes, speed, error, recall and precision at the threshold, with sorted neighbourhood beside
@@ -61,9 +70,14 @@ def compare_sketches(
         texts = with_copies(chosen.texts, seed)
         progress.stage("comparing", len(CONTENDERS) + 3, "sketches")
         contest = Contest.of(
-            texts, threshold, threads, recall=recall, shingle=shingle,
-            text_profile=text_profile, seed=seed,
-        )  # fmt: skip
+            texts,
+            threshold,
+            threads,
+            recall=recall,
+            shingle=shingle,
+            text_profile=text_profile,
+            seed=seed,
+        )
         progress.advance(1)
         rows = []
         for row in contest.results():

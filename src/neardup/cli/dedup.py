@@ -49,9 +49,16 @@ if TYPE_CHECKING:
 
 
 URL = re.compile("[A-Za-z][A-Za-z0-9+.-]*://")
-OutOrUrl = Annotated[str, typer.Option(
-    "--out", "-o", metavar="OUT", help="The folder to write; with --engine spark, or its URL.",
-    show_default=False)]  # fmt: skip
+OutOrUrl = Annotated[
+    str,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="OUT",
+        help="The folder to write; with --engine spark, or its URL.",
+        show_default=False,
+    ),
+]
 FLAT = 2
 """Bands of so few rows make documents meet that have little in common."""
 
@@ -83,51 +90,105 @@ def dedup(
     key_file: KeyFile = None,
     hamming: Annotated[int | None, match("hamming", "3")] = None,
     blocks: Annotated[int | None, match("blocks", "chosen by --hamming")] = None,
-    weights: Annotated[str, typer.Option(
-        help="With --sketch weighted or simhash: tf, every occurrence of a shingle counts; or "
-        "tf-idf, those that are in few documents count more.", rich_help_panel=MATCH)] = "tf",
+    weights: Annotated[
+        str,
+        typer.Option(
+            help="With --sketch weighted or simhash: tf, every occurrence of a shingle counts; or "
+            "tf-idf, those that are in few documents count more.",
+            rich_help_panel=MATCH,
+        ),
+    ] = "tf",
     verify: Annotated[str | None, match("verify", "exact; with --sketch simhash, estimate")] = None,
     measure: Annotated[str, match("measure", "jaccard")] = "jaccard",
-    strip: Annotated[list[str] | None, typer.Option(
-        metavar="WHAT", help="Ignore markup (html), or lines that are in more than a share of the "
-        "documents (lines:0.1%). Can be given several times.", show_default=False,
-        rich_help_panel=MATCH)] = None,
+    strip: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WHAT",
+            help="Ignore markup (html), or lines that are in more than a share of the "
+            "documents (lines:0.1%). Can be given several times.",
+            show_default=False,
+            rich_help_panel=MATCH,
+        ),
+    ] = None,
     within: Within = None,
     keep: Keep = "first",
     prefer: Prefer = None,
-    merge_rows: Annotated[str | None, typer.Option(
-        metavar="COLUMN", help="Rows with the same value are one document, wherever they are.",
-        show_default=False, rich_help_panel=INPUT)] = None,
-    against: Annotated[list[str] | None, typer.Option(
-        metavar="PATH", help="Also remove what is similar to a document of an earlier run, of "
-        "saved sketches or of these files, which are only read. Can be given several times.",
-        show_default=False, rich_help_panel=KEEP)] = None,
-    cluster: Annotated[str, typer.Option(
-        help="stars: each removed document is similar to a kept one. components: whole chains "
-        "are merged, without that promise.", rich_help_panel=KEEP)] = "stars",
-    pairs: Annotated[bool, typer.Option(
-        "--pairs", help="Also write pairs.parquet: all similar pairs, not only those that decided.",
-        rich_help_panel=OUTPUT)] = False,
+    merge_rows: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Rows with the same value are one document, wherever they are.",
+            show_default=False,
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATH",
+            help="Also remove what is similar to a document of an earlier run, of "
+            "saved sketches or of these files, which are only read. Can be given several times.",
+            show_default=False,
+            rich_help_panel=KEEP,
+        ),
+    ] = None,
+    cluster: Annotated[
+        str,
+        typer.Option(
+            help="stars: each removed document is similar to a kept one. components: whole chains "
+            "are merged, without that promise.",
+            rich_help_panel=KEEP,
+        ),
+    ] = "stars",
+    pairs: Annotated[
+        bool,
+        typer.Option(
+            "--pairs",
+            help="Also write pairs.parquet: all similar pairs, not only those that decided.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     no_kept: NoKept = False,
-    save_sketches: Annotated[bool, typer.Option(
-        "--save-sketches", help="Keep the sketches in OUT, for --against and for other thresholds.",
-        rich_help_panel=OUTPUT)] = False,
-    keep_full: Annotated[bool, typer.Option(
-        "--keep-full", help="With --bits: keep the full slots in the saved sketches too, for other "
-        "bands.", rich_help_panel=OUTPUT)] = False,
+    save_sketches: Annotated[
+        bool,
+        typer.Option(
+            "--save-sketches",
+            help="Keep the sketches in OUT, for --against and for other thresholds.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    keep_full: Annotated[
+        bool,
+        typer.Option(
+            "--keep-full",
+            help="With --bits: keep the full slots in the saved sketches too, for other bands.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     force: Force = False,
-    engine: Annotated[str, typer.Option(
-        metavar="ENGINE", help="local, this machine; or spark, a cluster.",
-        rich_help_panel=OUTPUT)] = "local",
-    master: Annotated[str | None, typer.Option(
-        metavar="URL", help="With --engine spark: the cluster's master, such as spark://host:7077, "
-        "yarn or local[4].  [default: what spark-submit or Spark's settings say]",
-        show_default=False, rich_help_panel=OUTPUT)] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            metavar="ENGINE",
+            help="local, this machine; or spark, a cluster.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = "local",
+    master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="With --engine spark: the cluster's master, such as spark://host:7077, "
+            "yarn or local[4].  [default: what spark-submit or Spark's settings say]",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     memory: Memory = None,
     workers: Workers = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Remove near-duplicates from files and write what is kept, removed and why.
 
     OUT holds kept/ (same file names, formats and rows), removed.parquet,
@@ -146,12 +207,28 @@ def dedup(
     stale = stale_bands(context) if config else set()
     layout |= dict.fromkeys(stale)
     options = Options.of(
-        preset=preset, sketch=sketch, family=family, shingle=shingle, slots=slots, bits=bits,
-        text_profile=text_profile, seed=seed,
-        threshold=threshold, recall=recall, verify=verify, keep=keep,
-        cluster=cluster, strip=strip, hash=hash, key=key, measure=measure,
-        hamming=hamming, blocks=blocks, weights=weights, **layout,
-    )  # fmt: skip
+        preset=preset,
+        sketch=sketch,
+        family=family,
+        shingle=shingle,
+        slots=slots,
+        bits=bits,
+        text_profile=text_profile,
+        seed=seed,
+        threshold=threshold,
+        recall=recall,
+        verify=verify,
+        keep=keep,
+        cluster=cluster,
+        strip=strip,
+        hash=hash,
+        key=key,
+        measure=measure,
+        hamming=hamming,
+        blocks=blocks,
+        weights=weights,
+        **layout,
+    )
     threads = check_workers(workers)
     check_engine(engine, master, workers)
     if engine == "spark":
@@ -176,35 +253,58 @@ def dedup(
                 "or join the rows before"
             )
         columns = Columns(
-            text=text, id=merge_rows or id, id_option="merge-rows" if merge_rows else "id",
-            keep=options.keep_policy[1], within=within,
+            text=text,
+            id=merge_rows or id,
+            id_option="merge-rows" if merge_rows else "id",
+            keep=options.keep_policy[1],
+            within=within,
             tokens=options.spec.unit == "token",
-        )  # fmt: skip
+        )
         if by_url:
             refuse_with_urls(prefer, merge_rows, save_sketches, skip_bad_files)
             from neardup.batch.engines.spark.urls import dedup_urls
 
             room = task_memory(memory)
             finished = dedup_urls(
-                started(master, progress), inputs, out, columns, options,
-                format=format, key=key, against=tuple(against or ()), kept=not no_kept,
-                pairs=pairs, strict=strict, force=force, progress=progress,
+                started(master, progress),
+                inputs,
+                out,
+                columns,
+                options,
+                format=format,
+                key=key,
+                against=tuple(against or ()),
+                kept=not no_kept,
+                pairs=pairs,
+                strict=strict,
+                force=force,
+                progress=progress,
                 finish=partial(write_report, title=out.rstrip("/").rpartition("/")[2]),
                 memory=room,
-            )  # fmt: skip
+            )
         else:
             folder = Path(out)
             job = Job(
-                inputs=found, out=folder, options=options, columns=columns,
-                workers=threads, pairs=pairs, kept=not no_kept,
-                folders=tuple(filter(os.path.isdir, inputs)), force=force, strict=strict,
-                against=tuple(map(Path, against or ())), prefer=prefer,
-                save_sketches=save_sketches, keep_full=keep_full,
+                inputs=found,
+                out=folder,
+                options=options,
+                columns=columns,
+                workers=threads,
+                pairs=pairs,
+                kept=not no_kept,
+                folders=tuple(filter(os.path.isdir, inputs)),
+                force=force,
+                strict=strict,
+                against=tuple(map(Path, against or ())),
+                prefer=prefer,
+                save_sketches=save_sketches,
+                keep_full=keep_full,
                 merge_rows=merge_rows is not None,
-                skip_bad_files=skip_bad_files, key=key,
+                skip_bad_files=skip_bad_files,
+                key=key,
                 finish=partial(write_report, title=folder.resolve().name),
                 budget=Budget(None if memory is None else parse_size(memory)),
-            )  # fmt: skip
+            )
             finished = run(job, progress, *making(engine, master, memory))
     show(finished.record, summary(finished, options, out), quiet, as_json)
     if engine == "spark":
@@ -261,8 +361,12 @@ def refuse_with_urls(
     """Refuse what is about files, of which Spark's own readers know nothing."""
     from neardup.errors import UsageError
 
-    given = {"--prefer": prefer, "--merge-rows": merge_rows, "--save-sketches": save_sketches,
-             "--skip-bad-files": skip_bad_files}  # fmt: skip
+    given = {
+        "--prefer": prefer,
+        "--merge-rows": merge_rows,
+        "--save-sketches": save_sketches,
+        "--skip-bad-files": skip_bad_files,
+    }
     for option, value in given.items():
         if value:
             raise UsageError(f"{option} is not there for URLs: leave it out")
@@ -326,8 +430,10 @@ def summary(finished: Finished, options: Options, out: Path | str) -> str:
     from neardup.result import counts_line, example_line, largest_line, method_line
 
     record = finished.record
-    counts = {name: record["counts"][name] for name in
-              ("documents", "kept", "removed", "identical", "rejected")}  # fmt: skip
+    counts = {
+        name: record["counts"][name]
+        for name in ("documents", "kept", "removed", "identical", "rejected")
+    }
     lines = [
         counts_line(**counts),
         method_line(options, record["predicted"]["recall_at_threshold"]),

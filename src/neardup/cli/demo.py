@@ -56,14 +56,16 @@ def source_files(library: Path) -> list[InputFile]:
     from neardup.corpus.inputs import InputFile
 
     paths = sorted(
-        path for path in library.rglob("*.py")
+        path
+        for path in library.rglob("*.py")
         if path.is_file() and "site-packages" not in path.parts and "__pycache__" not in path.parts
-    )  # fmt: skip
+    )
     return [
-        InputFile(path, str(path.relative_to(library)), path.relative_to(library).as_posix(),
-                  "text", None)
+        InputFile(
+            path, str(path.relative_to(library)), path.relative_to(library).as_posix(), "text", None
+        )
         for path in paths
-    ]  # fmt: skip
+    ]
 
 
 def show_difference(library: Path, row: dict[str, Any]) -> None:
@@ -75,8 +77,9 @@ def show_difference(library: Path, row: dict[str, Any]) -> None:
         f"\nWhy was {row['id']} removed? It is {row['similarity']:.4f} similar to {row['witness']}:"
     )
     changed = (
-        line for line in difflib.unified_diff(kept, gone, n=0, lineterm="")
+        line
+        for line in difflib.unified_diff(kept, gone, n=0, lineterm="")
         if not line.startswith(("---", "+++", "@@"))
-    )  # fmt: skip
+    )
     for _, line in zip(range(SHOWN_LINES), changed, strict=False):
         print(f"    {line[:100]}")

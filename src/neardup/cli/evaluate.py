@@ -31,100 +31,259 @@ if TYPE_CHECKING:
 ASKED = "What is asked for"
 JSON, HTML = "evaluation.json", "evaluation.html"
 
-Least = Annotated[float | None, typer.Option(
-    metavar="X", min=0.0, max=1.0, help="Exit code 1 if it is less, or undefined.",
-    show_default=False, rich_help_panel=ASKED)]  # fmt: skip
+Least = Annotated[
+    float | None,
+    typer.Option(
+        metavar="X",
+        min=0.0,
+        max=1.0,
+        help="Exit code 1 if it is less, or undefined.",
+        show_default=False,
+        rich_help_panel=ASKED,
+    ),
+]
 
 
 def evaluate(
-    golden: Annotated[Path, typer.Argument(
-        metavar="GOLDEN", help="Labelled pairs (id1, id2, label) or clusters (id, cluster): TSV, "
-        "CSV, Parquet or Arrow.", show_default=False, readable=False)],
-    corpus: Annotated[list[str] | None, typer.Option(
-        metavar="INPUT", help="Where the documents are: a file, a folder or a quoted glob. Can be "
-        "given several times.", show_default=False, rich_help_panel=INPUT)] = None,
-    run: Annotated[Path | None, typer.Option(
-        metavar="OUT", help="Judge a finished run: documents of one cluster are duplicates.",
-        show_default=False, readable=False, rich_help_panel=INPUT)] = None,
-    service: Annotated[str | None, typer.Option(
-        metavar="URL", help="Judge a running service by the documents that it holds.",
-        show_default=False, rich_help_panel=INPUT)] = None,
-    api_key_file: Annotated[Path | None, typer.Option(
-        metavar="FILE", help="Holds the API key for the service, which needs the scope read.",
-        show_default=False, readable=False, rich_help_panel=INPUT)] = None,
-    pairs: Annotated[str | None, typer.Option(
-        metavar="NAMES", help="GOLDEN holds pairs, in these columns; without a third one all are "
-        "duplicates.  [default: id1,id2,label]", show_default=False, rich_help_panel=INPUT)] = None,
-    clusters: Annotated[str | None, typer.Option(
-        metavar="NAMES", help="GOLDEN holds clusters, in these columns.  [default: id,cluster]",
-        show_default=False, rich_help_panel=INPUT)] = None,
+    golden: Annotated[
+        Path,
+        typer.Argument(
+            metavar="GOLDEN",
+            help="Labelled pairs (id1, id2, label) or clusters (id, cluster): TSV, "
+            "CSV, Parquet or Arrow.",
+            show_default=False,
+            readable=False,
+        ),
+    ],
+    corpus: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="INPUT",
+            help="Where the documents are: a file, a folder or a quoted glob. Can be "
+            "given several times.",
+            show_default=False,
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OUT",
+            help="Judge a finished run: documents of one cluster are duplicates.",
+            show_default=False,
+            readable=False,
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
+    service: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Judge a running service by the documents that it holds.",
+            show_default=False,
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
+    api_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Holds the API key for the service, which needs the scope read.",
+            show_default=False,
+            readable=False,
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
+    pairs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="GOLDEN holds pairs, in these columns; without a third one all are "
+            "duplicates.  [default: id1,id2,label]",
+            show_default=False,
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
+    clusters: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="GOLDEN holds clusters, in these columns.  [default: id,cluster]",
+            show_default=False,
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
     text: Text = "text",
     id: Id = None,
     format: Format = "auto",
-    sample: Annotated[int, typer.Option(
-        metavar="N", min=2, max=50_000, help="Documents to look at for the profile of the corpus.",
-        rich_help_panel=INPUT)] = 10_000,
-    config: Annotated[Path | None, typer.Option(
-        metavar="FILE", help="An operating point that neardup plan or neardup tune wrote; options "
-        "that are given go before it.", show_default=False, rich_help_panel=MATCH)] = None,
-    threshold: Annotated[float | None, typer.Option(
-        help="As in dedup, like all of these.  [default: 0.8]", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    recall: Annotated[float | None, typer.Option(
-        help="What bands and rows are chosen for.  [default: 0.99]", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    bands: Annotated[int | None, typer.Option(
-        help="Use this many bands...", show_default=False, rich_help_panel=MATCH)] = None,
-    rows: Annotated[int | None, typer.Option(
-        help="...of this many rows.", show_default=False, rich_help_panel=MATCH)] = None,
-    tables: Annotated[str | None, typer.Option(
-        metavar="WHAT", help="More tables.  [default: 1]", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    shingle: Annotated[str | None, typer.Option(
-        metavar="UNIT:SIZE", help="What is compared.  [default: word:5]", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    text_profile: Annotated[str | None, typer.Option(
-        help="conservative, standard or aggressive.  [default: standard]", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    sketch: Annotated[str | None, typer.Option(
-        help="What is made of a document.  [default: minhash]", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    slots: Annotated[int | None, typer.Option(
-        help="Slots of a signature.  [default: 128]", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    verify: Annotated[str | None, typer.Option(
-        help="exact, estimate or none.  [default: exact]", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    measure: Annotated[str | None, typer.Option(
-        help="jaccard or containment.  [default: jaccard]", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    strip: Annotated[list[str] | None, typer.Option(
-        metavar="WHAT", help="Ignore html markup, or frequent lines.", show_default=False,
-        rich_help_panel=MATCH)] = None,
-    seed: Annotated[int | None, typer.Option(
-        help="Seed of all hashes.  [default: 0]", show_default=False,
-        rich_help_panel=MATCH)] = None,
+    sample: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=2,
+            max=50_000,
+            help="Documents to look at for the profile of the corpus.",
+            rich_help_panel=INPUT,
+        ),
+    ] = 10_000,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="An operating point that neardup plan or neardup tune wrote; options "
+            "that are given go before it.",
+            show_default=False,
+            rich_help_panel=MATCH,
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="As in dedup, like all of these.  [default: 0.8]",
+            show_default=False,
+            rich_help_panel=MATCH,
+        ),
+    ] = None,
+    recall: Annotated[
+        float | None,
+        typer.Option(
+            help="What bands and rows are chosen for.  [default: 0.99]",
+            show_default=False,
+            rich_help_panel=MATCH,
+        ),
+    ] = None,
+    bands: Annotated[
+        int | None,
+        typer.Option(help="Use this many bands...", show_default=False, rich_help_panel=MATCH),
+    ] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(help="...of this many rows.", show_default=False, rich_help_panel=MATCH),
+    ] = None,
+    tables: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT",
+            help="More tables.  [default: 1]",
+            show_default=False,
+            rich_help_panel=MATCH,
+        ),
+    ] = None,
+    shingle: Annotated[
+        str | None,
+        typer.Option(
+            metavar="UNIT:SIZE",
+            help="What is compared.  [default: word:5]",
+            show_default=False,
+            rich_help_panel=MATCH,
+        ),
+    ] = None,
+    text_profile: Annotated[
+        str | None,
+        typer.Option(
+            help="conservative, standard or aggressive.  [default: standard]",
+            show_default=False,
+            rich_help_panel=MATCH,
+        ),
+    ] = None,
+    sketch: Annotated[
+        str | None,
+        typer.Option(
+            help="What is made of a document.  [default: minhash]",
+            show_default=False,
+            rich_help_panel=MATCH,
+        ),
+    ] = None,
+    slots: Annotated[
+        int | None,
+        typer.Option(
+            help="Slots of a signature.  [default: 128]", show_default=False, rich_help_panel=MATCH
+        ),
+    ] = None,
+    verify: Annotated[
+        str | None,
+        typer.Option(
+            help="exact, estimate or none.  [default: exact]",
+            show_default=False,
+            rich_help_panel=MATCH,
+        ),
+    ] = None,
+    measure: Annotated[
+        str | None,
+        typer.Option(
+            help="jaccard or containment.  [default: jaccard]",
+            show_default=False,
+            rich_help_panel=MATCH,
+        ),
+    ] = None,
+    strip: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WHAT",
+            help="Ignore html markup, or frequent lines.",
+            show_default=False,
+            rich_help_panel=MATCH,
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Seed of all hashes.  [default: 0]", show_default=False, rich_help_panel=MATCH
+        ),
+    ] = None,
     min_recall: Least = None,
     min_precision: Least = None,
     min_f1: Least = None,
-    by: Annotated[str, typer.Option(
-        metavar="WHAT", help="Whose figures those are: labels, or similarity, of the pairs that "
-        "reach the threshold; needs --corpus.", rich_help_panel=ASKED)] = "labels",
-    baseline: Annotated[Path | None, typer.Option(
-        metavar="FILE", help="An earlier evaluation.json: say what has moved since.",
-        show_default=False, readable=False, rich_help_panel=ASKED)] = None,
-    out: Annotated[Path | None, typer.Option(
-        "--out", "-o", metavar="FOLDER", help="Write evaluation.json and evaluation.html there.",
-        show_default=False, readable=False, rich_help_panel=OUTPUT)] = None,
-    force: Annotated[bool, typer.Option(
-        "--force", help="Replace an earlier evaluation in FOLDER; other files there are left "
-        "alone.", rich_help_panel=OUTPUT)] = False,
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="WHAT",
+            help="Whose figures those are: labels, or similarity, of the pairs that "
+            "reach the threshold; needs --corpus.",
+            rich_help_panel=ASKED,
+        ),
+    ] = "labels",
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="An earlier evaluation.json: say what has moved since.",
+            show_default=False,
+            readable=False,
+            rich_help_panel=ASKED,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FOLDER",
+            help="Write evaluation.json and evaluation.html there.",
+            show_default=False,
+            readable=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Replace an earlier evaluation in FOLDER; other files there are left alone.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     workers: Workers = None,
     quiet: Quiet = False,
-    as_json: Annotated[bool, typer.Option(
-        "--json", help="Print the content of evaluation.json instead of the summary.",
-        rich_help_panel=OUTPUT)] = False,
-) -> None:  # fmt: skip
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="Print the content of evaluation.json instead of the summary.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+) -> None:
     """Measure recall and precision by a golden set: of an operating point, a run or a service.
 
     Says how much is lost because labelled duplicates are not similar, and how much because similar
@@ -134,10 +293,20 @@ def evaluate(
 
     check_by(by, corpus)
     given = {
-        "threshold": threshold, "recall": recall, "bands": bands, "rows": rows, "tables": tables,
-        "shingle": shingle, "text_profile": text_profile, "sketch": sketch, "slots": slots,
-        "verify": verify, "measure": measure, "strip": strip, "seed": seed,
-    }  # fmt: skip
+        "threshold": threshold,
+        "recall": recall,
+        "bands": bands,
+        "rows": rows,
+        "tables": tables,
+        "shingle": shingle,
+        "text_profile": text_profile,
+        "sketch": sketch,
+        "slots": slots,
+        "verify": verify,
+        "measure": measure,
+        "strip": strip,
+        "seed": seed,
+    }
     asked = operating_point(config, {name: v for name, v in given.items() if v is not None})
     threads = check_workers(workers)
     with progress_for(quiet=quiet or as_json) as progress, folder(out, force):
@@ -145,11 +314,22 @@ def evaluate(
         from neardup.evaluate.gates import gates_of
 
         found = evaluated(
-            golden, corpus=[Path(one) for one in corpus] if corpus else None, run=run,
-            service=service, api_key=api_key(api_key_file), text=text, id=id, format=format,
-            pairs=pairs, clusters=clusters, baseline=baseline, sample=sample,
-            workers=threads, progress=progress, **asked,
-        )  # fmt: skip
+            golden,
+            corpus=[Path(one) for one in corpus] if corpus else None,
+            run=run,
+            service=service,
+            api_key=api_key(api_key_file),
+            text=text,
+            id=id,
+            format=format,
+            pairs=pairs,
+            clusters=clusters,
+            baseline=baseline,
+            sample=sample,
+            workers=threads,
+            progress=progress,
+            **asked,
+        )
         least = {"recall": min_recall, "precision": min_precision, "f1": min_f1}
         asked_for = gates_of(found, by, least)
         if out is not None:

@@ -44,25 +44,61 @@ def exact(
     format: Format = "auto",
     strict: Strict = False,
     skip_bad_files: SkipBadFiles = False,
-    by: Annotated[str, typer.Option(
-        help="text: byte for byte the same. words: the same words in the same order; case, "
-        "punctuation and white space don't count.", rich_help_panel=MATCH)] = "text",
-    unit: Annotated[str, typer.Option(
-        help="document: copies are removed. paragraph, line: what was there before, in any "
-        "document, is cut out of the texts.", rich_help_panel=MATCH)] = "document",
-    min_length: Annotated[int | None, typer.Option(
-        metavar="N", help="Never cut a paragraph or line with fewer characters, white space not "
-        "counted.  [default: 20]", show_default=False, rich_help_panel=MATCH)] = None,
-    filter_kind: Annotated[str | None, typer.Option(
-        "--filter", metavar="KIND", help="One pass with a filter, in its memory: set (exact), "
-        "bloom or cuckoo (10 to 13 bits a document; some that are no copies are lost).",
-        show_default=False, rich_help_panel=MATCH)] = None,
-    fpr: Annotated[float | None, typer.Option(
-        metavar="RATE", help="False positives of --filter bloom when all documents are in.  "
-        "[default: 0.01]", show_default=False, rich_help_panel=MATCH)] = None,
-    expected: Annotated[int | None, typer.Option(
-        metavar="N", help="How many documents the filter is made for.  [default: as many as there "
-        "are]", show_default=False, rich_help_panel=MATCH)] = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            help="text: byte for byte the same. words: the same words in the same order; case, "
+            "punctuation and white space don't count.",
+            rich_help_panel=MATCH,
+        ),
+    ] = "text",
+    unit: Annotated[
+        str,
+        typer.Option(
+            help="document: copies are removed. paragraph, line: what was there before, in any "
+            "document, is cut out of the texts.",
+            rich_help_panel=MATCH,
+        ),
+    ] = "document",
+    min_length: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Never cut a paragraph or line with fewer characters, white space not "
+            "counted.  [default: 20]",
+            show_default=False,
+            rich_help_panel=MATCH,
+        ),
+    ] = None,
+    filter_kind: Annotated[
+        str | None,
+        typer.Option(
+            "--filter",
+            metavar="KIND",
+            help="One pass with a filter, in its memory: set (exact), "
+            "bloom or cuckoo (10 to 13 bits a document; some that are no copies are lost).",
+            show_default=False,
+            rich_help_panel=MATCH,
+        ),
+    ] = None,
+    fpr: Annotated[
+        float | None,
+        typer.Option(
+            metavar="RATE",
+            help="False positives of --filter bloom when all documents are in.  [default: 0.01]",
+            show_default=False,
+            rich_help_panel=MATCH,
+        ),
+    ] = None,
+    expected: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="How many documents the filter is made for.  [default: as many as there are]",
+            show_default=False,
+            rich_help_panel=MATCH,
+        ),
+    ] = None,
     text_profile: TextProfile = "standard",
     within: Within = None,
     keep: Keep = "first",
@@ -73,7 +109,7 @@ def exact(
     workers: Workers = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Remove exact duplicates from files: documents, or repeated paragraphs or lines in them.
 
     OUT holds what it holds after neardup dedup, and cut.parquet if paragraphs or lines were cut.
@@ -98,12 +134,20 @@ def exact(
         from neardup.report.page import write_report
 
         job = Job(
-            inputs=found, out=out, options=options, workers=threads, kept=not no_kept,
+            inputs=found,
+            out=out,
+            options=options,
+            workers=threads,
+            kept=not no_kept,
             columns=Columns(text=text, id=id, keep=options.keep_policy[1], within=within),
-            folders=tuple(filter(os.path.isdir, inputs)), force=force, strict=strict, prefer=prefer,
-            skip_bad_files=skip_bad_files, finish=partial(write_report, title=out.resolve().name),
+            folders=tuple(filter(os.path.isdir, inputs)),
+            force=force,
+            strict=strict,
+            prefer=prefer,
+            skip_bad_files=skip_bad_files,
+            finish=partial(write_report, title=out.resolve().name),
             budget=Budget(None if memory is None else parse_size(memory)),
-        )  # fmt: skip
+        )
         sameness = Sameness.of(by, unit, min_length, text_profile)
         filtering = Filtering.of(filter_kind, fpr, expected, sameness, keep)
         finished = run(job, progress, ExactDuplicates(sameness, filtering))

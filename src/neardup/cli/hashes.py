@@ -12,14 +12,22 @@ if TYPE_CHECKING:
 
 
 def hashes(
-    keys: Annotated[int, typer.Option(
-        metavar="N", min=1_000, max=10_000_000,
-        help="How many different words to hash.")] = 500_000,
-    plot: Annotated[Path | None, typer.Option(
-        metavar="FILE.html", help="Also write a page with the figures as bars.",
-        show_default=False)] = None,
+    keys: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1_000, max=10_000_000, help="How many different words to hash."
+        ),
+    ] = 500_000,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.html",
+            help="Also write a page with the figures as bars.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-) -> None:  # fmt: skip
+) -> None:
     """Measure hash functions: speed, avalanche, collisions and the longest chain of a table.
 
     The first four are those of neardup dedup --hash; the others are there for comparison.

@@ -35,28 +35,49 @@ if TYPE_CHECKING:
 ONLY_IN_CONFIG = ("keep", "cluster", "weights")
 """What a config file may say, and an index has only one way of."""
 
-StrictIndex = Annotated[bool, typer.Option(
-    "--strict", help="Stop at the first document that can't be used.",
-    rich_help_panel=INPUT)]  # fmt: skip
+StrictIndex = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="Stop at the first document that can't be used.", rich_help_panel=INPUT
+    ),
+]
 
 
 def build(
     context: typer.Context,
     folder: Dir,
-    inputs: Annotated[list[str] | None, typer.Argument(
-        metavar="[INPUT]...", help="As in dedup: files, folders or quoted globs.",
-        show_default=False)] = None,
-    sketches: Annotated[Path | None, typer.Option(
-        "--from", metavar="RUN", help="Instead of INPUT: a run with --save-sketches, or a set of "
-        "sketches. No texts are needed; similarity to these documents is estimated.",
-        show_default=False, rich_help_panel=INPUT)] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[INPUT]...",
+            help="As in dedup: files, folders or quoted globs.",
+            show_default=False,
+        ),
+    ] = None,
+    sketches: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            help="Instead of INPUT: a run with --save-sketches, or a set of "
+            "sketches. No texts are needed; similarity to these documents is estimated.",
+            show_default=False,
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
     text: Text = "text",
     id: Id = None,
     format: Format = "auto",
     strict: StrictIndex = False,
-    keep_texts: Annotated[bool, typer.Option(
-        "--keep-texts", help="Store the texts too, so that the index can be made anew by another "
-        "specification.", rich_help_panel=OUTPUT)] = False,
+    keep_texts: Annotated[
+        bool,
+        typer.Option(
+            "--keep-texts",
+            help="Store the texts too, so that the index can be made anew by another "
+            "specification.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     config: Config = None,
     threshold: Annotated[float | None, match("threshold", "0.8")] = None,
     recall: Annotated[float | None, match("recall", "0.99")] = None,
@@ -83,7 +104,7 @@ def build(
     workers: Workers = None,
     quiet: Quiet = False,
     as_json: PlainJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Make a new index of files, or of the sketches that a run has saved.
 
     If it is interrupted, neardup index add with the same INPUT goes on.
@@ -97,16 +118,34 @@ def build(
     if bool(inputs) == (sketches is not None):
         raise UsageError("give either INPUT, or --from with a run that has saved its sketches")
     named = {
-        "threshold": threshold, "recall": recall, "bands": bands, "rows": rows, "tables": tables,
-        "limit": limit, "verify": verify, "measure": measure, "hamming": hamming,
-        "blocks": blocks, "shingle": shingle, "text_profile": text_profile, "sketch": sketch,
-        "family": family, "slots": slots, "bits": bits, "preset": preset, "seed": seed,
-        "hash": hash, "strip": strip,
+        "threshold": threshold,
+        "recall": recall,
+        "bands": bands,
+        "rows": rows,
+        "tables": tables,
+        "limit": limit,
+        "verify": verify,
+        "measure": measure,
+        "hamming": hamming,
+        "blocks": blocks,
+        "shingle": shingle,
+        "text_profile": text_profile,
+        "sketch": sketch,
+        "family": family,
+        "slots": slots,
+        "bits": bits,
+        "preset": preset,
+        "seed": seed,
+        "hash": hash,
+        "strip": strip,
         **{name: (context.default_map or {}).get(name) for name in ONLY_IN_CONFIG},
-    }  # fmt: skip
+    }
     stale = stale_bands(context) if config else set()
-    given = {name: value for name, value in named.items()
-             if value not in (None, []) and name not in stale}  # fmt: skip
+    given = {
+        name: value
+        for name, value in named.items()
+        if value not in (None, []) and name not in stale
+    }
     if sketches is not None:
         _load(folder, sketches, given, quiet, as_json)
         return
@@ -127,16 +166,22 @@ def add(
     text: Text = "text",
     id: Id = None,
     format: Format = "auto",
-    replace: Annotated[bool, typer.Option(
-        "--replace", help="A document whose id is there with another content takes its place, "
-        "instead of being rejected.", rich_help_panel=INPUT)] = False,
+    replace: Annotated[
+        bool,
+        typer.Option(
+            "--replace",
+            help="A document whose id is there with another content takes its place, "
+            "instead of being rejected.",
+            rich_help_panel=INPUT,
+        ),
+    ] = False,
     strict: StrictIndex = False,
     key_file: IndexKey = None,
     memory: TableMemory = None,
     workers: Workers = None,
     quiet: Quiet = False,
     as_json: PlainJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Add the documents of files to an index. Those that are there already are left alone."""
     from neardup.cli.progress import progress_for
     from neardup.corpus.documents import Columns

@@ -12,11 +12,12 @@ from neardup.cli.shared import Quiet
 
 def convert(
     folder: Dir,
-    bits: Annotated[int, typer.Option(
-        help="Bits of a slot from now on: 1, 2, 4, 8 or 16.", show_default=False)],
+    bits: Annotated[
+        int, typer.Option(help="Bits of a slot from now on: 1, 2, 4, 8 or 16.", show_default=False)
+    ],
     quiet: Quiet = False,
     as_json: PlainJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Cut the stored slots of an index down to a few bits. No texts are needed.
 
     Answers that were given stay. The bands can't be changed any more afterwards; threshold, limit

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 def get(
     folder: Dir,
     id: Annotated[str, typer.Argument(metavar="ID", show_default=False)],
-    text: Annotated[bool, typer.Option(
-        "--text", help="Show its text too, if the index keeps texts.")] = False,
+    text: Annotated[
+        bool, typer.Option("--text", help="Show its text too, if the index keeps texts.")
+    ] = False,
     key_file: IndexKey = None,
     as_json: PlainJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Show what is known of a document, and the cluster that it is in."""
     import json
     from dataclasses import asdict
@@ -68,10 +69,11 @@ def _lines(document: Document) -> list[tuple[str, object]]:
 def remove(
     folder: Dir,
     ids: Annotated[list[str], typer.Argument(metavar="ID...", show_default=False)],
-    missing_ok: Annotated[bool, typer.Option(
-        "--missing-ok", help="It is no error if some are not there.")] = False,
+    missing_ok: Annotated[
+        bool, typer.Option("--missing-ok", help="It is no error if some are not there.")
+    ] = False,
     key_file: IndexKey = None,
-) -> None:  # fmt: skip
+) -> None:
     """Remove documents for good. Copies of a removed one find another witness, or are new."""
     from neardup.errors import UsageError
     from neardup.index.anew.reindex import held_before
@@ -82,8 +84,10 @@ def remove(
     print(f"{len(ids) - len(missing):,} removed")
     held = held_before(folder, [one.number for one in found.values() if one is not None])
     for name, documents in held.items():
-        print(f"the earlier generation {name} still has {documents:,} of them: neardup index "
-              f"reindex {folder} --forget deletes it")  # fmt: skip
+        print(
+            f"the earlier generation {name} still has {documents:,} of them: neardup index "
+            f"reindex {folder} --forget deletes it"
+        )
     if missing and not missing_ok:
         shown = ", ".join(map(repr, missing[:5]))
         raise UsageError(f"{folder} has no document {shown}: check the ids, or use --missing-ok")

@@ -13,12 +13,13 @@ from neardup.cli.shared import Quiet
 
 def export(
     folder: Dir,
-    file: Annotated[Path, typer.Argument(
-        metavar="FILE", help="The file to write.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The file to write.", show_default=False)
+    ],
     force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
     key_file: IndexKey = None,
     quiet: Quiet = False,
-) -> None:  # fmt: skip
+) -> None:
     """Write the whole index to one checksummed file, also while another process adds to it."""
     from neardup.cli.progress import progress_for
     from neardup.errors import UsageError
@@ -36,10 +37,12 @@ def export(
 
 def import_(
     folder: Dir,
-    file: Annotated[Path, typer.Argument(
-        metavar="FILE", help="What neardup index export wrote.", show_default=False)],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="What neardup index export wrote.", show_default=False),
+    ],
     quiet: Quiet = False,
-) -> None:  # fmt: skip
+) -> None:
     """Make an index of an exported file, in a folder that is empty or not there.
 
     API keys of a service are no part of an export: make new ones with neardup keys.

@@ -26,26 +26,53 @@ LISTED: Final = 20
 
 def reindex(
     folder: Dir,
-    spec: Annotated[Path | None, typer.Option(
-        metavar="FILE", help="The new specification, instead of the options below: what neardup "
-        "spec --json prints, a config file, or an index or a run that has it.",
-        show_default=False)] = None,
-    undo: Annotated[bool, typer.Option(
-        "--undo", help="Go back to what was before the last reindex or convert, with its operating "
-        "point of then, and with what has been added and removed since.")] = False,
-    forget: Annotated[bool, typer.Option(
-        "--forget", help="Delete what was before, which holds documents that were removed since; "
-        "--undo is not possible any more.")] = False,
-    corpus: Annotated[list[str] | None, typer.Option(
-        metavar="INPUT", help="Texts of documents, by their ids: files, folders or quoted globs; "
-        "more than once for several.  [default: the stored texts]", show_default=False,
-        rich_help_panel=INPUT)] = None,
+    spec: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The new specification, instead of the options below: what neardup "
+            "spec --json prints, a config file, or an index or a run that has it.",
+            show_default=False,
+        ),
+    ] = None,
+    undo: Annotated[
+        bool,
+        typer.Option(
+            "--undo",
+            help="Go back to what was before the last reindex or convert, with its operating "
+            "point of then, and with what has been added and removed since.",
+        ),
+    ] = False,
+    forget: Annotated[
+        bool,
+        typer.Option(
+            "--forget",
+            help="Delete what was before, which holds documents that were removed since; "
+            "--undo is not possible any more.",
+        ),
+    ] = False,
+    corpus: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="INPUT",
+            help="Texts of documents, by their ids: files, folders or quoted globs; "
+            "more than once for several.  [default: the stored texts]",
+            show_default=False,
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
     text: Text = "text",
     id: Id = None,
     format: Format = "auto",
-    drop_missing: Annotated[bool, typer.Option(
-        "--drop-missing", help="Leave out documents of which there is no text, or that the new "
-        "specification can't use, instead of stopping.", rich_help_panel=INPUT)] = False,
+    drop_missing: Annotated[
+        bool,
+        typer.Option(
+            "--drop-missing",
+            help="Leave out documents of which there is no text, or that the new "
+            "specification can't use, instead of stopping.",
+            rich_help_panel=INPUT,
+        ),
+    ] = False,
     shingle: Annotated[str | None, match("shingle")] = None,
     text_profile: Annotated[str | None, match("text_profile")] = None,
     strip: Annotated[str | None, match("html")] = None,
@@ -55,23 +82,42 @@ def reindex(
     bits: Annotated[int | None, match("bits")] = None,
     seed: Annotated[int | None, match("seed")] = None,
     hash: Annotated[str | None, match("hash")] = None,
-    key_file: Annotated[Path | None, typer.Option(
-        metavar="FILE", help="The new key of an index with --hash siphash; with --undo the one of "
-        "what was before.", show_default=False, rich_help_panel=MATCH)] = None,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The new key of an index with --hash siphash; with --undo the one of "
+            "what was before.",
+            show_default=False,
+            rich_help_panel=MATCH,
+        ),
+    ] = None,
     threshold: Annotated[float | None, match("threshold")] = None,
     recall: Annotated[float | None, match("recall")] = None,
     bands: Annotated[int | None, match("bands")] = None,
     rows: Annotated[int | None, match("rows")] = None,
     hamming: Annotated[int | None, match("hamming")] = None,
-    keep_texts: Annotated[bool | None, typer.Option(
-        "--keep-texts/--forget-texts", help="Whether texts are stored.  [default: as before]",
-        show_default=False, rich_help_panel=OUTPUT)] = None,
-    wait: Annotated[float, typer.Option(
-        metavar="SECONDS", help="How long a process that writes to the index may take to go over "
-        "to what was made.", rich_help_panel=OUTPUT)] = 60.0,
+    keep_texts: Annotated[
+        bool | None,
+        typer.Option(
+            "--keep-texts/--forget-texts",
+            help="Whether texts are stored.  [default: as before]",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    wait: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            help="How long a process that writes to the index may take to go over "
+            "to what was made.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = 60.0,
     quiet: Quiet = False,
     as_json: PlainJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Index all documents anew by another specification, or another key, beside the index.
 
     What is not given stays as it is.
@@ -83,10 +129,21 @@ def reindex(
     from neardup.index.anew import reindex as making
 
     asked: dict[str, Any] = {
-        "shingle": shingle, "text_profile": text_profile, "strip": strip, "sketch": sketch,
-        "family": family, "slots": slots, "bits": bits, "seed": seed, "hash": hash,
-        "threshold": threshold, "recall": recall, "bands": bands, "rows": rows, "hamming": hamming,
-    }  # fmt: skip
+        "shingle": shingle,
+        "text_profile": text_profile,
+        "strip": strip,
+        "sketch": sketch,
+        "family": family,
+        "slots": slots,
+        "bits": bits,
+        "seed": seed,
+        "hash": hash,
+        "threshold": threshold,
+        "recall": recall,
+        "bands": bands,
+        "rows": rows,
+        "hamming": hamming,
+    }
     given = {name: value for name, value in asked.items() if value is not None}
     key = read_key(key_file, quiet)
     anew = bool(given or spec or corpus) or keep_texts is not None
@@ -103,14 +160,19 @@ def reindex(
         raise UsageError("nothing is to change: give --spec, or an option such as --shingle")
     wanted, point = _specified(spec, key)
     with progress_for(quiet=quiet) as progress, _listing_missing():
-        others: dict[str, Any] = {"key": key, "drop_missing": drop_missing, "wait": wait,
-                                  "progress": progress}  # fmt: skip
+        others: dict[str, Any] = {
+            "key": key,
+            "drop_missing": drop_missing,
+            "wait": wait,
+            "progress": progress,
+        }
         if undo:
             done = making.undo(folder, **others)
         else:
             pairs = None if corpus is None else _pairs(corpus, text, id, format)
-            done = making.reindex(folder, wanted, corpus=pairs, keep_texts=keep_texts,
-                                  **others, **point | given)  # fmt: skip
+            done = making.reindex(
+                folder, wanted, corpus=pairs, keep_texts=keep_texts, **others, **point | given
+            )
     if as_json:
         _print_json(done)
         return
@@ -169,11 +231,19 @@ def _print_json(done: Reindexed) -> None:
 
     from neardup.index.settings import stated
 
-    print(json.dumps({
-        "generation": done.generation, "before": done.before, "carried": done.carried,
-        "fingerprint": done.spec.fingerprint, "point": stated(done.options),
-        "missing": done.missing,
-    }, indent=2))  # fmt: skip
+    print(
+        json.dumps(
+            {
+                "generation": done.generation,
+                "before": done.before,
+                "carried": done.carried,
+                "fingerprint": done.spec.fingerprint,
+                "point": stated(done.options),
+                "missing": done.missing,
+            },
+            indent=2,
+        )
+    )
 
 
 def _show(done: Reindexed, folder: Path, undone: bool) -> None:
@@ -181,8 +251,10 @@ def _show(done: Reindexed, folder: Path, undone: bool) -> None:
 
     options, left = done.options, f", {len(done.missing):,} left out" if done.missing else ""
     if undone:
-        print(f"back to generation {done.generation} of before, {done.carried:,} documents that "
-              f"came since carried over{left}; its operating point is that of then")  # fmt: skip
+        print(
+            f"back to generation {done.generation} of before, {done.carried:,} documents that "
+            f"came since carried over{left}; its operating point is that of then"
+        )
     else:
         print(f"{done.carried:,} documents indexed anew{left}")
     print(method_line(options, options.meeting.probability(options.threshold)))

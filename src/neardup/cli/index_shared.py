@@ -16,15 +16,29 @@ if TYPE_CHECKING:
     from neardup.index.index import Index
     from neardup.progress import Progress
 
-Dir = Annotated[Path, typer.Argument(
-    metavar="DIR", help="The folder of the index.", show_default=False)]  # fmt: skip
-IndexKey = Annotated[Path | None, typer.Option(
-    "--key-file", metavar="FILE", help="The key of an index with --hash siphash.",
-    show_default=False)]  # fmt: skip
-TableMemory = Annotated[str | None, typer.Option(
-    "--memory", metavar="SIZE", help="The most memory for what is looked up, such as 2GB; what "
-    "does not fit goes to disk.  [default: as much as it takes]", show_default=False,
-    rich_help_panel=OUTPUT)]  # fmt: skip
+Dir = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The folder of the index.", show_default=False)
+]
+IndexKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--key-file",
+        metavar="FILE",
+        help="The key of an index with --hash siphash.",
+        show_default=False,
+    ),
+]
+TableMemory = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        metavar="SIZE",
+        help="The most memory for what is looked up, such as 2GB; what "
+        "does not fit goes to disk.  [default: as much as it takes]",
+        show_default=False,
+        rich_help_panel=OUTPUT,
+    ),
+]
 PlainJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -51,9 +65,11 @@ def earlier_lines(folder: Path) -> list[str]:
 
 @contextmanager
 def writing(
-    folder: Path, key_file: Path | None, progress: Progress | None = None,
+    folder: Path,
+    key_file: Path | None,
+    progress: Progress | None = None,
     memory: str | None = None,
-) -> Iterator[Index]:  # fmt: skip
+) -> Iterator[Index]:
     """The index, to write; it must be there."""
     from neardup.errors import UsageError
     from neardup.index.folder import generations

@@ -18,32 +18,48 @@ def show(filled: Filled, index: Index, quiet: bool, as_json: bool) -> None:
     from neardup.batch.budget import peak_memory
     from neardup.cli.summary import rejected_line
 
-    counts = {"documents": filled.documents, "new": filled.new, "copies": filled.copies,
-              "again": filled.again, "rejected": filled.rejected}  # fmt: skip
+    counts = {
+        "documents": filled.documents,
+        "new": filled.new,
+        "copies": filled.copies,
+        "again": filled.again,
+        "rejected": filled.rejected,
+    }
     reasons = dict(filled.reasons.most_common())
     record = {"counts": counts, "reasons": reasons}
     if as_json:
-        more = {"seconds": filled.seconds, "peak_memory_bytes": peak_memory(),
-                "index_documents": len(index), "fingerprint": index.spec.fingerprint}  # fmt: skip
+        more = {
+            "seconds": filled.seconds,
+            "peak_memory_bytes": peak_memory(),
+            "index_documents": len(index),
+            "fingerprint": index.spec.fingerprint,
+        }
         print(json.dumps(record | more, indent=2))
     elif not quiet:
         there = f"   {filled.again:,} were there" if filled.again else ""
         rate, memory = filled.documents / max(filled.seconds, 1e-9), peak_memory() / 10**6
-        _print((
-            f"{filled.documents:,} documents   {filled.new:,} new   {filled.copies:,} copies"
-            f"{there}   {filled.rejected:,} rejected",
-            _method(index.options),
-            *rejected_line(record),
-            f"{filled.seconds:.1f} s, {rate:,.0f} documents/s, {memory:,.0f} MB at most; "
-            f"{len(index):,} documents in {index.path}",
-        ))  # fmt: skip
+        _print(
+            (
+                f"{filled.documents:,} documents   {filled.new:,} new   {filled.copies:,} copies"
+                f"{there}   {filled.rejected:,} rejected",
+                _method(index.options),
+                *rejected_line(record),
+                f"{filled.seconds:.1f} s, {rate:,.0f} documents/s, {memory:,.0f} MB at most; "
+                f"{len(index):,} documents in {index.path}",
+            )
+        )
 
 
 def show_loaded(loaded: Loaded, quiet: bool, as_json: bool) -> None:
     """What became of the documents of a run."""
     if as_json:
-        counts = {"documents": loaded.documents, "kept": loaded.kept, "copies": loaded.copies,
-                  "left_out": loaded.left_out, "renamed": loaded.renamed}  # fmt: skip
+        counts = {
+            "documents": loaded.documents,
+            "kept": loaded.kept,
+            "copies": loaded.copies,
+            "left_out": loaded.left_out,
+            "renamed": loaded.renamed,
+        }
         fingerprint = loaded.settings.options.spec.fingerprint
         print(json.dumps({"counts": counts, "fingerprint": fingerprint}, indent=2))
     elif not quiet:
@@ -53,8 +69,9 @@ def show_loaded(loaded: Loaded, quiet: bool, as_json: bool) -> None:
             _method(loaded.settings.options),
         ]
         if loaded.renamed:
-            lines.append(f"{loaded.renamed:,} have an id that was taken: they are called by file "
-                         "and row")  # fmt: skip
+            lines.append(
+                f"{loaded.renamed:,} have an id that was taken: they are called by file and row"
+            )
         if loaded.settings.options.verify == "exact":
             lines.append("they came without texts: similarity to them is estimated by signatures")
         _print(lines)

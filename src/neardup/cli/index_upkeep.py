@@ -50,20 +50,33 @@ def _lines(found: Stats, about: dict[str, object]) -> list[tuple[str, str]]:
     removed = f"   {found.buried:,} removed, still in tables" if found.buried else ""
     files = ", ".join(f"{name} {shown(size)}" for name, size in found.disk_bytes.items())
     return [
-        ("documents", f"{found.documents:,}   {found.kept:,} kept   {found.copies:,} copies"
-         + removed),
+        (
+            "documents",
+            f"{found.documents:,}   {found.kept:,} kept   {found.copies:,} copies" + removed,
+        ),
         ("compared by", str(about["point"])),
-        ("specification", str(about["fingerprint"])
-         + (f", narrowed from {about['parent']}" if about["parent"] else "")),
+        (
+            "specification",
+            str(about["fingerprint"])
+            + (f", narrowed from {about['parent']}" if about["parent"] else ""),
+        ),
         ("texts", "kept" if about["keep_texts"] else "not kept"),
-        ("memory", f"{shown(found.index_memory_bytes)}, {found.bytes_per_document:,.0f} bytes a "
-         "document"),
+        (
+            "memory",
+            f"{shown(found.index_memory_bytes)}, {found.bytes_per_document:,.0f} bytes a document",
+        ),
         ("disk", f"{shown(disk)}, {disk / documents:,.0f} bytes a document ({files})"),
-        ("buckets", f"{buckets.buckets:,}, kept documents in one: median {buckets.p50:,}, 99 % "
-         f"have at most {buckets.p99:,}, the largest {buckets.largest:,}; {buckets.full:,} full"),
-        ("changes", f"{found.sequence:,}, {found.sequence - found.snapshot_sequence:,} of them "
-         "since the snapshot"),
-    ]  # fmt: skip
+        (
+            "buckets",
+            f"{buckets.buckets:,}, kept documents in one: median {buckets.p50:,}, 99 % "
+            f"have at most {buckets.p99:,}, the largest {buckets.largest:,}; {buckets.full:,} full",
+        ),
+        (
+            "changes",
+            f"{found.sequence:,}, {found.sequence - found.snapshot_sequence:,} of them "
+            "since the snapshot",
+        ),
+    ]
 
 
 def verify(folder: Dir, key_file: IndexKey = None, quiet: Quiet = False) -> None:
@@ -107,7 +120,7 @@ def retune(
     blocks: Annotated[int | None, match("blocks")] = None,
     key_file: IndexKey = None,
     quiet: Quiet = False,
-) -> None:  # fmt: skip
+) -> None:
     """Go over to another operating point, without the texts. What is not given stays as it is.
 
     All documents are judged again in the order in which they came, by what is stored of them.
@@ -116,9 +129,17 @@ def retune(
     from neardup.errors import UsageError
 
     asked = {
-        "threshold": threshold, "recall": recall, "bands": bands, "rows": rows, "tables": tables,
-        "limit": limit, "verify": verify, "measure": measure, "hamming": hamming, "blocks": blocks,
-    }  # fmt: skip
+        "threshold": threshold,
+        "recall": recall,
+        "bands": bands,
+        "rows": rows,
+        "tables": tables,
+        "limit": limit,
+        "verify": verify,
+        "measure": measure,
+        "hamming": hamming,
+        "blocks": blocks,
+    }
     given = {name: value for name, value in asked.items() if value is not None}
     if not given:
         raise UsageError("nothing is to change: give --threshold, --recall or --bands and --rows")

@@ -20,9 +20,15 @@ if TYPE_CHECKING:
 MOST = 64  # bytes; a key in digits has 34 at most
 
 Hash = Annotated[str, match("hash", "xxh64")]
-KeyFile = Annotated[Path | None, typer.Option(
-    metavar="FILE", help="The key of --hash siphash: 16 bytes, or 32 hexadecimal digits.",
-    show_default=False, rich_help_panel=MATCH)]  # fmt: skip
+KeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The key of --hash siphash: 16 bytes, or 32 hexadecimal digits.",
+        show_default=False,
+        rich_help_panel=MATCH,
+    ),
+]
 
 
 def warn(message: str) -> None:

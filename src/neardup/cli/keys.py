@@ -12,21 +12,29 @@ keys = typer.Typer(
     no_args_is_help=True,
 )
 
-Data = Annotated[Path, typer.Option(
-    metavar="DIR", help="The data folder of the service.", show_default=False)]  # fmt: skip
-Name = Annotated[str, typer.Argument(
-    metavar="NAME", help="Of the key: whoever it is for.", show_default=False)]  # fmt: skip
+Data = Annotated[
+    Path, typer.Option(metavar="DIR", help="The data folder of the service.", show_default=False)
+]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Of the key: whoever it is for.", show_default=False)
+]
 
 
 @keys.command("add")
 def add(
     name: Name,
     data: Data,
-    scope: Annotated[list[str] | None, typer.Option(
-        metavar="SCOPE", help="read (check, look at documents, statistics and metrics), write (add "
-        "and remove documents) or admin (shadows). Can be given several times.  [default: read, "
-        "write]", show_default=False)] = None,
-) -> None:  # fmt: skip
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SCOPE",
+            help="read (check, look at documents, statistics and metrics), write (add "
+            "and remove documents) or admin (shadows). Can be given several times.  "
+            "[default: read, write]",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
     """Make a key and show it, this once: only a hash of it is kept."""
     from datetime import UTC, datetime
 

@@ -9,12 +9,19 @@ import typer
 
 
 def merge(
-    sets: Annotated[list[Path], typer.Argument(
-        metavar="SET...", help="Runs made with --save-sketches, or merged sets.",
-        show_default=False)],
-    out: Annotated[Path, typer.Option(
-        "--out", "-o", metavar="OUT", help="The folder to write.", show_default=False)],
-) -> None:  # fmt: skip
+    sets: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SET...",
+            help="Runs made with --save-sketches, or merged sets.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="OUT", help="The folder to write.", show_default=False),
+    ],
+) -> None:
     """Join saved sketches, to compare new documents with all of them by --against OUT.
 
     The sketches are checked; they take no further space where the disk allows two names for a file.

@@ -18,81 +18,189 @@ CORPUS, WANTED, LIMITS, DECIDED = "Documents", "What is wanted", "What there is"
 
 
 def plan(
-    documents: Annotated[str | None, typer.Option(
-        metavar="N", help="How many there will be: 300M, 5,000, 1e9.  [default: those of --sample]",
-        show_default=False, rich_help_panel=CORPUS)] = None,
-    sample: Annotated[list[str] | None, typer.Option(
-        metavar="PATH", help="A file or folder of them, or of some like them: lengths and "
-        "duplicates are measured there. Can be given several times.", show_default=False,
-        rich_help_panel=CORPUS)] = None,
+    documents: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="How many there will be: 300M, 5,000, 1e9.  [default: those of --sample]",
+            show_default=False,
+            rich_help_panel=CORPUS,
+        ),
+    ] = None,
+    sample: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATH",
+            help="A file or folder of them, or of some like them: lengths and "
+            "duplicates are measured there. Can be given several times.",
+            show_default=False,
+            rich_help_panel=CORPUS,
+        ),
+    ] = None,
     text: Text = "text",
     format: Format = "auto",
-    shingles: Annotated[str | None, typer.Option(
-        metavar="N", help="Distinct shingles of a document, on average.  [default: 300]",
-        show_default=False, rich_help_panel=CORPUS)] = None,
-    bytes: Annotated[str | None, typer.Option(
-        metavar="SIZE", help="Of a document's text, on average.  [default: 6 a shingle]",
-        show_default=False, rich_help_panel=CORPUS)] = None,
-    threshold: Annotated[float, typer.Option(
-        help="Documents at least this similar are duplicates.", rich_help_panel=WANTED)] = 0.8,
-    recall: Annotated[float, typer.Option(
-        help="The share of pairs exactly at the threshold to find at least.",
-        rich_help_panel=WANTED)] = 0.99,
-    precision: Annotated[float | None, typer.Option(
-        help="The share of what is called a duplicate that must be one.", show_default=False,
-        rich_help_panel=WANTED)] = None,
-    rate: Annotated[str | None, typer.Option(
-        metavar="N", help="Documents that arrive in a second; the plan is then for an index. On "
-        "Spark, those that a run gets through.",
-        show_default=False, rich_help_panel=WANTED)] = None,
-    purpose: Annotated[str | None, typer.Option(
-        "--for", metavar="WHAT", help="files: a run over files. index: signatures and tables are "
-        "held in memory.  [default: files; with --rate, index]", show_default=False,
-        rich_help_panel=WANTED)] = None,
-    engine: Annotated[str, typer.Option(
-        metavar="ENGINE", help="local, one machine; or spark: how many executors, and what is "
-        "shuffled. --memory, --disk and --cores are then those of one executor.",
-        rich_help_panel=LIMITS)] = "local",
-    memory: Annotated[str | None, typer.Option(
-        metavar="SIZE", help="What one machine may use: 100GB.  [default on Spark: 16GB]",
-        show_default=False, rich_help_panel=LIMITS)] = None,
-    disk: Annotated[str | None, typer.Option(
-        metavar="SIZE", help="What one machine may use on disk: 2TB.", show_default=False,
-        rich_help_panel=LIMITS)] = None,
-    cores: Annotated[int | None, typer.Option(
-        help="Of one machine.  [default: those of this one; on Spark: 4]", show_default=False,
-        rich_help_panel=LIMITS)] = None,
-    shingle: Annotated[str | None, typer.Option(
-        metavar="UNIT:SIZE", help="As in dedup.  [default: word:5]", show_default=False,
-        rich_help_panel=DECIDED)] = None,
-    sketch: Annotated[str | None, typer.Option(
-        help="minhash or oneperm.", show_default=False, rich_help_panel=DECIDED)] = None,
-    slots: Annotated[int | None, typer.Option(
-        help="Slots of a signature.", show_default=False, rich_help_panel=DECIDED)] = None,
-    bits: Annotated[int | None, typer.Option(
-        help="Stored of a slot: 1, 2, 4, 8 or 16; 32 is all of it.", show_default=False,
-        rich_help_panel=DECIDED)] = None,
-    bands: Annotated[int | None, typer.Option(
-        help="This many bands...", show_default=False, rich_help_panel=DECIDED)] = None,
-    rows: Annotated[int | None, typer.Option(
-        help="...of this many rows.", show_default=False, rich_help_panel=DECIDED)] = None,
-    verify: Annotated[str | None, typer.Option(
-        help="exact or estimate.", show_default=False, rich_help_panel=DECIDED)] = None,
-    sample_size: Annotated[int, typer.Option(
-        metavar="N", help="Compare so many documents of --sample.", rich_help_panel=CORPUS)]
-    = 10_000,
+    shingles: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Distinct shingles of a document, on average.  [default: 300]",
+            show_default=False,
+            rich_help_panel=CORPUS,
+        ),
+    ] = None,
+    bytes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Of a document's text, on average.  [default: 6 a shingle]",
+            show_default=False,
+            rich_help_panel=CORPUS,
+        ),
+    ] = None,
+    threshold: Annotated[
+        float,
+        typer.Option(
+            help="Documents at least this similar are duplicates.", rich_help_panel=WANTED
+        ),
+    ] = 0.8,
+    recall: Annotated[
+        float,
+        typer.Option(
+            help="The share of pairs exactly at the threshold to find at least.",
+            rich_help_panel=WANTED,
+        ),
+    ] = 0.99,
+    precision: Annotated[
+        float | None,
+        typer.Option(
+            help="The share of what is called a duplicate that must be one.",
+            show_default=False,
+            rich_help_panel=WANTED,
+        ),
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Documents that arrive in a second; the plan is then for an index. On "
+            "Spark, those that a run gets through.",
+            show_default=False,
+            rich_help_panel=WANTED,
+        ),
+    ] = None,
+    purpose: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="WHAT",
+            help="files: a run over files. index: signatures and tables are "
+            "held in memory.  [default: files; with --rate, index]",
+            show_default=False,
+            rich_help_panel=WANTED,
+        ),
+    ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            metavar="ENGINE",
+            help="local, one machine; or spark: how many executors, and what is "
+            "shuffled. --memory, --disk and --cores are then those of one executor.",
+            rich_help_panel=LIMITS,
+        ),
+    ] = "local",
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="What one machine may use: 100GB.  [default on Spark: 16GB]",
+            show_default=False,
+            rich_help_panel=LIMITS,
+        ),
+    ] = None,
+    disk: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="What one machine may use on disk: 2TB.",
+            show_default=False,
+            rich_help_panel=LIMITS,
+        ),
+    ] = None,
+    cores: Annotated[
+        int | None,
+        typer.Option(
+            help="Of one machine.  [default: those of this one; on Spark: 4]",
+            show_default=False,
+            rich_help_panel=LIMITS,
+        ),
+    ] = None,
+    shingle: Annotated[
+        str | None,
+        typer.Option(
+            metavar="UNIT:SIZE",
+            help="As in dedup.  [default: word:5]",
+            show_default=False,
+            rich_help_panel=DECIDED,
+        ),
+    ] = None,
+    sketch: Annotated[
+        str | None,
+        typer.Option(help="minhash or oneperm.", show_default=False, rich_help_panel=DECIDED),
+    ] = None,
+    slots: Annotated[
+        int | None,
+        typer.Option(help="Slots of a signature.", show_default=False, rich_help_panel=DECIDED),
+    ] = None,
+    bits: Annotated[
+        int | None,
+        typer.Option(
+            help="Stored of a slot: 1, 2, 4, 8 or 16; 32 is all of it.",
+            show_default=False,
+            rich_help_panel=DECIDED,
+        ),
+    ] = None,
+    bands: Annotated[
+        int | None,
+        typer.Option(help="This many bands...", show_default=False, rich_help_panel=DECIDED),
+    ] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(help="...of this many rows.", show_default=False, rich_help_panel=DECIDED),
+    ] = None,
+    verify: Annotated[
+        str | None,
+        typer.Option(help="exact or estimate.", show_default=False, rich_help_panel=DECIDED),
+    ] = None,
+    sample_size: Annotated[
+        int,
+        typer.Option(
+            metavar="N", help="Compare so many documents of --sample.", rich_help_panel=CORPUS
+        ),
+    ] = 10_000,
     seed: Annotated[int, typer.Option(help="Of the sample.", rich_help_panel=CORPUS)] = 1,
-    no_calibrate: Annotated[bool, typer.Option(
-        "--no-calibrate", help="Use stored figures instead of a few seconds of measuring on this "
-        "machine.")] = False,
-    out: Annotated[Path | None, typer.Option(
-        "--out", "-o", metavar="FILE.toml", help="Write the operating point, for neardup dedup "
-        "--config.", show_default=False)] = None,
-    force: Annotated[bool, typer.Option(
-        "--force", help="Replace an earlier config file at --out.")] = False,
+    no_calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--no-calibrate",
+            help="Use stored figures instead of a few seconds of measuring on this machine.",
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE.toml",
+            help="Write the operating point, for neardup dedup --config.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an earlier config file at --out.")
+    ] = False,
     quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a text.")] = False,
-) -> None:  # fmt: skip
+) -> None:
     """From what you need to an operating point: slots, bands, memory, disk, time, and why.
 
     Ends with 1 if what is asked for can't be had; the plan is then the nearest that can.
@@ -106,13 +214,33 @@ def plan(
         check_free(out, force)
     with progress_for(quiet=quiet or as_json) as progress:
         made = make(
-            documents, sample=sample or (), text=text, format=format, shingles=shingles,
-            bytes=bytes, threshold=threshold, recall=recall, precision=precision, memory=memory,
-            disk=disk, rate=rate, cores=cores_of(engine) if cores is None else cores,
-            purpose=purpose, shingle=shingle, sketch=sketch, slots=slots, bits=bits, bands=bands,
-            rows=rows, verify=verify, sample_size=sample_size, seed=seed,
-            calibrate=not no_calibrate, engine=engine, progress=progress,
-        )  # fmt: skip
+            documents,
+            sample=sample or (),
+            text=text,
+            format=format,
+            shingles=shingles,
+            bytes=bytes,
+            threshold=threshold,
+            recall=recall,
+            precision=precision,
+            memory=memory,
+            disk=disk,
+            rate=rate,
+            cores=cores_of(engine) if cores is None else cores,
+            purpose=purpose,
+            shingle=shingle,
+            sketch=sketch,
+            slots=slots,
+            bits=bits,
+            bands=bands,
+            rows=rows,
+            verify=verify,
+            sample_size=sample_size,
+            seed=seed,
+            calibrate=not no_calibrate,
+            engine=engine,
+            progress=progress,
+        )
     if out is not None:
         made.write(out)
     if as_json:

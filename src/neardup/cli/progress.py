@@ -92,7 +92,12 @@ def progress_for(quiet: bool) -> Iterator[Progress]:
             TimeRemainingColumn,
         )
 
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(),
-                   TextColumn("{task.fields[rate]}"), TimeRemainingColumn())  # fmt: skip
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+        )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             yield Bars(bar)

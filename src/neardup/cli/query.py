@@ -22,25 +22,55 @@ PIECE = 1 << 20
 
 def query(
     folder: Dir,
-    text: Annotated[str | None, typer.Argument(
-        metavar="[TEXT]", help="The text. Without it and --file, JSON lines are read from standard "
-        "input, and an answer a line is printed.", show_default=False)] = None,
-    file: Annotated[Path | None, typer.Option(
-        metavar="FILE", help="A file that holds the text.", show_default=False)] = None,
-    explain: Annotated[bool, typer.Option(
-        "--explain", help="Show every step, with what it found and took; with --id, why a document "
-        "of the index is a copy, or is kept.")] = False,
-    similar: Annotated[int | None, typer.Option(
-        metavar="N", min=1, help="List the N kept documents that are most similar.",
-        show_default=False)] = None,
-    column: Annotated[str, typer.Option(
-        "--text", metavar="COLUMN", help="Of JSON lines: the field that holds the text.")] = "text",
-    id: Annotated[str | None, typer.Option(
-        "--id", metavar="ID", help="With --explain: a document of the index. Of JSON lines: the "
-        "field that names it.  [default: id]", show_default=False)] = None,
+    text: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TEXT]",
+            help="The text. Without it and --file, JSON lines are read from standard "
+            "input, and an answer a line is printed.",
+            show_default=False,
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A file that holds the text.", show_default=False),
+    ] = None,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Show every step, with what it found and took; with --id, why a document "
+            "of the index is a copy, or is kept.",
+        ),
+    ] = False,
+    similar: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="List the N kept documents that are most similar.",
+            show_default=False,
+        ),
+    ] = None,
+    column: Annotated[
+        str,
+        typer.Option(
+            "--text", metavar="COLUMN", help="Of JSON lines: the field that holds the text."
+        ),
+    ] = "text",
+    id: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="ID",
+            help="With --explain: a document of the index. Of JSON lines: the "
+            "field that names it.  [default: id]",
+            show_default=False,
+        ),
+    ] = None,
     key_file: IndexKey = None,
     as_json: PlainJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Say whether a text is a copy of a document of an index. Nothing is added.
 
     Works while another process writes to the index.
@@ -59,8 +89,10 @@ def query(
                 show_document(index, id, as_json)
                 return
             if explain or similar is not None:
-                raise UsageError("--explain and --similar are for one text: give TEXT or --file; "
-                                 "--explain also for a document of the index: --id ID")  # fmt: skip
+                raise UsageError(
+                    "--explain and --similar are for one text: give TEXT or --file; "
+                    "--explain also for a document of the index: --id ID"
+                )
             _stream(index, column, id or "id")
             return
         given = text if text is not None else _read(file)

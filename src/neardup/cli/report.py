@@ -9,12 +9,17 @@ import typer
 
 
 def report(
-    run: Annotated[Path, typer.Argument(
-        metavar="RUN", help="The folder that neardup dedup wrote.", show_default=False,
-        readable=False)],
-    show: Annotated[bool, typer.Option(
-        "--open", help="Open the report in a browser.")] = False,
-) -> None:  # fmt: skip
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="The folder that neardup dedup wrote.",
+            show_default=False,
+            readable=False,
+        ),
+    ],
+    show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
+) -> None:
     """Make RUN/report.html: what was kept and removed and why, to look at.
 
     It is one file that needs nothing else, no network either.

@@ -14,48 +14,123 @@ LIMITS = "Limits"
 
 
 def serve(
-    data: Annotated[Path, typer.Option(
-        metavar="DIR", help="The folder of the index; it is made if there is none.",
-        show_default=False, rich_help_panel=INDEX)],
-    config: Annotated[Path | None, typer.Option(
-        metavar="FILE", help="The operating point of a new index, as neardup plan or neardup tune "
-        "wrote it.", show_default=False, rich_help_panel=INDEX)] = None,
-    threshold: Annotated[float | None, typer.Option(
-        help="Of a new index: documents at least this similar are duplicates.  [default: 0.8]",
-        show_default=False, rich_help_panel=INDEX)] = None,
-    hash: Annotated[str | None, typer.Option(
-        help="Of a new index: what words are hashed with; siphash with --key-file.  [default: "
-        "xxh64]", show_default=False, rich_help_panel=INDEX)] = None,
+    data: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="The folder of the index; it is made if there is none.",
+            show_default=False,
+            rich_help_panel=INDEX,
+        ),
+    ],
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The operating point of a new index, as neardup plan or neardup tune wrote it.",
+            show_default=False,
+            rich_help_panel=INDEX,
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="Of a new index: documents at least this similar are duplicates.  [default: 0.8]",
+            show_default=False,
+            rich_help_panel=INDEX,
+        ),
+    ] = None,
+    hash: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a new index: what words are hashed with; siphash with --key-file.  [default: "
+            "xxh64]",
+            show_default=False,
+            rich_help_panel=INDEX,
+        ),
+    ] = None,
     key_file: KeyFile = None,
-    next_key_file: Annotated[Path | None, typer.Option(
-        metavar="FILE", help="The key that neardup index reindex makes another index with, to go "
-        "over to it.", show_default=False, rich_help_panel=INDEX)] = None,
-    keep_texts: Annotated[bool, typer.Option(
-        "--keep-texts", help="Of a new index: keep the texts too, for another specification later.",
-        rich_help_panel=INDEX)] = False,
-    memory: Annotated[str | None, typer.Option(
-        metavar="SIZE", help="The most memory that the index uses, such as 2GB; what does not fit "
-        "is looked up on disk.", show_default=False, rich_help_panel=INDEX)] = None,
-    host: Annotated[str, typer.Option(
-        metavar="ADDRESS", help="Anything but this machine itself needs an API key first.",
-        rich_help_panel=LISTEN)] = "127.0.0.1",
-    port: Annotated[int, typer.Option(
-        help="0 takes a free one, which the log tells.", rich_help_panel=LISTEN)] = 8080,
-    proxy: Annotated[str | None, typer.Option(
-        metavar="ADDRESS", help="A proxy in front, whose X-Forwarded-For is believed.",
-        show_default=False, rich_help_panel=LISTEN)] = None,
-    golden: Annotated[Path | None, typer.Option(
-        metavar="FILE", help="Labelled pairs or clusters, as of neardup evaluate: checked again "
-        "and again, /metrics tells.", show_default=False, rich_help_panel=GOLDEN)] = None,
-    golden_texts: Annotated[Path | None, typer.Option(
-        metavar="PATH", help="Where the texts of its documents are.  [default: a column text of "
-        "the file, if there is one]", show_default=False, rich_help_panel=GOLDEN)] = None,
-    golden_every: Annotated[float, typer.Option(
-        metavar="SECONDS", help="Between two checks.", rich_help_panel=GOLDEN)] = 600.0,
-    limit: Annotated[list[str] | None, typer.Option(
-        metavar="NAME=VALUE", help="Change a limit, as in batch=100; docs/service.md lists them. "
-        "Can be given several times.", show_default=False, rich_help_panel=LIMITS)] = None,
-) -> None:  # fmt: skip
+    next_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The key that neardup index reindex makes another index with, to go over to it.",
+            show_default=False,
+            rich_help_panel=INDEX,
+        ),
+    ] = None,
+    keep_texts: Annotated[
+        bool,
+        typer.Option(
+            "--keep-texts",
+            help="Of a new index: keep the texts too, for another specification later.",
+            rich_help_panel=INDEX,
+        ),
+    ] = False,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="The most memory that the index uses, such as 2GB; what does not fit "
+            "is looked up on disk.",
+            show_default=False,
+            rich_help_panel=INDEX,
+        ),
+    ] = None,
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Anything but this machine itself needs an API key first.",
+            rich_help_panel=LISTEN,
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(help="0 takes a free one, which the log tells.", rich_help_panel=LISTEN)
+    ] = 8080,
+    proxy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="A proxy in front, whose X-Forwarded-For is believed.",
+            show_default=False,
+            rich_help_panel=LISTEN,
+        ),
+    ] = None,
+    golden: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Labelled pairs or clusters, as of neardup evaluate: checked again "
+            "and again, /metrics tells.",
+            show_default=False,
+            rich_help_panel=GOLDEN,
+        ),
+    ] = None,
+    golden_texts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Where the texts of its documents are.  [default: a column text of "
+            "the file, if there is one]",
+            show_default=False,
+            rich_help_panel=GOLDEN,
+        ),
+    ] = None,
+    golden_every: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Between two checks.", rich_help_panel=GOLDEN)
+    ] = 600.0,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Change a limit, as in batch=100; docs/service.md lists them. "
+            "Can be given several times.",
+            show_default=False,
+            rich_help_panel=LIMITS,
+        ),
+    ] = None,
+) -> None:
     """Answer "is this a copy of something?" over HTTP, and take documents in.
 
     Logs are JSON lines on standard error. SIGTERM and Ctrl-C finish what is under way.
@@ -80,8 +155,14 @@ def serve(
     kernel_cache.say = warn
     settings = Settings().with_limits(limit or ())
     key, next_key = (read_key(file, say=warn) for file in (key_file, next_key_file))
-    options = operating_point(config, threshold=threshold, hash=hash, memory=memory,
-                              keep_texts=keep_texts or None, key=key)  # fmt: skip
+    options = operating_point(
+        config,
+        threshold=threshold,
+        hash=hash,
+        memory=memory,
+        keep_texts=keep_texts or None,
+        key=key,
+    )
     guarded = check_access(data, host, log)
 
     def load(say: Say) -> Index:
@@ -89,8 +170,16 @@ def serve(
 
     watched = None if golden is None else GoldenSet.read(golden, golden_texts)
     with listen(host, port) as bound:
-        service = Service(load, settings, data, log=log, guarded=guarded, golden=watched,
-                          golden_every=golden_every, next_key=next_key)  # fmt: skip
+        service = Service(
+            load,
+            settings,
+            data,
+            log=log,
+            guarded=guarded,
+            golden=watched,
+            golden_every=golden_every,
+            next_key=next_key,
+        )
         run(create_app(service), bound, proxy)
 
 

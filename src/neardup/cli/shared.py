@@ -19,13 +19,26 @@ MATCH = "What counts as similar"
 KEEP = "What is kept"
 OUTPUT = "Output"
 
-Inputs = Annotated[list[str], typer.Argument(
-    metavar="INPUT",
-    help="Files, folders or quoted globs: JSONL (.gz, .zst), Parquet, CSV/TSV, Arrow/Feather, "
-    "or a folder of text files, one document a file.", show_default=False)]  # fmt: skip
-Out = Annotated[Path, typer.Option(
-    "--out", "-o", metavar="OUT", help="The folder to write.", show_default=False,
-    readable=False)]  # fmt: skip
+Inputs = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="INPUT",
+        help="Files, folders or quoted globs: JSONL (.gz, .zst), Parquet, CSV/TSV, Arrow/Feather, "
+        "or a folder of text files, one document a file.",
+        show_default=False,
+    ),
+]
+Out = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="OUT",
+        help="The folder to write.",
+        show_default=False,
+        readable=False,
+    ),
+]
 
 
 def use_config(context: typer.Context, path: Path | None) -> Path | None:
@@ -50,50 +63,121 @@ def stale_bands(context: typer.Context) -> set[str]:
     return {name for name in LAYOUT if came.get(name) == "DEFAULT_MAP"}
 
 
-Config = Annotated[Path | None, typer.Option(
-    metavar="FILE", help="An operating point that neardup plan or neardup tune wrote; options that "
-    "are given go before it.", callback=use_config, is_eager=True, show_default=False,
-    rich_help_panel=MATCH)]  # fmt: skip
-Text = Annotated[str, typer.Option(
-    metavar="COLUMN", help="The column that holds the documents.",
-    rich_help_panel=INPUT)]  # fmt: skip
-Id = Annotated[str | None, typer.Option(
-    metavar="COLUMN", help="The column that names them.  [default: id if there is one, else "
-    "file:row]", show_default=False, rich_help_panel=INPUT)]  # fmt: skip
-Format = Annotated[str, typer.Option(
-    help="auto, or the format of all inputs: jsonl, parquet, csv, tsv, arrow, text (every "
-    "file is one document).", rich_help_panel=INPUT)]  # fmt: skip
-Strict = Annotated[bool, typer.Option(
-    "--strict", help="Stop at the first document that can't be used, instead of setting it "
-    "aside in rejected.parquet.", rich_help_panel=INPUT)]  # fmt: skip
-SkipBadFiles = Annotated[bool, typer.Option(
-    "--skip-bad-files", help="Leave out files that can't be read, and list them in run.json, "
-    "instead of stopping.", rich_help_panel=INPUT)]  # fmt: skip
-Within = Annotated[str | None, typer.Option(
-    metavar="COLUMN", help="Compare only documents with the same value in this column.",
-    show_default=False, rich_help_panel=MATCH)]  # fmt: skip
-Keep = Annotated[str, typer.Option(
-    metavar="POLICY", help="Which copy stays: first, longest, max:COLUMN or min:COLUMN.",
-    rich_help_panel=KEEP)]  # fmt: skip
-Prefer = Annotated[str | None, typer.Option(
-    metavar="GLOB", help="Copies in these inputs go before copies in the others.",
-    show_default=False, rich_help_panel=KEEP)]  # fmt: skip
-NoKept = Annotated[bool, typer.Option(
-    "--no-kept", help="Decide only, copy nothing.", rich_help_panel=OUTPUT)]  # fmt: skip
-Force = Annotated[bool, typer.Option(
-    "--force", help="Replace a finished run in OUT; other files there are left alone.",
-    rich_help_panel=OUTPUT)]  # fmt: skip
-Memory = Annotated[str | None, typer.Option(
-    metavar="SIZE", help="The most memory to use, such as 2GB.  [default: half of the free]",
-    show_default=False, rich_help_panel=OUTPUT)]  # fmt: skip
-Workers = Annotated[int | None, typer.Option(
-    help="Threads.  [default: one a core]", show_default=False,
-    rich_help_panel=OUTPUT)]  # fmt: skip
-Quiet = Annotated[bool, typer.Option(
-    "--quiet", "-q", help="Print nothing but errors.", rich_help_panel=OUTPUT)]  # fmt: skip
-AsJson = Annotated[bool, typer.Option(
-    "--json", help="Print the content of run.json instead of the summary.",
-    rich_help_panel=OUTPUT)]  # fmt: skip
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="An operating point that neardup plan or neardup tune wrote; options that "
+        "are given go before it.",
+        callback=use_config,
+        is_eager=True,
+        show_default=False,
+        rich_help_panel=MATCH,
+    ),
+]
+Text = Annotated[
+    str,
+    typer.Option(
+        metavar="COLUMN", help="The column that holds the documents.", rich_help_panel=INPUT
+    ),
+]
+Id = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="The column that names them.  [default: id if there is one, else file:row]",
+        show_default=False,
+        rich_help_panel=INPUT,
+    ),
+]
+Format = Annotated[
+    str,
+    typer.Option(
+        help="auto, or the format of all inputs: jsonl, parquet, csv, tsv, arrow, text (every "
+        "file is one document).",
+        rich_help_panel=INPUT,
+    ),
+]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Stop at the first document that can't be used, instead of setting it "
+        "aside in rejected.parquet.",
+        rich_help_panel=INPUT,
+    ),
+]
+SkipBadFiles = Annotated[
+    bool,
+    typer.Option(
+        "--skip-bad-files",
+        help="Leave out files that can't be read, and list them in run.json, instead of stopping.",
+        rich_help_panel=INPUT,
+    ),
+]
+Within = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Compare only documents with the same value in this column.",
+        show_default=False,
+        rich_help_panel=MATCH,
+    ),
+]
+Keep = Annotated[
+    str,
+    typer.Option(
+        metavar="POLICY",
+        help="Which copy stays: first, longest, max:COLUMN or min:COLUMN.",
+        rich_help_panel=KEEP,
+    ),
+]
+Prefer = Annotated[
+    str | None,
+    typer.Option(
+        metavar="GLOB",
+        help="Copies in these inputs go before copies in the others.",
+        show_default=False,
+        rich_help_panel=KEEP,
+    ),
+]
+NoKept = Annotated[
+    bool, typer.Option("--no-kept", help="Decide only, copy nothing.", rich_help_panel=OUTPUT)
+]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Replace a finished run in OUT; other files there are left alone.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="The most memory to use, such as 2GB.  [default: half of the free]",
+        show_default=False,
+        rich_help_panel=OUTPUT,
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        help="Threads.  [default: one a core]", show_default=False, rich_help_panel=OUTPUT
+    ),
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=OUTPUT)
+]
+AsJson = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        help="Print the content of run.json instead of the summary.",
+        rich_help_panel=OUTPUT,
+    ),
+]
 
 
 def check_workers(workers: int | None) -> int:

@@ -21,16 +21,21 @@ def show(
     text_profile: Annotated[str, typer.Option(help="As in dedup.")] = "standard",
     sketch: Annotated[str, typer.Option(help="As in dedup.")] = "minhash",
     family: Annotated[str | None, typer.Option(help="As in dedup.", show_default=False)] = None,
-    slots: Annotated[int | None, typer.Option(
-        help="As in dedup.  [default: the usual number]", show_default=False)] = None,
+    slots: Annotated[
+        int | None,
+        typer.Option(help="As in dedup.  [default: the usual number]", show_default=False),
+    ] = None,
     bits: Annotated[int | None, typer.Option(help="As in dedup.", show_default=False)] = None,
     seed: Annotated[int, typer.Option(help="As in dedup.")] = 0,
     hash: Annotated[str, typer.Option(help="As in dedup.")] = "xxh64",
-    key_file: Annotated[Path | None, typer.Option(
-        metavar="FILE", help="As in dedup.", show_default=False)] = None,
-    as_json: Annotated[bool, typer.Option(
-        "--json", help="Print the canonical JSON; the fingerprint is its BLAKE2b.")] = False,
-) -> None:  # fmt: skip
+    key_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="As in dedup.", show_default=False)
+    ] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print the canonical JSON; the fingerprint is its BLAKE2b."),
+    ] = False,
+) -> None:
     """Show the specification and its fingerprint: what must agree for sketches to be compared.
 
     neardup spec diff A B says what differs.
@@ -41,10 +46,16 @@ def show(
         return
     key = read_key(key_file)
     made = Spec.of(
-        shingle, profile=text_profile, sketch=sketch, family=family, slots=slots, bits=bits,
-        seed=seed, hash=hash,
+        shingle,
+        profile=text_profile,
+        sketch=sketch,
+        family=family,
+        slots=slots,
+        bits=bits,
+        seed=seed,
+        hash=hash,
         key=key.id if key else "",
-    )  # fmt: skip
+    )
     if as_json:
         print(made.canonical)
         return

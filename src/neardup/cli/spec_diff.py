@@ -50,10 +50,22 @@ def diff(
     differing = [name for name in mine if mine[name] != theirs[name]]
     cure = what_to_do(one, other, differing, a, b)
     if as_json:
-        fields = {name: {"a": mine[name], "b": theirs[name], "meaning": MEANING[name]}
-                  for name in differing}  # fmt: skip
-        print(json.dumps({"a": one.fingerprint, "b": other.fingerprint, "equal": not differing,
-                          "differences": fields, "cure": cure}, indent=2))  # fmt: skip
+        fields = {
+            name: {"a": mine[name], "b": theirs[name], "meaning": MEANING[name]}
+            for name in differing
+        }
+        print(
+            json.dumps(
+                {
+                    "a": one.fingerprint,
+                    "b": other.fingerprint,
+                    "equal": not differing,
+                    "differences": fields,
+                    "cure": cure,
+                },
+                indent=2,
+            )
+        )
     else:
         for side, spec in ((a, one), (b, other)):
             print(f"{spec.fingerprint}  {side}")

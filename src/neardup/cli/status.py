@@ -9,9 +9,11 @@ import typer
 
 
 def status(
-    out: Annotated[Path, typer.Argument(
-        metavar="OUT", help="The folder that a run writes.", show_default=False)],
-) -> None:  # fmt: skip
+    out: Annotated[
+        Path,
+        typer.Argument(metavar="OUT", help="The folder that a run writes.", show_default=False),
+    ],
+) -> None:
     """Say how far a run is: its stage, rate, time left, memory; or that it stopped or finished."""
     from neardup.batch.status import status_of
 

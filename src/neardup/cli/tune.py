@@ -31,74 +31,171 @@ FILES = ("tuning.json", "sweep.csv", "tuned.toml", "tuning.html")
 
 def tune(
     inputs: Inputs,
-    out: Annotated[Path | None, typer.Option(
-        "--out", "-o", metavar="OUT", help="A folder for sweep.csv, tuning.json, tuning.html and "
-        "tuned.toml, which neardup dedup --config reads.", show_default=False,
-        readable=False)] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="OUT",
+            help="A folder for sweep.csv, tuning.json, tuning.html and "
+            "tuned.toml, which neardup dedup --config reads.",
+            show_default=False,
+            readable=False,
+        ),
+    ] = None,
     text: Text = "text",
     format: Format = "auto",
-    sample: Annotated[int, typer.Option(
-        metavar="N", help="Try operating points on so many documents.",
-        rich_help_panel=INPUT)] = 5_000,
-    documents: Annotated[str | None, typer.Option(
-        metavar="N", help="How many there will be, if INPUT is only some of them: 300M. What is "
-        "cheapest for few is not for many.  [default: those in INPUT]", show_default=False,
-        rich_help_panel=INPUT)] = None,
-    threshold: Annotated[float, typer.Option(
-        help="Pairs at least this similar are to be found.", rich_help_panel=MATCH)] = 0.8,
-    recall: Annotated[float, typer.Option(
-        help="The share of them that must be found.", rich_help_panel=MATCH)] = 0.99,
-    precision: Annotated[float, typer.Option(
-        help="The share of what is found that must be so similar.", rich_help_panel=MATCH)] = 0.99,
-    shingle: Annotated[str, typer.Option(
-        metavar="UNIT:SIZE", help="What similar means: of which shingles.",
-        rich_help_panel=MATCH)] = "word:5",
+    sample: Annotated[
+        int,
+        typer.Option(
+            metavar="N", help="Try operating points on so many documents.", rich_help_panel=INPUT
+        ),
+    ] = 5_000,
+    documents: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="How many there will be, if INPUT is only some of them: 300M. What is "
+            "cheapest for few is not for many.  [default: those in INPUT]",
+            show_default=False,
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
+    threshold: Annotated[
+        float,
+        typer.Option(help="Pairs at least this similar are to be found.", rich_help_panel=MATCH),
+    ] = 0.8,
+    recall: Annotated[
+        float, typer.Option(help="The share of them that must be found.", rich_help_panel=MATCH)
+    ] = 0.99,
+    precision: Annotated[
+        float,
+        typer.Option(
+            help="The share of what is found that must be so similar.", rich_help_panel=MATCH
+        ),
+    ] = 0.99,
+    shingle: Annotated[
+        str,
+        typer.Option(
+            metavar="UNIT:SIZE",
+            help="What similar means: of which shingles.",
+            rich_help_panel=MATCH,
+        ),
+    ] = "word:5",
     text_profile: TextProfile = "standard",
-    seed: Annotated[int, typer.Option(
-        help="Of the hashes; the sample has a seed of its own.", rich_help_panel=MATCH)] = 0,
-    slots: Annotated[str, typer.Option(
-        metavar="LIST", help="Slots of a signature.", rich_help_panel=AXES)] = "16,32,64,128,256",
-    bands: Annotated[str, typer.Option(
-        metavar="LIST", help="Bands and rows, such as 14x8,20x5; auto: those that reach the recall "
-        "at the threshold with so many slots, and their neighbours.",
-        rich_help_panel=AXES)] = "auto",
-    sketches: Annotated[str, typer.Option(
-        metavar="LIST", help="minhash, oneperm, weighted, simhash.", rich_help_panel=AXES)]
-    = "minhash,oneperm",
-    shingles: Annotated[str | None, typer.Option(
-        metavar="LIST", help="Shingles of the trials.  [default: --shingle]", show_default=False,
-        rich_help_panel=AXES)] = None,
-    thresholds: Annotated[str | None, typer.Option(
-        metavar="LIST", help="Thresholds of the trials.  [default: --threshold]",
-        show_default=False, rich_help_panel=AXES)] = None,
-    verify: Annotated[str, typer.Option(
-        metavar="LIST", help="exact, estimate, none.", rich_help_panel=AXES)] = "exact",
-    bits: Annotated[str | None, typer.Option(
-        metavar="LIST", help="Bits of a slot, for --verify estimate: 1, 2, 4, 8, 16, 32.  "
-        "[default: all]", show_default=False, rich_help_panel=AXES)] = None,
-    buckets: Annotated[str | None, typer.Option(
-        metavar="LIST", help="Only so many buckets a band; to see what that does, a run has no "
-        "such option.", show_default=False, rich_help_panel=AXES)] = None,
-    vocabulary: Annotated[str | None, typer.Option(
-        metavar="LIST", help="Only so many different shingles; to see what that does.",
-        show_default=False, rich_help_panel=AXES)] = None,
-    time_limit: Annotated[float, typer.Option(
-        metavar="SECONDS", help="A trial that takes longer is ended, and is a row without "
-        "figures.", rich_help_panel=OUTPUT)] = 60.0,
-    cache: Annotated[Path | None, typer.Option(
-        metavar="FOLDER", help="Where results of trials are kept, which are not run again.  "
-        "[default: the user's cache folder]", show_default=False, rich_help_panel=OUTPUT)] = None,
-    no_cache: Annotated[bool, typer.Option(
-        "--no-cache", help="Run every trial, keep nothing.", rich_help_panel=OUTPUT)] = False,
-    force: Annotated[bool, typer.Option(
-        "--force", help="Replace an earlier sweep in OUT; other files there are left alone.",
-        rich_help_panel=OUTPUT)] = False,
+    seed: Annotated[
+        int,
+        typer.Option(
+            help="Of the hashes; the sample has a seed of its own.", rich_help_panel=MATCH
+        ),
+    ] = 0,
+    slots: Annotated[
+        str, typer.Option(metavar="LIST", help="Slots of a signature.", rich_help_panel=AXES)
+    ] = "16,32,64,128,256",
+    bands: Annotated[
+        str,
+        typer.Option(
+            metavar="LIST",
+            help="Bands and rows, such as 14x8,20x5; auto: those that reach the recall "
+            "at the threshold with so many slots, and their neighbours.",
+            rich_help_panel=AXES,
+        ),
+    ] = "auto",
+    sketches: Annotated[
+        str,
+        typer.Option(
+            metavar="LIST", help="minhash, oneperm, weighted, simhash.", rich_help_panel=AXES
+        ),
+    ] = "minhash,oneperm",
+    shingles: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Shingles of the trials.  [default: --shingle]",
+            show_default=False,
+            rich_help_panel=AXES,
+        ),
+    ] = None,
+    thresholds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Thresholds of the trials.  [default: --threshold]",
+            show_default=False,
+            rich_help_panel=AXES,
+        ),
+    ] = None,
+    verify: Annotated[
+        str, typer.Option(metavar="LIST", help="exact, estimate, none.", rich_help_panel=AXES)
+    ] = "exact",
+    bits: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Bits of a slot, for --verify estimate: 1, 2, 4, 8, 16, 32.  [default: all]",
+            show_default=False,
+            rich_help_panel=AXES,
+        ),
+    ] = None,
+    buckets: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Only so many buckets a band; to see what that does, a run has no such option.",
+            show_default=False,
+            rich_help_panel=AXES,
+        ),
+    ] = None,
+    vocabulary: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Only so many different shingles; to see what that does.",
+            show_default=False,
+            rich_help_panel=AXES,
+        ),
+    ] = None,
+    time_limit: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            help="A trial that takes longer is ended, and is a row without figures.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = 60.0,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where results of trials are kept, which are not run again.  "
+            "[default: the user's cache folder]",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    no_cache: Annotated[
+        bool,
+        typer.Option("--no-cache", help="Run every trial, keep nothing.", rich_help_panel=OUTPUT),
+    ] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Replace an earlier sweep in OUT; other files there are left alone.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     workers: Workers = None,
     quiet: Quiet = False,
-    as_json: Annotated[bool, typer.Option(
-        "--json", help="Print the content of tuning.json instead of the table.",
-        rich_help_panel=OUTPUT)] = False,
-) -> None:  # fmt: skip
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="Print the content of tuning.json instead of the table.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+) -> None:
     """Try operating points on a sample of your documents, and recommend one.
 
     All pairs of the sample are compared, so that each trial's recall and precision are known. The
@@ -112,12 +209,24 @@ def tune(
     from neardup.plan.tuner import Request, sweep
 
     request = Request.of(
-        threshold=threshold, recall=recall, precision=precision, shingle=shingle,
-        text_profile=text_profile, seed=seed, time_limit=time_limit, documents=documents,
-        slots=slots, bands=bands,
-        sketches=sketches, shingles=shingles, thresholds=thresholds, verify=verify, bits=bits,
-        buckets=buckets, vocabulary=vocabulary,
-    )  # fmt: skip
+        threshold=threshold,
+        recall=recall,
+        precision=precision,
+        shingle=shingle,
+        text_profile=text_profile,
+        seed=seed,
+        time_limit=time_limit,
+        documents=documents,
+        slots=slots,
+        bands=bands,
+        sketches=sketches,
+        shingles=shingles,
+        thresholds=thresholds,
+        verify=verify,
+        bits=bits,
+        buckets=buckets,
+        vocabulary=vocabulary,
+    )
     threads = check_workers(workers)
     if out is not None:
         make_folder(out, force)

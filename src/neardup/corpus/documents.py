@@ -37,8 +37,12 @@ class Columns:
 
     def asked(self) -> dict[str, str]:
         """Option -> column, for the columns that must be there."""
-        named = {"text": self.text, self.id_option: self.id, "keep": self.keep,
-                 "within": self.within}  # fmt: skip
+        named = {
+            "text": self.text,
+            self.id_option: self.id,
+            "keep": self.keep,
+            "within": self.within,
+        }
         return {option: name for option, name in named.items() if name is not None}
 
 

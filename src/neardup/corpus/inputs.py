@@ -17,11 +17,18 @@ from pathlib import Path
 from neardup.errors import InputError, ParameterError, UsageError
 
 _EXTENSIONS = {
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
-    ".parquet": "parquet", ".pq": "parquet",
-    ".csv": "csv", ".tsv": "tsv",
-    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".arrows": "arrow",
-}  # fmt: skip
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".arrows": "arrow",
+}
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 _FOREIGN = {".bz2", ".xz", ".lz4", ".br", ".zip", ".7z", ".tar"}
 _OWN_COMPRESSION = {"parquet", "arrow"}

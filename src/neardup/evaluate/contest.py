@@ -51,9 +51,10 @@ CONTENDERS = (
     Contender("oneperm 1024 x 1", {"sketch": "oneperm", "slots": 1024, "bits": 1}),
     Contender("weighted 128 x 32, tf", {"sketch": "weighted"}),
     Contender("simhash 64 x 1, 3 differ", {"sketch": "simhash", **BY_BITS}),
-    Contender("simhash 128 x 1, 7 differ",
-              {"sketch": "simhash", **BY_BITS, "slots": 128, "hamming": 7}),
-)  # fmt: skip
+    Contender(
+        "simhash 128 x 1, 7 differ", {"sketch": "simhash", **BY_BITS, "slots": 128, "hamming": 7}
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -118,9 +119,13 @@ class Contest:
             estimates = _jaccard(estimates)
         error = np.abs(estimates - self.truth.similarity)
         return self._measured(
-            contender.name, stored.nbytes / len(self.texts), speed, exact,
-            float(error.mean()) if len(error) else None, verdict,
-        )  # fmt: skip
+            contender.name,
+            stored.nbytes / len(self.texts),
+            speed,
+            exact,
+            float(error.mean()) if len(error) else None,
+            verdict,
+        )
 
     def bottom_k(self) -> Measured:
         """The least values of each set. They have no tables: all pairs above 0.1 are judged."""
@@ -159,9 +164,14 @@ class Contest:
         return sketch, self._size / seconds / 1e6
 
     def _measured(
-        self, name: str, size: float, speed: float | None, exact: NDArray[np.float64],
-        error: float | None, verdict: NDArray[np.bool_] | None,
-    ) -> Measured:  # fmt: skip
+        self,
+        name: str,
+        size: float,
+        speed: float | None,
+        exact: NDArray[np.float64],
+        error: float | None,
+        verdict: NDArray[np.bool_] | None,
+    ) -> Measured:
         """`exact` is the similarity of the pairs that met, `verdict` what signatures say of it."""
         similar, all_similar = exact >= self.threshold, self.truth.similar(self.threshold)
         recall = precision = None
@@ -170,9 +180,15 @@ class Contest:
             recall = _share(right, all_similar)
             precision = _share(right, np.count_nonzero(verdict))
         return Measured(
-            name, size, speed, error, _share(np.count_nonzero(similar), all_similar),
-            len(exact) / len(self.texts), recall, precision,
-        )  # fmt: skip
+            name,
+            size,
+            speed,
+            error,
+            _share(np.count_nonzero(similar), all_similar),
+            len(exact) / len(self.texts),
+            recall,
+            precision,
+        )
 
 
 def _share(part: Any, whole: Any) -> float | None:

@@ -146,9 +146,15 @@ def _options(given: Mapping[str, Any]) -> Options:
 
 
 def _looked_up(
-    asked: Golden, corpus: Any, columns: Columns, format: str, options: Options, sample: int,
-    workers: int, progress: Progress,
-) -> tuple[OperatingPoint, Profile]:  # fmt: skip
+    asked: Golden,
+    corpus: Any,
+    columns: Columns,
+    format: str,
+    options: Options,
+    sample: int,
+    workers: int,
+    progress: Progress,
+) -> tuple[OperatingPoint, Profile]:
     """The golden documents as the options see them, and what the corpus looks like."""
     read = reader(corpus, columns, format, workers, progress)
 
@@ -206,9 +212,12 @@ def _one_sided(used: Golden) -> list[str]:
 
 
 def _measured(
-    used: Golden, judge: Judge, point: OperatingPoint | None, profile: Profile | None,
+    used: Golden,
+    judge: Judge,
+    point: OperatingPoint | None,
+    profile: Profile | None,
     notes: list[str],
-) -> Evaluation:  # fmt: skip
+) -> Evaluation:
     a, b, label = used.a, used.b, used.label
     predicted = judge.duplicates(a, b)
     if len(used) and not predicted.any():
@@ -232,7 +241,9 @@ def _measured(
     if isinstance(judge, Held) and apart:
         notes.append(NOT_ALL_PAIRS)
     return Evaluation(
-        judged=judge.described, golden=used, operating_point=judge.stated,
+        judged=judge.described,
+        golden=used,
+        operating_point=judge.stated,
         labels=Scores.of(predicted, label),
         candidates=None if met is None else Scores.of(met, label),
         similarity=None if similar is None else Scores.of(predicted, similar),
@@ -241,8 +252,9 @@ def _measured(
         sweep=None if similarity is None else sweep(similarity, label),
         false_positives=_cases(used, wrong, similarity, met, point),
         false_negatives=_cases(used, missed, similarity, met, point),
-        profile=profile, notes=notes,
-    )  # fmt: skip
+        profile=profile,
+        notes=notes,
+    )
 
 
 def _losses(missed: Flags, similar: Flags, met: Flags, found: Flags) -> Losses:
@@ -264,9 +276,12 @@ def _rand(used: Golden, judge: Judge) -> Rand | None:
 
 
 def _cases(
-    used: Golden, chosen: Flags, similarity: Reals | None, met: Flags | None,
+    used: Golden,
+    chosen: Flags,
+    similarity: Reals | None,
+    met: Flags | None,
     point: OperatingPoint | None,
-) -> list[Case]:  # fmt: skip
+) -> list[Case]:
     """The most similar of the chosen pairs; the first ones if similarities are not known."""
     rows = np.flatnonzero(chosen)
     if similarity is not None:
@@ -279,9 +294,11 @@ def _cases(
             texts = point.found.text(x)[:CASE_TEXT], point.found.text(y)[:CASE_TEXT]
         cases.append(
             Case(
-                used.ids[x], used.ids[y],
+                used.ids[x],
+                used.ids[y],
                 None if similarity is None else float(similarity[row]),
-                None if met is None else bool(met[row]), texts,
+                None if met is None else bool(met[row]),
+                texts,
             )
-        )  # fmt: skip
+        )
     return cases

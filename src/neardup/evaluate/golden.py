@@ -64,9 +64,12 @@ class Golden:
         gone[documents] = True
         stay = ~(gone[self.a] | gone[self.b])
         return replace(
-            self, a=self.a[stay], b=self.b[stay], label=self.label[stay],
+            self,
+            a=self.a[stay],
+            b=self.b[stay],
+            label=self.label[stay],
             flaws=self.flaws | {name: flaw},
-        )  # fmt: skip
+        )
 
 
 def golden_of(golden: Any, pairs: Names = None, clusters: Names = None) -> Golden:

@@ -20,9 +20,15 @@ Row = tuple[int, Sequence[str | None]]
 PAIRS: Final = ("id1", "id2", "label")
 CLUSTERS: Final = ("id", "cluster")
 LABELS: Final = {
-    "1": True, "1.0": True, "true": True, "yes": True,
-    "0": False, "0.0": False, "false": False, "no": False,
-}  # fmt: skip
+    "1": True,
+    "1.0": True,
+    "true": True,
+    "yes": True,
+    "0": False,
+    "0.0": False,
+    "false": False,
+    "no": False,
+}
 TABLES: Final = ("parquet", "arrow", "arrow-stream")
 BATCH: Final = 1 << 20
 
@@ -63,9 +69,11 @@ def _read(file: InputFile) -> Iterator[Row]:
 
 
 def _layout(
-    first: Sequence[str | None], pairs: Sequence[str] | None, clusters: Sequence[str] | None,
+    first: Sequence[str | None],
+    pairs: Sequence[str] | None,
+    clusters: Sequence[str] | None,
     file: InputFile,
-) -> tuple[list[int], bool, bool]:  # fmt: skip
+) -> tuple[list[int], bool, bool]:
     """Where the columns are, whether they are those of clusters, whether the first row names them.
 
     Without names that are known, the first fields are taken, if the third one can be a label.

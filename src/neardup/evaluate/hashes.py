@@ -122,9 +122,14 @@ def _figures(
     _, long_mb_s = _timed(function, long, attempts)
     mean, worst = avalanche(function(flips))
     return Figures(
-        name, words_mb_s, long_mb_s, mean, worst, collisions(hashes),
+        name,
+        words_mb_s,
+        long_mb_s,
+        mean,
+        worst,
+        collisions(hashes),
         longest_chain(hashes, buckets_for(len(hashes))),
-    )  # fmt: skip
+    )
 
 
 def _timed(function: Callable[[Rows], Hashes], rows: Rows, attempts: int) -> tuple[Hashes, float]:

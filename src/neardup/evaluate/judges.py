@@ -31,8 +31,15 @@ Integers = NDArray[np.int64]
 Reals = NDArray[np.float64]
 
 PARAMETERS: Final = (
-    "threshold", "tables", "hamming", "blocks", "verify", "measure", "strip", "weights",
-)  # fmt: skip
+    "threshold",
+    "tables",
+    "hamming",
+    "blocks",
+    "verify",
+    "measure",
+    "strip",
+    "weights",
+)
 """What of the options matters besides the specification."""
 AT_ONCE: Final = 1 << 16
 

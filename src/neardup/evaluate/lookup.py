@@ -64,9 +64,11 @@ class Finder:
 
     def result(self) -> Found:
         return Found(
-            pa.concat_arrays([strings([]), *self._texts]), self._row,
-            Flaw.of([[name] for name in self._repeated]), self._names,
-        )  # fmt: skip
+            pa.concat_arrays([strings([]), *self._texts]),
+            self._row,
+            Flaw.of([[name] for name in self._repeated]),
+            self._names,
+        )
 
 
 @dataclass(frozen=True)

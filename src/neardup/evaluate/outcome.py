@@ -87,17 +87,23 @@ class Evaluation:
             return None if of is None else of.record
 
         return {
-            "kind": KIND, "version": neardup.__version__, "judged": self.judged,
-            "golden": _described(self.golden), "operating_point": self.operating_point,
-            "labels": scores(self.labels), "candidates": scores(self.candidates),
+            "kind": KIND,
+            "version": neardup.__version__,
+            "judged": self.judged,
+            "golden": _described(self.golden),
+            "operating_point": self.operating_point,
+            "labels": scores(self.labels),
+            "candidates": scores(self.candidates),
             "similarity": scores(self.similarity),
-            "losses": self.losses and asdict(self.losses), "rand": self.rand and asdict(self.rand),
+            "losses": self.losses and asdict(self.losses),
+            "rand": self.rand and asdict(self.rand),
             "sweep": self.sweep and asdict(self.sweep),
             "false_positives": [case.record for case in self.false_positives],
             "false_negatives": [case.record for case in self.false_negatives],
-            "profile": self.profile and self.profile.record, "notes": self.notes,
+            "profile": self.profile and self.profile.record,
+            "notes": self.notes,
             "drift": self.drift,
-        }  # fmt: skip
+        }
 
     def __str__(self) -> str:
         return summary(self)
@@ -107,11 +113,13 @@ def _described(golden: Golden) -> dict[str, Any]:
     positives = int(np.count_nonzero(golden.label))
     return {
         "kind": "pairs" if golden.clusters is None else "clusters",
-        "pairs": len(golden), "positives": positives, "negatives": len(golden) - positives,
+        "pairs": len(golden),
+        "positives": positives,
+        "negatives": len(golden) - positives,
         "documents": len(np.unique(np.concatenate([golden.a, golden.b]))),
         "digest": _digest(golden),
         "flaws": {name: asdict(flaw) for name, flaw in golden.flaws.items() if flaw.count},
-    }  # fmt: skip
+    }
 
 
 def _digest(golden: Golden) -> str:

@@ -27,8 +27,14 @@ from neardup.text.arrays import Ragged
 VOCABULARY: Final = 1_024
 TENTHS: Final = 10
 NUMBERS: Final = (
-    "documents", "sampled", "identical", "halves", "met", "effective", "candidates",
-)  # fmt: skip
+    "documents",
+    "sampled",
+    "identical",
+    "halves",
+    "met",
+    "effective",
+    "candidates",
+)
 QUANTILES: Final = {"p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
@@ -118,13 +124,20 @@ class Profile:
         total = float(similarity.sum())
         words = _words(sample.texts, options.spec)
         return cls(
-            sample.documents, count, 1 - len(unique) / max(len(order), 1),
-            Spread.of(sketch.lengths), Spread.of(np.diff(judge.offsets)),
-            base64.b64encode(_vocabulary(words.data).to_bytes()).decode(), _halves(words),
-            _empty_bins(sketch, options.spec), Buckets.of(grouped.sizes), met,
-            total**2 / float((weight_of**2).sum()) if met else 0.0, total / sample.documents,
+            sample.documents,
+            count,
+            1 - len(unique) / max(len(order), 1),
+            Spread.of(sketch.lengths),
+            Spread.of(np.diff(judge.offsets)),
+            base64.b64encode(_vocabulary(words.data).to_bytes()).decode(),
+            _halves(words),
+            _empty_bins(sketch, options.spec),
+            Buckets.of(grouped.sizes),
+            met,
+            total**2 / float((weight_of**2).sum()) if met else 0.0,
+            total / sample.documents,
             (similarity / total).tolist() if met else [],
-        )  # fmt: skip
+        )
 
     @property
     def share(self) -> float:
@@ -158,8 +171,15 @@ class Profile:
             profile = cls(**given)
             profile.words()
             return profile
-        except (AttributeError, LookupError, TypeError, ValueError, OverflowError,
-                binascii.Error, FormatError) as error:  # fmt: skip
+        except (
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+            OverflowError,
+            binascii.Error,
+            FormatError,
+        ) as error:
             raise FormatError(
                 f"{where} is damaged (profile: {type(error).__name__}): evaluate the earlier "
                 "corpus again"

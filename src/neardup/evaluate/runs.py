@@ -75,9 +75,13 @@ class Run:
                     codes.append(low * len(ids) + high)
         flaw = Flaw.of([[id] for id in repeated])
         return cls(
-            run, record, cluster, np.unique(np.array(codes, np.int64)), flaw,
+            run,
+            record,
+            cluster,
+            np.unique(np.array(codes, np.int64)),
+            flaw,
             has_pairs or _is_of_copies(record),
-        )  # fmt: skip
+        )
 
     def require_of(self, files: Sequence[InputFile] | None) -> None:
         """Refuse a corpus that the run has not seen: no file has the size of one of its inputs.
@@ -108,9 +112,10 @@ class Run:
     def stated(self) -> dict[str, Any]:
         parameters = self.record["parameters"]
         return {
-            "spec": self.record["spec"], "fingerprint": self.record["fingerprint"],
+            "spec": self.record["spec"],
+            "fingerprint": self.record["fingerprint"],
             "parameters": {name: parameters.get(name) for name in PARAMETERS},
-        }  # fmt: skip
+        }
 
     @property
     def of_copies(self) -> bool:
@@ -135,9 +140,13 @@ class Run:
             raise FormatError(f"{RUN} names no specification: run neardup dedup again")
         named = {name: spec.get(name) for name in ("sketch", "family", "slots", "bits", "seed")}
         named |= {name: parameters.get(name) for name in ("tables", "measure", "hamming", "blocks")}
-        named |= {"shingle": f"{spec['unit']}:{spec['size']}", "text_profile": spec["profile"],
-                  "verify": parameters.get("verify"), "strip": parameters.get("strip") or None,
-                  "weights": parameters.get("weights")}  # fmt: skip
+        named |= {
+            "shingle": f"{spec['unit']}:{spec['size']}",
+            "text_profile": spec["profile"],
+            "verify": parameters.get("verify"),
+            "strip": parameters.get("strip") or None,
+            "weights": parameters.get("weights"),
+        }
         if spec["sketch"] != "simhash":
             named["threshold"] = parameters.get("threshold")
         return {name: value for name, value in named.items() if value is not None}

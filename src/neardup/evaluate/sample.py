@@ -110,9 +110,15 @@ class Sample:
 
 
 def choose(
-    files: Sequence[InputFile], columns: Columns, count: int, seed: int, spec: Spec,
-    progress: Progress = SILENT, workers: int = 1, most_read: int = MOST_READ,
-) -> Sample:  # fmt: skip
+    files: Sequence[InputFile],
+    columns: Columns,
+    count: int,
+    seed: int,
+    spec: Spec,
+    progress: Progress = SILENT,
+    workers: int = 1,
+    most_read: int = MOST_READ,
+) -> Sample:
     """So many usable documents, all of them if there are fewer.
 
     Of the specification only the shingles count: the seed makes hashes that have nothing to do
@@ -162,9 +168,15 @@ def _one_slot(spec: Spec, seed: int) -> Sketcher:
         raise ParameterError("a sample is made of texts: shingle by word, char or line, not token")
     own = xxhash.xxh64_intdigest(b"sample", whole("seed", seed, 0, 2**64 - 1))
     one = Spec(
-        profile=spec.profile, unit=spec.unit, size=spec.size, strip=spec.strip, seed=own,
-        family="affine-m61", bits=64, slots=1,
-    )  # fmt: skip
+        profile=spec.profile,
+        unit=spec.unit,
+        size=spec.size,
+        strip=spec.strip,
+        seed=own,
+        family="affine-m61",
+        bits=64,
+        slots=1,
+    )
     return Sketcher(one)
 
 

@@ -143,9 +143,12 @@ def sweep(similarity: NDArray[np.float64], label: Flags) -> Sweep:
         equal = [place for place, value in enumerate(f1) if (value or 0.0) == most]
         best = float(thresholds[equal[len(equal) // 2]])
     return Sweep(
-        thresholds.tolist(), [one.recall.value for one in scores],
-        [one.precision.value for one in scores], f1, best,
-    )  # fmt: skip
+        thresholds.tolist(),
+        [one.recall.value for one in scores],
+        [one.precision.value for one in scores],
+        f1,
+        best,
+    )
 
 
 def _at_least(values: NDArray[np.float64], thresholds: NDArray[np.float64]) -> Integers:

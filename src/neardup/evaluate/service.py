@@ -47,9 +47,10 @@ class Service:
             progress.advance(1)
         self._connection.close()
         stated = {
-            "spec": stats["spec"], "fingerprint": stats["fingerprint"],
+            "spec": stats["spec"],
+            "fingerprint": stats["fingerprint"],
             "parameters": {name: stats["parameters"].get(name) for name in PARAMETERS},
-        }  # fmt: skip
+        }
         return Held.of("a running service", stated, clusters)
 
     def _cluster(self, id: str) -> int | None:

@@ -59,9 +59,11 @@ class Snapshot:
                 raise ValueError
             return cls(
                 {name: x for name, x in said.items() if x and name not in COUNTED},
-                str(record["judged"]), str(record["golden"]["digest"]), recall,
+                str(record["judged"]),
+                str(record["golden"]["digest"]),
+                recall,
                 None if profile is None else Profile.from_record(profile, where),
-            )  # fmt: skip
+            )
         except (LookupError, TypeError, ValueError) as error:
             raise FormatError(
                 f"{where} is damaged ({type(error).__name__}): evaluate the earlier corpus again"

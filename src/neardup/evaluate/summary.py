@@ -28,9 +28,10 @@ def summary(found: Evaluation, width: int = WIDTH) -> str:
     golden = found.golden
     positives = int(golden.label.sum())
     counts = (
-        f"{len(golden):,} labelled pairs", f"{positives:,} duplicates",
+        f"{len(golden):,} labelled pairs",
+        f"{positives:,} duplicates",
         f"{len(golden) - positives:,} others",
-    )  # fmt: skip
+    )
     lines = [*_packed(counts, width), *wrap(found.judged, width, subsequent_indent=" " * INDENT)]
     for name, parts in _lines(found):
         first, *others = _packed(parts, max(width - INDENT, NARROWEST))
@@ -70,8 +71,9 @@ def _lines(found: Evaluation) -> Iterator[Line]:
         said = f"{sweep.best:g}: recall {recall}, precision {precision}, F1 {f1}, if all pairs met"
         yield "best threshold", [said]
     for name, cases in (
-        ("false positives", found.false_positives), ("false negatives", found.false_negatives),
-    ):  # fmt: skip
+        ("false positives", found.false_positives),
+        ("false negatives", found.false_negatives),
+    ):
         if cases:
             yield name, [_case(case) for case in cases[:SHOWN]]
     for note in found.notes:

@@ -83,9 +83,12 @@ class SetTruth:
 
 
 def brute_force(
-    sets: Ragged, floor: float, workers: int, progress: Progress = SILENT,
+    sets: Ragged,
+    floor: float,
+    workers: int,
+    progress: Progress = SILENT,
     most: int = MOST_PAIRS,
-) -> Truth:  # fmt: skip
+) -> Truth:
     """All similar pairs of documents, which are sorted sets of shingles.
 
     An empty document is similar to nothing. More than `most` pairs are an error.
@@ -94,9 +97,12 @@ def brute_force(
 
 
 def similar_sets(
-    sets: Ragged, floor: float, workers: int, progress: Progress = SILENT,
+    sets: Ragged,
+    floor: float,
+    workers: int,
+    progress: Progress = SILENT,
     most: int = MOST_PAIRS,
-) -> SetTruth:  # fmt: skip
+) -> SetTruth:
     """All similar pairs of different sets: for corpora that are too full of copies otherwise."""
     number, rows, join = _prepared(sets, floor, workers)
     progress.stage("comparing", len(rows) * (len(rows) - 1) // 2, "pairs")

@@ -58,9 +58,11 @@ class Writer:
             values = np.ascontiguousarray(values)
             parts = values if values.ndim == 2 else values[None]
             placed[name] = {
-                "type": values.dtype.str, "shape": values.shape, "at": self._at,
+                "type": values.dtype.str,
+                "shape": values.shape,
+                "at": self._at,
                 "sums": [xxhash.xxh3_64_intdigest(_bytes(part)) for part in parts],
-            }  # fmt: skip
+            }
             self._write(_bytes(values))
         self._blocks.append({"columns": placed, "note": note})
 
@@ -136,8 +138,11 @@ class Reader:
                 size = os.fstat(file.fileno()).st_size
             self._blocks: list[dict[str, Any]] = index["blocks"]
             self.note: dict[str, Any] = index["note"]
-            sound = all(_is_sound(column, size) for block in self._blocks
-                        for column in block["columns"].values())  # fmt: skip
+            sound = all(
+                _is_sound(column, size)
+                for block in self._blocks
+                for column in block["columns"].values()
+            )
         except OSError as error:
             raise self.damaged(os.strerror(error.errno or 0)) from None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

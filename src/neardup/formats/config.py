@@ -26,10 +26,29 @@ from neardup.formats.tables import write_text
 VERSION: Final = 1
 LARGEST: Final = 1 << 20
 NAMES: Final = (
-    "threshold", "recall", "bands", "rows", "tables", "slots", "sketch", "family", "bits",
-    "shingle", "text_profile", "preset", "seed", "hash", "hamming", "blocks", "weights", "verify",
-    "measure", "strip", "keep", "cluster",
-)  # fmt: skip
+    "threshold",
+    "recall",
+    "bands",
+    "rows",
+    "tables",
+    "slots",
+    "sketch",
+    "family",
+    "bits",
+    "shingle",
+    "text_profile",
+    "preset",
+    "seed",
+    "hash",
+    "hamming",
+    "blocks",
+    "weights",
+    "verify",
+    "measure",
+    "strip",
+    "keep",
+    "cluster",
+)
 """What a file may say."""
 CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 INTRODUCTION: Final = "An operating point of neardup: neardup dedup INPUT -o OUT --config THIS_FILE"

@@ -91,10 +91,15 @@ def _front(
     described: list[dict[str, Any]] = []
     at = 0
     for name, values in arrays.items():
-        described.append({
-            "name": name, "type": values.dtype.str, "size": values.size, "at": at,
-            "xxh3_64": xxhash.xxh3_64_intdigest(values.data),
-        })  # fmt: skip
+        described.append(
+            {
+                "name": name,
+                "type": values.dtype.str,
+                "size": values.size,
+                "at": at,
+                "xxh3_64": xxhash.xxh3_64_intdigest(values.data),
+            }
+        )
         at = _next_line(at + values.nbytes)
     header = {"kind": kind, "parameters": parameters, "arrays": described}
     text = json.dumps(header, sort_keys=True).encode()

@@ -19,18 +19,34 @@ TEXT, ROW = pa.large_string(), pa.int64()
 GROUP_ROWS = 1 << 16
 
 REMOVED = pa.schema(
-    [("id", TEXT), ("file", TEXT), ("row", ROW), ("witness", TEXT), ("witness_file", TEXT),
-     ("witness_row", ROW), ("similarity", pa.float64()), ("exact", pa.bool_()), ("cluster", ROW)]
-)  # fmt: skip
+    [
+        ("id", TEXT),
+        ("file", TEXT),
+        ("row", ROW),
+        ("witness", TEXT),
+        ("witness_file", TEXT),
+        ("witness_row", ROW),
+        ("similarity", pa.float64()),
+        ("exact", pa.bool_()),
+        ("cluster", ROW),
+    ]
+)
 CLUSTERS = pa.schema([("cluster", ROW), ("id", TEXT), ("file", TEXT), ("row", ROW), ("size", ROW)])
 REJECTED = pa.schema([("id", TEXT), ("file", TEXT), ("row", ROW), ("reason", TEXT)])
 # What was cut out of documents: how many parts, and how many bytes with their line breaks.
 CUT = pa.schema([("id", TEXT), ("file", TEXT), ("row", ROW), ("units", ROW), ("bytes", ROW)])
 # Texts of the largest clusters to look at, the kept document first; null if it can't be read again.
 SAMPLES = pa.schema(
-    [("cluster", ROW), ("id", TEXT), ("file", TEXT), ("row", ROW), ("kept", pa.bool_()),
-     ("similarity", pa.float64()), ("text", TEXT)]
-)  # fmt: skip
+    [
+        ("cluster", ROW),
+        ("id", TEXT),
+        ("file", TEXT),
+        ("row", ROW),
+        ("kept", pa.bool_()),
+        ("similarity", pa.float64()),
+        ("text", TEXT),
+    ]
+)
 PAIRS = pa.schema([("a", TEXT), ("b", TEXT), ("similarity", pa.float64())])
 
 

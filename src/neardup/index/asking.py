@@ -30,17 +30,21 @@ def copies_of(
     same = rows_like(store, point, arrivals.content)
     rest = np.array([at for at in range(len(arrivals)) if at not in same], np.int64)
     found = {
-        at: (row.number, 1.0, True) if row.witness is None or row.similarity is None
+        at: (row.number, 1.0, True)
+        if row.witness is None or row.similarity is None
         else (row.witness, row.similarity, bool(row.exact))
         for at, row in same.items()
-    }  # fmt: skip
+    }
     if len(rest):
         probes = None if more is None else more.of(arrivals, rest)
         _, pairs = point.decider.meetings(arrivals, rest, point.known(store), probes)
         counters.meet(len(rest), pairs, time.perf_counter() - begun)
         for row, place in first_similar(pairs):
-            found[row] = (int(pairs.numbers[place]), float(pairs.similarity[place]),
-                          bool(pairs.exact[place]))  # fmt: skip
+            found[row] = (
+                int(pairs.numbers[place]),
+                float(pairs.similarity[place]),
+                bool(pairs.exact[place]),
+            )
     if not found:
         return {}
     names = {row.number: row.id for row in same.values()}
@@ -48,8 +52,10 @@ def copies_of(
         names |= {row.number: row.id for row in store.rows(sorted(missing)).values()}
     if any(witness not in names for witness, _, _ in found.values()):
         raise Behind
-    return {at: Answer(None, DUPLICATE, names[witness], similarity, exact, witness)
-            for at, (witness, similarity, exact) in found.items()}  # fmt: skip
+    return {
+        at: Answer(None, DUPLICATE, names[witness], similarity, exact, witness)
+        for at, (witness, similarity, exact) in found.items()
+    }
 
 
 def answers_of(sketched: Sketched, copies: dict[int, Answer]) -> list[Answer]:

@@ -51,8 +51,10 @@ def _of_documents(store: Store, point: Point) -> list[Problem]:
         return found
     every, named = np.concatenate(numbers), np.concatenate(witnesses)
     lost = (named != 0) & ~np.isin(named, every[named == 0])
-    return found + [(number, f"is a copy of {witness}, which is not kept") for number, witness
-                    in zip(every[lost].tolist(), named[lost].tolist(), strict=True)]  # fmt: skip
+    return found + [
+        (number, f"is a copy of {witness}, which is not kept")
+        for number, witness in zip(every[lost].tolist(), named[lost].tolist(), strict=True)
+    ]
 
 
 def _of_rows(store: Store, point: Point, rows: list[Row]) -> list[Problem]:
@@ -93,8 +95,10 @@ def _of_bands(derived: Derived, kept: list[Row], keys: np.ndarray) -> list[Probl
     own = np.array([row.number for row in kept])[rows] == numbers
     there = np.zeros(counts.shape, bool)
     there[tables[own], rows[own]] = True
-    return [(kept[row].number, f"is missing in band {table}")
-            for table, row in zip(*np.nonzero(~there), strict=True)]  # fmt: skip
+    return [
+        (kept[row].number, f"is missing in band {table}")
+        for table, row in zip(*np.nonzero(~there), strict=True)
+    ]
 
 
 def _of_witnesses(store: Store, point: Point, copies: Sequence[Row]) -> Iterator[Problem]:
@@ -124,5 +128,7 @@ def _of_tables(store: Store, derived: Derived) -> list[str]:
     if store.last_change() != sequence:  # somebody writes: tables and documents move on
         return []
     inside = np.unique(np.concatenate(listed)).astype(np.int64)
-    return [f"document {number} is in the tables and not stored"
-            for number in np.setdiff1d(inside, stored).tolist()]  # fmt: skip
+    return [
+        f"document {number} is in the tables and not stored"
+        for number in np.setdiff1d(inside, stored).tolist()
+    ]

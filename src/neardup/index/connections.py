@@ -60,9 +60,13 @@ class Connections:
 
     def _connect(self) -> _Held:
         connection = sqlite3.connect(
-            f"{self._path.resolve().as_uri()}?{self._mode}", uri=True, isolation_level=None,
-            check_same_thread=False, timeout=10.0, cached_statements=64,
-        )  # fmt: skip
+            f"{self._path.resolve().as_uri()}?{self._mode}",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=10.0,
+            cached_statements=64,
+        )
         held = _Held(connection)
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute(f"PRAGMA cache_size=-{CACHE_KB}")

@@ -113,8 +113,9 @@ class Decider:
         left = np.flatnonzero(witness[unique] == KEPT)
         met, compared = 0, 0
         if len(left) > 1:
-            among, found, alike, met, compared = self._among(arrivals, unique[left],
-                                                             counts[:, left])  # fmt: skip
+            among, found, alike, met, compared = self._among(
+                arrivals, unique[left], counts[:, left]
+            )
             gone = np.flatnonzero(found >= 0)
             witness[among[gone]] = numbers[among[found[gone]]]
             similarity[among[gone]] = alike[gone]
@@ -124,10 +125,14 @@ class Decider:
         witness[copies] = np.where(witness[stands] == KEPT, numbers[stands], witness[stands])
         similarity[copies], exact[copies] = similarity[stands], exact[stands]
         return Verdicts(
-            witness, similarity, exact, counts.size, len(pairs.rows) + compared,
+            witness,
+            similarity,
+            exact,
+            counts.size,
+            len(pairs.rows) + compared,
             len(pairs.rows) + compared,
             int(np.count_nonzero(pairs.similarity >= 0.0)) + met,
-        )  # fmt: skip
+        )
 
     def meetings(
         self, arrivals: Arrivals, chosen: Integers, known: Known, probes: Probes | None = None

@@ -56,7 +56,17 @@ def _documents(store: Store, rows: Sequence[Row]) -> list[Document]:
     for row in rows:
         said = answer_of(row, names)
         about = None if row.metadata is None else json.loads(row.metadata)
-        found.append(Document(row.id, row.number, said.status, said.duplicate_of,
-                              said.similarity, said.exact, said.cluster or row.number,
-                              row.added, about))  # fmt: skip
+        found.append(
+            Document(
+                row.id,
+                row.number,
+                said.status,
+                said.duplicate_of,
+                said.similarity,
+                said.exact,
+                said.cluster or row.number,
+                row.added,
+                about,
+            )
+        )
     return found

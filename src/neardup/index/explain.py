@@ -75,8 +75,10 @@ class Explanation:
             yield self._step("look-ups", self._looked_up())
             by_slots = self.candidates - self.exactly
             how = f"{self.exactly:,} by shingles, {by_slots:,} by signatures"
-            yield self._step("candidates", f"{self.candidates:,} compared ({how}), "
-                             f"{self.similar:,} similar ({self.measure})")  # fmt: skip
+            yield self._step(
+                "candidates",
+                f"{self.candidates:,} compared ({how}), {self.similar:,} similar ({self.measure})",
+            )
             for place, match in enumerate(self.nearest):
                 about = "" if match.exact else " (estimated)"
                 name = "" if place else "nearest"
@@ -104,8 +106,9 @@ class Explanation:
         return f"{name:{WIDTH}}{found}, {_milliseconds(self.seconds[name])}"
 
 
-def explained(text: str, answer: Answer, seconds: float, store: Store, point: Point,
-              sketching: Sketching) -> Explanation:  # fmt: skip
+def explained(
+    text: str, answer: Answer, seconds: float, store: Store, point: Point, sketching: Sketching
+) -> Explanation:
     """The steps that led to the answer to a text, done again one by one."""
     laps = {"query": seconds}
     if answer.status == REJECTED:

@@ -126,9 +126,13 @@ def explained_document(store: Store, point: Point, document: Document) -> Docume
 
 
 def _meetings(
-    point: Point, known: Known, here: Arrivals, number: int, witness: int | None,
+    point: Point,
+    known: Known,
+    here: Arrivals,
+    number: int,
+    witness: int | None,
     rows: dict[int, Row],
-) -> list[Meeting]:  # fmt: skip
+) -> list[Meeting]:
     """Of the rows the witness and those most like it, the most similar first."""
     numbers = np.array(sorted(rows.keys() - {number}), np.int64)
     if not len(numbers):
@@ -141,13 +145,16 @@ def _meetings(
     keys = known.stored(listed, [rows[other].content for other in listed]).keys
     return [
         Meeting(
-            rows[other].id, other, max(float(pairs.similarity[at]), 0.0), bool(pairs.exact[at]),
+            rows[other].id,
+            other,
+            max(float(pairs.similarity[at]), 0.0),
+            bool(pairs.exact[at]),
             len(sets[other]) // 8 if other in sets else None,
             _common(sets[number], sets[other]) if {number, other} <= sets.keys() else None,
             tuple((np.flatnonzero(mine == here.keys[0]) + 1).tolist()),
         )
         for at, other, mine in zip(shown, listed, keys, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def _common(one: bytes, other: bytes) -> int:

@@ -45,8 +45,14 @@ class Generation:
         self.shadow: Shadow | None = None
         self.counters = Counters()
         if self._writes:
-            self.writer = Writer(self.store, self._followed, self.counters, how.clock,
-                                 how.most_waiting, self.snapshot)  # fmt: skip
+            self.writer = Writer(
+                self.store,
+                self._followed,
+                self.counters,
+                how.clock,
+                how.most_waiting,
+                self.snapshot,
+            )
             self.shadow = Shadow(self, self.store, self.writer, self._cold)
         self.sketching = Sketching.of(self.settings, self.key, self.counters)
 
@@ -159,23 +165,35 @@ class Generation:
         derived = point.derived
         documents, kept = self.store.counts() if writer is None else (writer.documents, writer.kept)
         memory = {
-            "bands": derived.bands.nbytes, "ids": derived.ids.nbytes,
-            "contents": derived.contents.nbytes, "members": derived.members.nbytes,
+            "bands": derived.bands.nbytes,
+            "ids": derived.ids.nbytes,
+            "contents": derived.contents.nbytes,
+            "members": derived.members.nbytes,
             "removed": derived.dead.nbytes,
             "cold": derived.cold.nbytes if derived.cold else 0,
             "shadow": 0 if self.shadow is None else self.shadow.nbytes,
-        }  # fmt: skip
+        }
         files = file_sizes(self.store.path.parent)
         if derived.cold:
             files["cold"] = derived.cold.disk_bytes
         return Stats(
-            documents, kept, documents - kept, derived.buried, derived.sequence,
-            self.snapshot_sequence, 0 if writer is None else writer.waiting,
+            documents,
+            kept,
+            documents - kept,
+            derived.buried,
+            derived.sequence,
+            self.snapshot_sequence,
+            0 if writer is None else writer.waiting,
             0 if writer is None else writer.most_waiting,
-            len(derived.bands.tables), memory, derived.budget, files,
-            earlier_bytes(self.store.path.parent.parent), self.store.wal_bytes,
-            BucketSizes.of(derived, self.settings.options.limit), self.counters,
-        )  # fmt: skip
+            len(derived.bands.tables),
+            memory,
+            derived.budget,
+            files,
+            earlier_bytes(self.store.path.parent.parent),
+            self.store.wal_bytes,
+            BucketSizes.of(derived, self.settings.options.limit),
+            self.counters,
+        )
 
     def finish(self) -> None:
         """Do what waits, and write a snapshot if that is worth it; nothing more is taken in."""

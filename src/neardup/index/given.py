@@ -48,8 +48,9 @@ def _json(metadata: dict[str, Any]) -> str:
         text = json.dumps(metadata, allow_nan=False, separators=(",", ":"))
         json.loads(text)  # what is nested too deeply can be written, and not be read
     except (TypeError, ValueError, RecursionError):
-        raise ParameterError("metadata must be what JSON can say: texts, numbers, lists, objects"
-                             ) from None  # fmt: skip
+        raise ParameterError(
+            "metadata must be what JSON can say: texts, numbers, lists, objects"
+        ) from None
     if len(text) > LONGEST_METADATA:
         raise ParameterError(
             f"metadata has {len(text):,} characters as JSON, {LONGEST_METADATA:,} is the most: "

@@ -56,9 +56,14 @@ class Holder:
 
     @classmethod
     def of_generation(
-        cls, path: Path, name: str, keys: Iterable[Key | None], *, read_only: bool = False,
+        cls,
+        path: Path,
+        name: str,
+        keys: Iterable[Key | None],
+        *,
+        read_only: bool = False,
         how: How | None = None,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """One generation of an index, whether it is the current one or not.
 
         Of the keys it takes the one that it needs, if any.
@@ -180,8 +185,11 @@ class Holder:
             if listed is None or self._closed:
                 return
             if listed.current != self.generation:
-                self.go_over(self.of_generation(self.path, listed.current, [self._now.key],
-                                                read_only=True, how=self._how))  # fmt: skip
+                self.go_over(
+                    self.of_generation(
+                        self.path, listed.current, [self._now.key], read_only=True, how=self._how
+                    )
+                )
             self._listed_at = at
 
     def _writing(self) -> tuple[Generation, Writer]:

@@ -57,12 +57,20 @@ class Index(Holder):
 
     @classmethod
     def open(
-        cls, path: str | Path, spec: Spec | None = None, threshold: float | None = None, *,
-        read_only: bool = False, memory: int | str | None = None, keep_texts: bool | None = None,
-        key: bytes | Key | None = None, clock: Callable[[], float] = time.time,
-        most_waiting: int = MOST_WAITING, say: Callable[[str], None] = lambda _: None,
+        cls,
+        path: str | Path,
+        spec: Spec | None = None,
+        threshold: float | None = None,
+        *,
+        read_only: bool = False,
+        memory: int | str | None = None,
+        keep_texts: bool | None = None,
+        key: bytes | Key | None = None,
+        clock: Callable[[], float] = time.time,
+        most_waiting: int = MOST_WAITING,
+        say: Callable[[str], None] = lambda _: None,
         **options: Any,
-    ) -> Index:  # fmt: skip
+    ) -> Index:
         """Open the index in a folder, or make one there.
 
         `spec` and `options` (see `neardup.dedup`) say what a new index is for; one that is there
@@ -75,14 +83,16 @@ class Index(Holder):
         if budget is not None:
             whole("memory", budget, 1, 2**62)
         how, given = How(clock, most_waiting, say, budget), {"threshold": threshold, **options}
-        with opening.opened(path, spec, secret, given, keep_texts=keep_texts,
-                            read_only=read_only) as opened:  # fmt: skip
+        with opening.opened(
+            path, spec, secret, given, keep_texts=keep_texts, read_only=read_only
+        ) as opened:
             return cls(path, opened, how)
 
     # Adding and removing
 
-    def add(self, id: str, text: str, *, metadata: dict[str, Any] | None = None,
-            replace: bool = False) -> Answer:  # fmt: skip
+    def add(
+        self, id: str, text: str, *, metadata: dict[str, Any] | None = None, replace: bool = False
+    ) -> Answer:
         """Say whether a document is a copy, and store it: in one step that nobody comes between.
 
         An id that is there with the same content is answered again, and nothing is added. With
@@ -95,46 +105,80 @@ class Index(Holder):
 
     check_and_add = add
 
-    def add_batch(self, ids: Sequence[str], texts: Sequence[str], *, metadata: Metadata = None,
-                  replace: bool = False) -> list[Answer]:  # fmt: skip
+    def add_batch(
+        self,
+        ids: Sequence[str],
+        texts: Sequence[str],
+        *,
+        metadata: Metadata = None,
+        replace: bool = False,
+    ) -> list[Answer]:
         """The same for many documents, in order and in one commit."""
         return self.submit(ids, texts, metadata=metadata, replace=replace).result()
 
-    def submit(self, ids: Sequence[str], texts: Sequence[str], *, metadata: Metadata = None,
-               replace: bool = False) -> Future[list[Answer]]:  # fmt: skip
+    def submit(
+        self,
+        ids: Sequence[str],
+        texts: Sequence[str],
+        *,
+        metadata: Metadata = None,
+        replace: bool = False,
+    ) -> Future[list[Answer]]:
         """The same without waiting: the future has the answers when all are stored."""
         if len(ids) != len(texts):
             raise ParameterError(f"{len(ids)} ids for {len(texts)} texts: give one for each")
         for id in ids:
             check_id(id)
-        return self._put(ids, texts, metadata_of(metadata, len(ids)), replace=replace,
-                         anew=lambda: self.submit(ids, texts, metadata=metadata, replace=replace)
-                         )  # fmt: skip
+        return self._put(
+            ids,
+            texts,
+            metadata_of(metadata, len(ids)),
+            replace=replace,
+            anew=lambda: self.submit(ids, texts, metadata=metadata, replace=replace),
+        )
 
     def carry(self, rows: Sequence[Row], texts: Sequence[str]) -> Future[list[Answer]]:
         """Add documents of another generation: they keep numbers, times and metadata."""
-        return self._put([row.id for row in rows], texts, [row.metadata for row in rows],
-                         carried=[(row.number, row.added) for row in rows])  # fmt: skip
+        return self._put(
+            [row.id for row in rows],
+            texts,
+            [row.metadata for row in rows],
+            carried=[(row.number, row.added) for row in rows],
+        )
 
-    def _put(self, ids: Sequence[str], texts: Sequence[str], metadata: Sequence[str | None],
-             **others: Any) -> Future[list[Answer]]:  # fmt: skip
+    def _put(
+        self,
+        ids: Sequence[str],
+        texts: Sequence[str],
+        metadata: Sequence[str | None],
+        **others: Any,
+    ) -> Future[list[Answer]]:
         now, writer = self._writing()
         point = now.point
         sketched = now.sketching.texts(texts, point)
         _ = sketched.arrivals.sets  # sorted here, not by the thread that writes
         kept = None
         if now.settings.keep_texts:
-            kept = [None if place in sketched.rejected else packed_text(text)
-                    for place, text in enumerate(texts)]  # fmt: skip
+            kept = [
+                None if place in sketched.rejected else packed_text(text)
+                for place, text in enumerate(texts)
+            ]
         return writer.put(_adding(ids, sketched, metadata, point, texts=kept, **others)).done
 
-    def add_sketches(self, ids: Sequence[str], sketch: Sketch, *, metadata: Metadata = None,
-                     replace: bool = False) -> list[Answer]:  # fmt: skip
+    def add_sketches(
+        self,
+        ids: Sequence[str],
+        sketch: Sketch,
+        *,
+        metadata: Metadata = None,
+        replace: bool = False,
+    ) -> list[Answer]:
         """Add documents by ready-made sketches of the same specification, without their texts."""
         return self._submit_sketches(ids, sketch, metadata, replace).result()
 
-    def _submit_sketches(self, ids: Sequence[str], sketch: Sketch, metadata: Metadata,
-                         replace: bool) -> Future[list[Answer]]:  # fmt: skip
+    def _submit_sketches(
+        self, ids: Sequence[str], sketch: Sketch, metadata: Metadata, replace: bool
+    ) -> Future[list[Answer]]:
         now, writer = self._writing()
         if len(ids) != len(sketch.content):
             raise ParameterError(f"{len(ids)} ids for {len(sketch.content)} sketches")
@@ -295,10 +339,18 @@ class Index(Holder):
     # Generations
 
     @steady
-    def reindex(self, /, spec: Spec | None = None, *, key: bytes | Key | None = None,
-                corpus: Iterable[tuple[str, str]] | None = None, keep_texts: bool | None = None,
-                drop_missing: bool = False, progress: Progress = SILENT, **options: Any
-                ) -> Reindexed:  # fmt: skip
+    def reindex(
+        self,
+        /,
+        spec: Spec | None = None,
+        *,
+        key: bytes | Key | None = None,
+        corpus: Iterable[tuple[str, str]] | None = None,
+        keep_texts: bool | None = None,
+        drop_missing: bool = False,
+        progress: Progress = SILENT,
+        **options: Any,
+    ) -> Reindexed:
         """Index all documents by another specification, while this one goes on; then go over to it.
 
         Texts are the stored ones, or those of `corpus`: (id, text) in any order. `options` are as
@@ -307,13 +359,25 @@ class Index(Holder):
         """
         from neardup.index.anew import reindex
 
-        return reindex.reindex(self, spec, key=key, corpus=corpus, keep_texts=keep_texts,
-                               drop_missing=drop_missing, progress=progress,
-                               **options)  # fmt: skip
+        return reindex.reindex(
+            self,
+            spec,
+            key=key,
+            corpus=corpus,
+            keep_texts=keep_texts,
+            drop_missing=drop_missing,
+            progress=progress,
+            **options,
+        )
 
     @steady
-    def undo_reindex(self, *, key: bytes | Key | None = None, drop_missing: bool = False,
-                     progress: Progress = SILENT) -> Reindexed:  # fmt: skip
+    def undo_reindex(
+        self,
+        *,
+        key: bytes | Key | None = None,
+        drop_missing: bool = False,
+        progress: Progress = SILENT,
+    ) -> Reindexed:
         """Go back to the generation before, with what has happened since."""
         from neardup.index.anew import reindex
 
@@ -331,8 +395,23 @@ class Index(Holder):
 
 
 def _adding(
-    ids: Sequence[str], sketched: Sketched, metadata: Sequence[str | None], point: Point, *,
-    texts: Sequence[bytes | None] | None = None, replace: bool = False, **others: Any,
-) -> Adding:  # fmt: skip
-    return Adding(list(ids), sketched.arrivals, sketched.places, sketched.rejected, metadata, texts,
-                  replace, point, **others)  # fmt: skip
+    ids: Sequence[str],
+    sketched: Sketched,
+    metadata: Sequence[str | None],
+    point: Point,
+    *,
+    texts: Sequence[bytes | None] | None = None,
+    replace: bool = False,
+    **others: Any,
+) -> Adding:
+    return Adding(
+        list(ids),
+        sketched.arrivals,
+        sketched.places,
+        sketched.rejected,
+        metadata,
+        texts,
+        replace,
+        point,
+        **others,
+    )

@@ -44,9 +44,14 @@ class Opened:
 
 @contextmanager
 def opened(
-    path: Path, spec: Spec | None, key: Key | None, given: dict[str, Any], *,
-    keep_texts: bool | None, read_only: bool,
-) -> Iterator[Opened]:  # fmt: skip
+    path: Path,
+    spec: Spec | None,
+    key: Key | None,
+    given: dict[str, Any],
+    *,
+    keep_texts: bool | None,
+    read_only: bool,
+) -> Iterator[Opened]:
     """The current generation of an index, which is made if there is none.
 
     If what is done inside fails, it is closed again.

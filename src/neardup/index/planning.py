@@ -86,8 +86,11 @@ class Planner:
         kinds = self._sorted(ids, contents, replacing=works[0].replace)
         plan = Plan(gone=kinds.replaced, arrivals=_some(arrivals, kinds.fresh))
         metadata = [work.metadata[place] for work in works for place in work.places]
-        texts = [None if work.texts is None else work.texts[place]
-                 for work in works for place in work.places]  # fmt: skip
+        texts = [
+            None if work.texts is None else work.texts[place]
+            for work in works
+            for place in work.places
+        ]
         plan.texts = [texts[at] for at in kinds.fresh]
         placed = [(next_number + place, now) for place in range(len(kinds.fresh))]
         if (carried := works[0].carried) is not None:
@@ -130,9 +133,12 @@ class Planner:
         return kinds
 
     def judge(
-        self, plan: Plan, contents: Sequence[bytes], arrivals: Arrivals | None,
+        self,
+        plan: Plan,
+        contents: Sequence[bytes],
+        arrivals: Arrivals | None,
         numbers: Sequence[int],
-    ) -> list[Verdict]:  # fmt: skip
+    ) -> list[Verdict]:
         """Judge those that lose their witness, who go into the plan, and those that come."""
         homeless = self._homeless(plan.gone)
         copies = self._identical(contents, {*plan.gone, *(row.number for row in homeless)})
@@ -159,8 +165,7 @@ class Planner:
         begun = time.perf_counter()
         verdicts = self.point.decider.decide(joined(parts), numbers, known)
         self.counters.judge(len(numbers), verdicts, time.perf_counter() - begun)
-        columns = (verdicts.witness.tolist(), verdicts.similarity.tolist(),
-                   verdicts.exact.tolist())  # fmt: skip
+        columns = (verdicts.witness.tolist(), verdicts.similarity.tolist(), verdicts.exact.tolist())
         return [
             Verdict(None, None, 1) if witness == KEPT else Verdict(witness, similarity, int(exact))
             for witness, similarity, exact in zip(*columns, strict=True)
@@ -182,9 +187,10 @@ class Planner:
         found = {}
         for at, row in rows_like(self.store, self.point, words, leaving).items():
             found[at] = (
-                Verdict(row.number, 1.0, 1) if row.witness is None
+                Verdict(row.number, 1.0, 1)
+                if row.witness is None
                 else Verdict(row.witness, row.similarity, row.exact)
-            )  # fmt: skip
+            )
         return found
 
 
@@ -210,14 +216,17 @@ class Addition:
         names = names_of(store, rows.values(), {row.number: row.id for row in placed.values()})
         said, at = [], 0
         for work in self.works:
-            answers = [Answer(id, REJECTED, reason=work.rejected.get(place))
-                       for place, id in enumerate(work.ids)]  # fmt: skip
+            answers = [
+                Answer(id, REJECTED, reason=work.rejected.get(place))
+                for place, id in enumerate(work.ids)
+            ]
             for place in work.places:
                 why = self.kinds.refused.get(at)
                 answers[place] = (
-                    Answer(work.ids[place], REJECTED, reason=why) if why is not None
+                    Answer(work.ids[place], REJECTED, reason=why)
+                    if why is not None
                     else answer_of(rows[at], names, again=at in self.kinds.again)
-                )  # fmt: skip
+                )
                 at += 1
             said.append(answers)
         return said
@@ -236,8 +245,15 @@ def answer_of(row: Row, names: dict[int, str], *, again: bool = False) -> Answer
     """What is said of a stored document."""
     if row.witness is None:
         return Answer(row.id, NEW, cluster=row.number, again=again)
-    return Answer(row.id, DUPLICATE, names[row.witness], row.similarity, bool(row.exact),
-                  row.witness, again=again)  # fmt: skip
+    return Answer(
+        row.id,
+        DUPLICATE,
+        names[row.witness],
+        row.similarity,
+        bool(row.exact),
+        row.witness,
+        again=again,
+    )
 
 
 def _some(arrivals: Arrivals, rows: list[int]) -> Arrivals:

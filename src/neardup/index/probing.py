@@ -39,11 +39,16 @@ class Probing:
 
     def of(self, arrivals: Arrivals, chosen: Integers) -> Probes:
         """The buckets of the chosen texts."""
-        listed = [(place, keys) for place, row in enumerate(chosen.tolist())
-                  for keys in self._keys(arrivals, row)]  # fmt: skip
+        listed = [
+            (place, keys)
+            for place, row in enumerate(chosen.tolist())
+            for keys in self._keys(arrivals, row)
+        ]
         keys = np.array([keys for _, keys in listed], np.uint64)
-        return Probes(np.array([place for place, _ in listed], np.int64),
-                      keys.reshape(-1, arrivals.keys.shape[1]))  # fmt: skip
+        return Probes(
+            np.array([place for place, _ in listed], np.int64),
+            keys.reshape(-1, arrivals.keys.shape[1]),
+        )
 
     def _keys(self, arrivals: Arrivals, row: int) -> list[Integers]:
         """A look-up takes one key for each table: the n-th has every table's n-th probe."""

@@ -15,13 +15,29 @@ from neardup.text.frequencies import Frequencies
 from neardup.text.ignored import IgnoredLines
 
 SPEC_NAMES: Final = (
-    "shingle", "sketch", "family", "slots", "bits", "text_profile", "seed", "hash", "strip",
+    "shingle",
+    "sketch",
+    "family",
+    "slots",
+    "bits",
+    "text_profile",
+    "seed",
+    "hash",
+    "strip",
     "preset",
-)  # fmt: skip
+)
 POINT_NAMES: Final = (
-    "threshold", "recall", "bands", "rows", "tables", "limit", "verify", "measure", "hamming",
+    "threshold",
+    "recall",
+    "bands",
+    "rows",
+    "tables",
+    "limit",
+    "verify",
+    "measure",
+    "hamming",
     "blocks",
-)  # fmt: skip
+)
 """What people may ask for: of documents, once; and of how they are compared, at any time."""
 
 
@@ -73,11 +89,12 @@ class Settings:
             options = options_of(Spec.from_json(stored["spec"]), json.loads(stored["point"]))
             ignored, frequencies = stored["ignored"], stored["frequencies"]
             return cls(
-                options, bool(stored["keep_texts"]),
+                options,
+                bool(stored["keep_texts"]),
                 IgnoredLines.from_bytes(ignored) if ignored else IgnoredLines(),
                 Frequencies.from_bytes(frequencies) if frequencies else Frequencies(),
                 str(stored["parent"]),
-            )  # fmt: skip
+            )
         except NeardupError as error:
             raise FormatError(f"{where} is damaged or of another version: {error}") from None
         except (KeyError, TypeError, ValueError) as error:
@@ -89,9 +106,12 @@ class Settings:
 def stated(options: Options) -> dict[str, Any]:
     """An operating point in full, by the names that people use."""
     point: dict[str, Any] = {
-        "threshold": options.threshold, "recall": options.recall, "limit": options.limit,
-        "verify": options.verify, "measure": options.measure,
-    }  # fmt: skip
+        "threshold": options.threshold,
+        "recall": options.recall,
+        "limit": options.limit,
+        "verify": options.verify,
+        "measure": options.measure,
+    }
     if options.by_bits:
         return point | {"hamming": options.hamming, "blocks": options.blocks}
     return point | {"tables": written(options.curve)}

@@ -320,13 +320,19 @@ class Store:
             if problems := [str(row[0]) for row in found if row[0] != "ok"]:
                 return problems
             asked = "SELECT min(number) FROM documents GROUP BY id HAVING count(*) > 1 LIMIT 20"
-            problems = [f"document {row[0]} is not the only one with its id"
-                        for row in self._reader().execute(asked)]  # fmt: skip
+            problems = [
+                f"document {row[0]} is not the only one with its id"
+                for row in self._reader().execute(asked)
+            ]
             for table in BLOBS:
-                asked = (f"SELECT number FROM {table} WHERE number NOT IN "  # noqa: S608
-                         "(SELECT number FROM documents) LIMIT 20")  # fmt: skip
-                problems += [f"{table} of document {row[0]}, which is not stored"
-                             for row in self._reader().execute(asked)]  # fmt: skip
+                asked = (
+                    f"SELECT number FROM {table} WHERE number NOT IN "  # noqa: S608
+                    "(SELECT number FROM documents) LIMIT 20"
+                )
+                problems += [
+                    f"{table} of document {row[0]}, which is not stored"
+                    for row in self._reader().execute(asked)
+                ]
             return problems
 
     def _asked(self, table: str, numbers: Sequence[int]) -> Iterator[Any]:

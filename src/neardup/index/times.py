@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final
 
-BOUNDS: Final = tuple(
-    float(f"{digit}e{power}") for power in range(-5, 1) for digit in (1, 2, 5)
-)  # fmt: skip
+BOUNDS: Final = tuple(float(f"{digit}e{power}") for power in range(-5, 1) for digit in (1, 2, 5))
 """Seconds, from 10 microseconds to 5 seconds; there is one more count for what took longer."""
 
 

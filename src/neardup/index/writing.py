@@ -31,9 +31,14 @@ class Writer:
     """The thread, and what waits for it."""
 
     def __init__(
-        self, store: Store, point: Point, counters: Counters, clock: Callable[[], float],
-        most_waiting: int, snapshot: Callable[[], object],
-    ) -> None:  # fmt: skip
+        self,
+        store: Store,
+        point: Point,
+        counters: Counters,
+        clock: Callable[[], float],
+        most_waiting: int,
+        snapshot: Callable[[], object],
+    ) -> None:
         self.store, self.counters = store, counters
         self.documents, self.kept = store.counts()
         self._planner = Planner(store, point, self.counters)
@@ -214,8 +219,9 @@ class Writer:
             rows = (sets.data[begin:end] for begin, end in pairwise(ends))
             self.store.add_blobs("shingles", zip(numbers, rows, strict=True))
         texts = zip(numbers, plan.texts, strict=True)
-        self.store.add_blobs("texts", [(number, text) for number, text in texts if text is not None]
-                             )  # fmt: skip
+        self.store.add_blobs(
+            "texts", [(number, text) for number, text in texts if text is not None]
+        )
 
     def _publish(self, plan: Plan) -> None:
         sequence = self.store.last_change()

@@ -40,11 +40,19 @@ KERNELS = {
     "pairs": ("candidate_pairs", "spread_pairs"),
     "pieces": ("parts", "span_hashes", "without_parts"),
     "postings": (
-        "postings_find", "postings_grow", "postings_list", "postings_put", "postings_sizes",
+        "postings_find",
+        "postings_grow",
+        "postings_list",
+        "postings_put",
+        "postings_sizes",
     ),
     "rounds": ("decide", "kept_in", "leader_pairs", "member_pairs", "settle"),
     "shingles": (
-        "content_hashes", "copy_rows", "shingle", "sort_short", "unique_sorted",
+        "content_hashes",
+        "copy_rows",
+        "shingle",
+        "sort_short",
+        "unique_sorted",
     ),
     "settled": ("unsettled",),
     "simhash": ("cell_weights", "count_cells", "simhash_cells", "simhash_equal", "simhash_sums"),
@@ -52,7 +60,7 @@ KERNELS = {
     "squeezed": ("squeezed_units",),
     "table": ("table_get", "table_put", "table_remove", "table_settle"),
     "words": ("word_units",),
-}  # fmt: skip
+}
 """Module -> its kernels. No kernel has a module's name: importing that would hide it."""
 
 _MODULES = {name: module for module, names in KERNELS.items() for name in names}

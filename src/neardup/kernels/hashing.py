@@ -77,9 +77,13 @@ def add_where(typing: Any, sums: Any, first: Any, bits: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = ir.VectorType(ir.IntType(64), 64)
         at = _pointer(
-            context, builder, signature.args[0], args[0],
-            builder.mul(args[1], ir.Constant(ir.IntType(64), 8)), 64,
-        )  # fmt: skip
+            context,
+            builder,
+            signature.args[0],
+            args[0],
+            builder.mul(args[1], ir.Constant(ir.IntType(64), 8)),
+            64,
+        )
         at = builder.bitcast(at, lanes.as_pointer())
         chosen = builder.bitcast(args[2], ir.VectorType(ir.IntType(1), 64))
         one = builder.insert_element(

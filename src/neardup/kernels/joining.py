@@ -108,7 +108,7 @@ def common_bits(one, other):
 @kernel(U32, I64, I64, I64, U32, I64, U64_ROWS, I64, float64, I64, OUT_I64, int64)
 def count_rows(
     tokens, begins, ends, takes, listed, starts, bits, firsts, floor, wanted, held, most_held
-):  # fmt: skip
+):
     """The pairs of the wanted rows, by counting: (smaller row, row, similarity).
 
     The index says which first tokens a row shares with any other, the bits how many of the
@@ -152,9 +152,7 @@ def count_rows(
 
 
 @kernel(U32, I64, I64, I64, U32, I64, I64, float64, I64, OUT_I64, int64)
-def match_rows(
-    tokens, begins, ends, takes, listed, starts, firsts, floor, wanted, held, most_held
-):  # fmt: skip
+def match_rows(tokens, begins, ends, takes, listed, starts, firsts, floor, wanted, held, most_held):
     """The same by rare tokens: rows that share one of their first are compared.
 
     The first token that they share is found first: they have nothing before it in common.

@@ -89,9 +89,12 @@ def unescape(data, at, end, out, write):
         return -1, write
     code = hex4(data, at + 1, end)
     at += 5
-    if 0xD800 <= code < 0xDC00 and at + 6 <= end and data[U(at)] == BACKSLASH and data[
-        U(at + 1)
-    ] == 0x75:  # fmt: skip
+    if (
+        0xD800 <= code < 0xDC00
+        and at + 6 <= end
+        and data[U(at)] == BACKSLASH
+        and data[U(at + 1)] == 0x75
+    ):
         low = hex4(data, at + 2, end)
         if not 0xDC00 <= low < 0xE000:
             return -1, write
@@ -354,6 +357,10 @@ def read_records(data, text_key, id_key):
         at += 1
     # Ids are kept for the whole run: as copies, not as views of arrays that are far too large.
     return (
-        sure, texts[:text_end], text_ends[: row + 1],
-        ids[:id_end].copy(), id_ends[: row + 1].copy(), has_id[:row].copy(),
-    )  # fmt: skip
+        sure,
+        texts[:text_end],
+        text_ends[: row + 1],
+        ids[:id_end].copy(),
+        id_ends[: row + 1].copy(),
+        has_id[:row].copy(),
+    )

@@ -56,9 +56,18 @@ def append(out, write, data, begin, end):
 
 @kernel(U8, I64, U8, I64, boolean, U16, U32, boolean, boolean, U64, HASHER)
 def ignore_lines(
-    data, offsets, plain, plain_offsets, same, stage1, stage2, fold_case, fold_digits, ignored,
+    data,
+    offsets,
+    plain,
+    plain_offsets,
+    same,
+    stage1,
+    stage2,
+    fold_case,
+    fold_digits,
+    ignored,
     hasher,
-):  # fmt: skip
+):
     """The texts without the lines whose hashes are in `ignored`; line breaks stay.
 
     `plain` holds the texts in normal form, which has the same line breaks; with `same` it is

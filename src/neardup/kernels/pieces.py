@@ -55,8 +55,11 @@ def parts(data, offsets, stage1, stage2, paragraphs, least):
     its line break; where each text's first one is; and how many parts of any size a text has."""
     rows = offsets.size - 1
     room = most_lines(data, offsets)
-    begins, ends, nexts = (np.empty(room, np.int64), np.empty(room, np.int64),
-                           np.empty(room, np.int64))  # fmt: skip
+    begins, ends, nexts = (
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+    )
     firsts, counts = np.zeros(rows + 1, np.int64), np.zeros(rows, np.int64)
     write = 0
     for i in range(rows):

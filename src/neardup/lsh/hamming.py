@@ -96,10 +96,18 @@ class Sorted:
     def search(self, queries: Words) -> NDArray[np.int64]:
         """Query, id and distance of all matches."""
         found = [
-            kernels.search_table(queries, table.fingerprints, table.rows, table.starts,
-                                 self.blocks.masks, number, table.lead, self.blocks.distance)
+            kernels.search_table(
+                queries,
+                table.fingerprints,
+                table.rows,
+                table.starts,
+                self.blocks.masks,
+                number,
+                table.lead,
+                self.blocks.distance,
+            )
             for number, table in enumerate(self.tables)
-        ]  # fmt: skip
+        ]
         matches: NDArray[np.int64] = np.concatenate(found)
         matches = matches[self.there[matches[:, 1]]]
         matches[:, 1] = self.ids[matches[:, 1]]

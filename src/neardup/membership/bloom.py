@@ -35,8 +35,12 @@ class _Shaped(Filter):
         return self._count
 
     def _parameters(self) -> Parameters:
-        return {"seed": self.seed, "blocks": self.shape.blocks, "probes": self.shape.probes,
-                "keys": self._count}  # fmt: skip
+        return {
+            "seed": self.seed,
+            "blocks": self.shape.blocks,
+            "probes": self.shape.probes,
+            "keys": self._count,
+        }
 
     @classmethod
     def _bare(cls, parameters: Parameters) -> Self:

@@ -23,9 +23,11 @@ from neardup.spec import HASHES, whole
 Hashes = NDArray[np.uint64]
 
 OFFSETS = {
-    pa.string(): np.int32, pa.binary(): np.int32,
-    pa.large_string(): np.int64, pa.large_binary(): np.int64,
-}  # fmt: skip
+    pa.string(): np.int32,
+    pa.binary(): np.int32,
+    pa.large_string(): np.int64,
+    pa.large_binary(): np.int64,
+}
 MOST_SEED = 2**64 - 1
 SIPHASH = HASHES.index("siphash")
 
@@ -34,8 +36,10 @@ def hash_one(key: object, seed: int, words: int) -> Hashes:
     """One row, with as many words."""
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         if words > 1:
-            raise ParameterError(f"a number has 64 bits, keys here have {64 * words}: "
-                                 "use ExactSet(bits=64), or give strings or bytes")  # fmt: skip
+            raise ParameterError(
+                f"a number has 64 bits, keys here have {64 * words}: "
+                "use ExactSet(bits=64), or give strings or bytes"
+            )
         return np.array([[whole("a hash", key, 0, MOST_SEED)]], np.uint64)
     data = as_bytes(key)
     if words > 1:

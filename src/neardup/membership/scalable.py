@@ -102,8 +102,12 @@ class ScalableBloomFilter(Filter):
         with self._lock:
             states = [one.state() for one in self._filters]
         arrays = {f"words {number}": held["words"] for number, (_, held) in enumerate(states)}
-        parameters = {"seed": self.seed, "n": self.n, "fpr": self.fpr,
-                      "generations": [described for described, _ in states]}  # fmt: skip
+        parameters = {
+            "seed": self.seed,
+            "n": self.n,
+            "fpr": self.fpr,
+            "generations": [described for described, _ in states],
+        }
         return parameters, arrays
 
     @classmethod

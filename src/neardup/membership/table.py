@@ -99,9 +99,12 @@ class HashTable:
         table._new = entries
         values = entries[words :: words + 1]
         used = int(np.count_nonzero(values))
-        if len(entries) % (words + 1) or used != keys or keys > table._limit or (
-            values.max() > MOST_VALUE
-        ):  # fmt: skip
+        if (
+            len(entries) % (words + 1)
+            or used != keys
+            or keys > table._limit
+            or (values.max() > MOST_VALUE)
+        ):
             raise ParameterError(f"{keys} keys are not what {len(entries)} words of a table hold")
         table._state[1] = keys
         return table
@@ -123,8 +126,11 @@ class HashTable:
             self._old = np.empty(0, np.uint64)
 
     def _checked(self, keys: Any) -> Keys:
-        if not isinstance(keys, np.ndarray) or keys.dtype != np.uint64 or keys.ndim != 2 or (
-            keys.shape[1] != self.words
-        ):  # fmt: skip
+        if (
+            not isinstance(keys, np.ndarray)
+            or keys.dtype != np.uint64
+            or keys.ndim != 2
+            or (keys.shape[1] != self.words)
+        ):
             raise ParameterError(f"keys must be rows of {self.words} uint64")
         return np.ascontiguousarray(keys)

@@ -45,10 +45,13 @@ def pass_probability(similarity: float, threshold: float, slots: int, bits: int 
     if equal <= 0.0:
         return 0.0
     logs = math.log(equal), math.log1p(-equal)
-    return min(1.0, math.fsum(
-        math.exp(_log_choose(slots, k) + k * logs[0] + (slots - k) * logs[1])
-        for k in range(least, slots + 1)
-    ))  # fmt: skip
+    return min(
+        1.0,
+        math.fsum(
+            math.exp(_log_choose(slots, k) + k * logs[0] + (slots - k) * logs[1])
+            for k in range(least, slots + 1)
+        ),
+    )
 
 
 def _log_choose(n: int, k: int) -> float:
@@ -79,9 +82,11 @@ def all_alike() -> Pairs:
 
 
 def answers(
-    meeting: Meeting, threshold: float, pairs: Pairs,
+    meeting: Meeting,
+    threshold: float,
+    pairs: Pairs,
     judged: Callable[[float], float] | None = None,
-) -> Answers:  # fmt: skip
+) -> Answers:
     """Over all pairs. `judged` is the chance that a pair that meets is called a duplicate; None if
     judging is exact."""
     found = right = similar = 0.0

@@ -36,17 +36,25 @@ FORMAT: Final = 1
 _FAN = re.compile(r"[0-9a-f]{2}")
 _FILE = re.compile(r"([0-9a-f]{32})-([0-9a-f]{8})\.json(\.[0-9a-f]{16}\.tmp)?")
 _BAD = (
-    ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError
-)  # fmt: skip
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    OSError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 
 @cache
 def this_machine() -> Mapping[str, Any]:
     """What times depend on, without saying whose machine it is."""
     return {
-        "processor": _processor(), "cores": os.cpu_count() or 1,
-        "architecture": platform.machine(), "system": platform.system(),
-    }  # fmt: skip
+        "processor": _processor(),
+        "cores": os.cpu_count() or 1,
+        "architecture": platform.machine(),
+        "system": platform.system(),
+    }
 
 
 def _processor() -> str:
@@ -84,10 +92,15 @@ class Entry:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "format": FORMAT, "key": self.key, "config": self.config, "results": self.results,
-            "seconds": self.seconds, "at": self.at.isoformat(timespec="seconds"),
-            "machine": self.machine, "version": self.version,
-        }  # fmt: skip
+            "format": FORMAT,
+            "key": self.key,
+            "config": self.config,
+            "results": self.results,
+            "seconds": self.seconds,
+            "at": self.at.isoformat(timespec="seconds"),
+            "machine": self.machine,
+            "version": self.version,
+        }
 
 
 class Cache:
@@ -119,13 +132,23 @@ class Cache:
         return None
 
     def put(
-        self, config: Mapping[str, Any], results: Mapping[str, Any], seconds: float,
+        self,
+        config: Mapping[str, Any],
+        results: Mapping[str, Any],
+        seconds: float,
         at: datetime | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Keep results. A disk that does not take them is said once, and is no error."""
         key, time = key_of(config), at or datetime.now(UTC)
-        entry = Entry(key, plain(config), dict(results), float(seconds), time,
-                      dict(this_machine()), neardup.__version__)  # fmt: skip
+        entry = Entry(
+            key,
+            plain(config),
+            dict(results),
+            float(seconds),
+            time,
+            dict(this_machine()),
+            neardup.__version__,
+        )
         try:
             record = entry.to_json()
             text = json.dumps(record | {"checksum": _checksum(record)}, indent=1, allow_nan=False)
@@ -201,8 +224,9 @@ class Cache:
             print(
                 f"neardup: results can't be kept in {self.folder} ({error.strerror}), the work "
                 "goes on without; --cache names another folder",
-                file=sys.stderr, flush=True,
-            )  # fmt: skip
+                file=sys.stderr,
+                flush=True,
+            )
 
 
 def _write(path: Path, text: str) -> Path:

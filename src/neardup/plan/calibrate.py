@@ -56,9 +56,14 @@ class Ran:
 
 
 def calibrated(
-    texts: Iterable[str], options: Options, point: Mapping[str, Any], shingles: float,
-    workers: int, enough: int = ENOUGH, folder: Path | None = None,
-) -> Costs:  # fmt: skip
+    texts: Iterable[str],
+    options: Options,
+    point: Mapping[str, Any],
+    shingles: float,
+    workers: int,
+    enough: int = ENOUGH,
+    folder: Path | None = None,
+) -> Costs:
     """The stored figures, corrected by what was measured with some texts on so many cores."""
     with tempfile.TemporaryDirectory(prefix="neardup-plan-", dir=folder) as work:
         place = Path(work)
@@ -84,17 +89,36 @@ def corrected(
     rest = max(large.stage("band", *SERIAL) - empty.stage("band", *SERIAL), 0.0)
     banding = costs.band * count * options.tables.count
     usual = (
-        banding / costs.cores(min(workers, options.tables.count)) + costs.rank * count
-        + costs.table * large.record["counts"]["removed"] + costs.keep * large.size / MB
-    )  # fmt: skip
+        banding / costs.cores(min(workers, options.tables.count))
+        + costs.rank * count
+        + costs.table * large.record["counts"]["removed"]
+        + costs.keep * large.size / MB
+    )
     factor = (rest + DOUBT) / (usual + DOUBT)
     return replace(
-        costs, start=empty.seconds, start_work=empty.work, base=float(empty.memory),
-        text=costs.text * ratio, document=costs.document * ratio,
-        **{name: factor * getattr(costs, name) for name in
-           ("rank", "band", "reread", "match", "set", "pair", "member", "table", "keep", "lookup")},
+        costs,
+        start=empty.seconds,
+        start_work=empty.work,
+        base=float(empty.memory),
+        text=costs.text * ratio,
+        document=costs.document * ratio,
+        **{
+            name: factor * getattr(costs, name)
+            for name in (
+                "rank",
+                "band",
+                "reread",
+                "match",
+                "set",
+                "pair",
+                "member",
+                "table",
+                "keep",
+                "lookup",
+            )
+        },
         source=f"measured here with {count:,} documents on {workers} cores",
-    )  # fmt: skip
+    )
 
 
 def _best(folder: Path, texts: Sequence[str], workers: int) -> Ran:
@@ -110,10 +134,25 @@ def _ran(folder: Path, texts: Sequence[str], workers: int) -> Ran:
             file.write(orjson.dumps({"id": f"document-{number}", "text": text}) + b"\n")
     # Linux counts the memory of whoever starts a process as its own: something small starts it.
     command = [
-        sys.executable, "-S", "-E", "-c", LAUNCH, sys.executable, "-m", "neardup", "dedup",
-        str(source), "-o", str(out), "--force", "--quiet", "--config", str(folder / "point.toml"),
-        "--workers", str(workers),
-    ]  # fmt: skip
+        sys.executable,
+        "-S",
+        "-E",
+        "-c",
+        LAUNCH,
+        sys.executable,
+        "-m",
+        "neardup",
+        "dedup",
+        str(source),
+        "-o",
+        str(out),
+        "--force",
+        "--quiet",
+        "--config",
+        str(folder / "point.toml"),
+        "--workers",
+        str(workers),
+    ]
     begun, before = time.perf_counter(), os.times()
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     seconds, after = time.perf_counter() - begun, os.times()

@@ -37,9 +37,13 @@ class Choice:
 def choices(search: Search, found: Found) -> list[Choice]:
     """All of them, in the order in which one follows from the other."""
     return [
-        _width(search, found), _slots(search, found), _scheme(search, found),
-        _bands(search, found), _tables(search, found), _verification(search, found),
-    ]  # fmt: skip
+        _width(search, found),
+        _slots(search, found),
+        _scheme(search, found),
+        _bands(search, found),
+        _tables(search, found),
+        _verification(search, found),
+    ]
 
 
 def _where(search: Search) -> str:
@@ -77,8 +81,12 @@ def _width(search: Search, found: Found) -> Choice:
             "slots before these are cut"
         )
     each, of_all = stored_bytes(found.options), shown(found.predicted.signatures)
-    return Choice("slot width", _bits(chosen),
-                  f"{reason}; {each:,} bytes a document, {of_all} in all", rejected)  # fmt: skip
+    return Choice(
+        "slot width",
+        _bits(chosen),
+        f"{reason}; {each:,} bytes a document, {of_all} in all",
+        rejected,
+    )
 
 
 def _bits(bits: int) -> str:
@@ -117,10 +125,12 @@ def _slots(search: Search, found: Found) -> Choice:
     else:
         reason = f"more don't fit into the {_where(search)}"
     return Choice(
-        "slots", f"{slots}",
+        "slots",
+        f"{slots}",
         f"{reason}; an estimate at {sla.threshold:g} has a standard error of "
-        f"{found.predicted.error:.4f}", rejected,
-    )  # fmt: skip
+        f"{found.predicted.error:.4f}",
+        rejected,
+    )
 
 
 def _faster(found: Found, slower: Found) -> str:
@@ -145,8 +155,10 @@ def _scheme(search: Search, found: Found) -> Choice:
     if sla.rate is None:
         cost = f"{number(mine['microseconds'])} microseconds a document on a core"
     else:
-        cost = (f"{mine['operations a second']:,.0f} slot operations a second, with reading and "
-                f"hashing {number(mine['cores'])} cores")  # fmt: skip
+        cost = (
+            f"{mine['operations a second']:,.0f} slot operations a second, with reading and "
+            f"hashing {number(mine['cores'])} cores"
+        )
     if search.given.sketch is not None:
         reason = "as given"
     elif spec.sketch == "minhash":
@@ -160,8 +172,9 @@ def _scheme(search: Search, found: Found) -> Choice:
         why = "slower at so many slots"
     elif sla.shingles < spec.slots:
         why = f"{sla.shingles:,.0f} shingles leave most of {spec.slots} slots empty"
-    return Choice("scheme", spec.sketch, f"{reason}; {cost}",
-                  [Rejected(other, figures(other), why)])  # fmt: skip
+    return Choice(
+        "scheme", spec.sketch, f"{reason}; {cost}", [Rejected(other, figures(other), why)]
+    )
 
 
 def _bands(search: Search, found: Found) -> Choice:
@@ -169,8 +182,11 @@ def _bands(search: Search, found: Found) -> Choice:
     sla, slots = search.sla, found.options.spec.slots
     curve = found.options.curve.parts[0]
     powers = [Curve(slots // rows, rows) for rows in (4, 8, 16) if rows <= slots]
-    near = [Curve(slots // rows, rows) for rows in (curve.rows + 1, curve.rows - 1)
-            if 1 <= rows <= slots]  # fmt: skip
+    near = [
+        Curve(slots // rows, rows)
+        for rows in (curve.rows + 1, curve.rows - 1)
+        if 1 <= rows <= slots
+    ]
     rejected = []
     for other in sorted({*powers, *near} - {curve}, key=lambda one: one.rows):
         recall = other.probability(sla.threshold)
@@ -180,10 +196,14 @@ def _bands(search: Search, found: Found) -> Choice:
             why = "finds enough, with more false candidates and more postings"
         rejected.append(Rejected(f"{other.bands} x {other.rows}", _figures(other, search), why))
     narrow = min(found.bits, NARROW)
-    rejected.append(Rejected(
-        f"bands of {narrow}-bit slots", {"meet by chance": chance_meeting(curve, narrow)},
-        "unrelated documents would meet: bands are made of whole slots, which are cut afterwards",
-    ))  # fmt: skip
+    rejected.append(
+        Rejected(
+            f"bands of {narrow}-bit slots",
+            {"meet by chance": chance_meeting(curve, narrow)},
+            "unrelated documents would meet: bands are made of whole slots, which are cut "
+            "afterwards",
+        )
+    )
     mine = _figures(curve, search)
     if search.given.curve is not None:
         reason = "as given"
@@ -192,10 +212,12 @@ def _bands(search: Search, found: Found) -> Choice:
     else:
         reason = "as close as so few slots come"
     return Choice(
-        "bands", f"{curve.bands} x {curve.rows}",
+        "bands",
+        f"{curve.bands} x {curve.rows}",
         f"{reason}: {mine['recall']:.4f} of the pairs at {sla.threshold:g}; its threshold "
-        f"estimate (1/b)^(1/r) is {mine['estimate']:.3f}", rejected,
-    )  # fmt: skip
+        f"estimate (1/b)^(1/r) is {mine['estimate']:.3f}",
+        rejected,
+    )
 
 
 def _figures(curve: Curve, search: Search) -> dict[str, float]:
@@ -217,13 +239,22 @@ def _tables(search: Search, found: Found) -> Choice:
     enough = recall >= sla.recall
     why = "one finds enough" if enough else "give --slots for more"
     rejected = [
-        Rejected("2 tables", {
-            "recall": twice, "slots": float(2 * curve.slots), "postings": 2.0 * postings,
-        }, f"{why}; a second one doubles slots, postings and lookups"),
-        Rejected("probes", {"lookups": float(found.options.tables.count + curve.slots)},
-                 "they cost lookups instead of memory, and what they find has no formula: "
-                 "docs/choosing.md has what was measured"),
-    ]  # fmt: skip
+        Rejected(
+            "2 tables",
+            {
+                "recall": twice,
+                "slots": float(2 * curve.slots),
+                "postings": 2.0 * postings,
+            },
+            f"{why}; a second one doubles slots, postings and lookups",
+        ),
+        Rejected(
+            "probes",
+            {"lookups": float(found.options.tables.count + curve.slots)},
+            "they cost lookups instead of memory, and what they find has no formula: "
+            "docs/choosing.md has what was measured",
+        ),
+    ]
     reason = f"one table of {found.options.tables.count} bands has {large(postings)} postings"
     if not enough:
         needed = math.ceil(math.log1p(-sla.recall) / math.log1p(-recall)) if recall > 0 else 0
@@ -235,11 +266,14 @@ def _verification(search: Search, found: Found) -> Choice:
     """Who judges the candidates?"""
     options, sla = found.options, search.sla
     other = "estimate" if options.verify == "exact" else "exact"
-    beside = search.at(options.spec.slots, found.bits, options.spec.sketch, other,
-                       options.curve.parts[0]).predicted  # fmt: skip
+    beside = search.at(
+        options.spec.slots, found.bits, options.spec.sketch, other, options.curve.parts[0]
+    ).predicted
     figures = {
-        "precision": beside.precision, "recall above": beside.recall_above, "bytes": beside.disk,
-    }  # fmt: skip
+        "precision": beside.precision,
+        "recall above": beside.recall_above,
+        "bytes": beside.disk,
+    }
     if options.verify == "exact":
         reason = "every candidate is compared by its shingles: what is removed is a duplicate"
         why = f"wrong by {found.predicted.error:.3f} at the threshold: half of the pairs there fail"

@@ -83,10 +83,17 @@ class Memory:
         overhead = BESIDES + cores * worker
         results = max(count / 8, sieve, STATUS * rounds)
         return cls(
-            worker, PYTHON, bitmaps, STATE * rounds, run.task, overhead,
-            max(executor - overhead, cores * HEAP_OF_A_CORE), DRIVER + 2 * results,
-            PYTHON + bitmaps + count / 4 + DRIVER_STATE * rounds, results,
-        )  # fmt: skip
+            worker,
+            PYTHON,
+            bitmaps,
+            STATE * rounds,
+            run.task,
+            overhead,
+            max(executor - overhead, cores * HEAP_OF_A_CORE),
+            DRIVER + 2 * results,
+            PYTHON + bitmaps + count / 4 + DRIVER_STATE * rounds,
+            results,
+        )
 
 
 @dataclass(frozen=True)
@@ -142,13 +149,27 @@ def sized(run: RunOnSpark) -> Sizing:
     work = sum(stage.work for stage in stages)
     largest = max(ordered["ranking"], ordered["banding"], run.amounts.sets)
     return Sizing(
-        sla.cores, memory, executors, clock.seconds(executors), clock.times(), work, clock.alone,
-        work / 3600, work / 3600 / (sla.documents * sla.size / TB),
-        sum(stage.read for stage in stages), shuffled, shuffled / sla.documents,
-        sum(ordered.values()), shuffled / executors, sum(stage.written for stage in stages),
-        sum(stage.out for stage in stages), run.amounts.ranges, needs,
-        _settings(executors, sla.cores, needs, largest), stages,
-    )  # fmt: skip
+        sla.cores,
+        memory,
+        executors,
+        clock.seconds(executors),
+        clock.times(),
+        work,
+        clock.alone,
+        work / 3600,
+        work / 3600 / (sla.documents * sla.size / TB),
+        sum(stage.read for stage in stages),
+        shuffled,
+        shuffled / sla.documents,
+        sum(ordered.values()),
+        shuffled / executors,
+        sum(stage.written for stage in stages),
+        sum(stage.out for stage in stages),
+        run.amounts.ranges,
+        needs,
+        _settings(executors, sla.cores, needs, largest),
+        stages,
+    )
 
 
 @dataclass(frozen=True)

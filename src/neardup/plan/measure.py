@@ -115,12 +115,15 @@ class Laboratory:
         sizes = _bucket_sizes(buckets, len(classes.leaders))
         many = sum(sizes.values())
         return replace(
-            found, point=point, t_sig=signed - begun,
+            found,
+            point=point,
+            t_sig=signed - begun,
             t_rest=ended - signed - found.t_rest,  # where the time of judging is
-            buckets=many, bucket_sizes=sizes,
+            buckets=many,
+            bucket_sizes=sizes,
             average_bucket=len(classes.leaders) * keys.shape[1] / many if many else 0.0,
             memory=compared.nbytes + keys.nbytes,
-        )  # fmt: skip
+        )
 
     def _some(self, count: int) -> Laboratory:
         """The same with the first documents only."""
@@ -162,10 +165,16 @@ class Laboratory:
             judging += time.perf_counter() - begun
         true = self.reference.true_pairs
         return Outcome(
-            Point(), candidates=candidates, far=far, pairs=pairs, true_pairs=true,
+            Point(),
+            candidates=candidates,
+            far=far,
+            pairs=pairs,
+            true_pairs=true,
             recall=right / true if true else None,
-            precision=right / pairs if pairs else None, t_rest=judging, t_compare=comparing,
-        )  # fmt: skip
+            precision=right / pairs if pairs else None,
+            t_rest=judging,
+            t_compare=comparing,
+        )
 
 
 @dataclass(frozen=True)

@@ -71,12 +71,15 @@ class Plan:
     def to_json(self) -> dict[str, Any]:
         """Everything, as JSON has it; what is not known is null."""
         found = {
-            "met": self.met, "sla": asdict(self.sla), "options": self.options,
+            "met": self.met,
+            "sla": asdict(self.sla),
+            "options": self.options,
             "choices": [asdict(choice) for choice in self.choices],
             "predicted": asdict(self.predicted),
             "problems": [asdict(problem) for problem in self.problems],
-            "sources": self.sources, "notes": self.notes,
-        }  # fmt: skip
+            "sources": self.sources,
+            "notes": self.notes,
+        }
         if self.spark is not None:
             found["spark"] = asdict(self.spark)
         return _finite(found)  # type: ignore[no-any-return]
@@ -113,16 +116,34 @@ def _finite(value: Any) -> Any:
 
 
 def plan(
-    documents: float | str | None = None, *, sample: Sequence[str | Path] | str | Path = (),
-    text: str = "text", format: str = "auto", shingles: float | str | None = None,
-    bytes: float | str | None = None, threshold: float = THRESHOLD, recall: float = 0.99,
-    precision: float | None = None, memory: float | str | None = None,
-    disk: float | str | None = None, rate: float | str | None = None, cores: int | None = None,
-    purpose: str | None = None, shingle: str | None = None, sketch: str | None = None,
-    slots: int | None = None, bits: int | None = None, bands: int | None = None,
-    rows: int | None = None, verify: str | None = None, sample_size: int = 10_000, seed: int = 1,
-    calibrate: bool = True, engine: str = "local", progress: Progress = SILENT,
-) -> Plan:  # fmt: skip
+    documents: float | str | None = None,
+    *,
+    sample: Sequence[str | Path] | str | Path = (),
+    text: str = "text",
+    format: str = "auto",
+    shingles: float | str | None = None,
+    bytes: float | str | None = None,
+    threshold: float = THRESHOLD,
+    recall: float = 0.99,
+    precision: float | None = None,
+    memory: float | str | None = None,
+    disk: float | str | None = None,
+    rate: float | str | None = None,
+    cores: int | None = None,
+    purpose: str | None = None,
+    shingle: str | None = None,
+    sketch: str | None = None,
+    slots: int | None = None,
+    bits: int | None = None,
+    bands: int | None = None,
+    rows: int | None = None,
+    verify: str | None = None,
+    sample_size: int = 10_000,
+    seed: int = 1,
+    calibrate: bool = True,
+    engine: str = "local",
+    progress: Progress = SILENT,
+) -> Plan:
     """From what is asked for to an operating point.
 
     `sample` are files of the corpus, or of one like it: shingles, bytes and duplicates are measured
@@ -150,12 +171,16 @@ def plan(
     # Everything is checked before anything is read.
     sla = Sla(
         documents=1 if documents is None else parse_whole("documents", documents),
-        **_sizes(shingles, bytes), threshold=threshold, recall=recall, precision=precision,
+        **_sizes(shingles, bytes),
+        threshold=threshold,
+        recall=recall,
+        precision=precision,
         memory=None if memory is None else parse_bytes("memory", memory),
         disk=None if disk is None else parse_bytes("disk", disk),
-        rate=None if rate is None else parse_count("rate", rate), cores=cores,
+        rate=None if rate is None else parse_count("rate", rate),
+        cores=cores,
         purpose=purpose or ("files" if rate is None or on_spark else "index"),
-    )  # fmt: skip
+    )
     if on_spark and sla.purpose == "index":
         raise ParameterError("an index is not on Spark: plan one with engine local, or plan files")
     seen = None
@@ -166,11 +191,15 @@ def plan(
     search = Search(chosen_for, given, Predictor(chosen_for, Costs(), _profiles(sla, seen)))
     if calibrate:
         progress.say("measuring this machine, a few seconds")
-        texts = (measuring.first_texts(files, columns) if files
-                 else measuring.made_up(sla.shingles, sla.size))  # fmt: skip
+        texts = (
+            measuring.first_texts(files, columns)
+            if files
+            else measuring.made_up(sla.shingles, sla.size)
+        )
         found = search.run()
-        costs = measuring.calibrated(texts, found.options, found.point, sla.shingles,
-                                     min(cores, cpu_count() or 1))  # fmt: skip
+        costs = measuring.calibrated(
+            texts, found.options, found.point, sla.shingles, min(cores, cpu_count() or 1)
+        )
         search = replace(search, predict=replace(search.predict, costs=costs))
     made = planned(search, seen)
     return on_cluster(made, sla, search.predict) if on_spark else made
@@ -179,24 +208,32 @@ def plan(
 def on_cluster(made: Plan, sla: Sla, predict: Predictor) -> Plan:
     """The same operating point on Spark, whose executors have what `sla` says."""
     options = Options.of(**made.options)
-    run = RunOnSpark(sla, predict.costs, predict.profile_at(options), options,
-                     stored_bytes(options))  # fmt: skip
+    run = RunOnSpark(
+        sla, predict.costs, predict.profile_at(options), options, stored_bytes(options)
+    )
     found = sized(run)
     return replace(
-        made, sla=sla, problems=[*made.problems, *misfits(found, run)],
-        notes=[*made.notes, *remarks(found, run)], spark=found,
+        made,
+        sla=sla,
+        problems=[*made.problems, *misfits(found, run)],
+        notes=[*made.notes, *remarks(found, run)],
+        spark=found,
         sources=made.sources | {"spark": run.spark.source},
-    )  # fmt: skip
+    )
 
 
 def planned(search: Search, seen: Seen | None = None) -> Plan:
     """The plan that a search ends in."""
     found = search.run()
     return Plan(
-        search.sla, found.point, choices(search, found), found.predicted, problems(search, found),
+        search.sla,
+        found.point,
+        choices(search, found),
+        found.predicted,
+        problems(search, found),
         {"costs": search.predict.costs.source, "documents": _known_from(seen, search.sla)},
         notes(search, found),
-    )  # fmt: skip
+    )
 
 
 def _known_from(seen: Seen | None, sla: Sla) -> str:
@@ -214,9 +251,15 @@ def _known_from(seen: Seen | None, sla: Sla) -> str:
 
 
 def look(
-    files: Sequence[InputFile], columns: Columns, given: Given, count: int, seed: int,
-    workers: int, progress: Progress = SILENT, threshold: float = THRESHOLD,
-) -> Seen:  # fmt: skip
+    files: Sequence[InputFile],
+    columns: Columns,
+    given: Given,
+    count: int,
+    seed: int,
+    workers: int,
+    progress: Progress = SILENT,
+    threshold: float = THRESHOLD,
+) -> Seen:
     """Choose a sample and compare everything in it."""
     spec = Options.of(shingle=given.shingle).spec
     chosen = choose(files, columns, count, seed, spec, progress, workers)
@@ -238,8 +281,10 @@ def _sizes(shingles: float | str | None, size: float | str | None) -> dict[str, 
     many = None if shingles is None else parse_count("shingles", shingles)
     if size is not None:
         long = float(parse_bytes("bytes", size))
-        return {"shingles": max(long / BYTES_OF_A_SHINGLE, 1.0) if many is None else many,
-                "size": long}  # fmt: skip
+        return {
+            "shingles": max(long / BYTES_OF_A_SHINGLE, 1.0) if many is None else many,
+            "size": long,
+        }
     many = SHINGLES if many is None else many
     return {"shingles": many, "size": many * BYTES_OF_A_SHINGLE}
 

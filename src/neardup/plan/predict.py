@@ -74,10 +74,12 @@ class Predictor:
         if self.sla.rate is not None:
             operations = self.sla.rate * self.sla.shingles * options.spec.slots
         return Prediction(
-            **found, rate=rate, operations=operations,
+            **found,
+            rate=rate,
+            operations=operations,
             signatures=self.sla.documents * stored_bytes(options),
             machines=self._machines(found["memory"], found["disk"], rate),
-        )  # fmt: skip
+        )
 
     def _quality(self, options: Options, profile: Profile) -> dict[str, Any]:
         threshold, slots, bits = options.threshold, options.spec.slots, stored_bits(options)

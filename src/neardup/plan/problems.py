@@ -53,18 +53,23 @@ def _recall(search: Search, found: Found) -> Problem:
     reached, slots = found.predicted.recall, found.options.spec.slots
     cures = []
     if search.given.curve is not None:
-        better = best_curve(max(slots, least_slots(sla.threshold, sla.recall)), sla.threshold,
-                            sla.recall)  # fmt: skip
+        better = best_curve(
+            max(slots, least_slots(sla.threshold, sla.recall)), sla.threshold, sla.recall
+        )
         cures.append(_banded(better, sla.threshold))
         many = math.ceil(math.log1p(-sla.recall) / math.log1p(-reached)) if reached > 0 else 0
         if 1 < many <= 100:
             cures.append(f"{many} tables of them, {many * curve.slots} slots")
     else:
         cures.append(f"use {least_slots(sla.threshold, sla.recall)} slots or more")
-    cures += [f"a threshold of {_reachable(curve, sla.recall):.3f} or more",
-              f"ask for a recall of {math.floor(reached * 1000) / 1000:.3f}"]  # fmt: skip
-    message = (f"recall {sla.recall:g} at {sla.threshold:g} is not reached, {curve.bands} bands of "
-               f"{curve.rows} reach {reached:.4f}")  # fmt: skip
+    cures += [
+        f"a threshold of {_reachable(curve, sla.recall):.3f} or more",
+        f"ask for a recall of {math.floor(reached * 1000) / 1000:.3f}",
+    ]
+    message = (
+        f"recall {sla.recall:g} at {sla.threshold:g} is not reached, {curve.bands} bands of "
+        f"{curve.rows} reach {reached:.4f}"
+    )
     return Problem("recall", sla.recall, reached, message, cures)
 
 
@@ -80,16 +85,19 @@ def _reachable(curve: Curve, recall: float) -> float:
 
 def _precision(search: Search, found: Found) -> Problem:
     sla, reached = search.sla, found.predicted.precision
-    message = (f"precision {sla.precision:g} is not reached, estimates of "
-               f"{found.options.spec.slots} slots reach {reached:.3f}")  # fmt: skip
+    message = (
+        f"precision {sla.precision:g} is not reached, estimates of "
+        f"{found.options.spec.slots} slots reach {reached:.3f}"
+    )
     cures = [*_exact_disk(search, found), "use more slots"]
     return Problem("precision", sla.precision or 0.0, reached, message, cures)
 
 
 def _exact_disk(search: Search, found: Found) -> Iterator[str]:
     options = found.options
-    exact = search.at(options.spec.slots, found.bits, options.spec.sketch, "exact",
-                      options.curve.parts[0])  # fmt: skip
+    exact = search.at(
+        options.spec.slots, found.bits, options.spec.sketch, "exact", options.curve.parts[0]
+    )
     yield f"give {shown(exact.predicted.disk)} of disk for exact verification"
 
 
@@ -136,6 +144,10 @@ def _documents(search: Search, _: Found) -> Problem:
 
 
 _TELL: dict[str, Callable[[Search, Found], Problem]] = {
-    "recall": _recall, "precision": _precision, "memory": _memory, "disk": _disk, "rate": _rate,
+    "recall": _recall,
+    "precision": _precision,
+    "memory": _memory,
+    "disk": _disk,
+    "rate": _rate,
     "documents": _documents,
-}  # fmt: skip
+}

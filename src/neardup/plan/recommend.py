@@ -68,27 +68,30 @@ class Wanted:
         """Whether a trial finds enough, and not too much."""
         expected = self.expected(row.point)
         return (
-            row.recall is not None and row.recall >= self.recall
+            row.recall is not None
+            and row.recall >= self.recall
             and (expected is None or expected >= self.recall)
-            and row.precision is not None and row.precision >= self.precision
-        )  # fmt: skip
+            and row.precision is not None
+            and row.precision >= self.precision
+        )
 
     def predicted(self, row: Outcome) -> bool:
         """Whether theory says that it finds enough of the pairs exactly at the threshold."""
         point = row.point
         at_threshold = self.reference.threshold
         return (
-            self._as_the_reference(point)
-            and point.meeting.probability(at_threshold) >= self.recall
-        )  # fmt: skip
+            self._as_the_reference(point) and point.meeting.probability(at_threshold) >= self.recall
+        )
 
     def _as_the_reference(self, point: Point) -> bool:
         """Whether the similarities of the true pairs are those that the bands depend on."""
         mine, theirs = self.reference, point
         return (
-            theirs.sketch in MINHASHES and not theirs.only_for_sweeps and theirs.verify == "exact"
+            theirs.sketch in MINHASHES
+            and not theirs.only_for_sweeps
+            and theirs.verify == "exact"
             and (theirs.shingle, theirs.threshold) == (mine.shingle, mine.threshold)
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)
@@ -127,12 +130,16 @@ def _by_theory(usable: list[Outcome], default: Outcome, wanted: Wanted) -> Advic
     best, _ = _chosen(enough, default)
     chance = best.point.meeting.probability(wanted.reference.threshold)
     rank = "is the default for" if best is default else "is the cheapest that the S-curve gives"
-    return Advice(best, None, [
-        f"Nothing in the sample is {wanted.reference.threshold:g} similar, so that there is no "
-        "recall to measure: take a larger --sample, or a lower --threshold.",
-        f"{best.point} {rank} a recall of {wanted.recall:g} at the threshold: {chance:.4f} by the "
-        "S-curve.",
-    ])  # fmt: skip
+    return Advice(
+        best,
+        None,
+        [
+            f"Nothing in the sample is {wanted.reference.threshold:g} similar, so that there is no "
+            "recall to measure: take a larger --sample, or a lower --threshold.",
+            f"{best.point} {rank} a recall of {wanted.recall:g} at the threshold: {chance:.4f} by "
+            "the S-curve.",
+        ],
+    )
 
 
 def _chosen(enough: list[Outcome], default: Outcome) -> tuple[Outcome, Outcome]:

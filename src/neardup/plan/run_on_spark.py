@@ -60,11 +60,22 @@ class RunOnSpark:
         sets, members = count * each, count * seen.members
         fits = sets_fit(sets, members, self.task)
         return Amounts(
-            count, self.options.tables.count, count * seen.candidates, sets, count * seen.removed,
-            count * seen.buckets, members, 0.0, count * seen.compared,
-            count * (seen.compared - seen.false), seen.id,
-            0 if fits else ranges(sets, self.sla.cores, self.task), False, exact, self.task,
-        )  # fmt: skip
+            count,
+            self.options.tables.count,
+            count * seen.candidates,
+            sets,
+            count * seen.removed,
+            count * seen.buckets,
+            members,
+            0.0,
+            count * seen.compared,
+            count * (seen.compared - seen.false),
+            seen.id,
+            0 if fits else ranges(sets, self.sla.cores, self.task),
+            False,
+            exact,
+            self.task,
+        )
 
     def stages(self) -> tuple[SparkStage, ...]:
         """All stages, in the order and by the names of run.json."""
@@ -127,12 +138,13 @@ class RunOnSpark:
             "shingling": (text if some.exact else sketches, some.sets, 0.0),
             "deciding": (
                 (buckets / 2 + pairs) * times + some.sets * max(times - 1, 1),
-                pairs * times + 12 * some.removed, 0.0,
+                pairs * times + 12 * some.removed,
+                0.0,
             ),
             # Inputs are read once more, for their hashes.
             "writing tables": (2 * names + text, 16 * some.removed, A_TABLE_ROW * some.removed),
             "writing": (text, 0.0, self._kept),
-        }  # fmt: skip
+        }
 
     @property
     def _sketch(self) -> float:

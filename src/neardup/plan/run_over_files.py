@@ -78,25 +78,40 @@ class RunOverFiles:
         hashes, keys, workers = self._slices
         buckets = count * (A_MEMBER * seen.members + A_BUCKET * seen.buckets)
         band_slots = spec.width // 8 * self.options.curve.slots
-        deciding = (
-            costs.set * self._sets / MB
-            + count * (costs.pair * seen.compared + costs.member * seen.members)
-        )  # fmt: skip
+        deciding = costs.set * self._sets / MB + count * (
+            costs.pair * seen.compared + costs.member * seen.members
+        )
         sketching = costs.sketch(spec.sketch, spec.slots, sla.shingles, sla.size)
         return (
             Stage("start", costs.start, costs.start_work, 0, 0, costs.base),
             self._stage("sketch", count * sketching, cores, self._text, self._sketches),
             self._stage("rank", costs.rank * count * hashes, 1, 20 * count * hashes, 0),
-            self._stage("band", costs.band * count * bands * keys, costs.cores(workers),
-                        band_slots * count * keys, buckets),
-            self._stage("match", (costs.reread * self._text + costs.match * self._sets) / MB, cores,
-                        self._text + 16 * count, self._sets),
-            self._stage("decide", deciding, 1, buckets + self._sets,
-                        count * A_PAIR * (seen.compared + seen.removed)),
-            self._stage("tables", costs.table * count * seen.removed, 1, 0,
-                        A_ROW * count * seen.removed),
+            self._stage(
+                "band",
+                costs.band * count * bands * keys,
+                costs.cores(workers),
+                band_slots * count * keys,
+                buckets,
+            ),
+            self._stage(
+                "match",
+                (costs.reread * self._text + costs.match * self._sets) / MB,
+                cores,
+                self._text + 16 * count,
+                self._sets,
+            ),
+            self._stage(
+                "decide",
+                deciding,
+                1,
+                buckets + self._sets,
+                count * A_PAIR * (seen.compared + seen.removed),
+            ),
+            self._stage(
+                "tables", costs.table * count * seen.removed, 1, 0, A_ROW * count * seen.removed
+            ),
             self._stage("filter", costs.keep * self._kept / MB, 1, self._text, self._kept),
-        )  # fmt: skip
+        )
 
     def _stage(self, name: str, work: float, cores: float, read: float, written: float) -> Stage:
         return Stage(name, work / cores, work, read, written, self._memory(name))

@@ -54,8 +54,9 @@ class Given:
         if (self.bands is None) != (self.rows is None):
             raise ParameterError("bands and rows belong together: give both or neither")
         for name, value, known in (
-            ("sketch", self.sketch, SKETCHES), ("verify", self.verify, VERIFIED)
-        ):  # fmt: skip
+            ("sketch", self.sketch, SKETCHES),
+            ("verify", self.verify, VERIFIED),
+        ):
             if value is not None and value not in known:
                 raise ParameterError(
                     f"a plan has no figures for --{name} {value}: use {' or '.join(known)}, or "
@@ -111,8 +112,10 @@ class Search:
         """The same with twice the slots and so on, as far as nothing is missed."""
         slots = 2 * first.options.spec.slots
         while slots <= STEEPEST:
-            tried = (self.at(slots, first.bits, sketch, first.options.verify)
-                     for sketch in self._sketches(slots))  # fmt: skip
+            tried = (
+                self.at(slots, first.bits, sketch, first.options.verify)
+                for sketch in self._sketches(slots)
+            )
             yield from islice((one for one in tried if not over(self.sla, one.predicted)), 1)
             slots *= 2
 
@@ -173,11 +176,16 @@ class Search:
         """What is expected at one point; without a curve, with the bands that fit it best."""
         curve = curve or self.given.curve or best_curve(slots, self.sla.threshold, self.sla.recall)
         point: dict[str, Any] = {
-            "threshold": self.sla.threshold, "recall": self.sla.recall,
-            "shingle": self.given.shingle or "word:5", "sketch": sketch, "slots": slots,
-            "bits": bits if bits < FULL else None, "bands": curve.bands, "rows": curve.rows,
+            "threshold": self.sla.threshold,
+            "recall": self.sla.recall,
+            "shingle": self.given.shingle or "word:5",
+            "sketch": sketch,
+            "slots": slots,
+            "bits": bits if bits < FULL else None,
+            "bands": curve.bands,
+            "rows": curve.rows,
             "verify": verify,
-        }  # fmt: skip
+        }
         point = {name: value for name, value in point.items() if value is not None}
         options = Options.of(**point)
         return Found(options, self.predict(options), point)

@@ -138,8 +138,9 @@ class Seen:
         # In a crowd, there are as many partners as one stands for; otherwise the one is likely all.
         crowded = self.sample.crowded[left] | self.sample.crowded[right]
         none = (1.0 - 1.0 / stands) ** np.where(crowded, stands, 1.0)
-        return Met(unique, buckets, left, right, similarity, stands, none, removing,
-                   compared | first)  # fmt: skip
+        return Met(
+            unique, buckets, left, right, similarity, stands, none, removing, compared | first
+        )
 
 
 def _pairs(sample: Sample, sets: Ragged, workers: int, floor: float) -> Pairs:

@@ -122,12 +122,23 @@ class Amounts:
         asked, rounds = record["parameters"], spark["rounds"]
         ranking = sum(one["shuffle_written"] for one in spark["stages"] if one["name"] == "ranking")
         return cls(
-            counts["documents"] + counts["earlier"], asked["bands"], spark["candidates"],
-            spark["set_bytes"], counts["removed"], buckets, IN_A_BUCKET * buckets,
-            counts["identical"], counts["comparisons"], rounds[-1]["edges"] if rounds else 0.0, id,
-            ranges(spark["set_bytes"], tasks) if rounds else 0, ranking > 0,
-            asked["verify"] == "exact", record["memory_budget_bytes"], counts["earlier"] > 0,
-        )  # fmt: skip
+            counts["documents"] + counts["earlier"],
+            asked["bands"],
+            spark["candidates"],
+            spark["set_bytes"],
+            counts["removed"],
+            buckets,
+            IN_A_BUCKET * buckets,
+            counts["identical"],
+            counts["comparisons"],
+            rounds[-1]["edges"] if rounds else 0.0,
+            id,
+            ranges(spark["set_bytes"], tasks) if rounds else 0,
+            ranking > 0,
+            asked["verify"] == "exact",
+            record["memory_budget_bytes"],
+            counts["earlier"] > 0,
+        )
 
 
 def ranges(sets: float, tasks: int, task: float = MEMORY) -> int:

@@ -56,8 +56,11 @@ class Sla:
         _within("shingles", self.shingles, 1, 1e9, "give the mean of distinct shingles a document")
         _within("bytes", self.size, 1, 1e12, "give the mean size of a document's text")
         _between("threshold", self.threshold, "give one such as 0.8; 1 is for neardup exact")
-        _between("recall", self.recall, "give one such as 0.99: only comparing every pair finds "
-                 "all of them")  # fmt: skip
+        _between(
+            "recall",
+            self.recall,
+            "give one such as 0.99: only comparing every pair finds all of them",
+        )
         if self.precision is not None and not 0.0 < self.precision <= 1.0:
             raise ParameterError(
                 f"precision must be above 0 and at most 1, not {self.precision:g}: leave it out, "

@@ -77,11 +77,16 @@ class Space:
         Shingle and threshold are the reference's, unless others are given.
         """
         readers: dict[str, Callable[[Any], Any]] = {
-            "slots": _number("slots", MAX_SLOTS), "bands": _bands, "shingles": _shingle,
-            "sketches": _one_of("sketch", SKETCHES), "thresholds": _threshold,
-            "verify": _one_of("verify", VERIFY), "bits": _number("bits", 64),
-            "buckets": _number("buckets", 2**31), "vocabulary": _number("vocabulary", 2**31),
-        }  # fmt: skip
+            "slots": _number("slots", MAX_SLOTS),
+            "bands": _bands,
+            "shingles": _shingle,
+            "sketches": _one_of("sketch", SKETCHES),
+            "thresholds": _threshold,
+            "verify": _one_of("verify", VERIFY),
+            "bits": _number("bits", 64),
+            "buckets": _number("buckets", 2**31),
+            "vocabulary": _number("vocabulary", 2**31),
+        }
         axes: dict[str, Any] = {"shingles": (reference.shingle,)}
         axes["thresholds"] = (reference.threshold,)
         for name, values in given.items():
@@ -110,13 +115,25 @@ class Space:
 
     def _all(self, reference: Point, recall: float) -> Iterator[Point]:
         for sketch, shingle, threshold, slots, bits, verify, buckets, vocabulary in product(
-            self.sketches, self.shingles, self.thresholds, self.slots, self.bits, self.verify,
-            self.buckets, self.vocabulary,
-        ):  # fmt: skip
+            self.sketches,
+            self.shingles,
+            self.thresholds,
+            self.slots,
+            self.bits,
+            self.verify,
+            self.buckets,
+            self.vocabulary,
+        ):
             point = Point(
-                sketch=sketch, shingle=shingle, slots=slots, threshold=threshold, verify=verify,
-                seed=reference.seed, buckets=buckets, vocabulary=vocabulary,
-            )  # fmt: skip
+                sketch=sketch,
+                shingle=shingle,
+                slots=slots,
+                threshold=threshold,
+                verify=verify,
+                seed=reference.seed,
+                buckets=buckets,
+                vocabulary=vocabulary,
+            )
             point = replace(point, bits=bits or point.usual_bits)
             if sketch == "simhash" and verify != "exact":  # compared by distance alone
                 point = replace(point, threshold=reference.threshold)

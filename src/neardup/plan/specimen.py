@@ -75,9 +75,13 @@ class Specimen:
 
 
 def from_files(
-    files: Sequence[InputFile], text: str, count: int, options: Options, workers: int,
+    files: Sequence[InputFile],
+    text: str,
+    count: int,
+    options: Options,
+    workers: int,
     progress: Progress,
-) -> Specimen:  # fmt: skip
+) -> Specimen:
     """Some documents of files."""
     number, columns = whole("the sample", count, 2, LARGEST), Columns(text=text)
     with held() as obey:

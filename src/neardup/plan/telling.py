@@ -61,14 +61,16 @@ def expected(plan: Plan) -> list[str]:
     width, slots, scheme, bands, _, verification = (choice.value for choice in plan.choices)
     spent = _of_one_machine(plan) if plan.spark is None else telling_spark.expected(plan.spark)
     lines = [
-        ("point", f"{scheme}, {slots} slots of {width}, {bands} bands, {verification} "
-                  "verification"),
+        (
+            "point",
+            f"{scheme}, {slots} slots of {width}, {bands} bands, {verification} verification",
+        ),
         ("recall", f"{seen.recall:.4f} at the threshold{_above(seen.recall_above)}"),
         ("precision", f"{seen.precision:.4f}"),
         ("compared", f"{number(seen.compared)} pairs a document, {number(seen.false)} for nothing"),
         *spent,
         *plan.sources.items(),
-    ]  # fmt: skip
+    ]
     return [f"{name:<11}{said}" for name, said in lines]
 
 
@@ -102,7 +104,12 @@ def stages(plan: Plan) -> list[str]:
     if not plan.predicted.stages:
         return []
     head = f"{'stage':<9}{'time':>9}{'read':>9}{'written':>9}{'memory':>9}"
-    return ["", head, *(
-        f"{one.name:<9}{duration(one.seconds):>9}{shown(one.read):>9}{shown(one.written):>9}"
-        f"{shown(one.memory):>9}" for one in plan.predicted.stages
-    )]  # fmt: skip
+    return [
+        "",
+        head,
+        *(
+            f"{one.name:<9}{duration(one.seconds):>9}{shown(one.read):>9}{shown(one.written):>9}"
+            f"{shown(one.memory):>9}"
+            for one in plan.predicted.stages
+        ),
+    ]

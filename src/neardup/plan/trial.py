@@ -43,10 +43,16 @@ class Point:
         spec = options.spec
         curve = None if options.by_bits else options.curve.parts[0]
         return cls(
-            sketch=spec.sketch, shingle=spec.shingle, slots=spec.slots, bits=spec.bits,
-            bands=curve.bands if curve else None, rows=curve.rows if curve else None,
-            threshold=options.threshold, verify=options.verify, seed=spec.seed,
-        )  # fmt: skip
+            sketch=spec.sketch,
+            shingle=spec.shingle,
+            slots=spec.slots,
+            bits=spec.bits,
+            bands=curve.bands if curve else None,
+            rows=curve.rows if curve else None,
+            threshold=options.threshold,
+            verify=options.verify,
+            seed=spec.seed,
+        )
 
     @property
     def usual_bits(self) -> int:

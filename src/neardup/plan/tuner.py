@@ -54,10 +54,18 @@ class Request:
 
     @classmethod
     def of(
-        cls, *, threshold: float = 0.8, recall: float = 0.99, precision: float = 0.99,
-        shingle: str = "word:5", text_profile: str = "standard", seed: int = 0,
-        time_limit: float = TIME_LIMIT, documents: float | str | None = None, **axes: Any,
-    ) -> Request:  # fmt: skip
+        cls,
+        *,
+        threshold: float = 0.8,
+        recall: float = 0.99,
+        precision: float = 0.99,
+        shingle: str = "word:5",
+        text_profile: str = "standard",
+        seed: int = 0,
+        time_limit: float = TIME_LIMIT,
+        documents: float | str | None = None,
+        **axes: Any,
+    ) -> Request:
         """As people write it."""
         if not 0.0 < real("time limit", time_limit) <= LONGEST:
             raise ParameterError(
@@ -86,9 +94,12 @@ class Request:
 
 
 def sweep(
-    specimen: Specimen, request: Request, workers: int, progress: Progress,
+    specimen: Specimen,
+    request: Request,
+    workers: int,
+    progress: Progress,
     results: Cache | None = None,
-) -> Tuning:  # fmt: skip
+) -> Tuning:
     """The truth, all trials, and what follows from them."""
     points, pruned = request.space.points(request.reference, request.recall)
     truth = _truth(specimen, request, workers, progress)
@@ -97,13 +108,24 @@ def sweep(
     progress.stage("trying", len(points), "points")
     documents = request.documents or specimen.corpus
     wanted = Wanted(
-        request.recall, request.precision, request.reference, truth, documents,
-        sample=len(specimen.sample.texts), corpus=specimen.corpus,
-    )  # fmt: skip
+        request.recall,
+        request.precision,
+        request.reference,
+        truth,
+        documents,
+        sample=len(specimen.sample.texts),
+        corpus=specimen.corpus,
+    )
     with tempfile.TemporaryDirectory(prefix="neardup-tune-") as folder:
         task = Path(folder)
-        write_task(task, specimen.documents, request.reference, wanted.true_pairs, truth.floor,
-                   request.shared)  # fmt: skip
+        write_task(
+            task,
+            specimen.documents,
+            request.reference,
+            wanted.true_pairs,
+            truth.floor,
+            request.shared,
+        )
         rows = []
         with Worker(task, request.time_limit) as worker:
             for point in points:
@@ -115,12 +137,21 @@ def sweep(
     rows = list(map(grown, _timed_together(rows)))
     advice = advise(rows, wanted)
     return Tuning(
-        about=specimen.sample.about, documents=documents,
-        sampled=len(specimen.documents), copies=specimen.copies, reference=request.reference,
-        recall=request.recall, precision=request.precision,
-        truth=truth, rows=rows, pruned=dict(pruned), best=advice.best, reasons=advice.reasons,
-        met=advice.met, shared=request.shared,
-    )  # fmt: skip
+        about=specimen.sample.about,
+        documents=documents,
+        sampled=len(specimen.documents),
+        copies=specimen.copies,
+        reference=request.reference,
+        recall=request.recall,
+        precision=request.precision,
+        truth=truth,
+        rows=rows,
+        pruned=dict(pruned),
+        best=advice.best,
+        reasons=advice.reasons,
+        met=advice.met,
+        shared=request.shared,
+    )
 
 
 def _truth(specimen: Specimen, request: Request, workers: int, progress: Progress) -> Truth:
@@ -138,10 +169,11 @@ def _tried(
     """The outcome of a trial, run now or earlier."""
     reference = request.reference
     config = point.stated | {
-        "corpus": specimen.digest, "spec": point.options(**request.shared).spec.fingerprint,
+        "corpus": specimen.digest,
+        "spec": point.options(**request.shared).spec.fingerprint,
         "reference": {"shingle": reference.shingle, "threshold": reference.threshold},
         "counting": COUNTING,
-    }  # fmt: skip
+    }
     if results is not None and (known := _known(results.get(config), request.time_limit)):
         return known
     row = worker.run(point)
@@ -210,12 +242,24 @@ def tune(
         result = neardup.dedup(texts, **tuning.options)
     """
     request = Request.of(
-        threshold=threshold, recall=recall, precision=precision, shingle=shingle,
-        text_profile=text_profile, seed=seed, time_limit=time_limit, documents=documents,
-        slots=slots, bands=bands,
-        shingles=shingles, sketches=sketches, thresholds=thresholds, verify=verify, bits=bits,
-        buckets=buckets, vocabulary=vocabulary,
-    )  # fmt: skip
+        threshold=threshold,
+        recall=recall,
+        precision=precision,
+        shingle=shingle,
+        text_profile=text_profile,
+        seed=seed,
+        time_limit=time_limit,
+        documents=documents,
+        slots=slots,
+        bands=bands,
+        shingles=shingles,
+        sketches=sketches,
+        thresholds=thresholds,
+        verify=verify,
+        bits=bits,
+        buckets=buckets,
+        vocabulary=vocabulary,
+    )
     threads = os.cpu_count() or 1 if workers is None else whole("workers", workers, 1, 1_000)
     specimen = from_table(data, text, sample, request.options)
     results = None if cache is None else Cache(Path(cache))

@@ -14,11 +14,35 @@ from neardup.formats.tables import write_text
 from neardup.plan.trial import Outcome, Point
 
 COLUMNS: Final = (
-    "hashes", "bands", "rows", "buckets", "shingles", "t_sig", "t_rest", "t_tot", "average_bucket",
-    "pairs", "sketch", "shingle", "bits", "threshold", "verify", "seed", "status", "candidates",
-    "true_pairs", "recall", "precision", "memory", "false_positive_rate", "false_negative_rate",
-    "error", "t_compare", "all_candidates", "t_all",
-)  # fmt: skip
+    "hashes",
+    "bands",
+    "rows",
+    "buckets",
+    "shingles",
+    "t_sig",
+    "t_rest",
+    "t_tot",
+    "average_bucket",
+    "pairs",
+    "sketch",
+    "shingle",
+    "bits",
+    "threshold",
+    "verify",
+    "seed",
+    "status",
+    "candidates",
+    "true_pairs",
+    "recall",
+    "precision",
+    "memory",
+    "false_positive_rate",
+    "false_negative_rate",
+    "error",
+    "t_compare",
+    "all_candidates",
+    "t_all",
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,34 +124,58 @@ class Tuning:
     def to_json(self) -> dict[str, Any]:
         """Everything but the pairs, as JSON takes it."""
         return {
-            "about": self.about, "documents": self.documents, "sampled": self.sampled,
-            "copies": self.copies, "reference": self.reference.stated, "recall": self.recall,
+            "about": self.about,
+            "documents": self.documents,
+            "sampled": self.sampled,
+            "copies": self.copies,
+            "reference": self.reference.stated,
+            "recall": self.recall,
             "precision": self.precision,
-            "shared": dict(self.shared), "true_pairs": self.true_pairs,
-            "best": self.best.point.stated, "options": self.options, "met": self.met,
-            "reasons": list(self.reasons), "pruned": dict(self.pruned),
+            "shared": dict(self.shared),
+            "true_pairs": self.true_pairs,
+            "best": self.best.point.stated,
+            "options": self.options,
+            "met": self.met,
+            "reasons": list(self.reasons),
+            "pruned": dict(self.pruned),
             "trials": [row.to_json() for row in self.rows],
-        }  # fmt: skip
+        }
 
     def _cells(self, row: Outcome) -> dict[str, Any]:
         point, threshold = row.point, self.reference.threshold
         cells: dict[str, Any] = {
-            "hashes": point.slots, "bands": point.bands, "rows": point.rows,
-            "buckets": point.buckets, "shingles": point.vocabulary, "sketch": point.sketch,
-            "shingle": point.shingle, "bits": point.bits, "threshold": point.threshold,
-            "verify": point.verify, "seed": point.seed, "status": row.status, "error": row.error,
-        }  # fmt: skip
+            "hashes": point.slots,
+            "bands": point.bands,
+            "rows": point.rows,
+            "buckets": point.buckets,
+            "shingles": point.vocabulary,
+            "sketch": point.sketch,
+            "shingle": point.shingle,
+            "bits": point.bits,
+            "threshold": point.threshold,
+            "verify": point.verify,
+            "seed": point.seed,
+            "status": row.status,
+            "error": row.error,
+        }
         if point.bands is not None:
             curve = point.meeting
             cells["false_positive_rate"] = f"{curve.false_positive_rate(threshold):.6f}"
             cells["false_negative_rate"] = f"{curve.false_negative_rate(threshold):.6f}"
         if row.done:
             cells |= {
-                "t_sig": f"{row.t_sig:.6f}", "t_rest": f"{row.t_rest:.6f}",
-                "t_tot": f"{row.seconds:.6f}", "average_bucket": f"{row.average_bucket:.4f}",
-                "pairs": row.pairs, "candidates": row.candidates, "true_pairs": row.true_pairs,
-                "recall": row.recall, "precision": row.precision, "memory": row.memory,
-                "t_compare": f"{row.t_compare:.6f}", "t_all": f"{row.t_all:.6f}",
+                "t_sig": f"{row.t_sig:.6f}",
+                "t_rest": f"{row.t_rest:.6f}",
+                "t_tot": f"{row.seconds:.6f}",
+                "average_bucket": f"{row.average_bucket:.4f}",
+                "pairs": row.pairs,
+                "candidates": row.candidates,
+                "true_pairs": row.true_pairs,
+                "recall": row.recall,
+                "precision": row.precision,
+                "memory": row.memory,
+                "t_compare": f"{row.t_compare:.6f}",
+                "t_all": f"{row.t_all:.6f}",
                 "all_candidates": f"{row.all_candidates:.0f}",
-            }  # fmt: skip
+            }
         return cells

@@ -43,9 +43,13 @@ PATIENCE = 5.0
 
 
 def write_task(
-    folder: Path, documents: Documents, reference: Point, true_pairs: int, floor: float,
+    folder: Path,
+    documents: Documents,
+    reference: Point,
+    true_pairs: int,
+    floor: float,
     shared: Mapping[str, Any],
-) -> None:  # fmt: skip
+) -> None:
     """What a worker reads when it starts."""
     import numpy as np
 
@@ -54,8 +58,13 @@ def write_task(
     texts = strings(documents.texts)
     np.save(folder / TEXTS, texts.data[texts.offsets[0] : texts.offsets[-1]])
     np.save(folder / OFFSETS, texts.offsets - texts.offsets[0])
-    task = {"reference": reference.stated, "true_pairs": true_pairs, "floor": floor,
-            "shared": dict(shared), "quiet": kernel_cache.quiet}  # fmt: skip
+    task = {
+        "reference": reference.stated,
+        "true_pairs": true_pairs,
+        "floor": floor,
+        "shared": dict(shared),
+        "quiet": kernel_cache.quiet,
+    }
     (folder / TASK).write_text(json.dumps(task), "utf-8")
 
 
@@ -99,9 +108,10 @@ class Worker:
         home, folder = str(Path(neardup.__file__).parents[1]), str(self._folder)
         return subprocess.Popen(  # noqa: S603  # our own code
             [sys.executable, "-P", "-c", START, home, folder],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             start_new_session=True,  # a terminal's Ctrl-C is for the near side, which ends this one
-        )  # fmt: skip
+        )
 
     def _receive(self, until: float | None) -> dict[str, Any]:
         """The next line; TimeoutError if it does not come in time, EOFError if none will."""

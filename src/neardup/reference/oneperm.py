@@ -51,8 +51,14 @@ def filled(found: list[int]) -> list[int]:
     while EMPTY_SLOT in found and any(value != EMPTY_SLOT for value in found):
         shifts = [0, *(shift(number, slots) for number in range(SHIFTS))]
         found = [
-            next((found[(slot + s) % slots] for s in shifts
-                  if found[(slot + s) % slots] != EMPTY_SLOT), EMPTY_SLOT)
+            next(
+                (
+                    found[(slot + s) % slots]
+                    for s in shifts
+                    if found[(slot + s) % slots] != EMPTY_SLOT
+                ),
+                EMPTY_SLOT,
+            )
             for slot in range(slots)
-        ]  # fmt: skip
+        ]
     return found

@@ -41,12 +41,19 @@ def clusters(found: Clusters) -> Html:
         return section("clusters", note("No document has a copy."))
     most = max(found.sizes.values())
     rows = (
-        (f"{low:,}" if low == high else f"{low:,} to {high:,}", f"{count:,}",
-         plots.bar(plots.log_share(count, most)))
+        (
+            f"{low:,}" if low == high else f"{low:,} to {high:,}",
+            f"{count:,}",
+            plots.bar(plots.log_share(count, most)),
+        )
         for (low, high), count in found.sizes.items()
-    )  # fmt: skip
-    sizes = table("Cluster sizes", ("documents", "clusters", "on a logarithmic scale"), rows,
-                  {"documents", "clusters"})  # fmt: skip
+    )
+    sizes = table(
+        "Cluster sizes",
+        ("documents", "clusters", "on a logarithmic scale"),
+        rows,
+        {"documents", "clusters"},
+    )
     return section(
         "clusters",
         note("A cluster is a kept document and those that were removed for it."),
@@ -54,16 +61,18 @@ def clusters(found: Clusters) -> Html:
         tag("h3", "The largest, side by side"),
         *_cluster_notes(found),
         *(_cluster(place, row, found.samples or {}) for place, row in enumerate(found.largest, 1)),
-    )  # fmt: skip
+    )
 
 
 def _cluster_notes(found: Clusters) -> Iterator[Html]:
     if found.samples is None:
         yield note("The texts are not there: this run has no samples.parquet.")
     else:
-        yield note("Words in only one of the two texts are marked, also those that differ in "
-                   "case or punctuation, which may not count for the similarity. What is equal "
-                   "is folded.")  # fmt: skip
+        yield note(
+            "Words in only one of the two texts are marked, also those that differ in "
+            "case or punctuation, which may not count for the similarity. What is equal "
+            "is folded."
+        )
 
 
 def _cluster(place: int, row: Row, samples: dict[int, list[Row]]) -> Html:
@@ -76,8 +85,12 @@ def _cluster(place: int, row: Row, samples: dict[int, list[Row]]) -> Html:
 
 
 def _copy(kept: str | None, sample: Row, unfolded: bool) -> Html:
-    summary = tag("summary", tag("span", f"{sample['similarity']:.4f}", class_="number"), " ",
-                  document(sample["id"], sample["file"], sample["row"]))  # fmt: skip
+    summary = tag(
+        "summary",
+        tag("span", f"{sample['similarity']:.4f}", class_="number"),
+        " ",
+        document(sample["id"], sample["file"], sample["row"]),
+    )
     if kept is None or sample["text"] is None:
         body = iter([note("The text could not be read again.")])
     else:
@@ -93,8 +106,10 @@ def differences(kept: str, copy: str, sides: tuple[str, str]) -> Iterator[Html]:
         return
     yield tag("div", *_hunks(found, sides), class_="differences")
     if not found.complete:
-        yield note(f"There may be more: only the first {COMPARED:,} characters of the texts are "
-                   f"compared, and {SHOWN:,} shown.")  # fmt: skip
+        yield note(
+            f"There may be more: only the first {COMPARED:,} characters of the texts are "
+            f"compared, and {SHOWN:,} shown."
+        )
 
 
 def _same(found: Comparison, kept: str) -> Iterator[Html]:

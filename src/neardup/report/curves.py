@@ -47,19 +47,26 @@ class Explorer:
         curve = self.curve
         plot = plots.s_curve(curve, self.threshold, self.counts, self.things)
         controls = tag(
-            "fieldset", tag("legend", "Other bands"),
+            "fieldset",
+            tag("legend", "Other bands"),
             _slider("bands", curve.bands, max(2 * curve.bands, FEWEST_BANDS)),
             _slider("rows", curve.rows, max(2 * curve.rows, FEWEST_ROWS)),
-            tag("button", "back", type="button"), hidden=True,
-        )  # fmt: skip
+            tag("button", "back", type="button"),
+            hidden=True,
+        )
         figure = tag("figure", plot, tag("figcaption", caption))
         return tag("div", figure, controls, self._numbers(), class_="curves", data_curves=self.data)
 
     @property
     def data(self) -> str:
         """What the script is given, as JSON."""
-        frame = {"left": plots.LEFT, "right": plots.RIGHT, "top": plots.TOP,
-                 "bottom": plots.BOTTOM, "steps": plots.STEPS}  # fmt: skip
+        frame = {
+            "left": plots.LEFT,
+            "right": plots.RIGHT,
+            "top": plots.TOP,
+            "bottom": plots.BOTTOM,
+            "steps": plots.STEPS,
+        }
         given = {"threshold": self.threshold, "slots": self.slots, "found": self.found}
         return json.dumps(given | {"frame": frame})
 
@@ -96,11 +103,15 @@ class Explorer:
             "estimate": ("threshold estimate, (1/b)^(1/r)", _fixed(curve.estimate, 3)),
             "inflection": ("steepest at (inflection)", _fixed(curve.inflection, 3)),
             "half": ("found every other time (half)", _fixed(curve.half, 3)),
-            "false-positives": (f"mean chance to meet below {at:g} (false positives)",
-                                _fixed(curve.false_positive_rate(at), 4)),
-            "false-negatives": (f"mean chance to miss from {at:g} on (false negatives)",
-                                _fixed(curve.false_negative_rate(at), 4)),
-        }  # fmt: skip
+            "false-positives": (
+                f"mean chance to meet below {at:g} (false positives)",
+                _fixed(curve.false_positive_rate(at), 4),
+            ),
+            "false-negatives": (
+                f"mean chance to miss from {at:g} on (false negatives)",
+                _fixed(curve.false_negative_rate(at), 4),
+            ),
+        }
         if self.found:
             total = sum(count for _, count in self.found)
             shown["meeting"] = (

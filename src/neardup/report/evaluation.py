@@ -32,15 +32,21 @@ def page(found: Evaluation, golden: str, run: str | None, gates: Sequence[Gate])
     """The whole page. `golden` and `run` are the names of what was judged, and by what."""
     subject = _subject(found, shortened(golden), run and shortened(run))
     return whole(
-        f"{TITLE}, {subject}", tag("p", "neardup evaluate", class_="brand"),
-        tag("h1", subject), tag("p", found.judged),
-        _tiles(found, gates), *map(note, found.notes), *_gates(gates), *_drift(found.drift),
+        f"{TITLE}, {subject}",
+        tag("p", "neardup evaluate", class_="brand"),
+        tag("h1", subject),
+        tag("p", found.judged),
+        _tiles(found, gates),
+        *map(note, found.notes),
+        *_gates(gates),
+        *_drift(found.drift),
         _section("Scores", _scores(found), *_losses(found), *_rand(found)),
         *_curves(found),
         _section("Worst false positives", *_cases(found.false_positives, POSITIVES)),
         _section("Worst false negatives", *_cases(found.false_negatives, NEGATIVES)),
-        _section("The golden set", *_golden(found)), *_profile(found.profile),
-    )  # fmt: skip
+        _section("The golden set", *_golden(found)),
+        *_profile(found.profile),
+    )
 
 
 POSITIVES: Final = "judged to be duplicates, labelled as different; the most similar first"
@@ -76,9 +82,10 @@ def _tiles(found: Evaluation, gates: Sequence[Gate]) -> Html:
 
     scores = found.labels
     tiles = [
-        tile("recall", "labels", scores.recall), tile("precision", "labels", scores.precision),
+        tile("recall", "labels", scores.recall),
+        tile("precision", "labels", scores.precision),
         tile("F1", "labels", scores.f1),
-    ]  # fmt: skip
+    ]
     if found.similarity is not None:
         tiles.append(tile("recall", "similarity", found.similarity.recall))
     return tag("dl", *tiles, class_="tiles")
@@ -157,10 +164,13 @@ def _curves(found: Evaluation) -> Iterator[Html]:
     if precise:
         plots += [tag("h3", "Precision against recall"), _figure(precision_recall(found.sweep))]
     yield _section(
-        "Thresholds", *plots,
-        note(f"{about} By the exact similarity of labelled pairs alone, as if all of them met; "
-             "bands are chosen for a threshold."),
-    )  # fmt: skip
+        "Thresholds",
+        *plots,
+        note(
+            f"{about} By the exact similarity of labelled pairs alone, as if all of them met; "
+            "bands are chosen for a threshold."
+        ),
+    )
 
 
 def _figure(plot: Html) -> Html:
@@ -180,8 +190,14 @@ def _title(case: Case) -> Html:
     similarity = "" if case.similarity is None else f"{case.similarity:.4f} "
     met = {None: "", True: "met", False: "never met"}[case.met]
     remark = (tag("span", met, class_="badge"),) if met else ()
-    return tag("summary", tag("span", similarity, class_="number"), name(case.id1), " ~ ",
-               name(case.id2), *remark)  # fmt: skip
+    return tag(
+        "summary",
+        tag("span", similarity, class_="number"),
+        name(case.id1),
+        " ~ ",
+        name(case.id2),
+        *remark,
+    )
 
 
 def _texts(case: Case) -> Iterator[Html]:
@@ -194,13 +210,23 @@ def _texts(case: Case) -> Iterator[Html]:
 def _golden(found: Evaluation) -> Iterator[Html]:
     golden = found.golden
     positives = int(golden.label.sum())
-    yield pairs([("pairs", f"{len(golden):,}"), ("duplicates", f"{positives:,}"),
-                 ("others", f"{len(golden) - positives:,}")])  # fmt: skip
+    yield pairs(
+        [
+            ("pairs", f"{len(golden):,}"),
+            ("duplicates", f"{positives:,}"),
+            ("others", f"{len(golden) - positives:,}"),
+        ]
+    )
     rows = [
-        (flaw_name, f"{flaw.count:,}", FLAWS[flaw_name],
-         ", ".join(shortened(" ~ ".join(one)) for one in flaw.listed))
-        for flaw_name, flaw in golden.flaws.items() if flaw.count
-    ]  # fmt: skip
+        (
+            flaw_name,
+            f"{flaw.count:,}",
+            FLAWS[flaw_name],
+            ", ".join(shortened(" ~ ".join(one)) for one in flaw.listed),
+        )
+        for flaw_name, flaw in golden.flaws.items()
+        if flaw.count
+    ]
     if rows:
         yield tag("h3", "What could not be used")
         yield table("Flaws", ("what", "how many", "meaning", "the first"), rows, ("how many",))
@@ -215,10 +241,12 @@ def _profile(profile: Profile | None) -> Iterator[Html]:
         ("identical to another", f"{profile.identical:.1%}"),
         ("bytes: mean, median, 99 %", _spread(profile.bytes)),
         ("shingles: mean, median, 99 %", _spread(profile.shingles)),
-        ("documents of a bucket: median, 99 %, most",
-         f"{profile.buckets.p50:,.0f}, {profile.buckets.p99:,.0f}, {profile.buckets.largest:,}"),
+        (
+            "documents of a bucket: median, 99 %, most",
+            f"{profile.buckets.p50:,.0f}, {profile.buckets.p99:,.0f}, {profile.buckets.largest:,}",
+        ),
         ("candidates a document", f"{profile.candidates:,.2f}"),
-    ]  # fmt: skip
+    ]
     if profile.empty_bins is not None:
         shown.append(("empty bins", f"{profile.empty_bins:.1%}"))
     most = max(profile.similarity, default=1.0)
@@ -227,10 +255,11 @@ def _profile(profile: Profile | None) -> Iterator[Html]:
         for tenth, share in enumerate(profile.similarity)
     )
     yield _section(
-        "What the corpus looks like", pairs(shown),
+        "What the corpus looks like",
+        pairs(shown),
         tag("h3", "How similar the pairs are that meet"),
         table("Similarity", ("similarity", "pairs", ""), tenths, ("similarity", "pairs")),
-    )  # fmt: skip
+    )
 
 
 def _number(value: float | None) -> str:

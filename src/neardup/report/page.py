@@ -35,9 +35,11 @@ def page(run: Path, title: str) -> Html:
     record = read_record(run)
     parts = dict(sections_of(run, record))
     return whole(
-        f"{title}: neardup report", sections.overview(record, parts), *parts.values(),
+        f"{title}: neardup report",
+        sections.overview(record, parts),
+        *parts.values(),
         script=curves.script() if sections.has_explorer(record) else None,
-    )  # fmt: skip
+    )
 
 
 def sections_of(run: Path, record: Record) -> Iterator[tuple[str, Html]]:

@@ -33,10 +33,16 @@ def s_curve(curve: Meeting, threshold: float, counts: NDArray[np.int64], things:
         f"probability {recall:.4f}{curve.condition}"
     )
     return tag(
-        "svg", tag("title", title), *frame(counts, things), *histogram(counts),
-        *_line(curve), *threshold_mark(threshold, recall),
-        viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", class_="plot",
-    )  # fmt: skip
+        "svg",
+        tag("title", title),
+        *frame(counts, things),
+        *histogram(counts),
+        *_line(curve),
+        *threshold_mark(threshold, recall),
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        role="img",
+        class_="plot",
+    )
 
 
 def shares(parts: Sequence[tuple[str, int]]) -> Html:
@@ -129,9 +135,16 @@ def histogram(counts: NDArray[np.int64]) -> list[Html]:
         start, wide, kind = (_x(low) + 0.4, width, "") if low < 1 else (RIGHT + 4, 9, "identical")
         label = f"{count:,} at {low:.2f} to {low + 0.01:.2f}" if low < 1 else f"{count:,} at 1"
         bars.append(
-            tag("rect", tag("title", label), x=start, y=BOTTOM - height, width=wide, height=height,
-                class_=f"count {kind}")
-        )  # fmt: skip
+            tag(
+                "rect",
+                tag("title", label),
+                x=start,
+                y=BOTTOM - height,
+                width=wide,
+                height=height,
+                class_=f"count {kind}",
+            )
+        )
     return bars
 
 
@@ -144,8 +157,10 @@ def points(curve: Meeting, steps: int = STEPS) -> str:
 def _line(curve: Meeting) -> list[Html]:
     line = points(curve)
     area = f"{LEFT},{BOTTOM} {line} {RIGHT},{BOTTOM}"
-    return [tag("polygon", points=area, class_="area"), tag("polyline", points=line,
-                                                            class_="curve")]  # fmt: skip
+    return [
+        tag("polygon", points=area, class_="area"),
+        tag("polyline", points=line, class_="curve"),
+    ]
 
 
 def threshold_mark(threshold: float, recall: float) -> list[Html]:

@@ -105,8 +105,14 @@ def read_record(run: Path) -> Record:
         ) from None
     try:
         return _record(json.loads(data))
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
-            ValueError) as error:  # fmt: skip
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         why = f"{type(error).__name__}: {error}"[:LONGEST_REASON]
         raise FormatError(f"{run / RUN} is damaged ({why}): run neardup dedup again") from None
 
@@ -118,8 +124,9 @@ def _record(given: dict[str, Any]) -> Record:
         fingerprint=str(given["fingerprint"]),
         spec=_shown(given.get("spec", {})),
         parameters=_shown(parameters),
-        counts=Counts(**{name: int(given["counts"].get(name, 0)) for name in
-                         Counts.__dataclass_fields__}),
+        counts=Counts(
+            **{name: int(given["counts"].get(name, 0)) for name in Counts.__dataclass_fields__}
+        ),
         reasons={str(reason): int(n) for reason, n in given.get("reasons", {}).items()},
         curve=_curve(parameters, given.get("spec", {})),
         threshold=_optional_real(parameters.get("threshold")),
@@ -132,7 +139,7 @@ def _record(given: dict[str, Any]) -> Record:
         inputs=[_input(file) for file in given.get("inputs", [])],
         skipped=[(str(s["file"]), str(s["reason"])) for s in given.get("skipped_files", [])],
         cut=_cut(given.get("cut")),
-    )  # fmt: skip
+    )
 
 
 def _shown(values: dict[str, Any]) -> dict[str, str]:
@@ -182,13 +189,22 @@ def _buckets(given: dict[str, Any]) -> list[dict[str, Any]]:
 def _bucket(given: dict[str, Any]) -> Bucket:
     sample = given.get("sample", [])
     names = sample if isinstance(sample, list) else [sample]
-    return Bucket(int(given["band"]), str(given["key"]), int(given["size"]),
-                  int(given.get("not_compared", 0)), [str(name) for name in names])  # fmt: skip
+    return Bucket(
+        int(given["band"]),
+        str(given["key"]),
+        int(given["size"]),
+        int(given.get("not_compared", 0)),
+        [str(name) for name in names],
+    )
 
 
 def _input(given: dict[str, Any]) -> Input:
-    return Input(str(given["file"]), int(given.get("size", 0)), int(given.get("documents", 0)),
-                 str(given.get("xxh3_128", "")))  # fmt: skip
+    return Input(
+        str(given["file"]),
+        int(given.get("size", 0)),
+        int(given.get("documents", 0)),
+        str(given.get("xxh3_128", "")),
+    )
 
 
 def _real(value: Any) -> float:

@@ -58,9 +58,7 @@ def overview(record: Record, anchors: Iterable[str]) -> Html:
     ]
     if record.is_exact:
         removed = [("identical", "removed", counts.removed)]
-    parts = [
-        ("kept", "kept", counts.kept), *removed, ("rejected", "rejected", counts.rejected)
-    ]  # fmt: skip
+    parts = [("kept", "kept", counts.kept), *removed, ("rejected", "rejected", counts.rejected)]
     tiles = (
         _tile(label, f"{count:,}", kind, _percent(count, counts)) for kind, label, count in parts
     )
@@ -173,8 +171,12 @@ def candidates(record: Record, removals: Removals) -> Html:
     ]
     shown.append(("comparisons", f"{record.counts.comparisons:,}"))
     if record.curve is None or record.threshold is None:
-        return section("similarity", note("The run does not tell its bands."),
-                       pairs(shown), *_closest(removals))  # fmt: skip
+        return section(
+            "similarity",
+            note("The run does not tell its bands."),
+            pairs(shown),
+            *_closest(removals),
+        )
     curve, recall = record.curve, record.curve.probability(record.threshold)
     shown = [
         ("bands", str(curve)),
@@ -186,7 +188,7 @@ def candidates(record: Record, removals: Removals) -> Html:
         "similarity",
         tag("div", plot, pairs(shown), class_="wide-narrow"),
         *_closest(removals),
-    )  # fmt: skip
+    )
 
 
 def _curve(record: Record, curve: Meeting, at: float, similarities: NDArray[np.int64]) -> Html:
@@ -219,12 +221,16 @@ def _closest(removals: Removals) -> Iterator[Html]:
     yield tag("h3", "The closest decisions")
     yield note("The removed documents that are least similar to the one that was kept for them.")
     rows = (
-        (f"{row['similarity']:.4f}", document(row["id"], row["file"], row["row"]),
-         document(row["witness"], row["witness_file"], row["witness_row"]))
+        (
+            f"{row['similarity']:.4f}",
+            document(row["id"], row["file"], row["row"]),
+            document(row["witness"], row["witness_file"], row["witness_row"]),
+        )
         for row in removals.closest
-    )  # fmt: skip
-    yield table("The closest decisions", ("similarity", "removed", "kept for it"), rows,
-                {"similarity"})  # fmt: skip
+    )
+    yield table(
+        "The closest decisions", ("similarity", "removed", "kept for it"), rows, {"similarity"}
+    )
 
 
 def hot_buckets(buckets: Sequence[Bucket]) -> Html:
@@ -232,19 +238,29 @@ def hot_buckets(buckets: Sequence[Bucket]) -> Html:
         none = note("No bucket was so full that documents in it were not compared.")
         return section("buckets", none)
     rows = (
-        (f"{bucket.size:,}", f"{bucket.not_compared:,}",
-         joined(tag("div", name(id)) for id in bucket.sample[:SAMPLED_IDS]),
-         str(bucket.band), tag("code", name(bucket.key)))
+        (
+            f"{bucket.size:,}",
+            f"{bucket.not_compared:,}",
+            joined(tag("div", name(id)) for id in bucket.sample[:SAMPLED_IDS]),
+            str(bucket.band),
+            tag("code", name(bucket.key)),
+        )
         for bucket in buckets[:OPEN_ROWS]
-    )  # fmt: skip
+    )
     return section(
         "buckets",
-        note("The largest buckets: often a template or a page without content. Documents beyond "
-             "the first kept ones of a bucket are not compared in it."),
-        table("Hot buckets", ("documents", "not compared", "some of them", "band", "key"), rows,
-              {"documents", "not compared", "band"}),
+        note(
+            "The largest buckets: often a template or a page without content. Documents beyond "
+            "the first kept ones of a bucket are not compared in it."
+        ),
+        table(
+            "Hot buckets",
+            ("documents", "not compared", "some of them", "band", "key"),
+            rows,
+            {"documents", "not compared", "band"},
+        ),
         *_more(len(buckets) - OPEN_ROWS),
-    )  # fmt: skip
+    )
 
 
 def rejected(record: Record, examples: Sequence[Row]) -> Html:
@@ -254,9 +270,14 @@ def rejected(record: Record, examples: Sequence[Row]) -> Html:
         reasons = list(record.reasons.items())[:MOST_ROWS]
         if (others := record.counts.rejected - sum(count for _, count in reasons)) > 0:
             reasons.append(("other reasons", others))
-        parts.append(table("Reasons", ("documents", "reason"),
-                           ((f"{count:,}", name(reason)) for reason, count in reasons),
-                           {"documents"}))  # fmt: skip
+        parts.append(
+            table(
+                "Reasons",
+                ("documents", "reason"),
+                ((f"{count:,}", name(reason)) for reason, count in reasons),
+                {"documents"},
+            )
+        )
         listed = ((document(r["id"], r["file"], r["row"]), name(r["reason"])) for r in examples)
         parts.append(tag("h3", "The first of them"))
         parts.append(table("Rejected documents", ("document", "reason"), listed))
@@ -273,10 +294,14 @@ def resources(record: Record) -> Html:
     """Time and memory, stage by stage."""
     total = record.seconds or sum(stage.seconds for stage in record.stages)
     rows = (
-        (name(stage.name), f"{stage.seconds:,.2f} s", plots.bar(stage.seconds / (total or 1)),
-         _size(stage.peak_memory))
+        (
+            name(stage.name),
+            f"{stage.seconds:,.2f} s",
+            plots.bar(stage.seconds / (total or 1)),
+            _size(stage.peak_memory),
+        )
         for stage in record.stages[:MOST_ROWS]
-    )  # fmt: skip
+    )
     totals = [("total", f"{total:,.2f} s"), ("most memory", _size(record.peak_memory))]
     if record.memory_budget is not None:
         totals.append(("memory budget", _size(record.memory_budget)))
@@ -285,9 +310,13 @@ def resources(record: Record) -> Html:
     return section(
         "resources",
         tag("dl", *(_tile(label, value) for label, value in totals), class_="tiles"),
-        table("Stages", ("stage", "time", "share of the total", "most memory"), rows,
-              {"time", "most memory"}),
-    )  # fmt: skip
+        table(
+            "Stages",
+            ("stage", "time", "share of the total", "most memory"),
+            rows,
+            {"time", "most memory"},
+        ),
+    )
 
 
 def _size(count: int | None) -> str:
@@ -307,18 +336,22 @@ def _size(count: int | None) -> str:
 
 def settings(record: Record) -> Html:
     """What would have to be the same to get this answer again."""
-    named = [("fingerprint", tag("code", name(record.fingerprint))),
-             ("version of neardup", name(record.version))]  # fmt: skip
+    named = [
+        ("fingerprint", tag("code", name(record.fingerprint))),
+        ("version of neardup", name(record.version)),
+    ]
     return section(
         "settings",
         pairs(named),
-        tag("div",
+        tag(
+            "div",
             tag("div", tag("h3", "Specification"), pairs(_named(record.spec))),
             tag("div", tag("h3", "Parameters"), pairs(_named(record.parameters))),
-            class_="halves"),
+            class_="halves",
+        ),
         tag("h3", "Inputs"),
         _inputs(record.inputs),
-    )  # fmt: skip
+    )
 
 
 def _named(values: dict[str, str]) -> Iterable[tuple[str, str]]:
@@ -338,8 +371,9 @@ def _folded(
     label: str, columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Iterable[str] = ()
 ) -> Html:
     """A table, closed if it is long, and ended where it would be endless."""
-    shown = joined([table(label, columns, rows[:MOST_ROWS], set(numeric)),
-                    *_more(len(rows) - MOST_ROWS)])  # fmt: skip
+    shown = joined(
+        [table(label, columns, rows[:MOST_ROWS], set(numeric)), *_more(len(rows) - MOST_ROWS)]
+    )
     if len(rows) <= OPEN_ROWS:
         return shown
     return tag("details", tag("summary", f"{label}: {len(rows):,}"), shown)

@@ -20,8 +20,15 @@ LINE: Final = 22
 TOP: Final = 40
 BOTTOM: Final = 340
 COLUMNS: Final = (
-    "sketch", "bytes", "MB/s", "mean error", "meet", "candidates", "recall", "precision",
-)  # fmt: skip
+    "sketch",
+    "bytes",
+    "MB/s",
+    "mean error",
+    "meet",
+    "candidates",
+    "recall",
+    "precision",
+)
 MEANING: Final = (
     "Bytes of a stored signature; MB of text a second from text to signature on one core; mean "
     "distance of the estimate from the exact similarity; share of the similar pairs that meet "
@@ -33,19 +40,28 @@ MEANING: Final = (
 def page(rows: Sequence[Measured], about: str) -> Html:
     """The whole page."""
     return whole(
-        "neardup: sketches compared", tag("p", "neardup", class_="brand"),
-        tag("h1", "Sketches compared"), tag("p", about), plot(rows),
-        table("Sketches", COLUMNS, map(cells, rows), COLUMNS[1:]), note(MEANING),
-    )  # fmt: skip
+        "neardup: sketches compared",
+        tag("p", "neardup", class_="brand"),
+        tag("h1", "Sketches compared"),
+        tag("p", about),
+        plot(rows),
+        table("Sketches", COLUMNS, map(cells, rows), COLUMNS[1:]),
+        note(MEANING),
+    )
 
 
 def cells(row: Measured) -> list[str]:
     """A row of the table, as people read numbers."""
     return [
-        row.name, f"{row.size:,.0f}", _number(row.speed, ",.0f"), _number(row.error, ".4f"),
-        _number(row.found, ".4f"), _number(row.candidates, ",.2f"), _number(row.recall, ".4f"),
+        row.name,
+        f"{row.size:,.0f}",
+        _number(row.speed, ",.0f"),
+        _number(row.error, ".4f"),
+        _number(row.found, ".4f"),
+        _number(row.candidates, ",.2f"),
+        _number(row.recall, ".4f"),
         _number(row.precision, ".4f"),
-    ]  # fmt: skip
+    ]
 
 
 def _number(value: float | None, form: str) -> str:
@@ -76,20 +92,32 @@ def plot(rows: Sequence[Measured]) -> Html:
         text((LEFT + RIGHT) / 2, HEIGHT - 12, "bytes of a signature", "middle"),
     ]
     for power in powers:
-        marks += [rule(x(2**power), TOP, x(2**power), BOTTOM),
-                  text(x(2**power), BOTTOM + 20, f"{2**power:,}", "middle")]  # fmt: skip
+        marks += [
+            rule(x(2**power), TOP, x(2**power), BOTTOM),
+            text(x(2**power), BOTTOM + 20, f"{2**power:,}", "middle"),
+        ]
     for step in range(5):
         error = worst * step / 4
-        marks += [rule(LEFT, y(error), RIGHT, y(error)),
-                  text(LEFT - 8, y(error) + 4, f"{error:.3f}", "end")]  # fmt: skip
+        marks += [
+            rule(LEFT, y(error), RIGHT, y(error)),
+            text(LEFT - 8, y(error) + 4, f"{error:.3f}", "end"),
+        ]
     places = spread([y(_error(row)) for row in shown], LINE, BOTTOM)
     for row, place in zip(shown, places, strict=True):
         at = x(row.size), y(_error(row))
-        marks += [rule(*at, LABELS - 6, place),
-                  tag("circle", tag("title", row.name), cx=at[0], cy=at[1], r=5, class_="point"),
-                  text(LABELS, place + 4, f"{row.name}: {row.recall:.2f}")]  # fmt: skip
-    return tag("svg", tag("title", "Bytes of a signature against its error"), *marks,
-               viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", class_="plot")  # fmt: skip
+        marks += [
+            rule(*at, LABELS - 6, place),
+            tag("circle", tag("title", row.name), cx=at[0], cy=at[1], r=5, class_="point"),
+            text(LABELS, place + 4, f"{row.name}: {row.recall:.2f}"),
+        ]
+    return tag(
+        "svg",
+        tag("title", "Bytes of a signature against its error"),
+        *marks,
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        role="img",
+        class_="plot",
+    )
 
 
 def _error(row: Measured) -> float:

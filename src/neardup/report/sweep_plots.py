@@ -69,10 +69,14 @@ def s_curves(
     """All bands that were tried, those of the best in front, the pairs of the sample behind."""
     shapes = {curve: point.slots for point in points if (curve := curve_of(point))}
     lines = [
-        tag("polyline", tag("title", f"{curve}, {slots:,} slots"),
-            points=plots.points(curve, STEPS), class_=f"line {tints[slots]}")
+        tag(
+            "polyline",
+            tag("title", f"{curve}, {slots:,} slots"),
+            points=plots.points(curve, STEPS),
+            class_=f"line {tints[slots]}",
+        )
         for curve, slots in list(shapes.items())[:MOST_CURVES]
-    ]  # fmt: skip
+    ]
     if chosen := curve_of(best):
         bold = f"line best {tints[best.slots]}"
         lines.append(tag("polyline", points=plots.points(chosen), class_=bold))
@@ -94,10 +98,14 @@ def rates(points: Sequence[Point], threshold: float, tints: Tints) -> Html | Non
     widest = max(slots for slots, _ in tried)
     x = _scale(0, max(math.log2(widest), 1), LEFT, RIGHT)
     y = _scale(0, 1, BOTTOM, TOP)
-    marks = [*_shares(y, "rate"), text((LEFT + RIGHT) / 2, HEIGHT - 8,
-             "rows of a band, with slots / rows bands", "middle")]  # fmt: skip
-    marks += [text(x(power), BOTTOM + 20, f"{2**power:,}", "middle")
-              for power in range(int(math.log2(widest)) + 1)]  # fmt: skip
+    marks = [
+        *_shares(y, "rate"),
+        text((LEFT + RIGHT) / 2, HEIGHT - 8, "rows of a band, with slots / rows bands", "middle"),
+    ]
+    marks += [
+        text(x(power), BOTTOM + 20, f"{2**power:,}", "middle")
+        for power in range(int(math.log2(widest)) + 1)
+    ]
     for slots in sorted({slots for slots, _ in tried}):
         divided = [Curve(slots // rows, rows) for rows in range(1, slots + 1) if not slots % rows]
         for kind, rate in RATES.items():
@@ -144,13 +152,16 @@ def recall_by_cost(rows: Sequence[Outcome], best: Outcome, tints: Tints) -> Html
         return x(math.log10(max(row.t_all, 10.0**low))), y(row.recall or 0.0)
 
     front = pareto(rows)
-    marks = [*_shares(y, "recall", max(least, 0.0), LABELLED),
-             text((LEFT + LABELLED) / 2, HEIGHT - 8, "seconds for all documents (log)", "middle"),
-             tag("polyline", points=_stairs([place(row) for row in front], LABELLED),
-                 class_="front")]  # fmt: skip
+    marks = [
+        *_shares(y, "recall", max(least, 0.0), LABELLED),
+        text((LEFT + LABELLED) / 2, HEIGHT - 8, "seconds for all documents (log)", "middle"),
+        tag("polyline", points=_stairs([place(row) for row in front], LABELLED), class_="front"),
+    ]
     for power in range(low, high + 1):
-        marks += [rule(x(power), TOP, x(power), BOTTOM),
-                  text(x(power), BOTTOM + 20, f"{10.0**power:g}", "middle")]  # fmt: skip
+        marks += [
+            rule(x(power), TOP, x(power), BOTTOM),
+            text(x(power), BOTTOM + 20, f"{10.0**power:g}", "middle"),
+        ]
     for row in measured:
         label = f"{row.point}: recall {row.recall:.4f}, {row.t_all:.3g} s"
         marks.append(_ring(*place(row), label, tints[row.point.slots]))
@@ -185,14 +196,19 @@ def bucket_sizes(series: Sequence[tuple[str, Mapping[int, int]]]) -> Html | None
     last = max(max(counts) for _, counts in classes)
     decades = _decades([max(counts.values()) for _, counts in classes])[1]
     x, y = _scale(0, max(last, 1), LEFT + 12, RIGHT - 40), _scale(0, decades, BOTTOM, TOP)
-    marks = [text(0, TOP - 22, "buckets (log)", "start"),
-             text((LEFT + RIGHT) / 2, HEIGHT - 8, "documents in a bucket", "middle")]  # fmt: skip
+    marks = [
+        text(0, TOP - 22, "buckets (log)", "start"),
+        text((LEFT + RIGHT) / 2, HEIGHT - 8, "documents in a bucket", "middle"),
+    ]
     for power in range(decades + 1):
-        marks += [rule(LEFT, y(power), RIGHT, y(power)),
-                  text(LEFT - 8, y(power) + 4, plots.short(10**power), "end")]  # fmt: skip
+        marks += [
+            rule(LEFT, y(power), RIGHT, y(power)),
+            text(LEFT - 8, y(power) + 4, plots.short(10**power), "end"),
+        ]
     step = math.ceil((last + 1) / 8)
-    marks += [text(x(power), BOTTOM + 20, _range(power), "middle")
-              for power in range(0, last + 1, step)]  # fmt: skip
+    marks += [
+        text(x(power), BOTTOM + 20, _range(power), "middle") for power in range(0, last + 1, step)
+    ]
     for tint, (name, counts) in enumerate(classes):
         places = [(x(power), y(math.log10(many))) for power, many in sorted(counts.items())]
         line = " ".join(f"{left},{height}" for left, height in places)
@@ -200,8 +216,10 @@ def bucket_sizes(series: Sequence[tuple[str, Mapping[int, int]]]) -> Html | None
         for (left, height), (power, many) in zip(places, sorted(counts.items()), strict=True):
             label = f"{name}: {many:,} buckets of {_range(power)}"
             marks.append(_ring(left, height, label, f"tint-{tint}"))
-    legend = (tag("li", tag("span", class_=f"swatch tint-{tint}"), name)
-              for tint, (name, _) in enumerate(classes))  # fmt: skip
+    legend = (
+        tag("li", tag("span", class_=f"swatch tint-{tint}"), name)
+        for tint, (name, _) in enumerate(classes)
+    )
     return tag("div", _drawing("Sizes of buckets", marks), tag("ul", *legend, class_="legend"))
 
 
@@ -260,5 +278,11 @@ def _ring(x: float, y: float, label: str, kind: str) -> Html:
 
 
 def _drawing(title: str, marks: Iterable[Html]) -> Html:
-    return tag("svg", tag("title", title), *marks, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img",
-               class_="plot")  # fmt: skip
+    return tag(
+        "svg",
+        tag("title", title),
+        *marks,
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        role="img",
+        class_="plot",
+    )

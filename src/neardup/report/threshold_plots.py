@@ -34,8 +34,15 @@ def _frame(title: str, below: str, *marks: Html) -> Html:
             text(LEFT - 8, _y(share) + 4, f"{share:g}", "end"),
             text(_x(share), BOTTOM + 20, f"{share:g}", "middle"),
         ]
-    return tag("svg", tag("title", title), *grid, *marks, viewBox=f"0 0 {WIDTH} {HEIGHT}",
-               role="img", class_="plot")  # fmt: skip
+    return tag(
+        "svg",
+        tag("title", title),
+        *grid,
+        *marks,
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        role="img",
+        class_="plot",
+    )
 
 
 def _line(points: Iterable[tuple[float | None, float | None]], kind: str) -> Html:

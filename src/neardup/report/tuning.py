@@ -59,9 +59,12 @@ def page(tuning: Tuning) -> Html:
         for n, (title, content) in enumerate(parts.items())
     )
     return whole(
-        "neardup: tuning", _head(tuning), tag("nav", *links, aria_label="Contents"), *sections,
+        "neardup: tuning",
+        _head(tuning),
+        tag("nav", *links, aria_label="Contents"),
+        *sections,
         script=curves.script() if _explored(tuning) else None,
-    )  # fmt: skip
+    )
 
 
 def _head(tuning: Tuning) -> Html:
@@ -75,13 +78,21 @@ def _head(tuning: Tuning) -> Html:
         (f"pairs compared, {everything}", number(best.all_candidates) if best.done else "", "near"),
     ]
     return tag(
-        "header", tag("p", "neardup tune", class_="brand"),
+        "header",
+        tag("p", "neardup tune", class_="brand"),
         tag("h1", tuning.advice),
-        *missed, *(tag("p", reason) for reason in tuning.reasons),
-        tag("dl", *(tag("div", tag("dt", term), tag("dd", value or "—"), class_=f"tile {kind}")
-                    for term, value, kind in tiles), class_="tiles"),
+        *missed,
+        *(tag("p", reason) for reason in tuning.reasons),
+        tag(
+            "dl",
+            *(
+                tag("div", tag("dt", term), tag("dd", value or "—"), class_=f"tile {kind}")
+                for term, value, kind in tiles
+            ),
+            class_="tiles",
+        ),
         note(_about(tuning)),
-    )  # fmt: skip
+    )
 
 
 def _about(tuning: Tuning) -> str:
@@ -101,33 +112,49 @@ def _about(tuning: Tuning) -> str:
 def _parts(tuning: Tuning) -> Iterator[tuple[str, Html]]:
     points = [row.point for row in tuning.rows]
     tints, at, counts = Tints(points), tuning.reference.threshold, tuning.truth.histogram()
-    yield "Recall against cost", _figure(
-        sweep_plots.recall_by_cost(tuning.rows, tuning.best, tints),
-        "No trial has a recall: there is nothing to plot against its cost.",
-        "Each ring is a trial. Nothing that was tried is both cheaper and finds more than those on "
-        "the line; the recommended one is marked.", tints,
-    )  # fmt: skip
+    yield (
+        "Recall against cost",
+        _figure(
+            sweep_plots.recall_by_cost(tuning.rows, tuning.best, tints),
+            "No trial has a recall: there is nothing to plot against its cost.",
+            "Each ring is a trial. Nothing that was tried is both cheaper and finds more than those "
+            "on the line; the recommended one is marked.",
+            tints,
+        ),
+    )
     if explorer := _explored(tuning):
         caption = (
             "The line is the chance that two documents of a similarity share a bucket. The bars "
             f"are the pairs of the sample that are at least {tuning.truth.floor:g} similar."
         )
         yield "Other bands", explorer.shown(caption)
-    yield "S-curves", _figure(
-        sweep_plots.s_curves(points, tuning.best.point, at, counts, tints), "",
-        "The bands that were tried, the recommended ones in bold.", tints,
-    )  # fmt: skip
-    yield "False positives and false negatives", _figure(
-        sweep_plots.rates(points, at, tints),
-        "Nothing that was tried has bands: there are no rates to plot.",
-        f"Dashed: the mean chance to meet below {at:g}. Dotted: the mean chance to miss from there "
-        "on. Rings are what was tried.", tints,
-    )  # fmt: skip
-    yield "Sizes of buckets", _figure(
-        sweep_plots.bucket_sizes(_series(tuning)),
-        "No trial came to its end: there are no buckets to count.",
-        "Buckets of all bands together.",
-    )  # fmt: skip
+    yield (
+        "S-curves",
+        _figure(
+            sweep_plots.s_curves(points, tuning.best.point, at, counts, tints),
+            "",
+            "The bands that were tried, the recommended ones in bold.",
+            tints,
+        ),
+    )
+    yield (
+        "False positives and false negatives",
+        _figure(
+            sweep_plots.rates(points, at, tints),
+            "Nothing that was tried has bands: there are no rates to plot.",
+            f"Dashed: the mean chance to meet below {at:g}. Dotted: the mean chance to miss from "
+            "there on. Rings are what was tried.",
+            tints,
+        ),
+    )
+    yield (
+        "Sizes of buckets",
+        _figure(
+            sweep_plots.bucket_sizes(_series(tuning)),
+            "No trial came to its end: there are no buckets to count.",
+            "Buckets of all bands together.",
+        ),
+    )
     yield "Every trial", joined([_trials(tuning), note(MEANING), *_settings(tuning)])
 
 
@@ -159,16 +186,26 @@ def _series(tuning: Tuning) -> list[tuple[str, Mapping[int, int]]]:
 def _trials(tuning: Tuning) -> Html:
     """A row for each trial, the cheapest first."""
     points = [row.point for row in tuning.rows]
-    varied = {name: cell for name, cell in POINT.items()
-              if name in ALWAYS or len({cell(point) for point in points}) > 1}  # fmt: skip
+    varied = {
+        name: cell
+        for name, cell in POINT.items()
+        if name in ALWAYS or len({cell(point) for point in points}) > 1
+    }
     columns = ("", *varied, *FIGURES)
     rows = (
-        (_remark(row, tuning), *(cell(row.point) for cell in varied.values()),
-         *(cell(row) if row.done else "—" for cell in FIGURES.values()))
+        (
+            _remark(row, tuning),
+            *(cell(row.point) for cell in varied.values()),
+            *(cell(row) if row.done else "—" for cell in FIGURES.values()),
+        )
         for row in tuning.ordered
-    )  # fmt: skip
-    return table("Every trial", columns, rows, {"hashes", "bits", "bands", "rows", "threshold",
-                 "seed", "buckets", "shingles", *FIGURES})  # fmt: skip
+    )
+    return table(
+        "Every trial",
+        columns,
+        rows,
+        {"hashes", "bits", "bands", "rows", "threshold", "seed", "buckets", "shingles", *FIGURES},
+    )
 
 
 def _remark(row: Outcome, tuning: Tuning) -> Html:

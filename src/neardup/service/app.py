@@ -36,16 +36,27 @@ def create_app(service: Service) -> FastAPI:
         await service.stop()
 
     app = FastAPI(
-        title="neardup", version=neardup.__version__, description=DESCRIPTION, lifespan=lifespan,
-        docs_url=None, redoc_url=None, redirect_slashes=False,
-    )  # fmt: skip
+        title="neardup",
+        version=neardup.__version__,
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
     for route in ROUTES:
         app.add_api_route(
-            route.path, _endpoint(route, service), methods=[route.method],
-            status_code=route.status, response_class=Response, response_model=None,
-            responses=responses_of(route), openapi_extra=extra_of(route),
-            operation_id=route.handler.__name__, name=route.handler.__name__,
-        )  # fmt: skip
+            route.path,
+            _endpoint(route, service),
+            methods=[route.method],
+            status_code=route.status,
+            response_class=Response,
+            response_model=None,
+            responses=responses_of(route),
+            openapi_extra=extra_of(route),
+            operation_id=route.handler.__name__,
+            name=route.handler.__name__,
+        )
     app.add_exception_handler(HTTPException, _no_such_route)
     app.add_middleware(Guard, service=service)
     app.state.service = service
@@ -82,8 +93,10 @@ def _endpoint(route: Route, service: Service) -> Callable[[Request], Awaitable[R
 async def _no_such_route(request: Request, error: Exception) -> Response:
     """What is not a route, or not with this method."""
     status, headers = getattr(error, "status_code", 500), getattr(error, "headers", None)
-    known = {404: "there is no such path: /openapi.json lists them",
-             405: "this path has other methods: the header Allow lists them"}  # fmt: skip
+    known = {
+        404: "there is no such path: /openapi.json lists them",
+        405: "this path has other methods: the header Allow lists them",
+    }
     visit = request.scope["visit"]
     told = known.get(status, "the request can't be answered")
     refused = Refused(status, told, list((headers or {}).items()))

@@ -133,9 +133,10 @@ def _require_local(visit: Visit) -> None:
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
     if b"origin" in visit.headers or (host and not is_loopback(name.strip("[]"))):
         raise Refused(
-            403, "without API keys only programs on this machine are answered, by its own names: "
-            "add a key (neardup keys add), or use 127.0.0.1"
-        )  # fmt: skip
+            403,
+            "without API keys only programs on this machine are answered, by its own names: "
+            "add a key (neardup keys add), or use 127.0.0.1",
+        )
 
 
 @lru_cache(64)

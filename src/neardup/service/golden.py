@@ -121,9 +121,13 @@ class GoldenWatch(Beside):
     """
 
     def __init__(
-        self, golden: GoldenSet, index: Callable[[], Index], metrics: Metrics,
-        event: Callable[..., None], every: float = EVERY,
-    ) -> None:  # fmt: skip
+        self,
+        golden: GoldenSet,
+        index: Callable[[], Index],
+        metrics: Metrics,
+        event: Callable[..., None],
+        every: float = EVERY,
+    ) -> None:
         self._golden, self._index, self._metrics, self._event = golden, index, metrics, event
         self._every = every
         self._before: dict[str, float] = {}

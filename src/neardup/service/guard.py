@@ -95,7 +95,13 @@ class Guard:
         if visit.key is not None:
             more["key"] = visit.key.name
         self._service.log.event(
-            "request", request_id=visit.id, method=visit.method, route=visit.route,
-            status=status, seconds=round(seconds, 6), documents=visit.documents,
-            source=visit.source, **more,
-        )  # fmt: skip
+            "request",
+            request_id=visit.id,
+            method=visit.method,
+            route=visit.route,
+            status=status,
+            seconds=round(seconds, 6),
+            documents=visit.documents,
+            source=visit.source,
+            **more,
+        )

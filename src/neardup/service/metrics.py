@@ -18,8 +18,22 @@ METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 WATCHED: Final = ("busy", "too_many_requests", "output_error")
 """Reasons that alerts look at: counted from 0 on, or the first one would not be seen as growth."""
 SECONDS: Final = (
-    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
-)  # fmt: skip
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+)
 
 
 class Metrics:
@@ -37,17 +51,24 @@ class Metrics:
     ) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
-            "neardup_requests", "Requests that were answered", ("route", "method", "status"),
+            "neardup_requests",
+            "Requests that were answered",
+            ("route", "method", "status"),
             registry=self._registry,
-        )  # fmt: skip
+        )
         self._seconds = Histogram(
-            "neardup_request_seconds", "Time to answer a request that is no stream",
-            ("route", "method"), buckets=SECONDS, registry=self._registry,
-        )  # fmt: skip
-        self._rejected = Counter(
-            "neardup_rejected", "Requests and documents that were refused, by why", ("reason",),
+            "neardup_request_seconds",
+            "Time to answer a request that is no stream",
+            ("route", "method"),
+            buckets=SECONDS,
             registry=self._registry,
-        )  # fmt: skip
+        )
+        self._rejected = Counter(
+            "neardup_rejected",
+            "Requests and documents that were refused, by why",
+            ("reason",),
+            registry=self._registry,
+        )
         for reason in WATCHED:
             self._rejected.labels(reason)
         ProcessCollector(registry=self._registry)

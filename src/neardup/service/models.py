@@ -19,9 +19,10 @@ def _as_text(value: Any) -> Any:
 
 
 Id = Annotated[
-    Text, BeforeValidator(_as_text, json_schema_input_type=Text | int),
+    Text,
+    BeforeValidator(_as_text, json_schema_input_type=Text | int),
     Field(description="Any text but NUL; a whole number stands for its decimal digits."),
-]  # fmt: skip
+]
 
 
 class Strict(BaseModel):

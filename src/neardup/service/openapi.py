@@ -21,18 +21,25 @@ REF: Final = "#/components/schemas/{model}"
 GUARDED_ERRORS: Final = (401, 403, 429, 500, 503)
 PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "id": {
-        "in": "path", "name": "id", "required": True, "schema": {"type": "string", "minLength": 1},
+        "in": "path",
+        "name": "id",
+        "required": True,
+        "schema": {"type": "string", "minLength": 1},
         "description": "Percent-encoded UTF-8; slashes may stand as they are.",
     },
     "number": {
-        "in": "path", "name": "number", "required": True,
+        "in": "path",
+        "name": "number",
+        "required": True,
         "schema": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
     },
     "replace": {
-        "in": "query", "name": "replace", "schema": {"type": "boolean", "default": False},
+        "in": "query",
+        "name": "replace",
+        "schema": {"type": "boolean", "default": False},
         "description": "Of a stream: documents take the place of those with the same ids.",
     },
-}  # fmt: skip
+}
 
 
 def responses_of(route: Route) -> dict[int | str, dict[str, Any]]:

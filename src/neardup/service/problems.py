@@ -16,11 +16,21 @@ UNAVAILABLE: Final = 503
 RETRY_SECONDS: Final = 1
 """What somebody is told who came when there was no room."""
 NAMES: Final = {
-    400: "bad_request", 401: "unauthorized", 403: "forbidden", 404: "not_found",
-    405: "method_not_allowed", 408: "too_slow", 409: "conflict", 413: "too_large",
-    415: "unsupported_media_type", 422: "invalid", 429: "too_many_requests",
-    500: "internal_error", 503: "unavailable", 507: "no_room",
-}  # fmt: skip
+    400: "bad_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "too_slow",
+    409: "conflict",
+    413: "too_large",
+    415: "unsupported_media_type",
+    422: "invalid",
+    429: "too_many_requests",
+    500: "internal_error",
+    503: "unavailable",
+    507: "no_room",
+}
 """For programs to compare; Python's own names of them change."""
 Header = tuple[str, str]
 

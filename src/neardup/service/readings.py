@@ -37,20 +37,22 @@ GAUGES: Final[Mapping[str, tuple[str, Callable[[Stats], float | None]]]] = {
     "neardup_buckets": ("Buckets", lambda s: s.buckets.buckets),
     "neardup_bucket_size_max": ("Documents in the largest bucket", lambda s: s.buckets.largest),
     "neardup_full_buckets": (
-        "Buckets of which only the first documents are compared", lambda s: s.buckets.full,
+        "Buckets of which only the first documents are compared",
+        lambda s: s.buckets.full,
     ),
     "neardup_documents": ("Documents in the index", lambda s: s.documents),
     "neardup_documents_kept": ("Documents that are no copies", lambda s: s.kept),
     "neardup_documents_copies": ("Documents that are copies of kept ones", lambda s: s.copies),
     "neardup_documents_buried": (
-        "Removed documents that tables hold until compaction", lambda s: s.buried,
+        "Removed documents that tables hold until compaction",
+        lambda s: s.buried,
     ),
     "neardup_queue_documents": ("Documents that wait to be added", lambda s: s.queue),
     "neardup_queue_limit": ("Documents that may wait", lambda s: s.queue_limit),
     "neardup_sequence": ("The last change of the index", lambda s: s.sequence),
     "neardup_snapshot_sequence": ("The last change in the snapshot", lambda s: s.snapshot_sequence),
     "neardup_wal_bytes": ("What is safe, but not in the main file yet", lambda s: s.wal_bytes),
-}  # fmt: skip
+}
 COUNTERS: Final[Mapping[str, tuple[str, Callable[[Counters], int]]]] = {
     "neardup_queries": ("Texts that were asked about", lambda c: c.queries),
     "neardup_added": ("Documents that were added", lambda c: c.added),
@@ -67,12 +69,16 @@ class Readings(Collector):
     """What is not counted here, but by others. Thread-safe."""
 
     def __init__(
-        self, index_stats: Callable[[], Stats | None], signature_budget: float,
+        self,
+        index_stats: Callable[[], Stats | None],
+        signature_budget: float,
         clock: Callable[[], float],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._index_stats, self._signature_budget, self._clock = (
-            index_stats, signature_budget, clock,
-        )  # fmt: skip
+            index_stats,
+            signature_budget,
+            clock,
+        )
         self._lock = Lock()
         self._growth, self._times = RecentGrowth(), RecentGrowth()
         self._golden_interval: float | None = None
@@ -109,13 +115,19 @@ class Readings(Collector):
 
     def _last_minutes(self, done: Counters, now: float) -> Gauges:
         counters = (
-            done.judged, done.candidates, done.compared, done.similar, done.slots, done.empty_slots,
-        )  # fmt: skip
+            done.judged,
+            done.candidates,
+            done.compared,
+            done.similar,
+            done.slots,
+            done.empty_slots,
+        )
         judged, candidates, compared, similar, slots, empty = self._growth.since(counters, now)
         times = self._times.since(tuple(done.sketch_times.counts), now)
         return {
             "candidate_pairs_per_doc": (
-                "Documents that one meets in its buckets", _share(candidates, judged),
+                "Documents that one meets in its buckets",
+                _share(candidates, judged),
             ),
             "verify_drop_rate": (
                 "Share of compared candidates that were not similar",
@@ -127,21 +139,24 @@ class Readings(Collector):
                 quantile(times, 0.99),
             ),
             "neardup_signature_budget_seconds": (
-                "Seconds to make a document's signature in", self._signature_budget,
+                "Seconds to make a document's signature in",
+                self._signature_budget,
             ),
-        }  # fmt: skip
+        }
 
     def _watch(self, now: float) -> Gauges:
         if self._golden_interval is None:
             return {}
         return {
             "neardup_golden_age_seconds": (
-                "Since the golden set was checked", max(now - self._golden_at, 0.0),
+                "Since the golden set was checked",
+                max(now - self._golden_at, 0.0),
             ),
             "neardup_golden_interval_seconds": (
-                "Seconds between its checks", self._golden_interval,
+                "Seconds between its checks",
+                self._golden_interval,
             ),
-        }  # fmt: skip
+        }
 
 
 def _share(part: float, whole: float) -> float | None:

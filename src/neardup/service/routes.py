@@ -67,24 +67,44 @@ class Route:
 
 
 ROUTES: Final = (
-    Route("POST", "/v1/check", READ, reading.check, (Answer, Answers),
-          (CheckText, CheckTexts, CheckSignature), errors=(409,)),
+    Route(
+        "POST",
+        "/v1/check",
+        READ,
+        reading.check,
+        (Answer, Answers),
+        (CheckText, CheckTexts, CheckSignature),
+        errors=(409,),
+    ),
     Route("POST", "/v1/explain", READ, reading.explain, (Explanation,), (CheckText,)),
-    Route("POST", "/v1/documents", WRITE, writing.add, (Answer, Answers),
-          (OneDocument, NewDocuments), lines=NewDocument, errors=(409, 507)),
-    Route("GET", "/v1/documents/{id:any}", READ, reading.document, (Document,),
-          errors=(404, 422)),
-    Route("DELETE", "/v1/documents/{id:any}", WRITE, writing.remove, errors=(404, 422, 507),
-          status=204),
-    Route("GET", "/v1/clusters/{number}", READ, reading.cluster, (FoundCluster,),
-          errors=(404, 422)),
+    Route(
+        "POST",
+        "/v1/documents",
+        WRITE,
+        writing.add,
+        (Answer, Answers),
+        (OneDocument, NewDocuments),
+        lines=NewDocument,
+        errors=(409, 507),
+    ),
+    Route("GET", "/v1/documents/{id:any}", READ, reading.document, (Document,), errors=(404, 422)),
+    Route(
+        "DELETE",
+        "/v1/documents/{id:any}",
+        WRITE,
+        writing.remove,
+        errors=(404, 422, 507),
+        status=204,
+    ),
+    Route(
+        "GET", "/v1/clusters/{number}", READ, reading.cluster, (FoundCluster,), errors=(404, 422)
+    ),
     Route("POST", "/v1/shadow/start", ADMIN, shadowing.start, (dict[str, Any],), (Shadow,)),
-    Route("GET", "/v1/shadow/report", ADMIN, shadowing.report, (dict[str, Any],),
-          errors=(400,)),
+    Route("GET", "/v1/shadow/report", ADMIN, shadowing.report, (dict[str, Any],), errors=(400,)),
     Route("POST", "/v1/shadow/promote", ADMIN, shadowing.promote, (Promoted,), errors=(400, 507)),
     Route("POST", "/v1/shadow/drop", ADMIN, shadowing.drop, errors=(400,), status=204),
     Route("GET", "/v1/stats", READ, reading.stats, (dict[str, Any],)),
     Route("GET", "/metrics", READ, reading.metrics),
     Route("GET", "/healthz", None, reading.health, (Status,)),
     Route("GET", "/readyz", None, reading.ready, (Status,)),
-)  # fmt: skip
+)

@@ -33,12 +33,19 @@ def run(app: FastAPI, bound: socket.socket, proxy: str | None) -> None:
     settings = service.settings
     forward(service.log, "uvicorn", "uvicorn.error", "asyncio")
     config = uvicorn.Config(
-        app, http=type("Protocol", (Patient,), {"settings": settings}), loop="uvloop", ws="none",
-        log_config=None, access_log=False, server_header=False, lifespan="on",
-        proxy_headers=proxy is not None, forwarded_allow_ips=proxy or "",
+        app,
+        http=type("Protocol", (Patient,), {"settings": settings}),
+        loop="uvloop",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        proxy_headers=proxy is not None,
+        forwarded_allow_ips=proxy or "",
         timeout_keep_alive=settings.keep_alive_seconds,
         timeout_graceful_shutdown=settings.shutdown_seconds,
-    )  # fmt: skip
+    )
     server = uvicorn.Server(config)
 
     def end() -> None:

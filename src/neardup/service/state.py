@@ -40,10 +40,17 @@ class Service:
     """
 
     def __init__(
-        self, load: Callable[[Say], Index], settings: Settings, data: Path, *, log: Log,
-        guarded: bool, golden: GoldenSet | None = None, golden_every: float = EVERY,
+        self,
+        load: Callable[[Say], Index],
+        settings: Settings,
+        data: Path,
+        *,
+        log: Log,
+        guarded: bool,
+        golden: GoldenSet | None = None,
+        golden_every: float = EVERY,
         next_key: Key | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.settings, self.log = settings, log
         self.gate = Gate(settings, ApiKeys(data), self._say, guarded=guarded)
         self.metrics = Metrics(self.stats)

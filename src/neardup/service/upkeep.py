@@ -26,9 +26,12 @@ class Upkeep(Beside):
     """A thread that looks after an index. `next_key` is that of an index that may come."""
 
     def __init__(
-        self, index: Index, event: Callable[..., None], next_key: Key | None = None,
+        self,
+        index: Index,
+        event: Callable[..., None],
+        next_key: Key | None = None,
         snapshot_every: float = SNAPSHOT_EVERY,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._index, self._event, self._next_key = index, event, next_key
         self._every = snapshot_every
         super().__init__("upkeep")

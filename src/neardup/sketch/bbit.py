@@ -79,8 +79,10 @@ class BBitMinHash:
     def __init__(self, spec: Spec, data: bytes) -> None:
         _require(spec)
         if len(data) != packed_size(spec):
-            raise ParameterError(f"{spec.slots} slots of {spec.bits} bits are "
-                                 f"{packed_size(spec)} bytes, not {len(data)}")  # fmt: skip
+            raise ParameterError(
+                f"{spec.slots} slots of {spec.bits} bits are "
+                f"{packed_size(spec)} bytes, not {len(data)}"
+            )
         self.spec, self.packed = spec, bytes(data)
 
     @property

@@ -44,8 +44,16 @@ class BottomK(SetSketch):
 
     KIND = "bottomk"
 
-    def __init__(self, k: int = 256, spare: int = 64, seed: int = 0, *, hash: str = "xxh64",
-                 key: bytes | Key | None = None, spec: Spec | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        k: int = 256,
+        spare: int = 64,
+        seed: int = 0,
+        *,
+        hash: str = "xxh64",
+        key: bytes | Key | None = None,
+        spec: Spec | None = None,
+    ) -> None:
         super().__init__(spec, key, slots=k, seed=seed, hash=hash)
         self.spare = whole("number of spare values", spare, 0, MAX_SPARE)
         self._values = np.empty(0, np.uint64)

@@ -22,16 +22,19 @@ MAKE: dict[str, Make] = {
 }
 """Sketch -> shingles and where each document's begin to one row of columns a document."""
 MAKE_WEIGHTED: dict[str, MakeWeighted] = {
-    "simhash": simhash.fingerprints, "weighted": weighted.signatures,
-}  # fmt: skip
+    "simhash": simhash.fingerprints,
+    "weighted": weighted.signatures,
+}
 """The same for sketches that weigh their shingles, by the weights of cells (`text/frequencies.py`)
 or, without them, all alike."""
 
 
 def signatures(
-    shingles: NDArray[np.uint64], offsets: NDArray[np.int64], spec: Spec,
+    shingles: NDArray[np.uint64],
+    offsets: NDArray[np.int64],
+    spec: Spec,
     weights: Weights | None = None,
-) -> Signatures:  # fmt: skip
+) -> Signatures:
     """One row a document. Shingles come unsorted and with repeats."""
     if spec.sketch in MAKE_WEIGHTED:
         return MAKE_WEIGHTED[spec.sketch](shingles, offsets, spec, weights)
@@ -39,9 +42,13 @@ def signatures(
 
 
 def sketched(
-    shingles: NDArray[np.uint64], offsets: NDArray[np.int64], spec: Spec,
-    weights: Weights | None = None, *, open: bool = False,
-) -> tuple[Signatures, int]:  # fmt: skip
+    shingles: NDArray[np.uint64],
+    offsets: NDArray[np.int64],
+    spec: Spec,
+    weights: Weights | None = None,
+    *,
+    open: bool = False,
+) -> tuple[Signatures, int]:
     """The same, and how many slots were empty before they were filled.
 
     Open ones stay empty, so that signatures can be merged by their least values.

@@ -24,9 +24,7 @@ def element_hash(element: str | bytes, spec: Spec, key: Key | None = None) -> Ha
     return np.array([xxhash.xxh64_intdigest(as_bytes(element), spec.seed)], np.uint64)
 
 
-def element_hashes(
-    elements: Iterable[str | bytes], spec: Spec, key: Key | None = None
-) -> Hashes:  # fmt: skip
+def element_hashes(elements: Iterable[str | bytes], spec: Spec, key: Key | None = None) -> Hashes:
     """The elements' hashes, in order."""
     if isinstance(elements, (str, bytes)):
         raise ParameterError("update_batch takes many elements: use update for a single one")

@@ -41,8 +41,15 @@ class HyperLogLog(SetSketch):
     KIND = "hyperloglog"
     _hll: Any
 
-    def __init__(self, registers: int = 4096, seed: int = 0, *, hash: str = "xxh64",
-                 key: bytes | Key | None = None, spec: Spec | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        registers: int = 4096,
+        seed: int = 0,
+        *,
+        hash: str = "xxh64",
+        key: bytes | Key | None = None,
+        spec: Spec | None = None,
+    ) -> None:
         super().__init__(spec, key, slots=registers, seed=seed, hash=hash)
         self._restore(b"")
 

@@ -82,8 +82,15 @@ class MinHash:
     True
     """
 
-    def __init__(self, slots: int = 128, seed: int = 0, *, hash: str = "xxh64",
-                 key: bytes | Key | None = None, spec: Spec | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        slots: int = 128,
+        seed: int = 0,
+        *,
+        hash: str = "xxh64",
+        key: bytes | Key | None = None,
+        spec: Spec | None = None,
+    ) -> None:
         self._key = key_of(key)
         if spec is None:
             spec = Spec(slots=slots, seed=seed, hash=hash, key=self._key.id if self._key else "")

@@ -41,8 +41,16 @@ class RemovableMinHash(SetSketch):
 
     KIND = "minhash"
 
-    def __init__(self, slots: int = 128, spare: int = 8, seed: int = 0, *, hash: str = "xxh64",
-                 key: bytes | Key | None = None, spec: Spec | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        slots: int = 128,
+        spare: int = 8,
+        seed: int = 0,
+        *,
+        hash: str = "xxh64",
+        key: bytes | Key | None = None,
+        spec: Spec | None = None,
+    ) -> None:
         super().__init__(spec, key, slots=slots, seed=seed, hash=hash)
         width = whole("number of spare values", spare, 0, MAX_SPARE) + 1
         self._rows = np.full((self.spec.slots, width), NONE)

@@ -59,8 +59,15 @@ class SimHash(Sketch):
 
     KIND = "simhash"
 
-    def __init__(self, bits: int = 64, seed: int = 0, *, hash: str = "xxh64",
-                 key: bytes | Key | None = None, spec: Spec | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        bits: int = 64,
+        seed: int = 0,
+        *,
+        hash: str = "xxh64",
+        key: bytes | Key | None = None,
+        spec: Spec | None = None,
+    ) -> None:
         super().__init__(spec, key, slots=bits, seed=seed, hash=hash)
         self._sums = np.zeros(self.spec.slots, np.int64)
         self._total = 0

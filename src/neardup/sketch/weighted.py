@@ -81,8 +81,15 @@ class WeightedMinHash(Sketch):
 
     KIND = "weighted"
 
-    def __init__(self, slots: int = 128, seed: int = 0, *, hash: str = "xxh64",
-                 key: bytes | Key | None = None, spec: Spec | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        slots: int = 128,
+        seed: int = 0,
+        *,
+        hash: str = "xxh64",
+        key: bytes | Key | None = None,
+        spec: Spec | None = None,
+    ) -> None:
         super().__init__(spec, key, slots=slots, seed=seed, hash=hash)
         self._slots = np.full(self.spec.slots, EMPTY)
 

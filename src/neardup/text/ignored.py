@@ -53,14 +53,16 @@ class IgnoredLines:
         return sorted(rows, key=lambda row: (-row[1], row[0]))
 
     def to_bytes(self) -> bytes:
-        body = b"".join((
-            MAGIC,
-            len(self).to_bytes(4, "little"),
-            self.documents.to_bytes(8, "little"),
-            self.hashes.astype("<u8").tobytes(),
-            self.counts.astype("<u8").tobytes(),
-            "\n".join(self.samples).encode(),
-        ))  # fmt: skip
+        body = b"".join(
+            (
+                MAGIC,
+                len(self).to_bytes(4, "little"),
+                self.documents.to_bytes(8, "little"),
+                self.hashes.astype("<u8").tobytes(),
+                self.counts.astype("<u8").tobytes(),
+                "\n".join(self.samples).encode(),
+            )
+        )
         return body + xxhash.xxh3_64_intdigest(body).to_bytes(TAIL, "little")
 
     @classmethod

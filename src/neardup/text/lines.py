@@ -56,9 +56,15 @@ def ignore_lines(texts: pa.Array, ignored: Lines, spec: Spec, key: Key | None = 
     raw = strings(texts)
     plain = normalised(raw, spec.profile)
     data, offsets = kernels.ignore_lines(
-        raw.data, raw.offsets, plain.data, plain.offsets, plain is raw, *_rules(spec),
-        ignored, hasher(spec, key),
-    )  # fmt: skip
+        raw.data,
+        raw.offsets,
+        plain.data,
+        plain.offsets,
+        plain is raw,
+        *_rules(spec),
+        ignored,
+        hasher(spec, key),
+    )
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     left = pa.Array.from_buffers(texts.type, len(texts), buffers)
     return pc.if_else(texts.is_valid(), left, pa.scalar(None, texts.type))
@@ -131,8 +137,14 @@ class FrequentLines(_Shared):
     thousand are, one in ten million of the others is counted in vain.
     """
 
-    def __init__(self, spec: Spec, key: Key | None, share: Fraction, documents: int,
-                 table: NDArray[np.uint32]) -> None:  # fmt: skip
+    def __init__(
+        self,
+        spec: Spec,
+        key: Key | None,
+        share: Fraction,
+        documents: int,
+        table: NDArray[np.uint32],
+    ) -> None:
         super().__init__()
         self.spec, self.key, self.share, self.documents = spec, key, share, documents
         self.limit = max(1, int(share * documents))

@@ -50,14 +50,25 @@ def unit_hashes(documents: pa.Array, spec: Spec, key: Key | None = None) -> Ragg
     if spec.unit == "word":
         return Ragged(
             *kernels.word_units(
-                texts.data, texts.offsets, table.stage1, table.stage2, fold_case, fold_digits,
+                texts.data,
+                texts.offsets,
+                table.stage1,
+                table.stage2,
+                fold_case,
+                fold_digits,
                 hashed_with,
             )
-        )  # fmt: skip
+        )
     per_char = spec.unit == "char"
     return Ragged(
         *kernels.squeezed_units(
-            texts.data, texts.offsets, table.stage1, table.stage2, fold_case, fold_digits,
-            per_char, hashed_with,
+            texts.data,
+            texts.offsets,
+            table.stage1,
+            table.stage2,
+            fold_case,
+            fold_digits,
+            per_char,
+            hashed_with,
         )
-    )  # fmt: skip
+    )

@@ -45,9 +45,13 @@ def ranges() -> Ranges:
     )
     first, last, kind, ccc, check, lower = map(list, zip(*lines, strict=True))
     return Ranges(
-        [int(f, 16) for f in first], [int(f, 16) for f in last], kind,
-        [int(c) for c in ccc], check, [int(d) for d in lower],
-    )  # fmt: skip
+        [int(f, 16) for f in first],
+        [int(f, 16) for f in last],
+        kind,
+        [int(c) for c in ccc],
+        check,
+        [int(d) for d in lower],
+    )
 
 
 @dataclass(frozen=True)

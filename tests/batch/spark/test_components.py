@@ -92,11 +92,16 @@ class Corpus:
 
     def frames(self, spark: SparkSession) -> tuple[DataFrame, DataFrame]:
         rows = [
-            (band, key, number if len(pieces) > 1 else 0, len(piece),
-             bytearray(np.array(piece, np.uint32).tobytes()))
+            (
+                band,
+                key,
+                number if len(pieces) > 1 else 0,
+                len(piece),
+                bytearray(np.array(piece, np.uint32).tobytes()),
+            )
             for (band, key), pieces in self.buckets.items()
             for number, piece in enumerate(pieces, 1)
-        ]  # fmt: skip
+        ]
         sets = [
             (doc, bytearray(np.array(sorted(one), np.uint64).tobytes()))
             for doc, one in enumerate(self.sets)

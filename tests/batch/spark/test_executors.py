@@ -53,10 +53,13 @@ def test_executors_without_python(spark, monkeypatch):
     assert CURE in str(raised.value)
 
 
-@pytest.mark.parametrize(("version", "told"), [
-    ("0.0.1", f"has neardup 0.0.1, and here is {neardup.__version__}"),
-    (neardup.__version__, "that makes other sketches"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [
+        ("0.0.1", f"has neardup 0.0.1, and here is {neardup.__version__}"),
+        (neardup.__version__, "that makes other sketches"),
+    ],
+)
 def test_executors_with_another_neardup(version, told, spark, executors_run, tmp_path):
     other = tmp_path / "other" / "neardup"
     other.mkdir(parents=True)
@@ -92,17 +95,32 @@ def told_by(error: NeardupError) -> str:
     return f"RuntimeError: {raised.value}"
 
 
-@pytest.mark.parametrize(("last", "kind", "told"), [
-    (told_by(InputError("a.jsonl is cut off")), InputError, "a.jsonl is cut off"),
-    (told_by(ColumnError("x", ["y"], "a.csv", "text=")), UsageError, "a.csv has no column 'x'"),
-    ("ModuleNotFoundError: No module named 'neardup'", UsageError, "has no neardup: give every"),
-    ("[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in driver: "
-     "3.11, PySpark cannot run", UsageError, "run Python 3.12 and the driver 3.11"),
-    ("MemoryError: no room", NeardupError, "band failed in Spark: MemoryError: no room"),
-    ("Caused by: java.io.IOException: disk", NeardupError, "java.io.IOException: disk"),
-    ("ExecutorLostFailure (executor 1 exited)", NeardupError, "spark.executor.memoryOverhead"),
-    ("Python worker exited unexpectedly (crashed)", NeardupError, "spark.executor.memoryOverhead"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("last", "kind", "told"),
+    [
+        (told_by(InputError("a.jsonl is cut off")), InputError, "a.jsonl is cut off"),
+        (told_by(ColumnError("x", ["y"], "a.csv", "text=")), UsageError, "a.csv has no column 'x'"),
+        (
+            "ModuleNotFoundError: No module named 'neardup'",
+            UsageError,
+            "has no neardup: give every",
+        ),
+        (
+            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in "
+            "driver: 3.11, PySpark cannot run",
+            UsageError,
+            "run Python 3.12 and the driver 3.11",
+        ),
+        ("MemoryError: no room", NeardupError, "band failed in Spark: MemoryError: no room"),
+        ("Caused by: java.io.IOException: disk", NeardupError, "java.io.IOException: disk"),
+        ("ExecutorLostFailure (executor 1 exited)", NeardupError, "spark.executor.memoryOverhead"),
+        (
+            "Python worker exited unexpectedly (crashed)",
+            NeardupError,
+            "spark.executor.memoryOverhead",
+        ),
+    ],
+)
 def test_a_stack_trace_becomes_one_line(last, kind, told):
     error = plain(raised_in_java(last), "band")
     assert type(error) is kind

@@ -37,8 +37,11 @@ def on_spark(spark: Any, job: Any, memory: int = BY_ROUNDS) -> None:
 
 def files(out: Path) -> dict[str, bytes]:
     """What a run says about documents, and what it kept."""
-    kept = {str(path.relative_to(out)): path.read_bytes()
-            for path in sorted((out / "kept").rglob("*")) if path.is_file()}  # fmt: skip
+    kept = {
+        str(path.relative_to(out)): path.read_bytes()
+        for path in sorted((out / "kept").rglob("*"))
+        if path.is_file()
+    }
     return {name: (out / f"{name}.parquet").read_bytes() for name in TABLES} | kept
 
 
@@ -102,8 +105,10 @@ def test_what_is_there_already_is_never_removed(
 ) -> None:
     rows = engine.rows(11, 160)
     words = [f"word{number}" for number in range(60)]
-    scored = [{"text": " ".join(some), "score": score}
-              for some, score in ((words[:42], 1), (words[18:], 9), (words, 5))]  # fmt: skip
+    scored = [
+        {"text": " ".join(some), "score": score}
+        for some, score in ((words[:42], 1), (words[18:], 9), (words, 5))
+    ]
     earlier = engine.write(tmp_path / "earlier", [*rows[:80], *scored[:2]])
     new = engine.write(tmp_path / "new", [*rows[40:], *scored[2:]])
     saved = {"save_sketches": True}

@@ -36,10 +36,15 @@ def rows(kind, score, seed=5, count=160):
     chance = random.Random(seed)
     ids = chance.sample(range(10 * count), count)
     found = [
-        {"my id": id if kind == "long" else f"d{id}", "the.text": text,
-         "score": chance.choice(SCORES[score]), "lang": chance.choice("ab"), "other": b"\0\xff"}
+        {
+            "my id": id if kind == "long" else f"d{id}",
+            "the.text": text,
+            "score": chance.choice(SCORES[score]),
+            "lang": chance.choice("ab"),
+            "other": b"\0\xff",
+        }
         for id, text in zip(ids, engine.texts(seed, count), strict=True)
-    ]  # fmt: skip
+    ]
     for row in found[::40]:
         row["the.text"] = None
     return found
@@ -61,12 +66,22 @@ def listed(data):
 
 CASES = {
     "one partition": (1, "long", "double", None, {}),
-    "strings, the longest": (2, "string", "string", None,
-                             {"keep": "longest", "cluster": "components"}),
-    "decimals, apart": (4, "long", "decimal(20,2)", None,
-                        {"keep": "max:score", "within": "lang", "verify": "estimate"}),
+    "strings, the longest": (
+        2,
+        "string",
+        "string",
+        None,
+        {"keep": "longest", "cluster": "components"},
+    ),
+    "decimals, apart": (
+        4,
+        "long",
+        "decimal(20,2)",
+        None,
+        {"keep": "max:score", "within": "lang", "verify": "estimate"},
+    ),
     "by rounds": (16, "string", "double", 1, {"keep": "min:score"}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
@@ -140,8 +155,10 @@ def test_token_ids_are_compared_too(spark):
         ]
         assert listed(result.rejected) == [(one.id, one.reason) for one in want.rejected]
         assert {reason for _, reason in listed(result.rejected)} == {
-            "text is null", "a token id is null", "empty"
-        }  # fmt: skip
+            "text is null",
+            "a token id is null",
+            "empty",
+        }
 
 
 def test_earlier_documents_go_first_and_stay(spark, tmp_path):

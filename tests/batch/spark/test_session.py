@@ -80,11 +80,14 @@ def test_a_java_home_without_java(monkeypatch, tmp_path):
         require_java()
 
 
-@pytest.mark.parametrize(("said", "trouble"), [
-    ('openjdk version "11.0.2" 2019-01-15', "a later Java than 11"),
-    ('java version "1.8.0_392"', "a later Java than 8"),
-    ("Segmentation fault", "does not say which Java it is"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("said", "trouble"),
+    [
+        ('openjdk version "11.0.2" 2019-01-15', "a later Java than 11"),
+        ('java version "1.8.0_392"', "a later Java than 8"),
+        ("Segmentation fault", "does not say which Java it is"),
+    ],
+)
 def test_a_java_that_is_too_old(said, trouble, monkeypatch, tmp_path):
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
@@ -95,12 +98,23 @@ def test_a_java_that_is_too_old(said, trouble, monkeypatch, tmp_path):
         require_java()
 
 
-@pytest.mark.parametrize(("module", "content", "told"), [
-    ("version", "__version__ = '3.5.1'", "needs PySpark 4.1 or later, before 5, and 3.5.1 is installed"),
-    ("version", "__version__ = '4.0.2'", "before 5, and 4.0.2 is installed"),
-    ("version", "__version__ = '5.0.0'", "needs PySpark 4.1 or later, before 5, and 5.0.0 is installed"),
-    ("__init__", "raise ImportError", "needs PySpark, which is missing"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("module", "content", "told"),
+    [
+        (
+            "version",
+            "__version__ = '3.5.1'",
+            "needs PySpark 4.1 or later, before 5, and 3.5.1 is installed",
+        ),
+        ("version", "__version__ = '4.0.2'", "before 5, and 4.0.2 is installed"),
+        (
+            "version",
+            "__version__ = '5.0.0'",
+            "needs PySpark 4.1 or later, before 5, and 5.0.0 is installed",
+        ),
+        ("__init__", "raise ImportError", "needs PySpark, which is missing"),
+    ],
+)
 def test_a_pyspark_that_does_not_fit(module, content, told, tmp_path):
     folder = tmp_path / "pyspark"
     folder.mkdir()

@@ -23,10 +23,17 @@ from neardup.report.page import write_report
 REPORT = partial(write_report, title="a run")
 OPTIONS = Options.of(**engine.SMALL)
 BAD = [
-    b"{", b"[1]", b"", b"  \t", b'{"name": 201, "text": 5}', b'{"name": "202", "text": {"a": "x"}}',
-    b'{"name": 203, "text": true}', b'{"name": 204, "text": ["x"]}', b'{"name": 205}',
+    b"{",
+    b"[1]",
+    b"",
+    b"  \t",
+    b'{"name": 201, "text": 5}',
+    b'{"name": "202", "text": {"a": "x"}}',
+    b'{"name": 203, "text": true}',
+    b'{"name": 204, "text": ["x"]}',
+    b'{"name": 205}',
     b'{"name": 206, "text": "\xff"}',
-]  # fmt: skip
+]
 """Lines that are no document, or none that can be compared."""
 
 
@@ -58,8 +65,11 @@ def test_json_lines_are_kept_as_they_are(spark, tmp_path):
         file.write("\r\n".join(lines[30:]))
     finished = run(spark, [f"{tmp_path.as_uri()}/{{a,b}}.jsonl*"], out, finish=REPORT, pairs=True)
     want = expected(some)
-    kept = [line for part in sorted((out / "kept").glob("part-*"))
-            for line in part.read_bytes().decode().split("\n")[:-1]]  # fmt: skip
+    kept = [
+        line
+        for part in sorted((out / "kept").glob("part-*"))
+        for line in part.read_bytes().decode().split("\n")[:-1]
+    ]
     assert sorted(line.rstrip("\r") for line in kept) == sorted(
         line for line, row in zip(lines, some, strict=True) if row["name"] in set(want.kept)
     )
@@ -90,9 +100,14 @@ def test_json_lines_are_kept_as_they_are(spark, tmp_path):
     assert "a run: neardup report" in page
     assert f"{len(want.removed):,}" in page
     assert {entry.name for entry in out.iterdir() if not entry.name.startswith(".")} == {
-        "kept", "removed.parquet", "clusters.parquet", "rejected.parquet", "pairs.parquet",
-        "report.html", "run.json",
-    }  # fmt: skip
+        "kept",
+        "removed.parquet",
+        "clusters.parquet",
+        "rejected.parquet",
+        "pairs.parquet",
+        "report.html",
+        "run.json",
+    }
     assert not (out / ".unfinished").exists()
 
 

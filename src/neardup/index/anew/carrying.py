@@ -62,17 +62,24 @@ class Texts:
         found = {row.number: given[row.id] for row in rows if row.id in given}
         rest = [row.number for row in rows if row.number not in found]
         stored = self._store.blobs("texts", rest) if rest else {}
-        return found | {number: unpacked_text(text, tokens=self._tokens)
-                        for number, text in stored.items()}  # fmt: skip
+        return found | {
+            number: unpacked_text(text, tokens=self._tokens) for number, text in stored.items()
+        }
 
 
 class Follower:
     """Has `target` do what happens to `source`."""
 
     def __init__(
-        self, source: Store, target: Index, *, corpus: Spool | None = None,
-        drop_missing: bool = False, sequence: int | None = None, progress: Progress = SILENT,
-    ) -> None:  # fmt: skip
+        self,
+        source: Store,
+        target: Index,
+        *,
+        corpus: Spool | None = None,
+        drop_missing: bool = False,
+        sequence: int | None = None,
+        progress: Progress = SILENT,
+    ) -> None:
         self.source, self.target, self.drop_missing = source, target, drop_missing
         self.sequence = sequence
         """The change up to which the target has everything; None if that is not known."""

@@ -61,9 +61,13 @@ def convert(path: str | Path, bits: int, *, progress: Progress = SILENT) -> Conv
         folder.list_generations(path, folder.Generations(name, listed.current))
         folder.remove_unlisted(path)
     return Converted(
-        name, settings.options.spec.fingerprint, settings.parent, documents,
-        _size(source.path), _size(path / name / folder.STORE),
-    )  # fmt: skip
+        name,
+        settings.options.spec.fingerprint,
+        settings.parent,
+        documents,
+        _size(source.path),
+        _size(path / name / folder.STORE),
+    )
 
 
 def narrowed(there: Settings, bits: int) -> Settings:

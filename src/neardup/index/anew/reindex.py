@@ -60,10 +60,17 @@ class Reindexed:
 
 
 def reindex(
-    where: Index | str | Path, spec: Spec | None = None, *, key: bytes | Key | None = None,
-    corpus: Corpus | None = None, keep_texts: bool | None = None, drop_missing: bool = False,
-    wait: float = WAIT, progress: Progress = SILENT, **options: Any,
-) -> Reindexed:  # fmt: skip
+    where: Index | str | Path,
+    spec: Spec | None = None,
+    *,
+    key: bytes | Key | None = None,
+    corpus: Corpus | None = None,
+    keep_texts: bool | None = None,
+    drop_missing: bool = False,
+    wait: float = WAIT,
+    progress: Progress = SILENT,
+    **options: Any,
+) -> Reindexed:
     """Index anew what is in a folder, or in an index that is open; see `Index.reindex`.
 
     `key` is that of the new specification. If texts are not stored, no other process may write.
@@ -80,8 +87,9 @@ def reindex(
             if corpus is not None:
                 pairs = corpus.items() if isinstance(corpus, Mapping) else corpus
                 spool = stack.enter_context(Spool(place.path / name, pairs))
-            follower = Follower(place.source, target, corpus=spool, drop_missing=drop_missing,
-                                progress=progress)  # fmt: skip
+            follower = Follower(
+                place.source, target, corpus=spool, drop_missing=drop_missing, progress=progress
+            )
             result, done = place.go_over(follower)
     if not done:
         wait_for(place.path, name, secret, wait)
@@ -89,9 +97,13 @@ def reindex(
 
 
 def undo(
-    where: Index | str | Path, *, key: bytes | Key | None = None, drop_missing: bool = False,
-    wait: float = WAIT, progress: Progress = SILENT,
-) -> Reindexed:  # fmt: skip
+    where: Index | str | Path,
+    *,
+    key: bytes | Key | None = None,
+    drop_missing: bool = False,
+    wait: float = WAIT,
+    progress: Progress = SILENT,
+) -> Reindexed:
     """Go back to the generation before, with what has been added and removed since.
 
     `key` is the one that generation needs.
@@ -175,8 +187,13 @@ class _Workplace:
         follower.settle()
         target.snapshot()
         done = self._gone_over(follower)
-        result = Reindexed(target.generation, self.listed.current, target.options, follower.carried,
-                           follower.missing)  # fmt: skip
+        result = Reindexed(
+            target.generation,
+            self.listed.current,
+            target.options,
+            follower.carried,
+            follower.missing,
+        )
         return result, done
 
     def _gone_over(self, follower: Follower) -> bool:
@@ -188,8 +205,10 @@ class _Workplace:
             return True
         assert follower.sequence is not None  # noqa: S101  # it has caught up
         follower.target.close()
-        folder.offer(self.path, folder.Next(follower.target.generation, follower.sequence,
-                                            follower.drop_missing))  # fmt: skip
+        folder.offer(
+            self.path,
+            folder.Next(follower.target.generation, follower.sequence, follower.drop_missing),
+        )
         return False
 
 

@@ -13,16 +13,27 @@ from neardup.text.frequencies import Frequencies
 from neardup.text.ignored import IgnoredLines
 
 NAMES: Final = (
-    "shingle", "sketch", "family", "slots", "bits", "text_profile", "seed", "hash", "strip",
-)  # fmt: skip
+    "shingle",
+    "sketch",
+    "family",
+    "slots",
+    "bits",
+    "text_profile",
+    "seed",
+    "hash",
+    "strip",
+)
 OF_A_KIND: Final = ("sketch", "slots")
 """Specifications that agree in these can have the same bands."""
 
 
 def respecified(
-    there: Settings, spec: Spec | None, key: Key | None, keep_texts: bool | None,
+    there: Settings,
+    spec: Spec | None,
+    key: Key | None,
+    keep_texts: bool | None,
     given: dict[str, Any],
-) -> Settings:  # fmt: skip
+) -> Settings:
     """The settings of the next generation."""
     given = {name: value for name, value in given.items() if value is not None}
     for name in given:
@@ -45,17 +56,25 @@ def respecified(
 
 def _spec(there: Spec, key: Key | None, named: dict[str, Any]) -> Spec:
     base: dict[str, Any] = {
-        "shingle": there.shingle, "sketch": there.sketch, "family": there.family,
-        "slots": there.slots, "bits": there.bits, "profile": there.profile, "seed": there.seed,
-        "hash": there.hash, "strip": there.strip, "ignored": there.ignored,
+        "shingle": there.shingle,
+        "sketch": there.sketch,
+        "family": there.family,
+        "slots": there.slots,
+        "bits": there.bits,
+        "profile": there.profile,
+        "seed": there.seed,
+        "hash": there.hash,
+        "strip": there.strip,
+        "ignored": there.ignored,
         "weights": there.weights,
-    }  # fmt: skip
+    }
     if named.get("sketch", there.sketch) != there.sketch:
         base |= {"family": None, "slots": None, "bits": None, "weights": ""}
     if named.get("family", there.family) != there.family:
         base["bits"] = None
-    base |= {("profile" if name == "text_profile" else name): value
-             for name, value in named.items()}  # fmt: skip
+    base |= {
+        ("profile" if name == "text_profile" else name): value for name, value in named.items()
+    }
     if base["strip"] not in STRIPS:
         raise ParameterError(
             f"strip {base['strip']!r} is not possible here: html takes out markup, '' nothing; "

@@ -50,10 +50,21 @@ def export_store(store: Store, file: Path, progress: Progress = SILENT) -> int:
         progress.stage("exporting", documents, "documents")
         stored = Settings.of_stored(store.meta(), str(store.path)).stored
         plain = {name: value for name, value in stored.items() if not isinstance(value, bytes)}
-        with Writer(file, KIND, version=VERSION, settings=plain, documents=documents,
-                    last_number=store.last_number()) as writer:  # fmt: skip
-            writer.add({name: np.frombuffer(value, np.uint8) for name, value in stored.items()
-                        if isinstance(value, bytes)})  # fmt: skip
+        with Writer(
+            file,
+            KIND,
+            version=VERSION,
+            settings=plain,
+            documents=documents,
+            last_number=store.last_number(),
+        ) as writer:
+            writer.add(
+                {
+                    name: np.frombuffer(value, np.uint8)
+                    for name, value in stored.items()
+                    if isinstance(value, bytes)
+                }
+            )
             last = 0
             while rows := store.rows_after(last, AT_ONCE):
                 last = rows[-1].number
@@ -68,17 +79,19 @@ def _columns(store: Store, rows: Sequence[Row]) -> Columns:
     columns: Columns = {
         "number": np.array(numbers, np.int64),
         "witness": np.array([row.witness or 0 for row in rows], np.int64),
-        "similarity": np.array([np.nan if row.similarity is None else row.similarity
-                                for row in rows], np.float64),
+        "similarity": np.array(
+            [np.nan if row.similarity is None else row.similarity for row in rows], np.float64
+        ),
         "exact": np.array([row.exact for row in rows], np.uint8),
         "added": np.array([row.added for row in rows], np.float64),
         "content": np.frombuffer(b"".join(row.content for row in rows), np.uint8),
-    }  # fmt: skip
+    }
     parts: dict[str, Parts] = {
         "id": {at: row.id.encode() for at, row in enumerate(rows)},
-        "metadata": {at: row.metadata.encode() for at, row in enumerate(rows)
-                     if row.metadata is not None},
-    }  # fmt: skip
+        "metadata": {
+            at: row.metadata.encode() for at, row in enumerate(rows) if row.metadata is not None
+        },
+    }
     for table in BLOBS:
         found = store.blobs(table, numbers)
         parts[table] = {at: found[one] for at, one in enumerate(numbers) if one in found}
@@ -120,18 +133,28 @@ class Export(Reader):
 
     def documents(self, block: int) -> tuple[list[Row], dict[str, list[tuple[int, bytes]]]]:
         """The documents of a block, and what belongs to them."""
-        columns = {name: self.read(block, name).tolist() for name in
-                   ("number", "witness", "similarity", "exact", "added")}  # fmt: skip
+        columns = {
+            name: self.read(block, name).tolist()
+            for name in ("number", "witness", "similarity", "exact", "added")
+        }
         numbers: list[int] = columns["number"]
         contents = self.read(block, "content").tobytes()
         ids, metadata = self._parts(block, "id"), self._parts(block, "metadata")
         rows = [
-            Row(number, ids[at].decode(), contents[16 * at : 16 * at + 16], witness or None,
-                similarity if witness else None, exact, added,
-                metadata[at].decode() if at in metadata else None)
-            for at, (number, witness, similarity, exact, added)
-            in enumerate(zip(*columns.values(), strict=True))
-        ]  # fmt: skip
+            Row(
+                number,
+                ids[at].decode(),
+                contents[16 * at : 16 * at + 16],
+                witness or None,
+                similarity if witness else None,
+                exact,
+                added,
+                metadata[at].decode() if at in metadata else None,
+            )
+            for at, (number, witness, similarity, exact, added) in enumerate(
+                zip(*columns.values(), strict=True)
+            )
+        ]
         blobs = {
             table: [(numbers[at], data) for at, data in self._parts(block, table).items()]
             for table in BLOBS

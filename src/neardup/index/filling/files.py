@@ -97,9 +97,15 @@ class Batch:
 
 
 def fill(
-    index: Index, files: Sequence[InputFile], columns: Columns, progress: Progress, *,
-    workers: int = 1, replace: bool = False, strict: bool = False,
-) -> Filled:  # fmt: skip
+    index: Index,
+    files: Sequence[InputFile],
+    columns: Columns,
+    progress: Progress,
+    *,
+    workers: int = 1,
+    replace: bool = False,
+    strict: bool = False,
+) -> Filled:
     """Add all documents of some files; with `strict` the first that can't be used is an error."""
     filled, begun = Filled(), time.perf_counter()
     waiting: deque[tuple[Future[list[Answer]], int]] = deque()

@@ -72,9 +72,12 @@ class Decided:
 
 
 def load_sketches(
-    run: str | Path, path: str | Path, given: dict[str, Any], progress: Progress = SILENT,
+    run: str | Path,
+    path: str | Path,
+    given: dict[str, Any],
+    progress: Progress = SILENT,
     clock: Callable[[], float] = time.time,
-) -> Loaded:  # fmt: skip
+) -> Loaded:
     """Make an index of a run, or of a set of saved sketches, in a new folder.
 
     `given` are parts of the operating point; what is not given is as in the run.
@@ -192,8 +195,9 @@ class _Names:
         return names
 
 
-def _load(loader: Loader, block: Block, decided: Decided, names: _Names, signing: Signing,
-          now: float) -> None:  # fmt: skip
+def _load(
+    loader: Loader, block: Block, decided: Decided, names: _Names, signing: Signing, now: float
+) -> None:
     """The documents of a block that are wanted, some thousand a transaction."""
     here = slice(block.start, block.end)
     wanted = np.flatnonzero(decided.loaded[here])
@@ -212,16 +216,30 @@ def _load(loader: Loader, block: Block, decided: Decided, names: _Names, signing
         loader.add(stored, {"signatures": blobs})
 
 
-def _rows(documents: Integers, contents: NDArray[np.uint64], ids: Sequence[str], decided: Decided,
-          numbers: Integers, now: float) -> Iterator[Row]:  # fmt: skip
+def _rows(
+    documents: Integers,
+    contents: NDArray[np.uint64],
+    ids: Sequence[str],
+    decided: Decided,
+    numbers: Integers,
+    now: float,
+) -> Iterator[Row]:
     columns = (numbers, decided.witness, decided.similarity, decided.exact)
     each = zip(*(column[documents].tolist() for column in columns), strict=True)
     for (number, witness, similarity, exact), id, content in zip(each, ids, contents, strict=True):
         if witness < 0:
             yield Row(number, id, content.tobytes(), None, None, 1, now, None)
         else:
-            yield Row(number, id, content.tobytes(), int(numbers[witness]), similarity,
-                      int(exact), now, None)  # fmt: skip
+            yield Row(
+                number,
+                id,
+                content.tobytes(),
+                int(numbers[witness]),
+                similarity,
+                int(exact),
+                now,
+                None,
+            )
 
 
 def _keys(block: Block, tables: Tables) -> NDArray[np.uint64]:

@@ -56,8 +56,11 @@ class Decisions:
         witness = int(self.witness[row.number])
         if witness == KEPT:
             return row._replace(witness=None, similarity=None, exact=1)
-        return row._replace(witness=witness, similarity=float(self.similarity[row.number]),
-                            exact=int(self.exact[row.number]))  # fmt: skip
+        return row._replace(
+            witness=witness,
+            similarity=float(self.similarity[row.number]),
+            exact=int(self.exact[row.number]),
+        )
 
     def clusters(self, numbers: Sequence[int]) -> list[int]:
         """The kept documents that these are, or are copies of."""
@@ -89,8 +92,11 @@ class Overlaid:
 
     def rows(self, numbers: Sequence[int]) -> dict[int, Row]:
         rows = self._store.rows(numbers)
-        return {number: self._decisions.judged(row) for number, row in rows.items()
-                if self._decisions.has(number)}  # fmt: skip
+        return {
+            number: self._decisions.judged(row)
+            for number, row in rows.items()
+            if self._decisions.has(number)
+        }
 
     def blobs(self, table: str, numbers: Sequence[int]) -> dict[int, bytes]:
         return self._store.blobs(table, numbers)

@@ -134,8 +134,10 @@ class Report:
         found = asdict(self)
         for name, side in (("current", self.current), ("shadow", self.shadow)):
             if side.score is not None:
-                found[name]["score"] |= {"recall": side.score.recall,
-                                         "precision": side.score.precision}  # fmt: skip
+                found[name]["score"] |= {
+                    "recall": side.score.recall,
+                    "precision": side.score.precision,
+                }
         return found
 
 
@@ -148,11 +150,18 @@ def side(
     there = decisions.witness[decisions.witness != ABSENT]
     kept = int(np.count_nonzero(there == KEPT))
     return Side(
-        stated(options), kept, len(there) - kept, options.meeting.probability(options.threshold),
-        counters.judged, counters.candidates / judged, counters.compared,
-        counters.judge_seconds / judged, BucketSizes.of(point.derived, options.limit), nbytes,
+        stated(options),
+        kept,
+        len(there) - kept,
+        options.meeting.probability(options.threshold),
+        counters.judged,
+        counters.candidates / judged,
+        counters.compared,
+        counters.judge_seconds / judged,
+        BucketSizes.of(point.derived, options.limit),
+        nbytes,
         score,
-    )  # fmt: skip
+    )
 
 
 def agreement(store: Stored, trial: Trial) -> Agreement:
@@ -162,12 +171,14 @@ def agreement(store: Stored, trial: Trial) -> Agreement:
     both_removed = ~kept & ~kept_too & (current != ABSENT)
     only_current, only_shadow = ~kept & kept_too, kept & ~kept_too
     return Agreement(
-        int(np.count_nonzero(kept & kept_too)), int(np.count_nonzero(both_removed)),
-        int(np.count_nonzero(only_current)), int(np.count_nonzero(only_shadow)),
+        int(np.count_nonzero(kept & kept_too)),
+        int(np.count_nonzero(both_removed)),
+        int(np.count_nonzero(only_current)),
+        int(np.count_nonzero(only_shadow)),
         int(np.count_nonzero(both_removed & (current != shadow))),
         _examples(store, trial.current, np.flatnonzero(only_current)[:EXAMPLES].tolist()),
         _examples(store, trial.own, np.flatnonzero(only_shadow)[:EXAMPLES].tolist()),
-    )  # fmt: skip
+    )
 
 
 def _examples(store: Stored, decisions: Decisions, numbers: list[int]) -> tuple[Example, ...]:
@@ -188,8 +199,9 @@ def scores(
         return None, None
     rows = rows_with(store, point, [id for pair in golden for id in pair[:2]])
     numbers = {id: row.number for id, row in rows.items() if trial.own.has(row.number)}
-    pairs = [(numbers[a], numbers[b], same) for a, b, same in golden
-             if a in numbers and b in numbers]  # fmt: skip
+    pairs = [
+        (numbers[a], numbers[b], same) for a, b, same in golden if a in numbers and b in numbers
+    ]
     return (_score(trial.current, pairs, len(golden)), _score(trial.own, pairs, len(golden)))
 
 

@@ -84,11 +84,16 @@ class Shadow:
             behind = self._store.last_change() - trial.point.derived.sequence
             mine, its = scores(self._store, current, trial, following.golden)
             return Report(
-                following.state, following.failure, trial.judged, self._writer.documents, behind,
+                following.state,
+                following.failure,
+                trial.judged,
+                self._writer.documents,
+                behind,
                 side(current, self._writer.counters, trial.current, current.derived.nbytes, mine),
                 side(trial.point, trial.counters, trial.own, trial.nbytes, its),
-                agreement(self._store, trial), replace(following.asked),
-            )  # fmt: skip
+                agreement(self._store, trial),
+                replace(following.asked),
+            )
 
     def promote(self, *, wait: bool = False) -> int:
         """Make it the current one, at once or not at all; of how many documents the answer changed.

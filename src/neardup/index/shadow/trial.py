@@ -120,8 +120,9 @@ class Trial:
             return
         plan = Plan(arrivals=arrivals)
         verdicts = self._planner.judge(plan, contents, arrivals, numbers)
-        judged = [row._replace(**verdict._asdict())
-                  for row, verdict in zip(rows, verdicts, strict=True)]  # fmt: skip
+        judged = [
+            row._replace(**verdict._asdict()) for row, verdict in zip(rows, verdicts, strict=True)
+        ]
         self.point.derived.enter(judged, plan.keys, self.point.derived.sequence)
         self.own.put(judged)
         self.current.put(rows)

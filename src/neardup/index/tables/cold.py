@@ -136,9 +136,9 @@ class Segments:
         `keys` has a row for each who asks, and a column for each table from the `first` one on.
         `warm` is what tables in memory have found, in the same form.
         """
-        found = together([
-            segment.find(keys, dead, limit, first) for segment in self._open.values()
-        ])  # fmt: skip
+        found = together(
+            [segment.find(keys, dead, limit, first) for segment in self._open.values()]
+        )
         if warm is not None:
             if not len(found[0]):
                 return warm
@@ -225,6 +225,9 @@ def _chosen(segments: list[tuple[Span, Segment]], everything: bool) -> list[Span
     if len(segments) <= MOST_SEGMENTS:
         return []
     sizes = [segment.postings for _, segment in segments]
-    start = next(at for at in range(len(sizes) - 1)
-                 if sizes[at] <= sum(sizes[at + 1 :]) or at == len(sizes) - 2)  # fmt: skip
+    start = next(
+        at
+        for at in range(len(sizes) - 1)
+        if sizes[at] <= sum(sizes[at + 1 :]) or at == len(sizes) - 2
+    )
     return [span for span, _ in segments[start:]]

@@ -33,13 +33,16 @@ class Table:
 
     def __init__(self, slots: int = LEAST_SLOTS, nodes: int = LEAST_NODES) -> None:
         self._take(
-            np.empty(slots, np.uint64), np.zeros(slots, np.uint32),
-            np.empty(nodes, np.uint32), np.empty(nodes, np.uint32),
+            np.empty(slots, np.uint64),
+            np.zeros(slots, np.uint32),
+            np.empty(nodes, np.uint32),
+            np.empty(nodes, np.uint32),
             np.zeros(3, np.int64),
-        )  # fmt: skip
+        )
 
-    def _take(self, keys: Keys, values: Numbers, numbers: Numbers, following: Numbers,
-              state: Integers) -> None:  # fmt: skip
+    def _take(
+        self, keys: Keys, values: Numbers, numbers: Numbers, following: Numbers, state: Integers
+    ) -> None:
         self.keys, self.values = keys, values
         self.numbers, self.following, self.state = numbers, following, state
         self.place = self._placed()
@@ -85,9 +88,15 @@ class Table:
         done = 0
         while True:
             done += kernels.postings_put(
-                self.keys, self.values, self.numbers, self.following, self.state, keys[done:],
-                numbers[done:], int(len(self.keys) * MOST_LOAD),
-            )  # fmt: skip
+                self.keys,
+                self.values,
+                self.numbers,
+                self.following,
+                self.state,
+                keys[done:],
+                numbers[done:],
+                int(len(self.keys) * MOST_LOAD),
+            )
             if done == len(keys):
                 return
             self._grow()

@@ -134,21 +134,31 @@ class Segment:
             raise ParameterError(f"{self.path} has {self.tables} tables, not {first + count}")
         keys, pages = np.ascontiguousarray(keys), self._pages[first : first + count + 1]
         cells, places = kernels.cold_pages(
-            self._filter, self._blocks[first : first + count + 1], self._probes, self._lasts,
-            pages, keys,
-        )  # fmt: skip
+            self._filter,
+            self._blocks[first : first + count + 1],
+            self._probes,
+            self._lasts,
+            pages,
+            keys,
+        )
         if not len(cells):
             return NOTHING
         tables, rows = np.divmod(cells, len(keys))
         asked, ends = keys[rows, tables], pages[tables + 1]
         parts = [slice(at, at + AT_ONCE) for at in range(0, len(cells), AT_ONCE)]
-        return together([
-            found for part in parts
-            for found in self._take(cells[part], asked[part], places[part], ends[part], dead, limit)
-        ])  # fmt: skip
+        return together(
+            [
+                found
+                for part in parts
+                for found in self._take(
+                    cells[part], asked[part], places[part], ends[part], dead, limit
+                )
+            ]
+        )
 
-    def _take(self, cells: Integers, keys: Keys, pages: Integers, ends: Integers, dead: Dead,
-              limit: int) -> Iterator[Found]:  # fmt: skip
+    def _take(
+        self, cells: Integers, keys: Keys, pages: Integers, ends: Integers, dead: Dead, limit: int
+    ) -> Iterator[Found]:
         """What is on these pages, and on the next ones as long as a bucket goes on."""
         room = np.full(len(cells), limit)
         while len(cells):

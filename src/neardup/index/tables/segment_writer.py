@@ -91,11 +91,13 @@ class SegmentWriter:
         """Complete the file; it is on the disk when this returns."""
         while self._filters:
             self._file.add({"filter": self._filters.pop(0)})
-        self._file.add({
-            "tables": np.array(self._tables, np.int64).reshape(-1, 3),
-            "lasts": np.concatenate([np.empty(0, np.uint64), *self._lasts]),
-            "sizes": np.array(self._sizes, np.int64).reshape(-1, 3),
-        })  # fmt: skip
+        self._file.add(
+            {
+                "tables": np.array(self._tables, np.int64).reshape(-1, 3),
+                "lasts": np.concatenate([np.empty(0, np.uint64), *self._lasts]),
+                "sizes": np.array(self._sizes, np.int64).reshape(-1, 3),
+            }
+        )
         self._file.close(durable=True)
 
     def __enter__(self) -> Self:

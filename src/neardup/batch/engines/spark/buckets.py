@@ -61,12 +61,18 @@ class Beyond:
 def whole(counted: DataFrame, limit: int) -> DataFrame:
     """The rows of buckets that are in several pieces, put together."""
     alone = counted.where("piece = 0")
-    joined = counted.where("piece > 0").groupBy("band", "key").agg(
-        sql.lit(0).alias("piece"), sql.sum("size").alias("size"),
-        (sql.sum(sql.col("beyond") + limit) - limit).alias("beyond"),
-        sql.min("low").alias("low"), sql.max("high").alias("high"),
-        sql.min_by("sample", "piece").alias("sample"),
-    )  # fmt: skip
+    joined = (
+        counted.where("piece > 0")
+        .groupBy("band", "key")
+        .agg(
+            sql.lit(0).alias("piece"),
+            sql.sum("size").alias("size"),
+            (sql.sum(sql.col("beyond") + limit) - limit).alias("beyond"),
+            sql.min("low").alias("low"),
+            sql.max("high").alias("high"),
+            sql.min_by("sample", "piece").alias("sample"),
+        )
+    )
     return alone.unionByName(joined)
 
 
@@ -97,15 +103,20 @@ class BucketRecord:
         key = numbers(batch, "key").view(np.uint64)
         values, counts = np.unique(size, return_counts=True)
         top = {
-            at for by in (size, beyond)
+            at
+            for by in (size, beyond)
             for at in np.lexsort((key, band, -by))[:LISTED_BUCKETS].tolist()
-        }  # fmt: skip
+        }
         some = [
-            {"band": int(band[at]), "key": f"{key[at]:016x}", "size": int(size[at]),
-             "not_compared": int(beyond[at]),
-             "sample": np.frombuffer(batch.column("sample")[at].as_py(), np.uint32).tolist()}
+            {
+                "band": int(band[at]),
+                "key": f"{key[at]:016x}",
+                "size": int(size[at]),
+                "not_compared": int(beyond[at]),
+                "sample": np.frombuffer(batch.column("sample")[at].as_py(), np.uint32).tolist(),
+            }
             for at in sorted(top)
-        ]  # fmt: skip
+        ]
         here = Counter(dict(zip(values.tolist(), counts.tolist(), strict=True)))
         full = [one for one in some if one["not_compared"]]
         self.join(BucketRecord(here, int(np.count_nonzero(beyond)), some, full))
@@ -134,8 +145,10 @@ class BucketRecord:
         def listed(some: Listed) -> Listed:
             return [one | {"sample": [known[doc] for doc in one["sample"]]} for one in some]
 
-        return {"hot_buckets": listed(self.largest),
-                "full_buckets": {"count": self.full, "listed": listed(self.fullest)}}  # fmt: skip
+        return {
+            "hot_buckets": listed(self.largest),
+            "full_buckets": {"count": self.full, "listed": listed(self.fullest)},
+        }
 
 
 def _summed(batches: Batches) -> Iterator[pa.RecordBatch]:

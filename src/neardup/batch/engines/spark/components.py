@@ -106,9 +106,14 @@ class Components:
         self.tally.rounds += 1
         self.tally.verified += found.compared
         self.tally.similar += found.count
-        self.told.append({
-            "members": most, "new_pairs": found.compared, "edges": found.count, "joined": joined,
-        })  # fmt: skip
+        self.told.append(
+            {
+                "members": most,
+                "new_pairs": found.compared,
+                "edges": found.count,
+                "joined": joined,
+            }
+        )
         self.say(
             f"round {self.tally.rounds}: {found.compared:,} new pairs, {found.count:,} similar "
             f"ones, {joined:,} documents joined to others"

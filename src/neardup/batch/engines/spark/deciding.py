@@ -130,9 +130,11 @@ class Deciding:
     def clocked(self, made: dict[str, Any]) -> None:
         """Add to a record what the stages so far have taken."""
         made |= {
-            "seconds": self.stage.clock.seconds, "stages": self.stage.clock.stages,
-            "peak_memory_bytes": peak_memory(), "memory_budget_bytes": self.memory,
-        }  # fmt: skip
+            "seconds": self.stage.clock.seconds,
+            "stages": self.stage.clock.stages,
+            "peak_memory_bytes": peak_memory(),
+            "memory_budget_bytes": self.memory,
+        }
         made["spark"]["stages"] = self.stage.told()
 
     def _sketched(self, source: Frames) -> DataFrame:

@@ -84,10 +84,14 @@ class Explaining:
             read = self.source.texts(wanted).collect() if names else []
         known = Known(self.places.value, names, {row["doc"]: row["text"] for row in read})
         samples.write_samples(
-            self.folder, known, [(one["kept"], one["copies"]) for one in largest],
-            {one["kept"]: [(similar, number) for similar, number, _ in one["some"]]
-             for one in largest},
-        )  # fmt: skip
+            self.folder,
+            known,
+            [(one["kept"], one["copies"]) for one in largest],
+            {
+                one["kept"]: [(similar, number) for similar, number, _ in one["some"]]
+                for one in largest
+            },
+        )
 
 
 @dataclass(frozen=True)

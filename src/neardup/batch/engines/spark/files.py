@@ -105,11 +105,14 @@ class ShardReader:
             rows = len(documents)
             of_files = [files[file.path] for file in chunk.files]
             where = {"part": part, "chunk": number, "begins": begins, "rows": rows}
-            yield Found(documents, {
-                **{name: np.full(rows, value, np.int32) for name, value in where.items()},
-                "place": np.arange(begins, begins + rows, dtype=np.int32),
-                "file": np.resize(np.array(of_files, np.int32), rows),
-            })  # fmt: skip
+            yield Found(
+                documents,
+                {
+                    **{name: np.full(rows, value, np.int32) for name, value in where.items()},
+                    "place": np.arange(begins, begins + rows, dtype=np.int32),
+                    "file": np.resize(np.array(of_files, np.int32), rows),
+                },
+            )
             begins += rows
         shard.check()
 
@@ -185,10 +188,16 @@ def _of_shard(table: pa.Table, shard: Shard) -> Iterator[tuple[NDArray[np.int32]
     read = enumerate(shard.chunks())
     for start in np.flatnonzero(np.diff(chunk, prepend=-1)).tolist():
         here = slice(start, int(np.searchsorted(chunk, chunk[start], side="right")))
-        yield docs[here], Wanted(
-            _chunk(read, int(chunk[start]), shard), int(rows[start]),
-            place[here] - begins[start], place[here], content[:, here],
-        )  # fmt: skip
+        yield (
+            docs[here],
+            Wanted(
+                _chunk(read, int(chunk[start]), shard),
+                int(rows[start]),
+                place[here] - begins[start],
+                place[here],
+                content[:, here],
+            ),
+        )
 
 
 def _chunk(read: Iterator[tuple[int, Chunk]], wanted: int, shard: Shard) -> Chunk:

@@ -47,12 +47,16 @@ class Finish:
             else cluster.components(grouped, judge)
         )
         gone = np.flatnonzero(kept.witness >= 0)
-        return pa.Table.from_batches([batch_of(
-            doc=np.append(-1, gone).astype(np.int32),
-            witness=np.append(-1, kept.witness[gone]).astype(np.int32),
-            similarity=np.append(0.0, kept.similarity[gone]),
-            compared=np.append(kept.compared, np.zeros(len(gone))).astype(np.int64),
-        )])  # fmt: skip
+        return pa.Table.from_batches(
+            [
+                batch_of(
+                    doc=np.append(-1, gone).astype(np.int32),
+                    witness=np.append(-1, kept.witness[gone]).astype(np.int32),
+                    similarity=np.append(0.0, kept.similarity[gone]),
+                    compared=np.append(kept.compared, np.zeros(len(gone))).astype(np.int64),
+                )
+            ]
+        )
 
 
 def grouping(table: pa.Table, documents: int, bands: int) -> Buckets:
@@ -70,9 +74,12 @@ def grouping(table: pa.Table, documents: int, bands: int) -> Buckets:
         key_of.append(numbers(batch, "key"))
         count += len(batch)
     return Buckets(
-        np.arange(documents), found, np.concatenate(sizes), np.concatenate(band_of),
+        np.arange(documents),
+        found,
+        np.concatenate(sizes),
+        np.concatenate(band_of),
         np.concatenate(key_of).view(np.uint64),
-    )  # fmt: skip
+    )
 
 
 def finished(buckets: DataFrame, sets: DataFrame, finish: Finish) -> DataFrame:

@@ -92,7 +92,7 @@ class Frames:
             self.frame.select(sieve.place(self._new.key), "*"),
             ShingleSome(sieve.bits, self._new.parse, self._sketcher),
             f"id {self.id_type}, now0 long, now1 long, data binary",
-        )  # fmt: skip
+        )
         same = (sql.col("c0") == sql.col("now0")) & (sql.col("c1") == sql.col("now1"))
         checked = sql.when(same, sql.col("data")).otherwise(
             sql.raise_error(sql.lit(told(InputError(CHANGED))))
@@ -151,7 +151,8 @@ class ShingleSome:
                 cut = self.sketcher.cut(some)
                 content = cut.content.view(np.int64)
                 yield batch_of(
-                    id=narrow(some.ids), now0=np.ascontiguousarray(content[:, 0]),
+                    id=narrow(some.ids),
+                    now0=np.ascontiguousarray(content[:, 0]),
                     now1=np.ascontiguousarray(content[:, 1]),
                     data=as_bytes(sorted_rows(cut.shingles)),
-                )  # fmt: skip
+                )

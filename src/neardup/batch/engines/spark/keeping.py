@@ -20,23 +20,34 @@ from neardup.errors import UsageError
 from neardup.formats.tables import column
 
 KEEP = {
-    "keep_type": "string", "keep_int": "long", "keep_unsigned": "long",
-    "keep_decimal": "decimal(38,18)", "keep_real": "double", "keep_nanos": "long",
-    "keep_micros": "long", "keep_text": "string",
-}  # fmt: skip
+    "keep_type": "string",
+    "keep_int": "long",
+    "keep_unsigned": "long",
+    "keep_decimal": "decimal(38,18)",
+    "keep_real": "double",
+    "keep_nanos": "long",
+    "keep_micros": "long",
+    "keep_text": "string",
+}
 """Unsigned numbers are stored so that their order is that of signed ones."""
 OF_TYPE = {
-    "int64": "keep_int", "uint64": "keep_unsigned", "double": "keep_real",
-    "timestamp[ns]": "keep_nanos", "timestamp[us]": "keep_micros", "large_string": "keep_text",
-}  # fmt: skip
+    "int64": "keep_int",
+    "uint64": "keep_unsigned",
+    "double": "keep_real",
+    "timestamp[ns]": "keep_nanos",
+    "timestamp[us]": "keep_micros",
+    "large_string": "keep_text",
+}
 """The column of a type; decimals are all others."""
 NUMBERS = {"keep_int", "keep_unsigned", "keep_decimal", "keep_real"}
 TIMES = {"keep_nanos", "keep_micros"}
 SIGN = np.uint64(1 << 63)
 ARROW = {name: pa.int64() for name in KEEP} | {
-    "keep_type": pa.string(), "keep_decimal": pa.decimal128(38, 18), "keep_real": pa.float64(),
+    "keep_type": pa.string(),
+    "keep_decimal": pa.decimal128(38, 18),
+    "keep_real": pa.float64(),
     "keep_text": pa.string(),
-}  # fmt: skip
+}
 
 
 def keep_columns(values: pa.Array | None, count: int) -> dict[str, Any]:

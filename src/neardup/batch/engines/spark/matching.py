@@ -37,8 +37,9 @@ class Chosen:
             chosen = np.flatnonzero(self.bits.value.has(ranks))
             rows = batch.take(batch_of(at=chosen).column(0))
             doc = self.bits.value.places(ranks[chosen]).astype(np.int32)
-            yield batch_of(**dict(zip(rows.schema.names[1:], rows.columns[1:], strict=True)),
-                           doc=doc)  # fmt: skip
+            yield batch_of(
+                **dict(zip(rows.schema.names[1:], rows.columns[1:], strict=True)), doc=doc
+            )
 
 
 def sets(

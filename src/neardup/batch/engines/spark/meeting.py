@@ -58,9 +58,11 @@ class Sums:
     @classmethod
     def of(cls, buckets: DataFrame) -> Sums:
         (row,) = buckets.agg(
-            sql.count("size").alias("count"), sql.max("size").alias("largest"),
-            sql.sum("size").alias("members"), sql.max("piece").alias("pieces"),
-        ).collect()  # fmt: skip
+            sql.count("size").alias("count"),
+            sql.max("size").alias("largest"),
+            sql.sum("size").alias("members"),
+            sql.max("piece").alias("pieces"),
+        ).collect()
         return cls(row["count"], row["largest"] or 0, row["members"] or 0, bool(row["pieces"]))
 
 
@@ -128,16 +130,23 @@ class Meet:
         members, starts = found.members()
         places = Ragged(members.astype(np.uint32), starts)
         yield from _rows(
-            BUCKETS, band=found.band_of.astype(np.int32), key=found.key_of.view(np.int64),
-            piece=np.zeros(len(found.sizes), np.int32), size=found.sizes, members=as_bytes(places),
-        )  # fmt: skip
+            BUCKETS,
+            band=found.band_of.astype(np.int32),
+            key=found.key_of.view(np.int64),
+            piece=np.zeros(len(found.sizes), np.int32),
+            size=found.sizes,
+            members=as_bytes(places),
+        )
         candidates = rank[unique[found.documents]]
         largest = found.sizes.max(initial=0)
         yield from _rows(
-            ALL, doubles=self._bits(rank[twins]), candidates=self._bits(candidates),
-            buckets=np.array([len(found.sizes)]), largest=np.array([largest], np.int64),
+            ALL,
+            doubles=self._bits(rank[twins]),
+            candidates=self._bits(candidates),
+            buckets=np.array([len(found.sizes)]),
+            largest=np.array([largest], np.int64),
             size=np.array([len(members)]),
-        )  # fmt: skip
+        )
 
     def _bits(self, ranks: NDArray[np.int64]) -> list[bytes]:
         return [Bits.of(ranks, self.count).data.tobytes()]

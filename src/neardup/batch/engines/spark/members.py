@@ -55,9 +55,17 @@ class Meeting:
         part, bucket = self.part, 0
         while bucket < len(buckets):
             pairs, bucket, place = kernels.member_pairs(
-                buckets.data, buckets.offsets, self.roots.value, self.new, part.fresh, part.most,
-                part.last, bucket, place, PAIRS_AT_ONCE,
-            )  # fmt: skip
+                buckets.data,
+                buckets.offsets,
+                self.roots.value,
+                self.new,
+                part.fresh,
+                part.most,
+                part.last,
+                bucket,
+                place,
+                PAIRS_AT_ONCE,
+            )
             yield batch_of(pair=np.unique(pairs).view(np.int64))
 
 

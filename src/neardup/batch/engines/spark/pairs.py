@@ -40,8 +40,10 @@ def counted(near: DataFrame, copies: DataFrame) -> DataFrame:
     (u, v, similarity, mine, theirs, many), by rank: u has `mine` copies, v `theirs`.
     """
     sizes = copies.groupBy("leader").agg((sql.count("rank") + 1).alias("size"))
-    mine, theirs = (sizes.select(sql.col("leader").alias(x), sql.col("size").alias(name))
-                    for x, name in (("u", "mine"), ("v", "theirs")))  # fmt: skip
+    mine, theirs = (
+        sizes.select(sql.col("leader").alias(x), sql.col("size").alias(name))
+        for x, name in (("u", "mine"), ("v", "theirs"))
+    )
     same = sizes.select(
         sql.col("leader").alias("u"), sql.col("leader").alias("v"), sql.lit(1.0).alias("similarity")
     )
@@ -113,10 +115,17 @@ def by_number(pairs: DataFrame, documents: DataFrame) -> DataFrame:
     """Pairs by the numbers of documents instead of their ranks, a < b, with ids."""
     named = documents.select("rank", sql.struct("number", "id"))
     one, other = (named.toDF(*names) for names in (("a", "x"), ("b", "y")))
-    joined = pairs.join(one, "a").join(other, "b").select(
-        sql.least("x", "y").alias("one"), sql.greatest("x", "y").alias("other"), "similarity"
-    )  # fmt: skip
+    joined = (
+        pairs.join(one, "a")
+        .join(other, "b")
+        .select(
+            sql.least("x", "y").alias("one"), sql.greatest("x", "y").alias("other"), "similarity"
+        )
+    )
     return joined.select(
-        sql.col("one.number").alias("a"), sql.col("one.id").alias("a_id"),
-        sql.col("other.number").alias("b"), sql.col("other.id").alias("b_id"), "similarity",
-    )  # fmt: skip
+        sql.col("one.number").alias("a"),
+        sql.col("one.id").alias("a_id"),
+        sql.col("other.number").alias("b"),
+        sql.col("other.id").alias("b_id"),
+        "similarity",
+    )

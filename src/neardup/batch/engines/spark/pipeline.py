@@ -111,9 +111,16 @@ def decide(
     ranges = Ranges.of(sets, len(met.candidates), setting.one_task, setting.parallel)
     sizes = Sizes(**vars(met.sums), candidates=ranges.count, bytes=ranges.bytes)
     members = Members(
-        work, met.buckets, sets, Compare(options), ranges.count, met.candidates.before(new),
-        sizes.pieces, ranges, BUCKET_CAP,
-    )  # fmt: skip
+        work,
+        met.buckets,
+        sets,
+        Compare(options),
+        ranges.count,
+        met.candidates.before(new),
+        sizes.pieces,
+        ranges,
+        BUCKET_CAP,
+    )
     roots: Roots | None = None
     few: pa.Table | None = None
     identical = len(met.doubles) - met.doubles.before(new)
@@ -138,9 +145,19 @@ def decide(
             decided, tally, told = work.stored(rounds.run(), "decided"), rounds.tally, rounds.told
     near, exact = verdicts.by_rank(decided, candidates), options.verify == "exact"
     return Decided(
-        verdicts.removed(near, met.copies, exact), decided, few, exact, met.copies, identical,
-        members, candidates, sizes, tally, roots, told,
-    )  # fmt: skip
+        verdicts.removed(near, met.copies, exact),
+        decided,
+        few,
+        exact,
+        met.copies,
+        identical,
+        members,
+        candidates,
+        sizes,
+        tally,
+        roots,
+        told,
+    )
 
 
 def _met(setting: Setting, documents: DataFrame, count: int, new: int) -> Met:
@@ -182,7 +199,16 @@ def _roots(found: pa.Table, sizes: Sizes) -> Roots:
 
 def _rounds(setting: Setting, members: Members, sizes: Sizes) -> Rounds:
     return Rounds(
-        setting.work, members.buckets, members.sets, members.compare, members.count, members.new,
-        setting.options.limit, sizes.largest, sizes.pieces, members.ranges,
-        setting.memory // BYTES_OF_EDGE, setting.say,
-    )  # fmt: skip
+        setting.work,
+        members.buckets,
+        members.sets,
+        members.compare,
+        members.count,
+        members.new,
+        setting.options.limit,
+        sizes.largest,
+        sizes.pieces,
+        members.ranges,
+        setting.memory // BYTES_OF_EDGE,
+        setting.say,
+    )

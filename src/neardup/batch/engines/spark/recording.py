@@ -47,10 +47,12 @@ def described(
 def on_spark(spark: SparkSession, decided: Decided) -> dict[str, Any]:
     """What a run on Spark has to say besides."""
     return {
-        "version": spark.version, "master": spark.sparkContext.master,
-        "candidates": decided.sizes.candidates, "set_bytes": decided.sizes.bytes,
+        "version": spark.version,
+        "master": spark.sparkContext.master,
+        "candidates": decided.sizes.candidates,
+        "set_bytes": decided.sizes.bytes,
         "rounds": decided.told,
-    }  # fmt: skip
+    }
 
 
 def _inputs(read: Read) -> list[dict[str, Any]]:
@@ -61,10 +63,14 @@ def _inputs(read: Read) -> list[dict[str, Any]]:
     found = run_in_arrow(tasks, hashing, "number long, size long, hash string").collect()
     rows = np.diff(read.places.value.starts)[read.others :].tolist()
     return [
-        {"file": files[one["number"]].name, "size": one["size"],
-         "documents": rows[one["number"]], "xxh3_128": one["hash"]}
+        {
+            "file": files[one["number"]].name,
+            "size": one["size"],
+            "documents": rows[one["number"]],
+            "xxh3_128": one["hash"],
+        }
         for one in sorted(found, key=lambda one: one["number"])
-    ]  # fmt: skip
+    ]
 
 
 @dataclass(frozen=True)

@@ -37,17 +37,24 @@ def by_number(
     if nameless:
         none = sql.lit(None).cast("string")
         return removed.select(
-            sql.col("rank").alias("number"), none.alias("id"), "witness",
-            none.alias("witness_id"), "similarity", "exact",
-        )  # fmt: skip
+            sql.col("rank").alias("number"),
+            none.alias("id"),
+            "witness",
+            none.alias("witness_id"),
+            "similarity",
+            "exact",
+        )
     named = documents.select("rank", "number", "id")
     by = named.select(
-        sql.col("rank").alias("witness"), sql.col("number").alias("by"),
+        sql.col("rank").alias("witness"),
+        sql.col("number").alias("by"),
         sql.col("id").alias("witness_id"),
-    )  # fmt: skip
-    return removed.join(named, "rank").join(by, "witness").select(
-        "number", "id", sql.col("by").alias("witness"), "witness_id", "similarity", "exact"
-    )  # fmt: skip
+    )
+    return (
+        removed.join(named, "rank")
+        .join(by, "witness")
+        .select("number", "id", sql.col("by").alias("witness"), "witness_id", "similarity", "exact")
+    )
 
 
 def _held(
@@ -66,10 +73,16 @@ def _held(
         known, ids = numbers(names, "number"), names.column("id")
         number, by = known[at], known[of_witness]
         id, witness_id = ids.take(column(at)), ids.take(column(of_witness))
-    return pa.table({
-        "number": number, "id": id, "witness": by, "witness_id": witness_id,
-        "similarity": similarity, "exact": exact,
-    })  # fmt: skip
+    return pa.table(
+        {
+            "number": number,
+            "id": id,
+            "witness": by,
+            "witness_id": witness_id,
+            "similarity": similarity,
+            "exact": exact,
+        }
+    )
 
 
 def _removed(
@@ -87,10 +100,11 @@ def _removed(
     witness, alike, exact = leader, np.ones(len(leader)), np.ones(len(leader), bool)
     witness[gone], alike[gone], exact[gone] = theirs[at], similarity[at], decided.exact
     return (
-        np.concatenate([judged, rank]), np.concatenate([theirs, witness]),
+        np.concatenate([judged, rank]),
+        np.concatenate([theirs, witness]),
         np.concatenate([similarity, alike]),
         np.concatenate([np.full(len(judged), decided.exact), exact]),
-    )  # fmt: skip
+    )
 
 
 def _names(documents: DataFrame, wanted: Bits) -> pa.Table:

@@ -70,9 +70,19 @@ class Leading:
         limit = min(self.limit, int(buckets.sizes.max(initial=1)))
         while bucket < len(buckets):
             pairs, bucket, place, _ = kernels.leader_pairs(
-                buckets.data, buckets.offsets, state, bound, self.shift, self.new, limit,
-                self.fresh, self.most, bucket, place, PAIRS_AT_ONCE,
-            )  # fmt: skip
+                buckets.data,
+                buckets.offsets,
+                state,
+                bound,
+                self.shift,
+                self.new,
+                limit,
+                self.fresh,
+                self.most,
+                bucket,
+                place,
+                PAIRS_AT_ONCE,
+            )
             yield batch_of(pair=once(np.sort(pairs)).view(np.int64))
 
 
@@ -102,10 +112,16 @@ def _merge(wanted: pa.Table, known: pa.Table) -> pa.Table:
     merged = merge(new, pairs[order])
     similarity = np.full(len(merged.pairs), np.nan)
     similarity[merged.known] = known.column("similarity").to_numpy()[order]
-    return pa.Table.from_batches([batch_of(
-        pair=merged.pairs.view(np.int64), similarity=similarity, current=merged.current,
-        fresh=merged.fresh,
-    )])  # fmt: skip
+    return pa.Table.from_batches(
+        [
+            batch_of(
+                pair=merged.pairs.view(np.int64),
+                similarity=similarity,
+                current=merged.current,
+                fresh=merged.fresh,
+            )
+        ]
+    )
 
 
 @dataclass
@@ -214,10 +230,15 @@ class Rounds:
             f"round {self.tally.rounds}: {most} leaders a bucket, {new:,} new pairs; of all, "
             f"{found.edges:,} similar, decided in {found.passes} passes; {changed:,} changed"
         )
-        self.told.append({
-            "leaders": most, "new_pairs": new, "edges": found.edges, "passes": found.passes,
-            "changed": changed,
-        })  # fmt: skip
+        self.told.append(
+            {
+                "leaders": most,
+                "new_pairs": new,
+                "edges": found.edges,
+                "passes": found.passes,
+                "changed": changed,
+            }
+        )
 
     def _witnesses(self, edges: DataFrame, kept: NDArray[np.bool_]) -> DataFrame:
         witnesses = Witnesses(self.work.spark.sparkContext.broadcast(kept))

@@ -49,10 +49,16 @@ class Removed(Plain):
             for at in np.flatnonzero(here)[: samples.SHOWN - len(listed)].tolist():
                 listed.append((names[at].as_py(), witnesses[at].as_py(), float(similarity[at])))
         return {
-            "id": names, "file": file, "row": row, "witness": witnesses,
-            "witness_file": witness_file, "witness_row": witness_row,
-            "similarity": similarity, "exact": batch.column("exact"), "cluster": witness,
-        }  # fmt: skip
+            "id": names,
+            "file": file,
+            "row": row,
+            "witness": witnesses,
+            "witness_file": witness_file,
+            "witness_row": witness_row,
+            "similarity": similarity,
+            "exact": batch.column("exact"),
+            "cluster": witness,
+        }
 
     def told(self) -> Any:
         return {"count": self.count, "examples": self.near or self.other}
@@ -97,10 +103,14 @@ class Clusters:
         names = places.named(batch.column("witness_id").take(column(starts)), kept)
         largest = np.lexsort((kept, -copies))[: samples.CLUSTERS]
         found = [
-            {"kept": int(kept[at]), "name": names[at].as_py(), "copies": int(copies[at]),
-             "some": _copies(batch.slice(starts[at], min(copies[at], samples.COPIES)), places)}
+            {
+                "kept": int(kept[at]),
+                "name": names[at].as_py(),
+                "copies": int(copies[at]),
+                "some": _copies(batch.slice(starts[at], min(copies[at], samples.COPIES)), places),
+            }
             for at in largest.tolist()
-        ]  # fmt: skip
+        ]
         every = [*self.largest, *found]
         self.largest = nlargest(samples.CLUSTERS, every, lambda one: (one["copies"], -one["kept"]))
         return {"cluster": kept, "id": names, "file": file, "row": row, "size": copies + 1}
@@ -127,8 +137,12 @@ class Rejected(Plain):
         file, row = places.of(number)
         reasons = batch.column("reason").cast(pa.large_string())
         self.reasons.update(reasons.to_pylist())
-        return {"id": places.named(batch.column("id"), number), "file": file, "row": row,
-                "reason": reasons}  # fmt: skip
+        return {
+            "id": places.named(batch.column("id"), number),
+            "file": file,
+            "row": row,
+            "reason": reasons,
+        }
 
     def told(self) -> Any:
         return dict(self.reasons)
@@ -139,6 +153,8 @@ class Pairs(Plain):
 
     def __call__(self, batch: pa.RecordBatch, places: Places) -> dict[str, Any]:
         a, b = numbers(batch, "a"), numbers(batch, "b")
-        return {"a": places.named(batch.column("a_id"), a),
-                "b": places.named(batch.column("b_id"), b),
-                "similarity": batch.column("similarity")}  # fmt: skip
+        return {
+            "a": places.named(batch.column("a_id"), a),
+            "b": places.named(batch.column("b_id"), b),
+            "similarity": batch.column("similarity"),
+        }

@@ -64,10 +64,11 @@ def require_possible(
 ) -> None:
     """Refuse what only the local engine does."""
     refused = {
-        "--merge-rows": merge_rows, "--save-sketches": save_sketches,
+        "--merge-rows": merge_rows,
+        "--save-sketches": save_sketches,
         "--strip lines": options.strip.lines is not None,
         "--weights tf-idf": options.weights == "tf-idf",
-    }  # fmt: skip
+    }
     for option, asked in refused.items():
         if asked:
             raise UsageError(f"{option} is not there on Spark: leave it out, or use --engine local")
@@ -172,8 +173,12 @@ class Run:
         )
         path = self.folder / "pairs.parquet"
         write_table(named, ["a", "b"], path, tables.PAIRS, rows.Pairs(), read.places)
-        return {"written": written, "limit": MAX_PAIRS, "beyond_limit": total - written,
-                "capped_buckets": decided.members.capped()}  # fmt: skip
+        return {
+            "written": written,
+            "limit": MAX_PAIRS,
+            "beyond_limit": total - written,
+            "capped_buckets": decided.members.capped(),
+        }
 
     def _write_kept(self, read: Read, documents: DataFrame, removed: DataFrame | pa.Table) -> None:
         send = self.spark.sparkContext.broadcast

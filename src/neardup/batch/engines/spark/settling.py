@@ -68,10 +68,16 @@ class Settle:
         bound = np.zeros(self.count, np.uint8)
         left = kernels.settle(pairs, status, bound, self.shift)
         decided = np.unique((pairs >> np.uint64(32)).astype(np.int64))
-        return pa.Table.from_batches([batch_of(
-            docs=[decided.astype(np.uint32).tobytes()], status=[status[decided].tobytes()],
-            bound=[bound[decided].tobytes()], left=np.array([left]),
-        )])  # fmt: skip
+        return pa.Table.from_batches(
+            [
+                batch_of(
+                    docs=[decided.astype(np.uint32).tobytes()],
+                    status=[status[decided].tobytes()],
+                    bound=[bound[decided].tobytes()],
+                    left=np.array([left]),
+                )
+            ]
+        )
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,12 @@ class Witnesses:
         left, right = split(pairs[order])
         good = np.flatnonzero(self.kept.value[left] & ~self.kept.value[right])
         first = good[np.flatnonzero(np.diff(right[good], prepend=-1))]
-        return pa.Table.from_batches([batch_of(
-            doc=right[first].astype(np.int32), witness=left[first].astype(np.int32),
-            similarity=table.column("similarity").to_numpy()[order][first],
-        )])  # fmt: skip
+        return pa.Table.from_batches(
+            [
+                batch_of(
+                    doc=right[first].astype(np.int32),
+                    witness=left[first].astype(np.int32),
+                    similarity=table.column("similarity").to_numpy()[order][first],
+                )
+            ]
+        )

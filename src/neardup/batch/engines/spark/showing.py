@@ -156,13 +156,17 @@ class Page:
     def _write_samples(self, folder: Path, clusters: dict[str, int]) -> None:
         ids = strings([id for _, id, _, _ in self.samples])
         with TableWriter(folder / "samples.parquet", tables.SAMPLES) as table:
-            table.add({
-                "cluster": np.array([clusters[one] for one, *_ in self.samples], np.int64),
-                "id": ids, "file": ids, "row": np.zeros(len(ids), np.int64),
-                "kept": np.array([one == id for one, id, _, _ in self.samples], bool),
-                "similarity": np.array([one[2] for one in self.samples], np.float64),
-                "text": strings([one[3] for one in self.samples]),
-            })  # fmt: skip
+            table.add(
+                {
+                    "cluster": np.array([clusters[one] for one, *_ in self.samples], np.int64),
+                    "id": ids,
+                    "file": ids,
+                    "row": np.zeros(len(ids), np.int64),
+                    "kept": np.array([one == id for one, id, _, _ in self.samples], bool),
+                    "similarity": np.array([one[2] for one in self.samples], np.float64),
+                    "text": strings([one[3] for one in self.samples]),
+                }
+            )
 
 
 def _by_table(batches: Batches) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -185,6 +189,10 @@ def _columns(name: str, rows: pa.RecordBatch, count: int) -> dict[str, Any]:
         return found | {"reason": rows.column("reason").cast(pa.large_string())}
     witness = rows.column("witness").cast(pa.large_string())
     return found | {
-        "witness": witness, "witness_file": witness, "witness_row": none, "cluster": none,
-        "similarity": rows.column("similarity"), "exact": rows.column("exact"),
-    }  # fmt: skip
+        "witness": witness,
+        "witness_file": witness,
+        "witness_row": none,
+        "cluster": none,
+        "similarity": rows.column("similarity"),
+        "exact": rows.column("exact"),
+    }

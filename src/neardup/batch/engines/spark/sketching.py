@@ -125,16 +125,29 @@ def _key(job: Job, earlier: Earlier, shards: list[Shard], memory: int) -> str:
     """Everything that the tables between the stages depend on."""
     options = job.options
     return digest(
-        [shard_key(shard, options.spec.fingerprint) for shard in shards], earlier.keys,
-        options.keep, options.tables.stated, options.threshold, options.verify, options.measure,
-        options.cluster, options.limit, job.prefer, memory, neardup.__version__,
-    )  # fmt: skip
+        [shard_key(shard, options.spec.fingerprint) for shard in shards],
+        earlier.keys,
+        options.keep,
+        options.tables.stated,
+        options.threshold,
+        options.verify,
+        options.measure,
+        options.cluster,
+        options.limit,
+        job.prefer,
+        memory,
+        neardup.__version__,
+    )
 
 
 def _read(
-    work: Work, job: Job, earlier: Earlier, progress: Progress, memory: int,
+    work: Work,
+    job: Job,
+    earlier: Earlier,
+    progress: Progress,
+    memory: int,
     skipped: dict[str, str],
-) -> Read:  # fmt: skip
+) -> Read:
     earlier.check(job.storing, job.options.verify == "exact", job.columns.within)
     before = [_plain(shard) for shard in [*earlier.shards, *cut(earlier.inputs, job.reading)]]
     shards = [*before, *cut(job.in_order(), job.reading, set(skipped))]
@@ -143,20 +156,28 @@ def _read(
     if work.begin(_key(job, earlier, shards, memory)):
         progress.say("going on: what is complete of the stopped run is used again")
     sketches, counted = _made(work, job, source)
-    rows = [[counted.rows[part, at] for at in range(len(shard.files))]
-            for part, shard in enumerate(shards)]  # fmt: skip
+    rows = [
+        [counted.rows[part, at] for at in range(len(shard.files))]
+        for part, shard in enumerate(shards)
+    ]
     files, starts, others = listed(shards, rows, len(before))
     of_parts = np.concatenate([[0], np.cumsum([sum(some) for some in rows])]).astype(np.int64)
     places = work.spark.sparkContext.broadcast(
         Places(strings([file.name for file in files]), starts)
     )
     found = Read(
-        source, ranking.by_starts(sketches, of_parts), int(of_parts[-1]),
-        int(of_parts[len(before)]), files[others:], others, places, counted.ids > 0,
+        source,
+        ranking.by_starts(sketches, of_parts),
+        int(of_parts[-1]),
+        int(of_parts[len(before)]),
+        files[others:],
+        others,
+        places,
+        counted.ids > 0,
         shards[len(before) :],
         {file.name: skipped[file.name] for file in job.in_order() if file.name in skipped},
         sum(count for part, count in counted.rejected.items() if part >= len(before)),
-    )  # fmt: skip
+    )
     if job.strict:
         _refuse_rejected(found)
     return found
@@ -183,9 +204,10 @@ def _made(work: Work, job: Job, source: Files) -> tuple[DataFrame, Counted]:
     make = Making(source.reader, job.sketcher, job.options)
     sketches = work.stored(run_in_arrow(source.frame, make, schema), "sketches")
     in_files = sketches.groupBy("part", "file").agg(
-        sql.count("part").alias("documents"), sql.count("id").alias("ids"),
+        sql.count("part").alias("documents"),
+        sql.count("id").alias("ids"),
         sql.count("reason").alias("rejected"),
-    )  # fmt: skip
+    )
     found = in_files.collect()
     rows = Counter({(row["part"], row["file"]): row["documents"] for row in found})
     rejected: Counter[int] = Counter()

@@ -98,9 +98,11 @@ def grouped_in_arrow(
 
 
 def cogrouped_in_arrow(
-    left: tuple[DataFrame, str], right: tuple[DataFrame, str],
-    function: Callable[[pa.Table, pa.Table], pa.Table], schema: str,
-) -> DataFrame:  # fmt: skip
+    left: tuple[DataFrame, str],
+    right: tuple[DataFrame, str],
+    function: Callable[[pa.Table, pa.Table], pa.Table],
+    schema: str,
+) -> DataFrame:
     """The rows of each group of two frames through a function, as two tables."""
 
     def told(one: pa.Table, other: pa.Table) -> pa.Table:

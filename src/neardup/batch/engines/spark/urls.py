@@ -36,12 +36,23 @@ SUFFIXES = {"parquet": "parquet", "jsonl": "jsonl", "json": "jsonl", "ndjson": "
 
 
 def dedup_urls(
-    spark: SparkSession, inputs: Sequence[str], out: str, columns: Columns, options: Options, *,
-    format: str = "auto", key: Key | None = None, against: Sequence[str] = (),
-    kept: bool = True, pairs: bool = False, strict: bool = False, force: bool = False,
-    finish: Callable[[Path], object] | None = None, memory: int = MEMORY,
+    spark: SparkSession,
+    inputs: Sequence[str],
+    out: str,
+    columns: Columns,
+    options: Options,
+    *,
+    format: str = "auto",
+    key: Key | None = None,
+    against: Sequence[str] = (),
+    kept: bool = True,
+    pairs: bool = False,
+    strict: bool = False,
+    force: bool = False,
+    finish: Callable[[Path], object] | None = None,
+    memory: int = MEMORY,
     progress: Progress = SILENT,
-) -> Finished:  # fmt: skip
+) -> Finished:
     """Do the run; OUT has a run.json afterwards if it is complete.
 
     `finish` makes report.html in the folder of a run; it goes to a task.
@@ -56,9 +67,16 @@ def dedup_urls(
         new = opened(spark, inputs, kind, columns)
         earlier = opened(spark, against, kind, columns.plain) if against else None
         job = Job(
-            inputs=[], out=Path(), options=options, columns=new.columns, pairs=pairs, kept=kept,
-            strict=strict, key=key, workers=spark.sparkContext.defaultParallelism,
-        )  # fmt: skip
+            inputs=[],
+            out=Path(),
+            options=options,
+            columns=new.columns,
+            pairs=pairs,
+            kept=kept,
+            strict=strict,
+            key=key,
+            workers=spark.sparkContext.defaultParallelism,
+        )
         deciding = Deciding(job, new, earlier, Work(spark, work.url), memory, progress)
         outcome = deciding.outcome()
         outcome.record["parameters"]["against"] = list(against)
@@ -177,8 +195,11 @@ def _write(out: Address, new: Given, outcome: Outcome, job: Job) -> None:
             write.text(kept, lineSep="\n")
         else:
             write.parquet(kept)
-    tables = {"removed": outcome.removed, "clusters": outcome.clusters(),
-              "rejected": outcome.rejected}  # fmt: skip
+    tables = {
+        "removed": outcome.removed,
+        "clusters": outcome.clusters(),
+        "rejected": outcome.rejected,
+    }
     if job.pairs:
         tables["pairs"] = outcome.pairs()
     for name, frame in tables.items():

@@ -30,9 +30,10 @@ class Ranked:
         ranks = self.candidates.value.numbers
         for batch in batches:
             yield batch_of(
-                rank=ranks(numbers(batch, "doc")), witness=ranks(numbers(batch, "witness")),
+                rank=ranks(numbers(batch, "doc")),
+                witness=ranks(numbers(batch, "witness")),
                 similarity=batch.column("similarity"),
-            )  # fmt: skip
+            )
 
 
 def removed(near: DataFrame, copies: DataFrame, exact: bool) -> DataFrame:
@@ -43,8 +44,9 @@ def removed(near: DataFrame, copies: DataFrame, exact: bool) -> DataFrame:
         sql.col("rank").alias("leader"), sql.col("witness").alias("theirs"), "similarity", "exact"
     )
     twins = copies.join(judged, "leader", "left").select(
-        "rank", sql.coalesce("theirs", "leader").alias("witness"),
+        "rank",
+        sql.coalesce("theirs", "leader").alias("witness"),
         sql.coalesce("similarity", sql.lit(1.0)).alias("similarity"),
         sql.coalesce("exact", sql.lit(True)).alias("exact"),
-    )  # fmt: skip
+    )
     return near.unionByName(twins)

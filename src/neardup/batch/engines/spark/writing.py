@@ -67,9 +67,13 @@ def _attempt() -> int:
 
 
 def write_table(
-    frame: DataFrame | pa.Table, by: Sequence[str], path: Path, schema: pa.Schema, rows: Rows,
+    frame: DataFrame | pa.Table,
+    by: Sequence[str],
+    path: Path,
+    schema: pa.Schema,
+    rows: Rows,
     places: Broadcast[Places],
-) -> Any:  # fmt: skip
+) -> Any:
     """A table, sorted by some columns; and what there is to tell about it."""
     if isinstance(frame, pa.Table):
         kept = frame.combine_chunks().sort_by([(name, "ascending") for name in by])
@@ -106,9 +110,10 @@ class WriteKept:
                 path = Path(self.folder, str(_attempt()), file.kept_name)
                 write_kept(file, keep, path)
                 yield batch_of(
-                    number=np.array([number]), attempt=np.array([_attempt()]),
+                    number=np.array([number]),
+                    attempt=np.array([_attempt()]),
                     written=np.array([path.exists()]),  # a text that is not kept is not
-                )  # fmt: skip
+                )
 
 
 def write_files(
