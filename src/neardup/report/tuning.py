@@ -117,8 +117,8 @@ def _parts(tuning: Tuning) -> Iterator[tuple[str, Html]]:
         _figure(
             sweep_plots.recall_by_cost(tuning.rows, tuning.best, tints),
             "No trial has a recall: there is nothing to plot against its cost.",
-            "Each ring is a trial. Nothing that was tried is both cheaper and finds more than those "
-            "on the line; the recommended one is marked.",
+            "Each ring is a trial. Nothing that was tried is both cheaper and finds more than "
+            "those on the line; the recommended one is marked.",
             tints,
         ),
     )

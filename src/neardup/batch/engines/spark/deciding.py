@@ -63,7 +63,7 @@ class Outcome:
         else:
             key = sql.xxhash64("id")
             sieve = Sieve(gone.select(key.alias("key")), count)
-            may_be = arrow_udf(_may_be(sieve.bits), "boolean")(sieve.place(key))
+            may_be = arrow_udf("boolean")(_may_be(sieve.bits))(sieve.place(key))
             some = rows.where(may_be).join(gone, "id", "left_anti")
             left = rows.where(~may_be).unionByName(some)
         return left.drop("id").toDF(*given.frame.columns)
