@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark import Broadcast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
-from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 
 from neardup.batch import record
 from neardup.batch.budget import peak_memory
@@ -63,7 +63,9 @@ class Outcome:
         else:
             key = sql.xxhash64("id")
             sieve = Sieve(gone.select(key.alias("key")), count)
-            may_be = arrow_udf("boolean")(_may_be(sieve.bits))(sieve.place(key))
+            may_be = arrow_udf(_may_be(sieve.bits), "boolean", ArrowUDFType.SCALAR)(
+                sieve.place(key)
+            )
             some = rows.where(may_be).join(gone, "id", "left_anti")
             left = rows.where(~may_be).unionByName(some)
         return left.drop("id").toDF(*given.frame.columns)
