@@ -106,7 +106,11 @@ def test_a_java_that_is_too_old(said, trouble, monkeypatch, tmp_path):
             "__version__ = '3.5.1'",
             "needs PySpark 4.1 or later, before 5, and 3.5.1 is installed",
         ),
-        ("version", "__version__ = '4.0.2'", "before 5, and 4.0.2 is installed"),
+        (
+            "version",
+            "__version__ = '4.0.2'",
+            "needs PySpark 4.1 or later, before 5, and 4.0.2 is installed",
+        ),
         (
             "version",
             "__version__ = '5.0.0'",
