@@ -22,12 +22,12 @@ import numpy as np
 
 import neardup
 from neardup import kernels
-from neardup.batch.candidates import as_sets
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
 from neardup.corpus.read import chunks_of, parse
-from neardup.dedup import Sketcher
-from neardup.evaluate.truth import expected_seconds, similar_sets
+from neardup.evaluation.truth import expected_seconds, similar_sets
+from neardup.pipeline.candidates import as_sets
+from neardup.sketcher import Sketcher
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged
 from neardup.threads import in_order

@@ -34,12 +34,12 @@ from startup import command
 from suite import Suite, work_folder
 from table import Figure
 
-from neardup.batch.candidates import as_sets
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
 from neardup.corpus.read import chunks_of, parse
-from neardup.dedup import Sketcher
-from neardup.evaluate.truth import similar_sets
+from neardup.evaluation.truth import similar_sets
+from neardup.pipeline.candidates import as_sets
+from neardup.sketcher import Sketcher
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged
 

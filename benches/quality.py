@@ -25,8 +25,8 @@ import pyarrow as pa
 import xxhash
 from table import Figure, Row, section
 
-from neardup.evaluate.evaluation import Evaluation, evaluate
-from neardup.evaluate.scores import Share, Sweep
+from neardup.evaluation.evaluation import Evaluation, evaluate
+from neardup.evaluation.scores import Share, Sweep
 from neardup.options import THRESHOLD
 
 SHINGLES = ("word:5", "word:3", "word:2", "char:9", "char:5")

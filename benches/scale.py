@@ -23,10 +23,10 @@ from scale_spark import Rates
 from scale_spark import filled as filled_for_spark
 from table import Row, Value, grid
 
-from neardup.batch import banding, collapse
-from neardup.batch.budget import parse_size
-from neardup.batch.collapse import slice_bits
 from neardup.options import Options
+from neardup.pipeline import banding, collapse
+from neardup.pipeline.budget import parse_size
+from neardup.pipeline.collapse import slice_bits
 
 PAGE = HERE.parent / "docs" / "scale.md"
 BEGIN, END = "<!-- filled in by benches/scale.py -->", "<!-- until here -->"

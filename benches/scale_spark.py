@@ -16,13 +16,13 @@ from batch_figures import IN_ALL, MB
 from table import Row, Value, grid
 
 from neardup.options import Options
-from neardup.plan.costs import Costs
-from neardup.plan.executors import Sizing, sized
-from neardup.plan.profile import IN_A_BUCKET, Profile
-from neardup.plan.run_on_spark import RunOnSpark
-from neardup.plan.run_over_files import A_BUCKET, A_MEMBER, A_PAIR
-from neardup.plan.shuffles import Amounts, shuffle_bytes
-from neardup.plan.sla import BYTES_OF_A_SHINGLE, Sla
+from neardup.planner.costs import Costs
+from neardup.planner.executors import Sizing, sized
+from neardup.planner.profile import IN_A_BUCKET, Profile
+from neardup.planner.run_on_spark import RunOnSpark
+from neardup.planner.run_over_files import A_BUCKET, A_MEMBER, A_PAIR
+from neardup.planner.shuffles import Amounts, shuffle_bytes
+from neardup.planner.sla import BYTES_OF_A_SHINGLE, Sla
 
 WHOLE = "110,000 documents of 3 KB on a cluster"
 TIGHT = "1 million tweets on a cluster, in little memory"

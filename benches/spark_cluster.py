@@ -33,7 +33,7 @@ from standalone import Cluster
 from suite import Suite
 from table import Figure, Row
 
-from neardup.plan.shuffles import Amounts, shuffle_bytes
+from neardup.planner.shuffles import Amounts, shuffle_bytes
 
 WORKERS = 2
 FULL = 1_000_000

@@ -18,8 +18,8 @@ import startup
 from contenders import HERE, Bench, Result, start
 from standalone import loopback
 
-from neardup.batch.output import WORK
-from neardup.batch.status import FILE
+from neardup.pipeline.output import WORK
+from neardup.pipeline.status import FILE
 
 TABLES = ("removed.parquet", "clusters.parquet", "rejected.parquet")
 POLL_SECONDS = 0.02

@@ -22,18 +22,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from neardup.batch.budget import Budget, parse_size
-from neardup.batch.job import Job
-from neardup.batch.record import Clock
-from neardup.batch.sketches import BLOCK_ROWS, KIND, Piece, Sketches, SketchWriter
-from neardup.batch.stages import Matching, band, comparing, decide, rank
-from neardup.batch.verdicts import Verdicts, collect
 from neardup.cli.progress import Lines
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.shards import Reading, Shard
 from neardup.formats.blocks import Reader
 from neardup.options import Options
+from neardup.pipeline.budget import Budget, parse_size
+from neardup.pipeline.job import Job
+from neardup.pipeline.record import Clock
+from neardup.pipeline.sketches import BLOCK_ROWS, KIND, Piece, Sketches, SketchWriter
+from neardup.pipeline.stages import Matching, band, comparing, decide, rank
+from neardup.pipeline.verdicts import Verdicts, collect
 from neardup.progress import Progress
 
 OPTIONS = Options(verify="estimate")

@@ -21,12 +21,12 @@ from our_truth import sets_of
 from suite import Suite, work_folder
 from table import Figure, Row
 
-from neardup.batch.candidates import as_sets
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
-from neardup.dedup import Sketcher
-from neardup.evaluate.sample import as_documents, choose
-from neardup.evaluate.truth import brute_force
+from neardup.evaluation.sample import as_documents, choose
+from neardup.evaluation.truth import brute_force
+from neardup.pipeline.candidates import as_sets
+from neardup.sketcher import Sketcher
 from neardup.spec import Spec
 
 DOCUMENTS = 20_000

@@ -30,14 +30,14 @@ from harness import documents
 from suite import Suite, work_folder
 from table import Figure, Row
 
-from neardup.batch.candidates import as_sets
-from neardup.dedup import Sketcher
-from neardup.evaluate.sample import as_documents
-from neardup.evaluate.truth import similar_sets
+from neardup.evaluation.sample import as_documents
+from neardup.evaluation.truth import similar_sets
 from neardup.options import Options
-from neardup.plan.measure import nameless
-from neardup.plan.trial import Outcome, Point
-from neardup.plan.worker import Worker, write_task
+from neardup.pipeline.candidates import as_sets
+from neardup.planner.measure import nameless
+from neardup.planner.trial import Outcome, Point
+from neardup.planner.worker import Worker, write_task
+from neardup.sketcher import Sketcher
 from neardup.text.arrays import Ragged
 
 DOCUMENTS = 5_000_000

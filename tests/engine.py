@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from neardup.batch.budget import Budget
-from neardup.batch.job import Job
-from neardup.batch.run import run
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
 from neardup.options import Options
+from neardup.pipeline.budget import Budget
+from neardup.pipeline.job import Job
+from neardup.pipeline.run import run
 
 Row = dict[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from neardup.evaluate.sample import edited
+from neardup.evaluation.sample import edited
 
 WORDS = [f"word{number}" for number in range(2_000)]
 

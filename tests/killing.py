@@ -21,7 +21,7 @@ from typing import Any
 import engine
 
 from neardup import kernels
-from neardup.batch.run import run
+from neardup.pipeline.run import run
 
 Seen = dict[str, list[int]]
 

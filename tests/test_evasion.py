@@ -15,9 +15,9 @@ import pytest
 
 import neardup
 from neardup.corpus.documents import Documents
-from neardup.dedup import Sketcher
 from neardup.lsh.curve import Curve
 from neardup.options import Options
+from neardup.sketcher import Sketcher
 
 PUBLIC = Options.of()
 FEW = Curve(bands=4, rows=13)

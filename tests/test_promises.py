@@ -200,8 +200,9 @@ def test_full_buckets_are_counted_and_listed():
 def test_pairs_of_many_copies_stop_at_the_limit():
     from neardup.corpus.documents import Columns
     from neardup.corpus.frames import from_data
-    from neardup.dedup import Corpus, Sketcher
+    from neardup.in_memory import Corpus
     from neardup.options import Options
+    from neardup.sketcher import Sketcher
 
     base = " ".join(f"w{i}" for i in range(60))
     texts = [base] * 30_000 + [base + " end"] * 3

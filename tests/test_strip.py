@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import neardup
 from neardup import Spec, reference
-from neardup.dedup import Sketcher
 from neardup.errors import FormatError, ParameterError, SpecMismatch, UsageError
 from neardup.options import Options, Strip, parse_strip
+from neardup.sketcher import Sketcher
 
 DIGEST = "0123456789abcdef" * 2
 BANNER = (

@@ -7,24 +7,22 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from neardup.dedup import dedup as dedup
     from neardup.errors import FilterFull as FilterFull
     from neardup.errors import FormatError as FormatError
     from neardup.errors import NeardupError as NeardupError
     from neardup.errors import SpecMismatch as SpecMismatch
     from neardup.errors import StaleSketch as StaleSketch
-    from neardup.evaluate.evaluation import evaluate as evaluate
+    from neardup.evaluation.evaluation import evaluate
     from neardup.formats.config import load_config as load_config
     from neardup.formats.filters import load_filter as load_filter
     from neardup.formats.filters import save_filter as save_filter
+    from neardup.in_memory import dedup, similarity
     from neardup.index.index import Index as Index
     from neardup.lsh.hamming import HammingIndex as HammingIndex
     from neardup.membership.bloom import BloomFilter as BloomFilter
@@ -33,10 +31,9 @@ if TYPE_CHECKING:
     from neardup.membership.exact import ExactSet as ExactSet
     from neardup.membership.scalable import ScalableBloomFilter as ScalableBloomFilter
     from neardup.minhash_lsh import MinHashLSH as MinHashLSH
-    from neardup.plan.planner import plan as plan
-    from neardup.plan.tuner import tune as tune
+    from neardup.planner.planner import plan
+    from neardup.planner.tuner import tune
     from neardup.result import Result as Result
-    from neardup.similarity import similarity as similarity
     from neardup.sketch.bbit import BBitMinHash as BBitMinHash
     from neardup.sketch.bottomk import BottomK as BottomK
     from neardup.sketch.hyperloglog import HyperLogLog as HyperLogLog
@@ -70,14 +67,14 @@ _HOMES = {
     "SimHash": "neardup.sketch.simhash",
     "Spec": "neardup.spec",
     "WeightedMinHash": "neardup.sketch.weighted",
-    "dedup": "neardup.dedup",
-    "evaluate": "neardup.evaluate.evaluation",
+    "dedup": "neardup.in_memory",
+    "evaluate": "neardup.evaluation.evaluation",
     "load_config": "neardup.formats.config",
     "load_filter": "neardup.formats.filters",
-    "plan": "neardup.plan.planner",
+    "plan": "neardup.planner.planner",
     "save_filter": "neardup.formats.filters",
-    "similarity": "neardup.similarity",
-    "tune": "neardup.plan.tuner",
+    "similarity": "neardup.in_memory",
+    "tune": "neardup.planner.tuner",
 }
 
 __all__ = [
@@ -125,14 +122,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _Package(ModuleType):
-    """Importing the module neardup.dedup must not hide the function of the same name."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _HOMES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

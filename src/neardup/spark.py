@@ -29,9 +29,9 @@ from neardup.result import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from neardup.batch.engines.spark.addresses import Address
-    from neardup.batch.engines.spark.deciding import Outcome
-    from neardup.batch.engines.spark.given import Given
+    from neardup.pipeline.backends.spark.addresses import Address
+    from neardup.pipeline.backends.spark.deciding import Outcome
+    from neardup.pipeline.backends.spark.given import Given
 
 SHOWN = 3
 
@@ -101,7 +101,7 @@ def dedup(
     +---+--------------------+
     <BLANKLINE>
     """
-    from neardup.batch.engines.spark.session import require_spark
+    from neardup.pipeline.backends.spark.session import require_spark
 
     require_spark()
     secret = key_of(key)
@@ -133,15 +133,15 @@ def dedup(
     )
     spark = _session_of(df)
 
-    from neardup.batch.engines.spark.addresses import work_folder
-    from neardup.batch.engines.spark.deciding import Deciding
-    from neardup.batch.engines.spark.executors import check_executors
-    from neardup.batch.engines.spark.given import Given
-    from neardup.batch.engines.spark.limits import MEMORY
-    from neardup.batch.engines.spark.tables import Work
-    from neardup.batch.job import Job
     from neardup.corpus.documents import Columns
     from neardup.corpus.tables import Source
+    from neardup.pipeline.backends.spark.addresses import work_folder
+    from neardup.pipeline.backends.spark.deciding import Deciding
+    from neardup.pipeline.backends.spark.executors import check_executors
+    from neardup.pipeline.backends.spark.given import Given
+    from neardup.pipeline.backends.spark.limits import MEMORY
+    from neardup.pipeline.backends.spark.tables import Work
+    from neardup.pipeline.job import Job
     from neardup.progress import SILENT
 
     columns = Columns(
@@ -176,7 +176,7 @@ def dedup(
 def _session_of(df: object) -> SparkSession:
     from pyspark.sql import DataFrame
 
-    from neardup.batch.engines.spark.session import context_of, require_settings
+    from neardup.pipeline.backends.spark.session import context_of, require_settings
 
     if not isinstance(df, DataFrame):
         raise UsageError(
@@ -256,7 +256,7 @@ class SparkResult:
         """What became of a document, by its id."""
         from pyspark.sql import functions as sql
 
-        from neardup.batch.engines.spark.failures import in_plain_words
+        from neardup.pipeline.backends.spark.failures import in_plain_words
 
         with in_plain_words(f"looking for {id!r}"):
             # Every type has a string; not every type can be cast to every other.

@@ -297,7 +297,7 @@ def test_wrong_usage(tmp_path: Path, options: list[str], message: str) -> None:
 def test_a_file_that_shrinks_during_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from neardup.batch import decisions
+    from neardup.pipeline import decisions
 
     source = jsonl(tmp_path / "a.jsonl", DOCUMENTS)
     decided = decisions.write_removed

@@ -19,16 +19,16 @@ import pytest
 from command_line import WRITERS, Row, neardup, read_rows, refused, table, write_jsonl
 
 from neardup import reference
-from neardup.batch import repeats, sketches
-from neardup.batch.budget import Budget
-from neardup.batch.exact import ExactDuplicates
-from neardup.batch.job import Job
-from neardup.batch.run import run
-from neardup.batch.sameness import Sameness
 from neardup.cli.progress import Silent
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
 from neardup.options import Options
+from neardup.pipeline import repeats, sketches
+from neardup.pipeline.budget import Budget
+from neardup.pipeline.exact import ExactDuplicates
+from neardup.pipeline.job import Job
+from neardup.pipeline.run import run
+from neardup.pipeline.sameness import Sameness
 from neardup.spec import Spec
 
 LINES = [
@@ -506,7 +506,7 @@ def test_what_was_compared_is_not_compared_again(
 
     out = tmp_path / "out"
     with monkeypatch.context() as patch:
-        patch.setattr("neardup.batch.exact._write_cuts", no_room)
+        patch.setattr("neardup.pipeline.exact._write_cuts", no_room)
         assert neardup("exact", many, "-o", out, "--unit", "line", "-q").code == 1
     monkeypatch.setattr(repeats, "_repeated", no_room)  # it must not be called
     exact(many, "-o", out, "--unit", "line")

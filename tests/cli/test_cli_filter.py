@@ -146,7 +146,7 @@ def test_a_filter_for_too_few_says_what_that_costs(tmp_path: Path) -> None:
 def test_a_filter_that_does_not_fit_is_refused_before_anything_is_hashed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from neardup.batch import exact as batch
+    from neardup.pipeline import exact as batch
 
     monkeypatch.setattr(batch, "sketched", None)
     source = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
@@ -192,7 +192,7 @@ def test_what_does_not_fit_is_refused(
 def test_a_filter_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", documents())
     whole = exact(source, "-o", tmp_path / "whole", "--filter", "bloom")
-    from neardup.batch import exact as batch
+    from neardup.pipeline import exact as batch
 
     with monkeypatch.context() as patched:
         patched.setattr(batch, "write_tables", None)

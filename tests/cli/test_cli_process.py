@@ -18,10 +18,10 @@ from command_line import DOCUMENTS, WRITERS, dedup, edited, neardup, process, re
 from command_line import write_jsonl as jsonl
 
 import neardup as package
-from neardup.batch import run as batch_run
-from neardup.batch.budget import shown
 from neardup.cli import progress
 from neardup.corpus import write_tables
+from neardup.pipeline import run as batch_run
+from neardup.pipeline.budget import shown
 from neardup.spec import Spec
 
 START = [sys.executable, "-m", "neardup"]

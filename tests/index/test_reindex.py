@@ -16,11 +16,11 @@ import pytest
 import neardup
 from neardup.corpus.documents import Documents
 from neardup.corpus.values import strings
-from neardup.dedup import Sketcher
 from neardup.errors import Busy, IndexLocked, ParameterError, SpecMismatch, UsageError
 from neardup.index import folder
 from neardup.index.anew.carrying import Follower, MissingTexts
 from neardup.index.anew.reindex import forget, reindex, undo
+from neardup.sketcher import Sketcher
 from neardup.spec import Spec
 
 WORDS = [f"word{number}" for number in range(60)]

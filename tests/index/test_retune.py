@@ -16,9 +16,9 @@ from index_corpora import asked, chained, corpora, decided, filled, ids_of
 import neardup
 from neardup.corpus.documents import Documents
 from neardup.corpus.values import text_column
-from neardup.dedup import Sketcher
 from neardup.errors import ParameterError, UsageError
 from neardup.index.settings import stated
+from neardup.sketcher import Sketcher
 
 SMALL = {"shingle": "word:2", "threshold": 0.8}
 POINTS = [

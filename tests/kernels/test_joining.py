@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neardup import kernels, reference
-from neardup.evaluate.join import Join, Sets
+from neardup.evaluation.join import Join, Sets
 from neardup.text.arrays import Ragged
 
 floors = st.one_of(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from neardup.batch.filtering import lost_of
 from neardup.membership.bloom import BloomFilter
 from neardup.membership.sizing import (
     BloomShape,
@@ -14,6 +13,7 @@ from neardup.membership.sizing import (
     classic_bits,
     classic_rate,
 )
+from neardup.pipeline.filtering import lost_of
 
 
 @pytest.mark.parametrize(

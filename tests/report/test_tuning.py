@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from browser import browser
 
-from neardup.evaluate.truth import Truth
+from neardup.evaluation.truth import Truth
 from neardup.lsh.curve import Curve
-from neardup.plan.trial import Outcome, Point
-from neardup.plan.tuning import Tuning
+from neardup.planner.trial import Outcome, Point
+from neardup.planner.tuning import Tuning
 from neardup.report import curves, frame, sweep_plots
 from neardup.report.tuning import page
 

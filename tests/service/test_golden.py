@@ -9,7 +9,7 @@ import pytest
 from golden_set import planted
 
 from neardup.errors import InputError
-from neardup.evaluate.evaluation import evaluate
+from neardup.evaluation.evaluation import evaluate
 from neardup.index.index import Index
 from neardup.service.golden import GoldenSet, GoldenWatch, check
 from neardup.service.metrics import Metrics

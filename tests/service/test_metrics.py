@@ -8,7 +8,7 @@ import threading
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from neardup.evaluate.scores import Scores
+from neardup.evaluation.scores import Scores
 from neardup.index.index import Index
 from neardup.service.metrics import Metrics
 from neardup.service.windows import WINDOW

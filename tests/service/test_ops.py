@@ -13,7 +13,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from neardup.evaluate.scores import Scores
+from neardup.evaluation.scores import Scores
 from neardup.index.index import Index
 from neardup.service.metrics import WATCHED, Metrics
 from neardup.service.routes import ROUTES

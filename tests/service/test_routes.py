@@ -15,8 +15,8 @@ from serving import Served, serving, text
 
 from neardup.corpus.documents import Documents
 from neardup.corpus.values import text_column
-from neardup.dedup import Sketcher
 from neardup.service.golden import GoldenSet
+from neardup.sketcher import Sketcher
 from neardup.spec import Spec
 
 

@@ -13,7 +13,7 @@ from neardup.cli.shared import console_of
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from neardup.plan.cache import Cache
+    from neardup.planner.cache import Cache
 
 SHOWN_DIGITS = 12
 FIRST = ("sketch", "slots", "bands", "rows", "shingle")
@@ -134,7 +134,7 @@ def _agreed(question: str) -> bool:
 
 def _opened(folder: Path | None) -> Cache:
     from neardup.errors import UsageError
-    from neardup.plan.cache import Cache
+    from neardup.planner.cache import Cache
 
     if folder is not None and not folder.is_dir():
         raise UsageError(f"--cache {folder}: there is no such folder")

@@ -11,7 +11,7 @@ from neardup.cli.matching import TextProfile
 from neardup.cli.shared import Format, Inputs, Quiet, Text, Workers, check_workers
 
 if TYPE_CHECKING:
-    from neardup.evaluate.contest import Measured
+    from neardup.evaluation.contest import Measured
 
 
 def compare_sketches(
@@ -51,8 +51,8 @@ def compare_sketches(
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs
     from neardup.errors import ParameterError
-    from neardup.evaluate.contest import CONTENDERS, Contest
-    from neardup.evaluate.sample import choose, with_copies
+    from neardup.evaluation.contest import CONTENDERS, Contest
+    from neardup.evaluation.sample import choose, with_copies
     from neardup.formats.tables import write_text
     from neardup.spec import Spec, whole
 

@@ -41,10 +41,10 @@ from neardup.cli.shared import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from neardup.batch.job import Job
-    from neardup.batch.record import Finished
-    from neardup.batch.run import Make, Signals
     from neardup.options import Options
+    from neardup.pipeline.job import Job
+    from neardup.pipeline.record import Finished
+    from neardup.pipeline.run import Make, Signals
     from neardup.progress import Progress
 
 
@@ -238,10 +238,10 @@ def dedup(
     with progress_for(quiet=quiet or as_json) as progress:
         if stale and not any(layout.values()):
             progress.say(chosen_anew(config, options))
-        from neardup.batch.budget import Budget, parse_size
-        from neardup.batch.job import Job
-        from neardup.batch.run import run
         from neardup.corpus.documents import Columns
+        from neardup.pipeline.budget import Budget, parse_size
+        from neardup.pipeline.job import Job
+        from neardup.pipeline.run import run
         from neardup.report.page import write_report
 
         if merge_rows is not None and id is not None:
@@ -262,7 +262,7 @@ def dedup(
         )
         if by_url:
             refuse_with_urls(prefer, merge_rows, save_sketches, skip_bad_files)
-            from neardup.batch.engines.spark.urls import dedup_urls
+            from neardup.pipeline.backends.spark.urls import dedup_urls
 
             room = task_memory(memory)
             finished = dedup_urls(
@@ -308,15 +308,15 @@ def dedup(
             finished = run(job, progress, *making(engine, master, memory))
     show(finished.record, summary(finished, options, out), quiet, as_json)
     if engine == "spark":
-        from neardup.batch.engines.spark.java_classes import keep as keep_java_classes
+        from neardup.pipeline.backends.spark.java_classes import keep as keep_java_classes
 
         keep_java_classes(quiet or as_json)
 
 
 def check_engine(engine: str, master: str | None, workers: int | None) -> None:
     """Refuse what does not go together."""
-    from neardup.batch.engines import ENGINES
     from neardup.errors import UsageError
+    from neardup.pipeline.backends import ENGINES
     from neardup.spec import one_of
 
     one_of("engine", engine, ENGINES)
@@ -331,10 +331,10 @@ def check_engine(engine: str, master: str | None, workers: int | None) -> None:
 
 def check_spark(options: Options, merge_rows: bool, save_sketches: bool) -> None:
     """Refuse what is not there on Spark; starting it takes its time."""
-    from neardup.batch.engines.spark.session import require_spark
+    from neardup.pipeline.backends.spark.session import require_spark
 
     require_spark()
-    from neardup.batch.engines.spark.run import require_possible
+    from neardup.pipeline.backends.spark.run import require_possible
 
     require_possible(options, merge_rows, save_sketches)
 
@@ -374,9 +374,9 @@ def refuse_with_urls(
 
 def started(master: str | None, progress: Progress, size: int | None = None) -> SparkSession:
     """A session whose executors have what is needed, for so many bytes of inputs."""
-    from neardup.batch.engines.spark.executors import check_executors
-    from neardup.batch.engines.spark.little import is_this_python
-    from neardup.batch.engines.spark.session import spark_session
+    from neardup.pipeline.backends.spark.executors import check_executors
+    from neardup.pipeline.backends.spark.little import is_this_python
+    from neardup.pipeline.backends.spark.session import spark_session
 
     progress.say("starting Spark")
     spark = spark_session(master, size=size)
@@ -388,8 +388,8 @@ def started(master: str | None, progress: Progress, size: int | None = None) -> 
 
 def task_memory(memory: str | None) -> int:
     """What a task on Spark may hold."""
-    from neardup.batch.budget import parse_size
-    from neardup.batch.engines.spark.limits import MEMORY
+    from neardup.pipeline.backends.spark.limits import MEMORY
+    from neardup.pipeline.budget import parse_size
 
     return MEMORY if memory is None else parse_size(memory)
 
@@ -401,8 +401,8 @@ def making(engine: str, master: str | None, memory: str | None) -> tuple[()] | t
     """
     if engine == "local":
         return ()
-    from neardup.batch.engines.spark.run import near_duplicates_on
-    from neardup.batch.interrupts import obeyed_at_once
+    from neardup.pipeline.backends.spark.run import near_duplicates_on
+    from neardup.pipeline.interrupts import obeyed_at_once
 
     room = task_memory(memory)
 

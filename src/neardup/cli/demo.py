@@ -30,9 +30,9 @@ def demo(
     library = Path(sysconfig.get_paths()["stdlib"])
     options = Options.of(threshold=threshold)
     with tempfile.TemporaryDirectory() as folder, progress_for(quiet=False) as progress:
-        from neardup.batch.job import Job
-        from neardup.batch.run import run
         from neardup.corpus.documents import Columns
+        from neardup.pipeline.job import Job
+        from neardup.pipeline.run import run
 
         out = Path(folder) / "clean"
         job = Job(source_files(library), out, options, Columns(), workers=1, kept=False)

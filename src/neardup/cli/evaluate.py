@@ -25,8 +25,8 @@ from neardup.cli.shared import (
 )
 
 if TYPE_CHECKING:
-    from neardup.evaluate.gates import Gate
-    from neardup.evaluate.outcome import Evaluation
+    from neardup.evaluation.gates import Gate
+    from neardup.evaluation.outcome import Evaluation
 
 ASKED = "What is asked for"
 JSON, HTML = "evaluation.json", "evaluation.html"
@@ -310,8 +310,8 @@ def evaluate(
     asked = operating_point(config, {name: v for name, v in given.items() if v is not None})
     threads = check_workers(workers)
     with progress_for(quiet=quiet or as_json) as progress, folder(out, force):
-        from neardup.evaluate.evaluation import evaluate as evaluated
-        from neardup.evaluate.gates import gates_of
+        from neardup.evaluation.evaluation import evaluate as evaluated
+        from neardup.evaluation.gates import gates_of
 
         found = evaluated(
             golden,
@@ -386,7 +386,7 @@ def folder(out: Path | None, force: bool) -> Iterator[None]:
     if out is None:
         yield
         return
-    from neardup.batch.output import made
+    from neardup.pipeline.output import made
 
     check_free(out, force)
     with made(out.resolve(), out):
@@ -398,7 +398,7 @@ def check_free(out: Path, force: bool) -> None:
     import json
 
     from neardup.errors import OutputError
-    from neardup.evaluate.snapshot import KIND
+    from neardup.evaluation.snapshot import KIND
 
     if not out.exists():
         return
@@ -464,7 +464,7 @@ def show(found: Evaluation, out: Path | None, quiet: bool, as_json: bool) -> Non
 
         print(json.dumps(found.record, indent=2))
     elif not quiet:
-        from neardup.evaluate.summary import summary
+        from neardup.evaluation.summary import summary
 
         print(summary(found, width()), end="")
         if out is not None:
@@ -475,6 +475,6 @@ def width() -> int:
     """The columns of the terminal, or as many as a file is read with."""
     import shutil
 
-    from neardup.evaluate.summary import WIDTH
+    from neardup.evaluation.summary import WIDTH
 
     return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH

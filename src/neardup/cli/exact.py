@@ -33,7 +33,7 @@ from neardup.cli.shared import (
 )
 
 if TYPE_CHECKING:
-    from neardup.batch.record import Finished
+    from neardup.pipeline.record import Finished
 
 
 def exact(
@@ -124,13 +124,13 @@ def exact(
     threads = check_workers(workers)
     found = find_inputs(inputs, format)
     with progress_for(quiet=quiet or as_json) as progress:
-        from neardup.batch.budget import Budget, parse_size
-        from neardup.batch.exact import ExactDuplicates
-        from neardup.batch.filtering import Filtering
-        from neardup.batch.job import Job
-        from neardup.batch.run import run
-        from neardup.batch.sameness import Sameness
         from neardup.corpus.documents import Columns
+        from neardup.pipeline.budget import Budget, parse_size
+        from neardup.pipeline.exact import ExactDuplicates
+        from neardup.pipeline.filtering import Filtering
+        from neardup.pipeline.job import Job
+        from neardup.pipeline.run import run
+        from neardup.pipeline.sameness import Sameness
         from neardup.report.page import write_report
 
         job = Job(
@@ -190,7 +190,7 @@ def _is_likely(found: dict[str, Any] | None) -> bool:
 
 
 def filter_line(found: dict[str, Any]) -> str:
-    from neardup.batch.budget import shown
+    from neardup.pipeline.budget import shown
 
     size = shown(found["bytes"])
     if found["kind"] == "set":
@@ -203,7 +203,7 @@ def filter_line(found: dict[str, Any]) -> str:
 
 
 def cut_line(cut: dict[str, int], spec: dict[str, Any], how: str) -> str:
-    from neardup.batch.budget import shown
+    from neardup.pipeline.budget import shown
 
     return (
         f"{cut['cut']:,} of {cut['found']:,} {spec['unit']}s cut, {shown(cut['bytes'])}: {how} as "

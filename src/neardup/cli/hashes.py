@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from neardup.evaluate.hashes import Figures, Theory
+    from neardup.evaluation.hashes import Figures, Theory
 
 
 def hashes(
@@ -32,7 +32,7 @@ def hashes(
 
     The first four are those of neardup dedup --hash; the others are there for comparison.
     """
-    from neardup.evaluate.hashes import buckets_for, measure, theory
+    from neardup.evaluation.hashes import buckets_for, measure, theory
     from neardup.formats.tables import write_text
 
     found, expected = measure(keys), theory(keys)

@@ -26,9 +26,9 @@ def convert(
     import json
     from dataclasses import asdict
 
-    from neardup.batch.budget import shown
     from neardup.cli.progress import progress_for
     from neardup.index.anew.convert import convert as convert_index
+    from neardup.pipeline.budget import shown
 
     with progress_for(quiet=quiet) as progress:
         done = convert_index(folder, bits, progress=progress)

@@ -53,8 +53,8 @@ def reading(folder: Path, key_file: Path | None) -> Iterator[Index]:
 
 def earlier_lines(folder: Path) -> list[str]:
     """What the generation before takes, and how to be rid of it; nothing if there is none."""
-    from neardup.batch.budget import shown
     from neardup.index.stats import earlier_bytes
+    from neardup.pipeline.budget import shown
 
     return [
         f"earlier generation {name}: {shown(size)}; neardup index reindex {folder} --undo goes "

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def show(filled: Filled, index: Index, quiet: bool, as_json: bool) -> None:
     """What became of the documents of files."""
-    from neardup.batch.budget import peak_memory
     from neardup.cli.summary import rejected_line
+    from neardup.pipeline.budget import peak_memory
 
     counts = {
         "documents": filled.documents,

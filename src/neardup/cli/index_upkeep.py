@@ -43,7 +43,7 @@ def _about(index: Index) -> dict[str, object]:
 
 
 def _lines(found: Stats, about: dict[str, object]) -> list[tuple[str, str]]:
-    from neardup.batch.budget import shown
+    from neardup.pipeline.budget import shown
 
     documents = max(found.documents, 1)
     buckets, disk = found.buckets, sum(found.disk_bytes.values())
@@ -93,9 +93,9 @@ def verify(folder: Dir, key_file: IndexKey = None, quiet: Quiet = False) -> None
 
 def compact(folder: Dir, key_file: IndexKey = None, quiet: Quiet = False) -> None:
     """Build the tables without removed documents, forget old changes, and give back space."""
-    from neardup.batch.budget import shown
     from neardup.cli.progress import progress_for
     from neardup.index.stats import tree_bytes
+    from neardup.pipeline.budget import shown
 
     before = tree_bytes(folder)
     with progress_for(quiet=quiet) as progress, writing(folder, key_file, progress) as index:

@@ -26,7 +26,7 @@ def merge(
 
     The sketches are checked; they take no further space where the disk allows two names for a file.
     """
-    from neardup.batch import saved
+    from neardup.pipeline import saved
 
     joined = saved.merge(sets, out)
     print(f"{len(joined.kept):,} documents, {int(joined.kept.sum()):,} of them kept; {out}")

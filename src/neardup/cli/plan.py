@@ -12,7 +12,7 @@ import typer
 from neardup.cli.shared import Format, Quiet, Text, usable_cores
 
 if TYPE_CHECKING:
-    from neardup.plan.planner import Plan
+    from neardup.planner.planner import Plan
 
 CORPUS, WANTED, LIMITS, DECIDED = "Documents", "What is wanted", "What there is", "Decided already"
 
@@ -208,7 +208,7 @@ def plan(
     import json
 
     from neardup.cli.progress import progress_for
-    from neardup.plan.planner import plan as make
+    from neardup.planner.planner import plan as make
 
     if out is not None:
         check_free(out, force)
@@ -286,7 +286,7 @@ def show(made: Plan) -> None:
     from rich.console import Console
     from rich.padding import Padding
 
-    from neardup.plan.telling import asked, expected, figures, stages
+    from neardup.planner.telling import asked, expected, figures, stages
 
     console = Console(highlight=False, soft_wrap=False)
     console.print(asked(made), markup=False)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from neardup import kernel_cache
-from neardup.batch.budget import amount, resident_memory
+from neardup.pipeline.budget import amount, resident_memory
 from neardup.progress import SILENT, Progress, Silent
 
 EVERY_SECONDS = 10.0

@@ -113,12 +113,12 @@ def spec_of(path: Path) -> Spec:
 def _of_folder(path: Path) -> Spec:
     import json
 
-    from neardup.batch.output import RUN, is_run
-    from neardup.batch.saved import SET, SketchSet, sketch_folder
     from neardup.errors import UsageError
     from neardup.index import folder
     from neardup.index.settings import Settings
     from neardup.index.store import Store
+    from neardup.pipeline.output import RUN, is_run
+    from neardup.pipeline.saved import SET, SketchSet, sketch_folder
     from neardup.spec import Spec
 
     if (path / folder.LISTED).exists() and (listed := folder.generations(path)) is not None:

@@ -15,6 +15,6 @@ def status(
     ],
 ) -> None:
     """Say how far a run is: its stage, rate, time left, memory; or that it stopped or finished."""
-    from neardup.batch.status import status_of
+    from neardup.pipeline.status import status_of
 
     print(status_of(out))

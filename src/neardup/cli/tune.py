@@ -21,8 +21,8 @@ from neardup.cli.shared import (
 )
 
 if TYPE_CHECKING:
-    from neardup.plan.cache import Cache
-    from neardup.plan.tuning import Tuning
+    from neardup.planner.cache import Cache
+    from neardup.planner.tuning import Tuning
 
 AXES = "Axes: values with commas between, every combination is tried"
 FILES = ("tuning.json", "sweep.csv", "tuned.toml", "tuning.html")
@@ -205,8 +205,8 @@ def tune(
     from neardup.cli.progress import progress_for
     from neardup.cli.tune_table import show
     from neardup.corpus.inputs import find_inputs
-    from neardup.plan.specimen import from_files
-    from neardup.plan.tuner import Request, sweep
+    from neardup.planner.specimen import from_files
+    from neardup.planner.tuner import Request, sweep
 
     request = Request.of(
         threshold=threshold,
@@ -242,7 +242,7 @@ def tune(
 
 def opened(folder: Path | None) -> Cache:
     """Results of earlier trials; a folder that somebody names must take new ones."""
-    from neardup.plan.cache import Cache
+    from neardup.planner.cache import Cache
 
     found = Cache(folder)
     if folder is not None:

@@ -10,8 +10,8 @@ from neardup.cli.shared import console_of
 from neardup.report.tuning import FIGURES
 
 if TYPE_CHECKING:
-    from neardup.plan.trial import Point
-    from neardup.plan.tuning import Tuning
+    from neardup.planner.trial import Point
+    from neardup.planner.tuning import Tuning
 
 WIDTH = 100
 """Of a table that is not shown on a terminal."""

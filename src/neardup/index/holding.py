@@ -8,7 +8,6 @@ from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
-from neardup.dedup import Sketcher
 from neardup.errors import UsageError
 from neardup.index import folder, opening
 from neardup.index.generation import Generation
@@ -20,6 +19,7 @@ from neardup.index.work import Calling
 from neardup.index.writing import Writer
 from neardup.keys import Key
 from neardup.options import Options
+from neardup.sketcher import Sketcher
 from neardup.spec import Spec
 
 P = ParamSpec("P")

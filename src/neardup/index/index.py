@@ -16,8 +16,6 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neardup.batch.budget import parse_size
-from neardup.dedup import Sketch
 from neardup.errors import Conflict, ParameterError
 from neardup.index import opening, planning
 from neardup.index.answer import Answer, Cluster, Document, Match
@@ -40,7 +38,9 @@ from neardup.index.store import Row
 from neardup.index.work import Adding, Point, Removing
 from neardup.index.writing import MOST_WAITING
 from neardup.keys import Key, key_of
+from neardup.pipeline.budget import parse_size
 from neardup.progress import SILENT, Progress
+from neardup.sketcher import Sketch
 from neardup.spec import Spec, whole
 
 if TYPE_CHECKING:

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from neardup.batch.candidates import as_bags, as_sets
 from neardup.corpus.documents import Documents
 from neardup.corpus.values import text_column
-from neardup.dedup import Sketch, Sketcher
 from neardup.errors import SpecMismatch
 from neardup.index.deciding import Arrivals
 from neardup.index.settings import Settings
 from neardup.index.work import Counters, Point
 from neardup.keys import Key
+from neardup.pipeline.candidates import as_bags, as_sets
 from neardup.sketch import bulk
+from neardup.sketcher import Sketch, Sketcher
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from neardup.evaluate.gates import Gate
-from neardup.evaluate.golden import SEVERAL
-from neardup.evaluate.outcome import Case, Evaluation
-from neardup.evaluate.profile import Profile, Spread
-from neardup.evaluate.scores import Scores, Share
+from neardup.evaluation.gates import Gate
+from neardup.evaluation.golden import SEVERAL
+from neardup.evaluation.outcome import Case, Evaluation
+from neardup.evaluation.profile import Profile, Spread
+from neardup.evaluation.scores import Scores, Share
 from neardup.report.clusters import differences
 from neardup.report.frame import whole
 from neardup.report.html import Html, joined, name, note, pairs, shortened, table, tag

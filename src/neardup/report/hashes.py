@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from neardup.evaluate.hashes import Figures, Theory
+from neardup.evaluation.hashes import Figures, Theory
 from neardup.report.frame import whole
 from neardup.report.html import Html, joined, note, table, tag
 from neardup.report.plots import bar

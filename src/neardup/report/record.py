@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from neardup.batch.output import RUN
 from neardup.errors import FormatError, UsageError
 from neardup.lsh.blocks import Blocks, ByJaccard
 from neardup.lsh.curve import ByContainment, Curve, Meeting
 from neardup.lsh.layout import parse
+from neardup.pipeline.output import RUN
 
 LONGEST_REASON: Final = 100
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from neardup.evaluate.contest import Measured
+from neardup.evaluation.contest import Measured
 from neardup.report.frame import whole
 from neardup.report.html import Html, note, table, tag
 from neardup.report.plots import rule, text

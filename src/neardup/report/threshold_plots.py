@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from neardup.evaluate.scores import Sweep
+from neardup.evaluation.scores import Sweep
 from neardup.report.html import Html, tag
 from neardup.report.plots import rule, text
 

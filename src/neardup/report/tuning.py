@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from neardup.plan.trial import FAILED, TIMEOUT, Outcome, Point
-from neardup.plan.tuning import Tuning
-from neardup.plan.words import duration, number
+from neardup.planner.trial import FAILED, TIMEOUT, Outcome, Point
+from neardup.planner.tuning import Tuning
+from neardup.planner.words import duration, number
 from neardup.report import curves, sweep_plots
 from neardup.report.curves import Explorer
 from neardup.report.frame import whole

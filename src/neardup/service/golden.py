@@ -21,10 +21,10 @@ import numpy as np
 
 from neardup.corpus.documents import Columns
 from neardup.errors import ColumnError, InputError
-from neardup.evaluate.golden import Golden, no_pairs, read_golden
-from neardup.evaluate.judges import OperatingPoint, together
-from neardup.evaluate.lookup import Finder, Found, reader
-from neardup.evaluate.scores import Scores
+from neardup.evaluation.golden import Golden, no_pairs, read_golden
+from neardup.evaluation.judges import OperatingPoint, together
+from neardup.evaluation.lookup import Finder, Found, reader
+from neardup.evaluation.scores import Scores
 from neardup.progress import SILENT
 from neardup.service.beside import Beside
 

@@ -9,7 +9,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client import generate_latest as rendered
 
-from neardup.evaluate.scores import Scores
+from neardup.evaluation.scores import Scores
 from neardup.index.stats import Stats
 from neardup.service.readings import SIGNATURE_BUDGET, Readings
 

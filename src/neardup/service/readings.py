@@ -19,7 +19,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from neardup.evaluate.scores import Scores
+from neardup.evaluation.scores import Scores
 from neardup.index.stats import Stats
 from neardup.index.times import BOUNDS, Times, quantile
 from neardup.index.work import Counters

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from neardup.dedup import Sketch
 from neardup.errors import SpecMismatch
 from neardup.service.models import Signature
 from neardup.service.problems import invalid
 from neardup.sketch.bulk import column_type, columns
+from neardup.sketcher import Sketch
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged
 

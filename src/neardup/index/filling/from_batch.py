@@ -18,11 +18,6 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from neardup.batch.catalogue import Catalogue
-from neardup.batch.output import RUN, is_run
-from neardup.batch.saved import SketchSet, sketch_folder
-from neardup.batch.sketches import Block, Sketches
-from neardup.batch.storing import OPEN, SLOTS, TABLES, compared_of
 from neardup.errors import FormatError, UsageError
 from neardup.index.filling.loading import Loader, new_index
 from neardup.index.given import usable
@@ -31,6 +26,11 @@ from neardup.index.settings import POINT_NAMES, Settings, changed, options_of
 from neardup.index.store import Row
 from neardup.lsh.layout import written
 from neardup.lsh.tables import Tables
+from neardup.pipeline.catalogue import Catalogue
+from neardup.pipeline.output import RUN, is_run
+from neardup.pipeline.saved import SketchSet, sketch_folder
+from neardup.pipeline.sketches import Block, Sketches
+from neardup.pipeline.storing import OPEN, SLOTS, TABLES, compared_of
 from neardup.progress import SILENT, Progress
 
 AT_ONCE: Final = 4_096

@@ -1,0 +1,228 @@
+"""Every sketch on the same documents: what it costs, what it finds, how wrong its estimate is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup import cluster
+from neardup.evaluation.neighbourhood import KEY, neighbours
+from neardup.evaluation.sample import as_documents
+from neardup.evaluation.truth import Truth, brute_force
+from neardup.lsh.buckets import group
+from neardup.options import Options
+from neardup.pipeline.candidates import as_sets
+from neardup.sketch import bulk
+from neardup.sketch.bottomk import BottomK
+from neardup.sketcher import Sketch, Sketcher
+
+FLOOR = 0.1
+"""Pairs below this similarity are not looked at: almost all are, and nobody asks for them."""
+
+LEAST = 128
+"""How many values of a set a bottom-k sketch holds here."""
+
+Integers = NDArray[np.int64]
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A sketch with a name, and the options that lead to it."""
+
+    name: str
+    options: dict[str, Any]
+
+
+BY_BITS = {"threshold": None, "recall": None}
+"""Fingerprints are found by their distance."""
+CONTENDERS = (
+    Contender("minhash 128 x 32", {}),
+    Contender("minhash 128 x 64", {"family": "affine-m61"}),
+    Contender("minhash 128 x 1", {"bits": 1}),
+    Contender("minhash 128 x 8", {"bits": 8}),
+    Contender("oneperm 128 x 32", {"sketch": "oneperm"}),
+    Contender("oneperm 1024 x 1", {"sketch": "oneperm", "slots": 1024, "bits": 1}),
+    Contender("weighted 128 x 32, tf", {"sketch": "weighted"}),
+    Contender("simhash 64 x 1, 3 differ", {"sketch": "simhash", **BY_BITS}),
+    Contender(
+        "simhash 128 x 1, 7 differ", {"sketch": "simhash", **BY_BITS, "slots": 128, "hamming": 7}
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was seen of one contender.
+
+    size         bytes of a stored signature
+    speed        MB of text a second, from text to signature, on one core
+    error        mean distance of the estimate from the exact similarity, over pairs above 0.1
+    found        share of the similar pairs that meet: the recall with exact verification
+    candidates   pairs that meet, by document: what exact verification has to look at
+    recall       share of the similar pairs that are found by signatures alone
+    precision    share of those found by signatures alone that are similar
+    """
+
+    name: str
+    size: float
+    speed: float | None
+    error: float | None
+    found: float | None
+    candidates: float | None
+    recall: float | None
+    precision: float | None
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Documents, all similar pairs among them, and a threshold to reach."""
+
+    texts: Sequence[str]
+    truth: Truth
+    threshold: float
+    asked: dict[str, Any]
+
+    @classmethod
+    def of(cls, texts: Sequence[str], threshold: float, workers: int, **asked: Any) -> Contest:
+        """Brute force over all pairs; `asked` are options that all contenders share."""
+        options = Options.of(threshold=threshold, **asked)
+        cut = Sketcher(options.spec).cut(as_documents(texts)).shingles
+        truth = brute_force(as_sets(cut), min(FLOOR, threshold), workers)
+        return cls(texts, truth, threshold, asked)
+
+    def results(self, contenders: Sequence[Contender] = CONTENDERS) -> Iterator[Measured]:
+        for contender in contenders:
+            yield self.measure(contender)
+        yield self.bottom_k()
+        yield self.baseline()
+
+    def measure(self, contender: Contender) -> Measured:
+        options = Options.of(
+            **{"threshold": self.threshold, "verify": "estimate", **self.asked, **contender.options}
+        )
+        sketch, speed = self._sketched(options)
+        keys = sketch.keys(options.tables)
+        a, b = _met(keys)
+        stored = bulk.compared(sketch.signatures, options.spec)
+        verifier = options.estimated(stored)
+        exact = self.truth.of(a, b)
+        verdict = verifier.pairs(a, b) >= 0.0
+        estimates = verifier.pairs(self.truth.a, self.truth.b, least=0.0)
+        if options.by_bits:
+            estimates = _jaccard(estimates)
+        error = np.abs(estimates - self.truth.similarity)
+        return self._measured(
+            contender.name,
+            stored.nbytes / len(self.texts),
+            speed,
+            exact,
+            float(error.mean()) if len(error) else None,
+            verdict,
+        )
+
+    def bottom_k(self) -> Measured:
+        """The least values of each set. They have no tables: all pairs above 0.1 are judged."""
+        spec = Options.of(**self.asked).spec
+        documents, sketcher = as_documents(self.texts), Sketcher(spec)
+
+        def sketched() -> list[BottomK]:
+            cut = sketcher.cut(documents).shingles
+            return [_least(cut.data[a:b]) for a, b in pairwise(cut.offsets.tolist())]
+
+        sketches, seconds = _timed(sketched)
+        pairs = zip(self.truth.a.tolist(), self.truth.b.tolist(), strict=True)
+        estimates = np.array([sketches[a].jaccard(sketches[b]) for a, b in pairs])
+        errors = np.abs(estimates - self.truth.similarity)
+        verdict, exact = estimates >= self.threshold, self.truth.similarity
+        error = float(errors.mean()) if len(errors) else None
+        speed = self._size / seconds / 1e6
+        judged = self._measured(f"bottomk {LEAST} x 64", 8 * LEAST, speed, exact, error, verdict)
+        return replace(judged, found=None, candidates=None)
+
+    def baseline(self) -> Measured:
+        """Sorted neighbourhood: no sketch, whatever is near when sorted is compared exactly."""
+        a, b = neighbours(self.texts)
+        name = "sorted neighbourhood"
+        return self._measured(name, 2 * KEY, None, self.truth.of(a, b), None, None)
+
+    @property
+    def _size(self) -> int:
+        """Bytes of all texts."""
+        return sum(len(text.encode("utf-8", "replace")) for text in self.texts)
+
+    def _sketched(self, options: Options) -> tuple[Sketch, float]:
+        documents, sketcher = as_documents(self.texts), Sketcher(options.spec)
+        sketcher(documents.take(np.arange(1)))  # what has to be compiled is compiled now
+        sketch, seconds = _timed(lambda: sketcher(documents))
+        return sketch, self._size / seconds / 1e6
+
+    def _measured(
+        self,
+        name: str,
+        size: float,
+        speed: float | None,
+        exact: NDArray[np.float64],
+        error: float | None,
+        verdict: NDArray[np.bool_] | None,
+    ) -> Measured:
+        """`exact` is the similarity of the pairs that met, `verdict` what signatures say of it."""
+        similar, all_similar = exact >= self.threshold, self.truth.similar(self.threshold)
+        recall = precision = None
+        if verdict is not None:
+            right = np.count_nonzero(similar & verdict)
+            recall = _share(right, all_similar)
+            precision = _share(right, np.count_nonzero(verdict))
+        return Measured(
+            name,
+            size,
+            speed,
+            error,
+            _share(np.count_nonzero(similar), all_similar),
+            len(exact) / len(self.texts),
+            recall,
+            precision,
+        )
+
+
+def _share(part: Any, whole: Any) -> float | None:
+    """None of nothing."""
+    return int(part) / int(whole) if whole else None
+
+
+def _least(shingles: NDArray[np.uint64]) -> BottomK:
+    sketch = BottomK(LEAST, spare=0)
+    sketch.update_hashes(shingles)
+    return sketch
+
+
+def _jaccard(equal_bits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The Jaccard similarity of sets of equal size at the angle that so many equal bits mean."""
+    cosine = np.cos(np.pi * (1 - equal_bits))
+    return np.maximum(cosine, 0.0) / (2 - cosine)  # type: ignore[no-any-return]
+
+
+def _met(keys: NDArray[np.uint64]) -> tuple[Integers, Integers]:
+    """All pairs that share a bucket."""
+    buckets = group(keys)
+    parts = list(cluster.candidates(buckets, cap=len(keys)))
+    empty = np.empty(0, np.int64)
+    a = np.concatenate([empty, *(left for left, _ in parts)])
+    b = np.concatenate([empty, *(right for _, right in parts)])
+    return buckets.documents[a], buckets.documents[b]
+
+
+def _timed(work: Callable[[], Made], times: int = 3) -> tuple[Made, float]:
+    """The result, and the shortest of some attempts in seconds."""
+    seconds = []
+    for _ in range(times):
+        begun = time.perf_counter()
+        made = work()
+        seconds.append(time.perf_counter() - begun)
+    return made, min(seconds)

@@ -1,0 +1,228 @@
+"""What has moved since an earlier evaluation, and what follows from it? In words.
+
+Only what is beyond noise is said: a change must be large enough to matter, and larger than three
+standard errors of both samples. Whether two documents of some similarity meet does not depend on
+the corpus; what drifts is how similar its documents are, how long and how many they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+from neardup.evaluation.profile import TENTHS, VOCABULARY, Profile, Spread, overlap
+from neardup.evaluation.snapshot import CUT, READ, Snapshot
+
+LENGTH: Final = 0.1
+"""A mean that changes by less than this share is not worth a word."""
+FACTOR: Final = 1.5
+"""Counts and shares that change by less than this factor are not either."""
+SHARE: Final = 0.01
+ERRORS: Final = 3.0
+EMPTY_BINS: Final = 0.02
+NOTHING: Final = "nothing moved"
+
+
+def moved(now: Snapshot, before: Snapshot) -> list[str]:
+    """What has changed, a sentence each, what can't be compared first; or that nothing has."""
+    same_words, same_shingles = now.same(before, READ), now.same(before, CUT)
+    differing = now.differing(before)
+    first = 0 if not differing else _comparable_from(now, before) if same_shingles else None
+    said = [*_not_compared(differing, same_words, same_shingles, first)]
+    if not differing:
+        said += _recall(now, before)
+    if now.profile is None or before.profile is None:
+        said.append("without a corpus on both sides there is no profile: texts are not compared")
+        return said
+    new, old = now.profile, before.profile
+    said += _lengths(new, old)
+    if same_words:
+        said += _words(new, old)
+    if same_shingles:
+        said += _shingles(new, old)
+        said += _copies(new, old)
+        if now.same(before, ["slots"]):
+            said += _empty_bins(new, old)
+    threshold = now.point.get("threshold") if now.point.get("tables") else None
+    if not differing:
+        said += _candidates(new, old, threshold)
+        said += _buckets(new, old)
+    if first is not None:
+        said += _similarity(new, old, threshold, first)
+    return said or [NOTHING]
+
+
+def _comparable_from(now: Snapshot, before: Snapshot) -> int | None:
+    """The first tenth of similarity whose pairs nearly all meet, on both sides."""
+    new, old = now.all_meet_from, before.all_meet_from
+    return None if new is None or old is None else max(new, old)
+
+
+def _not_compared(
+    differing: str, same_words: bool, same_shingles: bool, first: int | None
+) -> Iterator[str]:
+    if not differing:
+        return
+    lost = ["buckets, candidates and recall"]
+    if first is None:
+        lost.insert(0, "similarities")
+    if not same_shingles:
+        lost.insert(0, "shingles")
+    if not same_words:
+        lost.insert(0, "words")
+    what = "operating points" if same_shingles else "specifications"
+    yield f"the {what} differ ({differing}): {', '.join(lost)} are not compared"
+
+
+def _recall(now: Snapshot, before: Snapshot) -> Iterator[str]:
+    if now.golden != before.golden:
+        yield "the golden sets differ: recall is not compared"
+        return
+    if now.judged != before.judged:
+        yield "one is of a finished run, the other of single pairs: recall is not compared"
+        return
+    new, old = now.recall, before.recall
+    if new["value"] is None or old["value"] is None:
+        if new["value"] != old["value"]:
+            yield "recall is undefined on one side: it is not compared"
+    elif new["low"] > old["high"] or new["high"] < old["low"]:
+        follows = "" if new["value"] > old["value"] else ": look at the false negatives"
+        yield f"recall went from {old['value']:.4f} to {new['value']:.4f}{follows}"
+
+
+def _words(now: Profile, before: Profile) -> Iterator[str]:
+    """Larger samples have more words: only samples of about the same size are compared."""
+    mine, theirs = now.words(), before.words()
+    if mine.spec != theirs.spec or not _about_same(now.sampled, before.sampled):
+        return
+    common, usual = overlap(mine, theirs), min(now.halves, before.halves)
+    if usual - common > max(LENGTH, ERRORS * math.sqrt(2 * 0.25 / VOCABULARY)):
+        yield (
+            f"{common:.0%} of the words are common to both corpora, halves of one have {usual:.0%} "
+            "in common: new kinds of texts came; label pairs of them, and count lines and document "
+            "frequencies again where they are used"
+        )
+
+
+def _about_same(one: float, other: float) -> bool:
+    return 1 / FACTOR < one / other < FACTOR
+
+
+def _lengths(now: Profile, before: Profile) -> Iterator[str]:
+    if _other_mean(now.bytes, before.bytes, now, before):
+        ratio = now.bytes.mean / before.bytes.mean
+        yield (
+            f"documents are {_percent(ratio)} {'longer' if ratio > 1 else 'shorter'} (bytes: "
+            f"{before.bytes.mean:,.0f} to {now.bytes.mean:,.0f}): expect reading and sketching to "
+            f"take about {ratio:.1f} times as long a document; by itself that changes neither "
+            "recall nor candidates"
+        )
+
+
+def _shingles(now: Profile, before: Profile) -> Iterator[str]:
+    if _other_mean(now.shingles, before.shingles, now, before):
+        ratio = now.shingles.mean / before.shingles.mean
+        yield (
+            f"shingles per document {'up' if ratio > 1 else 'down'} by {_percent(ratio)}, from "
+            f"{before.shingles.mean:,.0f} to {now.shingles.mean:,.0f}: expect so much "
+            f"{'more' if ratio > 1 else 'less'} time for a comparison"
+        )
+
+
+def _other_mean(new: Spread, old: Spread, now: Profile, before: Profile) -> bool:
+    error = math.hypot(
+        new.deviation / math.sqrt(now.sampled), old.deviation / math.sqrt(before.sampled)
+    )
+    return abs(new.mean - old.mean) > max(LENGTH * old.mean, ERRORS * error) and old.mean > 0
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * abs(ratio - 1):.0f} %"
+
+
+def _about(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _empty_bins(now: Profile, before: Profile) -> Iterator[str]:
+    new, old = now.empty_bins, before.empty_bins
+    if new is None or old is None or abs(new - old) < EMPTY_BINS:
+        return
+    follows = "estimates are noisier; use fewer slots" if new > old else "estimates are better"
+    yield f"empty bins went from {old:.1%} to {new:.1%} of the slots: {follows}"
+
+
+def _candidates(now: Profile, before: Profile, threshold: float | None) -> Iterator[str]:
+    if not before.met or not now.met:
+        if now.met + before.met > ERRORS**2:
+            yield f"candidates went from {before.candidates:.2f} to {now.candidates:.2f} a document"
+        return
+    ratio = now.candidates / before.candidates
+    error = math.sqrt(1 / now.effective + 1 / before.effective)
+    if abs(math.log(ratio)) < max(math.log(FACTOR), ERRORS * error):
+        return
+    yield (
+        f"candidates per document {'up' if ratio > 1 else 'down'} from "
+        f"{_about(before.candidates)} to {_about(now.candidates)}: expect about {_about(ratio)} "
+        "times the comparisons"
+        f"{_why_candidates(now, before, threshold)}"
+    )
+
+
+def _why_candidates(now: Profile, before: Profile, threshold: float | None) -> str:
+    """Bands can be chosen against pairs below the threshold; those above are what is looked for."""
+    if threshold is None:
+        return ""
+    below = int(threshold * TENTHS)
+    in_vain = [one.candidates * sum(one.similarity[:below]) for one in (now, before)]
+    more = now.candidates > before.candidates
+    if abs(in_vain[0] - in_vain[1]) > abs(now.candidates - before.candidates) / 2:
+        cure = "consider more rows" if more else "fewer rows would cost little"
+        return f"; most of the difference is below the threshold: {cure}"
+    return f"; most of the difference are duplicates: there are {'more' if more else 'fewer'}"
+
+
+def _similarity(
+    now: Profile, before: Profile, threshold: float | None, first: int
+) -> Iterator[str]:
+    """Of the pairs that meet, from some tenth on, which tenths have grown or shrunk?"""
+    new_all, old_all = sum(now.similarity[first:]), sum(before.similarity[first:])
+    if not new_all or not old_all:
+        return
+    new_pairs, old_pairs = now.effective * new_all, before.effective * old_all
+    among = f" and are {first / TENTHS:g} similar or more" if first else ""
+    for tenth in range(first, TENTHS):
+        new, old = now.similarity[tenth] / new_all, before.similarity[tenth] / old_all
+        both = (new * new_pairs + old * old_pairs) / (new_pairs + old_pairs)
+        error = math.sqrt(max(both * (1 - both), 0.0) * (1 / new_pairs + 1 / old_pairs))
+        if abs(new - old) < max(ERRORS * error, SHARE) or max(new, old) < FACTOR * min(new, old):
+            continue
+        low, high = tenth / TENTHS, (tenth + 1) / TENTHS
+        near = threshold is not None and abs((low + high) / 2 - threshold) <= 1 / TENTHS
+        follows = ": more verdicts are close to the threshold" if near and new > old else ""
+        yield (
+            f"pairs between {low:g} and {high:g} went from {old:.0%} to {new:.0%} of those that "
+            f"meet{among}{follows}"
+        )
+
+
+def _copies(now: Profile, before: Profile) -> Iterator[str]:
+    """Of copies, as of buckets, more is seen if a larger share of the documents is looked at."""
+    if _about_same(now.share, before.share) and abs(now.identical - before.identical) > LENGTH:
+        yield (
+            f"identical copies went from {before.identical:.0%} to {now.identical:.0%} of the "
+            "documents that were looked at: they cost a hash each, and no comparison"
+        )
+
+
+def _buckets(now: Profile, before: Profile) -> Iterator[str]:
+    new, old = now.buckets, before.buckets
+    if not _about_same(now.share, before.share) or _about_same(max(new.p99, 2), max(old.p99, 2)):
+        return
+    grown = "look for boilerplate, and consider --strip lines"
+    yield (
+        f"the largest hundredth of the buckets went from {old.p99:,.0f} to {new.p99:,.0f} "
+        f"documents, the largest from {old.largest:,} to {new.largest:,}: "
+        f"{grown if new.p99 > old.p99 else 'less boilerplate is shared'}"
+    )

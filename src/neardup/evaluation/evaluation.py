@@ -1,0 +1,305 @@
+"""How good is an operating point, or a run, by what people say? The composition.
+
+    golden pairs -> their texts -> do they meet, are they similar -> scores, losses, the worst
+
+A label says what people say, similarity what texts say. What is lost because labelled duplicates
+have little text in common is told apart from what is lost because similar ones did not meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup.corpus.documents import Columns, Documents
+from neardup.corpus.frames import require_rereadable
+from neardup.errors import ParameterError, UsageError
+from neardup.evaluation.drift import moved
+from neardup.evaluation.golden import SEVERAL, Golden, golden_of, no_pairs, none_left
+from neardup.evaluation.golden_files import Names
+from neardup.evaluation.held import NOT_ALL_PAIRS, Held
+from neardup.evaluation.judges import Judge, OperatingPoint
+from neardup.evaluation.lookup import Finder, corpus_files, reader
+from neardup.evaluation.outcome import Case, Evaluation, Losses, Rand
+from neardup.evaluation.profile import Profile
+from neardup.evaluation.runs import Run
+from neardup.evaluation.sample import choose_among
+from neardup.evaluation.scores import Scores, adjusted_rand, components, sweep
+from neardup.evaluation.service import Service
+from neardup.evaluation.snapshot import Snapshot, read_baseline
+from neardup.in_memory import find_frequencies, find_ignored_lines
+from neardup.options import Options
+from neardup.progress import SILENT, Progress
+from neardup.result import by_distance
+from neardup.sketcher import Sketcher
+from neardup.spec import KEYED
+
+Flags = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+Reals = NDArray[np.float64]
+
+SAMPLE: Final = 10_000
+SEED: Final = 5
+WORST: Final = 20
+CASE_TEXT: Final = 20_000
+"""Characters of a text that are kept to be shown."""
+GIVEN: Final = "the clusters of the golden set"
+NO_PAIRS: Final = (
+    "a run says which documents go, not all pairs: for the recall of pairs use dedup --pairs, or "
+    "--config instead of --run"
+)
+MADE: Final = (
+    "made of the positive pairs; documents that nobody has paired count as different, so that it "
+    "is rather too low"
+)
+
+
+def evaluate(
+    golden: Any,
+    *,
+    corpus: Any = None,
+    run: str | Path | None = None,
+    service: str | None = None,
+    api_key: str | None = None,
+    text: str = "text",
+    id: str | None = None,
+    format: str = "auto",
+    pairs: Names = None,
+    clusters: Names = None,
+    baseline: str | Path | None = None,
+    sample: int = SAMPLE,
+    workers: int = 1,
+    progress: Progress = SILENT,
+    **operating_point: Any,
+) -> Evaluation:
+    """How good is an operating point on a corpus, a finished run, or a service, by a golden set?
+
+    `golden` is a TSV, CSV, Parquet or Arrow file of pairs (id1, id2, label) or of clusters (id,
+    cluster), a list of (id1, id2, label), or a dict of clusters by id. `corpus` is a path or a
+    list of `Path`s, or a list or table as `neardup.dedup` takes it; `run` the folder of a finished
+    run, which then is what is judged; `service` the address of a running service, which is judged
+    by the documents that it holds. `operating_point` are parameters of `neardup.dedup`.
+
+    >>> texts = ["the cat sat on the mat today", "The cat sat on the mat, today!", "a dog"]
+    >>> found = evaluate([(0, 1, 1), (0, 2, 0)], corpus=texts)
+    >>> found.labels.recall.value, found.labels.precision.value
+    (1.0, 1.0)
+    """
+    _check(corpus, run, service, operating_point)
+    before = None if baseline is None else read_baseline(Path(baseline))
+    asked = golden_of(golden, pairs, clusters)
+    if not len(asked):
+        raise no_pairs(asked)
+    if service is not None:
+        held = Service(service, api_key).held(asked.ids, progress)
+        return _compared(_of_service(asked, held), before)
+    finished = None if run is None else Run.of(Path(run), asked.ids)
+    if finished is not None and corpus is not None:
+        finished.require_of(corpus_files(corpus, format))
+    point = profile = None
+    if corpus is not None:
+        options = _options(operating_point if finished is None else finished.operating_point)
+        columns = Columns(text=text, id=id)
+        point, profile = _looked_up(
+            asked, corpus, columns, format, options, sample, workers, progress
+        )
+    used, notes = _usable(asked, point, finished)
+    progress.stage("comparing", len(used), "pairs")
+    judge: Judge = next(one for one in (finished, point) if one is not None)
+    return _compared(_measured(used, judge, point, profile, notes), before)
+
+
+def _check(corpus: Any, run: Any, service: str | None, operating_point: Mapping[str, Any]) -> None:
+    if corpus is None and run is None and service is None:
+        raise UsageError(
+            "nothing to evaluate: give a corpus (--corpus), a run (--run), both, or a service "
+            "(--service)"
+        )
+    if service is not None and (corpus is not None or run is not None):
+        raise UsageError(
+            "a service is judged by the documents that it holds: leave out the corpus and the run"
+        )
+    if operating_point and (run is not None or service is not None):
+        judged = "service" if run is None else "run"
+        raise UsageError(f"a {judged} has its operating point: leave out others, or the {judged}")
+
+
+def _compared(found: Evaluation, before: Snapshot | None) -> Evaluation:
+    if before is None:
+        return found
+    return replace(found, drift=moved(Snapshot.of(found.record, "this evaluation"), before))
+
+
+def _options(given: Mapping[str, Any]) -> Options:
+    """As given; a keyed hash needs no key here, any other finds as much."""
+    asked = {**given, "keep": "first"}
+    if asked.get("hash") == KEYED:
+        del asked["hash"]
+    options = Options.of(**asked)
+    if options.spec.unit == "token":
+        raise ParameterError("evaluate looks at texts: choose word, char or line shingles")
+    return options
+
+
+def _looked_up(
+    asked: Golden,
+    corpus: Any,
+    columns: Columns,
+    format: str,
+    options: Options,
+    sample: int,
+    workers: int,
+    progress: Progress,
+) -> tuple[OperatingPoint, Profile]:
+    """The golden documents as the options see them, and what the corpus looks like."""
+    read = reader(corpus, columns, format, workers, progress)
+
+    def documents() -> Iterator[Documents]:
+        return (some for some, _ in read())
+
+    if options.strip.lines is not None or options.weights == "tf-idf":
+        require_rereadable(corpus)
+    ignored = find_ignored_lines(documents, options)
+    options = options.ignoring(ignored.digest)
+    frequencies = find_frequencies(documents, options, ignored)
+    options = options.weighing(frequencies.stated)
+    sketcher = Sketcher(options.spec, ignored, None, frequencies)
+    finder = Finder(asked.ids)
+    chosen = choose_among(finder.watch(read()), sample, SEED, options.spec)
+    profile = Profile.of(chosen, options, sketcher)
+    return OperatingPoint.of(options, finder.result(), sketcher, workers), profile
+
+
+def _usable(
+    asked: Golden, point: OperatingPoint | None, finished: Run | None
+) -> tuple[Golden, list[str]]:
+    """The golden set without documents that can't be compared; and what else is to be said."""
+    used, notes = asked, []
+    if point is not None:
+        used = used.without("unknown ids", np.flatnonzero(point.found.row < 0))
+        used = used.without("empty documents", point.empty)
+        if not len(used):
+            raise none_left(used, point.found.names)
+        used = replace(used, flaws=used.flaws | {SEVERAL: point.found.repeated})
+    elif finished is not None:
+        used = replace(used, flaws=used.flaws | {SEVERAL: finished.repeated})
+        if unnamed := len(finished.unnamed):
+            notes.append(
+                f"{unnamed:,} golden documents are in no cluster of the run: they were kept alone, "
+                "or are not in it at all; with --corpus, unknown ids are told apart"
+            )
+    return used, notes + _one_sided(used)
+
+
+def _of_service(asked: Golden, held: Held) -> Evaluation:
+    used = held.of_those(asked)
+    return _measured(used, held, None, None, _one_sided(used))
+
+
+def _one_sided(used: Golden) -> list[str]:
+    if not used.label.any():
+        return ["no pair is a duplicate by its label: recall is undefined"]
+    if used.label.all():
+        return [
+            "no pair is labelled as different: precision by labels says nothing, and there is no "
+            "best threshold"
+        ]
+    return []
+
+
+def _measured(
+    used: Golden,
+    judge: Judge,
+    point: OperatingPoint | None,
+    profile: Profile | None,
+    notes: list[str],
+) -> Evaluation:
+    a, b, label = used.a, used.b, used.label
+    predicted = judge.duplicates(a, b)
+    if len(used) and not predicted.any():
+        notes.append("no pair was judged to be a duplicate: precision is undefined")
+    similarity = met = similar = None
+    if point is not None:
+        similarity = point.similarity(a, b)
+        by_bands = not (isinstance(judge, Run) and judge.of_copies)
+        met = point.met(a, b) if by_bands else None
+        if by_bands and not by_distance(point.options):
+            similar = similarity >= point.options.threshold
+            if len(used) and not similar.any():
+                notes.append("no pair reaches the threshold: recall by similarity is undefined")
+    missed, wrong = label & ~predicted, predicted & ~label
+    losses = None
+    if point is not None and similar is not None and met is not None:
+        losses = _losses(missed, similar, met, met & point.verified(a, b))
+    apart = missed.any() if losses is None else losses.apart
+    if isinstance(judge, Run) and not judge.of_pairs and apart:
+        notes.append(NO_PAIRS)
+    if isinstance(judge, Held) and apart:
+        notes.append(NOT_ALL_PAIRS)
+    return Evaluation(
+        judged=judge.described,
+        golden=used,
+        operating_point=judge.stated,
+        labels=Scores.of(predicted, label),
+        candidates=None if met is None else Scores.of(met, label),
+        similarity=None if similar is None else Scores.of(predicted, similar),
+        losses=losses,
+        rand=_rand(used, judge),
+        sweep=None if similarity is None else sweep(similarity, label),
+        false_positives=_cases(used, wrong, similarity, met, point),
+        false_negatives=_cases(used, missed, similarity, met, point),
+        profile=profile,
+        notes=notes,
+    )
+
+
+def _losses(missed: Flags, similar: Flags, met: Flags, found: Flags) -> Losses:
+    lost = missed & similar
+    parts = (missed & ~similar, lost & ~met, lost & met & ~found, lost & found)
+    return Losses(*(int(np.count_nonzero(part)) for part in parts))
+
+
+def _rand(used: Golden, judge: Judge) -> Rand | None:
+    """Over the documents of usable pairs; None without a pair that belongs together."""
+    if not used.label.any():
+        return None
+    clusters = used.clusters
+    if clusters is None:
+        clusters = components(len(used.ids), used.a[used.label], used.b[used.label])
+    here = np.unique(np.concatenate([used.a, used.b]))
+    value = adjusted_rand(judge.clusters()[here], clusters[here])
+    return Rand(value, GIVEN if used.clusters is not None else MADE)
+
+
+def _cases(
+    used: Golden,
+    chosen: Flags,
+    similarity: Reals | None,
+    met: Flags | None,
+    point: OperatingPoint | None,
+) -> list[Case]:
+    """The most similar of the chosen pairs; the first ones if similarities are not known."""
+    rows = np.flatnonzero(chosen)
+    if similarity is not None:
+        rows = rows[np.argsort(-similarity[rows], kind="stable")]
+    cases = []
+    for row in rows[:WORST].tolist():
+        x, y = int(used.a[row]), int(used.b[row])
+        texts = None
+        if point is not None:
+            texts = point.found.text(x)[:CASE_TEXT], point.found.text(y)[:CASE_TEXT]
+        cases.append(
+            Case(
+                used.ids[x],
+                used.ids[y],
+                None if similarity is None else float(similarity[row]),
+                None if met is None else bool(met[row]),
+                texts,
+            )
+        )
+    return cases

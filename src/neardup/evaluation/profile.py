@@ -1,0 +1,230 @@
+"""What does a corpus look like? Figures of a sample, small enough to keep and to compare later."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup import cluster
+from neardup.errors import FormatError, StaleSketch
+from neardup.evaluation.judges import exact_judge
+from neardup.evaluation.sample import Sample, as_documents
+from neardup.evaluation.truth import Truth
+from neardup.lsh.buckets import group
+from neardup.options import Options
+from neardup.sketch.bottomk import BottomK
+from neardup.sketcher import Sketch, Sketcher
+from neardup.spec import Spec
+from neardup.text.arrays import Ragged
+
+VOCABULARY: Final = 1_024
+TENTHS: Final = 10
+NUMBERS: Final = (
+    "documents",
+    "sampled",
+    "identical",
+    "halves",
+    "met",
+    "effective",
+    "candidates",
+)
+QUANTILES: Final = {"p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Where the values of many documents lie."""
+
+    mean: float
+    deviation: float
+    p10: float
+    p50: float
+    p90: float
+    p99: float
+
+    @classmethod
+    def of(cls, values: NDArray[Any]) -> Spread:
+        at = {name: float(np.quantile(values, share)) for name, share in QUANTILES.items()}
+        return cls(float(values.mean()), float(values.std()), **at)
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """Of the buckets with two documents or more: how many, and how large they are."""
+
+    count: int
+    p50: float
+    p99: float
+    largest: int
+
+    @classmethod
+    def of(cls, sizes: NDArray[np.int64]) -> Buckets:
+        if not len(sizes):
+            return cls(0, 0.0, 0.0, 0)
+        p50, p99 = (float(np.quantile(sizes, share)) for share in (0.5, 0.99))
+        return cls(len(sizes), p50, p99, int(sizes.max()))
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A sample of a corpus, in figures.
+
+    documents   in the corpus; `sampled` of them were looked at, all equally likely
+    identical   share of the sampled that are copies of another; the rest is without them
+    bytes       of a text
+    shingles    different ones of a text
+    vocabulary  the words of the sample, as a bottom-k sketch in base64
+    halves      how far the words of one half of the sample are those of the other (Jaccard): two
+                samples of one corpus don't overlap more
+    empty_bins  of a one-permutation sketch: share of slots that were empty before they were filled
+    met         pairs of sampled documents that share a bucket
+    effective   as many independent pairs would say as much: those of a large cluster come together
+    candidates  such pairs for each document of the corpus, estimated from the sample
+    similarity  the share of such pairs in each tenth; nothing if there are none
+    """
+
+    documents: int
+    sampled: int
+    identical: float
+    bytes: Spread
+    shingles: Spread
+    vocabulary: str
+    halves: float
+    empty_bins: float | None
+    buckets: Buckets
+    met: int
+    effective: float
+    candidates: float
+    similarity: list[float]
+
+    @classmethod
+    def of(cls, sample: Sample, options: Options, sketcher: Sketcher) -> Profile:
+        sketch = sketcher(as_documents(sample.texts))
+        judge = exact_judge(sketch, options, sketcher.frequencies)
+        order = np.flatnonzero(sketch.shingles.sizes)
+        leader = cluster.identical(sketch.content, order)
+        unique = order[leader[order] == order]
+        grouped = group(sketch.keys(options.tables), unique)
+        count = len(sample.texts)
+        met, weight_of, similarity = 0, np.zeros(count), np.zeros(TENTHS)
+        for left, right in cluster.candidates(grouped):
+            a, b = (unique[grouped.documents[side]] for side in (left, right))
+            found = judge.pairs(a, b, least=0.0)
+            weights = sample.weights(Truth(count, 0.0, a, b, found))
+            weight_of += np.bincount(a, weights, count) + np.bincount(b, weights, count)
+            similarity += _tenths(found, weights)
+            met += len(a)
+        total = float(similarity.sum())
+        words = _words(sample.texts, options.spec)
+        return cls(
+            sample.documents,
+            count,
+            1 - len(unique) / max(len(order), 1),
+            Spread.of(sketch.lengths),
+            Spread.of(np.diff(judge.offsets)),
+            base64.b64encode(_vocabulary(words.data).to_bytes()).decode(),
+            _halves(words),
+            _empty_bins(sketch, options.spec),
+            Buckets.of(grouped.sizes),
+            met,
+            total**2 / float((weight_of**2).sum()) if met else 0.0,
+            total / sample.documents,
+            (similarity / total).tolist() if met else [],
+        )
+
+    @property
+    def share(self) -> float:
+        """Of the documents, those that were sampled."""
+        return self.sampled / max(self.documents, 1)
+
+    def words(self) -> BottomK:
+        return BottomK.from_bytes(base64.b64decode(self.vocabulary, validate=True))
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any], where: str) -> Profile:
+        """The profile that `record` is of; anything else is damaged."""
+        try:
+            given = {field.name: record[field.name] for field in fields(cls)}
+            given["bytes"] = Spread(**{k: _real(v) for k, v in given["bytes"].items()})
+            given["shingles"] = Spread(**{k: _real(v) for k, v in given["shingles"].items()})
+            given["buckets"] = Buckets(**{k: _real(v) for k, v in given["buckets"].items()})
+            given["similarity"] = [_real(share) for share in given["similarity"]]
+            for name in NUMBERS:
+                given[name] = _real(given[name])
+            if given["empty_bins"] is not None:
+                given["empty_bins"] = _real(given["empty_bins"])
+            if len(given["similarity"]) != (TENTHS if given["met"] else 0) or not given["sampled"]:
+                raise ValueError("the similarities are not tenths")
+            if given["met"] and not (given["effective"] and given["candidates"]):
+                raise ValueError("pairs that count as none")
+            profile = cls(**given)
+            profile.words()
+            return profile
+        except (
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+            OverflowError,
+            binascii.Error,
+            FormatError,
+        ) as error:
+            raise FormatError(
+                f"{where} is damaged (profile: {type(error).__name__}): evaluate the earlier "
+                "corpus again"
+            ) from None
+
+
+def overlap(mine: BottomK, theirs: BottomK) -> float:
+    """The Jaccard similarity of two vocabularies."""
+    try:
+        return mine.jaccard(theirs)
+    except StaleSketch:
+        return 0.0
+
+
+def _real(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError("not a number")
+    if value < 0:
+        raise ValueError("a negative number")
+    return value
+
+
+def _tenths(similarity: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    place = np.minimum((similarity * TENTHS).astype(np.int64), TENTHS - 1)
+    return np.bincount(place, weights, TENTHS).astype(np.float64)
+
+
+def _words(texts: Sequence[str], spec: Spec) -> Ragged:
+    """The hashes of the words of each text, whatever the shingles are."""
+    single = Spec.of("word:1", profile=spec.profile, strip=spec.strip)
+    return Sketcher(single).cut(as_documents(texts)).shingles
+
+
+def _vocabulary(words: NDArray[np.uint64]) -> BottomK:
+    sketch = BottomK(VOCABULARY, spare=0)
+    sketch.update_hashes(words)
+    return sketch
+
+
+def _halves(words: Ragged) -> float:
+    odd = np.repeat(np.arange(len(words)) % 2 == 1, words.sizes)
+    return overlap(_vocabulary(words.data[odd]), _vocabulary(words.data[~odd]))
+
+
+def _empty_bins(sketch: Sketch, spec: Spec) -> float | None:
+    if spec.sketch != "oneperm":
+        return None
+    return sketch.empty_slots / max(int(np.count_nonzero(sketch.shingles.sizes)) * spec.slots, 1)

@@ -1,0 +1,198 @@
+"""What does a finished run say about golden documents?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from neardup.corpus import columnar
+from neardup.corpus.inputs import InputFile, find_inputs
+from neardup.corpus.source import reading
+from neardup.corpus.tables import valid_utf8
+from neardup.errors import FormatError, UsageError
+from neardup.evaluation.golden import Flaw
+from neardup.evaluation.judges import PARAMETERS, among_all, together
+from neardup.formats.tables import ROW, TEXT
+from neardup.pipeline.output import RUN, is_run
+
+Flags = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+
+BATCH: Final = 1 << 20
+SHOWN: Final = 2
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: documents of one cluster are duplicates, and those in pairs.parquet.
+
+    cluster   of each golden id, or -1 if no table names it: kept alone, or unknown
+    pairs     codes a * ids + b of the golden pairs in pairs.parquet, ascending
+    repeated  ids that several documents of the run have, as far as the tables name them
+    of_pairs  whether it says all pairs: it wrote them, or copies are of one cluster anyway
+    """
+
+    path: Path
+    record: dict[str, Any]
+    cluster: Integers
+    pairs: Integers
+    repeated: Flaw
+    of_pairs: bool
+
+    @classmethod
+    def of(cls, run: Path, ids: Sequence[str]) -> Run:
+        if not is_run(run):
+            raise UsageError(
+                f"{run} holds no finished run: give the folder that neardup dedup -o wrote"
+            )
+        record = json.loads((run / RUN).read_bytes())
+        if not isinstance(record.get("parameters"), dict):
+            raise FormatError(f"{run / RUN} names no parameters: run neardup dedup again")
+        number = {id: place for place, id in enumerate(ids)}
+        cluster = np.full(len(ids), -1, np.int64)
+        repeated: dict[str, None] = {}
+        for name in ("removed", "clusters"):
+            for id, its in _rows(run / f"{name}.parquet", ("id", "cluster")):
+                if id is None or its is None or id not in number:
+                    continue
+                if cluster[number[id]] >= 0:
+                    repeated[id] = None
+                else:
+                    cluster[number[id]] = its
+        codes = []
+        has_pairs = (run / "pairs.parquet").exists()
+        if has_pairs:
+            for x, y in _rows(run / "pairs.parquet", ("a", "b")):
+                if x in number and y in number:
+                    low, high = sorted((number[x], number[y]))
+                    codes.append(low * len(ids) + high)
+        flaw = Flaw.of([[id] for id in repeated])
+        return cls(
+            run,
+            record,
+            cluster,
+            np.unique(np.array(codes, np.int64)),
+            flaw,
+            has_pairs or _is_of_copies(record),
+        )
+
+    def require_of(self, files: Sequence[InputFile] | None) -> None:
+        """Refuse a corpus that the run has not seen: no file has the size of one of its inputs.
+
+        Files are known by their sizes, because to hash large ones takes time. None is data that
+        has no files.
+        """
+        if self.merged:
+            raise UsageError(
+                "the run has merged rows, and texts are looked at row by row: leave out the corpus"
+            )
+        inputs = self.record.get("inputs")
+        if files is None or not inputs:
+            return
+        if not {file.path.stat().st_size for file in files} & {one["size"] for one in inputs}:
+            raise UsageError(
+                f"the corpus ({_first(file.name for file in files)}) is not what {self.path} is a "
+                f"run of ({_first(str(one['file']) for one in inputs)}): no file has the size of "
+                "an input of the run: give its inputs as --corpus, or another --run"
+            )
+
+    @property
+    def described(self) -> str:
+        by_pairs = "" if (self.of_copies or not self.of_pairs) else ", or in pairs.parquet,"
+        return f"a finished run: documents of one cluster{by_pairs} are duplicates"
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        parameters = self.record["parameters"]
+        return {
+            "spec": self.record["spec"],
+            "fingerprint": self.record["fingerprint"],
+            "parameters": {name: parameters.get(name) for name in PARAMETERS},
+        }
+
+    @property
+    def of_copies(self) -> bool:
+        """Whether only exact copies were looked for: then there is neither threshold nor bucket."""
+        return _is_of_copies(self.record)
+
+    @property
+    def merged(self) -> bool:
+        """Whether rows were put together: then no row is a document."""
+        return bool(self.record["parameters"].get("merge_rows"))
+
+    @property
+    def operating_point(self) -> dict[str, Any]:
+        """As parameters of `neardup.dedup`; none of a run that only looked for exact copies.
+
+        A keyed hash is not among them: similarities don't depend on it.
+        """
+        spec, parameters = self.record["spec"], self.record["parameters"]
+        if self.of_copies:
+            return {}
+        if not {"unit", "size", "profile", "sketch"} <= set(spec):
+            raise FormatError(f"{RUN} names no specification: run neardup dedup again")
+        named = {name: spec.get(name) for name in ("sketch", "family", "slots", "bits", "seed")}
+        named |= {name: parameters.get(name) for name in ("tables", "measure", "hamming", "blocks")}
+        named |= {
+            "shingle": f"{spec['unit']}:{spec['size']}",
+            "text_profile": spec["profile"],
+            "verify": parameters.get("verify"),
+            "strip": parameters.get("strip") or None,
+            "weights": parameters.get("weights"),
+        }
+        if spec["sketch"] != "simhash":
+            named["threshold"] = parameters.get("threshold")
+        return {name: value for name, value in named.items() if value is not None}
+
+    @property
+    def unnamed(self) -> Integers:
+        return np.flatnonzero(self.cluster < 0)
+
+    def duplicates(self, a: Integers, b: Integers) -> Flags:
+        code = np.minimum(a, b) * len(self.cluster) + np.maximum(a, b)
+        return together(self.cluster, a, b) | np.isin(code, self.pairs)
+
+    def clusters(self) -> Integers:
+        return among_all(self.cluster)
+
+
+def _is_of_copies(record: dict[str, Any]) -> bool:
+    return "by" in record["spec"]
+
+
+def _first(names: Iterable[str]) -> str:
+    """The first names, and whether there are more."""
+    some = list(names)
+    return ", ".join(some[:SHOWN]) + (", ..." if len(some) > SHOWN else "")
+
+
+def _rows(path: Path, columns: tuple[str, str]) -> Iterator[tuple[Any, Any]]:
+    """Two columns of a table of a run; ids as strings."""
+    if not path.exists():
+        raise FormatError(f"{path} is missing: run neardup dedup again")
+    (file,) = find_inputs([path])
+
+    def choose(names: list[str]) -> list[str]:
+        if not set(columns) <= set(names):
+            raise FormatError(f"{path} is not of a run: run neardup dedup again")
+        return list(columns)
+
+    with reading(file, "run neardup dedup again"):
+        for batch in columnar.batches(file, BATCH, choose):
+            left, right = (_values(batch.column(name), path) for name in columns)
+            yield from zip(left, right, strict=True)
+
+
+def _values(column: pa.Array, path: Path) -> list[Any]:
+    """Strings or whole numbers, as a run has them."""
+    if column.type not in (TEXT, ROW):
+        raise FormatError(f"{path} is not of a run: run neardup dedup again")
+    found: list[Any] = (valid_utf8(column)[0] if column.type == TEXT else column).to_pylist()
+    return found

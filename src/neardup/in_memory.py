@@ -1,0 +1,372 @@
+"""The in-memory composition: documents in, an explained keep list out.
+
+    text -> shingles -> sketch -> bands -> candidates -> verified pairs -> clusters -> keep list
+
+`Corpus` collects what is left of the documents when they are sketched and their texts are dropped;
+`Corpus.decide` does the rest. `similarity` compares two texts by the same rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from neardup import cluster, kernels
+from neardup.cluster import KEPT, REJECTED, Decisions, FullBucket, Pairs
+from neardup.corpus.documents import Columns, Documents, concat_keep
+from neardup.corpus.frames import from_data, require_rereadable
+from neardup.errors import ParameterError
+from neardup.formats.spool import Spool
+from neardup.keys import Key, key_of
+from neardup.lsh.buckets import Buckets, group
+from neardup.options import MEASURES, Options, parse_strip
+from neardup.result import Result
+from neardup.sketch import bulk
+from neardup.sketcher import Integers, Sketch, Sketcher
+from neardup.spec import Spec, one_of
+from neardup.text.frequencies import Frequencies, FrequencyCounts
+from neardup.text.html import without_markup
+from neardup.text.ignored import IgnoredLines
+from neardup.text.lines import LineCounts
+from neardup.text.shingle import shingled
+from neardup.verify import Estimated, Exact, Weighed
+
+MAX_PAIRS = 10_000_000
+
+
+class Corpus:
+    """All documents' sketches, in input order; texts are gone, shingles set aside on disk."""
+
+    def __init__(
+        self,
+        options: Options,
+        spool_folder: str | None = None,
+        frequencies: Frequencies | None = None,
+    ) -> None:
+        self.options = options
+        self._frequencies = frequencies or Frequencies()
+        self.rejected: dict[int, str] = {}
+        self.size = 0
+        self._columns: dict[str, list[NDArray[Any]]] = {}
+        self._spool = Spool(spool_folder)
+        self._keep: list[pa.Array] = []
+        self._found: tuple[Integers, Integers, Buckets, Any] | None = None
+
+    def add(self, documents: Documents, sketch: Sketch) -> None:
+        """Take in the next batch."""
+        self.rejected.update({self.size + row: why for row, why in documents.rejected.items()})
+        for row in sketch.empty.tolist():
+            self.rejected.setdefault(self.size + row, "empty")
+        columns: dict[str, NDArray[Any]] = {
+            "content": sketch.content,
+            "keys": sketch.keys(self.options.tables),
+            "lengths": sketch.lengths,
+        }
+        if self.options.verify == "exact":
+            self._spool.append(sketch.shingles.data, sketch.shingles.offsets)
+        else:
+            columns["signatures"] = bulk.compared(sketch.signatures, self.options.spec)
+        for name, values in columns.items():
+            self._columns.setdefault(name, []).append(values)
+        if documents.keep is not None:
+            self._keep.append(documents.keep)
+        self.size += len(documents)
+
+    def decide(self) -> Decisions:
+        """The keep list of everything that was added."""
+        order, leader, buckets, verifier = self._candidates()
+        kept = (
+            cluster.stars(buckets, verifier, self.options.limit)
+            if self.options.cluster == "stars"
+            else cluster.components(buckets, verifier)
+        )
+        witness = np.full(self.size, REJECTED, np.int64)
+        similarity = np.ones(self.size)
+        exact = np.ones(self.size, bool)
+        witness[order] = KEPT
+        unique = order[leader[order] == order]
+        shared = unique[buckets.documents]
+        gone = np.flatnonzero(kept.witness >= 0)
+        witness[shared[gone]] = shared[kept.witness[gone]]
+        similarity[shared[gone]] = kept.similarity[gone]
+        exact[shared[gone]] = verifier.exact
+        copies = order[leader[order] != order]
+        stands = leader[copies]
+        witness[copies] = np.where(witness[stands] >= 0, witness[stands], stands)
+        similarity[copies] = similarity[stands]
+        exact[copies] = exact[stands]
+        return Decisions(
+            witness,
+            similarity,
+            exact,
+            len(copies),
+            kept.compared,
+            self._full_buckets(buckets, kept.turned_away, shared),
+        )
+
+    def pairs(self, most: int = MAX_PAIRS) -> Pairs:
+        """All verified pairs that share a bucket, identical documents among them."""
+        order, leader, buckets, verifier = self._candidates()
+        unique = order[leader[order] == order]
+        shared = unique[buckets.documents]
+        by_leader = order[np.argsort(leader[order], kind="stable")]
+        ends = np.searchsorted(leader[by_leader], np.arange(self.size + 1))
+        parts: list[tuple[Integers, Integers, NDArray[np.float64]]] = []
+        total = given = 0
+        for u, v, similar in self._leader_pairs(buckets, verifier, unique, shared, ends):
+            *part, many = kernels.spread_pairs(u, v, similar, by_leader, ends, most - given)
+            parts.append((part[0], part[1], part[2]))
+            total, given = total + many, given + len(part[0])
+        a, b, found = (np.concatenate(column) for column in zip(*parts, strict=True))
+        placed = np.lexsort((b, a))
+        capped = int(np.count_nonzero(buckets.sizes > cluster.BUCKET_CAP))
+        return Pairs(a[placed], b[placed], found[placed], total - given, capped)
+
+    def _leader_pairs(
+        self, buckets: Buckets, verifier: Any, unique: Integers, shared: Integers, ends: Integers
+    ) -> Iterator[tuple[Integers, Integers, NDArray[np.float64]]]:
+        copied = unique[ends[unique + 1] - ends[unique] > 1]
+        yield copied, copied, np.ones(len(copied))
+        for left, right in cluster.candidates(buckets):
+            similar = verifier.pairs(left, right)
+            good = similar >= 0.0
+            yield shared[left[good]], shared[right[good]], similar[good]
+
+    def _candidates(self) -> tuple[Integers, Integers, Buckets, Any]:
+        """Rank order, each document's best identical copy, the buckets, and the verifier."""
+        if self._found is None:
+            order = self._ranked()
+            leader = cluster.identical(self._column("content", 2, np.uint64), order)
+            unique = order[leader[order] == order]
+            buckets = group(self._column("keys", self.options.tables.count, np.uint64), unique)
+            verifier = self._verifier(unique[buckets.documents])
+            self._found = order, leader, buckets, verifier
+            # Nothing asks for these again.
+            self._columns.clear()
+            self._spool.close()
+        return self._found
+
+    def _ranked(self) -> Integers:
+        """The documents that are not rejected, best rank first; ties by input order."""
+        policy, _ = self.options.keep_policy
+        takes_part = np.ones(self.size, bool)
+        takes_part[list(self.rejected)] = False
+        if policy == "first":
+            return np.flatnonzero(takes_part)
+        if policy == "longest":
+            order = np.argsort(-self._column("lengths", None, np.int64), kind="stable")
+        else:
+            order = by_value(
+                concat_keep(self._keep), "descending" if policy == "max" else "ascending"
+            )
+        return order[takes_part[order]]
+
+    def _verifier(self, shared: Integers) -> Exact | Weighed | Estimated:
+        spec = self.options.spec
+        if self.options.verify == "exact":
+            rows, offsets = self._spool.sorted_sets(shared)
+            if not spec.of_bags:
+                offsets = kernels.unique_sorted(rows, offsets)
+            return self.options.exact(rows[: offsets[-1]], offsets, self._frequencies.weights)
+        rows = self._column("signatures", *bulk.compared_shape(spec))[shared]
+        return self.options.estimated(rows)
+
+    def _full_buckets(
+        self, buckets: Buckets, turned_away: Integers, shared: Integers
+    ) -> list[FullBucket]:
+        full = np.flatnonzero(turned_away[: len(buckets.sizes)])
+        if not full.size:
+            return []
+        members, starts = buckets.members()
+        return [
+            FullBucket(
+                int(buckets.band_of[g]),
+                int(buckets.key_of[g]),
+                int(buckets.sizes[g]),
+                int(turned_away[g]),
+                int(shared[members[starts[g]]]),
+            )
+            for g in full.tolist()
+        ]
+
+    def _column(self, name: str, width: int | None, dtype: type) -> NDArray[Any]:
+        parts = self._columns.get(name)
+        return np.concatenate(parts) if parts else np.empty((0, width) if width else 0, dtype)
+
+
+def by_value(values: pa.Array, direction: str) -> Integers:
+    if pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+    order = pc.array_sort_indices(values, order=direction, null_placement="at_end")
+    return order.to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+
+
+def find_ignored_lines(
+    read: Callable[[], Iterable[Documents]], options: Options, key: Key | None = None
+) -> IgnoredLines:
+    """The lines to ignore, if that is asked for: two passes over the documents."""
+    if options.strip.lines is None:
+        return IgnoredLines()
+    counts = LineCounts(options.spec, key=key)
+    for documents in read():
+        counts.add(documents.texts)
+    frequent = counts.above(options.strip.lines)
+    for documents in read():
+        frequent.add(documents.texts)
+    return frequent.freeze()
+
+
+def find_frequencies(
+    read: Callable[[], Iterable[Documents]],
+    options: Options,
+    ignored: IgnoredLines,
+    key: Key | None = None,
+) -> Frequencies:
+    """In how many documents shingles are, if that is asked for: one pass over the documents."""
+    if options.weights != "tf-idf":
+        return Frequencies()
+    counts, sketcher = FrequencyCounts(), Sketcher(options.spec, ignored, key)
+    for documents in read():
+        counts.add(sketcher.cut(documents).shingles)
+    return counts.freeze()
+
+
+def dedup(
+    data: object,
+    *,
+    text: str = "text",
+    id: str | None = None,
+    threshold: float | None = None,
+    recall: float | None = None,
+    keep: str = "first",
+    within: str | None = None,
+    verify: str | None = None,
+    measure: str = "jaccard",
+    cluster: str = "stars",
+    sketch: str | None = None,
+    family: str | None = None,
+    shingle: str | None = None,
+    text_profile: str = "standard",
+    slots: int | None = None,
+    bits: int | None = None,
+    bands: int | None = None,
+    rows: int | None = None,
+    tables: int | str | None = None,
+    hamming: int | None = None,
+    blocks: int | None = None,
+    weights: str = "tf",
+    preset: str | None = None,
+    seed: int = 0,
+    hash: str = "xxh64",
+    key: bytes | Key | None = None,
+    limit: int | None = None,
+    strip: str | Iterable[str] | None = None,
+) -> Result:
+    """Find the near-duplicates in a list of texts or in a table, and say which copies to keep.
+
+    `data` is a list of strings, or a pandas, Polars, PyArrow or Hugging Face table (anything
+    with the Arrow stream interface), whose column `text` holds the documents. Two documents
+    are similar when the exact Jaccard similarity of their shingles reaches `threshold`, 0.8 if it
+    is not given; or, with `measure="containment"`, one is a copy when that share of it is inside
+    a kept one of better rank; or, with `sketch="simhash"`, when their fingerprints differ in at
+    most `hamming` bits, 3 if it is not given.
+    `strip` says what is not compared: `html` markup, and with `lines:0.1%` the lines that are in
+    more than that share of the documents. With `hash="siphash"` and a secret `key`, nobody
+    without the key can plan a copy that is not found.
+
+    >>> result = dedup(["the cat sat on the mat today", "The cat sat on the mat, today!", "hi"])
+    >>> result.kept
+    [0, 2]
+    >>> result.removed
+    [Removed(id=1, witness=0, similarity=1.0, exact=True, cluster=0)]
+    """
+    secret = key_of(key)
+    options = Options.of(
+        preset=preset,
+        sketch=sketch,
+        family=family,
+        shingle=shingle,
+        slots=slots,
+        bits=bits,
+        text_profile=text_profile,
+        seed=seed,
+        threshold=threshold,
+        recall=recall,
+        bands=bands,
+        rows=rows,
+        verify=verify,
+        keep=keep,
+        cluster=cluster,
+        limit=limit,
+        strip=strip,
+        hash=hash,
+        key=secret,
+        measure=measure,
+        tables=tables,
+        hamming=hamming,
+        blocks=blocks,
+        weights=weights,
+    )
+    columns = Columns(
+        text=text,
+        id=id,
+        keep=options.keep_policy[1],
+        within=within,
+        tokens=options.spec.unit == "token",
+    )
+    if options.strip.lines is not None or options.weights == "tf-idf":
+        require_rereadable(data)
+    ignored = find_ignored_lines(lambda: from_data(data, columns), options, secret)
+    options = options.ignoring(ignored.digest)
+    frequencies = find_frequencies(lambda: from_data(data, columns), options, ignored, secret)
+    options = options.weighing(frequencies.stated)
+    sketcher = Sketcher(options.spec, ignored, secret, frequencies)
+    corpus = Corpus(options, frequencies=frequencies)
+    ids: list[pa.Array | list[Any]] = []
+    for documents in from_data(data, columns):
+        corpus.add(documents, sketcher(documents))
+        ids.append(documents.ids)
+    return Result(options, corpus.decide(), corpus.rejected, ids, corpus.pairs, ignored)
+
+
+def similarity(
+    a: str,
+    b: str,
+    *,
+    shingle: str = "word:5",
+    text_profile: str = "standard",
+    strip: str | None = None,
+    measure: str = "jaccard",
+) -> float:
+    """The exact Jaccard similarity of two texts' shingles; or the share of a that is inside b.
+
+    >>> similarity("the cat sat", "the cat lay", shingle="word:2")
+    0.3333333333333333
+    >>> similarity("the cat sat", "and the cat sat down", shingle="word:2", measure="containment")
+    1.0
+    """
+    one_of("measure", measure, MEASURES)
+    if not isinstance(a, str) or not isinstance(b, str):
+        raise ParameterError("similarity compares two strings")
+    asked = parse_strip(strip)
+    spec = Spec.of(shingle, profile=text_profile, strip=asked.markup)
+    if spec.unit == "token":
+        raise ParameterError("similarity compares texts: choose word, char or line shingles")
+    if asked.lines is not None:
+        raise ParameterError("frequent lines are those of a corpus: strip html, or nothing")
+    texts = without_markup(pa.array([a, b], pa.large_string()), spec)
+    cut = shingled(texts, spec).shingles
+    end_of_a = cut.offsets[1]
+    mine, theirs = np.unique(cut.data[:end_of_a]), np.unique(cut.data[end_of_a:])
+    if not (mine.size and theirs.size):
+        return float(mine.size == theirs.size)
+    offsets = np.array([0, mine.size, mine.size + theirs.size], np.int64)
+    compare = kernels.exact_pairs if measure == "jaccard" else kernels.contained_pairs
+    a_place = np.zeros(1, np.int64)
+    found = compare(np.append(mine, theirs), offsets, a_place + 1, a_place, 0.0)
+    return float(found[0])

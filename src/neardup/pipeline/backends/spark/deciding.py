@@ -1,0 +1,217 @@
+"""One run over a DataFrame on Spark: sketch, rank, collapse, band, match, decide, by ids."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import Broadcast
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+
+from neardup.corpus.values import render
+from neardup.errors import RowError, UsageError
+from neardup.formats.tables import column
+from neardup.pipeline import record
+from neardup.pipeline.backends.spark import making, ranking, recording
+from neardup.pipeline.backends.spark.bits import Bits
+from neardup.pipeline.backends.spark.frames import Frames, Sieve
+from neardup.pipeline.backends.spark.given import Given
+from neardup.pipeline.backends.spark.limits import FEW
+from neardup.pipeline.backends.spark.making import Making
+from neardup.pipeline.backends.spark.pipeline import Decided, Setting, all_pairs, decide
+from neardup.pipeline.backends.spark.run import require_fewer, require_possible
+from neardup.pipeline.backends.spark.stages import Stages
+from neardup.pipeline.backends.spark.tables import Work, run_in_arrow
+from neardup.pipeline.budget import peak_memory
+from neardup.pipeline.job import Job
+from neardup.progress import Progress
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of the rows of a DataFrame.
+
+    documents  all of them and those of an earlier one: id, earlier, rank, reason and more
+    removed    (id, witness, similarity, exact), both by id
+    rejected   (id, reason)
+    record     what run.json has of a run over files, without these
+    """
+
+    documents: DataFrame
+    decided: Decided
+    removed: DataFrame
+    rejected: DataFrame
+    record: dict[str, Any]
+
+    def kept(self, given: Given) -> DataFrame:
+        """The rows that stay, with all columns that the user has given them.
+
+        Only rows that may be gone are shuffled, where there are too many of these to send them all
+        to where the rows are.
+        """
+        gone = self.removed.select("id").union(self.rejected.select("id")).where("id IS NOT NULL")
+        count = self.record["counts"]["removed"] + self.record["counts"]["rejected"]
+        rows = given.named().where("id IS NOT NULL")
+        if count <= FEW:
+            left = rows.join(sql.broadcast(gone), "id", "left_anti")
+        else:
+            key = sql.xxhash64("id")
+            sieve = Sieve(gone.select(key.alias("key")), count)
+            may_be = arrow_udf(_may_be(sieve.bits), "boolean", ArrowUDFType.SCALAR)(
+                sieve.place(key)
+            )
+            some = rows.where(may_be).join(gone, "id", "left_anti")
+            left = rows.where(~may_be).unionByName(some)
+        return left.drop("id").toDF(*given.frame.columns)
+
+    def pairs(self) -> DataFrame:
+        """All similar pairs that share a bucket, by id: (a, b, similarity), a before b."""
+        named = self.documents.select("rank", "id")
+        a, b = (named.toDF(side, f"{side}_id") for side in "ab")
+        pairs = all_pairs(self.decided).join(a, "a").join(b, "b")
+        first, second = sql.least("a_id", "b_id"), sql.greatest("a_id", "b_id")
+        return pairs.select(first.alias("a"), second.alias("b"), "similarity")
+
+    def clusters(self) -> DataFrame:
+        """Every kept document that has copies: (id, size). The kept one counts too."""
+        by = self.removed.groupBy(sql.col("witness").alias("id"))
+        return by.agg((sql.count("*") + 1).alias("size"))
+
+
+def _may_be(places: Broadcast[Bits]) -> Callable[[pa.Array], pa.Array]:
+    """In a task: which places are among those with a bit."""
+
+    def among(place: pa.Array) -> pa.Array:
+        return column(places.value.has(place.to_numpy(zero_copy_only=False)))
+
+    return among
+
+
+@dataclass
+class Deciding:
+    """The steps of a run, one after the other. Of the job only the options and columns count."""
+
+    job: Job
+    new: Given
+    earlier: Given | None
+    work: Work
+    memory: int
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        require_possible(self.job.options)
+        self.stage = Stages(self.work.spark, self.progress)
+
+    def outcome(self) -> Outcome:
+        """All decisions, made and stored."""
+        with self.stage("sketching"):
+            source = Frames(self.work, self.new, self.earlier, self.job.sketcher)
+            sketches = self._sketched(source)
+            reasons, count, before = self._counted(sketches)
+        with self.stage("ranking"):
+            documents = self._ranked(source, sketches)
+        setting = Setting(self.work, self.job.options, self.stage, self.progress.say, self.memory)
+        usable = documents.where(sql.col("reason").isNull())
+        decided = decide(setting, source, usable, count, before)
+        with self.stage("writing tables"):
+            removed = self.work.stored(_by_id(decided.removed, documents), "removed")
+            counts = record.Counts(
+                count - before, removed.count(), decided.identical, decided.tally, reasons, before
+            )
+            made = self._described(counts, documents, decided)
+        rejected = sketches.where(sql.col("reason").isNotNull() & ~sql.col("earlier"))
+        self.clocked(made)
+        return Outcome(documents, decided, removed, rejected.select("id", "reason"), made)
+
+    def clocked(self, made: dict[str, Any]) -> None:
+        """Add to a record what the stages so far have taken."""
+        made |= {
+            "seconds": self.stage.clock.seconds,
+            "stages": self.stage.clock.stages,
+            "peak_memory_bytes": peak_memory(),
+            "memory_budget_bytes": self.memory,
+        }
+        made["spark"]["stages"] = self.stage.told()
+
+    def _sketched(self, source: Frames) -> DataFrame:
+        schema = making.schema(source.where, source.id_type, self.job.options)
+        make = Making(source.reader, self.job.sketcher, self.job.options)
+        return self.work.stored(run_in_arrow(source.frame, make, schema), "sketches")
+
+    def _counted(self, sketches: DataFrame) -> tuple[Counter[str], int, int]:
+        """Why new documents are rejected; how many there are, and how many are earlier ones."""
+        by = sketches.groupBy("earlier", "reason")
+        rows = by.agg(sql.count("*").alias("all"), sql.count("id").alias("named")).collect()
+        count = sum(row["all"] for row in rows)
+        require_fewer(count)
+        _require_ids(sketches, sum(row["all"] - row["named"] for row in rows if not row["reason"]))
+        reasons = Counter(
+            {row["reason"]: row["all"] for row in rows if row["reason"] and not row["earlier"]}
+        )
+        if self.job.strict and reasons:
+            why, many = reasons.most_common(1)[0]
+            raise RowError(
+                f"{many:,} documents can't be used: {why}. "
+                "Mend them, or run without --strict to set such rows aside"
+            )
+        return reasons, count, sum(row["all"] for row in rows if row["earlier"])
+
+    def _ranked(self, source: Frames, sketches: DataFrame) -> DataFrame:
+        policy = ranking.keep_order(sketches, self.job.options)
+        order = [sql.col("earlier").desc(), *policy, *source.order]
+        return ranking.by_order(self.work, sketches, order)
+
+    def _described(
+        self, counts: record.Counts, documents: DataFrame, decided: Decided
+    ) -> dict[str, Any]:
+        made = record.describe(self.job, counts)
+        buckets = recording.bucket_record(self.job, decided)
+        new = documents.where(~sql.col("earlier"))
+        made["metrics"] |= buckets.metrics() | recording.empty_bins(self.job, new)
+        made |= buckets.describe(lambda docs: _names(docs, documents, decided))
+        made["spark"] = recording.on_spark(self.work.spark, decided)
+        return made
+
+
+def _require_ids(sketches: DataFrame, missing: int) -> None:
+    """Every document that can be used has an id; no id is there twice."""
+    if missing:
+        raise UsageError(
+            f"{missing:,} rows have no id, and nothing else would tell them apart: give them one, "
+            "or leave them out"
+        )
+    shared = (
+        sketches.where("id IS NOT NULL")
+        .groupBy("id")
+        .agg(sql.count("*").alias("rows"), sql.countDistinct("earlier").alias("sides"))
+    )
+    for row in shared.where("rows > 1").orderBy("id").limit(1).collect():
+        both = " in the DataFrame and `against` together" if row["sides"] > 1 else ""
+        raise UsageError(
+            f"{row['rows']:,} rows{both} have the id {row['id']!r}, and there may be more such "
+            "ids: make them unique"
+        )
+
+
+def _by_id(removed: DataFrame, documents: DataFrame) -> DataFrame:
+    """What is removed, by ids instead of ranks. Copies among earlier documents stay."""
+    named = documents.select("rank", "id", "earlier")
+    by = documents.select(sql.col("rank").alias("witness"), sql.col("id").alias("by"))
+    new = removed.join(named, "rank").where(~sql.col("earlier"))
+    return new.join(by, "witness").select(
+        "id", sql.col("by").alias("witness"), "similarity", "exact"
+    )
+
+
+def _names(docs: set[int], documents: DataFrame, decided: Decided) -> dict[int, str]:
+    """The ids of a few candidates, as people read them."""
+    some = np.array(sorted(docs), np.int64)
+    ranks = dict(zip(decided.candidates.value.numbers(some).tolist(), some.tolist(), strict=True))
+    rows = documents.where(sql.col("rank").isin(list(ranks))).select("rank", "id")
+    return {ranks[row["rank"]]: str(render(row["id"])) for row in rows.collect()} if docs else {}

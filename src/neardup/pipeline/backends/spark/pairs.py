@@ -1,0 +1,131 @@
+"""All similar pairs that share a bucket, on Spark: see `pipeline/pairs.py`.
+
+Only the best of identical documents is compared: a pair of two such leaders (u, v) stands for all
+pairs of a copy p of u and a copy q of v, a leader with itself for the pairs among its copies.
+Leaders are copies of themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from pyspark import Broadcast
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as sql
+
+from neardup.pipeline.backends.spark import ranking
+from neardup.pipeline.backends.spark.bits import Bits
+from neardup.pipeline.backends.spark.comparing import left, right
+from neardup.pipeline.backends.spark.members import Members, Part
+from neardup.pipeline.backends.spark.tables import Work
+from neardup.pipeline.backends.spark.verdicts import by_rank
+
+UNLIMITED = 2**62
+
+
+def leader_pairs(members: Members, candidates: Broadcast[Bits], copies: DataFrame) -> DataFrame:
+    """The pairs of similar documents, of which none is a copy, as `counted` gives them."""
+    everyone = np.arange(members.count, dtype=np.uint32)
+    sent = members.work.spark.sparkContext.broadcast(everyone)
+    found = members.similar(sent, Part(0, members.cap, members.cap), "pairs").pairs
+    near = found.select(right().alias("doc"), left().alias("witness"), "similarity")
+    near = by_rank(near, candidates).selectExpr("witness AS u", "rank AS v", "similarity")
+    return members.work.stored(counted(near, copies), "pairs")
+
+
+def counted(near: DataFrame, copies: DataFrame) -> DataFrame:
+    """With the pairs of leaders and themselves; and how many pairs each of them stands for.
+
+    (u, v, similarity, mine, theirs, many), by rank: u has `mine` copies, v `theirs`.
+    """
+    sizes = copies.groupBy("leader").agg((sql.count("rank") + 1).alias("size"))
+    mine, theirs = (
+        sizes.select(sql.col("leader").alias(x), sql.col("size").alias(name))
+        for x, name in (("u", "mine"), ("v", "theirs"))
+    )
+    same = sizes.select(
+        sql.col("leader").alias("u"), sql.col("leader").alias("v"), sql.lit(1.0).alias("similarity")
+    )
+    every = near.unionByName(same).join(mine, "u", "left").join(theirs, "v", "left")
+    return every.fillna(1, ["mine", "theirs"]).withColumn("many", _many())
+
+
+def _many() -> Column:
+    mine, theirs = sql.col("mine"), sql.col("theirs")
+    return sql.when(_same(), sql.shiftright(mine * (mine - 1), 1)).otherwise(mine * theirs)
+
+
+def _same() -> Column:
+    return sql.col("u") == sql.col("v")
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """All similar pairs that share a bucket: (a, b, similarity), by rank, a < b.
+
+    leaders   as `counted` gives them
+    copies    (leader, rank)
+    """
+
+    work: Work
+    leaders: DataFrame
+    copies: DataFrame
+
+    def count(self) -> int:
+        """How many there are; without making them."""
+        (row,) = self.leaders.agg(sql.sum("many").alias("many")).collect()
+        return int(row["many"] or 0)
+
+    def all(self) -> DataFrame:
+        """All of them."""
+        return _spread(self.leaders.withColumn("room", sql.lit(UNLIMITED)), self.copies)
+
+    def first(self, most: int) -> DataFrame:
+        """Some of them: those of identical documents first, then by (v, u), then by (p, q)."""
+        order = [~_same(), sql.col("v"), sql.col("u")]
+        placed = ranking.by_order(self.work, self.leaders, order, "pairs-placed")
+        # Each stands for one or more: others can't be needed.
+        needed = placed.where(sql.col("rank") < most)
+        earlier = Window.orderBy("rank").rowsBetween(Window.unboundedPreceding, -1)
+        before = sql.coalesce(sql.sum("many").over(earlier), sql.lit(0))
+        room = needed.withColumn("room", sql.lit(most) - before).where("room > 0")
+        return _spread(room, self.copies)
+
+
+def _spread(pairs: DataFrame, copies: DataFrame) -> DataFrame:
+    """Of each pair of leaders as many as there is room for; more are not even made."""
+    leaders = copies.select("leader", sql.col("leader").alias("rank")).distinct()
+    place = sql.row_number().over(Window.partitionBy("leader").orderBy("rank")).cast("long") - 1
+    placed = copies.select("leader", "rank").union(leaders).withColumn("place", place)
+    of_u, of_v = (placed.toDF(*names) for names in (("u", "p", "i"), ("v", "q", "j")))
+    i, j, p, q = sql.col("i"), sql.col("j"), sql.col("p"), sql.col("q")
+    before = sql.when(_same(), i * sql.col("mine") - sql.shiftright(i * (i + 1), 1)).otherwise(
+        i * sql.col("theirs")
+    )
+    after = sql.when(_same(), j - i - 1).otherwise(j)
+    some = pairs.join(of_u, "u", "left").fillna(0, ["i"]).withColumn("before", before)
+    both = some.where("before < room").join(of_v, "v", "left").fillna(0, ["j"])
+    a, b = sql.coalesce(p, sql.col("u")), sql.coalesce(q, sql.col("v"))
+    found = both.where((after >= 0) & (sql.col("before") + after < sql.col("room")))
+    return found.select(sql.least(a, b).alias("a"), sql.greatest(a, b).alias("b"), "similarity")
+
+
+def by_number(pairs: DataFrame, documents: DataFrame) -> DataFrame:
+    """Pairs by the numbers of documents instead of their ranks, a < b, with ids."""
+    named = documents.select("rank", sql.struct("number", "id"))
+    one, other = (named.toDF(*names) for names in (("a", "x"), ("b", "y")))
+    joined = (
+        pairs.join(one, "a")
+        .join(other, "b")
+        .select(
+            sql.least("x", "y").alias("one"), sql.greatest("x", "y").alias("other"), "similarity"
+        )
+    )
+    return joined.select(
+        sql.col("one.number").alias("a"),
+        sql.col("one.id").alias("a_id"),
+        sql.col("other.number").alias("b"),
+        sql.col("other.id").alias("b_id"),
+        "similarity",
+    )

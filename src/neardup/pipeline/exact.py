@@ -1,0 +1,214 @@
+"""One run over files that removes what is exactly the same: documents, paragraphs or lines.
+
+The stages of `run.py` without sketches: hash, rank or compare, tables, filter.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+import neardup
+from neardup.corpus.documents import Columns
+from neardup.corpus.rows import Edit, Integers
+from neardup.corpus.source import changed
+from neardup.formats import tables
+from neardup.formats.tables import TableWriter
+from neardup.pipeline import decisions
+from neardup.pipeline.catalogue import Catalogue
+from neardup.pipeline.ending import complete, write_tables
+from neardup.pipeline.filtering import Filtering, filter_documents
+from neardup.pipeline.job import Job
+from neardup.pipeline.ranks import ranked
+from neardup.pipeline.record import LISTED_REASONS, Clock, Finished, Hashing
+from neardup.pipeline.repeats import Cuts, find_repeats
+from neardup.pipeline.run import Read, kept_documents, preferred, sketched
+from neardup.pipeline.sameness import MakeHashes, Sameness
+from neardup.pipeline.sorting import Records
+from neardup.pipeline.stages import rank
+from neardup.pipeline.verdicts import Verdicts, collect
+from neardup.pipeline.work import digest
+from neardup.progress import Progress
+
+
+@dataclass(frozen=True)
+class Decided:
+    """Which documents stay, in input order, and what is cut from them."""
+
+    kept: NDArray[np.bool_]
+    cuts: Cuts | None = None
+    filter: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class ExactDuplicates:
+    """Makes everything that belongs into OUT."""
+
+    sameness: Sameness
+    filtering: Filtering | None = None
+
+    def __call__(self, job: Job, folder: Path, progress: Progress) -> Finished:
+        clock = Clock()
+        with Hashing() as hashing:
+            with clock.stage("hash"):
+                if self.filtering is not None:
+                    self.filtering.announce(job, self.sameness, progress)
+                read = sketched(job, folder, progress, MakeHashes(self.sameness))
+            sketches = read.sketches
+            catalogue = Catalogue.of(sketches)
+            hashing.add(*catalogue.files)
+            verdicts = Verdicts(folder, job.budget)
+            with clock.stage("compare"):
+                classes = preferred(job, catalogue)
+                decided = self._compare(job, folder, read, classes, verdicts, progress)
+            with clock.stage("tables"):
+                told = write_tables(folder, catalogue, sketches, verdicts, progress)
+                if decided.cuts is not None:
+                    _write_cuts(folder, catalogue, decided.cuts)
+            if job.kept:
+                with clock.stage("filter"):
+                    _write_kept(folder / "kept", job, catalogue, decided, progress)
+            made = self._describe(job, len(sketches), verdicts.count, told.reasons, decided)
+            made |= {"skipped_files": read.skipped, "inputs": hashing.inputs(catalogue)}
+        finished = complete(job, folder, made, told, clock, sketches.shards)
+        verdicts.close()
+        return finished
+
+    def _compare(
+        self,
+        job: Job,
+        folder: Path,
+        read: Read,
+        classes: list[int],
+        verdicts: Verdicts,
+        progress: Progress,
+    ) -> Decided:
+        if self.filtering is not None:
+            found = filter_documents(self.filtering, job, read.sketches, verdicts, progress)
+            return Decided(found.kept, filter=found.described)
+        compare = _documents if self.sameness.unit == "document" else self._parts
+        return compare(job, folder, read, classes, verdicts, progress)
+
+    def _parts(
+        self,
+        job: Job,
+        folder: Path,
+        read: Read,
+        classes: list[int],
+        verdicts: Verdicts,
+        progress: Progress,
+    ) -> Decided:
+        """Cut what was there before; a document of which nothing is left goes."""
+        ranking = ranked(read.sketches, job.options, classes)
+        key = digest(read.keys, job.options.keep, classes)
+        file = find_repeats(job, folder, read.sketches, key, ranking, progress)
+        cuts = Cuts(read.sketches, file, self.sameness)
+        for documents, witnesses, share in cuts.removed():
+            verdicts.add(documents, witnesses, share, True)
+        return Decided(cuts.kept, cuts)
+
+    def _describe(
+        self, job: Job, documents: int, removed: int, reasons: Counter[str], decided: Decided
+    ) -> dict[str, Any]:
+        """What was asked for, and what came out."""
+        rejected, columns = reasons.total(), job.columns
+        witnessed = self.filtering is None or self.filtering.kind == "set"
+        whole = decided.cuts is None and witnessed
+        cut = {} if decided.cuts is None else {"cut": asdict(decided.cuts.tally)}
+        by_filter = {} if decided.filter is None else {"filter": decided.filter}
+        return {
+            "version": neardup.__version__,
+            "spec": self.sameness.stated,
+            "fingerprint": self.sameness.fingerprint,
+            "parameters": {
+                "keep": job.options.keep,
+                "prefer": job.prefer,
+                "text": columns.text,
+                "id": columns.id,
+                "within": columns.within,
+                "workers": job.workers,
+                "kept_files": job.kept,
+                "strict": job.strict,
+                "skip_bad_files": job.skip_bad_files,
+                "filter": None if self.filtering is None else self.filtering.kind,
+            },
+            "counts": {
+                "documents": documents,
+                "kept": documents - removed - rejected,
+                "removed": removed,
+                "rejected": rejected,
+                "identical": removed if whole else 0,
+            },
+            **cut,
+            **by_filter,
+            "reasons": dict(reasons.most_common(LISTED_REASONS)),
+        }
+
+
+def _documents(
+    job: Job,
+    folder: Path,
+    read: Read,
+    classes: list[int],
+    verdicts: Verdicts,
+    progress: Progress,
+) -> Decided:
+    """Of identical documents the best one stays."""
+    rows = read.sketches
+    found = rank(job, folder, rows, rows, None, read.keys, classes, progress)
+    nothing: Iterator[Records] = iter(())
+    collect(verdicts, nothing, found.copies, found.ranking, True, 0)
+    found.copies.close()
+    return Decided(kept_documents(found))
+
+
+def _write_cuts(folder: Path, catalogue: Catalogue, cuts: Cuts) -> None:
+    """cut.parquet: every document that has lost something, in input order."""
+    with TableWriter(folder / "cut.parquet", tables.CUT) as table:
+        for documents, units, size in cuts.documents():
+            file, row = catalogue.place(documents)
+            table.add(
+                {
+                    "id": catalogue.names(documents),
+                    "file": file,
+                    "row": row,
+                    "units": units,
+                    "bytes": size,
+                }
+            )
+
+
+def _write_kept(
+    folder: Path, job: Job, catalogue: Catalogue, decided: Decided, progress: Progress
+) -> None:
+    edits = None
+    if decided.cuts is not None:
+        edits = _Edits(catalogue, decided.cuts, job.columns.text)
+    decisions.write_files(folder, catalogue, decided.kept, job.workers, progress, edits)
+
+
+@dataclass(frozen=True)
+class _Edits:
+    """The rows of each file that get a shorter text."""
+
+    catalogue: Catalogue
+    cuts: Cuts
+    text: str
+
+    def __call__(self, place: int) -> Edit:
+        start, end = self.catalogue.starts[place : place + 2].tolist()
+
+        def rewrite(rows: Integers, texts: pa.Array) -> pa.Array:
+            found = self.cuts.rewrite(rows + start, texts)
+            if found is None:
+                raise changed(self.catalogue.files[place])
+            return found
+
+        return Edit(self.cuts.shorter[start:end], Columns(text=self.text), rewrite)

@@ -1,0 +1,238 @@
+"""Sketches that outlive their run: a folder with sketch files, a list of them, and who was kept.
+
+    set.json              specification, how the inputs were read, the shards with their inputs
+    <key>                 the sketches of a shard, as a run makes them
+    kept                  a bit for each document of all shards, in order: whether it was kept
+    ignored-lines         the list of ignored lines, if there is one
+    document-frequencies  what shingles were weighed by, if they were
+
+Texts are not in it. The inputs are named with size and time, so that candidates can be compared
+exactly as long as they are there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from neardup.corpus.documents import Columns
+from neardup.corpus.inputs import InputFile
+from neardup.corpus.shards import Reading, Shard
+from neardup.errors import FormatError, NeardupError, OutputError, UsageError
+from neardup.formats.blocks import Reader, Writer
+from neardup.formats.tables import no_room, write_json
+from neardup.pipeline.sketches import KIND, Sketches
+from neardup.pipeline.storing import made_alike
+from neardup.spec import Spec
+from neardup.text.frequencies import Frequencies
+from neardup.text.ignored import IgnoredLines
+
+SET, KEPT, IGNORED, FREQUENCIES = "set.json", "kept", "ignored-lines", "document-frequencies"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class SketchSet:
+    """Saved sketches; `kept` says which documents count."""
+
+    spec: Spec
+    shards: list[Shard]
+    files: list[Reader]
+    kept: NDArray[np.bool_]
+    ignored: IgnoredLines = field(default_factory=IgnoredLines)
+    frequencies: Frequencies = field(default_factory=Frequencies)
+
+    @property
+    def keys(self) -> list[str]:
+        return [str(file.header["key"]) for file in self.files]
+
+    @property
+    def kept_digest(self) -> str:
+        return xxhash.xxh3_64_hexdigest(np.packbits(self.kept).data)
+
+    @classmethod
+    def open(cls, folder: Path) -> SketchSet:
+        """The set in a folder; anything that is not as it was written is an error."""
+        try:
+            listed = json.loads((folder / SET).read_text("utf-8"))
+            spec = Spec.from_json(listed["spec"])
+            shards = [_shard(one, listed["reading"]) for one in listed["shards"]]
+            files = [Reader(folder / _name(one["key"]), KIND) for one in listed["shards"]]
+            kept = _unpacked(Reader(folder / KEPT, KEPT))
+            ignored, frequencies = read_ignored(folder), read_frequencies(folder)
+        except NeardupError:
+            raise
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise FormatError(
+                f"{folder} holds no set of sketches ({type(error).__name__}): make one with "
+                "neardup dedup --save-sketches"
+            ) from None
+        found = cls(spec, shards, files, kept, ignored, frequencies)
+        found._check(folder)
+        return found
+
+    def _check(self, folder: Path) -> None:
+        rows = sum(sum(file.note["rows"]) for file in self.files)
+        same = all(file.header["fingerprint"] == self.spec.fingerprint for file in self.files)
+        same &= self.ignored.digest == self.spec.ignored
+        same &= self.frequencies.stated == self.spec.weights
+        if rows != len(self.kept) or not same:
+            raise FormatError(f"{folder}: its files don't belong together: make the set again")
+
+    def write(self, folder: Path) -> None:
+        """List the sketch files, which are in the folder already."""
+        try:
+            with Writer(folder / KEPT, KEPT, documents=len(self.kept)) as writer:
+                writer.add({"bits": np.packbits(self.kept, bitorder="little")})
+                writer.close()
+            if len(self.ignored):
+                (folder / IGNORED).write_bytes(self.ignored.to_bytes())
+            if self.frequencies:
+                (folder / FREQUENCIES).write_bytes(self.frequencies.to_bytes())
+        except OSError as error:
+            raise no_room(folder, error) from None
+        write_json(
+            folder / SET,
+            {
+                "version": VERSION,
+                "spec": self.spec.canonical,
+                "fingerprint": self.spec.fingerprint,
+                "documents": len(self.kept),
+                "kept": int(np.count_nonzero(self.kept)),
+                "reading": asdict(self.shards[0].reading) if self.shards else None,
+                "shards": [
+                    {
+                        "key": key,
+                        "part": shard.part,
+                        "stamps": shard.stamps,
+                        "files": [_listed(file) for file in shard.files],
+                    }
+                    for shard, key in zip(self.shards, self.keys, strict=True)
+                ],
+            },
+        )
+
+
+def _name(key: object) -> str:
+    """A key is a name in the folder, and nothing else."""
+    if not isinstance(key, str) or not re.fullmatch("[0-9a-f]{32}", key):
+        raise ValueError("not a key")
+    return key
+
+
+def _listed(file: InputFile) -> dict[str, Any]:
+    # File names are bytes; JSON has only text.
+    return asdict(file) | {"path": os.fsencode(os.path.abspath(file.path)).hex()}
+
+
+def _shard(listed: dict[str, Any], reading: dict[str, Any]) -> Shard:
+    files = tuple(
+        InputFile(**{**one, "path": Path(os.fsdecode(bytes.fromhex(one["path"])))})
+        for one in listed["files"]
+    )
+    how = Reading(Columns(**reading["columns"]), reading["chunk"], reading["shard"])
+    stamps = tuple((size, time) for size, time in listed["stamps"])
+    part = None if listed["part"] is None else (listed["part"][0], listed["part"][1])
+    return Shard(files, stamps, how, part)
+
+
+def _unpacked(file: Reader) -> NDArray[np.bool_]:
+    bits = file.read(0, "bits")
+    found = np.unpackbits(bits, count=file.header["documents"], bitorder="little")
+    return found.astype(bool)
+
+
+def read_ignored(folder: Path) -> IgnoredLines:
+    """The list of ignored lines of a set or a run; an empty one if it has none."""
+    path = folder / IGNORED
+    return IgnoredLines.from_bytes(path.read_bytes()) if path.exists() else IgnoredLines()
+
+
+def read_frequencies(folder: Path) -> Frequencies:
+    """The document frequencies of a set or a run; empty ones if it has none."""
+    path = folder / FREQUENCIES
+    return Frequencies.from_bytes(path.read_bytes()) if path.is_file() else Frequencies()
+
+
+def save(
+    folder: Path,
+    sketches: Sketches,
+    kept: NDArray[np.bool_],
+    spec: Spec,
+    ignored: IgnoredLines,
+    frequencies: Frequencies,
+) -> None:
+    """Make a set of the new documents of a run, whose sketch files are in the folder already."""
+    first = sketches.earlier
+    new = SketchSet(
+        spec,
+        sketches.shards[first:],
+        sketches.files[first:],
+        kept[sketches.first_new :],
+        ignored,
+        frequencies,
+    )
+    new.write(folder)
+
+
+def merge(folders: Sequence[Path], out: Path) -> SketchSet:
+    """Join sets into one, in a new folder. They must be of one specification."""
+    sets = [SketchSet.open(sketch_folder(folder)) for folder in folders]
+    first = sets[0]
+    for folder, other in zip(folders[1:], sets[1:], strict=True):
+        first.spec.require_same(other.spec, str(folders[0]), str(folder))
+        if [s.reading for s in other.shards[:1]] != [s.reading for s in first.shards[:1]]:
+            raise UsageError(
+                f"{folders[0]} and {folder} were read by different columns: merge sets of one kind"
+            )
+    if not made_alike([file for one in sets for file in one.files]):
+        raise UsageError(
+            "the sets were made for different bands, or some with --merge-rows and some without: "
+            "merge sets of one kind"
+        )
+    if out.exists():
+        raise OutputError(f"{out} exists: choose another output")
+    beside = out.with_name(f".{out.name}.tmp")
+    shutil.rmtree(beside, ignore_errors=True)
+    try:
+        beside.mkdir(mode=0o700, parents=True)
+        files = [_copied(file, beside) for one in sets for file in one.files]
+        shards = [shard for one in sets for shard in one.shards]
+        kept = np.concatenate([one.kept for one in sets])
+        joined = SketchSet(first.spec, shards, files, kept, first.ignored, first.frequencies)
+        joined.write(beside)
+        beside.rename(out)
+    except OSError as error:
+        raise no_room(out, error) from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return joined
+
+
+def _copied(file: Reader, folder: Path) -> Reader:
+    """The file in another folder: a second name for it where that is possible."""
+    file.verify()
+    target = folder / file.path.name
+    try:
+        os.link(file.path, target)
+    except FileExistsError:
+        pass  # the same shard is in two sets
+    except OSError:
+        shutil.copyfile(file.path, target)
+        target.chmod(0o600)
+    return Reader(target, KIND)
+
+
+def sketch_folder(folder: Path) -> Path:
+    """Where the sketches of a run or a set are."""
+    return folder / "sketches" if (folder / "sketches" / SET).exists() else folder

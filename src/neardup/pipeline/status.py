@@ -1,0 +1,103 @@
+"""How far is a run? It writes that down; someone at another terminal reads it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from neardup.errors import UsageError
+from neardup.pipeline.budget import amount, resident_memory, shown
+from neardup.pipeline.output import RUN, WORK, is_locked, is_run
+from neardup.progress import Progress
+
+FILE = "status.json"
+EVERY_SECONDS = 1.0
+
+
+@dataclass
+class Status:
+    """A stage, and how much of it is done. Times are those of the clock on the wall."""
+
+    stage: str
+    unit: str
+    total: int
+    done: int
+    began: float
+    stage_began: float
+    written: float
+    memory: int
+    pid: int
+
+    def line(self) -> str:
+        """As a person reads it."""
+        spent = max(self.written - self.stage_began, 1e-3)
+        rate = self.done / spent
+        left = f", {max(self.total - self.done, 0) / rate:.0f} s left" if self.done else ""
+        return (
+            f"{self.stage} {amount(self.done, self.unit)} of {amount(self.total, self.unit)}, "
+            f"{amount(rate, self.unit)}/s{left}, {shown(self.memory)} of memory, "
+            f"{self.written - self.began:.0f} s since it was started"
+        )
+
+
+class Recorded:
+    """Progress that is also written to a file, about once a second."""
+
+    def __init__(self, progress: Progress, folder: Path) -> None:
+        self._progress, self._path = progress, folder / FILE
+        now = time.time()
+        self._status = Status("starting", "", 0, 0, now, now, now, 0, os.getpid())
+
+    def stage(self, name: str, total: int, unit: str) -> None:
+        now, status = time.time(), self._status
+        status.stage, status.total, status.unit, status.done = name, total, unit, 0
+        status.stage_began = now
+        self._write(now)
+        self._progress.stage(name, total, unit)
+
+    def advance(self, done: int) -> None:
+        self._status.done += done
+        now = time.time()
+        if now - self._status.written >= EVERY_SECONDS:
+            self._write(now)
+        self._progress.advance(done)
+
+    def say(self, message: str) -> None:
+        self._progress.say(message)
+
+    def _write(self, now: float) -> None:
+        self._status.written, self._status.memory = now, resident_memory()
+        beside = self._path.with_suffix(".tmp")
+        try:
+            handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with open(handle, "w", encoding="utf-8") as file:
+                json.dump(asdict(self._status), file)
+            beside.replace(self._path)
+        except OSError:
+            pass  # a full disk is noticed, and said, by those who need the room
+
+
+def status_of(out: Path) -> str:
+    """What there is to say about a run in OUT: going on, stopped, or finished."""
+    status = _read(out / WORK / FILE)
+    if status is not None:
+        if is_locked(out):
+            return f"running, process {status.pid}: {status.line()}"
+        return f"stopped: {status.line()}; the same command goes on from here"
+    if is_run(out):
+        counts = json.loads((out / RUN).read_bytes())["counts"]
+        return (
+            f"finished: {counts['documents']:,} documents, {counts['kept']:,} kept, "
+            f"{counts['removed']:,} removed, {counts['rejected']:,} rejected"
+        )
+    raise UsageError(f"{out} holds no run: give the folder that was OUT")
+
+
+def _read(path: Path) -> Status | None:
+    try:
+        return Status(**json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError, RecursionError):
+        return None

@@ -1,0 +1,268 @@
+"""Which trials have been run before? Results, each in a file under a hash of what was asked.
+
+    FOLDER/3f/3f0c9a...-5ab1e2c4.json      key (32 hexadecimal digits), machine (8)
+
+A file is JSON: format, key, config, results, seconds, at, machine, version, and checksum, a BLAKE2b
+of the others. It is written under a name of its own and then renamed, so that any number of
+processes and machines can share a folder without locks: of two that write the same, the last one
+stays. What can't be trusted (truncated, altered, of another format, of another configuration with
+the same key) is as if it were not there, and the next result of that configuration replaces it.
+
+Counts are the same wherever they were counted, times are not: each machine has files of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import secrets
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import neardup
+from neardup import kernel_cache
+from neardup.errors import OutputError, ParameterError, UsageError
+from neardup.planner.canonical import canonical, digest, key_of, plain
+
+FORMAT: Final = 1
+_FAN = re.compile(r"[0-9a-f]{2}")
+_FILE = re.compile(r"([0-9a-f]{32})-([0-9a-f]{8})\.json(\.[0-9a-f]{16}\.tmp)?")
+_BAD = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    OSError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+@cache
+def this_machine() -> Mapping[str, Any]:
+    """What times depend on, without saying whose machine it is."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count() or 1,
+        "architecture": platform.machine(),
+        "system": platform.system(),
+    }
+
+
+def _processor() -> str:
+    with suppress(OSError, UnicodeDecodeError):
+        about = Path("/proc/cpuinfo").read_text("utf-8")
+        if found := re.search(r"^model name\s*:\s*(.+?)\s*$", about, re.MULTILINE):
+            return found[1]
+    return platform.processor() or "unknown"
+
+
+def default_folder() -> Path:
+    """Where trials are kept unless somebody names another place."""
+    try:
+        return kernel_cache.home() / "trials"
+    except RuntimeError:  # there is no home
+        return kernel_cache.private_folder() / "trials"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A result, and what it is the result of. `at` is when it was written."""
+
+    key: str
+    config: dict[str, Any]
+    results: dict[str, Any]
+    seconds: float
+    at: datetime
+    machine: dict[str, Any]
+    version: str
+
+    @property
+    def same_machine(self) -> bool:
+        """Whether times of this entry say something about this machine."""
+        return self.machine == this_machine()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "key": self.key,
+            "config": self.config,
+            "results": self.results,
+            "seconds": self.seconds,
+            "at": self.at.isoformat(timespec="seconds"),
+            "machine": self.machine,
+            "version": self.version,
+        }
+
+
+class Cache:
+    """Results of trials in a folder; the user's own if none is named.
+
+    Nothing is made on disk before something is stored. `damaged` counts the files that were there
+    and could not be trusted.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = default_folder() if folder is None else folder
+        self.damaged = 0
+        self._said = False
+
+    def get(self, config: Mapping[str, Any], timed: bool = True) -> dict[str, Any] | None:
+        """The results of a configuration, None if they are not known.
+
+        Those of another machine count only if times don't: `timed=False`.
+        """
+        key, wanted = key_of(config), canonical(config)
+        with suppress(OSError):  # a folder that can't be read: `put` will say so
+            for path in [self._path(key)] if timed else self._files(key[:2], key):
+                entry = self._read(path)
+                if entry is None or (timed and not entry.same_machine):
+                    continue
+                # Equal keys are not enough: another configuration could have the same.
+                if canonical(entry.config) == wanted:
+                    return entry.results
+        return None
+
+    def put(
+        self,
+        config: Mapping[str, Any],
+        results: Mapping[str, Any],
+        seconds: float,
+        at: datetime | None = None,
+    ) -> None:
+        """Keep results. A disk that does not take them is said once, and is no error."""
+        key, time = key_of(config), at or datetime.now(UTC)
+        entry = Entry(
+            key,
+            plain(config),
+            dict(results),
+            float(seconds),
+            time,
+            dict(this_machine()),
+            neardup.__version__,
+        )
+        try:
+            record = entry.to_json()
+            text = json.dumps(record | {"checksum": _checksum(record)}, indent=1, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ParameterError(f"results that JSON can't hold: {error}") from None
+        try:
+            _write(self._path(key), text)
+        except OSError as error:
+            self._say(error)
+
+    def must_be_writable(self) -> None:
+        """For a folder that somebody named: an error before the work, rather than a lost result."""
+        try:
+            _write(self.folder / f".{secrets.token_hex(8)}", "").unlink()
+        except OSError as error:
+            raise OutputError(
+                f"the cache folder {self.folder} can't be written ({error.strerror}): make it "
+                "writable, or name another with --cache"
+            ) from None
+
+    def entries(self) -> Iterator[Entry]:
+        """All that can be trusted, by key."""
+        return (entry for path in self._files() if (entry := self._read(path)) is not None)
+
+    def find(self, prefix: str) -> Entry:
+        """The entry whose key begins so; of several machines', the one of this machine."""
+        found = [entry for entry in self.entries() if entry.key.startswith(prefix.lower())]
+        if not found:
+            raise UsageError(f"no entry {prefix!r} in {self.folder}: neardup cache list shows them")
+        if len({entry.key for entry in found}) > 1:
+            raise UsageError(f"{len(found):,} entries begin with {prefix!r}: give more digits")
+        return max(found, key=lambda entry: entry.same_machine)
+
+    def clear(self, before: datetime | None = None) -> int:
+        """Remove entries, unfinished and damaged ones too, and say how many; nothing else."""
+        count = 0
+        for path in self._files(unfinished=True):
+            with suppress(FileNotFoundError):  # somebody else was faster
+                if before is None or self._written(path) < before:
+                    path.unlink()
+                    count += 1
+        return count
+
+    def _path(self, key: str) -> Path:
+        machine = digest(canonical(this_machine()), 4)
+        return self.folder / key[:2] / f"{key}-{machine}.json"
+
+    def _files(self, fan: str = "", key: str = "", unfinished: bool = False) -> Iterator[Path]:
+        """The files that have our kind of name. A link is none of ours, whatever its name."""
+        for folder in _inside(self.folder, directories=True):
+            if _FAN.fullmatch(folder.name) and folder.name.startswith(fan):
+                for file in _inside(folder, directories=False):
+                    named = _FILE.fullmatch(file.name)
+                    if named and named[1].startswith(key) and (unfinished or not named[3]):
+                        yield file
+
+    def _read(self, path: Path) -> Entry | None:
+        try:
+            return _entry(json.loads(path.read_bytes()), path.name)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except _BAD:
+            self.damaged += 1
+            return None
+
+    def _written(self, path: Path) -> datetime:
+        entry = self._read(path)
+        return entry.at if entry else datetime.fromtimestamp(path.lstat().st_mtime, UTC)
+
+    def _say(self, error: OSError) -> None:
+        if not self._said:
+            self._said = True
+            print(
+                f"neardup: results can't be kept in {self.folder} ({error.strerror}), the work "
+                "goes on without; --cache names another folder",
+                file=sys.stderr,
+                flush=True,
+            )
+
+
+def _write(path: Path, text: str) -> Path:
+    """Write beside, under a name that nobody else has, then rename."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        beside.write_text(text, "utf-8")
+        return beside.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink()
+        raise
+
+
+def _inside(folder: Path, directories: bool) -> list[Path]:
+    try:
+        with os.scandir(folder) as found:
+            real = (each for each in found if not each.is_symlink())
+            return sorted(Path(each.path) for each in real if each.is_dir() == directories)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _checksum(record: Mapping[str, Any]) -> str:
+    return digest(json.dumps(record, sort_keys=True, allow_nan=False))
+
+
+def _entry(record: dict[str, Any], name: str) -> Entry:
+    """What a file says, if all of it holds."""
+    checksum = record.pop("checksum")
+    if checksum != _checksum(record) or record.pop("format") != FORMAT:
+        raise ValueError("altered, or of another format")
+    entry = Entry(**record | {"at": datetime.fromisoformat(record["at"])})
+    if key_of(entry.config) != entry.key or not name.startswith(entry.key):
+        raise ValueError("not where it belongs")
+    if entry.at.tzinfo is None or not isinstance(entry.seconds, float):
+        raise TypeError("a time that is none")
+    return entry

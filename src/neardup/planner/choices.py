@@ -1,0 +1,285 @@
+"""Why is an operating point what it is? Each choice in a sentence, and what was not chosen."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from neardup.lsh.curve import Curve
+from neardup.pipeline.budget import shown
+from neardup.planner.accuracy import FULL, chance_meeting, standard_error
+from neardup.planner.predict import stored_bytes
+from neardup.planner.search import SLOTS, WIDTHS, Found, Search, least_slots, over
+from neardup.planner.words import duration, large, number
+
+WIDE, NARROW = 64, 1
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """Something that was not chosen: its figures, and why not."""
+
+    value: str
+    figures: dict[str, float]
+    why: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen, and why."""
+
+    name: str
+    value: str
+    reason: str
+    rejected: list[Rejected] = field(default_factory=list)
+
+
+def choices(search: Search, found: Found) -> list[Choice]:
+    """All of them, in the order in which one follows from the other."""
+    return [
+        _width(search, found),
+        _slots(search, found),
+        _scheme(search, found),
+        _bands(search, found),
+        _tables(search, found),
+        _verification(search, found),
+    ]
+
+
+def _where(search: Search) -> str:
+    return "memory" if search.sla.purpose == "index" else "disk"
+
+
+def _width(search: Search, found: Found) -> Choice:
+    """From the corpus and the memory: how much is stored of a slot?"""
+    sla, spec, chosen = search.sla, found.options.spec, found.bits
+    place = _where(search)
+    room = sla.memory if place == "memory" else sla.disk
+    total = found.predicted.memory if place == "memory" else found.predicted.disk
+    rejected = []
+    for bits in (WIDE, *WIDTHS):
+        if bits == chosen:
+            continue
+        size = sla.documents * spec.slots * bits // 8
+        figures = {"bytes": float(size), "error": standard_error(sla.threshold, spec.slots, bits)}
+        if bits == WIDE:
+            why = "twice the bytes for the same error"
+        elif bits > chosen:
+            needed = total + size - found.predicted.signatures
+            why = f"{shown(needed)} of {place} with the rest, {shown(room or 0)} are there"
+        else:
+            why = "nothing asks for less"
+        rejected.append(Rejected(_bits(bits), figures, why))
+    if search.given.bits is not None:
+        reason = "as given"
+    elif chosen == FULL:
+        asked = "and they fit" if room is not None else f"and no limit is set for {place}"
+        reason = f"whole slots are the default, {asked}"
+    else:
+        reason = (
+            f"the widest that fit into {shown(room or 0)} of {place}: bands are made of whole "
+            "slots before these are cut"
+        )
+    each, of_all = stored_bytes(found.options), shown(found.predicted.signatures)
+    return Choice(
+        "slot width",
+        _bits(chosen),
+        f"{reason}; {each:,} bytes a document, {of_all} in all",
+        rejected,
+    )
+
+
+def _bits(bits: int) -> str:
+    return "1 bit" if bits == 1 else f"{bits} bits"
+
+
+def _slots(search: Search, found: Found) -> Choice:
+    """From the accuracy: how many slots?"""
+    sla, slots = search.sla, found.options.spec.slots
+    least = least_slots(sla.threshold, sla.recall)
+    rejected = []
+    for other in (slots // 2, slots * 2):
+        if other < 1:
+            continue
+        figures = {
+            "error": standard_error(sla.threshold, other, found.bits),
+            "bytes": sla.documents * other * found.bits / 8,
+        }
+        if other < least:
+            why = f"too few for a recall of {sla.recall:g} at {sla.threshold:g}: {least} are needed"
+        elif other < slots:
+            why = "a larger error and flatter curves, and nothing asks for less"
+        else:
+            why = "twice the bytes, and nothing asks for a smaller error"
+        rejected.append(Rejected(f"{other} slots", figures, why))
+    if search.given.slots is not None:
+        reason = "as given"
+    elif found.slower is not None:
+        reason = _faster(found, found.slower)
+    elif slots == SLOTS:
+        reason = "the default"
+    elif slots > SLOTS and least > SLOTS:
+        reason = f"a recall of {sla.recall:g} at {sla.threshold:g} needs at least {least}"
+    elif slots > SLOTS:
+        reason = "fewer don't reach what is asked for"
+    else:
+        reason = f"more don't fit into the {_where(search)}"
+    return Choice(
+        "slots",
+        f"{slots}",
+        f"{reason}; an estimate at {sla.threshold:g} has a standard error of "
+        f"{found.predicted.error:.4f}",
+        rejected,
+    )
+
+
+def _faster(found: Found, slower: Found) -> str:
+    taken, instead = duration(found.predicted.seconds), duration(slower.predicted.seconds)
+    return f"{found.options.spec.slots} slots make steeper bands: {taken} instead of {instead}"
+
+
+def _scheme(search: Search, found: Found) -> Choice:
+    """From the rate: how are signatures made?"""
+    sla, spec, costs = search.sla, found.options.spec, search.predict.costs
+    other = "oneperm" if spec.sketch == "minhash" else "minhash"
+
+    def figures(sketch: str) -> dict[str, float]:
+        seconds = costs.sketch(sketch, spec.slots, sla.shingles, sla.size)
+        updates = sla.shingles * (spec.slots if sketch == "minhash" else 1)
+        seen = {"microseconds": 1e6 * seconds, "operations": updates}
+        if sla.rate is not None:
+            seen |= {"operations a second": sla.rate * updates, "cores": sla.rate * seconds}
+        return seen
+
+    mine = figures(spec.sketch)
+    if sla.rate is None:
+        cost = f"{number(mine['microseconds'])} microseconds a document on a core"
+    else:
+        cost = (
+            f"{mine['operations a second']:,.0f} slot operations a second, with reading and "
+            f"hashing {number(mine['cores'])} cores"
+        )
+    if search.given.sketch is not None:
+        reason = "as given"
+    elif spec.sketch == "minhash":
+        reason = "one hash a slot, the default, is fast enough"
+        if "rate" in over(sla, found.predicted):
+            reason = "one hash a slot, the default"
+    else:
+        reason = "one permutation: a hash a slot would take too long"
+    why = "nothing asks for more speed"
+    if spec.sketch != "minhash":
+        why = "slower at so many slots"
+    elif sla.shingles < spec.slots:
+        why = f"{sla.shingles:,.0f} shingles leave most of {spec.slots} slots empty"
+    return Choice(
+        "scheme", spec.sketch, f"{reason}; {cost}", [Rejected(other, figures(other), why)]
+    )
+
+
+def _bands(search: Search, found: Found) -> Choice:
+    """From the recall: how many bands of how many rows?"""
+    sla, slots = search.sla, found.options.spec.slots
+    curve = found.options.curve.parts[0]
+    powers = [Curve(slots // rows, rows) for rows in (4, 8, 16) if rows <= slots]
+    near = [
+        Curve(slots // rows, rows)
+        for rows in (curve.rows + 1, curve.rows - 1)
+        if 1 <= rows <= slots
+    ]
+    rejected = []
+    for other in sorted({*powers, *near} - {curve}, key=lambda one: one.rows):
+        recall = other.probability(sla.threshold)
+        if recall < sla.recall:
+            why = f"finds {recall:.3f} of the pairs at {sla.threshold:g}, {sla.recall:g} are asked"
+        else:
+            why = "finds enough, with more false candidates and more postings"
+        rejected.append(Rejected(f"{other.bands} x {other.rows}", _figures(other, search), why))
+    narrow = min(found.bits, NARROW)
+    rejected.append(
+        Rejected(
+            f"bands of {narrow}-bit slots",
+            {"meet by chance": chance_meeting(curve, narrow)},
+            "unrelated documents would meet: bands are made of whole slots, which are cut "
+            "afterwards",
+        )
+    )
+    mine = _figures(curve, search)
+    if search.given.curve is not None:
+        reason = "as given"
+    elif mine["recall"] >= sla.recall:
+        reason = "the steepest curve that finds enough"
+    else:
+        reason = "as close as so few slots come"
+    return Choice(
+        "bands",
+        f"{curve.bands} x {curve.rows}",
+        f"{reason}: {mine['recall']:.4f} of the pairs at {sla.threshold:g}; its threshold "
+        f"estimate (1/b)^(1/r) is {mine['estimate']:.3f}",
+        rejected,
+    )
+
+
+def _figures(curve: Curve, search: Search) -> dict[str, float]:
+    threshold = search.sla.threshold
+    return {
+        "estimate": curve.estimate,
+        "recall": curve.probability(threshold),
+        "false rate": curve.false_positive_rate(threshold),
+        "postings": float(curve.bands),
+    }
+
+
+def _tables(search: Search, found: Found) -> Choice:
+    """More recall: more tables, or more lookups a query?"""
+    sla, curve = search.sla, found.options.curve
+    recall = curve.probability(sla.threshold)
+    twice = 1 - (1 - recall) ** 2
+    postings = sla.documents * found.options.tables.count
+    enough = recall >= sla.recall
+    why = "one finds enough" if enough else "give --slots for more"
+    rejected = [
+        Rejected(
+            "2 tables",
+            {
+                "recall": twice,
+                "slots": float(2 * curve.slots),
+                "postings": 2.0 * postings,
+            },
+            f"{why}; a second one doubles slots, postings and lookups",
+        ),
+        Rejected(
+            "probes",
+            {"lookups": float(found.options.tables.count + curve.slots)},
+            "they cost lookups instead of memory, and what they find has no formula: "
+            "docs/choosing.md has what was measured",
+        ),
+    ]
+    reason = f"one table of {found.options.tables.count} bands has {large(postings)} postings"
+    if not enough:
+        needed = math.ceil(math.log1p(-sla.recall) / math.log1p(-recall)) if recall > 0 else 0
+        reason += f"; {needed} would find enough, 1 - (1 - {recall:.3f})^{needed}"
+    return Choice("tables", "1, no probes", reason, rejected)
+
+
+def _verification(search: Search, found: Found) -> Choice:
+    """Who judges the candidates?"""
+    options, sla = found.options, search.sla
+    other = "estimate" if options.verify == "exact" else "exact"
+    beside = search.at(
+        options.spec.slots, found.bits, options.spec.sketch, other, options.curve.parts[0]
+    ).predicted
+    figures = {
+        "precision": beside.precision,
+        "recall above": beside.recall_above,
+        "bytes": beside.disk,
+    }
+    if options.verify == "exact":
+        reason = "every candidate is compared by its shingles: what is removed is a duplicate"
+        why = f"wrong by {found.predicted.error:.3f} at the threshold: half of the pairs there fail"
+    else:
+        reason = f"by signatures, wrong by {found.predicted.error:.3f} at the threshold"
+        why = f"the shingles take {shown(beside.disk)} of disk, {shown(sla.disk or 0)} are there"
+    if search.given.verify is not None:
+        reason, why = f"as given: {reason}", "not asked for"
+    return Choice("verification", options.verify, reason, [Rejected(other, figures, why)])

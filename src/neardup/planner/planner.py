@@ -1,0 +1,299 @@
+"""neardup.plan: from what is asked for to an operating point, with its reasons and its price."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from os import cpu_count
+from pathlib import Path
+from typing import Any
+
+from neardup.corpus.documents import Columns
+from neardup.corpus.inputs import InputFile, find_inputs
+from neardup.errors import ParameterError
+from neardup.evaluation.sample import choose
+from neardup.formats.config import write_config
+from neardup.options import THRESHOLD, Options
+from neardup.pipeline.backends import ENGINES
+from neardup.pipeline.budget import shown
+from neardup.planner import calibrate as measuring
+from neardup.planner.choices import Choice, choices
+from neardup.planner.costs import Costs
+from neardup.planner.executors import CORES, Sizing, misfits, remarks, sized
+from neardup.planner.predict import Prediction, Predictor, stored_bytes
+from neardup.planner.problems import Problem, notes, problems
+from neardup.planner.profile import Profile, assumed, grown
+from neardup.planner.run_on_spark import RunOnSpark
+from neardup.planner.search import Given, Search
+from neardup.planner.seen import Seen
+from neardup.planner.sla import (
+    BYTES_OF_A_SHINGLE,
+    SHINGLES,
+    Sla,
+    parse_bytes,
+    parse_count,
+    parse_whole,
+)
+from neardup.planner.words import counted, duration
+from neardup.progress import SILENT, Progress
+from neardup.spec import one_of, whole
+
+MOST_SAMPLED = 100_000
+MANY_TIMES = 1.5
+"""So many times the documents of a sample's files are said to be more of the same."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An operating point, why it is what it is, and what is expected of it.
+
+    options    keyword arguments of `neardup.dedup`
+    notes      what is no failure, but should be known
+    spark      the cluster, if the run is to be on one; `predicted` is of one machine all the same
+    """
+
+    sla: Sla
+    options: dict[str, Any]
+    choices: list[Choice]
+    predicted: Prediction
+    problems: list[Problem]
+    sources: dict[str, str]
+    notes: list[str] = field(default_factory=list)
+    spark: Sizing | None = None
+
+    @property
+    def met(self) -> bool:
+        """Whether everything that is asked for can be had."""
+        return not self.problems
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as JSON has it; what is not known is null."""
+        found = {
+            "met": self.met,
+            "sla": asdict(self.sla),
+            "options": self.options,
+            "choices": [asdict(choice) for choice in self.choices],
+            "predicted": asdict(self.predicted),
+            "problems": [asdict(problem) for problem in self.problems],
+            "sources": self.sources,
+            "notes": self.notes,
+        }
+        if self.spark is not None:
+            found["spark"] = asdict(self.spark)
+        return _finite(found)  # type: ignore[no-any-return]
+
+    @property
+    def reasons(self) -> list[str]:
+        """One line a choice, for a config file."""
+        return [f"{one.name}: {one.value} ({one.reason})" for one in self.choices]
+
+    def write(self, path: str | Path) -> None:
+        """The operating point as a file, for `neardup dedup --config`."""
+        missed = [f"not met: {problem}" for problem in self.problems]
+        noted = [f"note: {note}" for note in self.notes]
+        write_config(Path(path), self.options, [*missed, *noted, *self.reasons])
+
+    def __repr__(self) -> str:
+        point = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+        seen = self.predicted
+        met = "met" if self.met else f"missed: {', '.join(one.limit for one in self.problems)}"
+        spent = f"{shown(seen.memory)} of memory, {shown(seen.disk)} of disk, "
+        spent += duration(seen.seconds)
+        if (spark := self.spark) is not None:
+            spent = f"{counted(spark.executors, 'executor')} of {counted(spark.cores, 'core')} and "
+            spent += f"{shown(spark.memory)}, {duration(spark.seconds)}"
+        return f"Plan({point}; recall {seen.recall:.4f}, {spent}; {met})"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def plan(
+    documents: float | str | None = None,
+    *,
+    sample: Sequence[str | Path] | str | Path = (),
+    text: str = "text",
+    format: str = "auto",
+    shingles: float | str | None = None,
+    bytes: float | str | None = None,
+    threshold: float = THRESHOLD,
+    recall: float = 0.99,
+    precision: float | None = None,
+    memory: float | str | None = None,
+    disk: float | str | None = None,
+    rate: float | str | None = None,
+    cores: int | None = None,
+    purpose: str | None = None,
+    shingle: str | None = None,
+    sketch: str | None = None,
+    slots: int | None = None,
+    bits: int | None = None,
+    bands: int | None = None,
+    rows: int | None = None,
+    verify: str | None = None,
+    sample_size: int = 10_000,
+    seed: int = 1,
+    calibrate: bool = True,
+    engine: str = "local",
+    progress: Progress = SILENT,
+) -> Plan:
+    """From what is asked for to an operating point.
+
+    `sample` are files of the corpus, or of one like it: shingles, bytes and duplicates are measured
+    on them, and the number of documents is theirs unless it is given. Numbers may be written as
+    people do: "300M", "100GB". `rate` is that of documents that arrive, in a second; then the plan
+    is for an index, unless `purpose` says files. See `Sla` for the rest.
+
+    With `engine="spark"` memory, disk and cores are those of an executor, and the rate is that of
+    documents that a run over files gets through; `spark` of the plan has the cluster.
+
+    >>> found = plan("300M", threshold=0.85, recall=0.95, memory="100GB", rate=5000, cores=4,
+    ...              shingles=300, calibrate=False)
+    >>> found.options["bands"], found.options["rows"], found.met
+    (14, 9, True)
+    """
+    whole("sample_size", sample_size, 2, MOST_SAMPLED)
+    one_of("engine", engine, ENGINES)
+    on_spark = engine == "spark"
+    given = Given(slots, bits, bands, rows, sketch, shingle, verify)
+    cores = (CORES if on_spark else cpu_count() or 1) if cores is None else cores
+    paths = [sample] if isinstance(sample, (str, Path)) else list(sample)
+    files, columns = find_inputs(paths, format) if paths else [], Columns(text=text)
+    if documents is None and not files:
+        raise ParameterError("how many documents? Give --documents, or --sample with their files")
+    # Everything is checked before anything is read.
+    sla = Sla(
+        documents=1 if documents is None else parse_whole("documents", documents),
+        **_sizes(shingles, bytes),
+        threshold=threshold,
+        recall=recall,
+        precision=precision,
+        memory=None if memory is None else parse_bytes("memory", memory),
+        disk=None if disk is None else parse_bytes("disk", disk),
+        rate=None if rate is None else parse_count("rate", rate),
+        cores=cores,
+        purpose=purpose or ("files" if rate is None or on_spark else "index"),
+    )
+    if on_spark and sla.purpose == "index":
+        raise ParameterError("an index is not on Spark: plan one with engine local, or plan files")
+    seen = None
+    if files:
+        seen = look(files, columns, given, sample_size, seed, cores, progress, threshold)
+        sla = as_seen(sla, seen, documents is None, shingles is None, bytes is None)
+    chosen_for = replace(sla, memory=None, disk=None, rate=None) if on_spark else sla
+    search = Search(chosen_for, given, Predictor(chosen_for, Costs(), _profiles(sla, seen)))
+    if calibrate:
+        progress.say("measuring this machine, a few seconds")
+        texts = (
+            measuring.first_texts(files, columns)
+            if files
+            else measuring.made_up(sla.shingles, sla.size)
+        )
+        found = search.run()
+        costs = measuring.calibrated(
+            texts, found.options, found.point, sla.shingles, min(cores, cpu_count() or 1)
+        )
+        search = replace(search, predict=replace(search.predict, costs=costs))
+    made = planned(search, seen)
+    return on_cluster(made, sla, search.predict) if on_spark else made
+
+
+def on_cluster(made: Plan, sla: Sla, predict: Predictor) -> Plan:
+    """The same operating point on Spark, whose executors have what `sla` says."""
+    options = Options.of(**made.options)
+    run = RunOnSpark(
+        sla, predict.costs, predict.profile_at(options), options, stored_bytes(options)
+    )
+    found = sized(run)
+    return replace(
+        made,
+        sla=sla,
+        problems=[*made.problems, *misfits(found, run)],
+        notes=[*made.notes, *remarks(found, run)],
+        spark=found,
+        sources=made.sources | {"spark": run.spark.source},
+    )
+
+
+def planned(search: Search, seen: Seen | None = None) -> Plan:
+    """The plan that a search ends in."""
+    found = search.run()
+    return Plan(
+        search.sla,
+        found.point,
+        choices(search, found),
+        found.predicted,
+        problems(search, found),
+        {"costs": search.predict.costs.source, "documents": _known_from(seen, search.sla)},
+        notes(search, found),
+    )
+
+
+def _known_from(seen: Seen | None, sla: Sla) -> str:
+    if seen is None:
+        return (
+            "assumed to be like pages of manuals: a tenth is removed, and others meet as often as "
+            "such pages do; --sample measures it"
+        )
+    if sla.documents <= MANY_TIMES * seen.documents:
+        return seen.sample.about
+    return (
+        f"{seen.sample.about}. There will be {sla.documents / seen.documents:,.0f} times as many: "
+        "if they are of the same kind, so many times more pairs meet without being similar"
+    )
+
+
+def look(
+    files: Sequence[InputFile],
+    columns: Columns,
+    given: Given,
+    count: int,
+    seed: int,
+    workers: int,
+    progress: Progress = SILENT,
+    threshold: float = THRESHOLD,
+) -> Seen:
+    """Choose a sample and compare everything in it."""
+    spec = Options.of(shingle=given.shingle).spec
+    chosen = choose(files, columns, count, seed, spec, progress, workers)
+    return Seen.of(chosen, spec, chosen.read / chosen.documents, workers, threshold)
+
+
+def as_seen(sla: Sla, seen: Seen, documents: bool, shingles: bool, size: bool) -> Sla:
+    """The same, with what a sample says of the corpus where nothing else was said."""
+    return replace(
+        sla,
+        documents=round(seen.documents) if documents else sla.documents,
+        shingles=seen.shingles if shingles else sla.shingles,
+        size=seen.size if size else sla.size,
+    )
+
+
+def _sizes(shingles: float | str | None, size: float | str | None) -> dict[str, float]:
+    """Shingles and bytes of a document: as given, or one from the other."""
+    many = None if shingles is None else parse_count("shingles", shingles)
+    if size is not None:
+        long = float(parse_bytes("bytes", size))
+        return {
+            "shingles": max(long / BYTES_OF_A_SHINGLE, 1.0) if many is None else many,
+            "size": long,
+        }
+    many = SHINGLES if many is None else many
+    return {"shingles": many, "size": many * BYTES_OF_A_SHINGLE}
+
+
+def _profiles(sla: Sla, seen: Seen | None) -> Callable[[Options], Profile]:
+    """What is known of the documents at an operating point, each looked at once."""
+    if seen is None:
+        return cache(lambda options: assumed(sla, options))
+    times = max(sla.documents / seen.documents, 1.0)
+    return cache(
+        lambda options: grown(seen.profile(options), times, options.tables.count * options.limit)
+    )

@@ -1,0 +1,153 @@
+"""What is asked for and can't be had: which limit binds, and what would loosen it?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from neardup.lsh.curve import Curve
+from neardup.pipeline.budget import shown
+from neardup.pipeline.ranks import MOST
+from neardup.planner.search import Found, Search, best_curve, least_slots, over
+from neardup.planner.words import number
+
+FLAT, FEW_DOCUMENTS = 2, 10_000
+"""Rows of bands in which almost everything meets, and how many documents don't mind."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that is missed."""
+
+    limit: str
+    wanted: float
+    reached: float
+    message: str
+    cures: list[str]
+
+    def __str__(self) -> str:
+        return f"{self.message}: {', or '.join(self.cures)}"
+
+
+def problems(search: Search, found: Found) -> list[Problem]:
+    """What the point misses, worst first."""
+    missed = over(search.sla, found.predicted)
+    return [_TELL[name](search, found) for name in sorted(missed, key=lambda name: -missed[name])]
+
+
+def notes(search: Search, found: Found) -> list[str]:
+    """What is no failure, but should be known."""
+    rows = min(part.rows for part in found.options.curve.parts)
+    if rows > FLAT or search.sla.documents <= FEW_DOCUMENTS:
+        return []
+    return [
+        f"bands of {rows} {'row' if rows == 1 else 'rows'} make documents meet that have little in "
+        f"common, {number(found.predicted.compared)} comparisons for each: more slots, a lower "
+        "recall or a higher threshold make steeper bands"
+    ]
+
+
+def _recall(search: Search, found: Found) -> Problem:
+    sla, curve = search.sla, found.options.curve.parts[0]
+    reached, slots = found.predicted.recall, found.options.spec.slots
+    cures = []
+    if search.given.curve is not None:
+        better = best_curve(
+            max(slots, least_slots(sla.threshold, sla.recall)), sla.threshold, sla.recall
+        )
+        cures.append(_banded(better, sla.threshold))
+        many = math.ceil(math.log1p(-sla.recall) / math.log1p(-reached)) if reached > 0 else 0
+        if 1 < many <= 100:
+            cures.append(f"{many} tables of them, {many * curve.slots} slots")
+    else:
+        cures.append(f"use {least_slots(sla.threshold, sla.recall)} slots or more")
+    cures += [
+        f"a threshold of {_reachable(curve, sla.recall):.3f} or more",
+        f"ask for a recall of {math.floor(reached * 1000) / 1000:.3f}",
+    ]
+    message = (
+        f"recall {sla.recall:g} at {sla.threshold:g} is not reached, {curve.bands} bands of "
+        f"{curve.rows} reach {reached:.4f}"
+    )
+    return Problem("recall", sla.recall, reached, message, cures)
+
+
+def _banded(curve: Curve, threshold: float) -> str:
+    return f"use {curve.bands} x {curve.rows}, which reach {curve.probability(threshold):.4f}"
+
+
+def _reachable(curve: Curve, recall: float) -> float:
+    """The similarity at which the curve has this recall: (1 - (1 - recall)^(1/b))^(1/r)."""
+    one_band = -math.expm1(math.log1p(-recall) / curve.bands)
+    return float(one_band ** (1 / curve.rows))
+
+
+def _precision(search: Search, found: Found) -> Problem:
+    sla, reached = search.sla, found.predicted.precision
+    message = (
+        f"precision {sla.precision:g} is not reached, estimates of "
+        f"{found.options.spec.slots} slots reach {reached:.3f}"
+    )
+    cures = [*_exact_disk(search, found), "use more slots"]
+    return Problem("precision", sla.precision or 0.0, reached, message, cures)
+
+
+def _exact_disk(search: Search, found: Found) -> Iterator[str]:
+    options = found.options
+    exact = search.at(
+        options.spec.slots, found.bits, options.spec.sketch, "exact", options.curve.parts[0]
+    )
+    yield f"give {shown(exact.predicted.disk)} of disk for exact verification"
+
+
+def _memory(search: Search, found: Found) -> Problem:
+    sla, needed = search.sla, found.predicted.memory
+    room = sla.memory or 0
+    message = f"{shown(needed)} of memory are needed, {shown(room)} are there"
+    cures = [f"give {shown(needed)}"]
+    if sla.purpose == "index":
+        cures.append(f"use {found.predicted.machines} machines")
+        if search.given.slots or search.given.bits:
+            cures.append("leave --slots and --bits to the plan")
+    fewer = int(sla.documents * room / needed)
+    cures.append(f"hold {fewer:,} documents")
+    return Problem("memory", room, needed, message, cures)
+
+
+def _disk(search: Search, found: Found) -> Problem:
+    sla, needed = search.sla, found.predicted.disk
+    room = sla.disk or 0
+    cures = [f"give {shown(needed)}"]
+    kept = sum(stage.written for stage in found.predicted.stages if stage.name == "filter")
+    if kept:
+        cures.append(f"run with --no-kept, which saves {shown(kept)}")
+    message = f"{shown(needed)} of disk are needed, {shown(room)} are there"
+    return Problem("disk", room, needed, message, cures)
+
+
+def _rate(search: Search, found: Found) -> Problem:
+    sla, reached = search.sla, found.predicted.rate
+    wanted = sla.rate or 0.0
+    cores = math.ceil(sla.cores * wanted / reached)
+    message = f"{wanted:,.0f} documents a second arrive, {sla.cores} cores take {reached:,.0f}"
+    cures = [f"give {cores} cores", f"use {found.predicted.machines} machines"]
+    return Problem("rate", wanted, reached, message, cures)
+
+
+def _documents(search: Search, _: Found) -> Problem:
+    count = search.sla.documents
+    runs = math.ceil(count / MOST)
+    message = f"{count:,} documents are more than the {MOST:,} that one run takes"
+    cures = [f"make {runs} runs, each --against those before"]
+    return Problem("documents", count, MOST, message, cures)
+
+
+_TELL: dict[str, Callable[[Search, Found], Problem]] = {
+    "recall": _recall,
+    "precision": _precision,
+    "memory": _memory,
+    "disk": _disk,
+    "rate": _rate,
+    "documents": _documents,
+}

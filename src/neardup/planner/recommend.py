@@ -1,0 +1,237 @@
+"""Which of the trials is to be followed, and why?
+
+The one that finds enough and costs least for all documents (`growth.py`). A recall is enough if it
+is at least the wanted one twice over: as measured, and as the S-curve expects it for the
+similarities of the true pairs. The measured one alone would favour whatever was lucky with its
+hashes; the expected one alone would take theory's word for it. No confidence bound is asked for,
+because a sample with a hundred pairs could never give one above 0.97; the interval is said instead,
+and how large a sample would narrow it. The default stands unless something is cheaper by a fifth:
+less than that is not worth the pairs that are found no more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from neardup.evaluation.scores import Share, Z
+from neardup.evaluation.truth import Truth
+from neardup.planner.specimen import LARGEST
+from neardup.planner.trial import Outcome, Point
+from neardup.planner.words import duration, number
+from neardup.spec import MINHASHES
+
+GAIN: Final = 0.8
+"""What is better than the default takes at most this share of its time."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an operating point has to reach, and what that is measured by."""
+
+    recall: float
+    precision: float
+    reference: Point
+    truth: Truth
+    documents: int
+    """All of them, of which a sample was tried."""
+    sample: int
+    """How many were chosen, copies among them."""
+    corpus: int
+    """How many there were to choose from."""
+
+    @cached_property
+    def true_pairs(self) -> int:
+        return self.truth.similar(self.reference.threshold)
+
+    @cached_property
+    def similarities(self) -> list[tuple[float, int]]:
+        """The similarities that true pairs have, and how many have each."""
+        similar = self.truth.similarity[self.truth.similarity >= self.reference.threshold]
+        values, counts = np.unique(similar, return_counts=True)
+        return list(zip(values.tolist(), counts.tolist(), strict=True))
+
+    def expected(self, point: Point) -> float | None:
+        """The recall by the S-curve, for the similarities that there are; None if it has no say."""
+        if not self.true_pairs or not self._as_the_reference(point):
+            return None
+        curve = point.meeting
+        met = sum(count * curve.probability(value) for value, count in self.similarities)
+        return met / self.true_pairs
+
+    def reached(self, row: Outcome) -> bool:
+        """Whether a trial finds enough, and not too much."""
+        expected = self.expected(row.point)
+        return (
+            row.recall is not None
+            and row.recall >= self.recall
+            and (expected is None or expected >= self.recall)
+            and row.precision is not None
+            and row.precision >= self.precision
+        )
+
+    def predicted(self, row: Outcome) -> bool:
+        """Whether theory says that it finds enough of the pairs exactly at the threshold."""
+        point = row.point
+        at_threshold = self.reference.threshold
+        return (
+            self._as_the_reference(point) and point.meeting.probability(at_threshold) >= self.recall
+        )
+
+    def _as_the_reference(self, point: Point) -> bool:
+        """Whether the similarities of the true pairs are those that the bands depend on."""
+        mine, theirs = self.reference, point
+        return (
+            theirs.sketch in MINHASHES
+            and not theirs.only_for_sweeps
+            and theirs.verify == "exact"
+            and (theirs.shingle, theirs.threshold) == (mine.shingle, mine.threshold)
+        )
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The trial to follow; whether it does what is wanted, None if that can't be measured."""
+
+    best: Outcome
+    met: bool | None
+    reasons: Sequence[str]
+
+
+def advise(rows: Sequence[Outcome], wanted: Wanted) -> Advice:
+    """The first row is that of the default. Rows that no run can be at are not advised."""
+    usable = [row for row in rows if row.done and not row.point.only_for_sweeps]
+    if not usable:
+        why = f"No trial came to its end; the first {rows[0].error}: use a longer --time-limit."
+        return Advice(rows[0], None, [why])
+    if not wanted.true_pairs:
+        return _by_theory(usable, rows[0], wanted)
+    if enough := [row for row in usable if wanted.reached(row)]:
+        best, cheapest = _chosen(enough, rows[0])
+        reasons = [_said(best, wanted), *_interval(best, wanted)]
+        return Advice(best, True, [*reasons, *_beside_default(best, cheapest, rows[0], wanted)])
+    precise = [row for row in usable if (row.precision or 0.0) >= wanted.precision]
+    best = min(precise or usable, key=lambda row: (-(row.recall or 0.0), _cost(row)))
+    none = (
+        f"No trial reaches a recall of {wanted.recall:g} and a precision of {wanted.precision:g}: "
+        "this one comes nearest. Try more slots or bands with fewer rows."
+    )
+    return Advice(best, False, [none, _said(best, wanted)])
+
+
+def _by_theory(usable: list[Outcome], default: Outcome, wanted: Wanted) -> Advice:
+    """What to do where nothing is similar."""
+    enough = [row for row in usable if wanted.predicted(row)] or [default]
+    best, _ = _chosen(enough, default)
+    chance = best.point.meeting.probability(wanted.reference.threshold)
+    rank = "is the default for" if best is default else "is the cheapest that the S-curve gives"
+    return Advice(
+        best,
+        None,
+        [
+            f"Nothing in the sample is {wanted.reference.threshold:g} similar, so that there is no "
+            "recall to measure: take a larger --sample, or a lower --threshold.",
+            f"{best.point} {rank} a recall of {wanted.recall:g} at the threshold: {chance:.4f} by "
+            "the S-curve.",
+        ],
+    )
+
+
+def _chosen(enough: list[Outcome], default: Outcome) -> tuple[Outcome, Outcome]:
+    """Which to follow, and the cheapest: the default stands unless there is a gain."""
+    cheapest = min(enough, key=_cost)
+    stands = default in enough and cheapest.t_all > GAIN * default.t_all
+    return default if stands else cheapest, cheapest
+
+
+def _cost(row: Outcome) -> tuple[float, int, float]:
+    """Times that differ in their third digit are the same: then memory counts."""
+    return float(f"{row.t_all:.2g}"), row.memory, row.t_all
+
+
+def _said(row: Outcome, wanted: Wanted) -> str:
+    recall, expected = _recall(row), wanted.expected(row.point)
+    theory = "" if expected is None else f", {expected:.4f} by the S-curve"
+    precision = "undefined" if row.precision is None else f"{row.precision:.4f}"
+    return (
+        f"{row.point}, {row.point.verify} verification: recall {row.recall or 0.0:.4f} of "
+        f"{row.true_pairs:,} true pairs (95 % interval {recall.low:.4f} to {recall.high:.4f}"
+        f"{theory}), precision {precision}. Sketching and matching all {wanted.documents:,} "
+        f"documents takes about {duration(row.t_all)} of one core (a run also reads, writes and "
+        f"starts); {_costs(row, wanted)}."
+    )
+
+
+def _recall(row: Outcome) -> Share:
+    return Share.of(round((row.recall or 0.0) * row.true_pairs), row.true_pairs)
+
+
+def _costs(row: Outcome, wanted: Wanted) -> str:
+    each = row.all_candidates / wanted.documents
+    return (
+        f"{number(each)} pairs compared and {row.memory / wanted.truth.documents:,.0f} bytes a "
+        "document"
+    )
+
+
+def _interval(row: Outcome, wanted: Wanted) -> list[str]:
+    """What to do about an interval that reaches below what is wanted."""
+    if (_recall(row).low or 0.0) >= wanted.recall:
+        return []
+    reaches = f"The interval reaches below {wanted.recall:g}: "
+    most = min(wanted.corpus, LARGEST)
+    if wanted.sample >= most:
+        return [f"{reaches}only more documents than these {wanted.sample:,} would narrow it."]
+    needed = wanted.sample * pairs_needed(row.recall or 0.0, wanted.recall) / row.true_pairs
+    size = min(rounded_up(min(needed, most)), most)
+    return [f"{reaches}--sample {size} would narrow it{', not enough' * (needed > size)}."]
+
+
+def pairs_needed(recall: float, least: float) -> float:
+    """So many pairs have a Wilson interval that begins at `least`, if such a share is found.
+
+    >>> round(pairs_needed(1.0, 0.95)), round(pairs_needed(0.96, 0.95))
+    (73, 1825)
+    >>> f"{Share.of(73, 73).low:.3f} {Share.of(1752, 1825).low:.3f}"
+    '0.950 0.950'
+    """
+    if recall <= least:
+        return math.inf
+    return Z * Z * least * (1 - least) / (recall - least) ** 2
+
+
+def rounded_up(value: float) -> int:
+    """To one digit.
+
+    >>> rounded_up(21_017.3), rounded_up(30_000), rounded_up(99)
+    (30000, 30000, 100)
+    """
+    unit = int(10 ** math.floor(math.log10(value)))
+    return math.ceil(value / unit) * unit
+
+
+def _beside_default(
+    best: Outcome, cheapest: Outcome, default: Outcome, wanted: Wanted
+) -> list[str]:
+    name = f"default for a recall of {wanted.recall:g}"
+    if cheapest is default:
+        return [f"That is the {name}: nothing that was tried is cheaper and finds enough."]
+    if best is default:
+        return [
+            f"That is the {name}, and it stands: nothing that finds enough is cheaper by a fifth. "
+            f"The cheapest is {cheapest.point} with a recall of {cheapest.recall or 0.0:.4f}, "
+            f"about {duration(cheapest.t_all)} of one core; {_costs(cheapest, wanted)}."
+        ]
+    if not default.done:
+        return [f"The {name}, {default.point}, has no figures: {default.error}."]
+    return [
+        f"The {name}, {default.point}: recall {default.recall or 0.0:.4f}, about "
+        f"{duration(default.t_all)} of one core; {_costs(default, wanted)}. That is "
+        f"{number(default.t_all / best.t_all)} times the time and "
+        f"{number(default.memory / best.memory)} times the memory."
+    ]

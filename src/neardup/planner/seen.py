@@ -1,0 +1,190 @@
+"""What does a sample say about the corpus?
+
+In the sample, near-duplicates were chosen together: a document that is in it has each partner that
+it has in the corpus with a chance q that is known, so that each such pair stands for 1 / q.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup import cluster, kernels
+from neardup.evaluation.sample import Sample, as_documents
+from neardup.evaluation.truth import Truth, brute_force
+from neardup.lsh.buckets import Buckets, group
+from neardup.options import Options
+from neardup.pipeline.candidates import as_sets
+from neardup.planner.accuracy import Pairs
+from neardup.planner.profile import Profile
+from neardup.sketch import bulk
+from neardup.sketcher import Sketcher
+from neardup.spec import Spec
+from neardup.text.arrays import Ragged
+
+Integers = NDArray[np.int64]
+Reals = NDArray[np.float64]
+Chosen = NDArray[np.bool_]
+FLOOR = 0.3
+"""Estimates let pairs pass that are a little below a threshold; hardly any from below this."""
+
+
+@dataclass(frozen=True)
+class Met:
+    """Of some documents, copies set aside: the buckets and the pairs that share one.
+
+    stands     for how many pairs of its documents in the corpus each stands
+    none       the chance that a document would show none of those
+    removing   which pairs are of a kept document and of one that goes for its sake
+    compared   which are compared
+    """
+
+    unique: Integers
+    buckets: Buckets
+    left: Integers
+    right: Integers
+    similarity: Reals
+    stands: Reals
+    none: Reals
+    removing: Chosen
+    compared: Chosen
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A corpus as a sample shows it. `stored` is what its files hold of a document, in bytes."""
+
+    sample: Sample
+    stored: float
+    content: NDArray[np.uint64]
+    sets: Ragged
+    pairs: Pairs
+
+    @classmethod
+    def of(
+        cls, sample: Sample, spec: Spec, stored: float, workers: int, threshold: float = FLOOR
+    ) -> Seen:
+        """Cut the sample into shingles, and compare everything in it."""
+        cut = Sketcher(spec).cut(as_documents(sample.texts))
+        sets = as_sets(cut.shingles)
+        return cls(
+            sample, stored, cut.content, sets, _pairs(sample, sets, workers, min(threshold, FLOOR))
+        )
+
+    @property
+    def documents(self) -> float:
+        """Of the whole corpus that the sample's files are, about."""
+        return self.sample.documents * self.sample.stored / self.sample.read
+
+    @cached_property
+    def lengths(self) -> Reals:
+        """Bytes of the sample's texts."""
+        return np.array([len(text.encode("utf-8", "replace")) for text in self.sample.texts], float)
+
+    @property
+    def size(self) -> float:
+        """Bytes of a text, on average."""
+        return float(self.lengths.mean())
+
+    @property
+    def shingles(self) -> float:
+        """Distinct ones of a document, on average."""
+        return float(self.sets.sizes.mean())
+
+    def profile(self, options: Options) -> Profile:
+        """What would be compared and removed, by these options."""
+        met, count = self._met(options), len(self.sets)
+        candidates = _stand_for(count, np.r_[met.left, met.right], np.r_[met.none, met.none])
+        gone = _stand_for(count, met.right[met.removing], met.none[met.removing])
+        gone[np.setdiff1d(np.arange(count), met.unique)] = 1.0
+        more = candidates.sum() / max(len(met.buckets.documents), 1)
+        similar = met.similarity >= options.threshold
+        # Some are kept here that would not be in the corpus; both of a pair have to be.
+        kept = max(count - gone.sum(), 0.0) / np.count_nonzero(gone == 0.0)
+        false = float(met.stands[met.compared & ~similar].sum() / count * kept**2)
+        # However many a removed document is similar to, it is compared with the first.
+        right = float(gone[met.right[met.compared & similar]].sum()) / count
+        return Profile(
+            stored=self.stored,
+            id=float(np.mean([len(name.encode("utf-8", "replace")) for name in self.sample.ids])),
+            removed=min(float(gone.sum()) / count, 1.0),
+            kept=self.stored * max(1.0 - float(gone @ self.lengths / self.lengths.sum()), 0.0),
+            candidates=min(float(candidates.sum()) / count, 1.0),
+            sets=float(candidates @ self.sets.sizes) * 8 / count,
+            compared=right + false,
+            false=false,
+            members=float(met.buckets.sizes.sum() * more) / count,
+            buckets=float(len(met.buckets.sizes) * more) / count,
+            pairs=self.pairs,
+        )
+
+    def _met(self, options: Options) -> Met:
+        """What would happen to the sample alone."""
+        everyone = np.arange(len(self.sets))
+        unique = np.flatnonzero(cluster.identical(self.content, everyone) == everyone)
+        signatures = bulk.signatures(self.sets.data, self.sets.offsets, options.spec)
+        buckets = group(options.tables.keys(signatures), unique)
+        blocks = [np.empty((2, 0), np.int64), *map(np.stack, cluster.candidates(buckets))]
+        left, right = places = np.concatenate(blocks, axis=1)
+        first = _with_the_first(buckets, left, right)
+        left, right = unique[buckets.documents][places]
+        similarity = kernels.exact_pairs(self.sets.data, self.sets.offsets, left, right, 0.0)
+        removing, compared = _decided(len(everyone), left, right, similarity, options.threshold)
+        found = Truth(len(everyone), 0.0, left, right, similarity)
+        stands = np.maximum(self.sample.weights(found) * self.sample.share, 1.0)
+        # In a crowd, there are as many partners as one stands for; otherwise the one is likely all.
+        crowded = self.sample.crowded[left] | self.sample.crowded[right]
+        none = (1.0 - 1.0 / stands) ** np.where(crowded, stands, 1.0)
+        return Met(
+            unique, buckets, left, right, similarity, stands, none, removing, compared | first
+        )
+
+
+def _pairs(sample: Sample, sets: Ragged, workers: int, floor: float) -> Pairs:
+    """All pairs of the corpus by their similarity, as far as they are in the sample."""
+    truth = brute_force(sets, floor, workers)
+    values, where = np.unique(np.round(truth.similarity, 3), return_inverse=True)
+    counts = np.bincount(where, sample.weights(truth))
+    return list(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+def _stand_for(count: int, documents: Integers, none: Reals) -> Reals:
+    """For how many documents of its kind each stands that has some partner in the sample: `none`
+    are the chances that it would have been without each."""
+    alone = np.ones(count)
+    np.multiply.at(alone, documents, none)
+    found = np.zeros(count)
+    there = np.unique(documents)
+    found[there] = 1.0 / (1.0 - alone[there])
+    return found
+
+
+def _with_the_first(buckets: Buckets, left: Integers, right: Integers) -> Chosen:
+    """Which pairs are of the first document of a bucket and another: they are always compared."""
+    members, starts = buckets.members()
+    first = np.repeat(members[starts[:-1]], buckets.sizes)
+    count = len(buckets.documents)
+    return np.isin(left * count + right, first * count + members)
+
+
+def _decided(
+    count: int, left: Integers, right: Integers, similarity: Reals, threshold: float
+) -> tuple[Chosen, Chosen]:
+    """Which pairs are of a kept and a removed document, and which are compared, in rank order."""
+    order = np.lexsort((left, right))
+    ends = np.searchsorted(right[order], np.arange(count + 1))
+    kept = np.ones(count, bool)
+    removing, compared = np.zeros(len(left), bool), np.zeros(len(left), bool)
+    for document in np.unique(right).tolist():
+        pairs = order[ends[document] : ends[document + 1]]
+        pairs = pairs[kept[left[pairs]]]
+        similar = np.flatnonzero(similarity[pairs] >= threshold)
+        if len(similar):
+            kept[document] = False
+            removing[pairs[similar]] = True
+            pairs = pairs[: similar[0] + 1]
+        compared[pairs] = True
+    return removing, compared

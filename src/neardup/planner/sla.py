@@ -1,0 +1,122 @@
+"""What is asked for: how many documents, how good, in how much memory, how fast?"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from neardup.errors import ParameterError
+from neardup.options import THRESHOLD
+from neardup.pipeline.budget import LEAST, parse_size, shown
+from neardup.planner.words import number
+from neardup.spec import one_of, real
+
+PURPOSES: Final = ("files", "index")
+MULTIPLES: Final = {"K": 10**3, "M": 10**6, "G": 10**9, "B": 10**9, "T": 10**12}
+MOST_DOCUMENTS: Final = 10**13
+BYTES_OF_A_SHINGLE: Final = 6
+"""Text a word, about, with the space after it; each word begins a shingle."""
+SHINGLES: Final = 300
+"""A page of 2 KB, if nothing else is known."""
+
+
+@dataclass(frozen=True)
+class Sla:
+    """What is wanted. None where nothing is asked for.
+
+    shingles    distinct shingles of a document, on average
+    size        bytes of a document's text, on average
+    threshold   documents at least this similar are duplicates
+    recall      the share of pairs exactly at the threshold to find at least
+    precision   the share of what is called a duplicate that must be one
+    memory      bytes that one machine may use
+    disk        bytes that one machine may use on disk
+    rate        documents a second that arrive
+    cores       of one machine
+    purpose     `files`, a run over files; `index`, which is online, signatures in memory
+    """
+
+    documents: int
+    shingles: float = SHINGLES
+    size: float = SHINGLES * BYTES_OF_A_SHINGLE
+    threshold: float = THRESHOLD
+    recall: float = 0.99
+    precision: float | None = None
+    memory: int | None = None
+    disk: int | None = None
+    rate: float | None = None
+    cores: int = 1
+    purpose: str = "files"
+
+    def __post_init__(self) -> None:
+        one_of("what a plan is for", self.purpose, PURPOSES)
+        _within("documents", self.documents, 1, MOST_DOCUMENTS, "say how many there will be")
+        _within("shingles", self.shingles, 1, 1e9, "give the mean of distinct shingles a document")
+        _within("bytes", self.size, 1, 1e12, "give the mean size of a document's text")
+        _between("threshold", self.threshold, "give one such as 0.8; 1 is for neardup exact")
+        _between(
+            "recall",
+            self.recall,
+            "give one such as 0.99: only comparing every pair finds all of them",
+        )
+        if self.precision is not None and not 0.0 < self.precision <= 1.0:
+            raise ParameterError(
+                f"precision must be above 0 and at most 1, not {self.precision:g}: leave it out, "
+                "or give one such as 0.95"
+            )
+        _within("cores", self.cores, 1, 100_000, "give the cores of one machine")
+        if self.rate is not None:
+            _within("rate", self.rate, 1e-9, 1e12, "give the documents that arrive in a second")
+        if self.disk is not None:
+            _within("disk", self.disk, 1, math.inf, "give a size such as 2TB, or leave it out")
+        if self.memory is not None and not self.memory >= LEAST:
+            raise ParameterError(
+                f"{self.memory:,} bytes of memory are below what any run needs: give at "
+                f"least {shown(LEAST)}, or leave it out"
+            )
+
+
+def _within(name: str, value: float, low: float, high: float, cure: str) -> None:
+    if not low <= value <= high:  # false for NaN, too
+        raise ParameterError(f"{name} can't be {number(value)}: {cure}")
+
+
+def _between(name: str, value: float, cure: str) -> None:
+    if not 0.0 < value < 1.0:
+        raise ParameterError(f"{name} must be above 0 and below 1, not {value:g}: {cure}")
+
+
+def parse_count(name: str, text: object) -> float:
+    """A number as people write it: 300M, 1.5K, 5,000, 1e9.
+
+    >>> parse_count("documents", "300M")
+    300000000.0
+    """
+    if not isinstance(text, str):
+        return real(name, text)
+    digits, multiple = text.strip().upper().replace(",", "").replace("_", ""), 1
+    if digits and digits[-1] in MULTIPLES:
+        digits, multiple = digits[:-1], MULTIPLES[digits[-1]]
+    with suppress(ValueError):
+        return float(digits) * multiple
+    raise ParameterError(f"{name} {text!r} is not a digits: write it like 300M, 5,000 or 1e9")
+
+
+def parse_whole(name: str, text: object) -> int:
+    """A whole number as people write it."""
+    count = parse_count(name, text)
+    if not math.isfinite(count):
+        raise ParameterError(f"{name} can't be {count}: say how many, such as 300M")
+    return int(count)
+
+
+def parse_bytes(name: str, text: object) -> int:
+    """A size as people write it, or in bytes."""
+    if isinstance(text, str):
+        return parse_size(text)
+    size = real(name, text)
+    if not math.isfinite(size):
+        raise ParameterError(f"{name} can't be {size}: give a size such as 100GB")
+    return int(size)

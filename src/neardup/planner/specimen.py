@@ -1,0 +1,96 @@
+"""Which documents are operating points tried on? Different ones, near-duplicates together."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup import cluster
+from neardup.corpus.documents import Columns, Documents
+from neardup.corpus.frames import from_data
+from neardup.corpus.inputs import InputFile
+from neardup.errors import InputError
+from neardup.evaluation.sample import Sample, as_documents, choose, choose_among
+from neardup.evaluation.truth import Truth
+from neardup.options import Options
+from neardup.pipeline.candidates import as_sets
+from neardup.pipeline.interrupts import Interruptible, held
+from neardup.progress import Progress
+from neardup.sketcher import Sketcher
+from neardup.spec import whole
+from neardup.text.arrays import Ragged, strings
+
+USUAL = 5_000
+LARGEST = 100_000
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """The sample without identical documents, and its sets of shingles by the reference.
+
+    `chosen` are the numbers of the others in the sample.
+    """
+
+    sample: Sample
+    chosen: NDArray[np.int64]
+    documents: Documents
+    sets: Ragged
+    copies: int
+
+    @classmethod
+    def of(cls, sample: Sample, options: Options) -> Specimen:
+        documents = as_documents(sample.texts)
+        cut = Sketcher(options.spec).cut(documents)
+        visible = np.flatnonzero(cut.shingles.sizes > 0)
+        different = np.unique(cluster.identical(cut.content, visible)[visible])
+        if len(different) < 2:
+            raise InputError(
+                "there are fewer than two different documents with a text: nothing to compare"
+            )
+        documents = documents.take(different)
+        sets = as_sets(Sketcher(options.spec).cut(documents).shingles)
+        return cls(sample, different, documents, sets, len(visible) - len(different))
+
+    def weights(self, truth: Truth) -> NDArray[np.float64]:
+        """How many pairs of the corpus each pair stands for."""
+        return self.sample.weights(replace(truth, a=self.chosen[truth.a], b=self.chosen[truth.b]))
+
+    @property
+    def corpus(self) -> int:
+        """How many documents the corpus has, about."""
+        return round(len(self.sample.texts) / self.sample.share)
+
+    @cached_property
+    def digest(self) -> str:
+        """Which documents these are."""
+        texts = strings(self.documents.texts)
+        found = hashlib.blake2b(texts.offsets.tobytes(), digest_size=16)
+        found.update(texts.data[texts.offsets[0] : texts.offsets[-1]].tobytes())
+        return found.hexdigest()
+
+
+def from_files(
+    files: Sequence[InputFile],
+    text: str,
+    count: int,
+    options: Options,
+    workers: int,
+    progress: Progress,
+) -> Specimen:
+    """Some documents of files."""
+    number, columns = whole("the sample", count, 2, LARGEST), Columns(text=text)
+    with held() as obey:
+        steps = Interruptible(progress, obey)
+        spec = options.spec
+        return Specimen.of(choose(files, columns, number, spec.seed, spec, steps, workers), options)
+
+
+def from_table(data: object, text: str, count: int, options: Options) -> Specimen:
+    """Some documents of a list or a table."""
+    number, batches = whole("the sample", count, 2, LARGEST), from_data(data, Columns(text=text))
+    return Specimen.of(choose_among(batches, number, options.spec.seed, options.spec), options)

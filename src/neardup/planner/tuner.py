@@ -1,0 +1,266 @@
+"""Find the cheapest operating point that finds enough, on documents of one's own.
+
+    sample -> truth by brute force -> a trial of each point -> advice
+
+A trial's recall and precision are those of the pairs that it finds, against the pairs whose exact
+similarity by the reference's shingles reaches the reference's threshold, whatever shingles, sketch
+and threshold the trial has. Identical documents are found without bands: all but one are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from neardup.errors import FormatError, ParameterError
+from neardup.evaluation.truth import Truth, brute_force, expected_seconds
+from neardup.options import Options
+from neardup.pipeline.interrupts import Interruptible, held
+from neardup.planner.cache import Cache
+from neardup.planner.growth import Growth
+from neardup.planner.recommend import Wanted, advise
+from neardup.planner.sla import parse_whole
+from neardup.planner.space import Space, text_shingle
+from neardup.planner.specimen import USUAL, Specimen, from_table
+from neardup.planner.trial import COUNTING, DONE, TIMEOUT, Outcome, Point
+from neardup.planner.tuning import Tuning
+from neardup.planner.worker import Worker, write_task
+from neardup.progress import SILENT, Progress
+from neardup.spec import real, whole
+
+TIME_LIMIT = 60.0
+LONGEST = 10.0**6
+MOST_DOCUMENTS = 10**12
+LOOSE = 0.5
+"""The truth goes down to this share of the threshold, so that pages can show what is below it."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is wanted of a sweep, checked."""
+
+    reference: Point
+    recall: float
+    precision: float
+    space: Space
+    shared: Mapping[str, Any] = field(default_factory=dict)
+    time_limit: float = TIME_LIMIT
+    documents: int | None = None
+    """How many there will be, if the corpus is not all of them."""
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        threshold: float = 0.8,
+        recall: float = 0.99,
+        precision: float = 0.99,
+        shingle: str = "word:5",
+        text_profile: str = "standard",
+        seed: int = 0,
+        time_limit: float = TIME_LIMIT,
+        documents: float | str | None = None,
+        **axes: Any,
+    ) -> Request:
+        """As people write it."""
+        if not 0.0 < real("time limit", time_limit) <= LONGEST:
+            raise ParameterError(
+                f"the time limit must be above 0 and at most {LONGEST:,.0f} seconds, not "
+                f"{time_limit:g}"
+            )
+        if not 0.0 <= real("precision", precision) <= 1.0:
+            raise ParameterError(f"precision must be from 0 to 1, not {precision}")
+        text_shingle(shingle)
+        shared: dict[str, Any] = {"text_profile": text_profile}
+        default = Options.of(
+            threshold=threshold, recall=recall, shingle=shingle, seed=seed, **shared
+        )
+        reference = Point.of(default)
+        number = None
+        if documents is not None:
+            number = whole("documents", parse_whole("documents", documents), 2, MOST_DOCUMENTS)
+        space = Space.of(reference, **axes)
+        return cls(
+            reference, default.recall, float(precision), space, shared, float(time_limit), number
+        )
+
+    @property
+    def options(self) -> Options:
+        return self.reference.options(**self.shared)
+
+
+def sweep(
+    specimen: Specimen,
+    request: Request,
+    workers: int,
+    progress: Progress,
+    results: Cache | None = None,
+) -> Tuning:
+    """The truth, all trials, and what follows from them."""
+    points, pruned = request.space.points(request.reference, request.recall)
+    truth = _truth(specimen, request, workers, progress)
+    if pruned:
+        progress.say(f"{sum(pruned.values()):,} combinations make no sense and are not tried")
+    progress.stage("trying", len(points), "points")
+    documents = request.documents or specimen.corpus
+    wanted = Wanted(
+        request.recall,
+        request.precision,
+        request.reference,
+        truth,
+        documents,
+        sample=len(specimen.sample.texts),
+        corpus=specimen.corpus,
+    )
+    with tempfile.TemporaryDirectory(prefix="neardup-tune-") as folder:
+        task = Path(folder)
+        write_task(
+            task,
+            specimen.documents,
+            request.reference,
+            wanted.true_pairs,
+            truth.floor,
+            request.shared,
+        )
+        rows = []
+        with Worker(task, request.time_limit) as worker:
+            for point in points:
+                rows.append(_tried(point, worker, specimen, request, results))
+                progress.advance(1)
+    weights = specimen.weights(truth) * (documents / specimen.corpus) ** 2
+    times = documents / len(specimen.sample.texts)
+    grown = Growth(times, truth, weights, request.reference)
+    rows = list(map(grown, _timed_together(rows)))
+    advice = advise(rows, wanted)
+    return Tuning(
+        about=specimen.sample.about,
+        documents=documents,
+        sampled=len(specimen.documents),
+        copies=specimen.copies,
+        reference=request.reference,
+        recall=request.recall,
+        precision=request.precision,
+        truth=truth,
+        rows=rows,
+        pruned=dict(pruned),
+        best=advice.best,
+        reasons=advice.reasons,
+        met=advice.met,
+        shared=request.shared,
+    )
+
+
+def _truth(specimen: Specimen, request: Request, workers: int, progress: Progress) -> Truth:
+    floor = LOOSE * request.reference.threshold
+    with held() as obey:
+        steps = Interruptible(progress, obey)
+        seconds = expected_seconds(specimen.sets, floor, workers)
+        steps.say(f"all pairs of {len(specimen.documents):,} documents: about {seconds:.2g} s")
+        return brute_force(specimen.sets, floor, workers, steps)
+
+
+def _tried(
+    point: Point, worker: Worker, specimen: Specimen, request: Request, results: Cache | None
+) -> Outcome:
+    """The outcome of a trial, run now or earlier."""
+    reference = request.reference
+    config = point.stated | {
+        "corpus": specimen.digest,
+        "spec": point.options(**request.shared).spec.fingerprint,
+        "reference": {"shingle": reference.shingle, "threshold": reference.threshold},
+        "counting": COUNTING,
+    }
+    if results is not None and (known := _known(results.get(config), request.time_limit)):
+        return known
+    row = worker.run(point)
+    if results is not None and row.status in (DONE, TIMEOUT):
+        found = {"outcome": row.to_json(), "time_limit": request.time_limit}
+        results.put(config, found, row.seconds)
+    return row
+
+
+def _known(found: Mapping[str, Any] | None, time_limit: float) -> Outcome | None:
+    """An earlier outcome, unless it can't be read or took too long for less time than there is."""
+    try:
+        row = None if found is None else Outcome.from_json(found["outcome"])
+        if found is None or row is None or (not row.done and found["time_limit"] < time_limit):
+            return None
+        return row
+    except (FormatError, LookupError, TypeError):
+        return None
+
+
+def _timed_together(rows: Sequence[Outcome]) -> list[Outcome]:
+    """The least time counts that the same signatures took in any trial: others were disturbed."""
+    least: dict[tuple[Any, ...], float] = {}
+    for row in rows:
+        if row.done:
+            made = row.point.signed_as
+            least[made] = min(row.t_sig, least.get(made, row.t_sig))
+    return [replace(row, t_sig=least[row.point.signed_as]) if row.done else row for row in rows]
+
+
+def tune(
+    data: object,
+    *,
+    text: str = "text",
+    sample: int = USUAL,
+    documents: float | str | None = None,
+    threshold: float = 0.8,
+    recall: float = 0.99,
+    precision: float = 0.99,
+    shingle: str = "word:5",
+    text_profile: str = "standard",
+    slots: object = None,
+    bands: object = None,
+    shingles: object = None,
+    sketches: object = None,
+    thresholds: object = None,
+    verify: object = None,
+    bits: object = None,
+    buckets: object = None,
+    vocabulary: object = None,
+    time_limit: float = TIME_LIMIT,
+    seed: int = 0,
+    workers: int | None = None,
+    cache: str | Path | None = None,
+) -> Tuning:
+    """Try operating points on a sample of the documents, and find the cheapest that finds enough.
+
+    `data` is what `neardup.dedup` takes. All pairs of the sample are compared; those that are at
+    least `threshold` similar by `shingle` shingles are to be found, a share of `recall` of them,
+    and a share of `precision` of what is found is to be so. `documents` is how many there will be,
+    if the data is only some of them: what costs least is another point then. The other parameters
+    are the axes of the sweep: a value, a list, or a text such as `"16,32"`. In a folder `cache`,
+    results of trials are kept, which are then not run again.
+
+        tuning = neardup.tune(texts, threshold=0.9)
+        result = neardup.dedup(texts, **tuning.options)
+    """
+    request = Request.of(
+        threshold=threshold,
+        recall=recall,
+        precision=precision,
+        shingle=shingle,
+        text_profile=text_profile,
+        seed=seed,
+        time_limit=time_limit,
+        documents=documents,
+        slots=slots,
+        bands=bands,
+        shingles=shingles,
+        sketches=sketches,
+        thresholds=thresholds,
+        verify=verify,
+        bits=bits,
+        buckets=buckets,
+        vocabulary=vocabulary,
+    )
+    threads = os.cpu_count() or 1 if workers is None else whole("workers", workers, 1, 1_000)
+    specimen = from_table(data, text, sample, request.options)
+    results = None if cache is None else Cache(Path(cache))
+    return sweep(specimen, request, threads, SILENT, results)

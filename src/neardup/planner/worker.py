@@ -1,0 +1,193 @@
+"""Trials in a process of their own, which can be killed when one takes too long.
+
+The process gets the documents once, as files in a private folder. After that a line of JSON goes
+in for each trial and two come out: one when the clock starts, one with the outcome.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import neardup
+from neardup import kernel_cache
+from neardup.errors import NeardupError
+from neardup.planner.trial import FAILED, TIMEOUT, Outcome, Point
+
+if TYPE_CHECKING:
+    from neardup.corpus.documents import Documents
+    from neardup.planner.measure import Laboratory
+
+TEXTS, OFFSETS, TASK = "texts.npy", "offsets.npy", "task.json"
+BEGUN = {"begun": True}
+START = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import neardup
+del sys.path[0]
+from neardup.planner.worker import serve
+serve(sys.argv[2])
+"""
+"""The same neardup, wherever it is, and nothing from the folder that this happens to run in."""
+PATIENCE = 5.0
+"""Seconds for a process whose answers have ended to end itself: its exit code says why."""
+
+
+def write_task(
+    folder: Path,
+    documents: Documents,
+    reference: Point,
+    true_pairs: int,
+    floor: float,
+    shared: Mapping[str, Any],
+) -> None:
+    """What a worker reads when it starts."""
+    import numpy as np
+
+    from neardup.text.arrays import strings
+
+    texts = strings(documents.texts)
+    np.save(folder / TEXTS, texts.data[texts.offsets[0] : texts.offsets[-1]])
+    np.save(folder / OFFSETS, texts.offsets - texts.offsets[0])
+    task = {
+        "reference": reference.stated,
+        "true_pairs": true_pairs,
+        "floor": floor,
+        "shared": dict(shared),
+        "quiet": kernel_cache.quiet,
+    }
+    (folder / TASK).write_text(json.dumps(task), "utf-8")
+
+
+class Worker:
+    """The near side: starts the process when there is something to do, and again if it is gone."""
+
+    def __init__(self, folder: Path, limit: float) -> None:
+        self._folder, self._limit = folder, limit
+        self._process: subprocess.Popen[bytes] | None = None
+        self._unread = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, at: object) -> None:
+        self._end()
+
+    def run(self, point: Point) -> Outcome:
+        """The outcome of a trial, whatever happens to the process."""
+        try:
+            self._send(point)
+            found = self._receive(None)
+            if found == BEGUN:
+                found = self._receive(time.monotonic() + self._limit)
+            return Outcome.from_json(found)
+        except TimeoutError:
+            self._end()
+            return Outcome(point, TIMEOUT, error=f"took more than {self._limit:g} s")
+        except (EOFError, BrokenPipeError):
+            return Outcome(point, FAILED, error=self._why_it_ended())
+
+    def _send(self, point: Point) -> None:
+        if self._process is None:
+            self._process = self._started()
+        assert self._process.stdin is not None  # noqa: S101  # it is a pipe
+        self._process.stdin.write(json.dumps(point.stated).encode() + b"\n")
+        self._process.stdin.flush()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        self._unread = b""
+        home, folder = str(Path(neardup.__file__).parents[1]), str(self._folder)
+        return subprocess.Popen(  # noqa: S603  # our own code
+            [sys.executable, "-P", "-c", START, home, folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # a terminal's Ctrl-C is for the near side, which ends this one
+        )
+
+    def _receive(self, until: float | None) -> dict[str, Any]:
+        """The next line; TimeoutError if it does not come in time, EOFError if none will."""
+        assert self._process is not None and self._process.stdout is not None  # noqa: S101
+        pipe = self._process.stdout.fileno()
+        while b"\n" not in self._unread:
+            left = None if until is None else max(until - time.monotonic(), 0.0)
+            if not select.select([pipe], [], [], left)[0]:
+                raise TimeoutError
+            if not (some := os.read(pipe, 1 << 16)):
+                raise EOFError
+            self._unread += some
+        line, self._unread = self._unread.split(b"\n", 1)
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def _why_it_ended(self) -> str:
+        code = self._end(patience=PATIENCE)
+        if code >= 0:
+            return f"its process ended with exit code {code}"
+        why = " (out of memory, most likely)" if -code == signal.SIGKILL else ""
+        return f"its process was ended by {signal.Signals(-code).name}{why}"
+
+    def _end(self, patience: float = 0.0) -> int:
+        """Kill the process, if it does not end by itself; its exit code."""
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        try:
+            process.wait(patience)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        with suppress(BrokenPipeError):
+            process.communicate()
+        return process.returncode
+
+
+def serve(folder: str) -> None:
+    """The far side: read points, write outcomes, until there are no more."""
+    # Whatever prints something must not print into the answers.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def send(answer: Mapping[str, Any]) -> None:
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+    laboratory = opened(Path(folder))
+    for line in sys.stdin.buffer:
+        point = Point(**json.loads(line))
+        try:
+            laboratory.warm_up(point)
+            send(BEGUN)
+            outcome = laboratory.measure(point)
+        except MemoryError:
+            outcome = Outcome(point, FAILED, error="out of memory")
+        except Exception as error:
+            # The message of an error that nobody expected could quote a document.
+            why = str(error) if isinstance(error, NeardupError) else type(error).__name__
+            outcome = Outcome(point, FAILED, error=why)
+        send(outcome.to_json())
+
+
+def opened(folder: Path) -> Laboratory:
+    """The documents and the reference that `write_task` wrote."""
+    import numpy as np
+    import pyarrow as pa
+
+    from neardup.planner.measure import Laboratory, Reference, nameless
+
+    task = json.loads((folder / TASK).read_bytes())
+    kernel_cache.quiet = task["quiet"]
+    data, offsets = np.load(folder / TEXTS), np.load(folder / OFFSETS)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    texts = pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
+    documents, point = nameless(texts), Point(**task["reference"])
+    spec = point.options(**task["shared"]).spec
+    reference = Reference.of(documents, spec, point.threshold, task["true_pairs"], task["floor"])
+    return Laboratory(documents, reference, task["shared"])

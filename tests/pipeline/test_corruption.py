@@ -1,0 +1,311 @@
+"""A damaged file of a stopped run is made again; one of a running run is an error with its name."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import engine
+import pytest
+
+from neardup.errors import FormatError
+from neardup.pipeline import run as batch_run
+from neardup.pipeline import sorting
+from neardup.pipeline.output import NAMES
+
+ASKED = {"limit": 3, "keep": "longest"}
+STAGES = ["shards", "buckets", "sets", "pairs"]
+
+
+class Stopped(BaseException):
+    pass
+
+
+def stop(_: Path) -> None:
+    raise Stopped
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return engine.write(tmp_path_factory.mktemp("in"), engine.rows(21, 150), files=2)
+
+
+@pytest.fixture(scope="module")
+def plain(inputs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> engine.Outcome:
+    found = engine.go(inputs, tmp_path_factory.mktemp("plain") / "out", **ASKED)
+    assert found.counts["removed"] > 30
+    return found
+
+
+@pytest.fixture(scope="module")
+def stopped(inputs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was stopped at its very end: the files of all stages are there."""
+    out = tmp_path_factory.mktemp("stopped") / "out"
+    with pytest.raises(Stopped):
+        engine.go(inputs, out, others={"finish": stop}, **ASKED)
+    return out
+
+
+def copied(stopped: Path, target: Path) -> Path:
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(stopped, target)
+    return engine.unfinished(target)
+
+
+def files(work: Path, stage: str) -> list[Path]:
+    return sorted(path for path in (work / stage).iterdir())
+
+
+def flip(path: Path, place: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1 << place % 8
+    path.write_bytes(data)
+
+
+def spread(size: int, count: int) -> Iterator[int]:
+    """Some places, of which the first and the last are some."""
+    yield from sorted({round(n * (size - 1) / (count - 1)) for n in range(count)})
+
+
+def check_flips(
+    inputs: list[Path], plain: engine.Outcome, stopped: Path, target: Path, stage: str, count: int
+) -> None:
+    for number, path in enumerate(files(engine.unfinished(stopped), stage)[:2]):
+        for place in spread(path.stat().st_size, count):
+            work = copied(stopped, target / f"{number}-{place}")
+            flip(work / stage / path.name, place)
+            assert engine.go(inputs, target / f"{number}-{place}", **ASKED) == plain
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_flipped_byte_is_noticed_when_the_run_goes_on(
+    tmp_path: Path, inputs: list[Path], plain: engine.Outcome, stopped: Path, stage: str
+) -> None:
+    check_flips(inputs, plain, stopped, tmp_path, stage, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_flipped_byte_anywhere_is_noticed_when_the_run_goes_on(
+    tmp_path: Path, inputs: list[Path], plain: engine.Outcome, stopped: Path, stage: str
+) -> None:
+    check_flips(inputs, plain, stopped, tmp_path, stage, 500)
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-30])
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(random.Random(1).randbytes(path.stat().st_size))
+
+
+def folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+    (path / "inside").write_text("x")
+
+
+def loop(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path)
+
+
+def another_stage(path: Path) -> None:
+    other = "buckets" if path.parent.name == "shards" else "shards"
+    shutil.copy(files(path.parent.parent, other)[0], path)
+
+
+def neighbour(path: Path) -> None:
+    there = files(path.parent.parent, path.parent.name)
+    shutil.copy(there[there.index(path) - 1], path)
+
+
+DAMAGES = [empty, cut, garbage, folder, loop, another_stage, neighbour, Path.unlink]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("stage", STAGES)
+def test_whatever_is_in_the_place_of_a_file(
+    tmp_path: Path,
+    inputs: list[Path],
+    plain: engine.Outcome,
+    stopped: Path,
+    stage: str,
+    damage: Callable[[Path], object],
+) -> None:
+    work = copied(stopped, tmp_path / "out")
+    for path in files(work, stage):
+        if path.name != "verdicts":  # never read again
+            damage(path)
+            break
+    assert engine.go(inputs, tmp_path / "out", **ASKED) == plain
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        *product([*STAGES, "kept", "run.json", "old"], ["file", "folder"]),
+        ("removed-0", "file"),
+        ("copies-0", "file"),
+    ],
+)
+def test_whatever_is_in_the_work_folder(
+    tmp_path: Path,
+    inputs: list[Path],
+    plain: engine.Outcome,
+    stopped: Path,
+    name: str,
+    content: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sorting, "LEAST_BLOCK", 8)
+    path = copied(stopped, tmp_path / "out") / name
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    if content == "file":
+        path.write_text("foreign")
+    else:
+        (path / "deeper").mkdir(parents=True)
+        (path / "deeper" / "file").write_text("foreign")
+    got = engine.go(inputs, tmp_path / "out", budget=engine.Little(1_000), **ASKED)
+    assert got == plain
+
+
+# -- while it runs ------------------------------------------------------------------------------
+
+READ_LATER = {"shards": "rank", "buckets": "decide", "sets": "comparing", "pairs": "collect"}
+"""Each stage, and the function of the run before which its files are damaged."""
+
+
+def run_damaged(
+    monkeypatch: pytest.MonkeyPatch,
+    before: str,
+    damage: Callable[[], object],
+    inputs: list[Path],
+    out: Path,
+    **asked: Any,
+) -> engine.Outcome | str:
+    """The outcome, or what the FormatError says."""
+    usual = getattr(batch_run, before)
+
+    def damaged(*given: Any) -> Any:
+        damage()
+        return usual(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batch_run, before, damaged)
+        try:
+            return engine.go(inputs, out, **asked)
+        except FormatError as error:
+            return str(error)
+
+
+@pytest.mark.parametrize("each", [1_000, 1 << 28])
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_byte_that_flips_during_the_run_is_an_error_or_changes_nothing(
+    tmp_path: Path,
+    inputs: list[Path],
+    plain: engine.Outcome,
+    stopped: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stage: str,
+    each: int,
+) -> None:
+    found = files(engine.unfinished(stopped), stage)
+    name = "verdicts" if stage == "pairs" else found[0].name
+    size = (engine.unfinished(stopped) / stage / name).stat().st_size
+    noticed = 0
+    for place in spread(size - 200, 12):
+        out = tmp_path / str(place)
+        path = engine.unfinished(out) / stage / name
+        got = run_damaged(
+            monkeypatch,
+            READ_LATER[stage],
+            lambda p=path, at=place: flip(p, at),
+            inputs,
+            out,
+            budget=engine.Little(each),
+            **ASKED,
+        )
+        if isinstance(got, str):
+            assert str(path) in got
+            noticed += 1
+            assert engine.go(inputs, out, **ASKED) == plain, "and the same command goes on"
+        else:
+            assert got == plain
+    assert noticed > 3
+
+
+@pytest.mark.parametrize("damage", [empty, cut, garbage, folder, Path.unlink])
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_file_that_breaks_during_the_run_is_an_error(
+    tmp_path: Path,
+    inputs: list[Path],
+    plain: engine.Outcome,
+    stopped: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stage: str,
+    damage: Callable[[Path], object],
+) -> None:
+    name = "verdicts" if stage == "pairs" else files(engine.unfinished(stopped), stage)[0].name
+    path = engine.unfinished(tmp_path / "out") / stage / name
+    got = run_damaged(
+        monkeypatch, READ_LATER[stage], lambda: damage(path), inputs, tmp_path / "out", **ASKED
+    )
+    if damage is cut and got == plain:
+        return  # its end has been read before
+    assert isinstance(got, str) and str(path) in got
+    assert engine.go(inputs, tmp_path / "out", **ASKED) == plain
+
+
+def test_a_sorted_run_that_is_damaged_is_an_error(
+    tmp_path: Path, inputs: list[Path], plain: engine.Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sorting, "LEAST_BLOCK", 8)
+    out = tmp_path / "out"
+    for place in (0, 40, 100, -40, -1):
+        path = engine.unfinished(out) / "copies-0"
+        got = run_damaged(
+            monkeypatch,
+            "collect",
+            lambda p=path, at=place: flip(p, at),
+            inputs,
+            out,
+            budget=engine.Little(500),
+            **ASKED,
+        )
+        assert isinstance(got, str) and str(path) in got
+    assert engine.go(inputs, out, **ASKED) == plain
+
+
+# -- who may read it ----------------------------------------------------------------------------
+
+
+def test_everything_unfinished_is_for_its_owner_only(
+    tmp_path: Path, inputs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sorting, "LEAST_BLOCK", 8)
+    kinds: set[str] = set()
+
+    def look(work: Path) -> None:
+        assert work.stat().st_mode & 0o777 == 0o700
+        for stage in STAGES:
+            assert (work / stage).stat().st_mode & 0o777 == 0o700
+        for path in work.rglob("*"):
+            place = path.relative_to(work).parts[0]
+            if path.is_file() and place not in NAMES:
+                kinds.add(place.split("-")[0])
+                assert path.stat().st_mode & 0o777 == 0o600, path
+
+    engine.go(inputs, tmp_path / "out", others={"finish": look}, budget=engine.Little(1_000))
+    assert kinds == {*STAGES, "copies", "removed", "clusters", "status.json"}

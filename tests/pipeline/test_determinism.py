@@ -1,0 +1,228 @@
+"""The same input gives the same answer, whatever the workers, the pieces and the memory."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import engine
+import pytest
+from command_line import WRITERS
+
+from neardup.pipeline import banding, collapse, comparing, components, rounds, sorting
+from neardup.pipeline.comparing import Comparing
+from neardup.pipeline.sorting import Sorter
+
+ASKED: list[engine.Row] = [
+    {"limit": 2},
+    {"keep": "max:score", "within": "lang"},
+    {"verify": "estimate", "limit": 1},
+    {"cluster": "components"},
+]
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return engine.write(tmp_path_factory.mktemp("in"), engine.rows(7, 500), files=4)
+
+
+@pytest.fixture(scope="module")
+def plain(
+    inputs: list[Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, engine.Outcome]:
+    """The outcome for each question, of one worker, one shard, one chunk, much memory."""
+    folder = tmp_path_factory.mktemp("plain")
+    return {
+        str(asked): engine.go(inputs, folder / str(n), shard=1 << 26, chunk=1 << 20, **asked)
+        for n, asked in enumerate(ASKED)
+    }
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=str)
+@pytest.mark.parametrize("workers", [2, 7])
+def test_the_number_of_workers_changes_nothing(
+    tmp_path: Path,
+    inputs: list[Path],
+    plain: dict[str, engine.Outcome],
+    asked: engine.Row,
+    workers: int,
+) -> None:
+    got = engine.go(inputs, tmp_path / "out", workers=workers, **asked)
+    assert got == plain[str(asked)]
+    assert got.counts["removed"] > 100 and got.counts["rejected"] > 5
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=str)
+def test_the_sizes_of_shards_and_chunks_change_nothing(
+    tmp_path: Path, inputs: list[Path], plain: dict[str, engine.Outcome], asked: engine.Row
+) -> None:
+    for number, (shard, chunk) in enumerate([(400, 1), (90, 1 << 20), (3_000, 40), (1 << 20, 333)]):
+        got = engine.go(
+            inputs,
+            tmp_path / str(number),
+            shard=shard,
+            chunk=chunk,
+            workers=1 + number % 2,
+            **asked,
+        )
+        assert got == plain[str(asked)]
+
+
+class Paths:
+    """Which of the ways for little memory were taken."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.slices: list[int] = []
+        self.windows = 0
+        self.spilled: set[str] = set()
+        self.all_sets_fit: set[bool] = set()
+        spill, windows, slice_bits = Sorter._spill, rounds.windows, collapse.slice_bits
+        init = Comparing.__init__
+
+        def noted_bits(*given: Any) -> int:
+            self.slices.append(1 << slice_bits(*given))
+            return slice_bits(*given)
+
+        def noted_windows(*given: Any) -> Iterator[int | None]:
+            for bound in windows(*given):
+                self.windows += 1
+                yield bound
+
+        def noted_spill(sorter: Sorter) -> None:
+            self.spilled.add(sorter._path.name)
+            spill(sorter)
+
+        def noted_init(comparison: Comparing, *given: Any) -> None:
+            init(comparison, *given)
+            self.all_sets_fit.add(comparison._fits)
+
+        for module in (collapse, banding):
+            monkeypatch.setattr(module, "slice_bits", noted_bits)
+        monkeypatch.setattr(rounds, "windows", noted_windows)
+        monkeypatch.setattr(Sorter, "_spill", noted_spill)
+        monkeypatch.setattr(Comparing, "__init__", noted_init)
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=str)
+@pytest.mark.parametrize("each", [700, 20_000])
+def test_little_memory_changes_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    inputs: list[Path],
+    plain: dict[str, engine.Outcome],
+    asked: engine.Row,
+    each: int,
+) -> None:
+    monkeypatch.setattr(sorting, "LEAST_BLOCK", 8)
+    for module in (rounds, components):
+        monkeypatch.setattr(module, "PAIRS_AT_ONCE", 50)
+    monkeypatch.setattr(comparing, "AT_ONCE", 30)
+    monkeypatch.setattr("neardup.pipeline.verdicts.AT_ONCE", 20)
+    monkeypatch.setattr("neardup.pipeline.candidates.BLOCK_BYTES", 500)
+    monkeypatch.setattr("neardup.pipeline.candidates.NEAR", 100)
+    monkeypatch.setattr("neardup.pipeline.sketches.BLOCK_ROWS", 7)
+    taken = Paths(monkeypatch)
+    got = engine.go(inputs, tmp_path / "out", budget=engine.Little(each), workers=2, **asked)
+    assert got == plain[str(asked)]
+    assert max(taken.slices) > 1
+    if each == 700:
+        assert taken.all_sets_fit == {False}
+        pairs = "members" if "cluster" in asked else "needed"
+        assert taken.spilled >= {"copies", "removed", "clusters", pairs}
+        assert "cluster" in asked or taken.windows > 10
+
+
+def test_much_memory_takes_none_of_these_ways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inputs: list[Path]
+) -> None:
+    taken = Paths(monkeypatch)
+    engine.go(inputs, tmp_path / "out")
+    assert set(taken.slices) == {1} and taken.spilled == set() and taken.all_sets_fit == {True}
+
+
+def test_pairs_are_the_same_in_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inputs: list[Path]
+) -> None:
+    asked = {"keep": "longest", "others": {"pairs": True}}
+    engine.go(inputs, tmp_path / "plain", **asked)
+    monkeypatch.setattr(sorting, "LEAST_BLOCK", 8)
+    monkeypatch.setattr(components, "PAIRS_AT_ONCE", 50)
+    engine.go(inputs, tmp_path / "little", budget=engine.Little(700), **asked)
+    pairs = engine.table(tmp_path / "little", "pairs")
+    assert pairs == engine.table(tmp_path / "plain", "pairs")
+    assert len(pairs) > 200
+
+
+def test_the_format_of_the_files_changes_nothing(tmp_path: Path) -> None:
+    """Small shards of row groups, small chunks of compressed lines: always the same decisions."""
+    documents = [
+        {"id": f"d{n}", "text": text or " ", "score": float(n % 3), "lang": "x"}
+        for n, text in enumerate(engine.texts(3, 120))
+    ]
+    found = []
+    for extension in ("jsonl", "jsonl.gz", "jsonl.zst", "parquet", "csv", "arrow", "arrows"):
+        path = tmp_path / f"a.{extension}"
+        WRITERS[extension](path, documents)
+        got = engine.go([path], tmp_path / extension, keep="max:score", chunk=400, shard=1_500)
+        found.append([(row["id"], row["witness"], row["similarity"]) for row in got.removed])
+    assert all(one == found[0] for one in found)
+    assert len(found[0]) > 20
+
+
+def test_text_files_in_many_shards(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number, text in enumerate(engine.texts(3, 150)):
+        (tmp_path / "in" / f"{number:03}.txt").write_text(text)
+    outcomes = [
+        engine.go([tmp_path / "in"], tmp_path / f"{shard}-{chunk}", shard=shard, chunk=chunk)
+        for shard, chunk in ((1 << 20, 1 << 20), (1 << 20, 60), (200, 60), (1, 1))
+    ]
+    assert all(one == outcomes[0] for one in outcomes)
+    assert len(outcomes[0].removed) > 30
+
+
+def test_the_hash_seed_changes_nothing(tmp_path: Path, inputs: list[Path]) -> None:
+    script = """
+import sys, engine
+from pathlib import Path
+from neardup.pipeline.run import run
+inputs = [Path(path) for path in sys.argv[2:]]
+run(engine.job(inputs, Path(sys.argv[1]), keep="longest", limit=2), engine.Silent())
+"""
+    outcomes, records = [], []
+    for seed in ("1", "77"):
+        out = tmp_path / seed
+        environment = engine.environment(PYTHONHASHSEED=seed)
+        ran = engine.process(script, out, *inputs, env=environment)
+        assert ran.returncode == 0, ran.stderr
+        outcomes.append(engine.outcome(out))
+        records.append(hashlib.sha256((out / "removed.parquet").read_bytes()).hexdigest())
+    assert outcomes[0] == outcomes[1]
+    assert len(set(records)) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_random_settings_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    chance = random.Random(seed)
+    inputs = engine.write(tmp_path / "in", engine.rows(seed, 2_000, words=chance.randint(4, 40)))
+    asked = chance.choice(ASKED) | {"threshold": chance.choice([0.3, 0.5, 0.8])}
+    want = engine.go(inputs, tmp_path / "plain", shard=1 << 26, chunk=1 << 20, **asked)
+    for number in range(6):
+        monkeypatch.setattr(sorting, "LEAST_BLOCK", chance.choice([4, 50, 4_096]))
+        monkeypatch.setattr(rounds, "PAIRS_AT_ONCE", chance.choice([20, 1_000]))
+        got = engine.go(
+            inputs,
+            tmp_path / str(number),
+            workers=chance.randint(1, 7),
+            shard=chance.choice([500, 5_000, 100_000]),
+            chunk=chance.choice([100, 1_000, 1 << 20]),
+            budget=engine.Little(chance.choice([1_000, 30_000, 1 << 28])),
+            **asked,
+        )
+        assert got == want

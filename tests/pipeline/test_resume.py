@@ -1,0 +1,403 @@
+"""A run that was stopped goes on with the same command, and ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import engine
+import pytest
+from killing import sketches
+
+from neardup.errors import InputError, OutputError
+from neardup.pipeline import run as batch_run
+from neardup.pipeline.job import Job
+
+KILLING = Path(engine.__file__).with_name("killing.py")
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return engine.write(tmp_path_factory.mktemp("in"), engine.rows(11, 250), files=3)
+
+
+def killing(what: str, inputs: list[Path], folder: Path, **given: Any) -> list[int]:
+    """Let runs be killed; how often each of them was."""
+    asked = json.dumps(given | {"inputs": [str(path) for path in inputs], "folder": str(folder)})
+    ran = subprocess.run(
+        [sys.executable, str(KILLING), what, asked],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        env=engine.environment(),
+    )
+    assert ran.returncode == 0 and ran.stderr == "", ran.stderr
+    return json.loads(ran.stdout)
+
+
+def kill_at_random_times(folder: Path, count: int, wanted: int) -> None:
+    inputs = engine.write(folder / "in", engine.rows(12, count), files=5)
+    kills = killing("at_random_times", inputs, folder, seed=count, wanted=wanted)
+    assert sum(kills) >= wanted
+    plain = engine.outcome(folder / "plain")
+    assert plain.counts["removed"] > 100
+    for number in range(len(kills)):
+        assert engine.outcome(folder / str(number)) == plain
+
+
+def test_killed_at_random_moments(tmp_path: Path) -> None:
+    kill_at_random_times(tmp_path, 1_500, wanted=12)
+
+
+@pytest.mark.slow
+def test_killed_often_at_random_moments(tmp_path: Path) -> None:
+    kill_at_random_times(tmp_path, 5_000, wanted=100)
+
+
+def kill_at_steps(inputs: list[Path], folder: Path, **given: Any) -> None:
+    kills = killing("at_steps", inputs, folder, **given)
+    assert len(kills) > 5 and set(kills[:-1]) == {1} and kills[-1] == 0
+    asked = {name: value for name, value in given["asked"].items() if name != "force"}
+    plain = engine.go(inputs, folder / "plain", **asked)
+    for number in range(len(kills)):
+        assert engine.outcome(folder / str(number)) == plain
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_killed_before_some_of_its_steps(tmp_path: Path, inputs: list[Path], force: bool) -> None:
+    """A step makes, renames or removes a file or a folder."""
+    asked = {"limit": 2} | ({"force": True} if force else {})
+    kill_at_steps(inputs, tmp_path, first=3, every=23 if force else 11, asked=asked)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("cluster", ["stars", "components"])
+def test_killed_before_each_of_its_steps(
+    tmp_path: Path, inputs: list[Path], force: bool, cluster: str
+) -> None:
+    asked = {"limit": 2, "cluster": cluster, "workers": 2} | ({"force": True} if force else {})
+    kill_at_steps(inputs, tmp_path, first=1, every=1, asked=asked)
+
+
+# -- signals ------------------------------------------------------------------------------------
+
+DRIVER = """
+import sys, engine, neardup.cli
+from pathlib import Path
+from neardup.pipeline import job, run
+shard = 1_000
+made = job.Job
+run.Job = job.Job = lambda **given: made(**given, shard=shard, chunk=500)
+neardup.cli.main()
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_leaves_a_run_that_goes_on(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    inputs = engine.write(tmp_path / "in", engine.rows(13, 4_000), files=3)
+    out = tmp_path / "out"
+    line = engine.command(DRIVER, "dedup", *inputs, "-o", out, "--workers", 2, "-q")
+    run = subprocess.Popen(
+        line, stderr=subprocess.PIPE, text=True, env=engine.environment(), start_new_session=True
+    )
+    end = time.monotonic() + 60
+    while len(sketches(engine.unfinished(out))) < 5:
+        assert run.poll() is None and time.monotonic() < end
+        time.sleep(0.002)
+    run.send_signal(number)
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == code
+    assert said == ("neardup: interrupted; the same command goes on from here\n" * (code == 130))
+    complete = sketches(engine.unfinished(out))
+    assert len(complete) >= 5
+    going_on = engine.process(DRIVER, "dedup", *inputs, "-o", out, "--workers", 2)
+    assert going_on.returncode == 0, going_on.stderr
+    assert "neardup: going on: " in going_on.stderr
+    run_json = json.loads((out / "run.json").read_bytes())
+    options = {"threshold": run_json["parameters"]["threshold"]}
+    plain = tmp_path / "plain"
+    batch_run.run(cli_like(inputs, plain, **options), engine.Silent())
+    assert engine.outcome(out) == engine.outcome(plain)
+
+
+def cli_like(inputs: list[Path], out: Path, **options: Any) -> Job:
+    nothing = dict.fromkeys(engine.SMALL)
+    return engine.job(inputs, out, **nothing | options)
+
+
+# -- what is different when it goes on ----------------------------------------------------------
+
+
+class Stopped(BaseException):
+    pass
+
+
+class Attempt:
+    """One attempt at a run; `again` are the shards that it has sketched."""
+
+    def __init__(self, inputs: list[Path], out: Path, stop: bool = False, **asked: Any) -> None:
+        before = sketches(engine.unfinished(out))
+
+        def finish(work: Path) -> None:
+            now = sketches(work)
+            self.again = [name for name, file in now.items() if before.get(name) != file]
+            self.shards = len(now)
+            if stop:
+                raise Stopped
+
+        others = {"finish": finish} | asked.pop("others", {})
+        asking = engine.job(inputs, out, others=others, **asked)
+        if stop:
+            with pytest.raises(Stopped):
+                batch_run.run(asking, engine.Silent())
+        else:
+            batch_run.run(asking, engine.Silent())
+            self.outcome = engine.outcome(out)
+
+
+FIRST = {"threshold": 0.5, "limit": 3}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"threshold": 0.4},
+        {"threshold": 0.9},
+        {"bands": 4, "rows": 3},
+        {"limit": 1},
+        {"bands": None, "rows": None, "tables": "2x3,3x2"},
+        {"measure": "containment"},
+        {"keep": "longest"},
+        {"verify": "estimate"},
+        {"verify": "none"},
+        {"cluster": "components"},
+        {"workers": 2},
+        {"budget": engine.Little(1_000)},
+    ],
+    ids=str,
+)
+def test_what_is_not_in_a_sketch_never_makes_them_again(
+    tmp_path: Path, inputs: list[Path], asked: engine.Row
+) -> None:
+    first = Attempt(inputs, tmp_path / "out", stop=True, **FIRST)
+    assert len(first.again) == first.shards > 5
+    second = Attempt(inputs, tmp_path / "out", **FIRST | asked)
+    assert second.again == []
+    assert second.outcome == engine.go(inputs, tmp_path / "plain", **FIRST | asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"seed": 1},
+        {"slots": 16},
+        {"shingle": "word:3"},
+        {"shingle": "char:4"},
+        {"text_profile": "aggressive"},
+        {"within": "lang"},
+        {"keep": "max:score"},
+        {"chunk": 600},
+    ],
+    ids=str,
+)
+def test_what_is_in_a_sketch_makes_them_again(
+    tmp_path: Path, inputs: list[Path], asked: engine.Row
+) -> None:
+    Attempt(inputs, tmp_path / "out", stop=True, **FIRST)
+    second = Attempt(inputs, tmp_path / "out", **FIRST | asked)
+    assert len(second.again) == second.shards > 5
+    assert second.outcome == engine.go(inputs, tmp_path / "plain", **FIRST | asked)
+
+
+def test_saved_sketches_serve_other_tables(tmp_path: Path, inputs: list[Path]) -> None:
+    """More recall without a rebuild: slots that the first run did not use are there."""
+    out, saving = tmp_path / "out", {"others": {"save_sketches": True, "force": True}}
+
+    def places() -> dict[str, int]:
+        files = {path.name: path.stat().st_ino for path in (out / "sketches").iterdir()}
+        return {name: files[name] for name in set(files) - {"set.json", "kept"}}
+
+    few = engine.go(inputs, out, bands=2, rows=3, **saving)
+    saved = places()
+    asked = {"bands": None, "rows": None, "tables": "2x3,3x2"}
+    more = engine.go(inputs, out, **asked | saving)
+    assert places() == saved
+    assert more == engine.go(inputs, tmp_path / "plain", **asked)
+    assert more.counts["removed"] > few.counts["removed"]
+
+
+def test_rows_that_are_one_document_now_but_were_not_before(tmp_path: Path) -> None:
+    rows = [row | {"id": f"d{number % 90}"} for number, row in enumerate(engine.rows(7, 150))]
+    inputs = engine.write(tmp_path / "in", rows)
+    asked: engine.Row = {}
+    merging = {"others": {"merge_rows": True}}
+    for number, (before, now) in enumerate([(asked, merging), (merging, asked)]):
+        Attempt(inputs, tmp_path / f"out{number}", stop=True, **before)
+        second = Attempt(inputs, tmp_path / f"out{number}", **now)
+        assert second.outcome == engine.go(inputs, tmp_path / f"plain{number}", **now)
+
+
+def test_an_earlier_run_that_was_made_again_with_another_threshold(tmp_path: Path) -> None:
+    old = engine.write(tmp_path / "old", engine.rows(3, 80))
+    new = engine.write(tmp_path / "new", engine.rows(3, 150)[60:])
+    against = {"against": (tmp_path / "earlier",)}
+    saving = {"save_sketches": True, "force": True}
+    engine.go(old, tmp_path / "earlier", threshold=0.95, others=saving)
+    Attempt(new, tmp_path / "out", stop=True, others=against)
+    engine.go(old, tmp_path / "earlier", threshold=0.3, others=saving)
+    second = Attempt(new, tmp_path / "out", others=against)
+    assert second.outcome == engine.go(new, tmp_path / "plain", others=against)
+
+
+def test_nothing_of_another_attempt_is_in_the_result(tmp_path: Path) -> None:
+    """Text files that are removed now, tables and files that nobody asks for any more."""
+    (tmp_path / "in").mkdir()
+    for number, text in enumerate(engine.texts(3, 100)):
+        (tmp_path / "in" / f"{number:03}.txt").write_text(text)
+    inputs = [tmp_path / "in"]
+    Attempt(inputs, tmp_path / "out", stop=True, threshold=1.0, others={"pairs": True})
+    (engine.unfinished(tmp_path / "out") / "kept" / "other.txt").write_text("of another run")
+    second = Attempt(inputs, tmp_path / "out", threshold=0.3)
+    assert second.outcome == engine.go(inputs, tmp_path / "plain", threshold=0.3)
+    assert not (tmp_path / "out" / "pairs.parquet").exists()
+
+
+# -- inputs that change -------------------------------------------------------------------------
+
+
+def other_words(path: Path) -> None:
+    """Of the same size."""
+    path.write_bytes(path.read_bytes().replace(b"w1 ", b"w2 "))
+
+
+def appended(path: Path) -> None:
+    with open(path, "ab") as file:
+        file.write(b'{"id": "d9999", "text": "w1 w2 w3 w4 w5", "score": 1, "lang": "en"}\n')
+
+
+def shortened(path: Path) -> None:
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-5]))
+
+
+def replaced(path: Path) -> None:
+    beside = path.with_suffix(".new")
+    beside.write_bytes(b"".join(sorted(path.read_bytes().splitlines(keepends=True))))
+    beside.rename(path)
+
+
+def touched(path: Path) -> None:
+    os.utime(path, ns=(1, path.stat().st_mtime_ns + 1))
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+CHANGES = [other_words, appended, shortened, replaced, touched, emptied]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_input_that_changed_between_attempts_is_read_again(
+    tmp_path: Path, inputs: list[Path], change: Callable[[Path], None]
+) -> None:
+    mine = [Path(shutil.copy2(path, tmp_path)) for path in inputs]
+    first = Attempt(mine, tmp_path / "out", stop=True, **FIRST)
+    change(mine[1])
+    second = Attempt(mine, tmp_path / "out", **FIRST)
+    assert 0 < len(second.again) < 0.7 * first.shards, "the other files' shards are as they were"
+    assert second.outcome == engine.go(mine, tmp_path / "plain", **FIRST)
+
+
+def test_an_input_that_is_gone_or_new(tmp_path: Path, inputs: list[Path]) -> None:
+    mine = [Path(shutil.copy2(path, tmp_path)) for path in inputs]
+    Attempt(mine, tmp_path / "out", stop=True, **FIRST)
+    second = Attempt(mine[1:], tmp_path / "out", stop=True, **FIRST)
+    assert second.again == []
+    third = Attempt([*mine[1:], mine[0]], tmp_path / "out", **FIRST)
+    assert third.outcome == engine.go([*mine[1:], mine[0]], tmp_path / "plain", **FIRST)
+    mine[0].unlink()
+    with pytest.raises(InputError, match=r"0\.jsonl: no such file"):
+        Attempt(mine, tmp_path / "other", **FIRST)
+
+
+STAGES = ["rank", "band", "decide", "decisions.write_removed", "decisions.write_files"]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("change", [*CHANGES, Path.unlink])
+def test_an_input_that_changes_during_the_run_is_named(
+    tmp_path: Path,
+    inputs: list[Path],
+    monkeypatch: pytest.MonkeyPatch,
+    stage: str,
+    change: Callable[[Path], None],
+) -> None:
+    mine = [Path(shutil.copy2(path, tmp_path)) for path in inputs]
+    home, _, name = stage.rpartition(".")
+    module = getattr(batch_run, home) if home else batch_run
+    usual = getattr(module, name)
+
+    def disturbed(*given: Any) -> Any:
+        change(mine[1])
+        return usual(*given)
+
+    monkeypatch.setattr(module, name, disturbed)
+    with pytest.raises(InputError, match=r"1\.jsonl") as raised:
+        Attempt(mine, tmp_path / "out", **FIRST)
+    assert raised.value.file == str(mine[1])
+    assert os.listdir(tmp_path / "out") == [".unfinished"]
+    monkeypatch.undo()
+    if mine[1].exists():
+        going_on = Attempt(mine, tmp_path / "out", **FIRST)
+        assert going_on.outcome == engine.go(mine, tmp_path / "plain", **FIRST)
+
+
+def test_a_text_that_is_not_what_was_sketched_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if its size and time are as before."""
+    (tmp_path / "in").mkdir()
+    for number in range(20):
+        (tmp_path / "in" / f"{number:02}.txt").write_text(f"w1 w2 w3 w4 w5 w{number:02}")
+    usual = batch_run.band
+    changed = tmp_path / "in" / "13.txt"
+
+    def disturbed(*given: Any) -> Any:
+        times = changed.stat()
+        changed.write_text("w1 w2 x3 w4 w5 w13")
+        os.utime(changed, ns=(times.st_atime_ns, times.st_mtime_ns))
+        return usual(*given)
+
+    monkeypatch.setattr(batch_run, "band", disturbed)
+    with pytest.raises(InputError, match=r"13\.txt: changed during the run"):
+        Attempt([tmp_path / "in"], tmp_path / "out", **FIRST)
+
+
+# -- two at once --------------------------------------------------------------------------------
+
+
+def test_a_second_run_on_the_same_output_is_refused(tmp_path: Path, inputs: list[Path]) -> None:
+    refused: list[str] = []
+
+    def finish(work: Path) -> None:
+        for force in (False, True):
+            with pytest.raises(OutputError) as raised:
+                engine.go(inputs, tmp_path / "out", others={"force": force})
+            refused.append(str(raised.value))
+
+    got = engine.go(inputs, tmp_path / "out", others={"finish": finish})
+    assert len(refused) == 2
+    assert all("another run is writing to" in message for message in refused)
+    assert got == engine.go(inputs, tmp_path / "plain")

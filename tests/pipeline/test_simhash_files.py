@@ -1,0 +1,177 @@
+"""SimHash over files: the library's answer, whatever the pieces; resumed, saved, adopted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import engine
+import pytest
+from command_line import dedup, edited, neardup, refused, table, write_jsonl
+
+import neardup as package
+from neardup.corpus.shards import cut
+from neardup.errors import FormatError
+from neardup.pipeline import weighing
+from neardup.pipeline import work as work_folder
+from neardup.pipeline.saved import read_frequencies
+from neardup.text.frequencies import Frequencies
+
+ASKED: list[dict[str, Any]] = [
+    {"hamming": 12},
+    {"hamming": 12, "limit": 2, "keep": "longest"},
+    {"hamming": 10, "slots": 128},
+    {"hamming": 12, "weights": "tf-idf"},
+    {"hamming": 12, "blocks": 13},
+    {"verify": "exact", "threshold": 0.4, "hamming": 14},
+    {"verify": "none", "hamming": 6},
+    {"cluster": "components", "hamming": 10},
+]
+OURS = {"sketch": "simhash", "slots": 64, "bands": None, "rows": None, "threshold": None}
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=str)
+def test_the_answer_is_the_library_s_whatever_the_pieces(tmp_path: Path, asked: Any) -> None:
+    documents = engine.rows(3, 150, words=30)
+    paths = engine.write(tmp_path / "in", documents)
+    found = package.dedup([row["text"] for row in documents], **{**engine.SMALL, **OURS, **asked})
+    want = [
+        (documents[r.id]["id"], documents[r.witness]["id"], r.similarity, r.exact)
+        for r in found.removed
+    ]
+    assert len(want) > 20
+    for number, given in enumerate(
+        [
+            {"shard": 1 << 20, "chunk": 1 << 20},
+            {"workers": 3, "shard": 900, "chunk": 300},
+            {"budget": engine.Little(1 << 12), "shard": 500},
+        ]
+    ):
+        out = tmp_path / str(number)
+        got = engine.go(paths, out, **{**OURS, **asked, **given})
+        assert [(r["id"], r["witness"], r["similarity"], r["exact"]) for r in got.removed] == want
+        record = json.loads((out / "run.json").read_bytes())
+        assert record["fingerprint"] == found.options.spec.fingerprint
+
+
+PAGES = [{"id": f"{n}", "text": edited(n % 20, *range(n // 20), count=200)} for n in range(60)]
+
+
+@pytest.fixture
+def pages(tmp_path: Path) -> Path:
+    return write_jsonl(tmp_path / "pages.jsonl", PAGES)
+
+
+def test_a_run_as_a_person_sees_it(tmp_path: Path, pages: Path) -> None:
+    ran = neardup("dedup", pages, "-o", tmp_path / "out", "--sketch", "simhash", "--hamming", 6)
+    assert ran.code == 0
+    assert (
+        "Hamming distance <= 6 of 64-bit SimHash of word:5 shingles, 84 tables of 9 blocks: all "
+        "pairs within it meet" in ran.out
+    )
+    record = json.loads((tmp_path / "out" / "run.json").read_bytes())
+    assert record["parameters"]["hamming"] == 6
+    assert record["parameters"]["blocks"] == 9
+    assert record["parameters"]["threshold"] == 1 - 6 / 64
+    assert record["predicted"]["recall_at_threshold"] == 1.0
+    assert (record["spec"]["sketch"], record["spec"]["slots"]) == ("simhash", 64)
+    report = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "6 or fewer of 64 bits differ, SimHash of word:5 shingles" in report
+    assert "84 tables of 9 blocks" in report
+
+
+def test_frequencies_are_counted_once(
+    tmp_path: Path, pages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["dedup", pages, "-o", tmp_path / "out", "--sketch", "simhash", "--weights", "tf-idf"]
+    with monkeypatch.context() as stopping:
+        stopping.setattr("neardup.pipeline.run.rank", lambda *_: 1 / 0)
+        assert neardup(*command, "-q").code == 1
+    going_on = neardup(*command)
+    assert going_on.code == 0
+    assert "counting shingles" not in going_on.err
+    assert "going on: " in going_on.err
+    plain = dedup(pages, "-o", tmp_path / "plain", "--sketch", "simhash", "--weights", "tf-idf")
+    record = json.loads((tmp_path / "out" / "run.json").read_bytes())
+    assert record["fingerprint"] == plain["fingerprint"]
+    assert table(tmp_path / "out", "removed") == table(tmp_path / "plain", "removed")
+    stored = read_frequencies(tmp_path / "out")
+    assert stored.stated == record["spec"]["weights"]
+    assert stored.documents == len(PAGES)
+
+
+@pytest.mark.parametrize("earlier", ["old", "old/sketches"])
+def test_earlier_frequencies_are_used_again(tmp_path: Path, earlier: str) -> None:
+    old, new = PAGES[:30], PAGES[30:]
+    write_jsonl(tmp_path / "old.jsonl", old)
+    write_jsonl(tmp_path / "new.jsonl", new)
+    asked = ["--sketch", "simhash", "--hamming", "8", "--weights", "tf-idf"]
+    before = dedup(tmp_path / "old.jsonl", "-o", tmp_path / "old", "--save-sketches", *asked)
+    record = dedup(
+        tmp_path / "new.jsonl", "-o", tmp_path / "out", "--against", tmp_path / earlier, *asked
+    )
+    assert record["spec"]["weights"] == before["spec"]["weights"] != ""
+    gone = table(tmp_path / "out", "removed")
+    assert any(int(row["witness"]) < 30 for row in gone)
+    assert read_frequencies(tmp_path / "out").documents == 30
+
+
+def test_without_frequencies_against_some(tmp_path: Path, pages: Path) -> None:
+    dedup(pages, "-o", tmp_path / "old", "--save-sketches", "--sketch", "simhash")
+    command = ("dedup", pages, "-o", tmp_path / "out", "-q", "--against", tmp_path / "old")
+    refused(neardup(*command, "--sketch", "simhash", "--weights", "tf-idf"), 1, "--weights")
+    refused(neardup(*command), 1, "sketch")
+
+
+def test_kept_files_of_a_weighted_run_are_enough(tmp_path: Path, pages: Path) -> None:
+    asked = ["--sketch", "simhash", "--weights", "tf-idf"]
+    dedup(pages, "-o", tmp_path / "old", *asked)
+    record = dedup(pages, "-o", tmp_path / "out", "--against", tmp_path / "old", *asked)
+    assert record["counts"]["kept"] == 0
+
+
+def test_damaged_frequencies(tmp_path: Path, pages: Path) -> None:
+    asked = ["--sketch", "simhash", "--weights", "tf-idf"]
+    dedup(pages, "-o", tmp_path / "old", "--save-sketches", *asked)
+    path = tmp_path / "old" / "sketches" / "document-frequencies"
+    data = path.read_bytes()
+    for at in (0, 9, 40, len(data) // 2, len(data) - 1):
+        changed = bytearray(data)
+        changed[at] ^= 1
+        with pytest.raises(FormatError):
+            Frequencies.from_bytes(bytes(changed))
+        with pytest.raises(FormatError):
+            Frequencies.from_bytes(data[:at])
+    path.write_bytes(data[:-3])
+    command = ("dedup", pages, "-o", tmp_path / "out", "-q", "--against", tmp_path / "old")
+    refused(neardup(*command, *asked), 1, "frequencies")
+    path.unlink()
+    refused(neardup(*command, *asked), 1, "don't belong together")
+
+
+def test_rows_can_not_be_merged(tmp_path: Path, pages: Path) -> None:
+    command = ("dedup", pages, "-o", tmp_path / "out", "-q", "--merge-rows", "id")
+    refused(neardup(*command, "--sketch", "simhash"), 2, "fingerprints can't be joined")
+
+
+def test_frequencies_of_other_documents_are_never_taken_for_these(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run dies after it has replaced another one's frequencies, before it has said so."""
+    work = tmp_path / "work"
+    work.mkdir()
+
+    def counted(seed: int) -> str:
+        paths = engine.write(tmp_path / f"in{seed}", engine.rows(seed, 40, words=30))
+        job = engine.job(paths, tmp_path / "out", **OURS, hamming=3, weights="tf-idf")
+        shards = cut(job.in_order(), job.reading)
+        return weighing.document_frequencies(job, work, shards, engine.Silent()).stated
+
+    first = counted(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(work_folder, "write_text", mock.Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            counted(2)
+    assert counted(1) == first

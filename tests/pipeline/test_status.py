@@ -1,0 +1,90 @@
+"""A run tells how far it is, to its own terminal and to others."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from command_line import DOCUMENTS, dedup, edited, neardup, refused, write_jsonl
+
+from neardup.pipeline import status
+from neardup.pipeline.status import Recorded, status_of
+
+
+def test_a_finished_run(tmp_path: Path) -> None:
+    dedup(write_jsonl(tmp_path / "a.jsonl", DOCUMENTS), "-o", tmp_path / "out")
+    ran = neardup("status", tmp_path / "out")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == "finished: 17 documents, 9 kept, 7 removed, 1 rejected\n"
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    refused(neardup("status", tmp_path), 2, str(tmp_path), "holds no run")
+    refused(neardup("status", tmp_path / "none"), 2, "holds no run")
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    rows = [{"text": edited(n, count=400)} for n in range(3_000)]
+    path = write_jsonl(tmp_path / "large.jsonl", rows)
+    path.write_bytes(path.read_bytes() * 20)
+    return path
+
+
+def test_a_run_that_goes_on_and_one_that_was_stopped(tmp_path: Path, large: Path) -> None:
+    out = tmp_path / "out"
+    run = subprocess.Popen(
+        [sys.executable, "-m", "neardup", "dedup", str(large), "-o", str(out), "-q"],
+        stderr=subprocess.PIPE,
+    )
+    try:
+        while not (out / ".unfinished" / status.FILE).exists():
+            assert run.poll() is None, run.stderr
+            time.sleep(0.01)
+        shown = status_of(out)
+        assert shown.startswith(f"running, process {run.pid}: ")
+        assert " of memory, " in shown
+    finally:
+        run.send_signal(signal.SIGKILL)
+        run.communicate()
+    assert status_of(out).startswith("stopped: ")
+    assert status_of(out).endswith("; the same command goes on from here")
+
+
+class Silent:
+    def stage(self, name: str, total: int, unit: str) -> None: ...
+    def advance(self, amount: int) -> None: ...
+    def say(self, message: str) -> None: ...
+
+
+def test_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status, "EVERY_SECONDS", 0.0)
+    out = tmp_path / "out"
+    (out / ".unfinished").mkdir(parents=True)
+    progress = Recorded(Silent(), out / ".unfinished")
+    progress.stage("reading", 3_000_000, "bytes")
+    time.sleep(0.02)
+    progress.advance(1_500_000)
+    written = json.loads((out / ".unfinished" / status.FILE).read_bytes())
+    assert (written["stage"], written["done"], written["pid"]) == (
+        "reading",
+        1_500_000,
+        os.getpid(),
+    )
+    assert written["memory"] > 10_000_000
+    assert "reading 1.5 MB of 3.0 MB, " in status_of(out)
+    (out / ".unfinished" / status.FILE).write_text("{")
+    with pytest.raises(Exception, match="holds no run"):
+        status_of(out)
+
+
+def test_a_run_json_of_something_else(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"version": 1, "fingerprint": 2, "counts": 3}')
+    ran = neardup("status", tmp_path)
+    assert ran.code == 2 and "holds no run" in ran.err

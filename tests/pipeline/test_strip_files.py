@@ -1,0 +1,65 @@
+"""Stripping over files gives what the library gives, and is resumed with the rest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import dedup, edited, neardup, refused, table, write_jsonl
+
+import neardup as package
+from neardup.text.ignored import IgnoredLines
+
+BANNER = " ".join(f"cookie{n}" for n in range(200)) + "\n"
+
+
+def pages(strip: str) -> list[str]:
+    banner = BANNER if "lines" in strip else ""
+    texts = [banner + edited(n % 30, count=8) for n in range(60)]
+    wrap = f"<html><body><script>{BANNER}</script><p>{{}}</p></body></html>"
+    return [wrap.format(text.replace("\n", "<br>")) if "html" in strip else text for text in texts]
+
+
+@pytest.mark.parametrize("strip", ["lines:50%", "html", "html,lines:50%"])
+def test_the_answer_is_that_of_the_library(tmp_path: Path, strip: str) -> None:
+    texts = pages(strip)
+    source = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in texts])
+    options = [part for what in strip.split(",") for part in ("--strip", what)]
+    record = dedup(source, "-o", tmp_path / "out", *options)
+    found = package.dedup(texts, strip=strip)
+    assert [row["row"] for row in table(tmp_path / "out", "removed")] == [
+        gone.id for gone in found.removed
+    ]
+    assert record["fingerprint"] == found.options.spec.fingerprint
+    assert record["spec"]["unit"] == "word" and record["parameters"]["strip"] == strip
+    if "lines" in strip:
+        stored = (tmp_path / "out" / "ignored-lines").read_bytes()
+        assert IgnoredLines.from_bytes(stored).digest == found.options.spec.ignored != ""
+    plain = dedup(source, "-o", tmp_path / "plain")
+    assert plain["counts"]["removed"] != record["counts"]["removed"]
+    assert not (tmp_path / "plain" / "ignored-lines").exists()
+
+
+def test_a_bad_request_is_refused(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "a.jsonl", [{"text": "x"}])
+    for what in ("lines", "lines:0%", "css"):
+        ran = neardup("dedup", source, "-o", tmp_path / "out", "-q", "--strip", what)
+        refused(ran, 2, what)
+
+
+def test_the_report_tells_of_it(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in pages("lines")])
+    dedup(source, "-o", tmp_path / "out", "--strip", "lines:50%")
+    assert json.loads((tmp_path / "out" / "run.json").read_bytes())["ignored_lines"]["count"] == 1
+
+
+def test_lines_are_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in pages("lines")])
+    command = ["dedup", source, "-o", tmp_path / "out", "--strip", "lines:50%"]
+    with monkeypatch.context() as stopping:
+        stopping.setattr("neardup.pipeline.run.rank", lambda *_: 1 / 0)
+        assert neardup(*command, "-q").code == 1
+    going_on = neardup(*command)
+    assert going_on.code == 0
+    assert "counting lines" not in going_on.err and "going on: " in going_on.err

@@ -1,0 +1,90 @@
+"""The formulas of estimates, against simulated slots."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neardup.lsh.curve import Curve
+from neardup.planner.accuracy import (
+    all_alike,
+    answers,
+    chance_meeting,
+    pass_probability,
+    standard_error,
+)
+
+TIMES = 20_000
+
+
+def estimates(similarity: float, slots: int, bits: int) -> np.ndarray:
+    """Estimates of slots that are equal by similarity, or by chance."""
+    chance = 2.0**-bits if bits < 32 else 0.0
+    equal = np.random.default_rng(5).binomial(slots, similarity + (1 - similarity) * chance, TIMES)
+    return (equal / slots - chance) / (1 - chance)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8, 32])
+@pytest.mark.parametrize("similarity", [0.3, 0.85])
+def test_standard_error_is_that_of_simulated_estimates(similarity: float, bits: int) -> None:
+    found = estimates(similarity, 128, bits)
+    # Of 20,000 estimates the spread is known to half a percent.
+    assert found.std() == pytest.approx(standard_error(similarity, 128, bits), rel=0.03)
+    assert found.mean() == pytest.approx(similarity, abs=0.002)
+
+
+def test_standard_errors_as_published() -> None:
+    assert standard_error(0.85, 128) == pytest.approx(math.sqrt(0.85 * 0.15 / 128))
+    assert round(standard_error(0.85, 128), 4) == 0.0316
+    assert round(standard_error(0.85, 128, 1), 4) == 0.0466
+
+
+@pytest.mark.parametrize("bits", [1, 4, 32])
+@pytest.mark.parametrize("similarity", [0.7, 0.8, 0.9])
+def test_pass_probability_is_that_of_simulated_estimates(similarity: float, bits: int) -> None:
+    found = (estimates(similarity, 128, bits) >= 0.8 - 1e-12).mean()
+    assert pass_probability(similarity, 0.8, 128, bits) == pytest.approx(found, abs=0.015)
+
+
+@given(st.floats(0.01, 0.99), st.integers(1, 300), st.sampled_from([1, 2, 4, 8, 16, 32]))
+def test_pass_probability_is_a_probability(threshold: float, slots: int, bits: int) -> None:
+    seen = [pass_probability(step / 20, threshold, slots, bits) for step in range(21)]
+    assert all(0.0 <= one <= 1.0 for one in seen)
+    assert seen == sorted(seen) or np.allclose(seen, sorted(seen), atol=1e-9)
+    assert seen[-1] == 1.0
+
+
+def test_chance_meeting_is_that_of_random_bits() -> None:
+    curve = Curve(16, 8)
+    slots = np.random.default_rng(3).integers(0, 2, (2, TIMES, 128))
+    bands = (slots[0] == slots[1])[:, :128].reshape(TIMES, 16, 8).all(axis=2)
+    assert bands.any(axis=1).mean() == pytest.approx(chance_meeting(curve, 1), abs=0.006)
+
+
+def test_exact_answers_are_right_and_as_many_as_meet() -> None:
+    curve = Curve(20, 5)
+    found = answers(curve, 0.8, [(0.5, 1000.0), (0.8, 10.0), (0.9, 30.0)])
+    wanted = (10 * curve.probability(0.8) + 30 * curve.probability(0.9)) / 40
+    assert found.recall == pytest.approx(wanted)
+    assert found.precision == 1.0
+
+
+def test_judged_answers_lose_and_gain_some() -> None:
+    curve = Curve(100, 1)
+    found = answers(curve, 0.8, [(0.7, 100.0), (0.9, 50.0)], lambda s: 0.5 if s < 0.8 else 0.9)
+    assert found.recall == pytest.approx(0.9, abs=1e-6)
+    assert found.precision == pytest.approx(45 / (45 + 50), abs=1e-6)
+
+
+def test_nothing_similar_is_nothing_to_recall() -> None:
+    assert math.isnan(answers(Curve(20, 5), 0.8, [(0.3, 5.0)]).recall)
+
+
+def test_alike_weights_give_the_areas_under_the_curve() -> None:
+    curve = Curve(21, 6)
+    found = answers(curve, 0.8, all_alike())
+    assert 1 - found.recall == pytest.approx(curve.false_negative_rate(0.8), abs=1e-4)

@@ -1,0 +1,169 @@
+"""neardup plan, as it is typed."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import dedup, neardup, refused, write_jsonl
+
+from neardup.formats.config import load_config
+from neardup.planner.calibrate import made_up
+
+WORKED = (
+    "--documents",
+    "300M",
+    "--threshold",
+    "0.85",
+    "--recall",
+    "0.95",
+    "--rate",
+    "5000",
+    "--memory",
+    "100GB",
+    "--shingles",
+    "300",
+    "--cores",
+    "4",
+    "--no-calibrate",
+)
+
+
+def planned(*arguments: object) -> dict[str, Any]:
+    ran = neardup("plan", *arguments, "--no-calibrate", "--json")
+    assert ran.err == ""
+    found: dict[str, Any] = json.loads(ran.out)
+    assert ran.code == (0 if found["met"] else 1)
+    return found
+
+
+def test_the_text_has_choices_reasons_and_figures() -> None:
+    ran = neardup("plan", *WORKED)
+    assert ran.code == 0
+    words = " ".join(ran.out.split())
+    for said in (
+        "300,000,000 documents of 300 shingles",
+        "an index in memory",
+        "bands: 14 x 9",
+        "not 64 bits: 307 GB",
+        "not 32 bits: 154 GB",
+        "not 1 bit: 4.8 GB",
+        "192,000,000 slot operations a second",
+        "not 16 x 8: threshold estimate 0.707",
+        "not 8 x 16: threshold estimate 0.878, recall 0.4606",
+        "standard error 0.0316",
+        "machines 1",
+        "stored figures",
+        "minhash, 128 slots of 2 bits, 14 x 9 bands, exact verification",
+    ):
+        assert said in words
+    assert max(map(len, ran.out.splitlines())) <= 100
+
+
+def test_what_can_t_be_had_ends_with_1_and_a_plan(tmp_path: Path) -> None:
+    config = tmp_path / "p.toml"
+    ran = neardup("plan", *WORKED, "--bands", 8, "--rows", 16, "-o", config)
+    assert ran.code == 1
+    words = " ".join(ran.out.split())
+    assert "not met: recall 0.95 at 0.85 is not reached, 8 bands of 16 reach 0.4606" in words
+    assert load_config(config)["bands"] == 8
+    assert "# not met: recall" in config.read_text()
+
+
+def test_only_a_config_file_is_replaced_and_only_by_force(tmp_path: Path) -> None:
+    config, notes = tmp_path / "p.toml", tmp_path / "notes.txt"
+    notes.write_text("mine")
+    few = ("--documents", "10", "--no-calibrate", "-o")
+    assert neardup("plan", *few, config).code == 0
+    before = config.read_text()
+    refused(neardup("plan", *few, config, "--slots", 64), 1, "--force")
+    assert config.read_text() == before
+    assert neardup("plan", *few, config, "--slots", 64, "--force").code == 0
+    assert load_config(config)["slots"] == 64
+    for other in (notes, tmp_path):
+        refused(neardup("plan", *few, other, "--force"), 1, "not a config file")
+    assert notes.read_text() == "mine"
+
+
+def test_the_last_line_is_the_command_with_the_memory(tmp_path: Path) -> None:
+    config = tmp_path / ("a long name with spaces " * 5 + ".toml")
+    few = ("--documents", "10", "--no-calibrate", "-o", config, "--force")
+    command = f"neardup dedup INPUT -o OUT --config {shlex.quote(str(config))}"
+    assert neardup("plan", *few).out.splitlines()[-1] == command
+    assert (
+        neardup("plan", *few, "--memory", "4GB").out.splitlines()[-1] == f"{command} --memory 4GB"
+    )
+    index = neardup("plan", *few, "--memory", "4GB", "--for", "index")
+    assert index.out.splitlines()[-1] == command
+
+
+@pytest.mark.parametrize(
+    "asked", [("1B",), ("300M", "--slots", "8"), ("10",), ("5B", "--for", "index")]
+)
+def test_numbers_are_written_as_people_do(asked: tuple[str, ...]) -> None:
+    ran = neardup("plan", "--no-calibrate", "--shingles", "90000", "--documents", *asked)
+    assert "stage" in ran.out or "index" in ran.out
+    assert not re.search(r"\de[+-]?\d", ran.out)
+    if "--slots" in asked:
+        assert re.search(r"compared +2,048 pairs a document", ran.out)
+        assert "note: bands of 1 row make" in ran.out
+
+
+def test_json_has_everything() -> None:
+    found = planned(*WORKED[:-1])
+    assert found["met"] is True
+    assert found["options"]["rows"] == 9
+    assert found["sla"]["purpose"] == "index"
+    assert {one["name"] for one in found["choices"]} >= {"slot width", "bands", "verification"}
+    assert found["predicted"]["operations"] == 192e6
+    assert found["problems"] == []
+
+
+def test_a_run_does_what_the_plan_says(tmp_path: Path) -> None:
+    texts = [text for text, _ in zip(made_up(60, 400), range(200), strict=False)]
+    file = write_jsonl(tmp_path / "c.jsonl", [{"text": text} for text in texts])
+    config = tmp_path / "p.toml"
+    found = planned("--sample", file, "--threshold", 0.9, "--slots", 64, "-o", config)
+    assert found["sla"]["documents"] == 200
+    record = dedup(file, "-o", tmp_path / "out", "--config", config)
+    assert record["parameters"]["bands"] == found["options"]["bands"]
+    assert record["spec"]["slots"] == 64
+    said = found["predicted"]
+    assert record["predicted"]["recall_at_threshold"] == pytest.approx(said["recall"])
+    # All 200 are in the sample, so that nothing is estimated.
+    assert record["metrics"]["candidate_pairs_per_doc"] == pytest.approx(said["compared"])
+    assert record["counts"]["removed"] > 10
+
+
+def test_quiet_prints_nothing() -> None:
+    ran = neardup("plan", *WORKED, "--quiet")
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--documents", "0"),
+        ("--documents", "nan"),
+        ("--documents", "10", "--recall", "1"),
+        ("--documents", "10", "--threshold", "0"),
+        ("--documents", "10", "--memory=-1GB"),
+        ("--documents", "10", "--memory", "1MB"),
+        ("--documents", "10", "--for", "cake"),
+        ("--documents", "10", "-o", "nowhere/p.toml"),
+        ("--documents", "ten"),
+    ],
+)
+def test_senseless_wishes_are_usage_errors(arguments: tuple[str, ...]) -> None:
+    refused(neardup("plan", *arguments, "--no-calibrate"), 2)
+
+
+def test_a_sample_that_is_not_there_or_empty(tmp_path: Path) -> None:
+    none, empty = tmp_path / "none.jsonl", write_jsonl(tmp_path / "empty.jsonl", [])
+    refused(neardup("plan", "--sample", none), 1, "no such file")
+    refused(neardup("plan", "--sample", empty, "--json"), 1, "fewer than two documents")

@@ -1,0 +1,239 @@
+"""Which operating point is chosen, and what is said where none will do."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neardup.errors import InputError, ParameterError
+from neardup.lsh.curve import Curve
+from neardup.options import Options
+from neardup.planner.planner import Plan, plan
+from neardup.planner.search import best_curve, least_slots
+from neardup.planner.sla import parse_bytes, parse_count, parse_whole
+from neardup.planner.words import duration
+
+
+def made(documents: float | str = 1_000_000, **asked: Any) -> Plan:
+    return plan(documents, calibrate=False, **{"cores": 2, "memory": "8GB", **asked})
+
+
+def reason(found: Plan) -> str:
+    [slots] = [one for one in found.choices if one.name == "slots"]
+    return slots.reason
+
+
+def test_the_defaults_stand_unless_something_speaks_against_them() -> None:
+    found = made()
+    options, usual = Options.of(**found.options), Options()
+    assert (options.spec, options.curve, options.verify) == (usual.spec, usual.curve, usual.verify)
+    assert found.met
+
+
+def test_more_slots_where_they_save_much_time() -> None:
+    times = {
+        slots: made("300M", memory="32GB", slots=slots).predicted.seconds
+        for slots in (128, 256, 512, 1024)
+    }
+    best = min(times.values())
+    wanted = next(slots for slots, seconds in times.items() if seconds <= 1.5 * best)
+    assert wanted > 128
+    found = made("300M", memory="32GB")
+    assert found.options["slots"] == wanted
+    assert found.predicted.seconds == times[wanted]
+    said = f"{duration(times[wanted])} instead of {duration(times[128])}"
+    assert f"{wanted} slots make steeper bands: {said}" in reason(found)
+    assert "the default" in reason(made("100K", memory="32GB"))
+
+
+def test_more_slots_only_where_they_fit() -> None:
+    asked: dict[str, Any] = {"purpose": "index", "documents": "300M", "threshold": 0.85}
+    assert made(**asked, memory="4TB").options["slots"] > 128
+    tight = made(**asked, memory="230GB")
+    assert tight.met
+    assert tight.options["slots"] == 128
+    assert made(**asked, memory="4TB", bands=14, rows=9, recall=0.9).options["slots"] == 128
+
+
+@given(st.floats(0.05, 0.98), st.floats(0.05, 0.999))
+def test_every_plan_reaches_its_recall(threshold: float, recall: float) -> None:
+    found = made(threshold=threshold, recall=recall)
+    assert found.met
+    assert found.predicted.recall >= recall
+    assert Options.of(**found.options).curve.probability(threshold) == found.predicted.recall
+
+
+def test_low_thresholds_get_more_slots() -> None:
+    found = made(threshold=0.02, recall=0.99)
+    assert found.options["slots"] == 256
+    assert least_slots(0.02, 0.99) == 228
+
+
+@given(st.floats(0.02, 0.98), st.floats(0.02, 0.999))
+def test_least_slots_are_the_least(threshold: float, recall: float) -> None:
+    least = least_slots(threshold, recall)
+    assert best_curve(least, threshold, recall).probability(threshold) >= recall
+    assert least == 1 or Curve(least - 1, 1).probability(threshold) < recall + 1e-12
+
+
+def test_one_permutation_only_where_a_hash_a_slot_is_too_slow() -> None:
+    asked: dict[str, Any] = {"purpose": "index", "slots": 512, "shingles": 2_000, "memory": "1TB"}
+    slow = made(**asked, sketch="minhash").predicted.rate
+    fast = made(**asked, sketch="oneperm").predicted.rate
+    assert slow < fast
+    assert made(**asked, rate=0.9 * slow).options["sketch"] == "minhash"
+    assert made(**asked, rate=(slow + fast) / 2).options["sketch"] == "oneperm"
+    missed = made(**asked, rate=2 * fast)
+    assert [one.limit for one in missed.problems] == ["rate"]
+    assert missed.predicted.machines > 1
+
+
+def test_short_documents_don_t_get_one_permutation() -> None:
+    found = made(purpose="index", shingles=20, rate=1e7)
+    assert found.options["sketch"] == "minhash"
+    assert not found.met
+
+
+def test_signatures_judge_where_shingles_don_t_fit() -> None:
+    asked: dict[str, Any] = {"purpose": "index", "documents": "10M", "memory": "32GB"}
+    assert made(**asked).options["verify"] == "exact"
+    found = made(**asked, disk="10GB")
+    assert found.options["verify"] == "estimate"
+    assert found.predicted.disk < 10e9
+    assert found.predicted.precision < 1.0
+
+
+def test_a_precision_takes_more_slots() -> None:
+    asked: dict[str, Any] = {
+        "purpose": "index",
+        "documents": "1M",
+        "memory": "32GB",
+        "verify": "estimate",
+    }
+    few = made(**asked).predicted.precision
+    more = made(**asked, precision=(1 + few) / 2)
+    assert more.options["slots"] > 128
+    assert more.predicted.precision >= (1 + few) / 2
+
+
+def test_memory_that_is_short_says_what_is_missing() -> None:
+    found = made("300M", purpose="index", memory="20GB")
+    [problem] = found.problems
+    assert problem.limit == "memory"
+    assert problem.reached == found.predicted.memory > 20e9
+    assert f"use {found.predicted.machines} machines" in problem.cures
+    assert "20 GB are there" in str(problem)
+
+
+def test_fewer_slots_only_where_more_don_t_fit() -> None:
+    found = made("300M", purpose="index", memory="35GB", threshold=0.85, recall=0.9)
+    assert found.met
+    assert found.options["slots"] < 128
+    assert found.predicted.memory <= 35e9
+
+
+def test_disk_that_is_short_says_what_kept_files_take() -> None:
+    [problem] = made("100M", disk="50GB").problems
+    assert problem.limit == "disk"
+    assert any(cure.startswith("run with --no-kept, which saves") for cure in problem.cures)
+
+
+def test_more_documents_than_a_run_takes() -> None:
+    [problem] = made("5B", memory="100GB").problems
+    assert problem.limit == "documents"
+    assert problem.cures == ["make 3 runs, each --against those before"]
+    assert made("5B", memory="10TB", purpose="index").met
+
+
+def test_narrow_slots_save_disk_in_a_run_over_files() -> None:
+    whole = made()
+    found = made(disk=0.99 * whole.predicted.disk)
+    assert found.met
+    assert found.options["bits"] == 16
+
+
+def test_recall_that_slots_can_t_reach() -> None:
+    [problem] = made(threshold=0.3, recall=0.999, slots=16).problems
+    assert problem.limit == "recall"
+    assert "use 20 slots or more" in problem.cures
+    assert "ask for a recall of 0.996" in problem.cures
+    cured = made(threshold=0.352, recall=0.999, slots=16)
+    assert cured.met
+    assert "a threshold of 0.351 or more" in problem.cures
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"recall": 1.0},
+        {"recall": 0.0},
+        {"recall": float("nan")},
+        {"threshold": 0.0},
+        {"threshold": 1.0},
+        {"threshold": float("nan")},
+        {"documents": 0},
+        {"documents": -1},
+        {"documents": float("nan")},
+        {"documents": "inf"},
+        {"documents": "many"},
+        {"documents": None},
+        {"memory": -1},
+        {"memory": "-5GB"},
+        {"memory": "10MB"},
+        {"memory": float("nan")},
+        {"disk": 0},
+        {"precision": 0.0},
+        {"precision": 1.1},
+        {"precision": float("nan")},
+        {"rate": 0},
+        {"rate": "-1"},
+        {"rate": float("nan")},
+        {"cores": 0},
+        {"shingles": 0},
+        {"bytes": 0},
+        {"purpose": "cake"},
+        {"bands": 3},
+        {"bits": 3},
+        {"slots": 0},
+        {"slots": 2.5},
+        {"sketch": "simhash"},
+        {"verify": "none"},
+        {"slots": 16, "bands": 20, "rows": 5},
+        {"shingle": "word:0"},
+        {"sample_size": 1},
+    ],
+)
+def test_senseless_wishes_are_refused_with_a_cure(asked: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError) as refusal:
+        made(**asked)
+    assert re.search(r"[:?] \w|must be a whole number from", str(refusal.value))
+
+
+def test_numbers_as_people_write_them() -> None:
+    written = ["300M", "300m", "300,000,000", "3e8", "0.3B", 3e8]
+    assert {parse_count("n", one) for one in written} == {3e8}
+    assert parse_whole("n", "1.5K") == 1500
+    assert parse_bytes("memory", "100GB") == parse_bytes("memory", 1e11) == 10**11
+
+
+def test_texts_instead_of_paths_are_not_printed_whole() -> None:
+    text = "what was meant to be the name of a file is a document " * 50
+    for given_instead in (text, f"{text}*"):
+        with pytest.raises(InputError) as refusal:
+            plan(sample=[given_instead], calibrate=False)
+        name = str(refusal.value).partition(": ")[0]
+        assert name.startswith("what was meant to be")
+        assert len(name) == 100
+
+
+def test_a_plan_tells_about_itself() -> None:
+    found = made()
+    assert repr(found).startswith("Plan(threshold=0.8, recall=0.99, shingle='word:5'")
+    assert "met)" in repr(found)
+    assert all(one.reason and one.rejected for one in found.choices)
+    names = ["slot width", "slots", "scheme", "bands", "tables", "verification"]
+    assert [one.name for one in found.choices] == names

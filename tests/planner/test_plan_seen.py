@@ -1,0 +1,140 @@
+"""What a sample says of a corpus, and what a plan says of a run, beside the run itself."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import dedup, write_jsonl
+
+from neardup.corpus.documents import Columns
+from neardup.corpus.inputs import find_inputs
+from neardup.options import Options
+from neardup.planner.planner import look, plan
+from neardup.planner.search import Given
+from neardup.planner.seen import Seen
+
+DOCUMENTS, SAMPLED = 4_000, 1_500
+
+
+def corpus(seed: int = 2) -> Iterator[dict[str, Any]]:
+    """Texts in three kinds: alone, with edited copies, and with a common half."""
+    chance = random.Random(seed)
+    words = [f"w{number}" for number in range(5_000)]
+    common = chance.choices(words, k=40)
+    texts: list[list[str]] = []
+    while len(texts) < DOCUMENTS:
+        own = chance.choices(words, k=chance.randint(40, 80))
+        texts.append(own)
+        if chance.random() < 0.2:
+            copy = list(own)
+            copy[chance.randrange(len(copy))] = "edited"
+            texts += [copy, own][: chance.randint(1, 2)]
+        if chance.random() < 0.05:
+            texts.append([*common, *chance.choices(words, k=chance.randint(20, 140))])
+    for number, text in enumerate(texts[:DOCUMENTS]):
+        yield {"id": f"d{number}", "text": " ".join(text)}
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("corpus")
+    file = write_jsonl(folder / "c.jsonl", list(corpus()))
+    return file, dedup(file, "-o", folder / "out", "--pairs")
+
+
+def seen_of(file: Path, count: int, seed: int) -> Seen:
+    return look(find_inputs([file]), Columns(), Given(), count, seed, 1)
+
+
+def test_a_whole_corpus_says_what_its_run_does(ran: tuple[Path, dict[str, Any]]) -> None:
+    file, record = ran
+    profile = seen_of(file, DOCUMENTS, seed=1).profile(Options())
+    counts = record["counts"]
+    assert profile.removed * DOCUMENTS == pytest.approx(counts["removed"])
+    assert profile.buckets * DOCUMENTS == pytest.approx(record["metrics"]["buckets"])
+    # The rounds compare a few pairs more, before a leader is known to go.
+    assert profile.compared * DOCUMENTS == pytest.approx(counts["comparisons"], rel=0.05)
+
+
+def test_samples_say_it_on_average(ran: tuple[Path, dict[str, Any]]) -> None:
+    file, record = ran
+    profiles = [seen_of(file, SAMPLED, seed).profile(Options()) for seed in range(8)]
+    removed = np.mean([profile.removed for profile in profiles])
+    assert removed == pytest.approx(record["counts"]["removed"] / DOCUMENTS, rel=0.1)
+    compared = np.mean([profile.compared for profile in profiles])
+    wanted = record["counts"]["comparisons"] / DOCUMENTS
+    assert compared == pytest.approx(wanted, rel=0.25)
+
+
+def test_pairs_of_a_sample_are_those_of_the_corpus(ran: tuple[Path, dict[str, Any]]) -> None:
+    file, _ = ran
+    everything = sum(n for s, n in seen_of(file, DOCUMENTS, 1).pairs if s >= 0.8)
+    samples = [
+        sum(n for s, n in seen_of(file, SAMPLED, seed).pairs if s >= 0.8) for seed in range(8)
+    ]
+    assert np.mean(samples) == pytest.approx(everything, rel=0.1)
+
+
+def test_a_plan_from_a_sample_is_close_to_the_run(ran: tuple[Path, dict[str, Any]]) -> None:
+    file, _ = ran
+    made = plan(sample=file, sample_size=SAMPLED, cores=1, calibrate=False)
+    assert made.sla.documents == DOCUMENTS
+    assert made.sla.shingles == pytest.approx(56, abs=3)
+    assert "1,500 of 4,000 documents" in made.sources["documents"]
+    assert made.predicted.recall_above == pytest.approx(1.0, abs=0.001)
+    stages = {stage.name: stage for stage in made.predicted.stages}
+    assert stages["sketch"].read == file.stat().st_size
+    kept = sum(path.stat().st_size for path in (file.parent / "out" / "kept").iterdir())
+    assert stages["filter"].written == pytest.approx(kept, rel=0.1)
+
+
+def test_a_larger_corpus_of_the_same_kind(ran: tuple[Path, dict[str, Any]]) -> None:
+    file, _ = ran
+    small, large = (
+        plan(many, sample=file, sample_size=SAMPLED, cores=1, memory="8GB", calibrate=False)
+        for many in (DOCUMENTS, 1000 * DOCUMENTS)
+    )
+    assert large.sla.shingles == small.sla.shingles
+    more_pairs = 16 * large.sla.documents * (large.predicted.compared - small.predicted.compared)
+    assert large.predicted.disk == pytest.approx(1000 * small.predicted.disk + more_pairs, rel=0.01)
+
+
+def test_pairs_that_meet_in_vain_grow_with_the_documents(ran: tuple[Path, dict[str, Any]]) -> None:
+    few, many, most = (
+        plan(number, sample=ran[0], calibrate=False, cores=1)
+        for number in (4_000, 40_000, 2_000_000_000)
+    )
+    assert few.predicted.false > 0.05
+    assert many.predicted.false == pytest.approx(10 * few.predicted.false, rel=1e-6)
+    apart = many.predicted.compared - few.predicted.compared
+    assert apart == pytest.approx(9 * few.predicted.false, rel=1e-6)
+    assert most.predicted.false == 21 * 256  # the first 256 of a bucket are compared, no more
+    assert "10 times as many" in many.sources["documents"]
+    assert "times as many" not in few.sources["documents"]
+
+
+def test_nothing_similar_leaves_the_recall_open(tmp_path: Path) -> None:
+    chance = random.Random(1)
+    texts = [" ".join(str(chance.random()) for _ in range(9)) for _ in range(30)]
+    file = write_jsonl(tmp_path / "c.jsonl", [{"text": text} for text in texts])
+    made = plan(sample=file, cores=1, calibrate=False)
+    assert made.to_json()["predicted"]["recall_above"] is None
+    assert made.predicted.recall > 0.99
+    assert made.predicted.compared == 0.0
+
+
+def test_low_thresholds_count_all_pairs_above_them(ran: tuple[Path, dict[str, Any]]) -> None:
+    file, _ = ran
+    low = plan(sample=file, sample_size=400, threshold=0.1, recall=0.9, cores=1, calibrate=False)
+    files = find_inputs([file])
+    seen = look(files, Columns(), Given(), 400, 1, 1, threshold=0.1)
+    assert min(similarity for similarity, _ in seen.pairs) < 0.3
+    curve = Options.of(**low.options).curve
+    many = sum(count for similarity, count in seen.pairs if similarity >= 0.1)
+    met = sum(count * curve.probability(s) for s, count in seen.pairs if s >= 0.1)
+    assert low.predicted.recall_above == pytest.approx(met / many)

@@ -1,0 +1,386 @@
+"""The model of a run on Spark: its formulas by hand, its bytes beside a real run, its cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from neardup.errors import ParameterError
+from neardup.options import Options
+from neardup.pipeline.backends.spark.limits import BYTES_OF_MEMBER, SHARES
+from neardup.planner.costs import Costs
+from neardup.planner.executors import Memory, Sizing, sized
+from neardup.planner.planner import Plan, plan
+from neardup.planner.predict import stored_bytes
+from neardup.planner.profile import assumed
+from neardup.planner.run_on_spark import RunOnSpark
+from neardup.planner.shuffles import MEASURED, Amounts, SparkCosts, ranges, shuffle_bytes
+from neardup.planner.sla import Sla
+
+GB, MIB = 10**9, 2**20
+STAGES = [
+    "sketching",
+    "ranking",
+    "collapsing",
+    "banding",
+    "shingling",
+    "deciding",
+    "writing tables",
+    "writing",
+]
+ROUND = SparkCosts(
+    hash_row=20,
+    key_row=16,
+    bit=4,
+    where_row=50,
+    named=10,
+    ranked=12,
+    removed=40,
+    sorted=70,
+    pair=10,
+    known=17,
+    edge=8,
+    rounds=6,
+)
+SMALL = Amounts(
+    documents=1000,
+    bands=10,
+    candidates=200,
+    sets=400_000,
+    removed=50,
+    buckets=300,
+    members=700,
+    copies=20,
+    compared=600,
+    similar=60,
+    id=8,
+    task=1_000,
+)
+"""Of which a task could not hold the keys."""
+RECORD: dict[str, Any] = {
+    "counts": {
+        "documents": 110_000,
+        "earlier": 0,
+        "removed": 9_676,
+        "identical": 3_062,
+        "comparisons": 81_521,
+    },
+    "parameters": {"bands": 21, "keep": "first", "verify": "exact"},
+    "metrics": {"buckets": 83_106},
+    "spark": {
+        "candidates": 25_385,
+        "set_bytes": 77_138_488,
+        "rounds": [{"edges": 8_537}, {"edges": 8_777}, *[{"edges": 8_782}] * 4],
+        "stages": [{"name": "ranking", "shuffle_written": 0}],
+    },
+    "memory_budget_bytes": 60_000_000,
+}
+SHUFFLED = {
+    "collapsing": 2_608_825,
+    "banding": 36_383_941,
+    "shingling": 0,
+    "writing tables": 4_873_857,
+    "writing": 38_803,
+}
+"""Of the run of this record, pages of RFCs with ids of five digits; deciding took 108,860,411."""
+
+
+def on_spark(documents: float, **asked: Any) -> Plan:
+    return plan(documents, engine="spark", calibrate=False, **asked)
+
+
+def cluster(documents: float, **asked: Any) -> Sizing:
+    found = on_spark(documents, **asked).spark
+    assert found is not None
+    return found
+
+
+def run_of(sla: Sla, options: Options | None = None, **other: Any) -> RunOnSpark:
+    options = options or Options()
+    profile = replace(
+        assumed(Sla(1000), options),
+        stored=3000.0,
+        kept=2700.0,
+        sets=800.0,
+        candidates=0.2,
+        members=2.3,
+        buckets=1.0,
+        compared=0.5,
+        false=0.4,
+        removed=0.1,
+    )
+    return RunOnSpark(sla, Costs(), profile, options, stored_bytes(options), **other)
+
+
+# -- what is shuffled -------------------------------------------------------------------------
+
+
+def test_shuffle_bytes_by_hand() -> None:
+    found = shuffle_bytes(replace(SMALL, ranges=1), ROUND)
+    assert found.pop("deciding") > 0
+    assert found == {
+        "sketching": 0,
+        "ranking": 0,
+        "collapsing": 20 * 1000 + 4 * 20,
+        "banding": 16 * 10 * 980 + 4 * 700,
+        "shingling": 0,
+        "writing tables": 2 * 18 * 1000 + 2 * 12 * 200 + 40 * 50,
+        "writing": 4 * 50,
+    }
+
+
+def test_what_one_task_or_the_driver_holds_is_not_shuffled() -> None:
+    assert set(shuffle_bytes(replace(SMALL, task=10**9), ROUND).values()) == {0}
+    decided = shuffle_bytes(SMALL, ROUND)
+    assert [name for name in STAGES if decided[name]] == ["collapsing", "banding"]
+    many = shuffle_bytes(replace(SMALL, candidates=300_000), ROUND)
+    assert many["writing tables"] > 0 == many["deciding"]
+    assert shuffle_bytes(replace(SMALL, task=10**9, earlier=True), ROUND)["banding"] > 0
+
+
+def test_by_rounds_pairs_and_sets_go_to_ranges() -> None:
+    found = shuffle_bytes(replace(SMALL, ranges=3), ROUND)["deciding"]
+    pairs = 10 * ((700 - 300) + 600 + 600)
+    again = 6 * (17 * 600 + 8 * 60)
+    sets = 5 * 400_000 + (200 + min(600, 200 * 2)) * 2_000
+    assert found == pairs + again + sets
+    one_range = shuffle_bytes(replace(SMALL, ranges=1), ROUND)["deciding"]
+    assert one_range == pairs + again + 5 * 400_000 + 400_000
+
+
+def test_all_sketches_are_shuffled_if_they_are_sorted() -> None:
+    found = shuffle_bytes(replace(SMALL, ordered=True), ROUND)
+    assert found["ranking"] == 1000 * (8 * 10 + 70)
+    assert found["shingling"] == 50 * 200
+
+
+def test_signatures_are_there_already() -> None:
+    assert shuffle_bytes(replace(SMALL, ordered=True, exact=False), ROUND)["shingling"] == 0
+
+
+def test_the_figures_explain_the_run_that_they_come_from() -> None:
+    found = shuffle_bytes(Amounts.of_run(RECORD, id=5))
+    assert list(found) == STAGES
+    assert {name: found[name] for name in SHUFFLED} == pytest.approx(SHUFFLED, rel=0.03)
+
+
+def test_a_record_says_how_it_was_decided_and_ordered() -> None:
+    at_once = RECORD["spark"] | {"rounds": []}
+    assert Amounts.of_run(RECORD | {"spark": at_once}).ranges == 0
+    rounds = [{"edges": 9_000}, {"edges": 8_000}]
+    stages = [{"name": name, "shuffle_written": 9} for name in ("ranking", "banding")]
+    spark = RECORD["spark"] | {"rounds": rounds, "stages": stages}
+    asked = RECORD["parameters"] | {"verify": "estimate"}
+    found = Amounts.of_run(RECORD | {"spark": spark, "parameters": asked}, tasks=16)
+    assert (found.ranges, found.similar, found.ordered, found.exact) == (16, 8_000, True, False)
+
+
+def test_ranges_hold_a_fourth_of_what_a_task_may() -> None:
+    assert ranges(10 * GB, tasks=2, task=GB) == 40
+    assert ranges(10 * GB, tasks=64, task=GB) == 64
+
+
+# -- stages -----------------------------------------------------------------------------------
+
+
+def test_stages_are_those_of_a_run_with_the_costs_of_kernels() -> None:
+    run = run_of(Sla(1000, size=3000.0, shingles=500.0, cores=4))
+    seen = {stage.name: stage for stage in run.stages()}
+    assert list(seen) == STAGES
+    costs, rows = Costs(), MEASURED
+    sketching = 1000 * (costs.sketch("minhash", 128, 500, 3000) + rows.pass_row)
+    assert seen["sketching"].work == pytest.approx(sketching)
+    assert seen["sketching"].written == pytest.approx(1000 * (19.2 + 12 + 8 * 21))
+    assert seen["collapsing"].work == 0
+    assert seen["banding"].work == seen["banding"].alone == pytest.approx(3_000 * rows.pass_row)
+    shingling = costs.reread * 3 + costs.match * 0.8 + (1000 + 400) * rows.pass_row
+    assert seen["shingling"].work == pytest.approx(shingling)
+    assert seen["shingling"].written == 800_000
+    deciding = costs.set * 0.8 + costs.pair * 500 + costs.member * 2300
+    assert seen["deciding"].work == seen["deciding"].alone == pytest.approx(deciding)
+    tables = 1000 * rows.pass_row + 100 * (costs.table + 2 * rows.sort_row)
+    assert seen["writing tables"].work == pytest.approx(tables)
+    assert seen["writing tables"].alone == pytest.approx(100 * (costs.table + 2 * rows.sort_row))
+    assert seen["writing"].work == pytest.approx(costs.keep * 2.7 + 100 * rows.pass_row)
+    assert (seen["writing"].read, seen["writing"].out) == (3_000_000, 2_700_000)
+    # Texts are read to be sketched, shingled, hashed and written.
+    assert 4 * 3_000_000 < sum(stage.read for stage in seen.values()) < 4.6 * 3_000_000
+
+
+def test_more_documents_than_one_task_holds_are_shuffled() -> None:
+    seen = {stage.name: stage for stage in run_of(Sla(2_000_000)).stages()}
+    rows = MEASURED
+    assert seen["collapsing"].work == pytest.approx(2_000_000 * rows.sort_row)
+    banding = 42_000_000 * rows.sort_row + 4_000_000 * rows.pass_row
+    assert seen["banding"].work == pytest.approx(banding)
+    assert seen["banding"].alone == 0
+    tables = 2 * (2_000_000 + 400_000 + 200_000) * rows.sort_row + 200_000 * Costs().table
+    assert seen["writing tables"].work == pytest.approx(tables)
+
+
+def test_what_does_not_fit_one_task_is_decided_by_rounds() -> None:
+    sla = Sla(1000, cores=4)
+    needed = SHARES * (800_000 + BYTES_OF_MEMBER * 2300)
+    fits, too_much = run_of(sla, task=needed), run_of(sla, task=needed - 1)
+    assert (fits.amounts.ranges, too_much.amounts.ranges) == (0, 4)
+    one, many = (
+        {stage.name: stage for stage in run.stages()}["deciding"] for run in (fits, too_much)
+    )
+    assert one.shuffled == 0
+    assert many.alone == 0
+    assert many.work > one.work
+    assert many.shuffled > one.shuffled
+    assert many.written > one.written
+
+
+def test_estimates_compare_signatures() -> None:
+    options = Options.of(verify="estimate", bits=8)
+    seen = {stage.name: stage for stage in run_of(Sla(1000), options).stages()}
+    assert seen["shingling"].written == 0.2 * 1000 * 128
+    assert seen["sketching"].written == pytest.approx(1000 * (19.2 + 12 + 8 * 21 + 128))
+
+
+# -- executors --------------------------------------------------------------------------------
+
+
+def test_memory_by_hand() -> None:
+    run = run_of(Sla(80_000_000, cores=2))
+    assert run.amounts.ranges > 0
+    needs = Memory.of(run, cores=2, executor=10 * GB)
+    assert needs.bitmaps == 30_000_000 + 2 * 16_000_000
+    assert needs.state == 5 * 16_000_000
+    assert needs.worker == 215_000_000 + 62_000_000 + 80_000_000 + GB
+    assert needs.overhead == 384 * MIB + 2 * needs.worker
+    assert needs.heap == 10 * GB - needs.overhead
+    assert needs.results == 6 * 16_000_000
+    assert needs.driver == 1024 * MIB + 2 * needs.results
+    assert needs.driver_python == 215_000_000 + 62_000_000 + 20_000_000 + 8 * 16_000_000
+
+
+def test_an_executor_has_four_cores_and_16_gb_unless_more_is_needed() -> None:
+    usual, large = cluster("10M"), cluster("1B")
+    assert (usual.cores, usual.memory) == (4, 16 * GB)
+    assert usual.needs.heap + usual.needs.overhead == usual.memory
+    assert large.memory == large.needs.overhead + 4 * GB > 16 * GB
+    given = cluster("10M", cores=8, memory="64GB")
+    assert (given.cores, given.memory) == (8, 64 * GB)
+
+
+def test_settings_are_those_of_the_cluster() -> None:
+    found = cluster("10M", rate=20_000)
+    assert found.settings["spark.executor.instances"] == str(found.executors)
+    assert found.settings["spark.executor.cores"] == "4"
+    both = ("spark.executor.memory", "spark.executor.memoryOverhead")
+    given = sum(int(found.settings[name].removesuffix("m")) * MIB for name in both)
+    assert given == pytest.approx(found.memory, abs=2 * MIB)
+    assert int(found.settings["spark.sql.shuffle.partitions"]) >= 200
+    assert "spark.driver.maxResultSize" not in found.settings
+    assert "spark.driver.maxResultSize" in cluster("1B").settings
+
+
+def test_as_many_executors_as_the_rate_needs_and_no_more() -> None:
+    run = run_of(Sla(10**8, size=3000.0, rate=100_000.0, cores=4))
+    found = sized(run)
+    wanted = 10**8 / 100_000
+    assert found.executors > 1
+    assert found.seconds <= wanted
+    fewer = run.spark.start + found.alone
+    fewer += (found.seconds - fewer) * found.executors / (found.executors - 1)
+    assert fewer > wanted
+
+
+def test_without_a_rate_a_run_ends_in_a_night_and_others_are_listed() -> None:
+    found = cluster("100M", bytes=3000)
+    assert found.seconds <= 8 * 3600
+    executors, seconds = zip(*found.times, strict=True)
+    assert executors[:3] == (1, 4, 16)
+    assert list(seconds) == sorted(seconds, reverse=True)
+    assert [one for one, _ in cluster(1000).times] == [1]
+
+
+def test_the_slower_of_cores_and_disk_counts() -> None:
+    sla = Sla(10**8, size=3000.0, cores=4)
+    slow, fast = (
+        sized(run_of(sla, spark=replace(MEASURED, speed=speed))).times[0][1]
+        for speed in (1e7, 1e13)
+    )
+    stages = run_of(sla).stages()
+    assert slow == pytest.approx(
+        25 + sum(one.alone for one in stages) + sum(one.moved for one in stages) / 1e7
+    )
+    work = sum(one.work - one.alone for one in stages)
+    assert fast == pytest.approx(25 + sum(one.alone for one in stages) + work / 3.2)
+
+
+def test_disk_for_shuffles_makes_executors_more() -> None:
+    few = cluster("10M")
+    room = int(few.shuffled / 100)
+    many = cluster("10M", disk=room)
+    assert many.executors == 101
+    assert many.shuffle_disk <= room
+
+
+def test_totals_are_those_of_the_stages() -> None:
+    found = cluster("10M", bytes=3000)
+    assert found.shuffled == sum(stage.shuffled for stage in found.stages)
+    assert found.shuffled_a_document == found.shuffled / 10**7
+    run = run_of(Sla(10**7))
+    sorted_first = 10**7 * (8 * 21 + 70) + MEASURED.where_row * 0.2 * 10**7
+    assert sized(run).if_ordered == pytest.approx(sized(run).shuffled + sorted_first)
+    assert found.work_folder == sum(stage.written for stage in found.stages)
+    assert found.core_hours == sum(stage.work for stage in found.stages) / 3600
+    assert found.core_hours_a_tb == pytest.approx(found.core_hours / 0.03)
+
+
+# -- plans ------------------------------------------------------------------------------------
+
+
+def test_the_operating_point_is_that_of_one_machine() -> None:
+    asked: dict[str, Any] = {"threshold": 0.85, "recall": 0.95, "cores": 4, "bytes": 3000}
+    local = plan("1M", calibrate=False, **asked)
+    there = on_spark("1M", **asked)
+    assert there.options == local.options
+    assert local.spark is None
+    assert "spark" not in local.to_json()
+    assert there.to_json()["spark"]["shuffled"] == there.spark.shuffled  # type: ignore[union-attr]
+    assert "1 executor of 4 cores and 16 GB" in repr(there)
+
+
+def test_limits_are_those_of_an_executor() -> None:
+    made = on_spark("100M", memory="8GB", rate=1000)
+    assert made.sla.purpose == "files"
+    (problem,) = made.problems
+    assert problem.limit == "memory"
+    assert "of memory, 8.0 GB are there: give" in str(problem)
+    assert problem.cures[0] == "give 12 GB"
+    assert on_spark("100M", memory="12GB").met
+    fewer = int(problem.cures[1].split()[1])
+    assert on_spark("100M", memory="8GB", cores=fewer).met
+
+
+def test_no_number_of_executors_is_faster_than_one_task() -> None:
+    made = on_spark("1M", rate=1_000_000)
+    (problem,) = made.problems
+    assert problem.limit == "rate"
+    assert "by any number of executors" in problem.message
+    assert on_spark("1M", rate=0.9 * problem.reached).met
+
+
+def test_more_documents_than_a_run_takes() -> None:
+    assert "documents" in [problem.limit for problem in on_spark("3B").problems]
+
+
+def test_a_note_says_that_comparing_is_what_is_shuffled() -> None:
+    (note,) = on_spark("100M", bytes=3000).notes
+    assert "sets on their way to be compared" in note
+    assert on_spark("100K", bytes=3000).notes == []
+
+
+@pytest.mark.parametrize(
+    "asked", [{"engine": "dask"}, {"engine": "spark", "purpose": "index"}, {"engine": None}]
+)
+def test_senseless_engines_are_refused(asked: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError):
+        plan(1000, calibrate=False, **asked)

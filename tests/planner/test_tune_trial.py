@@ -1,0 +1,172 @@
+"""One trial: what is counted is what the slow way counts."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections import Counter
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import corpora
+
+from neardup import reference
+from neardup.errors import FormatError
+from neardup.evaluation.sample import as_documents
+from neardup.options import Options
+from neardup.planner.measure import Laboratory, Reference
+from neardup.planner.trial import Outcome, Point
+from neardup.spec import Spec
+
+SMALL = Point(shingle="word:2", slots=8, bands=4, rows=2, threshold=0.5)
+
+FLOOR = 0.25
+"""How far down the truth goes."""
+
+
+def units_of(text: str, shingle: str) -> tuple[int, ...]:
+    spec = Spec.of(shingle)
+    return tuple(reference.unit_hashes(reference.units(text, spec), spec))
+
+
+def sets_of(texts: list[str], shingle: str) -> list[set[int]]:
+    size = Spec.of(shingle).size
+    return [set(reference.shingles(units_of(text, shingle), size)) for text in texts]
+
+
+def similar(sets: list[set[int]], threshold: float) -> set[tuple[int, int]]:
+    return {
+        (a, b)
+        for a, b in combinations(range(len(sets)), 2)
+        if sets[a] and sets[b] and reference.jaccard(sets[a], sets[b]) >= threshold
+    }
+
+
+def laboratory(texts: list[str], of: Point) -> Laboratory:
+    true = similar(sets_of(texts, of.shingle), of.threshold)
+    documents = as_documents(texts)
+    return Laboratory(
+        documents, Reference.of(documents, of.options().spec, of.threshold, len(true), FLOOR), {}
+    )
+
+
+@given(corpora(), st.sampled_from(["word:1", "word:2", "char:4"]), st.sampled_from([0.3, 0.5, 0.9]))
+@settings(max_examples=60)
+def test_a_trial_counts_what_the_slow_way_counts(texts, shingle, threshold):
+    """Also if the trial has other shingles and another threshold than the reference."""
+    trial = replace(SMALL, shingle=shingle, threshold=threshold)
+    found = laboratory(texts, SMALL)._once(trial)
+    sets, spec = sets_of(texts, shingle), trial.options().spec
+    keys = [reference.band_keys(reference.signature(sorted(each), spec), 4, 2) for each in sets]
+    meet = {
+        (a, b)
+        for a, b in similar(sets, 0.0)
+        if any(x == y for x, y in zip(keys[a], keys[b], strict=True))
+    }
+    got = meet & similar(sets, threshold)
+    true = similar(sets_of(texts, SMALL.shingle), SMALL.threshold)
+    assert (found.pairs, found.true_pairs) == (len(got), len(true))
+    assert found.recall == (len(got & true) / len(true) if true else None)
+    assert found.precision == (len(got & true) / len(got) if got else None)
+    same = [(units_of(text, shingle), units_of(text, SMALL.shingle)) for text in texts]
+    different = {frozenset((same[a], same[b])) for a, b in meet if same[a] != same[b]}
+    assert found.candidates == len(different)
+    known = similar(sets_of(texts, SMALL.shingle), FLOOR)
+    nearer = {frozenset((same[a], same[b])) for a, b in meet & known if same[a] != same[b]}
+    assert found.far == len(different - nearer)
+
+
+def test_buckets_are_counted_with_those_of_one_document():
+    texts = ["a b c d", "a b c e", "p q r s", "t u v w", "t u v w"]
+    found = laboratory(texts, SMALL).measure(SMALL)
+    spec = SMALL.options().spec
+    keys = [
+        reference.band_keys(reference.signature(sorted(each), spec), 4, 2)
+        for each in sets_of(texts[:4], "word:2")  # the last is a copy: it is looked at once
+    ]
+    sizes = Counter(
+        size for band in range(4) for size in Counter(each[band] for each in keys).values()
+    )
+    assert found.bucket_sizes == sizes
+    assert found.buckets == sum(sizes.values())
+    assert found.average_bucket == pytest.approx(16 / found.buckets)
+    assert found.memory == 5 * (8 * 4 + 4 * 8)
+    assert found.t_sig > 0 and found.t_rest > 0
+
+
+def test_in_one_bucket_all_documents_meet():
+    texts = [f"one of so many similar texts with the number {number}" for number in range(30)]
+    found = laboratory(texts, SMALL).measure(replace(SMALL, buckets=1))
+    assert found.candidates == 30 * 29 // 2
+    assert found.bucket_sizes == {30: 4}
+    assert found.recall == 1.0
+
+
+def test_few_different_shingles_make_documents_similar_that_are_not():
+    texts = [" ".join(f"w{n}x{word}" for word in range(12)) for n in range(40)]
+    one = replace(SMALL, verify="exact", vocabulary=1)
+    found = laboratory(texts, SMALL).measure(one)
+    assert found.pairs == 40 * 39 // 2
+    assert found.precision == 0.0
+    assert found.recall is None
+
+
+def test_a_large_vocabulary_takes_no_room():
+    """Sixteen million words: as if there were no limit, and no table of them."""
+    texts = [f"{'same words in all of them ' * 5} {number}" for number in range(20)]
+    lab, many = laboratory(texts, SMALL), replace(SMALL, vocabulary=1 << 24)
+    lab.warm_up(many)
+    tracemalloc.start()
+    found = lab.measure(many)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.pairs > 0 and found.precision == 1.0
+    assert most < 50_000_000
+
+
+@pytest.mark.parametrize("sketch", ["minhash", "oneperm", "weighted", "simhash"])
+@pytest.mark.parametrize("verify", ["exact", "estimate", "none"])
+def test_every_sketch_and_verification_can_be_tried(sketch, verify):
+    texts = [f"{'same words in all of them ' * 5} {number}" for number in range(20)]
+    base = Point.of(Options.of(sketch=sketch, verify=verify, shingle="word:2"))
+    lab = laboratory(texts, SMALL)
+    lab.warm_up(base)
+    found = lab.measure(base)
+    assert found.true_pairs == 190
+    if verify == "none":
+        assert found.pairs == found.candidates
+    assert found.candidates >= found.pairs
+    assert found.recall is not None and found.recall <= 1.0
+
+
+def test_an_outcome_goes_through_json():
+    point = replace(SMALL, buckets=7)
+    row = Outcome(point, "timeout", bucket_sizes={1: 5, 10: 2}, recall=0.5, error="too long")
+    assert Outcome.from_json(json.loads(json.dumps(row.to_json()))) == row
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"status": "lost"}, {"point": {"slots": 3, "other": 4}}, {"bucket_sizes": {"x": 1}}, {"a": 1}],
+)
+def test_what_is_no_outcome_is_refused(change):
+    with pytest.raises(FormatError, match="run it again"):
+        Outcome.from_json(Outcome(SMALL).to_json() | change)
+
+
+def test_a_point_is_what_a_run_is_given():
+    for options in (
+        Options.of(threshold=0.9),
+        Options.of(sketch="simhash"),
+        Options.of(sketch="simhash", verify="exact", threshold=0.7),
+        Options.of(bits=1, verify="estimate", seed=5, shingle="char:9"),
+    ):
+        point = Point.of(options)
+        again = point.options()
+        assert again.spec == options.spec
+        assert again.tables == options.tables
+        assert (again.threshold, again.verify) == (options.threshold, options.verify)
+        assert Point(**json.loads(json.dumps(point.stated))) == point
