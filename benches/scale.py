@@ -23,9 +23,9 @@ from scale_spark import Rates
 from scale_spark import filled as filled_for_spark
 from table import Row, Value, grid
 
+from neardup.formatting import parse_bytes
 from neardup.options import Options
 from neardup.pipeline import banding, collapse
-from neardup.pipeline.budget import parse_size
 from neardup.pipeline.collapse import slice_bits
 
 PAGE = HERE.parent / "docs" / "scale.md"
@@ -187,7 +187,7 @@ def main() -> None:
     args = parser.parse_args()
     figures = json.loads((args.results / "batch.json").read_text())["figures"]
     seen = measured({figure["title"]: figure["rows"] for figure in figures})
-    machine = Machine(args.cores, 0.75 * parse_size(args.memory), parse_size(args.disk))
+    machine = Machine(args.cores, 0.75 * parse_bytes(args.memory), parse_bytes(args.disk))
     text = filled(Corpus(args.documents, args.bytes), machine, seen)
     known = OnSpark.of(args.results / "spark_cluster.json")
     on_spark = filled_for_spark(args.documents, args.bytes, rates(seen), known)

@@ -27,8 +27,9 @@ from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.shards import Reading, Shard
 from neardup.formats.blocks import Reader
+from neardup.formatting import parse_bytes
 from neardup.options import Options
-from neardup.pipeline.budget import Budget, parse_size
+from neardup.pipeline.budget import Budget
 from neardup.pipeline.job import Job
 from neardup.pipeline.record import Clock
 from neardup.pipeline.sketches import BLOCK_ROWS, KIND, Piece, Sketches, SketchWriter
@@ -198,7 +199,7 @@ def main(task: str, made: Path, count: int, memory: str = "4GB", workers: str = 
         return
     with tempfile.TemporaryDirectory(dir=made.parent) as folder:
         job = Job(
-            [], Path(folder), OPTIONS, Columns(), int(workers), budget=Budget(parse_size(memory))
+            [], Path(folder), OPTIONS, Columns(), int(workers), budget=Budget(parse_bytes(memory))
         )
         print(json.dumps(run(made, Path(folder), count, job, progress)))
 

@@ -20,8 +20,8 @@ from command_line import write_jsonl as jsonl
 import neardup as package
 from neardup.cli import progress
 from neardup.corpus import write_tables
+from neardup.formatting import format_bytes
 from neardup.pipeline import run as batch_run
-from neardup.pipeline.budget import shown
 from neardup.spec import Spec
 
 START = [sys.executable, "-m", "neardup"]
@@ -288,7 +288,7 @@ def test_lines_with_a_rate_when_piped(
     lines = ran.err.splitlines()
     assert all(line.startswith("neardup: ") for line in lines)
     assert any(
-        f" MB of {shown(many.stat().st_size)}, " in line
+        f" MB of {format_bytes(many.stat().st_size)}, " in line
         and "B/s, " in line
         and " s left, " in line
         and line.endswith("B of memory")

@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup.errors import InputError, ParameterError
+from neardup.formatting import format_duration, parse_bytes, parse_count, parse_number
 from neardup.lsh.curve import Curve
 from neardup.options import Options
 from neardup.planner.planner import Plan, plan
 from neardup.planner.search import best_curve, least_slots
-from neardup.planner.sla import parse_bytes, parse_count, parse_whole
-from neardup.planner.words import duration
 
 
 def made(documents: float | str = 1_000_000, **asked: Any) -> Plan:
@@ -45,7 +44,7 @@ def test_more_slots_where_they_save_much_time() -> None:
     found = made("300M", memory="32GB")
     assert found.options["slots"] == wanted
     assert found.predicted.seconds == times[wanted]
-    said = f"{duration(times[wanted])} instead of {duration(times[128])}"
+    said = f"{format_duration(times[wanted])} instead of {format_duration(times[128])}"
     assert f"{wanted} slots make steeper bands: {said}" in reason(found)
     assert "the default" in reason(made("100K", memory="32GB"))
 
@@ -215,9 +214,9 @@ def test_senseless_wishes_are_refused_with_a_cure(asked: dict[str, Any]) -> None
 
 def test_numbers_as_people_write_them() -> None:
     written = ["300M", "300m", "300,000,000", "3e8", "0.3B", 3e8]
-    assert {parse_count("n", one) for one in written} == {3e8}
-    assert parse_whole("n", "1.5K") == 1500
-    assert parse_bytes("memory", "100GB") == parse_bytes("memory", 1e11) == 10**11
+    assert {parse_number(one, "n") for one in written} == {3e8}
+    assert parse_count("1.5K", "n") == 1500
+    assert parse_bytes("100GB", "memory") == parse_bytes(1e11, "memory") == 10**11
 
 
 def test_texts_instead_of_paths_are_not_printed_whole() -> None:

@@ -239,7 +239,8 @@ def dedup(
         if stale and not any(layout.values()):
             progress.say(chosen_anew(config, options))
         from neardup.corpus.documents import Columns
-        from neardup.pipeline.budget import Budget, parse_size
+        from neardup.formatting import parse_bytes
+        from neardup.pipeline.budget import Budget
         from neardup.pipeline.job import Job
         from neardup.pipeline.run import run
         from neardup.report.page import write_report
@@ -303,7 +304,7 @@ def dedup(
                 skip_bad_files=skip_bad_files,
                 key=key,
                 finish=partial(write_report, title=folder.resolve().name),
-                budget=Budget(None if memory is None else parse_size(memory)),
+                budget=Budget(None if memory is None else parse_bytes(memory)),
             )
             finished = run(job, progress, *making(engine, master, memory))
     show(finished.record, summary(finished, options, out), quiet, as_json)
@@ -388,10 +389,10 @@ def started(master: str | None, progress: Progress, size: int | None = None) -> 
 
 def task_memory(memory: str | None) -> int:
     """What a task on Spark may hold."""
+    from neardup.formatting import parse_bytes
     from neardup.pipeline.backends.spark.limits import MEMORY
-    from neardup.pipeline.budget import parse_size
 
-    return MEMORY if memory is None else parse_size(memory)
+    return MEMORY if memory is None else parse_bytes(memory)
 
 
 def making(engine: str, master: str | None, memory: str | None) -> tuple[()] | tuple[Make, Signals]:

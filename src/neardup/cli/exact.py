@@ -125,7 +125,8 @@ def exact(
     found = find_inputs(inputs, format)
     with progress_for(quiet=quiet or as_json) as progress:
         from neardup.corpus.documents import Columns
-        from neardup.pipeline.budget import Budget, parse_size
+        from neardup.formatting import parse_bytes
+        from neardup.pipeline.budget import Budget
         from neardup.pipeline.exact import ExactDuplicates
         from neardup.pipeline.filtering import Filtering
         from neardup.pipeline.job import Job
@@ -146,7 +147,7 @@ def exact(
             prefer=prefer,
             skip_bad_files=skip_bad_files,
             finish=partial(write_report, title=out.resolve().name),
-            budget=Budget(None if memory is None else parse_size(memory)),
+            budget=Budget(None if memory is None else parse_bytes(memory)),
         )
         sameness = Sameness.of(by, unit, min_length, text_profile)
         filtering = Filtering.of(filter_kind, fpr, expected, sameness, keep)
@@ -190,9 +191,9 @@ def _is_likely(found: dict[str, Any] | None) -> bool:
 
 
 def filter_line(found: dict[str, Any]) -> str:
-    from neardup.pipeline.budget import shown
+    from neardup.formatting import format_bytes
 
-    size = shown(found["bytes"])
+    size = format_bytes(found["bytes"])
     if found["kind"] == "set":
         return f"found by a set of hashes, {size}"
     return (
@@ -203,9 +204,10 @@ def filter_line(found: dict[str, Any]) -> str:
 
 
 def cut_line(cut: dict[str, int], spec: dict[str, Any], how: str) -> str:
-    from neardup.pipeline.budget import shown
+    from neardup.formatting import format_bytes
 
     return (
-        f"{cut['cut']:,} of {cut['found']:,} {spec['unit']}s cut, {shown(cut['bytes'])}: {how} as "
+        f"{cut['cut']:,} of {cut['found']:,} {spec['unit']}s cut, "
+        f"{format_bytes(cut['bytes'])}: {how} as "
         f"an earlier one, {spec['min_length']:,} characters or more"
     )

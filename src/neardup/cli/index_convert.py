@@ -27,8 +27,8 @@ def convert(
     from dataclasses import asdict
 
     from neardup.cli.progress import progress_for
+    from neardup.formatting import format_bytes
     from neardup.index.anew.convert import convert as convert_index
-    from neardup.pipeline.budget import shown
 
     with progress_for(quiet=quiet) as progress:
         done = convert_index(folder, bits, progress=progress)
@@ -36,8 +36,8 @@ def convert(
         print(json.dumps(asdict(done), indent=2))
     elif not quiet:
         print(
-            f"{done.documents:,} documents: {shown(done.bytes_before)} before, "
-            f"{shown(done.bytes_after)} now; what was before is still there\n"
+            f"{done.documents:,} documents: {format_bytes(done.bytes_before)} before, "
+            f"{format_bytes(done.bytes_after)} now; what was before is still there\n"
             f"specification {done.fingerprint}, narrowed from {done.parent}"
         )
         for line in earlier_lines(folder):

@@ -43,12 +43,12 @@ def _about(index: Index) -> dict[str, object]:
 
 
 def _lines(found: Stats, about: dict[str, object]) -> list[tuple[str, str]]:
-    from neardup.pipeline.budget import shown
+    from neardup.formatting import format_bytes
 
     documents = max(found.documents, 1)
     buckets, disk = found.buckets, sum(found.disk_bytes.values())
     removed = f"   {found.buried:,} removed, still in tables" if found.buried else ""
-    files = ", ".join(f"{name} {shown(size)}" for name, size in found.disk_bytes.items())
+    files = ", ".join(f"{name} {format_bytes(size)}" for name, size in found.disk_bytes.items())
     return [
         (
             "documents",
@@ -63,9 +63,10 @@ def _lines(found: Stats, about: dict[str, object]) -> list[tuple[str, str]]:
         ("texts", "kept" if about["keep_texts"] else "not kept"),
         (
             "memory",
-            f"{shown(found.index_memory_bytes)}, {found.bytes_per_document:,.0f} bytes a document",
+            f"{format_bytes(found.index_memory_bytes)}, {found.bytes_per_document:,.0f} "
+            "bytes a document",
         ),
-        ("disk", f"{shown(disk)}, {disk / documents:,.0f} bytes a document ({files})"),
+        ("disk", f"{format_bytes(disk)}, {disk / documents:,.0f} bytes a document ({files})"),
         (
             "buckets",
             f"{buckets.buckets:,}, kept documents in one: median {buckets.p50:,}, 99 % "
@@ -94,14 +95,14 @@ def verify(folder: Dir, key_file: IndexKey = None, quiet: Quiet = False) -> None
 def compact(folder: Dir, key_file: IndexKey = None, quiet: Quiet = False) -> None:
     """Build the tables without removed documents, forget old changes, and give back space."""
     from neardup.cli.progress import progress_for
+    from neardup.formatting import format_bytes
     from neardup.index.stats import tree_bytes
-    from neardup.pipeline.budget import shown
 
     before = tree_bytes(folder)
     with progress_for(quiet=quiet) as progress, writing(folder, key_file, progress) as index:
         index.compact()
     if not quiet:
-        print(f"{shown(before)} before, {shown(tree_bytes(folder))} now")
+        print(f"{format_bytes(before)} before, {format_bytes(tree_bytes(folder))} now")
         for line in earlier_lines(folder):
             print(line)
 

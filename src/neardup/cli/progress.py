@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from neardup import kernel_cache
-from neardup.pipeline.budget import amount, resident_memory
+from neardup.formatting import format_amount
+from neardup.pipeline.budget import resident_memory
 from neardup.progress import SILENT, Progress, Silent
 
 EVERY_SECONDS = 10.0
@@ -28,7 +29,7 @@ class Lines(Silent):
     def stage(self, name: str, total: int, unit: str) -> None:
         self._name, self._unit, self._total, self._done = name, unit, total, 0
         self._begun = self._said = time.monotonic()
-        self.say(f"{name} {amount(total, unit)}")
+        self.say(f"{name} {format_amount(total, unit)}")
 
     def advance(self, done: int) -> None:
         self._done += done
@@ -44,9 +45,9 @@ class Lines(Silent):
     def so_far(self) -> str:
         left = max(self._total - self._done, 0) / self.rate
         return (
-            f"{self._name} {amount(self._done, self._unit)} of "
-            f"{amount(self._total, self._unit)}, {amount(self.rate, self._unit)}/s, "
-            f"{left:.0f} s left, {amount(resident_memory(), 'bytes')} of memory"
+            f"{self._name} {format_amount(self._done, self._unit)} of "
+            f"{format_amount(self._total, self._unit)}, {format_amount(self.rate, self._unit)}/s, "
+            f"{left:.0f} s left, {format_amount(resident_memory(), 'bytes')} of memory"
         )
 
 
@@ -66,11 +67,11 @@ class Bars(Lines):
             self._bar.remove_task(self._task)
         self._unit, self._total, self._done = unit, total, 0
         self._begun = time.monotonic()
-        self._task = self._bar.add_task(f"{name} {amount(total, unit)}", total=None, rate="")
+        self._task = self._bar.add_task(f"{name} {format_amount(total, unit)}", total=None, rate="")
 
     def advance(self, done: int) -> None:
         self._done += done
-        rate = f"{amount(self.rate, self._unit)}/s"
+        rate = f"{format_amount(self.rate, self._unit)}/s"
         self._bar.update(self._task, total=self._total, completed=self._done, rate=rate)
 
 

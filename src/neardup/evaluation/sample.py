@@ -30,7 +30,7 @@ from neardup.corpus.read import Chunk, parse
 from neardup.corpus.shards import Reading, Shard, cut
 from neardup.errors import InputError, ParameterError
 from neardup.evaluation.truth import Truth
-from neardup.pipeline.budget import shown
+from neardup.formatting import format_bytes
 from neardup.progress import SILENT, Progress
 from neardup.sketcher import Sketcher
 from neardup.spec import Spec, whole
@@ -95,7 +95,10 @@ class Sample:
         """A sentence for whoever reads the figures."""
         found = f"{len(self.texts):,} of {self.documents:,} documents"
         if self.read < self.stored:
-            found += f" in {shown(self.read)} of {shown(self.stored)}, randomly chosen pieces"
+            found += (
+                f" in {format_bytes(self.read)} of {format_bytes(self.stored)}, "
+                "randomly chosen pieces"
+            )
         if len(self.texts) == self.documents:
             return found
         return f"{found}; near-duplicates are chosen together, each document as likely as any other"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neardup.errors import Conflict, ParameterError
+from neardup.formatting import parse_bytes
 from neardup.index import opening, planning
 from neardup.index.answer import Answer, Cluster, Document, Match
 from neardup.index.asking import answers_of, copies_of, matches_of
@@ -38,7 +39,6 @@ from neardup.index.store import Row
 from neardup.index.work import Adding, Point, Removing
 from neardup.index.writing import MOST_WAITING
 from neardup.keys import Key, key_of
-from neardup.pipeline.budget import parse_size
 from neardup.progress import SILENT, Progress
 from neardup.sketcher import Sketch
 from neardup.spec import Spec, whole
@@ -79,7 +79,7 @@ class Index(Holder):
         where they still answer. `say` hears what takes long.
         """
         path, secret = Path(path), key_of(key)
-        budget = parse_size(memory) if isinstance(memory, str) else memory
+        budget = parse_bytes(memory) if isinstance(memory, str) else memory
         if budget is not None:
             whole("memory", budget, 1, 2**62)
         how, given = How(clock, most_waiting, say, budget), {"threshold": threshold, **options}

@@ -9,14 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from neardup.errors import ParameterError
+from neardup.formatting import format_bytes
 
 LEAST = 400 * 10**6
 """The interpreter, its libraries and the work on a few chunks need so much."""
 
 EACH_THREAD = 48 << 20
 """What a thread that reads and sketches takes, with the chunks that wait for it."""
-
-UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 class Budget:
@@ -26,7 +25,8 @@ class Budget:
         self.total = max(free_memory() // 2, LEAST) if total is None else total
         if self.total < LEAST:
             raise ParameterError(
-                f"--memory {shown(self.total)} is too little: give at least {shown(LEAST)}"
+                f"--memory {format_bytes(self.total)} is too little: give at least "
+                f"{format_bytes(LEAST)}"
             )
 
     def share(self, parts: int = 1) -> int:
@@ -36,30 +36,6 @@ class Budget:
     def threads(self, wanted: int) -> int:
         """As many threads as are wanted, if there is room for their chunks."""
         return max(min(wanted, self.share() // EACH_THREAD), 1)
-
-
-def parse_size(text: str) -> int:
-    """A size as people write it: 2GB, 1.5G, 800MB."""
-    number, unit = text.strip().upper().removesuffix("B").removesuffix("I"), ""
-    if number and number[-1] in UNITS:
-        number, unit = number[:-1], number[-1]
-    with suppress(ValueError, OverflowError):
-        return int(float(number) * UNITS[unit])
-    raise ParameterError(f"{text!r} is not a size: write it like 2GB or 800MB")
-
-
-def shown(size: float) -> str:
-    """A size as people read it."""
-    for unit in ("B", "KB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if size >= 10 or unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
-
-
-def amount(number: float, unit: str) -> str:
-    """So many of a unit, as people read it."""
-    return shown(number) if unit == "bytes" else f"{number:,.0f} {unit}"
 
 
 def resident_memory() -> int:

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from neardup.corpus.shards import cut
 from neardup.errors import FilterFull, NeardupError, ParameterError, UsageError
+from neardup.formatting import format_bytes
 from neardup.membership.bloom import BloomFilter
 from neardup.membership.cuckoo import CuckooFilter
 from neardup.membership.sizing import BloomShape, CuckooShape, check_keys, check_rate
 from neardup.membership.table import HashTable
-from neardup.pipeline.budget import shown
 from neardup.pipeline.job import Job
 from neardup.pipeline.ranks import ranked
 from neardup.pipeline.room import estimate
@@ -102,7 +102,8 @@ class Filtering:
         made, coming = self.make(documents), max(documents, planned)
         more = f", and about {coming:,} come" if coming > planned else ""
         progress.say(
-            f"{self.kind} filter for {planned:,} documents{more}, {shown(made.nbytes)}: about "
+            f"{self.kind} filter for {planned:,} documents{more}, "
+            f"{format_bytes(made.nbytes)}: about "
             f"{made.shape.expected_lost(coming):,.0f} that are no copies will be lost"
         )
 

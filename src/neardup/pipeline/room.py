@@ -12,7 +12,7 @@ import numpy as np
 from neardup.corpus.read import parse
 from neardup.corpus.shards import Shard
 from neardup.errors import NeardupError, OutputError
-from neardup.pipeline.budget import shown
+from neardup.formatting import format_bytes
 from neardup.pipeline.job import Job
 from neardup.pipeline.making import Making, sketches_of
 from neardup.progress import Progress
@@ -61,11 +61,13 @@ def check_room(
     free = shutil.disk_usage(place).free
     there = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     progress.say(
-        f"about {need.documents:,} documents: takes about {shown(need.total)} of disk, "
-        f"{shown(free)} are free"
+        f"about {need.documents:,} documents: takes about {format_bytes(need.total)} of disk, "
+        f"{format_bytes(free)} are free"
     )
     if need.total > free + there:
         raise OutputError(
-            f"{job.out}: about {shown(need.total)} of disk are needed ({shown(need.kept)} of them "
-            f"for kept files), {shown(free)} are free: choose another output, or use --no-kept"
+            f"{job.out}: about {format_bytes(need.total)} of disk are needed "
+            f"({format_bytes(need.kept)} of them "
+            f"for kept files), {format_bytes(free)} are free: choose another output, or use "
+            "--no-kept"
         )

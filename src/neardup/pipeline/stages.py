@@ -19,9 +19,9 @@ from neardup.corpus.read import Chunk
 from neardup.corpus.shards import Shard
 from neardup.errors import RowError
 from neardup.formats.blocks import Reader
+from neardup.formatting import format_bytes
 from neardup.pipeline import banding, candidates
 from neardup.pipeline.banding import Banding, BucketFiles
-from neardup.pipeline.budget import shown
 from neardup.pipeline.candidates import (
     Sets,
     SetWriter,
@@ -111,7 +111,9 @@ class Sketching:
         missing = [place for place, key in enumerate(self.keys) if key not in self._files]
         if self._files:
             done = total - sum(shards[place].stored for place in missing)
-            self._progress.say(f"going on: {shown(done)} of {shown(total)} are read already")
+            self._progress.say(
+                f"going on: {format_bytes(done)} of {format_bytes(total)} are read already"
+            )
             self._progress.advance(done)
         self._sketch(missing)
 

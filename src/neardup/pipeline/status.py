@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from neardup.errors import UsageError
-from neardup.pipeline.budget import amount, resident_memory, shown
+from neardup.formatting import format_amount, format_bytes
+from neardup.pipeline.budget import resident_memory
 from neardup.pipeline.output import RUN, WORK, is_locked, is_run
 from neardup.progress import Progress
 
@@ -37,8 +38,9 @@ class Status:
         rate = self.done / spent
         left = f", {max(self.total - self.done, 0) / rate:.0f} s left" if self.done else ""
         return (
-            f"{self.stage} {amount(self.done, self.unit)} of {amount(self.total, self.unit)}, "
-            f"{amount(rate, self.unit)}/s{left}, {shown(self.memory)} of memory, "
+            f"{self.stage} {format_amount(self.done, self.unit)} of "
+            f"{format_amount(self.total, self.unit)}, "
+            f"{format_amount(rate, self.unit)}/s{left}, {format_bytes(self.memory)} of memory, "
             f"{self.written - self.began:.0f} s since it was started"
         )
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from neardup.formatting import format_bytes, format_duration, format_large_number, format_number
 from neardup.lsh.curve import Curve
-from neardup.pipeline.budget import shown
 from neardup.planner.accuracy import FULL, chance_meeting, standard_error
 from neardup.planner.predict import stored_bytes
 from neardup.planner.search import SLOTS, WIDTHS, Found, Search, least_slots, over
-from neardup.planner.words import duration, large, number
 
 WIDE, NARROW = 64, 1
 
@@ -66,7 +65,10 @@ def _width(search: Search, found: Found) -> Choice:
             why = "twice the bytes for the same error"
         elif bits > chosen:
             needed = total + size - found.predicted.signatures
-            why = f"{shown(needed)} of {place} with the rest, {shown(room or 0)} are there"
+            why = (
+                f"{format_bytes(needed)} of {place} with the rest, "
+                f"{format_bytes(room or 0)} are there"
+            )
         else:
             why = "nothing asks for less"
         rejected.append(Rejected(_bits(bits), figures, why))
@@ -77,10 +79,11 @@ def _width(search: Search, found: Found) -> Choice:
         reason = f"whole slots are the default, {asked}"
     else:
         reason = (
-            f"the widest that fit into {shown(room or 0)} of {place}: bands are made of whole "
+            f"the widest that fit into {format_bytes(room or 0)} of {place}: bands are made "
+            "of whole "
             "slots before these are cut"
         )
-    each, of_all = stored_bytes(found.options), shown(found.predicted.signatures)
+    each, of_all = stored_bytes(found.options), format_bytes(found.predicted.signatures)
     return Choice(
         "slot width",
         _bits(chosen),
@@ -134,7 +137,8 @@ def _slots(search: Search, found: Found) -> Choice:
 
 
 def _faster(found: Found, slower: Found) -> str:
-    taken, instead = duration(found.predicted.seconds), duration(slower.predicted.seconds)
+    taken = format_duration(found.predicted.seconds)
+    instead = format_duration(slower.predicted.seconds)
     return f"{found.options.spec.slots} slots make steeper bands: {taken} instead of {instead}"
 
 
@@ -153,11 +157,11 @@ def _scheme(search: Search, found: Found) -> Choice:
 
     mine = figures(spec.sketch)
     if sla.rate is None:
-        cost = f"{number(mine['microseconds'])} microseconds a document on a core"
+        cost = f"{format_number(mine['microseconds'])} microseconds a document on a core"
     else:
         cost = (
             f"{mine['operations a second']:,.0f} slot operations a second, with reading and "
-            f"hashing {number(mine['cores'])} cores"
+            f"hashing {format_number(mine['cores'])} cores"
         )
     if search.given.sketch is not None:
         reason = "as given"
@@ -255,7 +259,10 @@ def _tables(search: Search, found: Found) -> Choice:
             "docs/choosing.md has what was measured",
         ),
     ]
-    reason = f"one table of {found.options.tables.count} bands has {large(postings)} postings"
+    reason = (
+        f"one table of {found.options.tables.count} bands has "
+        f"{format_large_number(postings)} postings"
+    )
     if not enough:
         needed = math.ceil(math.log1p(-sla.recall) / math.log1p(-recall)) if recall > 0 else 0
         reason += f"; {needed} would find enough, 1 - (1 - {recall:.3f})^{needed}"
@@ -279,7 +286,10 @@ def _verification(search: Search, found: Found) -> Choice:
         why = f"wrong by {found.predicted.error:.3f} at the threshold: half of the pairs there fail"
     else:
         reason = f"by signatures, wrong by {found.predicted.error:.3f} at the threshold"
-        why = f"the shingles take {shown(beside.disk)} of disk, {shown(sla.disk or 0)} are there"
+        why = (
+            f"the shingles take {format_bytes(beside.disk)} of disk, "
+            f"{format_bytes(sla.disk or 0)} are there"
+        )
     if search.given.verify is not None:
         reason, why = f"as given: {reason}", "not asked for"
     return Choice("verification", options.verify, reason, [Rejected(other, figures, why)])

@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
-from neardup.pipeline.budget import shown
+from neardup.formatting import format_bytes, format_count, format_duration, format_number
 from neardup.planner.problems import Problem
 from neardup.planner.run_on_spark import RunOnSpark, SparkStage
 from neardup.planner.shuffles import shuffle_bytes
 from neardup.planner.sla import Sla
-from neardup.planner.words import counted, duration, number
 
 CORES, MEMORY = 4, 16 * 10**9
 """Of an executor, if nothing is said."""
@@ -247,10 +246,10 @@ def _memory(sla: Sla, found: Sizing) -> list[Problem]:
     cures = [f"give {math.ceil(needed / GB):,} GB"]
     fewer = int((sla.memory - BESIDES) / (found.needs.worker + HEAP_OF_A_CORE))
     if 0 < fewer < sla.cores:
-        cures.append(f"use {counted(fewer, 'core')} for each")
+        cures.append(f"use {format_count(fewer, 'core')} for each")
     message = (
-        f"an executor of {counted(sla.cores, 'core')} needs {shown(needed)} of memory, "
-        f"{shown(sla.memory)} are there"
+        f"an executor of {format_count(sla.cores, 'core')} needs {format_bytes(needed)} of memory, "
+        f"{format_bytes(sla.memory)} are there"
     )
     return [Problem("memory", sla.memory, needed, message, cures)]
 
@@ -262,7 +261,7 @@ def _rate(run: RunOnSpark, found: Sizing) -> list[Problem]:
     reached = sla.documents / least
     message = (
         f"{sla.rate:,.0f} documents a second are not reached by any number of executors: starting, "
-        f"and what one task does alone, take {duration(least)}"
+        f"and what one task does alone, take {format_duration(least)}"
     )
     cures = [f"ask for fewer than {reached:,.0f} a second"]
     return [Problem("rate", sla.rate, reached, message, cures)]
@@ -275,7 +274,8 @@ def remarks(found: Sizing, run: RunOnSpark) -> list[str]:
         return []
     return [
         f"{deciding / found.shuffled:.0%} of what is shuffled are pairs, and sets on their way to "
-        f"be compared, {number(run.profile.compared)} pairs for each document: more slots or a "
+        f"be compared, {format_number(run.profile.compared)} pairs for each document: more "
+        "slots or a "
         "higher threshold make steeper bands, and --verify estimate makes small sets; --sample "
         "shows whether your documents meet that often"
     ]

@@ -15,9 +15,16 @@ from neardup.corpus.inputs import InputFile, find_inputs
 from neardup.errors import ParameterError
 from neardup.evaluation.sample import choose
 from neardup.formats.config import write_config
+from neardup.formatting import (
+    format_bytes,
+    format_count,
+    format_duration,
+    parse_bytes,
+    parse_count,
+    parse_number,
+)
 from neardup.options import THRESHOLD, Options
 from neardup.pipeline.backends import ENGINES
-from neardup.pipeline.budget import shown
 from neardup.planner import calibrate as measuring
 from neardup.planner.choices import Choice, choices
 from neardup.planner.costs import Costs
@@ -28,15 +35,7 @@ from neardup.planner.profile import Profile, assumed, grown
 from neardup.planner.run_on_spark import RunOnSpark
 from neardup.planner.search import Given, Search
 from neardup.planner.seen import Seen
-from neardup.planner.sla import (
-    BYTES_OF_A_SHINGLE,
-    SHINGLES,
-    Sla,
-    parse_bytes,
-    parse_count,
-    parse_whole,
-)
-from neardup.planner.words import counted, duration
+from neardup.planner.sla import BYTES_OF_A_SHINGLE, SHINGLES, Sla
 from neardup.progress import SILENT, Progress
 from neardup.spec import one_of, whole
 
@@ -99,11 +98,14 @@ class Plan:
         point = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
         seen = self.predicted
         met = "met" if self.met else f"missed: {', '.join(one.limit for one in self.problems)}"
-        spent = f"{shown(seen.memory)} of memory, {shown(seen.disk)} of disk, "
-        spent += duration(seen.seconds)
+        spent = f"{format_bytes(seen.memory)} of memory, {format_bytes(seen.disk)} of disk, "
+        spent += format_duration(seen.seconds)
         if (spark := self.spark) is not None:
-            spent = f"{counted(spark.executors, 'executor')} of {counted(spark.cores, 'core')} and "
-            spent += f"{shown(spark.memory)}, {duration(spark.seconds)}"
+            spent = (
+                f"{format_count(spark.executors, 'executor')} of "
+                f"{format_count(spark.cores, 'core')} and "
+            )
+            spent += f"{format_bytes(spark.memory)}, {format_duration(spark.seconds)}"
         return f"Plan({point}; recall {seen.recall:.4f}, {spent}; {met})"
 
 
@@ -170,14 +172,14 @@ def plan(
         raise ParameterError("how many documents? Give --documents, or --sample with their files")
     # Everything is checked before anything is read.
     sla = Sla(
-        documents=1 if documents is None else parse_whole("documents", documents),
+        documents=1 if documents is None else parse_count(documents, "documents"),
         **_sizes(shingles, bytes),
         threshold=threshold,
         recall=recall,
         precision=precision,
-        memory=None if memory is None else parse_bytes("memory", memory),
-        disk=None if disk is None else parse_bytes("disk", disk),
-        rate=None if rate is None else parse_count("rate", rate),
+        memory=None if memory is None else parse_bytes(memory, "memory"),
+        disk=None if disk is None else parse_bytes(disk, "disk"),
+        rate=None if rate is None else parse_number(rate, "rate"),
         cores=cores,
         purpose=purpose or ("files" if rate is None or on_spark else "index"),
     )
@@ -278,9 +280,9 @@ def as_seen(sla: Sla, seen: Seen, documents: bool, shingles: bool, size: bool) -
 
 def _sizes(shingles: float | str | None, size: float | str | None) -> dict[str, float]:
     """Shingles and bytes of a document: as given, or one from the other."""
-    many = None if shingles is None else parse_count("shingles", shingles)
+    many = None if shingles is None else parse_number(shingles, "shingles")
     if size is not None:
-        long = float(parse_bytes("bytes", size))
+        long = float(parse_bytes(size, "bytes"))
         return {
             "shingles": max(long / BYTES_OF_A_SHINGLE, 1.0) if many is None else many,
             "size": long,

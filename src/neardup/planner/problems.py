@@ -6,11 +6,10 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from neardup.formatting import format_bytes, format_number
 from neardup.lsh.curve import Curve
-from neardup.pipeline.budget import shown
 from neardup.pipeline.ranks import MOST
 from neardup.planner.search import Found, Search, best_curve, least_slots, over
-from neardup.planner.words import number
 
 FLAT, FEW_DOCUMENTS = 2, 10_000
 """Rows of bands in which almost everything meets, and how many documents don't mind."""
@@ -43,7 +42,8 @@ def notes(search: Search, found: Found) -> list[str]:
         return []
     return [
         f"bands of {rows} {'row' if rows == 1 else 'rows'} make documents meet that have little in "
-        f"common, {number(found.predicted.compared)} comparisons for each: more slots, a lower "
+        f"common, {format_number(found.predicted.compared)} comparisons for each: more "
+        "slots, a lower "
         "recall or a higher threshold make steeper bands"
     ]
 
@@ -98,14 +98,14 @@ def _exact_disk(search: Search, found: Found) -> Iterator[str]:
     exact = search.at(
         options.spec.slots, found.bits, options.spec.sketch, "exact", options.curve.parts[0]
     )
-    yield f"give {shown(exact.predicted.disk)} of disk for exact verification"
+    yield f"give {format_bytes(exact.predicted.disk)} of disk for exact verification"
 
 
 def _memory(search: Search, found: Found) -> Problem:
     sla, needed = search.sla, found.predicted.memory
     room = sla.memory or 0
-    message = f"{shown(needed)} of memory are needed, {shown(room)} are there"
-    cures = [f"give {shown(needed)}"]
+    message = f"{format_bytes(needed)} of memory are needed, {format_bytes(room)} are there"
+    cures = [f"give {format_bytes(needed)}"]
     if sla.purpose == "index":
         cures.append(f"use {found.predicted.machines} machines")
         if search.given.slots or search.given.bits:
@@ -118,11 +118,11 @@ def _memory(search: Search, found: Found) -> Problem:
 def _disk(search: Search, found: Found) -> Problem:
     sla, needed = search.sla, found.predicted.disk
     room = sla.disk or 0
-    cures = [f"give {shown(needed)}"]
+    cures = [f"give {format_bytes(needed)}"]
     kept = sum(stage.written for stage in found.predicted.stages if stage.name == "filter")
     if kept:
-        cures.append(f"run with --no-kept, which saves {shown(kept)}")
-    message = f"{shown(needed)} of disk are needed, {shown(room)} are there"
+        cures.append(f"run with --no-kept, which saves {format_bytes(kept)}")
+    message = f"{format_bytes(needed)} of disk are needed, {format_bytes(room)} are there"
     return Problem("disk", room, needed, message, cures)
 
 

@@ -21,9 +21,9 @@ import numpy as np
 
 from neardup.evaluation.scores import Share, Z
 from neardup.evaluation.truth import Truth
+from neardup.formatting import format_duration, format_number
 from neardup.planner.specimen import LARGEST
 from neardup.planner.trial import Outcome, Point
-from neardup.planner.words import duration, number
 from neardup.spec import MINHASHES
 
 GAIN: Final = 0.8
@@ -162,7 +162,8 @@ def _said(row: Outcome, wanted: Wanted) -> str:
         f"{row.point}, {row.point.verify} verification: recall {row.recall or 0.0:.4f} of "
         f"{row.true_pairs:,} true pairs (95 % interval {recall.low:.4f} to {recall.high:.4f}"
         f"{theory}), precision {precision}. Sketching and matching all {wanted.documents:,} "
-        f"documents takes about {duration(row.t_all)} of one core (a run also reads, writes and "
+        f"documents takes about {format_duration(row.t_all)} of one core (a run also reads, "
+        "writes and "
         f"starts); {_costs(row, wanted)}."
     )
 
@@ -174,7 +175,8 @@ def _recall(row: Outcome) -> Share:
 def _costs(row: Outcome, wanted: Wanted) -> str:
     each = row.all_candidates / wanted.documents
     return (
-        f"{number(each)} pairs compared and {row.memory / wanted.truth.documents:,.0f} bytes a "
+        f"{format_number(each)} pairs compared and "
+        f"{row.memory / wanted.truth.documents:,.0f} bytes a "
         "document"
     )
 
@@ -225,13 +227,13 @@ def _beside_default(
         return [
             f"That is the {name}, and it stands: nothing that finds enough is cheaper by a fifth. "
             f"The cheapest is {cheapest.point} with a recall of {cheapest.recall or 0.0:.4f}, "
-            f"about {duration(cheapest.t_all)} of one core; {_costs(cheapest, wanted)}."
+            f"about {format_duration(cheapest.t_all)} of one core; {_costs(cheapest, wanted)}."
         ]
     if not default.done:
         return [f"The {name}, {default.point}, has no figures: {default.error}."]
     return [
         f"The {name}, {default.point}: recall {default.recall or 0.0:.4f}, about "
-        f"{duration(default.t_all)} of one core; {_costs(default, wanted)}. That is "
-        f"{number(default.t_all / best.t_all)} times the time and "
-        f"{number(default.memory / best.memory)} times the memory."
+        f"{format_duration(default.t_all)} of one core; {_costs(default, wanted)}. That is "
+        f"{format_number(default.t_all / best.t_all)} times the time and "
+        f"{format_number(default.memory / best.memory)} times the memory."
     ]

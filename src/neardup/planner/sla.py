@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from neardup.errors import ParameterError
+from neardup.formatting import format_bytes, format_number
 from neardup.options import THRESHOLD
-from neardup.pipeline.budget import LEAST, parse_size, shown
-from neardup.planner.words import number
-from neardup.spec import one_of, real
+from neardup.pipeline.budget import LEAST
+from neardup.spec import one_of
 
 PURPOSES: Final = ("files", "index")
-MULTIPLES: Final = {"K": 10**3, "M": 10**6, "G": 10**9, "B": 10**9, "T": 10**12}
 MOST_DOCUMENTS: Final = 10**13
 BYTES_OF_A_SHINGLE: Final = 6
 """Text a word, about, with the space after it; each word begins a shingle."""
@@ -74,49 +72,15 @@ class Sla:
         if self.memory is not None and not self.memory >= LEAST:
             raise ParameterError(
                 f"{self.memory:,} bytes of memory are below what any run needs: give at "
-                f"least {shown(LEAST)}, or leave it out"
+                f"least {format_bytes(LEAST)}, or leave it out"
             )
 
 
 def _within(name: str, value: float, low: float, high: float, cure: str) -> None:
     if not low <= value <= high:  # false for NaN, too
-        raise ParameterError(f"{name} can't be {number(value)}: {cure}")
+        raise ParameterError(f"{name} can't be {format_number(value)}: {cure}")
 
 
 def _between(name: str, value: float, cure: str) -> None:
     if not 0.0 < value < 1.0:
         raise ParameterError(f"{name} must be above 0 and below 1, not {value:g}: {cure}")
-
-
-def parse_count(name: str, text: object) -> float:
-    """A number as people write it: 300M, 1.5K, 5,000, 1e9.
-
-    >>> parse_count("documents", "300M")
-    300000000.0
-    """
-    if not isinstance(text, str):
-        return real(name, text)
-    digits, multiple = text.strip().upper().replace(",", "").replace("_", ""), 1
-    if digits and digits[-1] in MULTIPLES:
-        digits, multiple = digits[:-1], MULTIPLES[digits[-1]]
-    with suppress(ValueError):
-        return float(digits) * multiple
-    raise ParameterError(f"{name} {text!r} is not a digits: write it like 300M, 5,000 or 1e9")
-
-
-def parse_whole(name: str, text: object) -> int:
-    """A whole number as people write it."""
-    count = parse_count(name, text)
-    if not math.isfinite(count):
-        raise ParameterError(f"{name} can't be {count}: say how many, such as 300M")
-    return int(count)
-
-
-def parse_bytes(name: str, text: object) -> int:
-    """A size as people write it, or in bytes."""
-    if isinstance(text, str):
-        return parse_size(text)
-    size = real(name, text)
-    if not math.isfinite(size):
-        raise ParameterError(f"{name} can't be {size}: give a size such as 100GB")
-    return int(size)

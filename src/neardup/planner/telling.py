@@ -5,25 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from neardup.pipeline.budget import shown
+from neardup.formatting import format_bytes, format_count, format_duration, format_number
 from neardup.planner import telling_spark
 from neardup.planner.choices import Rejected
 from neardup.planner.planner import Plan
-from neardup.planner.words import counted, duration, number
 
 _UNITS: dict[str, Callable[[float], str]] = {
-    "bytes": shown,
+    "bytes": format_bytes,
     "error": lambda value: f"standard error {value:.4f}",
-    "microseconds": lambda value: f"{number(value)} microseconds a document",
+    "microseconds": lambda value: f"{format_number(value)} microseconds a document",
     "operations": lambda value: f"{value:,.0f} slot operations a document",
     "operations a second": lambda value: f"{value:,.0f} a second",
-    "cores": lambda value: f"{number(value)} cores",
+    "cores": lambda value: f"{format_number(value)} cores",
     "estimate": lambda value: f"threshold estimate {value:.3f}",
     "recall": lambda value: f"recall {value:.4f}",
     "recall above": lambda value: f"recall above the threshold {value:.4f}",
     "false rate": lambda value: f"meets {value:.3f} of what is below",
     "postings": lambda value: f"{value:,.0f} postings",
-    "meet by chance": lambda value: f"{number(value)} meet by chance",
+    "meet by chance": lambda value: f"{format_number(value)} meet by chance",
     "slots": lambda value: f"{value:,.0f} slots",
     "lookups": lambda value: f"{value:,.0f} lookups",
     "precision": lambda value: f"precision {value:.4f}",
@@ -41,16 +40,17 @@ def asked(plan: Plan) -> str:
     """What was asked for, in a line or two."""
     sla = plan.sla
     what = {"files": "a run over files", "index": "an index in memory"}[sla.purpose]
-    cores = counted(sla.cores, "core")
+    cores = format_count(sla.cores, "core")
     if plan.spark is not None:
         what, cores = "a run over files on Spark", f"executors of {cores}"
     limits = [f"recall {sla.recall:g} at {sla.threshold:g}"]
     limits += [] if sla.precision is None else [f"precision {sla.precision:g}"]
-    limits += [] if sla.memory is None else [f"{shown(sla.memory)} of memory"]
-    limits += [] if sla.disk is None else [f"{shown(sla.disk)} of disk"]
+    limits += [] if sla.memory is None else [f"{format_bytes(sla.memory)} of memory"]
+    limits += [] if sla.disk is None else [f"{format_bytes(sla.disk)} of disk"]
     limits += [] if sla.rate is None else [f"{sla.rate:,.0f} documents a second"]
     return (
-        f"{sla.documents:,} documents of {sla.shingles:,.0f} shingles and {shown(sla.size)}, "
+        f"{sla.documents:,} documents of {sla.shingles:,.0f} shingles and "
+        f"{format_bytes(sla.size)}, "
         f"{what}: {', '.join(limits)}, {cores}"
     )
 
@@ -67,7 +67,11 @@ def expected(plan: Plan) -> list[str]:
         ),
         ("recall", f"{seen.recall:.4f} at the threshold{_above(seen.recall_above)}"),
         ("precision", f"{seen.precision:.4f}"),
-        ("compared", f"{number(seen.compared)} pairs a document, {number(seen.false)} for nothing"),
+        (
+            "compared",
+            f"{format_number(seen.compared)} pairs a document, "
+            f"{format_number(seen.false)} for nothing",
+        ),
         *spent,
         *plan.sources.items(),
     ]
@@ -77,9 +81,9 @@ def expected(plan: Plan) -> list[str]:
 def _of_one_machine(plan: Plan) -> list[tuple[str, str]]:
     seen = plan.predicted
     return [
-        ("memory", shown(seen.memory) + _tables(plan)),
-        ("disk", shown(seen.disk)),
-        ("time", f"{duration(seen.seconds)}, {duration(seen.work)} of the processor"),
+        ("memory", format_bytes(seen.memory) + _tables(plan)),
+        ("disk", format_bytes(seen.disk)),
+        ("time", f"{format_duration(seen.seconds)}, {format_duration(seen.work)} of the processor"),
         ("rate", f"{seen.rate:,.0f} documents a second"),
         ("machines", f"{seen.machines:,}"),
     ]
@@ -90,7 +94,7 @@ def _tables(plan: Plan) -> str:
     held = plan.predicted.tables
     if held is None:
         return ""
-    return f", its tables {shown(held)}: {held / plan.sla.documents:,.0f} bytes a document"
+    return f", its tables {format_bytes(held)}: {held / plan.sla.documents:,.0f} bytes a document"
 
 
 def _above(recall: float) -> str:
@@ -108,8 +112,8 @@ def stages(plan: Plan) -> list[str]:
         "",
         head,
         *(
-            f"{one.name:<9}{duration(one.seconds):>9}{shown(one.read):>9}{shown(one.written):>9}"
-            f"{shown(one.memory):>9}"
+            f"{one.name:<9}{format_duration(one.seconds):>9}{format_bytes(one.read):>9}{format_bytes(one.written):>9}"
+            f"{format_bytes(one.memory):>9}"
             for one in plan.predicted.stages
         ),
     ]

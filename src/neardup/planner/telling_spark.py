@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from neardup.pipeline.budget import shown
+from neardup.formatting import format_bytes, format_count, format_duration, format_number
 from neardup.planner.executors import Sizing
-from neardup.planner.words import counted, duration, number
 
 FLAGS = {
     "spark.executor.instances": "--num-executors",
@@ -20,45 +19,52 @@ def expected(found: Sizing) -> list[tuple[str, str]]:
     needs = found.needs
     deciding = "in one task"
     if found.ranges:
-        deciding = f"by rounds, in {counted(found.ranges, 'range')} of documents"
+        deciding = f"by rounds, in {format_count(found.ranges, 'range')} of documents"
     return [
         (
             "executors",
-            f"{found.executors:,} of {counted(found.cores, 'core')} and "
-            f"{shown(found.memory)}: {duration(found.seconds)}",
+            f"{found.executors:,} of {format_count(found.cores, 'core')} and "
+            f"{format_bytes(found.memory)}: {format_duration(found.seconds)}",
         ),
         ("or", _others(found)),
         (
             "work",
-            f"{number(found.core_hours)} core-hours, {number(found.core_hours_a_tb)} for a TB "
-            f"of text; {duration(found.alone)} by one task alone",
+            f"{format_number(found.core_hours)} core-hours, "
+            f"{format_number(found.core_hours_a_tb)} for a TB "
+            f"of text; {format_duration(found.alone)} by one task alone",
         ),
         (
             "shuffle",
-            f"{shown(found.shuffled)}, {shown(found.shuffled_a_document)} a document; "
-            f"{shown(found.if_ordered)} with another --keep than first, or for a "
+            f"{format_bytes(found.shuffled)}, {format_bytes(found.shuffled_a_document)} a "
+            "document; "
+            f"{format_bytes(found.if_ordered)} with another --keep than first, or for a "
             "DataFrame",
         ),
         (
             "disk",
-            f"{shown(found.shuffle_disk)} for shuffles on each executor, "
-            f"{shown(found.work_folder)} in the work folder, {shown(found.out)} in OUT",
+            f"{format_bytes(found.shuffle_disk)} for shuffles on each executor, "
+            f"{format_bytes(found.work_folder)} in the work folder, "
+            f"{format_bytes(found.out)} in OUT",
         ),
         ("deciding", deciding),
         (
             "python",
-            f"{shown(needs.worker)} for each core: {shown(needs.python)} of program, "
-            f"{shown(needs.task)} for the sets of a range, {shown(needs.bitmaps)} of "
-            f"bitmaps, {shown(needs.state)} for the rounds",
+            f"{format_bytes(needs.worker)} for each core: {format_bytes(needs.python)} of program, "
+            f"{format_bytes(needs.task)} for the sets of a range, {format_bytes(needs.bitmaps)} of "
+            f"bitmaps, {format_bytes(needs.state)} for the rounds",
         ),
-        ("driver", f"{shown(needs.driver)} for Java, {shown(needs.driver_python)} for Python"),
+        (
+            "driver",
+            f"{format_bytes(needs.driver)} for Java, "
+            f"{format_bytes(needs.driver_python)} for Python",
+        ),
     ]
 
 
 def _others(found: Sizing) -> str:
     """Other numbers of executors, and their times."""
     return ", ".join(
-        f"{counted(executors, 'executor')} {duration(seconds)}"
+        f"{format_count(executors, 'executor')} {format_duration(seconds)}"
         for executors, seconds in found.times
     )
 
@@ -71,8 +77,8 @@ def stages(found: Sizing) -> list[str]:
     return [
         head,
         *(
-            f"{one.name:<15}{duration(one.work):>10}{shown(one.shuffled):>10}{shown(one.read):>10}"
-            f"{shown(one.written):>10}{shown(one.out):>10}"
+            f"{one.name:<15}{format_duration(one.work):>10}{format_bytes(one.shuffled):>10}{format_bytes(one.read):>10}"
+            f"{format_bytes(one.written):>10}{format_bytes(one.out):>10}"
             for one in found.stages
         ),
     ]

@@ -18,12 +18,12 @@ from typing import Any
 
 from neardup.errors import FormatError, ParameterError
 from neardup.evaluation.truth import Truth, brute_force, expected_seconds
+from neardup.formatting import parse_count
 from neardup.options import Options
 from neardup.pipeline.interrupts import Interruptible, held
 from neardup.planner.cache import Cache
 from neardup.planner.growth import Growth
 from neardup.planner.recommend import Wanted, advise
-from neardup.planner.sla import parse_whole
 from neardup.planner.space import Space, text_shingle
 from neardup.planner.specimen import USUAL, Specimen, from_table
 from neardup.planner.trial import COUNTING, DONE, TIMEOUT, Outcome, Point
@@ -82,7 +82,7 @@ class Request:
         reference = Point.of(default)
         number = None
         if documents is not None:
-            number = whole("documents", parse_whole("documents", documents), 2, MOST_DOCUMENTS)
+            number = whole("documents", parse_count(documents, "documents"), 2, MOST_DOCUMENTS)
         space = Space.of(reference, **axes)
         return cls(
             reference, default.recall, float(precision), space, shared, float(time_limit), number

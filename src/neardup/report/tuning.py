@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from neardup.formatting import format_duration, format_number
 from neardup.planner.trial import FAILED, TIMEOUT, Outcome, Point
 from neardup.planner.tuning import Tuning
-from neardup.planner.words import duration, number
 from neardup.report import curves, sweep_plots
 from neardup.report.curves import Explorer
 from neardup.report.frame import whole
@@ -33,7 +33,7 @@ ALWAYS: Final = {"hashes", "bands", "rows"}
 FIGURES: Final[Mapping[str, Callable[[Outcome], str]]] = {
     "t_sig s": lambda row: f"{row.t_sig:.4f}",
     "t_rest s": lambda row: f"{row.t_rest:.4f}",
-    "all s": lambda row: number(row.t_all),
+    "all s": lambda row: format_number(row.t_all),
     "bucket": lambda row: f"{row.average_bucket:.2f}",
     "candidates": lambda row: f"{row.candidates:,}",
     "pairs": lambda row: f"{row.pairs:,}",
@@ -74,8 +74,12 @@ def _head(tuning: Tuning) -> Html:
     tiles = [
         ("recall", _share(best.recall) if best.done else "", "kept"),
         ("precision", _share(best.precision) if best.done else "", "kept"),
-        (f"of one core, {everything}", duration(best.t_all) if best.done else "", "near"),
-        (f"pairs compared, {everything}", number(best.all_candidates) if best.done else "", "near"),
+        (f"of one core, {everything}", format_duration(best.t_all) if best.done else "", "near"),
+        (
+            f"pairs compared, {everything}",
+            format_number(best.all_candidates) if best.done else "",
+            "near",
+        ),
     ]
     return tag(
         "header",
