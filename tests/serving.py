@@ -16,10 +16,10 @@ from starlette.testclient import TestClient
 from neardup.index.index import Index
 from neardup.service.api_keys import ApiKeys
 from neardup.service.app import create_app
-from neardup.service.golden import GoldenSet
+from neardup.service.golden_watch import GoldenSet
+from neardup.service.index_service import IndexService
+from neardup.service.limits import ServiceLimits
 from neardup.service.logs import Log
-from neardup.service.settings import Settings
-from neardup.service.state import Service
 
 LOCAL = "http://127.0.0.1"
 WORDS = [f"w{n}" for n in range(2_000)]
@@ -28,7 +28,7 @@ WORDS = [f"w{n}" for n in range(2_000)]
 class Served(TestClient):
     """A client of a service, and what the service logged."""
 
-    def __init__(self, service: Service, log: io.StringIO) -> None:
+    def __init__(self, service: IndexService, log: io.StringIO) -> None:
         super().__init__(create_app(service), base_url=LOCAL, raise_server_exceptions=False)
         self.service, self._log = service, log
 
@@ -47,16 +47,16 @@ class Served(TestClient):
 @contextmanager
 def serving(
     data: Path,
-    settings: Settings | None = None,
+    settings: ServiceLimits | None = None,
     *,
     guarded: bool = False,
     golden: GoldenSet | None = None,
     **options: Any,
 ) -> Iterator[Served]:
     log = io.StringIO()
-    service = Service(
+    service = IndexService(
         lambda say: Index.open(data, say=say, **options),
-        settings or Settings(),
+        settings or ServiceLimits(),
         data,
         log=Log(log),
         guarded=guarded,

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup.service.bodies import Gone, lines, whole_body
-from neardup.service.problems import Refused
-from neardup.service.settings import Settings
+from neardup.service.error_responses import Refusal
+from neardup.service.limits import ServiceLimits
 
-SMALL = Settings(body_bytes=1_000, body_seconds=1, idle_seconds=1)
+SMALL = ServiceLimits(body_bytes=1_000, body_seconds=1, idle_seconds=1)
 GZIP = {b"content-encoding": b"gzip"}
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 
@@ -33,12 +33,12 @@ def sent(*parts: bytes, end: dict[str, Any] | None = None) -> Receive:
     return receive
 
 
-def whole(receive: Receive, headers: dict[bytes, bytes], settings: Settings = SMALL) -> bytes:
+def whole(receive: Receive, headers: dict[bytes, bytes], settings: ServiceLimits = SMALL) -> bytes:
     return asyncio.run(whole_body(receive, headers, settings, lambda _: None))
 
 
 def all_lines(
-    receive: Receive, headers: dict[bytes, bytes], settings: Settings = SMALL
+    receive: Receive, headers: dict[bytes, bytes], settings: ServiceLimits = SMALL
 ) -> list[bytes | None]:
     async def read() -> list[bytes | None]:
         return [
@@ -84,7 +84,7 @@ def test_a_line_that_is_too_long_is_one_line(places: list[int]) -> None:
 
 @pytest.mark.parametrize("headers", [{b"content-length": b"1001"}, {b"content-length": b"-1"}, {}])
 def test_a_body_that_is_too_large_is_refused(headers: dict[bytes, bytes]) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Refusal) as caught:
         whole(sent(b"x" * 600, b"x" * 401), headers)
     assert caught.value.http_status == 413
 
@@ -98,7 +98,7 @@ def test_a_gzip_bomb_takes_little_memory() -> None:
     packed = bomb()
     assert len(packed) < 100_000
     tracemalloc.start()
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Refusal) as caught:
         whole(sent(packed), GZIP)
     assert all_lines(sent(packed, gzip.compress(b"\nb")), GZIP) == [None, b"b"]
     peak = tracemalloc.get_traced_memory()[1]
@@ -118,7 +118,7 @@ def test_a_gzip_bomb_takes_little_memory() -> None:
 )
 def test_wrong_codings_are_refused(body: bytes, coding: bytes, status: int) -> None:
     for read in (whole, all_lines):
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(Refusal) as caught:
             read(sent(body), {b"content-encoding": coding})
         assert caught.value.http_status == status
 
@@ -131,6 +131,6 @@ def test_a_client_that_leaves_or_is_silent() -> None:
     for read in (whole, all_lines):
         with pytest.raises(Gone):
             read(sent(b"x", end={"type": "http.disconnect"}), {})
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(Refusal) as caught:
             read(silent, {})
         assert caught.value.http_status == 408

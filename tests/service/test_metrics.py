@@ -10,8 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from neardup.evaluation.scores import Scores
 from neardup.index.index import Index
-from neardup.service.metrics import Metrics
-from neardup.service.windows import WINDOW
+from neardup.service.metrics import WINDOW_SECONDS, Metrics
 
 SEVEN = {
     "candidate_pairs_per_doc",
@@ -125,13 +124,13 @@ def test_rates_are_those_of_the_last_minutes(index, metrics, clock):
     some = texts(10)
     add(index, some)
     assert values(metrics)["candidate_pairs_per_doc"] == 0.0
-    clock.now += WINDOW
+    clock.now += WINDOW_SECONDS
     for text in some:
         index.query(text + " more")
     assert values(metrics)["candidate_pairs_per_doc"] == 1.0
-    clock.now += 2 * WINDOW
+    clock.now += 2 * WINDOW_SECONDS
     values(metrics)
-    clock.now += WINDOW
+    clock.now += WINDOW_SECONDS
     quiet = values(metrics)
     assert not quiet.keys() & {"candidate_pairs_per_doc", "verify_drop_rate", "empty_bin_rate"}
     assert "signature_build_latency_p99" not in quiet
@@ -154,7 +153,7 @@ def test_short_documents_leave_bins_empty(tmp_path, clock):
         metrics = Metrics(index.stats, clock=clock)
         add(index, [" ".join(texts(100))])
         long = values(metrics)["empty_bin_rate"]
-        clock.now += WINDOW
+        clock.now += WINDOW_SECONDS
         add(index, ["one two three four five six"], first=1)
         assert long < 0.01 and 0.5 < values(metrics)["empty_bin_rate"] < 1.0
 

@@ -16,13 +16,13 @@ from serving import LOCAL, key, serving, text
 
 from neardup.index.index import Index
 from neardup.service.app import create_app
+from neardup.service.index_service import IndexService
+from neardup.service.limits import ServiceLimits
 from neardup.service.logs import Log
-from neardup.service.settings import Settings
-from neardup.service.state import Service
 
-NOT_STARTED = Service(
+NOT_STARTED = IndexService(
     lambda _: Index.open("nowhere"),
-    Settings(),
+    ServiceLimits(),
     Path("nowhere"),
     log=Log(io.StringIO()),
     guarded=False,
@@ -52,7 +52,7 @@ def as_lines(_: Any, value: Any) -> bytes:
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ASGIClient]:
     data = tmp_path_factory.mktemp("data")
     header = key(data, "read", "write", "admin")
-    with serving(data, Settings(source_rate=0, key_rate=0)) as client:
+    with serving(data, ServiceLimits(source_rate=0, key_rate=0)) as client:
         documents = [{"id": id, "text": text(n // 2)} for n, id in enumerate("0ab1")]
         client.post("/v1/documents", json={"documents": documents}, headers=header)
         session = ASGIClient(running(client.app))

@@ -15,7 +15,7 @@ from serving import Served, serving, text
 
 from neardup.corpus.documents import Documents
 from neardup.corpus.values import text_column
-from neardup.service.golden import GoldenSet
+from neardup.service.golden_watch import GoldenSet
 from neardup.sketcher import Sketcher
 from neardup.spec import Spec
 
@@ -138,9 +138,9 @@ def test_a_cluster_and_what_happens_when_its_document_goes(client: Served) -> No
 
 
 def test_only_the_first_members_are_listed(tmp_path: Path) -> None:
-    from neardup.service.settings import Settings
+    from neardup.service.limits import ServiceLimits
 
-    with serving(tmp_path, Settings(members=2)) as client:
+    with serving(tmp_path, ServiceLimits(members=2)) as client:
         documents = [{"text": text(1)} for _ in range(5)]
         answers = client.post("/v1/documents", json={"documents": documents}).json()["answers"]
         found = client.get(f"/v1/clusters/{answers[0]['cluster']}").json()

@@ -19,7 +19,7 @@ import pytest
 from running import running
 from serving import key, text
 
-from neardup.service.settings import Settings
+from neardup.service.limits import ServiceLimits
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "service.md").read_text("utf-8")
@@ -119,5 +119,5 @@ def test_every_limit_is_in_the_table_with_its_default() -> None:
     told = {}
     for names, values in rows:
         told |= dict(zip(re.findall("`([a-z_]+)`", names), values.split(", "), strict=True))
-    settings = Settings()
+    settings = ServiceLimits()
     assert told == {field.name: str(getattr(settings, field.name)) for field in fields(settings)}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from serving import Served, key, serving, text
 
-from neardup.service.settings import Settings
+from neardup.service.limits import ServiceLimits
 
 LINES = {"Content-Type": "application/x-ndjson"}
 
@@ -28,7 +28,7 @@ def lines(*values: Any) -> bytes:
 
 def test_answers_come_in_order_and_are_those_of_single_requests(tmp_path: Path) -> None:
     documents = [{"id": f"d{n}", "text": text(n % 40)} for n in range(200)]
-    with serving(tmp_path / "one", Settings(batch=7)) as client:
+    with serving(tmp_path / "one", ServiceLimits(batch=7)) as client:
         answers = sent(client, lines(*documents))
         assert [one.pop("line") for one in answers] == list(range(1, 201))
     with serving(tmp_path / "two") as client:
@@ -37,7 +37,7 @@ def test_answers_come_in_order_and_are_those_of_single_requests(tmp_path: Path) 
 
 
 def test_bad_lines_are_answered_and_the_others_added(tmp_path: Path) -> None:
-    with serving(tmp_path, Settings(body_bytes=1_000)) as client:
+    with serving(tmp_path, ServiceLimits(body_bytes=1_000)) as client:
         content = b"\n".join(
             [
                 lines({"id": "a", "text": text(1)}).strip(),
@@ -99,7 +99,7 @@ def test_signatures_and_texts_in_one_stream(tmp_path: Path) -> None:
 
 def test_a_stream_is_slowed_down_not_refused(tmp_path: Path) -> None:
     header = key(tmp_path, "write")
-    with serving(tmp_path, Settings(key_rate=100, burst_seconds=1, batch=20)) as client:
+    with serving(tmp_path, ServiceLimits(key_rate=100, burst_seconds=1, batch=20)) as client:
         documents = lines(*({"text": text(n)} for n in range(120)))
         assert len(sent(client, documents, **header)) == 120
         waited = [line["seconds"] for line in client.logged if line.get("documents") == 120]

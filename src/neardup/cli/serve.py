@@ -139,21 +139,20 @@ def serve(
     from neardup import kernel_cache
     from neardup.index.index import Index
     from neardup.service.app import create_app
-    from neardup.service.golden import GoldenSet
+    from neardup.service.golden_watch import GoldenSet
+    from neardup.service.index_service import IndexService, Say
+    from neardup.service.limits import ServiceLimits
     from neardup.service.logs import Log
-    from neardup.service.process import settle_in
-    from neardup.service.server import listen, run
-    from neardup.service.settings import Settings
-    from neardup.service.state import Say, Service
+    from neardup.service.server import listen, run, tune_process
 
-    settle_in()
+    tune_process()
     log = Log()
 
     def warn(message: str) -> None:
         log.event("said", message=message)
 
     kernel_cache.say = warn
-    settings = Settings().with_limits(limit or ())
+    settings = ServiceLimits().with_limits(limit or ())
     key, next_key = (read_key(file, say=warn) for file in (key_file, next_key_file))
     options = operating_point(
         config,
@@ -170,7 +169,7 @@ def serve(
 
     watched = None if golden is None else GoldenSet.read(golden, golden_texts)
     with listen(host, port) as bound:
-        service = Service(
+        service = IndexService(
             load,
             settings,
             data,
@@ -212,8 +211,8 @@ def operating_point(config: Path | None, **given: Any) -> dict[str, Any]:
 def check_access(data: Path, host: str, log: Any) -> bool:
     """Whether keys are needed. Refuse to be open to others than this machine."""
     from neardup.errors import UsageError
+    from neardup.service.access import is_loopback
     from neardup.service.api_keys import ApiKeys
-    from neardup.service.gate import is_loopback
 
     keys = ApiKeys(data)
     if not is_loopback(host) and not keys.all():

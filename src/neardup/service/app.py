@@ -11,18 +11,18 @@ from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 import neardup
+from neardup.service.access import require_scope
 from neardup.service.calls import Call
-from neardup.service.gate import require_scope
-from neardup.service.guard import Guard
+from neardup.service.error_responses import Refusal, error_name, error_response
+from neardup.service.index_service import IndexService
+from neardup.service.middleware import RequestMiddleware
 from neardup.service.openapi import describe, extra_of, responses_of
-from neardup.service.problems import Refused, name_of, problem
 from neardup.service.routes import ROUTES, Route
-from neardup.service.state import Service
 
 DESCRIPTION = "Is this new document a copy of something that came before?"
 
 
-def create_app(service: Service) -> FastAPI:
+def create_app(service: IndexService) -> FastAPI:
     """The application of a service; its index is loaded when it starts.
 
     There are no pages of documentation in it, because they would fetch scripts from elsewhere:
@@ -58,7 +58,7 @@ def create_app(service: Service) -> FastAPI:
             name=route.handler.__name__,
         )
     app.add_exception_handler(HTTPException, _no_such_route)
-    app.add_middleware(Guard, service=service)
+    app.add_middleware(RequestMiddleware, service=service)
     app.state.service = service
     made: dict[str, Any] = {}
 
@@ -71,18 +71,18 @@ def create_app(service: Service) -> FastAPI:
     return app
 
 
-def _endpoint(route: Route, service: Service) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(route: Route, service: IndexService) -> Callable[[Request], Awaitable[Response]]:
     seconds = service.settings.request_seconds
 
     async def endpoint(request: Request) -> Response:
-        visit = request.scope["visit"]
-        visit.route = route.path
-        require_scope(visit, route.scope)
+        record = request.scope["record"]
+        record.route = route.path
+        require_scope(record, route.scope)
         try:
             async with asyncio.timeout(seconds):
-                return await route.handler(Call(service, request, visit))
+                return await route.handler(Call(service, request, record))
         except TimeoutError:
-            raise Refused(
+            raise Refusal(
                 503, f"no answer in {seconds} s: send it again, nothing is added twice by an id"
             ) from None
 
@@ -97,8 +97,8 @@ async def _no_such_route(request: Request, error: Exception) -> Response:
         404: "there is no such path: /openapi.json lists them",
         405: "this path has other methods: the header Allow lists them",
     }
-    visit = request.scope["visit"]
+    record = request.scope["record"]
     told = known.get(status, "the request can't be answered")
-    refused = Refused(status, told, list((headers or {}).items()))
-    visit.error = name_of(refused)
-    return problem(refused, visit.id)
+    refused = Refusal(status, told, list((headers or {}).items()))
+    record.error = error_name(refused)
+    return error_response(refused, record.id)

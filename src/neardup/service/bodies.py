@@ -7,8 +7,8 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, MutableMapping
 from typing import Any, Final
 
-from neardup.service.problems import Refused, too_large
-from neardup.service.settings import Settings
+from neardup.service.error_responses import Refusal, too_large
+from neardup.service.limits import ServiceLimits
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 JSON, LINES = "application/json", "application/x-ndjson"
@@ -24,7 +24,7 @@ class Gone(Exception):  # noqa: N818  # reads as what happened
 async def pieces(receive: Receive, headers: dict[bytes, bytes]) -> AsyncIterator[bytes]:
     """A body as it comes in, unpacked."""
     if b"upgrade" in headers:  # What follows such headers is not read as HTTP any more.
-        raise Refused(400, "the protocol can't be changed: send it as HTTP/1.1, without Upgrade")
+        raise Refusal(400, "the protocol can't be changed: send it as HTTP/1.1, without Upgrade")
     unpack = _unpacker(headers)
     more = True
     while more:
@@ -40,7 +40,7 @@ async def pieces(receive: Receive, headers: dict[bytes, bytes]) -> AsyncIterator
 
 
 async def whole_body(
-    receive: Receive, headers: dict[bytes, bytes], settings: Settings, hold: Hold
+    receive: Receive, headers: dict[bytes, bytes], settings: ServiceLimits, hold: Hold
 ) -> bytes:
     """A body of at most the size that is allowed. `hold` hears how many bytes there are so far."""
     most = settings.body_bytes
@@ -58,14 +58,14 @@ async def whole_body(
                 hold(size)
                 held.append(piece)
     except TimeoutError:
-        raise Refused(
+        raise Refusal(
             408, f"the body did not arrive in {settings.body_seconds} s: send less at once"
         ) from None
     return b"".join(held)
 
 
 async def lines(
-    receive: Receive, headers: dict[bytes, bytes], settings: Settings, hold: Hold
+    receive: Receive, headers: dict[bytes, bytes], settings: ServiceLimits, hold: Hold
 ) -> AsyncIterator[list[bytes | None]]:
     """The lines of a body, as many at a time as have come in; None is one that is too long."""
     rest = bytearray()
@@ -78,7 +78,7 @@ async def lines(
         except StopAsyncIteration:
             break
         except TimeoutError:
-            raise Refused(
+            raise Refusal(
                 408, f"nothing came for {settings.idle_seconds} s: send the rest again"
             ) from None
         hold(len(rest) + len(piece))
@@ -108,7 +108,7 @@ def _unpacker(headers: dict[bytes, bytes]) -> Callable[[bytes | None], Iterable[
         return lambda piece: (piece,) if piece else ()
     if coding == b"gzip":
         return Gunzip()
-    raise Refused(
+    raise Refusal(
         415, "this Content-Encoding is not known: use gzip, or none", [("accept-encoding", "gzip")]
     )
 
@@ -123,7 +123,7 @@ class Gunzip:
     def __call__(self, packed: bytes | None) -> Iterator[bytes]:
         if packed is None:
             if self._started and not self._state.eof:
-                raise Refused(400, "the gzip body ends too early: send all of it")
+                raise Refusal(400, "the gzip body ends too early: send all of it")
             return iter(())
         return self._unpacked(packed)
 
@@ -135,7 +135,7 @@ class Gunzip:
             try:
                 piece = self._state.decompress(packed, PIECE)
             except zlib.error:
-                raise Refused(
+                raise Refusal(
                     400, "the body is not gzip, as its header says: send it again"
                 ) from None
             packed = self._state.unused_data if self._state.eof else self._state.unconsumed_tail

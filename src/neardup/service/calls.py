@@ -12,12 +12,12 @@ from fastapi import Request
 
 from neardup.service.bodies import JSON, whole_body
 from neardup.service.checking import check_id, parsed
-from neardup.service.problems import Refused, invalid
-from neardup.service.settings import Settings
+from neardup.service.error_responses import Refusal, invalid
+from neardup.service.limits import ServiceLimits
 
 if TYPE_CHECKING:
-    from neardup.service.state import Service
-    from neardup.service.visits import Visit
+    from neardup.service.index_service import IndexService
+    from neardup.service.middleware import RequestRecord
 
 LARGEST: Final = 2**63 - 1
 NUMBER: Final = re.compile("[0-9]{1,19}")
@@ -27,45 +27,45 @@ NUMBER: Final = re.compile("[0-9]{1,19}")
 class Call:
     """A request that was let in."""
 
-    service: Service
+    service: IndexService
     request: Request
-    visit: Visit
+    record: RequestRecord
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> ServiceLimits:
         return self.service.settings
 
     async def json(self) -> dict[str, Any]:
         """The JSON object of the body."""
         self.require_type(JSON)
-        body = await whole_body(self.request.receive, self.visit.headers, self.settings, self.hold)
-        self.visit.body_read = True
+        body = await whole_body(self.request.receive, self.record.headers, self.settings, self.hold)
+        self.record.body_read = True
         return parsed(body)
 
     def check_again(self, scope: str) -> None:
         """Refuse to go on if the key has been revoked meanwhile."""
-        self.service.gate.check_again(self.visit, scope)
+        self.service.gate.check_again(self.record, scope)
 
     def hold(self, count: int) -> None:
         """Say how many bytes of the body are held now."""
-        self.service.gate.hold(self.visit, count)
+        self.service.gate.hold(self.record, count)
 
     @property
     def content_type(self) -> str:
-        stated = self.visit.headers.get(b"content-type", b"").decode("latin-1")
+        stated = self.record.headers.get(b"content-type", b"").decode("latin-1")
         return stated.partition(";")[0].strip().lower()
 
     def require_type(self, *wanted: str) -> None:
         if self.content_type not in wanted:
-            raise Refused(415, f"Content-Type must be {' or '.join(wanted)}: say what the body is")
+            raise Refusal(415, f"Content-Type must be {' or '.join(wanted)}: say what the body is")
 
     def charge(self, documents: int) -> None:
         """Count documents against the rates of whoever sends them."""
-        self.service.gate.charge(self.visit, documents, time.monotonic())
+        self.service.gate.charge(self.record, documents, time.monotonic())
 
     def debt(self) -> float:
         """Seconds until the same one may send more."""
-        return self.service.gate.debt(self.visit, time.monotonic())
+        return self.service.gate.debt(self.record, time.monotonic())
 
     def id_after(self, prefix: str) -> str:
         """The rest of the path, percent-decoded; an id may have slashes in it."""

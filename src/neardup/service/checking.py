@@ -8,9 +8,9 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from neardup.index.index import LONGEST_ID
+from neardup.service.error_responses import Refusal, invalid, too_large
+from neardup.service.limits import ServiceLimits
 from neardup.service.models import NewDocument
-from neardup.service.problems import Refused, invalid, too_large
-from neardup.service.settings import Settings
 
 MOST_TOLD = 3
 MOST_FIELDS = 16
@@ -24,13 +24,13 @@ def parsed(body: bytes) -> dict[str, Any]:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         # Its whole message could quote the body.
-        raise Refused(400, f"not valid JSON, at character {error.pos}: send one object") from None
+        raise Refusal(400, f"not valid JSON, at character {error.pos}: send one object") from None
     if not isinstance(value, dict):
         raise invalid(f"a JSON object is wanted, not {type(value).__name__}")
     return value
 
 
-def checked(model: type[Model], value: dict[str, Any], settings: Settings) -> Model:
+def checked(model: type[Model], value: dict[str, Any], settings: ServiceLimits) -> Model:
     """The value as this model; what is wrong is named, what was sent is not repeated."""
     _require_few(value, settings, DEEPEST)
     try:
@@ -45,7 +45,7 @@ def checked(model: type[Model], value: dict[str, Any], settings: Settings) -> Mo
         raise invalid("; ".join(told) + more) from None
 
 
-def _require_few(value: Any, settings: Settings, depth: int) -> None:
+def _require_few(value: Any, settings: ServiceLimits, depth: int) -> None:
     """Refuse at once what has very many fields or items: each would make an error of its own."""
     if isinstance(value, dict):
         if len(value) > MOST_FIELDS:
@@ -67,17 +67,17 @@ def _place(names: tuple[int | str, ...]) -> str:
     return f"{place}: " if place else ""
 
 
-def check_text(text: str, settings: Settings) -> None:
+def check_text(text: str, settings: ServiceLimits) -> None:
     if len(text) > settings.text_length:
         raise too_large("a text", settings.text_length, "characters", "text_length")
 
 
-def check_count(count: int, settings: Settings) -> None:
+def check_count(count: int, settings: ServiceLimits) -> None:
     if count > settings.batch:
         raise too_large("the batch", settings.batch, "documents", "batch")
 
 
-def check_document(document: NewDocument, settings: Settings) -> None:
+def check_document(document: NewDocument, settings: ServiceLimits) -> None:
     """Refuse what is larger than this service allows."""
     if document.text is not None:
         check_text(document.text, settings)
@@ -94,7 +94,7 @@ def check_id(id: str) -> None:
         raise invalid("an id is a text of one character at least, and without NUL: use another one")
 
 
-def check_metadata(metadata: dict[str, Any], settings: Settings) -> None:
+def check_metadata(metadata: dict[str, Any], settings: ServiceLimits) -> None:
     level: list[Any] = [metadata]
     for _ in range(settings.metadata_depth):
         level = [inner for each in level for inner in _inside(each)]

@@ -11,7 +11,7 @@ from typing import Any, Final, TextIO
 
 import orjson
 
-from neardup.service.problems import place_of
+from neardup.service.error_responses import error_place
 
 CUT: Final = (CancelledError, ConnectionAbortedError)
 """How a request that can't be ended well is ended; the line about the request says why."""
@@ -52,7 +52,7 @@ class _Forward(logging.Handler):
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, CUT):
             return
-        more = {} if error is None else {"kind": type(error).__name__, "place": place_of(error)}
+        more = {} if error is None else {"kind": type(error).__name__, "place": error_place(error)}
         # Lines that follow the first show values, which could be texts.
         message = record.getMessage().strip().partition("\n")[0]
         self._log.event("server", level=record.levelname.lower(), message=message, **more)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from neardup.index.answer import Answer, Document
-from neardup.service.problems import invalid
+from neardup.service.error_responses import invalid
 
 Text = Annotated[str, Field(min_length=1, pattern=r"^[^\x00]+$")]
 
@@ -25,13 +25,13 @@ Id = Annotated[
 ]
 
 
-class Strict(BaseModel):
+class StrictModel(BaseModel):
     """Unknown fields are refused, types are not guessed."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Signature(Strict):
+class Signature(StrictModel):
     """A signature that the client made, by the specification of the index."""
 
     fingerprint: str = Field(description="Of the specification: GET /v1/stats tells it.")
@@ -49,25 +49,25 @@ class Signature(Strict):
             raise invalid("signature.slots is not base64: encode the slots' bytes") from None
 
 
-class CheckText(Strict):
+class CheckText(StrictModel):
     """Is this text a copy of something?"""
 
     text: str
 
 
-class CheckTexts(Strict):
+class CheckTexts(StrictModel):
     """Are these texts copies of something? Each is asked about by itself."""
 
     texts: Annotated[list[str], Field(min_length=1)]
 
 
-class CheckSignature(Strict):
+class CheckSignature(StrictModel):
     """The same, of a ready-made signature."""
 
     signature: Signature
 
 
-class NewDocument(Strict):
+class NewDocument(StrictModel):
     """A document to add: its text, or a ready-made signature."""
 
     id: Annotated[Id | None, Field(description="Without one it gets a random one.")] = None
@@ -88,14 +88,14 @@ class OneDocument(NewDocument):
     replace: Annotated[bool, Field(description="Take the place of the one with this id.")] = False
 
 
-class NewDocuments(Strict):
+class NewDocuments(StrictModel):
     """Documents to add together, in order and in one commit; each has an answer."""
 
     documents: Annotated[list[NewDocument], Field(min_length=1)]
     replace: bool = False
 
 
-class Labelled(Strict):
+class LabelledPair(StrictModel):
     """Two documents, and whether they are duplicates."""
 
     a: Id
@@ -103,7 +103,7 @@ class Labelled(Strict):
     duplicate: bool
 
 
-class Shadow(Strict):
+class ShadowRequest(StrictModel):
     """Another operating point, to be tried beside the current one: what differs."""
 
     threshold: float | None = None
@@ -117,17 +117,17 @@ class Shadow(Strict):
     hamming: int | None = None
     blocks: int | None = None
     golden: Annotated[
-        list[Labelled] | None, Field(description="To score both operating points by.")
+        list[LabelledPair] | None, Field(description="To score both operating points by.")
     ] = None
 
 
-class Answers(BaseModel):
+class AnswerList(BaseModel):
     """One answer for each text or document, in order."""
 
     answers: list[Answer]
 
 
-class FoundCluster(BaseModel):
+class ClusterAnswer(BaseModel):
     """A kept document and its copies; of very many copies, the first ones."""
 
     number: int
@@ -136,20 +136,20 @@ class FoundCluster(BaseModel):
     members: list[Document]
 
 
-class Status(BaseModel):
+class HealthStatus(BaseModel):
     """How it is."""
 
     status: str
     documents: int | None = None
 
 
-class Promoted(BaseModel):
+class PromotionResult(BaseModel):
     """The shadow answers from now on; of so many documents the answer has changed."""
 
     moved: int
 
 
-class Problem(BaseModel):
+class ErrorBody(BaseModel):
     """Why a request was refused, and the cure."""
 
     error: str

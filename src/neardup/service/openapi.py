@@ -10,11 +10,11 @@ from pydantic.json_schema import models_json_schema
 
 from neardup.index.index import LONGEST_ID
 from neardup.service.bodies import JSON, LINES
+from neardup.service.error_responses import ERROR_NAMES
+from neardup.service.limits import ServiceLimits
 from neardup.service.metrics import CONTENT_TYPE
-from neardup.service.models import Problem
-from neardup.service.problems import NAMES
+from neardup.service.models import ErrorBody
 from neardup.service.routes import BODY_ERRORS, ROUTES, Route
-from neardup.service.settings import Settings
 
 SCHEME: Final = "api_key"
 REF: Final = "#/components/schemas/{model}"
@@ -47,7 +47,7 @@ def responses_of(route: Route) -> dict[int | str, dict[str, Any]]:
     expected = GUARDED_ERRORS if route.scope else (500, 503)
     errors = {*expected, *route.errors, *(BODY_ERRORS if route.takes else ())}
     told: dict[int | str, dict[str, Any]] = {
-        status: {"model": Problem, "description": NAMES[status].replace("_", " ")}
+        status: {"model": ErrorBody, "description": ERROR_NAMES[status].replace("_", " ")}
         for status in sorted(errors)
     }
     if route.gives:
@@ -81,7 +81,7 @@ def extra_of(route: Route) -> dict[str, Any]:
     return extra
 
 
-def describe(app: FastAPI, settings: Settings) -> dict[str, Any]:
+def describe(app: FastAPI, settings: ServiceLimits) -> dict[str, Any]:
     """The whole description."""
     made = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes
@@ -95,7 +95,7 @@ def describe(app: FastAPI, settings: Settings) -> dict[str, Any]:
     return made
 
 
-def _state_limits(schemas: dict[str, Any], settings: Settings) -> None:
+def _state_limits(schemas: dict[str, Any], settings: ServiceLimits) -> None:
     for name in ("OneDocument", "NewDocument"):
         fields = schemas[name]["properties"]
         text, _ = fields["id"]["anyOf"][0]["anyOf"]

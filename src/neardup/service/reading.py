@@ -9,10 +9,9 @@ from fastapi import Response
 from neardup.index.settings import stated
 from neardup.service.calls import Call
 from neardup.service.checking import check_text, checked
-from neardup.service.json_response import Json
+from neardup.service.error_responses import JsonResponse, Refusal
 from neardup.service.metrics import CONTENT_TYPE
 from neardup.service.models import CheckSignature, CheckText, CheckTexts
-from neardup.service.problems import Refused
 from neardup.service.signatures import sketch_of
 
 if TYPE_CHECKING:
@@ -31,20 +30,21 @@ async def check(call: Call) -> Response:
     asked = checked(CheckText, value, call.settings)
     check_text(asked.text, call.settings)
     call.charge(1)
-    return Json(await call.service.check(asked.text))
+    return JsonResponse(await call.service.check(asked.text))
 
 
 async def check_texts(call: Call, asked: CheckTexts) -> Response:
     for text in asked.texts:
         check_text(text, call.settings)
     call.charge(len(asked.texts))
-    return Json({"answers": await call.service.read(lambda index: index.query_batch(asked.texts))})
+    answers = await call.service.read(lambda index: index.query_batch(asked.texts))
+    return JsonResponse({"answers": answers})
 
 
 async def check_signature(call: Call, asked: CheckSignature) -> Response:
     sketch = sketch_of([asked.signature], call.service.index.spec)
     call.charge(1)
-    return Json((await call.service.read(lambda index: index.query_sketches(sketch)))[0])
+    return JsonResponse((await call.service.read(lambda index: index.query_sketches(sketch)))[0])
 
 
 async def explain(call: Call) -> Response:
@@ -52,7 +52,7 @@ async def explain(call: Call) -> Response:
     asked = checked(CheckText, await call.json(), call.settings)
     check_text(asked.text, call.settings)
     call.charge(1)
-    return Json(await call.service.read(lambda index: index.explain(asked.text)))
+    return JsonResponse(await call.service.read(lambda index: index.explain(asked.text)))
 
 
 async def document(call: Call) -> Response:
@@ -60,8 +60,8 @@ async def document(call: Call) -> Response:
     id = call.id_after(DOCUMENT)
     found = await call.service.read(lambda index: index.get(id))
     if found is None:
-        raise Refused(404, "there is no document with this id")
-    return Json(found)
+        raise Refusal(404, "there is no document with this id")
+    return JsonResponse(found)
 
 
 async def cluster(call: Call) -> Response:
@@ -69,14 +69,14 @@ async def cluster(call: Call) -> Response:
     number = call.number()
     found = await call.service.read(lambda index: index.cluster(number))
     if found is None:
-        raise Refused(404, "there is no cluster with this number: documents name theirs")
+        raise Refusal(404, "there is no cluster with this number: documents name theirs")
     shown = {"number": found.number, "size": found.size, "representative": found.representative}
-    return Json({**shown, "members": found.members[: call.settings.members]})
+    return JsonResponse({**shown, "members": found.members[: call.settings.members]})
 
 
 async def stats(call: Call) -> Response:
     """How many documents there are, in how much memory, and the specification of the index."""
-    return Json(await call.service.read(described))
+    return JsonResponse(await call.service.read(described))
 
 
 def described(index: Index) -> dict[str, Any]:
@@ -87,12 +87,12 @@ def described(index: Index) -> dict[str, Any]:
 
 async def health(_: Call) -> Response:
     """Whether the process answers."""
-    return Json({"status": "ok"})
+    return JsonResponse({"status": "ok"})
 
 
 async def ready(call: Call) -> Response:
     """Whether the index is loaded."""
-    return Json({"status": "ready", "documents": len(call.service.index)})
+    return JsonResponse({"status": "ready", "documents": len(call.service.index)})
 
 
 async def metrics(call: Call) -> Response:

@@ -16,17 +16,17 @@ from neardup.service import reading, shadowing, writing
 from neardup.service.api_keys import ADMIN, READ, WRITE
 from neardup.service.calls import Call
 from neardup.service.models import (
-    Answers,
+    AnswerList,
     CheckSignature,
     CheckText,
     CheckTexts,
-    FoundCluster,
+    ClusterAnswer,
+    HealthStatus,
     NewDocument,
     NewDocuments,
     OneDocument,
-    Promoted,
-    Shadow,
-    Status,
+    PromotionResult,
+    ShadowRequest,
 )
 
 
@@ -72,7 +72,7 @@ ROUTES: Final = (
         "/v1/check",
         READ,
         reading.check,
-        (Answer, Answers),
+        (Answer, AnswerList),
         (CheckText, CheckTexts, CheckSignature),
         errors=(409,),
     ),
@@ -82,7 +82,7 @@ ROUTES: Final = (
         "/v1/documents",
         WRITE,
         writing.add,
-        (Answer, Answers),
+        (Answer, AnswerList),
         (OneDocument, NewDocuments),
         lines=NewDocument,
         errors=(409, 507),
@@ -97,14 +97,21 @@ ROUTES: Final = (
         status=204,
     ),
     Route(
-        "GET", "/v1/clusters/{number}", READ, reading.cluster, (FoundCluster,), errors=(404, 422)
+        "GET", "/v1/clusters/{number}", READ, reading.cluster, (ClusterAnswer,), errors=(404, 422)
     ),
-    Route("POST", "/v1/shadow/start", ADMIN, shadowing.start, (dict[str, Any],), (Shadow,)),
+    Route("POST", "/v1/shadow/start", ADMIN, shadowing.start, (dict[str, Any],), (ShadowRequest,)),
     Route("GET", "/v1/shadow/report", ADMIN, shadowing.report, (dict[str, Any],), errors=(400,)),
-    Route("POST", "/v1/shadow/promote", ADMIN, shadowing.promote, (Promoted,), errors=(400, 507)),
+    Route(
+        "POST",
+        "/v1/shadow/promote",
+        ADMIN,
+        shadowing.promote,
+        (PromotionResult,),
+        errors=(400, 507),
+    ),
     Route("POST", "/v1/shadow/drop", ADMIN, shadowing.drop, errors=(400,), status=204),
     Route("GET", "/v1/stats", READ, reading.stats, (dict[str, Any],)),
     Route("GET", "/metrics", READ, reading.metrics),
-    Route("GET", "/healthz", None, reading.health, (Status,)),
-    Route("GET", "/readyz", None, reading.ready, (Status,)),
+    Route("GET", "/healthz", None, reading.health, (HealthStatus,)),
+    Route("GET", "/readyz", None, reading.ready, (HealthStatus,)),
 )

@@ -1,17 +1,132 @@
-"""Listening: one process, one event loop."""
+"""The server process: one event loop, uvicorn, connections with bounded time and memory."""
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
 import signal
 import socket
+import sys
+from contextlib import suppress
+from typing import Any, Final
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from neardup.errors import ParameterError
-from neardup.service.connections import Patient
+from neardup.service.index_service import IndexService
+from neardup.service.limits import ServiceLimits
 from neardup.service.logs import forward
-from neardup.service.state import Service
+
+TOO_LARGE: Final = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    b"content-length: 0\r\nconnection: close\r\n\r\n"
+)
+AHEAD: Final = 16
+"""Requests that a connection may send while others are answered."""
+
+
+class BoundedHttpProtocol(HttpToolsProtocol):
+    """HTTP, with an end to patience: headers must come in time and must not be huge, answers
+    must be read, and requests that come ahead of their turn must be few."""
+
+    settings: ServiceLimits
+
+    def __init__(self, *args: Any, **others: Any) -> None:
+        super().__init__(*args, **others)
+        self._deadline: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+        self._in_head = True
+        self._head = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        # Writing pauses as soon as the other side does not read.
+        transport.set_write_buffer_limits(0)
+        if len(self.connections) > self.settings.connections:
+            transport.abort()
+        else:
+            self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        self._head += len(data)
+        super().data_received(data)
+        if self.transport.is_closing() or not self._in_head:
+            return
+        # The beginning of a request, or nothing that could become one.
+        if self._idle:
+            self._wait()
+        if self._head > self.settings.header_bytes:
+            self._refuse()
+
+    def on_headers_complete(self) -> None:
+        self._patience_kept()
+        self._in_head = False
+        if self.transport.is_closing():
+            return
+        if len(self.pipeline) >= AHEAD:
+            self.transport.abort()
+        elif _size(self.url, self.headers) > self.settings.header_bytes:
+            self._refuse()
+        else:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self.transport.is_closing():
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._in_head, self._head = True, 0
+        if not self.transport.is_closing():
+            super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(self.settings.idle_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._answer_read()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._patience_kept()
+        self._answer_read()
+        super().connection_lost(exc)
+
+    @property
+    def _idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _wait(self) -> None:
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(self.settings.header_seconds, self._give_up)
+
+    def _patience_kept(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        self._deadline = None
+        if self._idle and not self.transport.is_closing():
+            self.transport.abort()
+
+    def _answer_read(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def _refuse(self) -> None:
+        if self._idle:
+            self.transport.write(TOO_LARGE)
+            self.transport.close()
+        else:  # It would be taken for the answer to the request before it.
+            self.transport.abort()
+
+
+def _size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
+    return len(url) + sum(len(name) + len(value) for name, value in headers)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -29,12 +144,12 @@ def listen(host: str, port: int) -> socket.socket:
 def run(app: FastAPI, bound: socket.socket, proxy: str | None) -> None:
     """Serve until told to stop; then finish what is under way. An index that can't be loaded
     ends it too, with the error."""
-    service: Service = app.state.service
+    service: IndexService = app.state.service
     settings = service.settings
     forward(service.log, "uvicorn", "uvicorn.error", "asyncio")
     config = uvicorn.Config(
         app,
-        http=type("Protocol", (Patient,), {"settings": settings}),
+        http=type("Protocol", (BoundedHttpProtocol,), {"settings": settings}),
         loop="uvloop",
         ws="none",
         log_config=None,
@@ -62,3 +177,21 @@ def run(app: FastAPI, bound: socket.socket, proxy: str | None) -> None:
     server.run(sockets=[bound])
     if service.failure is not None:
         raise service.failure
+
+
+SWITCH_SECONDS: Final = 0.0005
+MMAP_THRESHOLD: Final = -3
+"""As <malloc.h> has it."""
+LARGE: Final = 256 << 10
+
+
+def tune_process() -> None:
+    """Let threads take turns more often, and give back the memory of large arrays at once.
+
+    With Python's usual five milliseconds a thread that is busy makes all others wait that long.
+    The C library raises by itself the size from which memory is given back, up to 32 MB; what is
+    smaller is kept in pieces, and a process grows without an end in sight.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
+    with suppress(OSError, AttributeError):  # another C library than glibc
+        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, LARGE)

@@ -6,13 +6,13 @@ from fastapi import Response
 
 from neardup.service.calls import Call
 from neardup.service.checking import checked
-from neardup.service.json_response import Json
-from neardup.service.models import Shadow
+from neardup.service.error_responses import JsonResponse
+from neardup.service.models import ShadowRequest
 
 
 async def start(call: Call) -> Response:
     """Try another operating point beside the current one."""
-    asked = checked(Shadow, await call.json(), call.settings)
+    asked = checked(ShadowRequest, await call.json(), call.settings)
     pairs = [(one.a, one.b, one.duplicate) for one in asked.golden or ()]
     point = asked.model_dump(exclude_none=True, exclude={"golden"})
     await call.service.write(lambda index: index.shadow.start(golden=pairs, **point))
@@ -21,12 +21,12 @@ async def start(call: Call) -> Response:
 
 async def report(call: Call) -> Response:
     """How the shadow's answers differ from the current ones."""
-    return Json(await call.service.read(lambda index: index.shadow.report().as_dict))
+    return JsonResponse(await call.service.read(lambda index: index.shadow.report().as_dict))
 
 
 async def promote(call: Call) -> Response:
     """Let the shadow answer from now on."""
-    return Json({"moved": await call.service.write(lambda index: index.shadow.promote())})
+    return JsonResponse({"moved": await call.service.write(lambda index: index.shadow.promote())})
 
 
 async def drop(call: Call) -> Response:

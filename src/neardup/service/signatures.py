@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from neardup.errors import SpecMismatch
+from neardup.service.error_responses import invalid
 from neardup.service.models import Signature
-from neardup.service.problems import invalid
 from neardup.sketch.bulk import column_type, columns
 from neardup.sketcher import Sketch
 from neardup.spec import Spec

@@ -22,8 +22,8 @@ from neardup.service.api_keys import WRITE
 from neardup.service.bodies import LINES, lines
 from neardup.service.calls import Call
 from neardup.service.checking import check_document, checked, parsed
+from neardup.service.error_responses import describe_error, error_name, too_large
 from neardup.service.models import NewDocument
-from neardup.service.problems import described, name_of, too_large
 from neardup.service.writing import added
 
 PAUSE: Final = 0.05
@@ -32,7 +32,7 @@ STOPPED: Final = "the service is being stopped: send the rest to the next one"
 Read = tuple[int, NewDocument | NeardupError]
 
 
-class Ingest(Response):
+class DocumentStream(Response):
     """Reads lines and sends answers, until the client has no more."""
 
     def __init__(self, call: Call, *, replace: bool) -> None:
@@ -41,18 +41,18 @@ class Ingest(Response):
         self._call, self._replace = call, replace
         self._started = False
         self._line = 0
-        call.visit.streamed = True
+        call.record.streamed = True
 
     async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
         settings = self._call.settings
         try:
-            async for found in lines(receive, self._call.visit.headers, settings, self._call.hold):
+            async for found in lines(receive, self._call.record.headers, settings, self._call.hold):
                 for start in range(0, len(found), settings.batch):
                     if self._call.service.stopping():
                         raise Busy(STOPPED)
                     self._call.check_again(WRITE)
                     await self._answer(found[start : start + settings.batch], send)
-            self._call.visit.body_read = True
+            self._call.record.body_read = True
         except NeardupError as error:
             await self._end(send, error)
         except asyncio.CancelledError:  # It was silent for as long as a service that stops waits.
@@ -63,7 +63,7 @@ class Ingest(Response):
     async def _end(self, send: Send, error: NeardupError) -> None:
         if not self._started:
             raise error
-        self._call.visit.error = name_of(error)
+        self._call.record.error = error_name(error)
         await self._send(send, [self._refusal(self._line + 1, error)])
 
     async def _answer(self, found: list[bytes | None], send: Send) -> None:
@@ -101,7 +101,7 @@ class Ingest(Response):
             answers = await self._added([document for _, document in run])
             return [_told(n, answer) for (n, _), answer in zip(run, answers, strict=True)]
         except NeardupError as error:
-            if described(error)[0] >= 500:
+            if describe_error(error)[0] >= 500:
                 raise
             if len(run) == 1:
                 return [self._refusal(run[0][0], error)]
@@ -115,7 +115,7 @@ class Ingest(Response):
                 await asyncio.sleep(PAUSE)
 
     def _refusal(self, line: int, error: NeardupError) -> dict[str, Any]:
-        _, told, _ = described(error)
+        _, told, _ = describe_error(error)
         self._call.service.metrics.observe_rejected(told["error"])
         return {"line": line, **told}
 

@@ -13,9 +13,8 @@ from neardup.index.planning import CONFLICT
 from neardup.service.bodies import JSON, LINES
 from neardup.service.calls import Call
 from neardup.service.checking import check_document, checked
-from neardup.service.json_response import Json
+from neardup.service.error_responses import ERROR_NAMES, JsonResponse, Refusal, invalid
 from neardup.service.models import NewDocument, NewDocuments, OneDocument
-from neardup.service.problems import NAMES, Refused, invalid
 from neardup.service.reading import DOCUMENT
 from neardup.service.signatures import sketch_of
 
@@ -27,21 +26,23 @@ async def add(call: Call) -> Response:
     """
     call.require_type(JSON, LINES)
     if call.content_type == LINES:
-        from neardup.service.streaming import Ingest
+        from neardup.service.streaming import DocumentStream
 
-        return Ingest(call, replace=call.flag("replace"))
+        return DocumentStream(call, replace=call.flag("replace"))
     if call.request.query_params:
         raise invalid("a query is for streams: put replace into the JSON object")
     value = await call.json()
     if "documents" in value:
-        return Json({"answers": await add_many(call, checked(NewDocuments, value, call.settings))})
+        return JsonResponse(
+            {"answers": await add_many(call, checked(NewDocuments, value, call.settings))}
+        )
     one = checked(OneDocument, value, call.settings)
     check_document(one, call.settings)
     call.charge(1)
     answer = (await added(call, [one], one.replace))[0]
     if answer.reason == CONFLICT:
         raise Conflict(CONFLICT)
-    return Json(answer)
+    return JsonResponse(answer)
 
 
 async def add_many(call: Call, given: NewDocuments) -> list[Answer]:
@@ -58,7 +59,7 @@ async def added(call: Call, documents: Sequence[NewDocument], replace: bool) -> 
     answers = await _added(call, documents, replace)
     for answer in answers:
         if answer.status == REJECTED:
-            reason = NAMES[409] if answer.reason == CONFLICT else answer.reason
+            reason = ERROR_NAMES[409] if answer.reason == CONFLICT else answer.reason
             call.service.metrics.observe_rejected(reason or REJECTED)
     return answers
 
@@ -82,5 +83,5 @@ async def remove(call: Call) -> Response:
     """Remove a document. Copies of it find another one to be a copy of, or are kept."""
     id = call.id_after(DOCUMENT)
     if not await call.service.write(lambda index: index.remove(id)):
-        raise Refused(404, "there is no document with this id")
+        raise Refusal(404, "there is no document with this id")
     return Response(status_code=204)

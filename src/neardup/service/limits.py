@@ -12,10 +12,10 @@ MIB = 1 << 20
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServiceLimits:
     """What the service takes in, from whom, how much at once, and how long it waits.
 
-    >>> Settings().with_limits(["batch=100"]).batch
+    >>> ServiceLimits().with_limits(["batch=100"]).batch
     100
     """
 

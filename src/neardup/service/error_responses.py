@@ -1,21 +1,35 @@
-"""Why a request is refused: one JSON object, {"error": name, "message": what and cure}."""
+"""Errors as JSON answers: {"error": name, "message": what happened and the cure, "request_id"}."""
 
 from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
+from fastapi import Response
+
 import neardup
 from neardup.errors import FormatError, NeardupError
-from neardup.service.json_response import Json
+
+
+class JsonResponse(Response):
+    """A JSON answer with a status and headers."""
+
+    media_type = "application/json"
+
+    def __init__(
+        self, content: Any, status: int = 200, headers: Iterable[tuple[str, str]] = ()
+    ) -> None:
+        super().__init__(orjson.dumps(content), status, dict(headers))
+
 
 UNAVAILABLE: Final = 503
 RETRY_SECONDS: Final = 1
 """What somebody is told who came when there was no room."""
-NAMES: Final = {
+ERROR_NAMES: Final = {
     400: "bad_request",
     401: "unauthorized",
     403: "forbidden",
@@ -35,7 +49,7 @@ NAMES: Final = {
 Header = tuple[str, str]
 
 
-class Refused(NeardupError):  # noqa: N818  # reads as what happened
+class Refusal(NeardupError):  # noqa: N818  # reads as what happened
     """A request that is refused before the index is asked."""
 
     def __init__(self, status: int, message: str, headers: Sequence[Header] = ()) -> None:
@@ -44,33 +58,33 @@ class Refused(NeardupError):  # noqa: N818  # reads as what happened
         self.headers = tuple(headers)
 
 
-def unauthorized(message: str) -> Refused:
-    return Refused(401, message, [("www-authenticate", "Bearer")])
+def unauthorized(message: str) -> Refusal:
+    return Refusal(401, message, [("www-authenticate", "Bearer")])
 
 
-def too_many(seconds: float) -> Refused:
+def too_many(seconds: float) -> Refusal:
     wait = max(1, int(seconds + 0.999))
     message = f"more documents a second than the limit allows: try again in {wait} s"
-    return Refused(429, message, [("retry-after", str(wait))])
+    return Refusal(429, message, [("retry-after", str(wait))])
 
 
-def at_once(most: int) -> Refused:
+def at_once(most: int) -> Refusal:
     message = f"a key may have {most} requests under way at once: wait for an answer first"
-    return Refused(429, message, [("retry-after", str(RETRY_SECONDS))])
+    return Refusal(429, message, [("retry-after", str(RETRY_SECONDS))])
 
 
-def too_large(what: str, most: int, unit: str, limit: str) -> Refused:
-    return Refused(413, f"{what} is longer than {most} {unit}: send less, or raise --limit {limit}")
+def too_large(what: str, most: int, unit: str, limit: str) -> Refusal:
+    return Refusal(413, f"{what} is longer than {most} {unit}: send less, or raise --limit {limit}")
 
 
-def invalid(message: str) -> Refused:
-    return Refused(422, message)
+def invalid(message: str) -> Refusal:
+    return Refusal(422, message)
 
 
-def described(error: BaseException) -> tuple[int, dict[str, Any], list[Header]]:
+def describe_error(error: BaseException) -> tuple[int, dict[str, Any], list[Header]]:
     """The status, what the client is told, and headers."""
     if not isinstance(error, NeardupError):
-        name = NAMES[500]
+        name = ERROR_NAMES[500]
         message = "a mistake in neardup; the log of the service has the place, by the request id"
         return 500, {"error": name, "message": message}, []
     # Files of the service that are damaged are not the client's mistake.
@@ -80,27 +94,27 @@ def described(error: BaseException) -> tuple[int, dict[str, Any], list[Header]]:
         headers.append(("retry-after", str(RETRY_SECONDS)))
     # The name of a file need not be UTF-8.
     message = str(error).encode(errors="backslashreplace").decode()
-    return status, {"error": name_of(error), "message": message}, headers
+    return status, {"error": error_name(error), "message": message}, headers
 
 
-def name_of(error: NeardupError) -> str:
+def error_name(error: NeardupError) -> str:
     """A name that programs can compare.
 
     >>> name_of(Refused(404, "not there")), name_of(neardup.SpecMismatch("another spec"))
     ('not_found', 'spec_mismatch')
     """
-    if isinstance(error, Refused):
-        return NAMES.get(error.http_status, "refused")
+    if isinstance(error, Refusal):
+        return ERROR_NAMES.get(error.http_status, "refused")
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).lower()
 
 
-def problem(error: BaseException, request_id: str) -> Json:
+def error_response(error: BaseException, request_id: str) -> JsonResponse:
     """The answer to a request that failed."""
-    status, told, headers = described(error)
-    return Json({**told, "request_id": request_id}, status, headers)
+    status, told, headers = describe_error(error)
+    return JsonResponse({**told, "request_id": request_id}, status, headers)
 
 
-def place_of(error: BaseException) -> str:
+def error_place(error: BaseException) -> str:
     """Where an unexpected error came from. Its message could quote a document: it is not told."""
     home = str(Path(neardup.__file__).parent)
     frames = traceback.extract_tb(error.__traceback__)

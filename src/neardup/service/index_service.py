@@ -1,30 +1,106 @@
-"""What requests share: the index, once it is loaded, the threads that ask it, keys and counts."""
+"""The index that all requests share: threads that query and change it, start and stop.
+
+Texts that are checked at the same time are answered together: one call of the index for many texts
+costs little more than one for a single text, and a thread is woken once instead of many times. No
+request waits for others to come: what has arrived during one call is what the next call answers.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import lru_cache
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from neardup.errors import Busy
+from neardup.index.answer import Answer
 from neardup.keys import Key
+from neardup.service.access import AccessGate
 from neardup.service.api_keys import ApiKeys
-from neardup.service.batching import Together
-from neardup.service.gate import Gate
-from neardup.service.golden import EVERY, GoldenSet, GoldenWatch
+from neardup.service.background import Upkeep
+from neardup.service.golden_watch import CHECK_EVERY, GoldenSet, GoldenWatch
+from neardup.service.limits import ServiceLimits
 from neardup.service.logs import Log
 from neardup.service.metrics import Metrics
-from neardup.service.settings import Settings
-from neardup.service.upkeep import Upkeep
 from neardup.spec import Spec
 
 if TYPE_CHECKING:
     from neardup.index.answer import Answer
     from neardup.index.index import Index
     from neardup.index.stats import Stats
+
+
+MOST_QUERIES: Final = 64
+MOST_CHARACTERS: Final = 1 << 20
+"""A call with more text than this would keep others waiting."""
+Waiting = tuple[str, "asyncio.Future[Answer]"]
+
+
+class QueryBatcher:
+    """Collects texts, and answers them in a thread. Used by one event loop."""
+
+    def __init__(self, answer: Callable[[list[str]], list[Answer]], executor: Executor) -> None:
+        self._answer, self._executor = answer, executor
+        self._waiting: deque[Waiting] = deque()
+        self._busy = False
+        """A call is under way, or about to begin."""
+
+    def ask(self, text: str) -> asyncio.Future[Answer]:
+        """The answer, later."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Answer] = loop.create_future()
+        self._waiting.append((text, future))
+        if not self._busy:
+            # Not at once: requests that came in with this one are read first.
+            self._busy = True
+            loop.call_soon(self._start)
+        return future
+
+    def _start(self) -> None:
+        taken = self._taken()
+        self._busy = bool(taken)
+        if not taken:
+            return
+        texts, futures = [text for text, _ in taken], [future for _, future in taken]
+        loop = asyncio.get_running_loop()
+        try:
+            work = loop.run_in_executor(self._executor, self._answer, texts)
+        except RuntimeError as error:  # No thread can be had; the next ones try again.
+            self._busy = False
+            _fail_all(futures, error)
+        else:
+            work.add_done_callback(partial(self._finish, futures))
+
+    def _taken(self) -> list[Waiting]:
+        taken: list[Waiting] = []
+        room = MOST_CHARACTERS
+        while self._waiting and len(taken) < MOST_QUERIES and room > 0:
+            text, future = self._waiting.popleft()
+            if not future.done():  # Given up by its request.
+                taken.append((text, future))
+                room -= len(text)
+        return taken
+
+    def _finish(
+        self, futures: list[asyncio.Future[Answer]], work: asyncio.Future[list[Answer]]
+    ) -> None:
+        if (error := work.exception()) is not None:
+            _fail_all(futures, error)
+        else:
+            for future, answer in zip(futures, work.result(), strict=True):
+                if not future.done():
+                    future.set_result(answer)
+        self._start()
+
+
+def _fail_all(futures: list[asyncio.Future[Answer]], error: BaseException) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_exception(error)
+
 
 READERS: Final = 2
 WRITERS: Final = 2
@@ -33,7 +109,7 @@ Say = Callable[[str], None]
 Result = TypeVar("Result")
 
 
-class Service:
+class IndexService:
     """Loads the index when it starts, in the background, and closes it at the end.
 
     Used by one event loop; the index is asked in threads.
@@ -42,17 +118,17 @@ class Service:
     def __init__(
         self,
         load: Callable[[Say], Index],
-        settings: Settings,
+        settings: ServiceLimits,
         data: Path,
         *,
         log: Log,
         guarded: bool,
         golden: GoldenSet | None = None,
-        golden_every: float = EVERY,
+        golden_every: float = CHECK_EVERY,
         next_key: Key | None = None,
     ) -> None:
         self.settings, self.log = settings, log
-        self.gate = Gate(settings, ApiKeys(data), self._say, guarded=guarded)
+        self.gate = AccessGate(settings, ApiKeys(data), self._say, guarded=guarded)
         self.metrics = Metrics(self.stats)
         self._golden: GoldenWatch | None = None
         if golden is not None:
@@ -69,7 +145,7 @@ class Service:
         self._loading: asyncio.Task[None] | None = None
         self._reads = ThreadPoolExecutor(READERS, "read")
         self._writes = ThreadPoolExecutor(WRITERS, "write")
-        self._checks = Together(lambda texts: self.index.query_batch(texts), self._reads)
+        self._checks = QueryBatcher(lambda texts: self.index.query_batch(texts), self._reads)
 
     @property
     def index(self) -> Index:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from neardup.errors import Busy
 from neardup.index.answer import NEW, Answer
-from neardup.service.batching import MOST, MOST_CHARACTERS, Together
+from neardup.service.index_service import MOST_CHARACTERS, MOST_QUERIES, QueryBatcher
 
 
 def echoed(texts: list[str]) -> list[Answer]:
@@ -23,7 +23,7 @@ def echoed(texts: list[str]) -> list[Answer]:
 def test_each_gets_its_own_answer(texts: list[str]) -> None:
     async def ask() -> list[Answer]:
         with ThreadPoolExecutor(1) as pool:
-            together = Together(echoed, pool)
+            together = QueryBatcher(echoed, pool)
             return list(await asyncio.gather(*map(together.ask, texts)))
 
     assert [answer.id for answer in asyncio.run(ask())] == texts
@@ -40,7 +40,7 @@ def test_what_comes_meanwhile_is_answered_together_and_in_bounds() -> None:
 
     async def ask() -> None:
         with ThreadPoolExecutor(1) as pool:
-            together = Together(slow, pool)
+            together = QueryBatcher(slow, pool)
             asked = [together.ask("first")]
             while not calls:
                 await asyncio.sleep(0.001)
@@ -53,7 +53,7 @@ def test_what_comes_meanwhile_is_answered_together_and_in_bounds() -> None:
 
     asyncio.run(ask())
     sizes = [len(call) for call in calls]
-    assert sizes == [1, MOST, 100 - MOST + 2, 1]
+    assert sizes == [1, MOST_QUERIES, 100 - MOST_QUERIES + 2, 1]
     assert not any("nobody waits" in call for call in calls)
 
 
@@ -68,7 +68,7 @@ def test_an_error_reaches_all_and_the_next_ones_are_answered() -> None:
     async def ask() -> None:
         nonlocal failing
         with ThreadPoolExecutor(1) as pool:
-            together = Together(answer, pool)
+            together = QueryBatcher(answer, pool)
             for future in [together.ask("a"), together.ask("b")]:
                 with pytest.raises(Busy):
                     await future
@@ -82,7 +82,7 @@ def test_without_a_thread_nobody_waits_for_ever() -> None:
     async def ask() -> None:
         pool = ThreadPoolExecutor(1)
         pool.shutdown()
-        together = Together(echoed, pool)
+        together = QueryBatcher(echoed, pool)
         for text in ("a", "b"):
             with pytest.raises(RuntimeError):
                 await asyncio.wait_for(together.ask(text), 10)

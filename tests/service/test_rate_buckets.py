@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.service.rates import Buckets
+from neardup.service.access import RateBuckets
 
 BATCH = 50
 STEPS = st.lists(st.tuples(st.floats(0, 3), st.integers(1, BATCH)), max_size=60)
@@ -15,7 +15,7 @@ STEPS = st.lists(st.tuples(st.floats(0, 3), st.integers(1, BATCH)), max_size=60)
 def test_what_is_let_through_keeps_to_the_rate(
     rate: int, burst: int, steps: list[tuple[float, int]]
 ) -> None:
-    buckets, now, taken = Buckets(rate, burst, 10), 0.0, 0
+    buckets, now, taken = RateBuckets(rate, burst, 10), 0.0, 0
     for pause, cost in steps:
         now += pause
         if not buckets.take("a", cost, now):
@@ -25,7 +25,7 @@ def test_what_is_let_through_keeps_to_the_rate(
 
 @given(st.integers(1, 100), STEPS)
 def test_whoever_waits_as_told_is_let_through(rate: int, steps: list[tuple[float, int]]) -> None:
-    buckets, now = Buckets(rate, rate, 10), 0.0
+    buckets, now = RateBuckets(rate, rate, 10), 0.0
     for pause, cost in steps:
         now += pause
         if wait := buckets.take("a", cost, now):
@@ -34,22 +34,22 @@ def test_whoever_waits_as_told_is_let_through(rate: int, steps: list[tuple[float
 
 
 def test_others_are_not_affected_and_zero_is_no_limit() -> None:
-    buckets = Buckets(1, 2, 10)
+    buckets = RateBuckets(1, 2, 10)
     buckets.owe("a", 100, 0.0)
     assert buckets.wait("a", 0.0) == 99.0
     assert buckets.take("b", 1, 0.0) == 0.0
-    free = Buckets(0, 0, 10)
+    free = RateBuckets(0, 0, 10)
     assert [free.take("a", 1_000, 0.0) for _ in range(3)] == [0.0, 0.0, 0.0]
 
 
 def test_a_clock_that_goes_backwards_gives_nothing() -> None:
-    buckets = Buckets(10, 10, 10)
+    buckets = RateBuckets(10, 10, 10)
     buckets.owe("a", 20, 100.0)
     assert buckets.wait("a", 50.0) == buckets.wait("a", 100.0)
 
 
 def test_only_so_many_are_remembered() -> None:
-    buckets = Buckets(1, 1, 100)
+    buckets = RateBuckets(1, 1, 100)
     for n in range(1_000):
         buckets.owe(str(n), 5, float(n))
     assert len(buckets) == 100

@@ -12,7 +12,7 @@ import pytest
 
 import neardup
 from neardup.index import generation
-from neardup.service.upkeep import Upkeep
+from neardup.service.background import Upkeep
 
 TEXT = "a text that is long enough to have some shingles of three words and of five"
 

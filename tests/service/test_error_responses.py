@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from serving import Served, serving, text
 
-from neardup.service.settings import Settings
+from neardup.service.limits import ServiceLimits
 
 JSON = {"Content-Type": "application/json"}
 SECRET = "xyzzy-never-repeat-this"
-SMALL = Settings(
+SMALL = ServiceLimits(
     batch=3, text_length=1_000, body_bytes=20_000, metadata_bytes=200, metadata_depth=4
 )
 

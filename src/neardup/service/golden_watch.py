@@ -26,13 +26,13 @@ from neardup.evaluation.judges import OperatingPoint, together
 from neardup.evaluation.lookup import Finder, Found, reader
 from neardup.evaluation.scores import Scores
 from neardup.progress import SILENT
-from neardup.service.beside import Beside
+from neardup.service.background import BackgroundThread
 
 if TYPE_CHECKING:
     from neardup.index.index import Index
     from neardup.service.metrics import Metrics
 
-EVERY: Final = 600.0
+CHECK_EVERY: Final = 600.0
 """Seconds between checks."""
 MOST_SHARE: Final = 0.05
 """Of one core, on average."""
@@ -77,13 +77,13 @@ def _texts(pairs: Golden, file: Path, texts: Path | None) -> Found | None:
     return finder.result()
 
 
-def check(golden: GoldenSet, index: Index) -> dict[str, Scores]:
+def score_golden_set(golden: GoldenSet, index: Index) -> dict[str, Scores]:
     """Scores by what was asked; without those that can't be had."""
-    found = {TEXTS: by_texts(golden, index), INDEX: by_index(golden, index)}
+    found = {TEXTS: score_by_texts(golden, index), INDEX: score_by_index(golden, index)}
     return {by: scores for by, scores in found.items() if scores is not None}
 
 
-def by_texts(golden: GoldenSet, index: Index) -> Scores | None:
+def score_by_texts(golden: GoldenSet, index: Index) -> Scores | None:
     """Does the operating point of now find the labelled duplicates?"""
     if golden.found is None:
         return None
@@ -93,7 +93,7 @@ def by_texts(golden: GoldenSet, index: Index) -> Scores | None:
     return Scores.of(point.duplicates(used.a, used.b), used.label) if len(used) else None
 
 
-def by_index(golden: GoldenSet, index: Index) -> Scores | None:
+def score_by_index(golden: GoldenSet, index: Index) -> Scores | None:
     """Has the index them in one cluster?"""
     pairs = golden.pairs
     cluster = np.full(len(pairs.ids), -1, np.int64)
@@ -113,7 +113,7 @@ def by_index(golden: GoldenSet, index: Index) -> Scores | None:
     return Scores.of(together(cluster, a[usable], b[usable]), pairs.label[usable])
 
 
-class GoldenWatch(Beside):
+class GoldenWatch(BackgroundThread):
     """Checks in the background, one thread, until it is stopped.
 
     A check that took long is followed by a longer rest, so that the share of a core stays small.
@@ -126,7 +126,7 @@ class GoldenWatch(Beside):
         index: Callable[[], Index],
         metrics: Metrics,
         event: Callable[..., None],
-        every: float = EVERY,
+        every: float = CHECK_EVERY,
     ) -> None:
         self._golden, self._index, self._metrics, self._event = golden, index, metrics, event
         self._every = every
@@ -136,7 +136,7 @@ class GoldenWatch(Beside):
 
     def check(self) -> None:
         """Check once, and tell."""
-        scores = check(self._golden, self._index())
+        scores = score_golden_set(self._golden, self._index())
         self._metrics.observe_golden(scores)
         for by, found in scores.items():
             self._tell(by, found)

@@ -11,7 +11,7 @@ from golden_set import planted
 from neardup.errors import InputError
 from neardup.evaluation.evaluation import evaluate
 from neardup.index.index import Index
-from neardup.service.golden import GoldenSet, GoldenWatch, check
+from neardup.service.golden_watch import GoldenSet, GoldenWatch, score_golden_set
 from neardup.service.metrics import Metrics
 
 SET = planted(count=30)
@@ -47,13 +47,13 @@ def add(index, rows):
 def test_by_texts_it_says_what_evaluate_says(golden, index):
     want = evaluate(SET.golden, corpus=SET.rows).labels
     assert 0.1 < want.recall.value < 0.95
-    assert check(golden, index) == {"texts": want}
+    assert score_golden_set(golden, index) == {"texts": want}
     assert len(index) == 0, "nothing is added"
 
 
 def test_by_index_a_document_that_is_not_there_is_asked_about(golden, index):
     add(index, FIRST)
-    found = check(golden, index)
+    found = score_golden_set(golden, index)
     expected = {}
     for a, b, label in SET.golden:
         answer = index.query(TEXT[b])
@@ -67,37 +67,37 @@ def test_by_index_a_document_that_is_not_there_is_asked_about(golden, index):
 
 def test_by_index_without_texts(folder, index):
     golden = GoldenSet.read(folder / "golden.tsv")
-    assert golden.found is None and check(golden, index) == {}
+    assert golden.found is None and score_golden_set(golden, index) == {}
     add(index, SET.rows)
-    found = check(golden, index)
+    found = score_golden_set(golden, index)
     assert set(found) == {"index"}
     assert found["index"].tp == sum(
         index.get(a).cluster == index.get(b).cluster for a, b, label in SET.golden if label
     )
     assert found["index"].tn == 30
     index.remove("a0")
-    assert check(golden, index)["index"].tn == 29, "what is not there can't be judged"
+    assert score_golden_set(golden, index)["index"].tn == 29, "what is not there can't be judged"
 
 
 def test_texts_in_the_file_itself(tmp_path, index):
     rows = [(id, f"c{id[1:]}", TEXT[id]) for id in ("a0", "b0", "a1", "b1", "a2")]
     with open(tmp_path / "golden.csv", "w", newline="") as file:
         csv.writer(file).writerows([("id", "cluster", "text"), *rows])
-    found = check(GoldenSet.read(tmp_path / "golden.csv"), index)["texts"]
+    found = score_golden_set(GoldenSet.read(tmp_path / "golden.csv"), index)["texts"]
     assert found.tp + found.fn == 2 and found.fp + found.tn == 8
 
 
 def test_another_operating_point_is_seen(golden, folder):
     with Index.open(folder / "strict", threshold=0.95) as strict:
-        few = check(golden, strict)["texts"]
+        few = score_golden_set(golden, strict)["texts"]
     with Index.open(folder / "loose", threshold=0.5) as loose:
-        many = check(golden, loose)["texts"]
+        many = score_golden_set(golden, loose)["texts"]
     assert few.tp < many.tp / 3 and few.fp == many.fp == 0
 
 
 def test_a_keyed_index_has_its_key(golden, folder):
     with Index.open(folder / "keyed", hash="siphash", key=bytes(range(16))) as keyed:
-        assert check(golden, keyed)["texts"].precision.value == 1.0
+        assert score_golden_set(golden, keyed)["texts"].precision.value == 1.0
 
 
 def test_too_much_is_refused(tmp_path):

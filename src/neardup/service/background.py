@@ -1,28 +1,51 @@
-"""What a service does for its index beside the requests.
+"""Threads that work beside the requests, among them the upkeep of the index.
 
-It goes over to what `neardup index reindex` has made, and writes a snapshot now and then, so that
-it starts in seconds even after it was killed.
+Upkeep switches to the generation that `neardup index reindex` has made, and writes a snapshot now
+and then, so that the service starts in seconds even after it was killed.
 """
 
 from __future__ import annotations
 
+import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from neardup.errors import NeardupError
 from neardup.keys import Key
-from neardup.service.beside import Beside
 
 if TYPE_CHECKING:
     from neardup.index.index import Index
+
+
+class BackgroundThread(ABC):
+    """Waits by `_stopped`, so that it ends at once while it rests."""
+
+    def __init__(self, name: str) -> None:
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """What is under way is waited for."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Work and rest until it is stopped."""
+
 
 LOOK_EVERY: Final = 1.0
 SNAPSHOT_EVERY: Final = 300.0
 """Seconds."""
 
 
-class Upkeep(Beside):
+class Upkeep(BackgroundThread):
     """A thread that looks after an index. `next_key` is that of an index that may come."""
 
     def __init__(

@@ -12,10 +12,10 @@ from serving import Served, key, serving, text
 
 from neardup.index.index import Index
 from neardup.service.api_keys import ApiKeys
-from neardup.service.guard import Guard
+from neardup.service.index_service import IndexService
+from neardup.service.limits import ServiceLimits
 from neardup.service.logs import Log
-from neardup.service.settings import Settings
-from neardup.service.state import Service
+from neardup.service.middleware import RequestMiddleware
 
 CALLS = [
     ("read", "POST", "/v1/check"),
@@ -124,7 +124,7 @@ def test_without_keys_pages_in_a_browser_are_refused(
 
 def test_documents_count_against_the_rate_of_a_key(tmp_path: Path) -> None:
     first, second = key(tmp_path, "write"), key(tmp_path, "read", "write")
-    settings = Settings(key_rate=1, burst_seconds=50)
+    settings = ServiceLimits(key_rate=1, burst_seconds=50)
     with serving(tmp_path, settings) as client:
         many = {"documents": [{"text": text(n)} for n in range(60)]}
         assert client.post("/v1/documents", json=many, headers=first).status_code == 200
@@ -136,14 +136,14 @@ def test_documents_count_against_the_rate_of_a_key(tmp_path: Path) -> None:
 
 def test_requests_count_against_the_rate_of_an_address(tmp_path: Path) -> None:
     key(tmp_path, "read")
-    with serving(tmp_path, Settings(source_rate=1, burst_seconds=5)) as client:
+    with serving(tmp_path, ServiceLimits(source_rate=1, burst_seconds=5)) as client:
         found = [client.get("/v1/stats").status_code for _ in range(7)]
         assert found == [401] * 5 + [429] * 2, "guessing keys is slowed down too"
         assert client.get("/healthz").status_code == 200
 
 
 def test_more_requests_than_there_is_room_for(tmp_path: Path) -> None:
-    with serving(tmp_path, Settings(requests=1, bytes_under_way=1_000)) as client:
+    with serving(tmp_path, ServiceLimits(requests=1, bytes_under_way=1_000)) as client:
         gate = client.service.gate
         gate.requests += 1
         busy = client.get("/v1/stats")
@@ -157,7 +157,7 @@ def test_more_requests_than_there_is_room_for(tmp_path: Path) -> None:
 def test_one_key_can_not_take_all_the_room(tmp_path: Path) -> None:
     first, second = key(tmp_path, "read"), key(tmp_path, "read", "write")
     answers = []
-    with serving(tmp_path, Settings(key_requests=1)) as client:
+    with serving(tmp_path, ServiceLimits(key_requests=1)) as client:
 
         async def app(*_: object) -> None:
             """Something that takes long; meanwhile others ask."""
@@ -169,7 +169,7 @@ def test_one_key_can_not_take_all_the_room(tmp_path: Path) -> None:
             "method": "POST",
             "headers": [(b"authorization", first["Authorization"].encode())],
         }
-        asyncio.run(Guard(app, client.service)(scope, None, None))
+        asyncio.run(RequestMiddleware(app, client.service)(scope, None, None))
         assert [answer.status_code for answer in answers] == [429, 200]
         assert answers[0].headers["retry-after"] == "1"
         assert client.get("/v1/stats", headers=first).status_code == 200
@@ -184,7 +184,7 @@ def test_who_needs_no_key_takes_nobodys_place(tmp_path: Path) -> None:
 
         for path in ("/openapi.json", "/v1/stats"):
             scope = {"type": "http", "path": path, "method": "GET", "headers": []}
-            asyncio.run(Guard(app, client.service)(scope, None, None))
+            asyncio.run(RequestMiddleware(app, client.service)(scope, None, None))
         assert under_way == [0, 1]
         assert client.service.gate.requests == 0
 
@@ -199,8 +199,8 @@ def test_what_a_broken_key_file_does(tmp_path: Path) -> None:
 
 def test_asking_whether_it_is_ready_turns_nobody_away(tmp_path: Path) -> None:
     log = Log(io.StringIO())
-    not_started = Service(
-        lambda _: Index.open(tmp_path), Settings(), tmp_path, log=log, guarded=False
+    not_started = IndexService(
+        lambda _: Index.open(tmp_path), ServiceLimits(), tmp_path, log=log, guarded=False
     )
     client = Served(not_started, io.StringIO())
     for path, count in (("/readyz", 0), ("/v1/stats", 1)):

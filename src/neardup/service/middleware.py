@@ -1,0 +1,178 @@
+"""The middleware around every request: access, the answer to errors, the log line, the counts."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+import uuid
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass
+from ipaddress import IPv6Network, ip_address
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from neardup.errors import Busy, FormatError, NeardupError, OutputError
+from neardup.service.access import OPEN_PATHS
+from neardup.service.api_keys import ApiKey
+from neardup.service.bodies import Gone
+from neardup.service.error_responses import describe_error, error_place, error_response
+
+if TYPE_CHECKING:
+    from neardup.service.index_service import IndexService
+
+
+SANE_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+UNKNOWN: Final = "unknown"
+
+
+@dataclass(slots=True)
+class RequestRecord:
+    """A request, from its headers to the line in the log."""
+
+    id: str
+    method: str
+    headers: dict[bytes, bytes]
+    source: str
+    started: float
+    key: ApiKey | None = None
+    guarded: bool = True
+    """Whether scopes are checked: not where access is open."""
+    route: str = UNKNOWN
+    """The pattern of the path: ids in it are not logged."""
+    inside: bool = False
+    """Whether it counts as one that is under way."""
+    streamed: bool = False
+    """Whether it takes as long as the client likes."""
+    documents: int = 0
+    bytes: int = 0
+    status: int = 0
+    error: str | None = None
+    body_read: bool = True
+    """Whether nothing of the body is left."""
+
+
+def start_record(scope: Mapping[str, Any], now: float) -> RequestRecord:
+    headers = dict(scope["headers"])
+    client = scope.get("client")
+    return RequestRecord(
+        choose_request_id(headers.get(b"x-request-id", b"")),
+        scope["method"],
+        headers,
+        source_name(client[0]) if client else UNKNOWN,
+        now,
+        body_read=headers.get(b"content-length", b"0") == b"0"
+        and headers.keys().isdisjoint((b"transfer-encoding", b"upgrade")),
+    )
+
+
+def choose_request_id(given: bytes) -> str:
+    """The client's, if it is a harmless one."""
+    text = given.decode("latin-1")
+    return text if SANE_ID.fullmatch(text) else uuid.uuid4().hex
+
+
+def source_name(address: str) -> str:
+    """Whom an address stands for. In IPv6 people have whole networks.
+
+    >>> source_of("192.0.2.7"), source_of("2001:db8:1:2:3::4")
+    ('192.0.2.7', '2001:db8:1:2::/64')
+    """
+    if ":" not in address:
+        return address
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    mapped = getattr(found, "ipv4_mapped", None)
+    return str(mapped or IPv6Network((int(found), 64), strict=False))
+
+
+CLOSED_BY_CLIENT = 499
+"""In the log and the metrics; nobody is there to see it as an answer."""
+
+
+class RequestMiddleware:
+    """ASGI middleware. Plain, because it is passed by every request."""
+
+    def __init__(self, app: ASGIApp, service: IndexService) -> None:
+        self._app, self._service = app, service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        service = self._service
+        record = start_record(scope, time.monotonic())
+        scope["record"] = record
+        answer = self._answering(record, send)
+        try:
+            service.gate.enter(record, scope["path"])
+            await self._app(scope, receive, answer)
+        except Gone:
+            record.status = CLOSED_BY_CLIENT
+        except asyncio.CancelledError:
+            stopped = Busy("the service is being stopped: send it to the next one")
+            await self._refuse(record, stopped, scope, receive, answer)
+        except Exception as error:
+            await self._refuse(record, error, scope, receive, answer)
+        finally:
+            service.gate.leave(record)
+            self._record(record)
+
+    def _answering(self, record: RequestRecord, send: Send) -> Send:
+        """Adds what every answer carries; who is not let in is told nothing of the index."""
+        common = self._service.headers
+        own = (b"x-request-id", record.id.encode())
+
+        async def answer(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                record.status = message["status"]
+                message["headers"] = [*message["headers"], own]
+                if record.inside:
+                    message["headers"] += common()
+                if not record.body_read:
+                    # What is left of the body is not wanted: nothing can follow it.
+                    message["headers"].append((b"connection", b"close"))
+            await send(message)
+
+        return answer
+
+    async def _refuse(
+        self, record: RequestRecord, error: Exception, scope: Scope, receive: Receive, answer: Send
+    ) -> None:
+        status, told, _ = describe_error(error)
+        record.error = told["error"]
+        if isinstance(error, FormatError | OutputError):
+            self._service.log.event("failed", request_id=record.id, message=str(error))
+        if not isinstance(error, NeardupError):
+            self._service.log.event(
+                "mistake", request_id=record.id, kind=type(error).__name__, place=error_place(error)
+            )
+        if record.status:  # The answer has begun: all that can be done is to end it.
+            record.status = status
+            raise ConnectionAbortedError
+        if scope["path"] not in OPEN_PATHS:  # "Not ready yet" turns nobody away.
+            self._service.metrics.observe_rejected(record.error)
+        await error_response(error, record.id)(scope, receive, answer)
+
+    def _record(self, record: RequestRecord) -> None:
+        seconds = time.monotonic() - record.started
+        status = record.status or 500
+        told = None if record.streamed else seconds
+        self._service.metrics.observe_request(record.route, record.method, status, told)
+        more = {} if record.error is None else {"error": record.error}
+        if record.key is not None:
+            more["key"] = record.key.name
+        self._service.log.event(
+            "request",
+            request_id=record.id,
+            method=record.method,
+            route=record.route,
+            status=status,
+            seconds=round(seconds, 6),
+            documents=record.documents,
+            source=record.source,
+            **more,
+        )
