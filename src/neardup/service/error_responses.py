@@ -100,7 +100,7 @@ def describe_error(error: BaseException) -> tuple[int, dict[str, Any], list[Head
 def error_name(error: NeardupError) -> str:
     """A name that programs can compare.
 
-    >>> name_of(Refused(404, "not there")), name_of(neardup.SpecMismatch("another spec"))
+    >>> error_name(Refusal(404, "not there")), error_name(neardup.SpecMismatch("another spec"))
     ('not_found', 'spec_mismatch')
     """
     if isinstance(error, Refusal):

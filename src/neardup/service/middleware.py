@@ -76,7 +76,7 @@ def choose_request_id(given: bytes) -> str:
 def source_name(address: str) -> str:
     """Whom an address stands for. In IPv6 people have whole networks.
 
-    >>> source_of("192.0.2.7"), source_of("2001:db8:1:2:3::4")
+    >>> source_name("192.0.2.7"), source_name("2001:db8:1:2:3::4")
     ('192.0.2.7', '2001:db8:1:2::/64')
     """
     if ":" not in address:
