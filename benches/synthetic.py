@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from neardup.cli.progress import Lines
+from neardup.cli.progress import PlainProgress
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.shards import Reading, Shard
@@ -193,7 +193,7 @@ def should_go(copies: Numbers) -> NDArray[np.bool_]:
 
 
 def main(task: str, made: Path, count: int, memory: str = "4GB", workers: str = "1") -> None:
-    progress = Lines()
+    progress = PlainProgress()
     if task == "make":
         make(made, count, progress)
         return

@@ -239,7 +239,7 @@ def test_after_a_killed_run_the_next_one_goes_on(tmp_path: Path, many: Path) -> 
 # -- progress -----------------------------------------------------------------------------------
 
 
-class Recorder(progress.Lines):
+class Recorder(progress.PlainProgress):
     def __init__(self) -> None:
         super().__init__()
         self.steps: dict[str, tuple[int, list[int]]] = {}

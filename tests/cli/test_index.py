@@ -385,7 +385,7 @@ def test_spec_diff(tmp_path):
 def test_every_field_of_a_specification_has_a_meaning():
     from dataclasses import fields
 
-    from neardup.cli.spec_diff import MEANING
+    from neardup.cli.spec import MEANING
     from neardup.spec import Spec
 
     assert list(MEANING) == [field.name for field in fields(Spec)]

@@ -14,21 +14,18 @@ import typer
 
 import neardup
 from neardup.cli.cache import cache
-from neardup.cli.compare_sketches import compare_sketches
+from neardup.cli.comparisons import compare_sketches, hashes
 from neardup.cli.dedup import dedup
-from neardup.cli.demo import demo
 from neardup.cli.evaluate import evaluate
 from neardup.cli.exact import exact
-from neardup.cli.hashes import hashes
-from neardup.cli.index import index
-from neardup.cli.keys import keys
-from neardup.cli.merge import merge
+from neardup.cli.index_build import add, build
+from neardup.cli.index_query import get, query, remove
+from neardup.cli.index_reindex import convert, reindex, retune
+from neardup.cli.index_upkeep import compact, export, import_, stats, verify
 from neardup.cli.plan import plan
-from neardup.cli.query import query
-from neardup.cli.report import report
-from neardup.cli.serve import as_line_of_log, serve
+from neardup.cli.runs import demo, merge, report, status
+from neardup.cli.serve import format_failure, keys, serve
 from neardup.cli.spec import spec
-from neardup.cli.status import status
 from neardup.cli.tune import tune
 from neardup.errors import NeardupError
 
@@ -55,6 +52,14 @@ app.command()(tune)
 app.command()(hashes)
 app.command()(serve)
 app.command()(query)
+index = typer.Typer(
+    help="An index of documents in a folder: is a new one a copy of something?",
+    no_args_is_help=True,
+)
+for command in (build, add, query, get, remove, stats, retune, reindex, convert, compact, verify):
+    index.command()(command)
+index.command()(export)
+index.command("import")(import_)
 app.add_typer(spec, name="spec")
 app.add_typer(index, name="index")
 app.add_typer(cache, name="cache")
@@ -141,6 +146,6 @@ def explained(error: Any) -> tuple[str, int]:
 def fail(message: str, code: int, *, as_event: bool = False) -> NoReturn:
     """End with one line; with none if everything has been said, as when help was shown."""
     if one_line := " ".join(message.split()):
-        told = as_line_of_log(one_line) if as_event else f"neardup: {one_line}"
+        told = format_failure(one_line) if as_event else f"neardup: {one_line}"
         print(told, file=sys.stderr)
     sys.exit(code)

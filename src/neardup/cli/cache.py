@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neardup.cli.shared import console_of
+from neardup.cli.arguments import make_console
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -38,14 +38,14 @@ cache = typer.Typer(
 
 
 @cache.command("list")
-def list_(
+def list_results(
     folder: Folder = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """List what is known: key, when, what, seconds, and whether it was on a machine like this."""
     import json
 
-    kept = _opened(folder)
+    kept = _open_cache(folder)
     entries = sorted(kept.entries(), key=lambda entry: entry.at)
     if as_json:
         rows = [entry.to_json() | {"same_machine": entry.same_machine} for entry in entries]
@@ -70,13 +70,13 @@ def list_(
         table.add_row(
             entry.key[:SHOWN_DIGITS],
             f"{entry.at.astimezone():%Y-%m-%d %H:%M}",
-            Text(described(entry.config), no_wrap=True, overflow="ellipsis"),
+            Text(describe_config(entry.config), no_wrap=True, overflow="ellipsis"),
             f"{entry.seconds:.3g}",
             "this" if entry.same_machine else "other",
         )
     for column in (*table.columns[:2], *table.columns[3:]):
         column.no_wrap = True
-    console = console_of(WIDTH)
+    console = make_console(WIDTH)
     if entries:
         console.print(table)
     damaged = f", {kept.damaged:,} that can't be used" if kept.damaged else ""
@@ -84,8 +84,8 @@ def list_(
     console.print(f"{len(entries):,} {results} in {kept.folder}{damaged}", soft_wrap=True)
 
 
-@cache.command()
-def show(
+@cache.command("show")
+def show_result(
     key: Annotated[
         str, typer.Argument(metavar="KEY", help="The first digits are enough.", show_default=False)
     ],
@@ -94,11 +94,11 @@ def show(
     """Print one entry as JSON: configuration, results, time, machine and version."""
     import json
 
-    print(json.dumps(_opened(folder).find(key).to_json(), indent=2))
+    print(json.dumps(_open_cache(folder).find(key).to_json(), indent=2))
 
 
-@cache.command()
-def clear(
+@cache.command("clear")
+def clear_results(
     folder: Folder = None,
     older_than: Annotated[
         str | None,
@@ -114,16 +114,16 @@ def clear(
     from datetime import UTC, datetime
 
     age = None if older_than is None else parse_age(older_than)
-    kept = _opened(folder)
+    kept = _open_cache(folder)
     what = "all results" if older_than is None else f"results older than {older_than}"
-    if not yes and not _agreed(f"Remove {what} in {kept.folder}?"):
+    if not yes and not _confirm(f"Remove {what} in {kept.folder}?"):
         print("nothing was removed")
         return
     count = kept.clear(None if age is None else datetime.now(UTC) - age)
     print(f"{count:,} removed")
 
 
-def _agreed(question: str) -> bool:
+def _confirm(question: str) -> bool:
     from neardup.errors import UsageError
 
     try:
@@ -132,7 +132,7 @@ def _agreed(question: str) -> bool:
         raise UsageError("no answer, nothing was removed: --yes removes without asking") from None
 
 
-def _opened(folder: Path | None) -> Cache:
+def _open_cache(folder: Path | None) -> Cache:
     from neardup.errors import UsageError
     from neardup.planner.cache import Cache
 
@@ -141,7 +141,7 @@ def _opened(folder: Path | None) -> Cache:
     return Cache(folder)
 
 
-def described(config: dict[str, Any]) -> str:
+def describe_config(config: dict[str, Any]) -> str:
     """What is set, in a line: words as they are, numbers with their names. `show` shows all of it.
 
     What tells most is first, because the end is cut where there is no room.

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neardup.cli.key_file import Hash, KeyFile, read_key
-from neardup.cli.matching import TextProfile, match
-from neardup.cli.shared import (
+from neardup.cli.arguments import (
     INPUT,
     KEEP,
     MATCH,
@@ -22,9 +20,11 @@ from neardup.cli.shared import (
     Config,
     Force,
     Format,
+    Hash,
     Id,
     Inputs,
     Keep,
+    KeyFile,
     Memory,
     NoKept,
     Prefer,
@@ -32,9 +32,12 @@ from neardup.cli.shared import (
     SkipBadFiles,
     Strict,
     Text,
+    TextProfile,
     Within,
     Workers,
     check_workers,
+    matching_option,
+    read_key,
     stale_bands,
 )
 
@@ -73,23 +76,23 @@ def dedup(
     format: Format = "auto",
     strict: Strict = False,
     skip_bad_files: SkipBadFiles = False,
-    threshold: Annotated[float | None, match("threshold", "0.8")] = None,
-    recall: Annotated[float | None, match("recall", "0.99")] = None,
-    bands: Annotated[int | None, match("bands")] = None,
-    rows: Annotated[int | None, match("rows")] = None,
-    tables: Annotated[str | None, match("tables", "1")] = None,
-    slots: Annotated[int | None, match("slots", "128; of a simhash 64")] = None,
-    sketch: Annotated[str | None, match("sketch", "minhash")] = None,
-    family: Annotated[str | None, match("family", "the usual one of the sketch")] = None,
-    bits: Annotated[int | None, match("bits", "all")] = None,
-    shingle: Annotated[str | None, match("shingle", "word:5")] = None,
+    threshold: Annotated[float | None, matching_option("threshold", "0.8")] = None,
+    recall: Annotated[float | None, matching_option("recall", "0.99")] = None,
+    bands: Annotated[int | None, matching_option("bands")] = None,
+    rows: Annotated[int | None, matching_option("rows")] = None,
+    tables: Annotated[str | None, matching_option("tables", "1")] = None,
+    slots: Annotated[int | None, matching_option("slots", "128; of a simhash 64")] = None,
+    sketch: Annotated[str | None, matching_option("sketch", "minhash")] = None,
+    family: Annotated[str | None, matching_option("family", "the usual one of the sketch")] = None,
+    bits: Annotated[int | None, matching_option("bits", "all")] = None,
+    shingle: Annotated[str | None, matching_option("shingle", "word:5")] = None,
     text_profile: TextProfile = "standard",
-    preset: Annotated[str | None, match("preset")] = None,
-    seed: Annotated[int, match("seed", "0")] = 0,
+    preset: Annotated[str | None, matching_option("preset")] = None,
+    seed: Annotated[int, matching_option("seed", "0")] = 0,
     hash: Hash = "xxh64",
     key_file: KeyFile = None,
-    hamming: Annotated[int | None, match("hamming", "3")] = None,
-    blocks: Annotated[int | None, match("blocks", "chosen by --hamming")] = None,
+    hamming: Annotated[int | None, matching_option("hamming", "3")] = None,
+    blocks: Annotated[int | None, matching_option("blocks", "chosen by --hamming")] = None,
     weights: Annotated[
         str,
         typer.Option(
@@ -98,8 +101,10 @@ def dedup(
             rich_help_panel=MATCH,
         ),
     ] = "tf",
-    verify: Annotated[str | None, match("verify", "exact; with --sketch simhash, estimate")] = None,
-    measure: Annotated[str, match("measure", "jaccard")] = "jaccard",
+    verify: Annotated[
+        str | None, matching_option("verify", "exact; with --sketch simhash, estimate")
+    ] = None,
+    measure: Annotated[str, matching_option("measure", "jaccard")] = "jaccard",
     strip: Annotated[
         list[str] | None,
         typer.Option(
@@ -196,7 +201,7 @@ def dedup(
     with the same command.
     """
     from neardup.cli.progress import progress_for
-    from neardup.cli.summary import show
+    from neardup.cli.summary import print_run
     from neardup.corpus.inputs import find_inputs
     from neardup.errors import UsageError
     from neardup.options import Options
@@ -307,7 +312,7 @@ def dedup(
                 budget=Budget(None if memory is None else parse_bytes(memory)),
             )
             finished = run(job, progress, *making(engine, master, memory))
-    show(finished.record, summary(finished, options, out), quiet, as_json)
+    print_run(finished.record, summary(finished, options, out), quiet, as_json)
     if engine == "spark":
         from neardup.pipeline.backends.spark.java_classes import keep as keep_java_classes
 

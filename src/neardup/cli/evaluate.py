@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neardup.cli.shared import (
+from neardup.cli.arguments import (
     CHOSEN_FOR,
     INPUT,
     LAYOUT,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neardup.cli.matching import TextProfile
-from neardup.cli.shared import (
+from neardup.cli.arguments import (
     MATCH,
     AsJson,
     Force,
@@ -27,6 +26,7 @@ from neardup.cli.shared import (
     SkipBadFiles,
     Strict,
     Text,
+    TextProfile,
     Within,
     Workers,
     check_workers,
@@ -116,7 +116,7 @@ def exact(
     A run that was stopped goes on with the same command.
     """
     from neardup.cli.progress import progress_for
-    from neardup.cli.summary import show
+    from neardup.cli.summary import print_run
     from neardup.corpus.inputs import find_inputs
     from neardup.options import Options
 
@@ -152,7 +152,7 @@ def exact(
         sameness = Sameness.of(by, unit, min_length, text_profile)
         filtering = Filtering.of(filter_kind, fpr, expected, sameness, keep)
         finished = run(job, progress, ExactDuplicates(sameness, filtering))
-    show(finished.record, "\n".join(summary(finished, out)) + "\n", quiet, as_json)
+    print_run(finished.record, "\n".join(summary(finished, out)) + "\n", quiet, as_json)
 
 
 def summary(finished: Finished, out: Path) -> Iterator[str]:

@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neardup.cli.index_shared import Dir, IndexKey, PlainJson, TableMemory, writing
-from neardup.cli.index_summary import show, show_loaded
-from neardup.cli.key_file import read_key
-from neardup.cli.matching import match
-from neardup.cli.shared import (
+from neardup.cli.arguments import (
     INPUT,
     OUTPUT,
     Config,
@@ -24,8 +20,12 @@ from neardup.cli.shared import (
     Text,
     Workers,
     check_workers,
+    matching_option,
+    read_key,
     stale_bands,
 )
+from neardup.cli.index import Dir, IndexKey, PlainJson, TableMemory, open_to_write
+from neardup.cli.summary import print_filled, print_loaded
 
 if TYPE_CHECKING:
     from neardup.index.index import Index
@@ -79,27 +79,29 @@ def build(
         ),
     ] = False,
     config: Config = None,
-    threshold: Annotated[float | None, match("threshold", "0.8")] = None,
-    recall: Annotated[float | None, match("recall", "0.99")] = None,
-    bands: Annotated[int | None, match("bands")] = None,
-    rows: Annotated[int | None, match("rows")] = None,
-    tables: Annotated[str | None, match("tables", "1")] = None,
-    limit: Annotated[int | None, match("limit", "256")] = None,
-    verify: Annotated[str | None, match("verify", "exact; with --sketch simhash, estimate")] = None,
-    measure: Annotated[str | None, match("measure", "jaccard")] = None,
-    hamming: Annotated[int | None, match("hamming", "3")] = None,
-    blocks: Annotated[int | None, match("blocks", "chosen by --hamming")] = None,
-    shingle: Annotated[str | None, match("shingle", "word:5")] = None,
-    text_profile: Annotated[str | None, match("text_profile", "standard")] = None,
-    sketch: Annotated[str | None, match("sketch", "minhash")] = None,
-    family: Annotated[str | None, match("family", "the usual one of the sketch")] = None,
-    slots: Annotated[int | None, match("slots", "128; of a simhash 64")] = None,
-    bits: Annotated[int | None, match("bits", "all")] = None,
-    preset: Annotated[str | None, match("preset")] = None,
-    seed: Annotated[int | None, match("seed", "0")] = None,
-    hash: Annotated[str | None, match("hash", "xxh64")] = None,
+    threshold: Annotated[float | None, matching_option("threshold", "0.8")] = None,
+    recall: Annotated[float | None, matching_option("recall", "0.99")] = None,
+    bands: Annotated[int | None, matching_option("bands")] = None,
+    rows: Annotated[int | None, matching_option("rows")] = None,
+    tables: Annotated[str | None, matching_option("tables", "1")] = None,
+    limit: Annotated[int | None, matching_option("limit", "256")] = None,
+    verify: Annotated[
+        str | None, matching_option("verify", "exact; with --sketch simhash, estimate")
+    ] = None,
+    measure: Annotated[str | None, matching_option("measure", "jaccard")] = None,
+    hamming: Annotated[int | None, matching_option("hamming", "3")] = None,
+    blocks: Annotated[int | None, matching_option("blocks", "chosen by --hamming")] = None,
+    shingle: Annotated[str | None, matching_option("shingle", "word:5")] = None,
+    text_profile: Annotated[str | None, matching_option("text_profile", "standard")] = None,
+    sketch: Annotated[str | None, matching_option("sketch", "minhash")] = None,
+    family: Annotated[str | None, matching_option("family", "the usual one of the sketch")] = None,
+    slots: Annotated[int | None, matching_option("slots", "128; of a simhash 64")] = None,
+    bits: Annotated[int | None, matching_option("bits", "all")] = None,
+    preset: Annotated[str | None, matching_option("preset")] = None,
+    seed: Annotated[int | None, matching_option("seed", "0")] = None,
+    hash: Annotated[str | None, matching_option("hash", "xxh64")] = None,
     key_file: IndexKey = None,
-    strip: Annotated[list[str] | None, match("html")] = None,
+    strip: Annotated[list[str] | None, matching_option("html")] = None,
     memory: TableMemory = None,
     workers: Workers = None,
     quiet: Quiet = False,
@@ -147,17 +149,17 @@ def build(
         if value not in (None, []) and name not in stale
     }
     if sketches is not None:
-        _load(folder, sketches, given, quiet, as_json)
+        _load_sketches(folder, sketches, given, quiet, as_json)
         return
     files, threads = find_inputs(inputs or [], format), check_workers(workers)
     key = read_key(key_file, quiet)
     with (
         progress_for(quiet=quiet or as_json) as progress,
-        _made(folder, given, key, keep_texts=keep_texts, memory=memory) as index,
+        _create(folder, given, key, keep_texts=keep_texts, memory=memory) as index,
     ):
         columns = Columns(text=text, id=id, tokens=index.spec.unit == "token")
         filled = fill(index, files, columns, progress, workers=threads, strict=strict)
-        show(filled, index, quiet, as_json)
+        print_filled(filled, index, quiet, as_json)
 
 
 def add(
@@ -191,17 +193,17 @@ def add(
     files, threads = find_inputs(inputs, format), check_workers(workers)
     with (
         progress_for(quiet=quiet or as_json) as progress,
-        writing(folder, key_file, progress, memory) as index,
+        open_to_write(folder, key_file, progress, memory) as index,
     ):
         columns = Columns(text=text, id=id, tokens=index.spec.unit == "token")
         filled = fill(
             index, files, columns, progress, workers=threads, replace=replace, strict=strict
         )
-        show(filled, index, quiet, as_json)
+        print_filled(filled, index, quiet, as_json)
 
 
 @contextmanager
-def _made(folder: Path, given: dict[str, Any], key: Key | None, **others: Any) -> Iterator[Index]:
+def _create(folder: Path, given: dict[str, Any], key: Key | None, **others: Any) -> Iterator[Index]:
     """A new index; nothing of it stays if it fails before there is a document in it."""
     from neardup.index.filling.loading import require_free
     from neardup.index.folder import unmake
@@ -209,7 +211,7 @@ def _made(folder: Path, given: dict[str, Any], key: Key | None, **others: Any) -
     from neardup.index.settings import stated
 
     require_free(folder)
-    options = _options(given, key)
+    options = _check_options(given, key)
     point = stated(options)
     with Index.open(folder, options.spec, key=key, **others, **point) as index:
         try:
@@ -222,7 +224,7 @@ def _made(folder: Path, given: dict[str, Any], key: Key | None, **others: Any) -
             raise
 
 
-def _options(given: dict[str, Any], key: Key | None) -> Options:
+def _check_options(given: dict[str, Any], key: Key | None) -> Options:
     """What is asked for; not what can only be known when all documents are there."""
     from neardup.errors import UsageError
     from neardup.index.settings import Settings
@@ -238,7 +240,9 @@ def _options(given: dict[str, Any], key: Key | None) -> Options:
     return Settings(options).options
 
 
-def _load(folder: Path, sketches: Path, given: dict[str, Any], quiet: bool, as_json: bool) -> None:
+def _load_sketches(
+    folder: Path, sketches: Path, given: dict[str, Any], quiet: bool, as_json: bool
+) -> None:
     """An index of saved sketches."""
     from neardup.cli.progress import progress_for
     from neardup.errors import UsageError
@@ -251,4 +255,4 @@ def _load(folder: Path, sketches: Path, given: dict[str, Any], quiet: bool, as_j
             raise UsageError(f"the sketches of {sketches} say it: leave out --{option}")
     with progress_for(quiet=quiet or as_json) as progress:
         loaded = load_sketches(sketches, folder, given, progress)
-    show_loaded(loaded, quiet, as_json)
+    print_loaded(loaded, quiet, as_json)

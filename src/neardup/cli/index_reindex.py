@@ -1,4 +1,8 @@
-"""neardup index reindex: another specification for an index, while it goes on."""
+"""neardup index retune, reindex, convert: another operating point or specification for an index.
+
+`retune` judges all documents again by what is stored of them, `reindex` makes another generation
+of their texts while the index goes on answering, `convert` cuts stored slots to fewer bits.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from neardup.cli.index_shared import Dir, PlainJson, earlier_lines
-from neardup.cli.key_file import read_key
-from neardup.cli.matching import match
-from neardup.cli.shared import INPUT, MATCH, OUTPUT, Format, Id, Quiet, Text
+from neardup.cli.arguments import (
+    INPUT,
+    MATCH,
+    OUTPUT,
+    Format,
+    Id,
+    Quiet,
+    Text,
+    matching_option,
+    read_key,
+)
+from neardup.cli.index import Dir, IndexKey, PlainJson, describe_index, earlier_lines, open_to_write
 
 if TYPE_CHECKING:
     from neardup.index.anew.reindex import Reindexed
     from neardup.keys import Key
     from neardup.spec import Spec
+
 
 LISTED: Final = 20
 """So many documents that can't be carried over are named."""
@@ -73,15 +86,15 @@ def reindex(
             rich_help_panel=INPUT,
         ),
     ] = False,
-    shingle: Annotated[str | None, match("shingle")] = None,
-    text_profile: Annotated[str | None, match("text_profile")] = None,
-    strip: Annotated[str | None, match("html")] = None,
-    sketch: Annotated[str | None, match("sketch")] = None,
-    family: Annotated[str | None, match("family")] = None,
-    slots: Annotated[int | None, match("slots")] = None,
-    bits: Annotated[int | None, match("bits")] = None,
-    seed: Annotated[int | None, match("seed")] = None,
-    hash: Annotated[str | None, match("hash")] = None,
+    shingle: Annotated[str | None, matching_option("shingle")] = None,
+    text_profile: Annotated[str | None, matching_option("text_profile")] = None,
+    strip: Annotated[str | None, matching_option("html")] = None,
+    sketch: Annotated[str | None, matching_option("sketch")] = None,
+    family: Annotated[str | None, matching_option("family")] = None,
+    slots: Annotated[int | None, matching_option("slots")] = None,
+    bits: Annotated[int | None, matching_option("bits")] = None,
+    seed: Annotated[int | None, matching_option("seed")] = None,
+    hash: Annotated[str | None, matching_option("hash")] = None,
     key_file: Annotated[
         Path | None,
         typer.Option(
@@ -92,11 +105,11 @@ def reindex(
             rich_help_panel=MATCH,
         ),
     ] = None,
-    threshold: Annotated[float | None, match("threshold")] = None,
-    recall: Annotated[float | None, match("recall")] = None,
-    bands: Annotated[int | None, match("bands")] = None,
-    rows: Annotated[int | None, match("rows")] = None,
-    hamming: Annotated[int | None, match("hamming")] = None,
+    threshold: Annotated[float | None, matching_option("threshold")] = None,
+    recall: Annotated[float | None, matching_option("recall")] = None,
+    bands: Annotated[int | None, matching_option("bands")] = None,
+    rows: Annotated[int | None, matching_option("rows")] = None,
+    hamming: Annotated[int | None, matching_option("hamming")] = None,
     keep_texts: Annotated[
         bool | None,
         typer.Option(
@@ -158,7 +171,7 @@ def reindex(
         raise UsageError("--undo goes back to what was: leave out what is to be new")
     if not (undo or anew or key):
         raise UsageError("nothing is to change: give --spec, or an option such as --shingle")
-    wanted, point = _specified(spec, key)
+    wanted, point = _read_target(spec, key)
     with progress_for(quiet=quiet) as progress, _listing_missing():
         others: dict[str, Any] = {
             "key": key,
@@ -169,21 +182,21 @@ def reindex(
         if undo:
             done = making.undo(folder, **others)
         else:
-            pairs = None if corpus is None else _pairs(corpus, text, id, format)
+            pairs = None if corpus is None else _read_texts(corpus, text, id, format)
             done = making.reindex(
                 folder, wanted, corpus=pairs, keep_texts=keep_texts, **others, **point | given
             )
     if as_json:
         _print_json(done)
         return
-    _list(done.missing)
+    _list_missing(done.missing)
     if not quiet:
-        _show(done, folder, undo)
+        _print_reindexed(done, folder, undo)
 
 
-def _specified(file: Path | None, key: Key | None) -> tuple[Spec | None, dict[str, Any]]:
+def _read_target(file: Path | None, key: Key | None) -> tuple[Spec | None, dict[str, Any]]:
     """The specification of a file, and the operating point if it says one."""
-    from neardup.cli.spec_diff import spec_of
+    from neardup.cli.spec import read_spec
     from neardup.formats.config import load_config
     from neardup.index.settings import POINT_NAMES, Settings
     from neardup.options import Options
@@ -191,13 +204,15 @@ def _specified(file: Path | None, key: Key | None) -> tuple[Spec | None, dict[st
     if file is None:
         return None, {}
     if file.suffix != ".toml":
-        return spec_of(file), {}
+        return read_spec(file), {}
     config = load_config(file)
     options = Settings(Options.of(key=key, **config)).options
     return options.spec, {name: config[name] for name in POINT_NAMES if name in config}
 
 
-def _pairs(inputs: list[str], text: str, id: str | None, format: str) -> Iterator[tuple[str, str]]:
+def _read_texts(
+    inputs: list[str], text: str, id: str | None, format: str
+) -> Iterator[tuple[str, str]]:
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs
     from neardup.index.filling.files import batches
@@ -214,11 +229,11 @@ def _listing_missing() -> Iterator[None]:
     try:
         yield
     except MissingTexts as error:
-        _list(error.documents)
+        _list_missing(error.documents)
         raise
 
 
-def _list(missing: dict[str, str]) -> None:
+def _list_missing(missing: dict[str, str]) -> None:
     """The first ones, to standard error."""
     for id, why in list(missing.items())[:LISTED]:
         print(f"{id}\t{why}", file=sys.stderr)
@@ -246,7 +261,7 @@ def _print_json(done: Reindexed) -> None:
     )
 
 
-def _show(done: Reindexed, folder: Path, undone: bool) -> None:
+def _print_reindexed(done: Reindexed, folder: Path, undone: bool) -> None:
     from neardup.result import method_line
 
     options, left = done.options, f", {len(done.missing):,} left out" if done.missing else ""
@@ -261,3 +276,81 @@ def _show(done: Reindexed, folder: Path, undone: bool) -> None:
     print(f"specification {done.spec.fingerprint}")
     for line in earlier_lines(folder):
         print(line)
+
+
+def convert(
+    folder: Dir,
+    bits: Annotated[
+        int, typer.Option(help="Bits of a slot from now on: 1, 2, 4, 8 or 16.", show_default=False)
+    ],
+    quiet: Quiet = False,
+    as_json: PlainJson = False,
+) -> None:
+    """Cut the stored slots of an index down to a few bits. No texts are needed.
+
+    Answers that were given stay. The bands can't be changed any more afterwards; threshold, limit
+    and verify can. What was before is kept beside it: neardup index reindex --undo goes back.
+    """
+    import json
+    from dataclasses import asdict
+
+    from neardup.cli.progress import progress_for
+    from neardup.index.anew.convert import convert as convert_index
+    from neardup.formatting import format_bytes
+
+    with progress_for(quiet=quiet) as progress:
+        done = convert_index(folder, bits, progress=progress)
+    if as_json:
+        print(json.dumps(asdict(done), indent=2))
+    elif not quiet:
+        print(
+            f"{done.documents:,} documents: {format_bytes(done.bytes_before)} before, "
+            f"{format_bytes(done.bytes_after)} now; what was before is still there\n"
+            f"specification {done.fingerprint}, narrowed from {done.parent}"
+        )
+        for line in earlier_lines(folder):
+            print(line)
+
+
+def retune(
+    folder: Dir,
+    threshold: Annotated[float | None, matching_option("threshold")] = None,
+    recall: Annotated[float | None, matching_option("recall")] = None,
+    bands: Annotated[int | None, matching_option("bands")] = None,
+    rows: Annotated[int | None, matching_option("rows")] = None,
+    tables: Annotated[str | None, matching_option("tables")] = None,
+    limit: Annotated[int | None, matching_option("limit")] = None,
+    verify: Annotated[str | None, matching_option("verify")] = None,
+    measure: Annotated[str | None, matching_option("measure")] = None,
+    hamming: Annotated[int | None, matching_option("hamming")] = None,
+    blocks: Annotated[int | None, matching_option("blocks")] = None,
+    key_file: IndexKey = None,
+    quiet: Quiet = False,
+) -> None:
+    """Go over to another operating point, without the texts. What is not given stays as it is.
+
+    All documents are judged again in the order in which they came, by what is stored of them.
+    """
+    from neardup.cli.progress import progress_for
+    from neardup.errors import UsageError
+
+    asked = {
+        "threshold": threshold,
+        "recall": recall,
+        "bands": bands,
+        "rows": rows,
+        "tables": tables,
+        "limit": limit,
+        "verify": verify,
+        "measure": measure,
+        "hamming": hamming,
+        "blocks": blocks,
+    }
+    given = {name: value for name, value in asked.items() if value is not None}
+    if not given:
+        raise UsageError("nothing is to change: give --threshold, --recall or --bands and --rows")
+    with progress_for(quiet=quiet) as progress, open_to_write(folder, key_file, progress) as index:
+        moved, documents, about = index.retune(**given), len(index), describe_index(index)
+    if not quiet:
+        print(f"{moved:,} of {documents:,} documents have another answer now")
+        print(about["point"])

@@ -1,17 +1,24 @@
-"""neardup index stats, verify, compact, retune: an index as a whole."""
+"""neardup index stats, verify, compact, export, import: an index as a whole."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neardup.cli.index_shared import Dir, IndexKey, PlainJson, earlier_lines, reading, writing
-from neardup.cli.matching import match
-from neardup.cli.shared import Quiet
+from neardup.cli.arguments import Quiet
+from neardup.cli.index import (
+    Dir,
+    IndexKey,
+    PlainJson,
+    describe_index,
+    earlier_lines,
+    open_to_read,
+    open_to_write,
+)
 
 if TYPE_CHECKING:
-    from neardup.index.index import Index
     from neardup.index.stats import Stats
 
 
@@ -19,30 +26,18 @@ def stats(folder: Dir, key_file: IndexKey = None, as_json: PlainJson = False) ->
     """Show what is in an index, what it takes, and how large its buckets are."""
     import json
 
-    with reading(folder, key_file) as index:
-        found, about = index.stats(), _about(index)
+    with open_to_read(folder, key_file) as index:
+        found, about = index.stats(), describe_index(index)
     if as_json:
         print(json.dumps(about | found.as_dict, indent=2))
         return
-    for name, value in _lines(found, about):
+    for name, value in _stats_lines(found, about):
         print(f"{name:14}{value}")
     for line in earlier_lines(folder):
         print(line)
 
 
-def _about(index: Index) -> dict[str, object]:
-    from neardup.result import method_line
-
-    options = index.options
-    return {
-        "fingerprint": index.spec.fingerprint,
-        "parent": index.settings.parent or None,
-        "point": method_line(options, options.meeting.probability(options.threshold)),
-        "keep_texts": index.settings.keep_texts,
-    }
-
-
-def _lines(found: Stats, about: dict[str, object]) -> list[tuple[str, str]]:
+def _stats_lines(found: Stats, about: dict[str, object]) -> list[tuple[str, str]]:
     from neardup.formatting import format_bytes
 
     documents = max(found.documents, 1)
@@ -82,7 +77,7 @@ def _lines(found: Stats, about: dict[str, object]) -> list[tuple[str, str]]:
 
 def verify(folder: Dir, key_file: IndexKey = None, quiet: Quiet = False) -> None:
     """Read everything once and say what is wrong; exit code 1 if anything is."""
-    with reading(folder, key_file) as index:
+    with open_to_read(folder, key_file) as index:
         problems, documents = index.verify(), len(index)
     for problem in problems:
         print(problem)
@@ -99,7 +94,7 @@ def compact(folder: Dir, key_file: IndexKey = None, quiet: Quiet = False) -> Non
     from neardup.index.stats import tree_bytes
 
     before = tree_bytes(folder)
-    with progress_for(quiet=quiet) as progress, writing(folder, key_file, progress) as index:
+    with progress_for(quiet=quiet) as progress, open_to_write(folder, key_file, progress) as index:
         index.compact()
     if not quiet:
         print(f"{format_bytes(before)} before, {format_bytes(tree_bytes(folder))} now")
@@ -107,45 +102,46 @@ def compact(folder: Dir, key_file: IndexKey = None, quiet: Quiet = False) -> Non
             print(line)
 
 
-def retune(
+def export(
     folder: Dir,
-    threshold: Annotated[float | None, match("threshold")] = None,
-    recall: Annotated[float | None, match("recall")] = None,
-    bands: Annotated[int | None, match("bands")] = None,
-    rows: Annotated[int | None, match("rows")] = None,
-    tables: Annotated[str | None, match("tables")] = None,
-    limit: Annotated[int | None, match("limit")] = None,
-    verify: Annotated[str | None, match("verify")] = None,
-    measure: Annotated[str | None, match("measure")] = None,
-    hamming: Annotated[int | None, match("hamming")] = None,
-    blocks: Annotated[int | None, match("blocks")] = None,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The file to write.", show_default=False)
+    ],
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
     key_file: IndexKey = None,
     quiet: Quiet = False,
 ) -> None:
-    """Go over to another operating point, without the texts. What is not given stays as it is.
-
-    All documents are judged again in the order in which they came, by what is stored of them.
-    """
+    """Write the whole index to one checksummed file, also while another process adds to it."""
     from neardup.cli.progress import progress_for
     from neardup.errors import UsageError
+    from neardup.index.folder import API_KEYS
 
-    asked = {
-        "threshold": threshold,
-        "recall": recall,
-        "bands": bands,
-        "rows": rows,
-        "tables": tables,
-        "limit": limit,
-        "verify": verify,
-        "measure": measure,
-        "hamming": hamming,
-        "blocks": blocks,
-    }
-    given = {name: value for name, value in asked.items() if value is not None}
-    if not given:
-        raise UsageError("nothing is to change: give --threshold, --recall or --bands and --rows")
-    with progress_for(quiet=quiet) as progress, writing(folder, key_file, progress) as index:
-        moved, documents, about = index.retune(**given), len(index), _about(index)
+    if file.exists() and not force:
+        raise UsageError(f"{file} is there: choose another name, or use --force")
+    with progress_for(quiet=quiet) as progress, open_to_read(folder, key_file) as index:
+        documents = index.export(file, progress)
     if not quiet:
-        print(f"{moved:,} of {documents:,} documents have another answer now")
-        print(about["point"])
+        print(f"{documents:,} documents, {file.stat().st_size / 10**6:,.1f} MB in {file}")
+        if (folder / API_KEYS).exists():
+            print(f"the API keys of the service are not in it: {API_KEYS} stays where it is")
+
+
+def import_(
+    folder: Dir,
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="What neardup index export wrote.", show_default=False),
+    ],
+    quiet: Quiet = False,
+) -> None:
+    """Make an index of an exported file, in a folder that is empty or not there.
+
+    API keys of a service are no part of an export: make new ones with neardup keys.
+    """
+    from neardup.cli.progress import progress_for
+    from neardup.index.filling.exchange import import_index
+
+    with progress_for(quiet=quiet) as progress:
+        documents = import_index(file, folder, progress)
+    if not quiet:
+        print(f"{documents:,} documents in {folder}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neardup.cli.shared import Format, Quiet, Text, usable_cores
+from neardup.cli.arguments import Format, Quiet, Text, usable_cores
 
 if TYPE_CHECKING:
     from neardup.planner.planner import Plan

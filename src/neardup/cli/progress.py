@@ -16,33 +16,33 @@ from neardup.progress import SILENT, Progress, Silent
 EVERY_SECONDS = 10.0
 
 
-class Lines(Silent):
+class PlainProgress(Silent):
     """A plain line when a stage begins, and one every ten seconds, to standard error."""
 
     def __init__(self) -> None:
         self._name, self._unit, self._total, self._done = "", "", 0, 0
-        self._begun = self._said = time.monotonic()
+        self._started = self._last_shown = time.monotonic()
 
     def say(self, message: str) -> None:
         print(f"neardup: {message}", file=sys.stderr, flush=True)
 
     def stage(self, name: str, total: int, unit: str) -> None:
         self._name, self._unit, self._total, self._done = name, unit, total, 0
-        self._begun = self._said = time.monotonic()
+        self._started = self._last_shown = time.monotonic()
         self.say(f"{name} {format_amount(total, unit)}")
 
     def advance(self, done: int) -> None:
         self._done += done
         now = time.monotonic()
-        if now - self._said >= EVERY_SECONDS and self._done:
-            self._said = now
-            self.say(self.so_far())
+        if now - self._last_shown >= EVERY_SECONDS and self._done:
+            self._last_shown = now
+            self.say(self.describe_stage())
 
     @property
     def rate(self) -> float:
-        return self._done / max(time.monotonic() - self._begun, 1e-3)
+        return self._done / max(time.monotonic() - self._started, 1e-3)
 
-    def so_far(self) -> str:
+    def describe_stage(self) -> str:
         left = max(self._total - self._done, 0) / self.rate
         return (
             f"{self._name} {format_amount(self._done, self._unit)} of "
@@ -51,7 +51,7 @@ class Lines(Silent):
         )
 
 
-class Bars(Lines):
+class BarProgress(PlainProgress):
     """A bar with a rate and the time left; without them in a stage that does not advance."""
 
     def __init__(self, bar: Any) -> None:
@@ -66,7 +66,7 @@ class Bars(Lines):
         if self._task is not None:
             self._bar.remove_task(self._task)
         self._unit, self._total, self._done = unit, total, 0
-        self._begun = time.monotonic()
+        self._started = time.monotonic()
         self._task = self._bar.add_task(f"{name} {format_amount(total, unit)}", total=None, rate="")
 
     def advance(self, done: int) -> None:
@@ -82,7 +82,7 @@ def progress_for(quiet: bool) -> Iterator[Progress]:
     if quiet:
         yield SILENT
     elif not sys.stderr.isatty():
-        yield Lines()
+        yield PlainProgress()
     else:
         from rich.console import Console
         from rich.progress import (
@@ -101,4 +101,4 @@ def progress_for(quiet: bool) -> Iterator[Progress]:
             TimeRemainingColumn(),
         )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            yield Bars(bar)
+            yield BarProgress(bar)

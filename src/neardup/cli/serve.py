@@ -1,4 +1,4 @@
-"""neardup serve: an index behind HTTP."""
+"""neardup serve: an index behind HTTP; neardup keys: its API keys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from neardup.cli.key_file import KeyFile, read_key
+from neardup.cli.arguments import KeyFile, read_key
 
 LISTEN, INDEX, GOLDEN = "Where it listens", "The index", "A golden set that is watched"
 LIMITS = "Limits"
@@ -182,7 +182,7 @@ def serve(
         run(create_app(service), bound, proxy)
 
 
-def as_line_of_log(message: str) -> str:
+def format_failure(message: str) -> str:
     """Why it ended, in the form of its log, of which all lines are JSON."""
     import json
     from datetime import UTC, datetime
@@ -223,3 +223,61 @@ def check_access(data: Path, host: str, log: Any) -> bool:
     if not keys.guarded:
         log.event("open", message="there are no API keys: every program on this machine has access")
     return keys.guarded
+
+
+keys = typer.Typer(
+    help="API keys of a service: add, list, revoke. A running service notices at once.",
+    no_args_is_help=True,
+)
+
+Data = Annotated[
+    Path, typer.Option(metavar="DIR", help="The data folder of the service.", show_default=False)
+]
+KeyName = Annotated[
+    str, typer.Argument(metavar="NAME", help="Of the key: whoever it is for.", show_default=False)
+]
+
+
+@keys.command("add")
+def add_key(
+    name: KeyName,
+    data: Data,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SCOPE",
+            help="read (check, look at documents, statistics and metrics), write (add "
+            "and remove documents) or admin (shadows). Can be given several times.  "
+            "[default: read, write]",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Make a key and show it, this once: only a hash of it is kept."""
+    from datetime import UTC, datetime
+
+    from neardup.service.api_keys import READ, WRITE, ApiKeys
+
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    print(ApiKeys(data).add(name, tuple(scope or (READ, WRITE)), created))
+
+
+@keys.command("list")
+def list_keys(data: Data) -> None:
+    """The keys: name, scopes, when they were made."""
+    from neardup.service.api_keys import ApiKeys
+
+    found = ApiKeys(data).all()
+    if not found:
+        print("no keys: neardup keys add NAME makes one")
+    for key in found:
+        print(f"{key.name}\t{','.join(key.scopes)}\t{key.created}")
+
+
+@keys.command("revoke")
+def revoke_key(name: KeyName, data: Data) -> None:
+    """Take a key away."""
+    from neardup.service.api_keys import ApiKeys
+
+    ApiKeys(data).revoke(name)
+    print(f"revoked {name}")

@@ -1,14 +1,17 @@
-"""neardup tune: the cheapest operating point that finds enough, on a sample of documents."""
+"""neardup tune: the cheapest operating point that finds enough, on a sample of documents.
+
+What it prints is a table of the trials that fits the terminal, and the advice.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neardup.cli.matching import TextProfile
-from neardup.cli.shared import (
+from neardup.cli.arguments import (
     INPUT,
     MATCH,
     OUTPUT,
@@ -16,13 +19,17 @@ from neardup.cli.shared import (
     Inputs,
     Quiet,
     Text,
+    TextProfile,
     Workers,
     check_workers,
+    make_console,
 )
 
 if TYPE_CHECKING:
     from neardup.planner.cache import Cache
+    from neardup.planner.trial import Point
     from neardup.planner.tuning import Tuning
+
 
 AXES = "Axes: values with commas between, every combination is tried"
 FILES = ("tuning.json", "sweep.csv", "tuned.toml", "tuning.html")
@@ -203,7 +210,6 @@ def tune(
     again.
     """
     from neardup.cli.progress import progress_for
-    from neardup.cli.tune_table import show
     from neardup.corpus.inputs import find_inputs
     from neardup.planner.specimen import from_files
     from neardup.planner.tuner import Request, sweep
@@ -230,17 +236,17 @@ def tune(
     threads = check_workers(workers)
     if out is not None:
         make_folder(out, force)
-    results = None if no_cache else opened(cache)
+    results = None if no_cache else open_cache(cache)
     with progress_for(quiet=quiet or as_json) as progress:
         files = find_inputs(inputs, format)
         specimen = from_files(files, text, sample, request.options, threads, progress)
         tuning = sweep(specimen, request, threads, progress, results)
     if out is not None:
-        write(tuning, out)
-    show(tuning, out, as_json, quiet)
+        write_sweep(tuning, out)
+    print_tuning(tuning, out, as_json, quiet)
 
 
-def opened(folder: Path | None) -> Cache:
+def open_cache(folder: Path | None) -> Cache:
     """Results of earlier trials; a folder that somebody names must take new ones."""
     from neardup.planner.cache import Cache
 
@@ -264,13 +270,13 @@ def make_folder(out: Path, force: bool) -> None:
     except OSError as error:
         raise no_room(out, error) from None
     there = [name for name in FILES if (out / name).exists()]
-    if there and not of_a_sweep(out / FILES[0]):
+    if there and not is_sweep(out / FILES[0]):
         raise OutputError(f"{out / there[0]} is there, and not from a sweep: choose another folder")
     if there and not force:
         raise OutputError(f"{out} holds an earlier sweep: choose another folder, or use --force")
 
 
-def of_a_sweep(path: Path) -> bool:
+def is_sweep(path: Path) -> bool:
     """Whether a file is what `write` wrote first."""
     import json
 
@@ -280,7 +286,7 @@ def of_a_sweep(path: Path) -> bool:
         return False
 
 
-def write(tuning: Tuning, out: Path) -> None:
+def write_sweep(tuning: Tuning, out: Path) -> None:
     """The files of a sweep."""
     from neardup.formats.config import write_config
     from neardup.formats.tables import write_json, write_text
@@ -290,3 +296,101 @@ def write(tuning: Tuning, out: Path) -> None:
     tuning.to_csv(out / "sweep.csv")
     write_config(out / "tuned.toml", tuning.options, tuning.reasons)
     write_text(out / "tuning.html", page(tuning))
+
+
+TABLE_WIDTH = 100
+"""Of a table that is not shown on a terminal."""
+WIDEST = 1_000
+"""Wider than any table."""
+LEFT_OUT = ("bucket", "pairs", "t_sig s", "t_rest s", "candidates", "MB")
+"""What is not shown where there is no room, the first of them first; sweep.csv has all of it."""
+VARYING: dict[str, Callable[[Point], str]] = {
+    "bits": lambda point: str(point.bits),
+    "shingle": lambda point: point.shingle,
+    "threshold": lambda point: f"{point.threshold:g}",
+    "verify": lambda point: point.verify,
+    "buckets": lambda point: "" if point.buckets is None else str(point.buckets),
+    "vocabulary": lambda point: "" if point.vocabulary is None else str(point.vocabulary),
+}
+"""What is shown of points if they differ in it."""
+
+
+def print_tuning(tuning: Tuning, out: Path | None, as_json: bool, quiet: bool) -> None:
+    """The table and what follows from it, on standard output."""
+    if as_json:
+        import json
+
+        print(json.dumps(tuning.to_json(), indent=2))
+    elif not quiet:
+        console = make_console(TABLE_WIDTH)
+        console.print(describe_sample(tuning))
+        found, width = fit_table(tuning, console)
+        room, console.width = console.width, max(console.width, width)
+        console.print(found)
+        console.width = room
+        console.print(legend(tuning))
+        for line in tuning.reasons:
+            console.print(line)
+        if out is not None:
+            console.print(f"{out / 'tuned.toml'} is for neardup dedup --config", soft_wrap=True)
+
+
+def describe_sample(tuning: Tuning) -> str:
+    """What was tried, on what."""
+    reference = tuning.reference
+    found = f"{tuning.true_pairs:,} pairs are" if tuning.true_pairs else "no pair is"
+    copies = f"; {tuning.copies:,} identical ones are left out" if tuning.copies else ""
+    lines = [
+        f"{tuning.about}{copies}.",
+        f"Of the {tuning.sampled:,} that are left, {found} at least {reference.threshold:g} "
+        f"similar ({reference.shingle} shingles, every pair compared).",
+        *(f"Not tried: {many:,} x {why}." for why, many in tuning.pruned.items()),
+    ]
+    return "\n".join(lines)
+
+
+def legend(tuning: Tuning) -> str:
+    """What the marks and the columns mean."""
+    return (
+        f"> recommended, d the default for a recall of {tuning.recall:g}; t_sig and t_rest of the "
+        "sample, all s of all documents, on one core"
+    )
+
+
+def fit_table(tuning: Tuning, console: Any) -> tuple[Any, int]:
+    """The table with as many columns as there is room for, and its width.
+
+    It is wider than the room only if nothing more can be left out: nothing is cut.
+    """
+    for count in range(len(LEFT_OUT) + 1):
+        found = trial_table(tuning, LEFT_OUT[:count])
+        width = console.measure(found, options=console.options.update(max_width=WIDEST)).maximum
+        if width <= console.width:
+            break
+    return found, width
+
+
+def trial_table(tuning: Tuning, left_out: Collection[str]) -> Any:
+    """A row for each trial."""
+    from rich.table import Table
+
+    from neardup.report.tuning import FIGURES
+
+    points = [row.point for row in tuning.rows]
+    varying = [name for name, cell in VARYING.items() if len(set(map(cell, points))) > 1]
+    shown = [name for name in FIGURES if name not in left_out]
+    heads = ["", "sketch", "slots", "bands", *varying, *shown]
+    found = Table(*heads, box=None, header_style="bold", padding=(0, 1, 0, 0))
+    for column in found.columns:
+        column.no_wrap = True
+    for column in found.columns[2:]:
+        column.justify = "right"
+    for row in tuning.ordered:
+        point, best = row.point, row is tuning.best
+        mark = ">" if best else "d" if row is tuning.default else ""
+        bands = "" if point.bands is None else f"{point.bands}x{point.rows}"
+        cells = [mark, point.sketch, str(point.slots), bands]
+        cells += [VARYING[name](point) for name in varying]
+        cells += [FIGURES[name](row) for name in shown] if row.done else [row.status]
+        found.add_row(*cells, style="bold" if best else None)
+    return found

@@ -1,4 +1,7 @@
-"""neardup demo: the main job on real data that every Python has: its own standard library."""
+"""neardup demo, report, status, merge: runs of neardup dedup, to try, to look at and to join.
+
+The demo runs on real data that every Python has: its own standard library.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import typer
 
 if TYPE_CHECKING:
     from neardup.corpus.inputs import InputFile
+
 
 SHOWN_LINES = 12
 
@@ -83,3 +87,65 @@ def show_difference(library: Path, row: dict[str, Any]) -> None:
     )
     for _, line in zip(range(SHOWN_LINES), changed, strict=False):
         print(f"    {line[:100]}")
+
+
+def report(
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="The folder that neardup dedup wrote.",
+            show_default=False,
+            readable=False,
+        ),
+    ],
+    show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
+) -> None:
+    """Make RUN/report.html: what was kept and removed and why, to look at.
+
+    It is one file that needs nothing else, no network either.
+    """
+    from neardup.report.page import write_report
+
+    path = write_report(run)
+    print(path)
+    if show:
+        import webbrowser
+
+        webbrowser.open(path.resolve().as_uri())
+
+
+def status(
+    out: Annotated[
+        Path,
+        typer.Argument(metavar="OUT", help="The folder that a run writes.", show_default=False),
+    ],
+) -> None:
+    """Say how far a run is: its stage, rate, time left, memory; or that it stopped or finished."""
+    from neardup.pipeline.status import status_of
+
+    print(status_of(out))
+
+
+def merge(
+    sets: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SET...",
+            help="Runs made with --save-sketches, or merged sets.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="OUT", help="The folder to write.", show_default=False),
+    ],
+) -> None:
+    """Join saved sketches, to compare new documents with all of them by --against OUT.
+
+    The sketches are checked; they take no further space where the disk allows two names for a file.
+    """
+    from neardup.pipeline import saved
+
+    joined = saved.merge(sets, out)
+    print(f"{len(joined.kept):,} documents, {int(joined.kept.sum()):,} of them kept; {out}")
