@@ -53,12 +53,12 @@ def open_to_read(folder: Path, key_file: Path | None) -> Iterator[Index]:
 
 def earlier_lines(folder: Path) -> list[str]:
     """What the generation before takes, and how to be rid of it; nothing if there is none."""
-    from neardup.index.stats import earlier_bytes
     from neardup.formatting import format_bytes
+    from neardup.index.stats import earlier_bytes
 
     return [
-        f"earlier generation {name}: {format_bytes(size)}; neardup index reindex {folder} --undo goes "
-        f"back to it, --forget deletes it"
+        f"earlier generation {name}: {format_bytes(size)}; neardup index reindex {folder} "
+        f"--undo goes back to it, --forget deletes it"
         for name, size in earlier_bytes(folder).items()
     ]
 

@@ -295,8 +295,8 @@ def convert(
     from dataclasses import asdict
 
     from neardup.cli.progress import progress_for
-    from neardup.index.anew.convert import convert as convert_index
     from neardup.formatting import format_bytes
+    from neardup.index.anew.convert import convert as convert_index
 
     with progress_for(quiet=quiet) as progress:
         done = convert_index(folder, bits, progress=progress)
