@@ -27,14 +27,14 @@ import engine
 
 from neardup import Index, kernels
 from neardup.errors import Conflict
-from neardup.index import housekeeping
+from neardup.index import writer
 from neardup.index.store import Store
 
 for _names in kernels.KERNELS.values():
     for _name in _names:
         getattr(kernels, _name)
 
-housekeeping.CHECKPOINT_BYTES = 1 << 18  # often: it is one more moment to be killed at
+writer.CHECKPOINT_BYTES = 1 << 18  # often: it is one more moment to be killed at
 
 THREADS = 3
 CHORES: dict[str, Callable[[Index], object]] = {

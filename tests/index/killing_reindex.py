@@ -25,7 +25,7 @@ import neardup
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from killing import die_before, do_nothing  # loads the kernels
 
-from neardup.index.anew.convert import convert
+from neardup.index.convert import convert
 
 WORDS = [f"word{number}" for number in range(80)]
 FIRST = 60

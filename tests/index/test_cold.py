@@ -16,11 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neardup.errors import FormatError, OutputError, ParameterError
-from neardup.index.tables import segment, segment_writer
-from neardup.index.tables.cold import MOST_SEGMENTS, Segments
-from neardup.index.tables.postings import Postings
-from neardup.index.tables.segment import PAGE, Segment
-from neardup.index.tables.segment_merge import merged
+from neardup.index import segment
+from neardup.index.cold import MOST_SEGMENTS, Segments, merge_segments
+from neardup.index.postings import Postings
+from neardup.index.segment import PAGE, Segment
 from neardup.reference import postings as slow
 
 TABLES = 2
@@ -87,7 +86,7 @@ def test_segments_answer_as_dicts_do(given_spills, warm, wanted, limit, dead, th
         table.put(held, numbers)
     marks = np.isin(np.arange(2000), list(dead)).astype(np.uint8)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segment_writer, "BLOCK_PAGES", at_once)
+        patch.setattr(segment, "BLOCK_PAGES", at_once)
         patch.setattr(segment, "STRIDE", at_once)
         patch.setattr(segment, "AT_ONCE", at_once)
         cold, reader = Segments(Path(folder)), Segments(Path(folder), read_only=True)
@@ -216,7 +215,7 @@ def test_a_merge_that_was_cut_off(tmp_path):
     for seed in range(3):
         cold.add(random_tables(10, seed))
     parts = list(cold._open.values())[1:]
-    merged(parts, tmp_path / "cold-000002-000003-1", NONE)  # its parts are still there
+    merge_segments(parts, tmp_path / "cold-000002-000003-1", NONE)  # its parts are still there
     (tmp_path / ".cold-000001-000003-2.tmp").write_bytes(b"ndblock1")
     (tmp_path / "other").write_bytes(b"is not ours")
     Segments(tmp_path, read_only=True)
@@ -366,6 +365,6 @@ def test_a_reader_looks_again_when_files_are_merged_under_its_eyes(tmp_path, mon
             writer.merge(NONE, everything=True)
         return Segment(path)
 
-    monkeypatch.setattr("neardup.index.tables.cold.Segment", late)
+    monkeypatch.setattr("neardup.index.cold.Segment", late)
     reader = Segments(tmp_path, 3, read_only=True)
     assert len(reader) == 1 and reader.postings == 3 * 10 * TABLES

@@ -8,8 +8,8 @@ import pytest
 
 import neardup
 from neardup.errors import IndexLocked, ParameterError, UsageError
-from neardup.index.anew.convert import convert
-from neardup.index.anew.reindex import undo
+from neardup.index.convert import convert
+from neardup.index.rebuild import undo
 
 WORDS = [f"word{number}" for number in range(60)]
 SMALL = {"threshold": 0.6, "shingle": "word:2", "bands": 32, "rows": 4}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import neardup
 from neardup.errors import FormatError, UsageError
 from neardup.formats.blocks import Writer
-from neardup.index.filling.exchange import KIND, import_index
+from neardup.index.exchange import KIND, import_index
 
 WORDS = [f"w{n}" for n in range(60)]
 POINT = {"threshold": 0.6, "shingle": "word:2", "bands": 32, "rows": 4}

@@ -10,7 +10,7 @@ from command_line import neardup as command
 
 import neardup
 from neardup.errors import FormatError, ParameterError, UsageError
-from neardup.index.filling.from_batch import load_sketches
+from neardup.index.from_run import load_sketches
 
 TEXTS = [edited(n) for n in range(30)]
 TEXTS += [edited(n, 79) for n in range(0, 30, 3)] + [edited(1).upper(), "", edited(2, 10, 40, 70)]

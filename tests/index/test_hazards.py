@@ -14,12 +14,11 @@ import pytest
 import neardup
 from neardup.errors import FormatError, OutputError, ParameterError, SpecMismatch, UsageError
 from neardup.index import snapshot
+from neardup.index.cold import Segments
+from neardup.index.lookup import LookupTables, ReadWriteLock
+from neardup.index.planner import CallRequest
+from neardup.index.postings import LAST_NUMBER
 from neardup.index.store import Row
-from neardup.index.tables.cold import Segments
-from neardup.index.tables.derived import Derived
-from neardup.index.tables.guard import Guard
-from neardup.index.tables.postings import LAST_NUMBER
-from neardup.index.work import Calling
 from neardup.options import Options
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away into the dark wood"
@@ -42,7 +41,7 @@ def standing(index):
         begun.set()
         go_on.wait()
 
-    index._now.writer.put(Calling(wait))
+    index._now.writer.put(CallRequest(wait))
     begun.wait()
     try:
         yield
@@ -103,7 +102,7 @@ def test_a_long_queue_does_not_keep_others_from_keeping_house(tmp_path):
     with neardup.Index.open(tmp_path, most_waiting=2) as index:
         with standing(index):
             waits = index.submit(list("abcde"), distinct(5))
-            work = index._now.writer.put(Calling(lambda: 7))
+            work = index._now.writer.put(CallRequest(lambda: 7))
         assert work.done.result(10) == 7
         assert len(waits.result()) == 5
 
@@ -258,7 +257,7 @@ def rows(numbers):
     return [Row(number, str(number), bytes(16), None, None, 1, 0.0, None) for number in numbers]
 
 
-class Interrupting(Guard):
+class Interrupting(ReadWriteLock):
     """Somebody else is faster, the second time that somebody wants to read."""
 
     def __init__(self, act):
@@ -274,13 +273,13 @@ class Interrupting(Guard):
 
 def test_a_snapshot_is_right_when_tables_are_compacted_meanwhile(tmp_path):
     options = Options()
-    derived = Derived(options.tables.count)
+    derived = LookupTables(options.tables.count)
     keys = np.arange(3 * options.tables.count, dtype=np.uint64).reshape(3, -1)
     derived.enter(rows([1, 2, 3]), keys, 3)
     derived.bury([2], 4)
     derived.guard = Interrupting(derived.compact)
-    snapshot.write(tmp_path / "s", derived, options)
-    read = snapshot.read(tmp_path / "s", options, snapshot.Cold(tmp_path))
+    snapshot.write_snapshot(tmp_path / "s", derived, options)
+    read = snapshot.read_snapshot(tmp_path / "s", options, snapshot.SpillFolders(tmp_path))
     assert read.leaders(keys, 5)[2].tolist() == [1, 3] * options.tables.count
 
 

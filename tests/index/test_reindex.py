@@ -18,8 +18,8 @@ from neardup.corpus.documents import Documents
 from neardup.corpus.values import strings
 from neardup.errors import Busy, IndexLocked, ParameterError, SpecMismatch, UsageError
 from neardup.index import folder
-from neardup.index.anew.carrying import Follower, MissingTexts
-from neardup.index.anew.reindex import forget, reindex, undo
+from neardup.index.follower import Follower, MissingTexts
+from neardup.index.rebuild import forget, reindex, undo
 from neardup.sketcher import Sketcher
 from neardup.spec import Spec
 
@@ -213,7 +213,7 @@ def test_undo_without_texts(tmp_path):
         index.add("later", TEXTS[5])
     with pytest.raises(MissingTexts, match="1 documents"):
         undo(tmp_path)
-    assert folder.generations(tmp_path).current == "g2"
+    assert folder.read_generations(tmp_path).current == "g2"
     assert undo(tmp_path, drop_missing=True).missing == {"later": "no text"}
     with neardup.Index.open(tmp_path) as index:
         assert (index.generation, len(index)) == ("g1", len(LIVING))
@@ -443,7 +443,7 @@ class Elsewhere:
 
     def start(self, call, *args, **others):
         future = self.pool.submit(call, self.index.path, *args, **others)
-        while folder.offered(self.index.path) is None and not future.done():
+        while folder.read_offer(self.index.path) is None and not future.done():
             time.sleep(0.001)
         return future
 
@@ -514,9 +514,7 @@ def test_the_process_that_writes_lacks_the_new_key(tmp_path):
         assert index.query(TEXTS[4]).status == "duplicate"
 
 
-ELSEWHERE = (
-    "import sys; from neardup.index.anew.reindex import reindex as do; do(sys.argv[1], slots=64)"
-)
+ELSEWHERE = "import sys; from neardup.index.rebuild import reindex as do; do(sys.argv[1], slots=64)"
 
 
 def test_a_process_of_its_own(tmp_path):

@@ -40,7 +40,7 @@ POINTS = [
 @pytest.fixture(autouse=True, scope="module")
 def _small_steps():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("neardup.index.shadow.trial.AT_ONCE", 7)
+        patch.setattr("neardup.index.shadow_trial.AT_ONCE", 7)
         yield
 
 

@@ -15,7 +15,7 @@ from index_corpora import asked, chained, corpora, decided, filled, ids_of, in_s
 
 import neardup
 from neardup.errors import Busy, OutputError, ParameterError, UsageError
-from neardup.index.shadow.report import Agreement
+from neardup.index.shadow_report import Agreement
 
 OLD = {"shingle": "word:2", "threshold": 0.8}
 NEW = {"shingle": "word:2", "threshold": 0.5}
@@ -27,7 +27,7 @@ AT_ONCE = 16
 @pytest.fixture(autouse=True, scope="module")
 def _small_steps():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("neardup.index.shadow.trial.AT_ONCE", AT_ONCE)
+        patch.setattr("neardup.index.shadow_trial.AT_ONCE", AT_ONCE)
         yield
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.index.times import BOUNDS, Times, quantile
+from neardup.index.stats import BOUNDS, Times, quantile
 
 
 @given(

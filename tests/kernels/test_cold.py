@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup import kernels
-from neardup.index.tables.segment_writer import ROOM, packed
+from neardup.index.segment import ROOM, pack_pages
 from neardup.reference import cold as slow
 from neardup.reference.filters import bloom_places
 
@@ -77,7 +77,7 @@ def test_what_is_taken_equals_its_twin(pages, dead, known, data):
     marks = np.array([number in dead for number in range(known)], np.uint8)
     read = np.concatenate(
         [
-            packed(
+            pack_pages(
                 np.array([key for key, _ in page], np.uint64),
                 np.array([number for _, number in page], np.uint32),
                 0,

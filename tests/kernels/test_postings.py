@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neardup.index.tables.postings import Postings, Table
+from neardup.index.postings import Postings, PostingTable
 from neardup.reference import postings as slow
 
 KEYS = st.integers(0, 40).map(lambda k: (k * 0x9E3779B97F4A7C15) % 2**64)
@@ -20,8 +20,10 @@ def dead_array(dead: set[int], size: int = 2048) -> np.ndarray:
     return array
 
 
-def filled(entries: list[tuple[int, int]], slots: int = 8) -> tuple[Table, dict[int, list[int]]]:
-    table, twin = Table(slots), {}
+def filled(
+    entries: list[tuple[int, int]], slots: int = 8
+) -> tuple[PostingTable, dict[int, list[int]]]:
+    table, twin = PostingTable(slots), {}
     keys = np.array([key for key, _ in entries], np.uint64)
     numbers = np.array([number for _, number in entries], np.uint32)
     table.put(keys, numbers)

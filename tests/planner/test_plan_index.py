@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from neardup import Index, planner
-from neardup.index.tables.postings import Postings
+from neardup.index.postings import Postings
 from neardup.options import Options
 from neardup.planner.index_bytes import tables_bytes
 

@@ -54,12 +54,12 @@ def open_to_read(folder: Path, key_file: Path | None) -> Iterator[Index]:
 def earlier_lines(folder: Path) -> list[str]:
     """What the generation before takes, and how to be rid of it; nothing if there is none."""
     from neardup.formatting import format_bytes
-    from neardup.index.stats import earlier_bytes
+    from neardup.index.stats import previous_bytes
 
     return [
         f"earlier generation {name}: {format_bytes(size)}; neardup index reindex {folder} "
         f"--undo goes back to it, --forget deletes it"
-        for name, size in earlier_bytes(folder).items()
+        for name, size in previous_bytes(folder).items()
     ]
 
 
@@ -72,11 +72,11 @@ def open_to_write(
 ) -> Iterator[Index]:
     """The index, to write; it must be there."""
     from neardup.errors import UsageError
-    from neardup.index.folder import generations
+    from neardup.index.folder import read_generations
     from neardup.index.index import Index
     from neardup.progress import SILENT
 
-    if generations(folder) is None:
+    if read_generations(folder) is None:
         raise UsageError(f"{folder} holds no index: make one with neardup index build")
     say = (progress or SILENT).say
     with Index.open(folder, key=read_key(key_file), say=say, memory=memory) as found:

@@ -115,7 +115,7 @@ def build(
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs
     from neardup.errors import UsageError
-    from neardup.index.filling.files import fill
+    from neardup.index.load import fill
 
     if bool(inputs) == (sketches is not None):
         raise UsageError("give either INPUT, or --from with a run that has saved its sketches")
@@ -188,7 +188,7 @@ def add(
     from neardup.cli.progress import progress_for
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs
-    from neardup.index.filling.files import fill
+    from neardup.index.load import fill
 
     files, threads = find_inputs(inputs, format), check_workers(workers)
     with (
@@ -205,9 +205,9 @@ def add(
 @contextmanager
 def _create(folder: Path, given: dict[str, Any], key: Key | None, **others: Any) -> Iterator[Index]:
     """A new index; nothing of it stays if it fails before there is a document in it."""
-    from neardup.index.filling.loading import require_free
-    from neardup.index.folder import unmake
+    from neardup.index.folder import delete_empty_index
     from neardup.index.index import Index
+    from neardup.index.load import require_free
     from neardup.index.settings import stated
 
     require_free(folder)
@@ -220,14 +220,14 @@ def _create(folder: Path, given: dict[str, Any], key: Key | None, **others: Any)
             empty = not len(index)
             index.close()
             if empty:
-                unmake(folder)
+                delete_empty_index(folder)
             raise
 
 
 def _check_options(given: dict[str, Any], key: Key | None) -> Options:
     """What is asked for; not what can only be known when all documents are there."""
     from neardup.errors import UsageError
-    from neardup.index.settings import Settings
+    from neardup.index.settings import IndexSettings
     from neardup.options import Options
 
     options = Options.of(key=key, **given)
@@ -237,7 +237,7 @@ def _check_options(given: dict[str, Any], key: Key | None) -> Options:
             f"{what} are counted over all documents, and an index never has all: leave it out, or "
             "build the index --from a run that has counted them"
         )
-    return Settings(options).options
+    return IndexSettings(options).options
 
 
 def _load_sketches(
@@ -246,7 +246,7 @@ def _load_sketches(
     """An index of saved sketches."""
     from neardup.cli.progress import progress_for
     from neardup.errors import UsageError
-    from neardup.index.filling.from_batch import load_sketches
+    from neardup.index.from_run import load_sketches
     from neardup.index.settings import POINT_NAMES
 
     for name in given:

@@ -17,7 +17,7 @@ import typer
 from neardup.cli.index import Dir, IndexKey, PlainJson, open_to_read, open_to_write
 
 if TYPE_CHECKING:
-    from neardup.index.answer import Answer, Document, Match
+    from neardup.index.answer import Answer, Document, SimilarDocument
     from neardup.index.index import Index
     from neardup.report.differences import Piece
 
@@ -174,7 +174,7 @@ def _print(found: dict[str, Any] | str) -> None:
     print(found if isinstance(found, str) else json.dumps(found, indent=2))
 
 
-def _print_matches(matches: list[Match], as_json: bool) -> None:
+def _print_matches(matches: list[SimilarDocument], as_json: bool) -> None:
     import json
     from dataclasses import asdict
 
@@ -290,13 +290,13 @@ def remove(
 ) -> None:
     """Remove documents for good. Copies of a removed one find another witness, or are new."""
     from neardup.errors import UsageError
-    from neardup.index.anew.reindex import held_before
+    from neardup.index.rebuild import count_in_previous
 
     with open_to_write(folder, key_file) as index:
         found = {id: index.get(id) for id in ids}
         missing = [id for id in ids if not index.remove(id)]
     print(f"{len(ids) - len(missing):,} removed")
-    held = held_before(folder, [one.number for one in found.values() if one is not None])
+    held = count_in_previous(folder, [one.number for one in found.values() if one is not None])
     for name, documents in held.items():
         print(
             f"the earlier generation {name} still has {documents:,} of them: neardup index "

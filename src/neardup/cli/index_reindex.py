@@ -28,7 +28,7 @@ from neardup.cli.arguments import (
 from neardup.cli.index import Dir, IndexKey, PlainJson, describe_index, earlier_lines, open_to_write
 
 if TYPE_CHECKING:
-    from neardup.index.anew.reindex import Reindexed
+    from neardup.index.rebuild import Reindexed
     from neardup.keys import Key
     from neardup.spec import Spec
 
@@ -139,7 +139,7 @@ def reindex(
     """
     from neardup.cli.progress import progress_for
     from neardup.errors import UsageError
-    from neardup.index.anew import reindex as making
+    from neardup.index import rebuild as making
 
     asked: dict[str, Any] = {
         "shingle": shingle,
@@ -198,7 +198,7 @@ def _read_target(file: Path | None, key: Key | None) -> tuple[Spec | None, dict[
     """The specification of a file, and the operating point if it says one."""
     from neardup.cli.spec import read_spec
     from neardup.formats.config import load_config
-    from neardup.index.settings import POINT_NAMES, Settings
+    from neardup.index.settings import POINT_NAMES, IndexSettings
     from neardup.options import Options
 
     if file is None:
@@ -206,7 +206,7 @@ def _read_target(file: Path | None, key: Key | None) -> tuple[Spec | None, dict[
     if file.suffix != ".toml":
         return read_spec(file), {}
     config = load_config(file)
-    options = Settings(Options.of(key=key, **config)).options
+    options = IndexSettings(Options.of(key=key, **config)).options
     return options.spec, {name: config[name] for name in POINT_NAMES if name in config}
 
 
@@ -215,7 +215,7 @@ def _read_texts(
 ) -> Iterator[tuple[str, str]]:
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs
-    from neardup.index.filling.files import batches
+    from neardup.index.load import batches
 
     for batch in batches(find_inputs(inputs, format), Columns(text, id)):
         yield from zip(batch.ids, batch.texts, strict=True)
@@ -224,7 +224,7 @@ def _read_texts(
 @contextmanager
 def _listing_missing() -> Iterator[None]:
     """Before the error that counts them."""
-    from neardup.index.anew.carrying import MissingTexts
+    from neardup.index.follower import MissingTexts
 
     try:
         yield
@@ -296,7 +296,7 @@ def convert(
 
     from neardup.cli.progress import progress_for
     from neardup.formatting import format_bytes
-    from neardup.index.anew.convert import convert as convert_index
+    from neardup.index.convert import convert as convert_index
 
     with progress_for(quiet=quiet) as progress:
         done = convert_index(folder, bits, progress=progress)

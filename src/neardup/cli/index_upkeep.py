@@ -139,7 +139,7 @@ def import_(
     API keys of a service are no part of an export: make new ones with neardup keys.
     """
     from neardup.cli.progress import progress_for
-    from neardup.index.filling.exchange import import_index
+    from neardup.index.exchange import import_index
 
     with progress_for(quiet=quiet) as progress:
         documents = import_index(file, folder, progress)

@@ -119,17 +119,17 @@ def _read_folder(path: Path) -> Spec:
 
     from neardup.errors import UsageError
     from neardup.index import folder
-    from neardup.index.settings import Settings
+    from neardup.index.settings import IndexSettings
     from neardup.index.store import Store
     from neardup.pipeline.output import RUN, is_run
     from neardup.pipeline.saved import SET, SketchSet, sketch_folder
     from neardup.spec import Spec
 
-    if (path / folder.LISTED).exists() and (listed := folder.generations(path)) is not None:
+    if (path / folder.LISTED).exists() and (listed := folder.read_generations(path)) is not None:
         file = path / listed.current / folder.STORE
         store = Store(file, read_only=True)
         try:
-            return Settings.of_stored(store.meta(), str(file)).options.spec
+            return IndexSettings.of_stored(store.meta(), str(file)).options.spec
         finally:
             store.close()
     if (sketch_folder(path) / SET).exists():
@@ -145,7 +145,7 @@ def _read_file(path: Path) -> Spec:
     from neardup.errors import FormatError, InputError, UsageError
     from neardup.formats.blocks import FRONT
     from neardup.formats.config import load_config
-    from neardup.index.filling.exchange import Export
+    from neardup.index.exchange import Export
     from neardup.options import Options
     from neardup.spec import Spec
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from neardup.index.filling.files import Filled
-    from neardup.index.filling.from_batch import Loaded
+    from neardup.index.from_run import LoadedRun
     from neardup.index.index import Index
+    from neardup.index.load import LoadCounts
     from neardup.options import Options
 
 
@@ -48,7 +48,7 @@ def print_run(record: dict[str, Any], summary: str, quiet: bool, as_json: bool) 
         sys.stdout.write(summary)
 
 
-def print_filled(filled: Filled, index: Index, quiet: bool, as_json: bool) -> None:
+def print_filled(filled: LoadCounts, index: Index, quiet: bool, as_json: bool) -> None:
     """What became of the documents of files."""
 
     from neardup.pipeline.budget import peak_memory
@@ -85,7 +85,7 @@ def print_filled(filled: Filled, index: Index, quiet: bool, as_json: bool) -> No
         )
 
 
-def print_loaded(loaded: Loaded, quiet: bool, as_json: bool) -> None:
+def print_loaded(loaded: LoadedRun, quiet: bool, as_json: bool) -> None:
     """What became of the documents of a run."""
     if as_json:
         counts = {

@@ -46,7 +46,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class DocumentCluster:
     """A kept document, and those that are copies of it, in the order in which they came."""
 
     number: int
@@ -59,7 +59,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class SimilarDocument:
     """A kept document that is similar to a text."""
 
     id: str

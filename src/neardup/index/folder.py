@@ -49,7 +49,7 @@ class Generations:
     previous: str | None = None
 
 
-def generations(folder: Path) -> Generations | None:
+def read_generations(folder: Path) -> Generations | None:
     """What the folder says; None if it is empty or not there, or was never finished."""
     path = folder / LISTED
     try:
@@ -88,7 +88,7 @@ def _is_unfinished(folder: Path) -> bool:
         store.close()
 
 
-def unmake(folder: Path) -> None:
+def delete_empty_index(folder: Path) -> None:
     """Delete an index that nobody has added to; API keys stay."""
     for name in (LISTED, LOCK):
         (folder / name).unlink(missing_ok=True)
@@ -97,7 +97,7 @@ def unmake(folder: Path) -> None:
         folder.rmdir()
 
 
-def list_generations(folder: Path, listed: Generations) -> None:
+def write_generations(folder: Path, listed: Generations) -> None:
     """Say which generation is the current one, at once or not at all."""
     stated = {"version": VERSION, "current": listed.current, "previous": listed.previous}
     _write(folder / LISTED, stated)
@@ -118,7 +118,7 @@ def _write(path: Path, stated: dict[str, Any]) -> None:
         raise no_room(path, error) from None
 
 
-def identity(path: Path) -> tuple[int, int]:
+def file_identity(path: Path) -> tuple[int, int]:
     """Of a file: another one as soon as another file has taken its name."""
     try:
         found = os.stat(path)
@@ -128,7 +128,7 @@ def identity(path: Path) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class Next:
+class Offer:
     """A generation that can be gone over to."""
 
     generation: str
@@ -140,15 +140,15 @@ class Next:
     """Why whoever writes could not go over to it."""
 
 
-def offer(folder: Path, offered: Next) -> None:
+def write_offer(folder: Path, offered: Offer) -> None:
     """Tell who writes that there is a new generation."""
     _write(folder / NEXT, asdict(offered))
 
 
-def offered(folder: Path) -> Next | None:
+def read_offer(folder: Path) -> Offer | None:
     """The generation that waits, if there is one."""
     try:
-        found = Next(**json.loads((folder / NEXT).read_text("utf-8")))
+        found = Offer(**json.loads((folder / NEXT).read_text("utf-8")))
         _name(found.generation)
         return found
     except FileNotFoundError:
@@ -157,7 +157,7 @@ def offered(folder: Path) -> Next | None:
         raise FormatError(f"{folder / NEXT} is damaged: delete it, and reindex again") from None
 
 
-def withdraw(folder: Path) -> None:
+def withdraw_offer(folder: Path) -> None:
     (folder / NEXT).unlink(missing_ok=True)
 
 
@@ -169,7 +169,7 @@ def unused_name(folder: Path) -> str:
 
 def remove_unlisted(folder: Path) -> None:
     """Delete what interrupted work has left; never the current generation or the one before."""
-    listed = generations(folder)
+    listed = read_generations(folder)
     for path in _folders(folder):
         if listed is not None and path.name not in (listed.current, listed.previous):
             shutil.rmtree(path, ignore_errors=True)
@@ -188,7 +188,7 @@ def _name(given: Any) -> str:
     return given
 
 
-HELD: Final = {
+LOCK_HELD: Final = {
     LOCK: "is written to by process {}: stop it first, or have it do this (neardup serve: over "
     "HTTP); to read, nobody has to stop (neardup query, read_only=True)",
     MAKING: "is indexed anew by process {}: wait until that is done, or stop it",
@@ -209,7 +209,7 @@ class Lock:
         except OSError:
             held = os.pread(self._handle, 20, 0).decode("ascii", "replace").strip()
             os.close(self._handle)
-            raise IndexLocked(f"{folder} {HELD[name].format(held or 'another')}") from None
+            raise IndexLocked(f"{folder} {LOCK_HELD[name].format(held or 'another')}") from None
         with suppress(OSError):  # a full disk: nobody is told which process it is
             os.ftruncate(self._handle, 0)
             os.pwrite(self._handle, str(os.getpid()).encode(), 0)

@@ -4,24 +4,145 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import replace
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
 
-from neardup.errors import FormatError, OutputError
+from neardup.errors import FormatError, OutputError, ParameterError, UsageError
 from neardup.formats.blocks import sync_folder
+from neardup.formats.tables import no_room
 from neardup.index import folder, snapshot
-from neardup.index.deciding import Decider
-from neardup.index.known import Behind, Signing
-from neardup.index.opening import How, Opened
-from neardup.index.settings import Settings
-from neardup.index.shadow.shadow import Shadow
-from neardup.index.sketching import Sketching
-from neardup.index.stats import BucketSizes, Stats, earlier_bytes, file_sizes
-from neardup.index.tables.derived import Derived
-from neardup.index.work import Counters, Point
-from neardup.index.writing import Writer
+from neardup.index.arrivals import ArrivalSketcher, SignatureCodec
+from neardup.index.decider import Decider
+from neardup.index.lookup import LookupTables
+from neardup.index.settings import IndexSettings, asked
+from neardup.index.shadow import Shadow
+from neardup.index.stats import BucketSizes, Counters, Stats, file_sizes, previous_bytes
+from neardup.index.store import Store
+from neardup.index.view import TablesBehind, View
+from neardup.index.writer import MOST_WAITING, IndexWriter
+from neardup.keys import Key, require_key
 from neardup.options import Options
+from neardup.spec import Spec
+
+
+@dataclass(frozen=True)
+class OpenOptions:
+    """How an index works, whatever is in it."""
+
+    clock: Callable[[], float] = time.time
+    most_waiting: int = MOST_WAITING
+    say: Callable[[str], None] = lambda _: None
+    memory: int | None = None
+    """Bytes of the tables."""
+
+
+@dataclass(frozen=True)
+class OpenedStore:
+    """A generation of an index: what is stored there, and the lock if it is to be written to."""
+
+    store: Store
+    settings: IndexSettings
+    key: Key | None
+    lock: folder.Lock | None
+
+
+@contextmanager
+def open_current(
+    path: Path,
+    spec: Spec | None,
+    key: Key | None,
+    given: dict[str, Any],
+    *,
+    keep_texts: bool | None,
+    read_only: bool,
+) -> Iterator[OpenedStore]:
+    """The current generation of an index, which is made if there is none.
+
+    If what is done inside fails, it is closed again.
+    """
+    if folder.read_generations(path) is None:
+        if read_only:
+            raise UsageError(f"{path} holds no index: give the folder of one")
+        _make(path, asked(None, spec, key, given), bool(keep_texts))
+    with _locked(path, read_only) as lock, _stored(path, None, read_only) as (store, settings):
+        asked(settings.options, spec, key, given)
+        require_key(settings.options.spec, key)
+        if keep_texts is not None and keep_texts != settings.keep_texts:
+            raise ParameterError(
+                f"{path} was made {'with' if settings.keep_texts else 'without'} its texts: "
+                "leave out keep_texts, or build the index anew"
+            )
+        yield OpenedStore(store, settings, key, lock)
+
+
+@contextmanager
+def open_generation(
+    path: Path, name: str, keys: Iterable[Key | None], *, read_only: bool
+) -> Iterator[OpenedStore]:
+    """One generation, whether it is the current one or not. Of the keys it takes the one it needs.
+
+    If what is done inside fails, it is closed again.
+    """
+    with (
+        _locked(path / name, read_only) as lock,
+        _stored(path, name, read_only) as (store, settings),
+    ):
+        wanted = settings.options.spec.key
+        key = next((key for key in keys if key is not None and key.id == wanted), None)
+        require_key(settings.options.spec, key)
+        yield OpenedStore(store, settings, key, lock)
+
+
+@contextmanager
+def _locked(path: Path, read_only: bool) -> Iterator[folder.Lock | None]:
+    lock = None if read_only else folder.Lock(path)
+    try:
+        yield lock
+    except BaseException:
+        if lock is not None:
+            lock.release()
+        raise
+
+
+@contextmanager
+def _stored(path: Path, name: str | None, read_only: bool) -> Iterator[tuple[Store, IndexSettings]]:
+    if name is None:
+        listed = folder.read_generations(path)
+        assert listed is not None  # noqa: S101  # it was there, or has been made
+        name = listed.current
+    store = Store(path / name / folder.STORE, read_only=read_only)
+    try:
+        yield store, IndexSettings.of_stored(store.meta(), str(store.path))
+    except BaseException:
+        store.close()
+        raise
+
+
+def _make(path: Path, options: Options | None, keep_texts: bool) -> None:
+    """A new index in a folder that has none."""
+    settings = IndexSettings(options or Options(), keep_texts)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise no_room(path, error) from None
+    with folder.locked(path):
+        if folder.read_generations(path) is None:  # or somebody else was faster
+            create_generation(path / folder.FIRST, settings)
+            folder.write_generations(path, folder.Generations(folder.FIRST))
+
+
+def create_generation(path: Path, settings: IndexSettings) -> None:
+    """The folder of a generation without documents."""
+    try:
+        path.mkdir(exist_ok=True, mode=0o700)
+        Store.create(path / folder.STORE, settings.stored)
+        sync_folder(path)
+    except OSError as error:
+        raise no_room(path, error) from None
+
 
 FEW_CHANGES = 10_000
 """So many are entered in a fraction of a second when an index is opened: no need of a snapshot."""
@@ -33,19 +154,21 @@ T = TypeVar("T")
 class Generation:
     """Any number of threads may use it. Without a `writer` it follows what another process does."""
 
-    def __init__(self, opened: Opened, how: How) -> None:
+    def __init__(self, opened: OpenedStore, how: OpenOptions) -> None:
         self.store, self.settings, self.key = opened.store, opened.settings, opened.key
         self.snapshot_sequence = 0
         self._say, self._writes = how.say, opened.lock is not None
-        self._cold = snapshot.Cold(self.store.path.parent, how.memory, read_only=not self._writes)
+        self._cold = snapshot.SpillFolders(
+            self.store.path.parent, how.memory, read_only=not self._writes
+        )
         self._snapshot = self.store.path.with_name(folder.SNAPSHOT)
         self._refreshing, self._writing_snapshot = threading.Lock(), threading.Lock()
         self._followed = self._loaded()
-        self.writer: Writer | None = None
+        self.writer: IndexWriter | None = None
         self.shadow: Shadow | None = None
         self.counters = Counters()
         if self._writes:
-            self.writer = Writer(
+            self.writer = IndexWriter(
                 self.store,
                 self._followed,
                 self.counters,
@@ -54,7 +177,7 @@ class Generation:
                 self.snapshot,
             )
             self.shadow = Shadow(self, self.store, self.writer, self._cold)
-        self.sketching = Sketching.of(self.settings, self.key, self.counters)
+        self.sketching = ArrivalSketcher.of(self.settings, self.key, self.counters)
 
     def go_on_counting(self, counters: Counters) -> None:
         """Add to what was counted before."""
@@ -69,11 +192,11 @@ class Generation:
         return self.store.path.parent.name
 
     @property
-    def point(self) -> Point:
+    def point(self) -> View:
         """The tables as they are."""
         return self._followed if self.writer is None else self.writer.point
 
-    def refreshed(self) -> Point:
+    def refreshed(self) -> View:
         """The tables; of a reader, with what another process has written since."""
         if self.writer is not None:
             return self.writer.point
@@ -83,7 +206,7 @@ class Generation:
                 self._followed = self._loaded()
             return self._followed
 
-    def ask(self, question: Callable[[Point], T]) -> T:
+    def ask(self, question: Callable[[View], T]) -> T:
         """An answer by tables and documents that belong together.
 
         What was removed is not stored any more, a moment before the tables know.
@@ -91,21 +214,21 @@ class Generation:
         for pause in PAUSES:
             try:
                 return question(self.refreshed())
-            except Behind:
+            except TablesBehind:
                 time.sleep(pause)
         return question(self.refreshed())
 
-    def _loaded(self) -> Point:
+    def _loaded(self) -> View:
         """The tables of the operating point that is stored; another one may be while they load."""
         while True:
-            self.settings = Settings.of_stored(self.store.meta(), str(self.store.path))
+            self.settings = IndexSettings.of_stored(self.store.meta(), str(self.store.path))
             options = self.settings.options
-            signing = Signing(options)
+            signing = SignatureCodec(options)
             derived = self._derived(signing)
             if self.store.meta()["point"] == self.settings.stored["point"]:
-                return Point(Decider(options, self.settings.frequencies.weights), signing, derived)
+                return View(Decider(options, self.settings.frequencies.weights), signing, derived)
 
-    def _derived(self, signing: Signing) -> Derived:
+    def _derived(self, signing: SignatureCodec) -> LookupTables:
         """From the snapshot and what came later; or made anew, if there is none."""
         derived = None
         if self._snapshot.exists():
@@ -120,16 +243,16 @@ class Generation:
         if self._writes:  # what counts on tables on disk goes before them
             self._snapshot.unlink(missing_ok=True)
             sync_folder(self._snapshot.parent)
-        return snapshot.rebuilt(self.store, signing, self._cold)
+        return snapshot.build_tables(self.store, signing, self._cold)
 
-    def _read(self, options: Options) -> Derived:
+    def _read(self, options: Options) -> LookupTables:
         """From the snapshot; while it is read, who writes may put another one in its place."""
         while True:
-            file = folder.identity(self._snapshot)
+            file = folder.file_identity(self._snapshot)
             try:
-                return snapshot.read(self._snapshot, options, self._cold)
+                return snapshot.read_snapshot(self._snapshot, options, self._cold)
             except FormatError:
-                if folder.identity(self._snapshot) == file:
+                if folder.file_identity(self._snapshot) == file:
                     raise
 
     # Keeping house
@@ -138,7 +261,7 @@ class Generation:
         """Write the tables to a file, to start from; the change up to which they are complete."""
         with self._writing_snapshot:
             point = self.point
-            sequence = snapshot.write(self._snapshot, point.derived, point.signing.options)
+            sequence = snapshot.write_snapshot(self._snapshot, point.derived, point.signing.options)
             self.snapshot_sequence = sequence
         return sequence
 
@@ -189,7 +312,7 @@ class Generation:
             memory,
             derived.budget,
             files,
-            earlier_bytes(self.store.path.parent.parent),
+            previous_bytes(self.store.path.parent.parent),
             self.store.wal_bytes,
             BucketSizes.of(derived, self.settings.options.limit),
             self.counters,

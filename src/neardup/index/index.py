@@ -10,41 +10,227 @@ same documents in the order in which they were added.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from neardup.errors import Conflict, ParameterError
+from neardup.errors import Conflict, ParameterError, UsageError
 from neardup.formatting import parse_bytes
-from neardup.index import opening, planning
-from neardup.index.answer import Answer, Cluster, Document, Match
-from neardup.index.asking import answers_of, copies_of, matches_of
-from neardup.index.checking import problems
-from neardup.index.documents import cluster_around, document_with, text_with
-from neardup.index.explain import Explanation, explained
-from neardup.index.explain_document import DocumentExplanation, explained_document
-from neardup.index.filling.exchange import export_store
-from neardup.index.generation import Generation
-from neardup.index.given import LONGEST_ID as LONGEST_ID
-from neardup.index.given import check_id, metadata_of, packed_text
-from neardup.index.holding import Holder, steady
-from neardup.index.opening import How
-from neardup.index.probing import Probing
-from neardup.index.shadow.shadow import Shadow
-from neardup.index.sketching import Sketched
+from neardup.index import folder, generation, planner
+from neardup.index.answer import Answer, Document, DocumentCluster, SimilarDocument
+from neardup.index.arrivals import SketchedTexts
+from neardup.index.exchange import export_store
+from neardup.index.explain import DocumentExplanation, Explanation, explain_query, explain_stored
+from neardup.index.generation import Generation, OpenOptions
+from neardup.index.integrity import find_problems
+from neardup.index.lookup import ReadWriteLock
+from neardup.index.planner import AddRequest, CallRequest, RemoveRequest
+from neardup.index.settings import IndexSettings
+from neardup.index.shadow import Shadow
 from neardup.index.stats import Stats
-from neardup.index.store import Row
-from neardup.index.work import Adding, Point, Removing
-from neardup.index.writing import MOST_WAITING
+from neardup.index.store import Row, Store
+from neardup.index.validation import check_id, encode_metadata, encode_text
+from neardup.index.view import (
+    Probing,
+    View,
+    answers_of,
+    cluster_around,
+    copies_of,
+    document_with,
+    matches_of,
+    text_with,
+)
+from neardup.index.writer import MOST_WAITING, IndexWriter
 from neardup.keys import Key, key_of
+from neardup.options import Options
 from neardup.progress import SILENT, Progress
-from neardup.sketcher import Sketch
+from neardup.sketcher import Sketch, Sketcher
 from neardup.spec import Spec, whole
 
 if TYPE_CHECKING:
-    from neardup.index.anew.reindex import Reindexed
+    from neardup.index.rebuild import Reindexed
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+H = TypeVar("H", bound="Holder")
+
+
+def while_open(
+    method: Callable[Concatenate[H, P], T],
+) -> Callable[Concatenate[H, P], T]:
+    """A call that nobody closes the index under. One can't call another."""
+
+    @wraps(method)
+    def called(self: H, /, *args: P.args, **others: P.kwargs) -> T:
+        self._follow_generations()
+        with self._using.reading():
+            if self._closed:
+                raise UsageError(f"{self.path} is closed: open it again")
+            return method(self, *args, **others)
+
+    return called
+
+
+class Holder:
+    """Open until it is closed. Any thread."""
+
+    def __init__(self, path: Path, opened: generation.OpenedStore, how: OpenOptions) -> None:
+        self.path, self._how, self._lock = path, how, opened.lock
+        self._now = Generation(opened, how)
+        self._former: list[Store] = []
+        self._listing, self._listed_at = path / folder.LISTED, (0, 0)
+        self._exchanging, self._using = threading.Lock(), ReadWriteLock()
+        self._closing, self._closed = threading.Lock(), False
+
+    @classmethod
+    def of_generation(
+        cls,
+        path: Path,
+        name: str,
+        keys: Iterable[Key | None],
+        *,
+        read_only: bool = False,
+        how: OpenOptions | None = None,
+    ) -> Self:
+        """One generation of an index, whether it is the current one or not.
+
+        Of the keys it takes the one that it needs, if any.
+        """
+        with generation.open_generation(path, name, keys, read_only=read_only) as opened:
+            return cls(path, opened, how or OpenOptions())
+
+    @property
+    def settings(self) -> IndexSettings:
+        return self._now.settings
+
+    @property
+    def options(self) -> Options:
+        return self.settings.options
+
+    @property
+    def spec(self) -> Spec:
+        return self.options.spec
+
+    @property
+    def sketcher(self) -> Sketcher:
+        """Makes sketches as this index does."""
+        return self._now.sketching.sketcher
+
+    @property
+    def store(self) -> Store:
+        """What is stored; to be read."""
+        return self._now.store
+
+    @property
+    def generation(self) -> str:
+        """The folder in the index's own that answers come from."""
+        return self._now.name
+
+    @property
+    def read_only(self) -> bool:
+        return self._now.writer is None
+
+    @property
+    def sequence(self) -> int:
+        """The number of the last change that answers are based on."""
+        return self._now.point.derived.sequence
+
+    def __len__(self) -> int:
+        writer = self._now.writer
+        return self._counted() if writer is None else writer.documents
+
+    @while_open
+    def _counted(self) -> int:
+        return self.store.counts()[0]
+
+    def close(self) -> None:
+        """Finish what waits, write a snapshot if that is worth it, and let others write."""
+        with self._closing:
+            if self._closed:
+                return
+            try:
+                self._finish()
+            finally:
+                self._closed = True
+                with self._exchanging, self._using.writing():  # nobody asks any more
+                    for store in (*self._former, self.store):
+                        store.close()
+                if self._lock is not None:
+                    self._lock.release()
+
+    def _finish(self) -> None:
+        finished = None
+        while finished is not self._now:  # another one, if a generation came in between
+            finished = self._now
+            if finished.shadow is not None:
+                finished.shadow.close()
+            finished.finish()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def beside(self, generation: str, key: Key | None) -> Self:
+        """Another generation of the same folder, to write there."""
+        return self.of_generation(self.path, generation, [key, self._now.key], how=self._how)
+
+    def between_commits(self, call: Callable[[], None]) -> None:
+        """Have the thread that writes do something."""
+        _, writer = self._writing()
+        writer.put(CallRequest(call)).done.result()
+        if writer is not self._now.writer:
+            writer.close()
+
+    def follow(self, other: Store) -> None:
+        """Give larger numbers than another store has, to documents and to changes."""
+        _, writer = self._writing()
+        self.between_commits(lambda: writer.follow(other))
+
+    def go_over(self, other: Self) -> None:
+        """Be another generation from now on, in the thread that writes; `other` is used up.
+
+        Who is being answered is answered from the old one. What waits to be written waits there.
+        """
+        former = self._now
+        if former.shadow is not None:
+            former.shadow.close()
+        self._former.append(former.store)
+        other._now.go_on_counting(former.counters)
+        self._now, other._closed = other._now, True
+        if other._lock is not None:
+            other._lock.release()
+        if former.writer is not None and self._now.writer is not None:
+            former.writer.hand_over(self._now.writer)
+
+    def _follow_generations(self) -> None:
+        """Of a reader: has another process gone over to another generation?"""
+        if self._now.writer is not None or folder.file_identity(self._listing) == self._listed_at:
+            return
+        with self._exchanging:
+            at, listed = folder.file_identity(self._listing), folder.read_generations(self.path)
+            if listed is None or self._closed:
+                return
+            if listed.current != self.generation:
+                self.go_over(
+                    self.of_generation(
+                        self.path, listed.current, [self._now.key], read_only=True, how=self._how
+                    )
+                )
+            self._listed_at = at
+
+    def _writing(self) -> tuple[Generation, IndexWriter]:
+        now = self._now
+        if now.writer is None:
+            raise UsageError(f"{self.path} was opened read-only: open it to write")
+        return now, now.writer
+
 
 Metadata = Sequence[dict[str, Any] | None] | None
 
@@ -82,8 +268,11 @@ class Index(Holder):
         budget = parse_bytes(memory) if isinstance(memory, str) else memory
         if budget is not None:
             whole("memory", budget, 1, 2**62)
-        how, given = How(clock, most_waiting, say, budget), {"threshold": threshold, **options}
-        with opening.opened(
+        how, given = (
+            OpenOptions(clock, most_waiting, say, budget),
+            {"threshold": threshold, **options},
+        )
+        with generation.open_current(
             path, spec, secret, given, keep_texts=keep_texts, read_only=read_only
         ) as opened:
             return cls(path, opened, how)
@@ -99,8 +288,8 @@ class Index(Holder):
         another content it is a Conflict, unless the document is to be replaced.
         """
         answer = self.add_batch([id], [text], metadata=[metadata], replace=replace)[0]
-        if answer.reason == planning.CONFLICT:
-            raise Conflict(f"document {id!r}: {planning.CONFLICT}")
+        if answer.reason == planner.CONFLICT:
+            raise Conflict(f"document {id!r}: {planner.CONFLICT}")
         return answer
 
     check_and_add = add
@@ -132,7 +321,7 @@ class Index(Holder):
         return self._put(
             ids,
             texts,
-            metadata_of(metadata, len(ids)),
+            encode_metadata(metadata, len(ids)),
             replace=replace,
             anew=lambda: self.submit(ids, texts, metadata=metadata, replace=replace),
         )
@@ -155,12 +344,12 @@ class Index(Holder):
     ) -> Future[list[Answer]]:
         now, writer = self._writing()
         point = now.point
-        sketched = now.sketching.texts(texts, point)
+        sketched = now.sketching.texts(texts, point.signing.tables)
         _ = sketched.arrivals.sets  # sorted here, not by the thread that writes
         kept = None
         if now.settings.keep_texts:
             kept = [
-                None if place in sketched.rejected else packed_text(text)
+                None if place in sketched.rejected else encode_text(text)
                 for place, text in enumerate(texts)
             ]
         return writer.put(_adding(ids, sketched, metadata, point, texts=kept, **others)).done
@@ -184,13 +373,13 @@ class Index(Holder):
             raise ParameterError(f"{len(ids)} ids for {len(sketch.content)} sketches")
         for id in ids:
             check_id(id)
-        point, stated = now.point, metadata_of(metadata, len(ids))
-        sketched = now.sketching.ready_made(sketch, point)
+        point, stated = now.point, encode_metadata(metadata, len(ids))
+        sketched = now.sketching.ready_made(sketch, point.signing.tables)
         return writer.put(_adding(ids, sketched, stated, point, replace=replace)).done
 
     def remove(self, id: str) -> bool:
         """Remove a document for good; whether it was there. Its copies find another witness."""
-        return self._writing()[1].put(Removing(id)).done.result()
+        return self._writing()[1].put(RemoveRequest(id)).done.result()
 
     # Asking
 
@@ -201,22 +390,26 @@ class Index(Holder):
         """
         return self.query_batch([text], probes=probes)[0]
 
-    @steady
+    @while_open
     def query_batch(self, texts: Sequence[str], *, probes: int = 0) -> list[Answer]:
         """The same for many texts, each by itself."""
         now = self._now
-        return self._asked(now, lambda point: now.sketching.texts(texts, point), probes)
+        return self._asked(
+            now, lambda point: now.sketching.texts(texts, point.signing.tables), probes
+        )
 
-    @steady
+    @while_open
     def query_sketches(self, sketch: Sketch) -> list[Answer]:
         """The same for ready-made sketches of the same specification, without their texts."""
         now = self._now
-        return self._asked(now, lambda point: now.sketching.ready_made(sketch, point))
+        return self._asked(
+            now, lambda point: now.sketching.ready_made(sketch, point.signing.tables)
+        )
 
     def _asked(
-        self, now: Generation, sketch: Callable[[Point], Sketched], probes: int = 0
+        self, now: Generation, sketch: Callable[[View], SketchedTexts], probes: int = 0
     ) -> list[Answer]:
-        def ask(point: Point) -> list[Answer]:
+        def ask(point: View) -> list[Answer]:
             more = Probing(point.signing, now.key, probes) if probes else None
             sketched = sketch(point)
             sequence, begun = point.derived.sequence, time.perf_counter()
@@ -230,13 +423,13 @@ class Index(Holder):
         now.counters.queries += len(answers)
         return answers
 
-    @steady
-    def similar(self, text: str, most: int = 10) -> list[Match]:
+    @while_open
+    def similar(self, text: str, most: int = 10) -> list[SimilarDocument]:
         """The kept documents that are similar to a text, the most similar first."""
         now = self._now
 
-        def ask(point: Point) -> list[Match]:
-            arrivals = now.sketching.texts([text], point).arrivals
+        def ask(point: View) -> list[SimilarDocument]:
+            arrivals = now.sketching.texts([text], point.signing.tables).arrivals
             return matches_of(now.store, point, arrivals, most) if len(arrivals) else []
 
         return now.ask(ask)
@@ -250,38 +443,38 @@ class Index(Holder):
             found = self._explained(text, answer, seconds)
         return found
 
-    @steady
+    @while_open
     def _explained(self, text: str, answer: Answer, seconds: float) -> Explanation:
         now = self._now
         return now.ask(
-            lambda point: explained(text, answer, seconds, now.store, point, now.sketching)
+            lambda point: explain_query(text, answer, seconds, now.store, point, now.sketching)
         )
 
-    @steady
+    @while_open
     def explain_document(self, id: str) -> DocumentExplanation | None:
         """A stored document beside its witness, and others; None if there is none with this id."""
         now = self._now
 
-        def ask(point: Point) -> DocumentExplanation | None:
+        def ask(point: View) -> DocumentExplanation | None:
             document = document_with(now.store, point, id)
-            return None if document is None else explained_document(now.store, point, document)
+            return None if document is None else explain_stored(now.store, point, document)
 
         return now.ask(ask)
 
-    @steady
+    @while_open
     def get(self, id: str) -> Document | None:
         """What is known of a document; None if there is none with this id."""
         now = self._now
         return now.ask(lambda point: document_with(now.store, point, id))
 
-    @steady
+    @while_open
     def text(self, id: str) -> Any:
         """The text of a document, or its list of tokens; None if it is not there, or not kept."""
         now = self._now
         return now.ask(lambda point: text_with(now.store, point, id, now.settings))
 
-    @steady
-    def cluster(self, number: int) -> Cluster | None:
+    @while_open
+    def cluster(self, number: int) -> DocumentCluster | None:
         """A kept document and its copies; None if there is no such cluster."""
         return cluster_around(self._now.store, self._now.refreshed(), number)
 
@@ -309,7 +502,7 @@ class Index(Holder):
 
     # Keeping house
 
-    @steady
+    @while_open
     def stats(self) -> Stats:
         """The state of the index in numbers."""
         return self._now.stats()
@@ -326,19 +519,19 @@ class Index(Holder):
         """Build the tables without removed documents, forget old changes, and give back space."""
         self.between_commits(lambda: self._now.compact())
 
-    @steady
+    @while_open
     def export(self, file: str | Path, progress: Progress = SILENT) -> int:
         """Write all documents to one file, for `import_index`; how many there are."""
         return export_store(self.store, Path(file), progress)
 
-    @steady
+    @while_open
     def verify(self) -> list[str]:
         """What is wrong with the stored documents or the tables; nothing, usually."""
-        return problems(self.store, self._now.refreshed())
+        return find_problems(self.store, self._now.refreshed())
 
     # Generations
 
-    @steady
+    @while_open
     def reindex(
         self,
         /,
@@ -357,9 +550,9 @@ class Index(Holder):
         in `open`; what is not given stays. Documents that have no text, or are rejected, are an
         error unless they may be left out.
         """
-        from neardup.index.anew import reindex
+        from neardup.index import rebuild
 
-        return reindex.reindex(
+        return rebuild.reindex(
             self,
             spec,
             key=key,
@@ -370,7 +563,7 @@ class Index(Holder):
             **options,
         )
 
-    @steady
+    @while_open
     def undo_reindex(
         self,
         *,
@@ -379,32 +572,32 @@ class Index(Holder):
         progress: Progress = SILENT,
     ) -> Reindexed:
         """Go back to the generation before, with what has happened since."""
-        from neardup.index.anew import reindex
+        from neardup.index import rebuild
 
-        return reindex.undo(self, key=key, drop_missing=drop_missing, progress=progress)
+        return rebuild.undo(self, key=key, drop_missing=drop_missing, progress=progress)
 
-    @steady
+    @while_open
     def take_over(self, *, key: bytes | Key | None = None) -> bool:
         """Go over to a generation that another process has made; False if none waits.
 
         Takes no time if none does: to be called now and then. `key` is the new one, if it changes.
         """
-        from neardup.index.anew import going_over
+        from neardup.index import cutover
 
-        return going_over.take_over(self, key)
+        return cutover.accept_offer(self, key)
 
 
 def _adding(
     ids: Sequence[str],
-    sketched: Sketched,
+    sketched: SketchedTexts,
     metadata: Sequence[str | None],
-    point: Point,
+    point: View,
     *,
     texts: Sequence[bytes | None] | None = None,
     replace: bool = False,
     **others: Any,
-) -> Adding:
-    return Adding(
+) -> AddRequest:
+    return AddRequest(
         list(ids),
         sketched.arrivals,
         sketched.places,

@@ -21,24 +21,24 @@ from neardup.errors import FormatError
 from neardup.formats.blocks import Reader, Writer
 from neardup.formats.tables import no_room
 from neardup.index import settings
-from neardup.index.known import Signing
-from neardup.index.store import ADDED, MOVED, REMOVED, RETUNED, Change, Row, Store
-from neardup.index.tables.cold import Segments
-from neardup.index.tables.derived import Derived
-from neardup.index.tables.postings import PARTS, Table
+from neardup.index.arrivals import SignatureCodec
+from neardup.index.cold import Segments
+from neardup.index.lookup import LookupTables
+from neardup.index.postings import PARTS, PostingTable
+from neardup.index.store import ADDED, MOVED, REMOVED, RETUNED, Row, Store, StoreChange
 from neardup.options import Options
 
 KIND: Final = "index tables"
 ROWS_AT_ONCE: Final = 8_192
 
 
-def stated(options: Options) -> dict[str, Any]:
+def describe_tables(options: Options) -> dict[str, Any]:
     """What tables depend on."""
     return {"fingerprint": options.spec.fingerprint, "point": settings.stated(options)}
 
 
 @dataclass(frozen=True)
-class Cold:
+class SpillFolders:
     """Where tables go that don't fit into memory: a folder for each operating point.
 
     Without a budget nothing goes there, but what is there answers.
@@ -48,11 +48,11 @@ class Cold:
     budget: int | None = None
     read_only: bool = False
 
-    def derived(self, options: Options, spills: int) -> Derived:
+    def derived(self, options: Options, spills: int) -> LookupTables:
         """Empty tables, and what is on disk, which must be so many spills."""
         path = self._of(options)
         if not spills and (self.budget is None or self.read_only):
-            return Derived(options.tables.count)
+            return LookupTables(options.tables.count)
         if not self.read_only:
             try:
                 path.mkdir(exist_ok=True, mode=0o700)
@@ -60,9 +60,9 @@ class Cold:
                 raise no_room(path, error) from None
         segments = Segments(path, spills, read_only=self.read_only)
         budget = None if self.read_only else self.budget
-        return Derived(options.tables.count, segments, budget)
+        return LookupTables(options.tables.count, segments, budget)
 
-    def emptied(self, options: Options) -> Derived:
+    def emptied(self, options: Options) -> LookupTables:
         """Empty tables, and nothing on disk either."""
         if not self.read_only:
             shutil.rmtree(self._of(options), ignore_errors=True)
@@ -79,19 +79,19 @@ class Cold:
         return self.folder / f"cold-{hashlib.blake2b(named, digest_size=8).hexdigest()}"
 
 
-class _File(Reader):
+class _SnapshotFile(Reader):
     def damaged(self, why: str) -> FormatError:
         return FormatError(
             f"{self.path} is damaged ({why}): its tables are made anew from the stored documents"
         )
 
 
-def write(path: Path, derived: Derived, options: Options) -> int:
+def write_snapshot(path: Path, derived: LookupTables, options: Options) -> int:
     """Write the tables as they are; the change up to which they are complete."""
     with derived.guard.reading():
         sequence, tables, gone = derived.sequence, derived.tables, derived.dead
         spills = 0 if derived.cold is None else derived.cold.last
-    with Writer(path, KIND, sequence=sequence, spills=spills, **stated(options)) as writer:
+    with Writer(path, KIND, sequence=sequence, spills=spills, **describe_tables(options)) as writer:
         for table in tables:
             with derived.guard.reading():
                 parts = [part.copy() for part in table.parts]
@@ -104,14 +104,17 @@ def write(path: Path, derived: Derived, options: Options) -> int:
     return sequence
 
 
-def read(path: Path, options: Options, cold: Cold) -> Derived:
+def read_snapshot(path: Path, options: Options, cold: SpillFolders) -> LookupTables:
     """The tables that were written; a FormatError if they are damaged, or of another kind."""
-    file = _File(path, KIND)
-    if {name: file.header.get(name) for name in stated(options)} != stated(options):
+    file = _SnapshotFile(path, KIND)
+    if {name: file.header.get(name) for name in describe_tables(options)} != describe_tables(
+        options
+    ):
         raise FormatError(f"{path} is of another operating point: its tables are made anew")
     derived = cold.derived(options, int(file.header["spills"]))
     tables = [
-        Table.of([file.read(block, part) for part in PARTS]) for block in range(len(file) - 1)
+        PostingTable.of([file.read(block, part) for part in PARTS])
+        for block in range(len(file) - 1)
     ]
     if len(tables) != options.tables.count + len(derived.others):
         raise file.damaged("its tables")
@@ -125,13 +128,13 @@ def read(path: Path, options: Options, cold: Cold) -> Derived:
     return derived
 
 
-def rebuilt(store: Store, signing: Signing, cold: Cold) -> Derived:
+def build_tables(store: Store, signing: SignatureCodec, cold: SpillFolders) -> LookupTables:
     """The tables, made of what is stored."""
     derived = cold.emptied(signing.options)
     with store.snapshot():
         sequence, last = store.last_change(), 0
         while rows := store.rows_after(last, ROWS_AT_ONCE):
-            derived.enter(rows, keys_of(store, signing, rows), 0)
+            derived.enter(rows, read_band_keys(store, signing, rows), 0)
             derived.settle()
             last = rows[-1].number
     derived.reach(store.last_number())
@@ -139,7 +142,7 @@ def rebuilt(store: Store, signing: Signing, cold: Cold) -> Derived:
     return derived
 
 
-def catch_up(derived: Derived, store: Store, signing: Signing) -> bool:
+def catch_up(derived: LookupTables, store: Store, signing: SignatureCodec) -> bool:
     """Enter what happened since; False if that is not known any more, or tables are others now."""
     last = store.last_change()
     if last == derived.sequence:
@@ -156,17 +159,19 @@ def catch_up(derived: Derived, store: Store, signing: Signing) -> bool:
     return True
 
 
-def _enter(derived: Derived, store: Store, signing: Signing, changes: Sequence[Change]) -> None:
+def _enter(
+    derived: LookupTables, store: Store, signing: SignatureCodec, changes: Sequence[StoreChange]
+) -> None:
     by_op: dict[int, list[int]] = {op: [] for op in (ADDED, MOVED, REMOVED)}
     for change in changes:
         by_op[change.op].append(change.number)
     last = changes[-1].seq
     # What is stored now counts: a document that was removed meanwhile is not there any more.
     rows = list(store.rows(sorted({*by_op[ADDED], *by_op[MOVED]})).values())
-    derived.enter(rows, keys_of(store, signing, rows), last, by_op[REMOVED])
+    derived.enter(rows, read_band_keys(store, signing, rows), last, by_op[REMOVED])
 
 
-def keys_of(store: Store, signing: Signing, rows: Sequence[Row]) -> Any:
+def read_band_keys(store: Store, signing: SignatureCodec, rows: Sequence[Row]) -> Any:
     """The band keys of stored documents."""
     if not rows:
         return np.empty((0, signing.tables.count), np.uint64)

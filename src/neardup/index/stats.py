@@ -5,13 +5,24 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from neardup.index import folder as places
-from neardup.index.tables.derived import Derived
-from neardup.index.work import Counters
+from neardup.index.lookup import LookupTables
+
+if TYPE_CHECKING:
+    from neardup.index.decider import CandidatePairs, Judgements
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import field
+from itertools import accumulate
+from typing import Final
+
+from neardup.index.answer import NEW, REJECTED, Answer
+from neardup.index.decider import CandidatePairs, Judgements
 
 
 @dataclass(frozen=True)
@@ -26,7 +37,7 @@ class BucketSizes:
     """Buckets with more kept documents than are compared with."""
 
     @classmethod
-    def of(cls, derived: Derived, limit: int) -> BucketSizes:
+    def of(cls, derived: LookupTables, limit: int) -> BucketSizes:
         """Looks at all buckets, a table at a time."""
         shared, buckets = [], 0
         for table in derived.bands.tables:
@@ -67,9 +78,9 @@ def tree_bytes(folder: Path) -> int:
     return total
 
 
-def earlier_bytes(index: Path) -> dict[str, int]:
+def previous_bytes(index: Path) -> dict[str, int]:
     """What the generation before takes in the folder of an index; empty if there is none."""
-    listed = places.generations(index)
+    listed = places.read_generations(index)
     if listed is None or listed.previous is None:
         return {}
     return {listed.previous: tree_bytes(index / listed.previous)}
@@ -92,7 +103,7 @@ class Stats:
     memory_bytes: dict[str, int]
     memory_budget: int | None
     disk_bytes: dict[str, int]
-    earlier_bytes: dict[str, int]
+    previous_bytes: dict[str, int]
     """Of the generation before, by its name, as long as it is there."""
     wal_bytes: int
     buckets: BucketSizes
@@ -131,3 +142,91 @@ class Stats:
             "verify_drop_rate": self.verify_drop_rate,
             "empty_bin_rate": self.empty_bin_rate,
         }
+
+
+BOUNDS: Final = tuple(float(f"{digit}e{power}") for power in range(-5, 1) for digit in (1, 2, 5))
+"""Seconds, from 10 microseconds to 5 seconds; there is one more count for what took longer."""
+
+
+@dataclass
+class Times:
+    """How many took no longer than each bound, and longer than the one before it.
+
+    >>> times = Times()
+    >>> times.add(0.003, 99)
+    >>> times.add(0.03, 1)
+    >>> quantile(times.counts, 0.99), quantile(times.counts, 1.0)
+    (0.005, 0.05)
+    """
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
+    seconds: float = 0.0
+
+    def add(self, seconds: float, count: int = 1) -> None:
+        """So many of them, each took so long."""
+        self.counts[bisect_left(BOUNDS, seconds)] += count
+        self.seconds += seconds * count
+
+
+def quantile(counts: Sequence[int], share: float) -> float | None:
+    """What this share of them does not exceed, as Prometheus would say it; None of none.
+
+    Inside of a bucket they count as evenly spread; what is beyond the last bound counts as that.
+    """
+    wanted = share * sum(counts)
+    if not wanted:
+        return None
+    ends = list(accumulate(counts))
+    place = bisect_left(ends, wanted)
+    if place >= len(BOUNDS):
+        return BOUNDS[-1]
+    low = BOUNDS[place - 1] if place else 0.0
+    return low + (BOUNDS[place] - low) * (1 - (ends[place] - wanted) / counts[place])
+
+
+@dataclass
+class Counters:
+    """What has been done since the index was opened."""
+
+    judged: int = 0
+    looked_up: int = 0
+    candidates: int = 0
+    compared: int = 0
+    similar: int = 0
+    judge_seconds: float = 0.0
+    added: int = 0
+    new: int = 0
+    rejected: int = 0
+    again: int = 0
+    removed: int = 0
+    queries: int = 0
+    sketched: int = 0
+    slots: int = 0
+    empty_slots: int = 0
+    sketch_times: Times = field(default_factory=Times)
+    """Of documents; those of a batch share its time."""
+    commit_times: Times = field(default_factory=Times)
+
+    def judge(self, documents: int, verdicts: Judgements, seconds: float) -> None:
+        self.judged += documents
+        self.judge_seconds += seconds
+        self.looked_up += verdicts.looked_up
+        self.candidates += verdicts.candidates
+        self.compared += verdicts.compared
+        self.similar += verdicts.similar
+
+    def meet(self, documents: int, pairs: CandidatePairs, seconds: float) -> None:
+        """The same for texts that were only asked about."""
+        self.judged += documents
+        self.judge_seconds += seconds
+        self.candidates += len(pairs.rows)
+        self.compared += len(pairs.rows)
+        self.similar += int(np.count_nonzero(pairs.similarity >= 0.0))
+
+    def answer(self, answers: Sequence[Answer]) -> None:
+        rejected = sum(answer.status == REJECTED for answer in answers)
+        again = sum(answer.again for answer in answers)
+        self.rejected += rejected
+        self.again += again
+        self.added += len(answers) - rejected - again
+        self.new += sum(answer.status == NEW and not answer.again for answer in answers)

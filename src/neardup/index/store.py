@@ -69,14 +69,14 @@ class Row(NamedTuple):
         return xxhash.xxh3_64_intdigest(ascii(tuple(self)).encode()) >> 1
 
 
-class Stored(Protocol):
+class StoredDocuments(Protocol):
     """What there is of documents, for those who judge them."""
 
     def rows(self, numbers: Sequence[int]) -> dict[int, Row]: ...
     def blobs(self, table: str, numbers: Sequence[int]) -> dict[int, bytes]: ...
 
 
-class Change(NamedTuple):
+class StoreChange(NamedTuple):
     seq: int
     op: int
     number: int
@@ -273,11 +273,11 @@ class Store:
             found = self._reader().execute("SELECT min(seq) FROM changes").fetchone()
             return int(found[0]) if found[0] is not None else self.last_change() + 1
 
-    def changes(self, after: int, most: int) -> list[Change]:
+    def changes(self, after: int, most: int) -> list[StoreChange]:
         """What happened after a change, in order."""
         with self._translated():
             asked = "SELECT seq, op, number FROM changes WHERE seq > ? ORDER BY seq LIMIT ?"
-            return [Change(*row) for row in self._reader().execute(asked, (after, most))]
+            return [StoreChange(*row) for row in self._reader().execute(asked, (after, most))]
 
     def rows(self, numbers: Sequence[int]) -> dict[int, Row]:
         """The documents that are there, by number."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from neardup.index.lookup import ROOM
+from neardup.index.postings import GROWTH, LEAST_NODES, LEAST_SLOTS, MOST_LOAD, first_slots
 from neardup.index.store import PAGE
-from neardup.index.tables.derived import ROOM
-from neardup.index.tables.postings import GROWTH, LEAST_NODES, LEAST_SLOTS, MOST_LOAD, first_slots
 
 SLOT: Final = 12
 """Bytes: a key of 8, a number of 4."""

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from neardup.index.index import LONGEST_ID
+from neardup.index.validation import LONGEST_ID
 from neardup.service.error_responses import Refusal, invalid, too_large
 from neardup.service.limits import ServiceLimits
 from neardup.service.models import NewDocument

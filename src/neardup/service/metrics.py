@@ -26,9 +26,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from neardup.evaluation.scores import Scores
-from neardup.index.stats import Stats
-from neardup.index.times import BOUNDS, Times, quantile
-from neardup.index.work import Counters
+from neardup.index.stats import BOUNDS, Counters, Stats, Times, quantile
 
 WINDOW_SECONDS: Final = 300.0
 """Seconds that are looked back."""

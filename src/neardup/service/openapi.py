@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
-from neardup.index.index import LONGEST_ID
+from neardup.index.validation import LONGEST_ID
 from neardup.service.bodies import JSON, LINES
 from neardup.service.error_responses import ERROR_NAMES
 from neardup.service.limits import ServiceLimits

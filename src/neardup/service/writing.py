@@ -9,7 +9,7 @@ from fastapi import Response
 
 from neardup.errors import Conflict
 from neardup.index.answer import REJECTED, Answer
-from neardup.index.planning import CONFLICT
+from neardup.index.planner import CONFLICT
 from neardup.service.bodies import JSON, LINES
 from neardup.service.calls import Call
 from neardup.service.checking import check_document, checked

@@ -13,16 +13,105 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Final
 
+import numpy as np
 from numpy.typing import NDArray
 
-from neardup.index.deciding import Decider
-from neardup.index.known import Signing
-from neardup.index.planning import Plan, Planner
-from neardup.index.shadow.decisions import Decisions, Overlaid
-from neardup.index.snapshot import Cold
+from neardup.index.arrivals import SignatureCodec
+from neardup.index.decider import Decider
+from neardup.index.planner import CommitPlan, CommitPlanner
+from neardup.index.postings import Integers
+from neardup.index.snapshot import SpillFolders
+from neardup.index.stats import Counters
 from neardup.index.store import MOVED, REMOVED, Row, Store
-from neardup.index.work import Counters, Point
+from neardup.index.view import View
 from neardup.options import Options
+
+ROOM: Final = 1 << 12
+KEPT: Final = 0
+"""As a witness; documents are counted from 1."""
+ABSENT: Final = 2**32 - 1
+
+
+class DecisionTable:
+    """One writer; who reads meanwhile may see some of what it does. Documents that are not there
+    have the witness ABSENT."""
+
+    def __init__(self) -> None:
+        self.witness: NDArray[np.uint32] = np.full(ROOM, ABSENT, np.uint32)
+        self.similarity: NDArray[np.float64] = np.zeros(ROOM)
+        self.exact: NDArray[np.uint8] = np.ones(ROOM, np.uint8)
+
+    @property
+    def nbytes(self) -> int:
+        return self.witness.nbytes + self.similarity.nbytes + self.exact.nbytes
+
+    def put(self, rows: Sequence[Row]) -> None:
+        """What was decided of these documents, in place of what was before."""
+        if not rows:
+            return
+        numbers = np.array([row.number for row in rows], np.int64)
+        self._reach(int(numbers.max()))
+        self.witness[numbers] = [row.witness or KEPT for row in rows]
+        self.similarity[numbers] = [row.similarity or 0.0 for row in rows]
+        self.exact[numbers] = [row.exact for row in rows]
+
+    def forget(self, numbers: Sequence[int]) -> None:
+        """Documents that are gone."""
+        self.witness[list(numbers)] = ABSENT
+
+    def has(self, number: int) -> bool:
+        return number < len(self.witness) and self.witness[number] != ABSENT
+
+    def judged(self, row: Row) -> Row:
+        """The document with what was decided here."""
+        witness = int(self.witness[row.number])
+        if witness == KEPT:
+            return row._replace(witness=None, similarity=None, exact=1)
+        return row._replace(
+            witness=witness,
+            similarity=float(self.similarity[row.number]),
+            exact=int(self.exact[row.number]),
+        )
+
+    def clusters(self, numbers: Sequence[int]) -> list[int]:
+        """The kept documents that these are, or are copies of."""
+        witnesses = self.witness[list(numbers)].tolist()
+        return [witness or number for number, witness in zip(numbers, witnesses, strict=True)]
+
+    def differing(self, other: DecisionTable) -> Integers:
+        """The documents of which something else was decided there; both have the same ones."""
+        differs = self.witness != other.witness
+        differs |= (self.witness != KEPT) & (
+            (self.similarity != other.similarity) | (self.exact != other.exact)
+        )
+        return np.flatnonzero(differs & (self.witness != ABSENT))
+
+    def _reach(self, number: int) -> None:
+        if number < len(self.witness):
+            return
+        room = max(number + 1, 2 * len(self.witness)) - len(self.witness)
+        self.similarity = np.append(self.similarity, np.zeros(room))
+        self.exact = np.append(self.exact, np.ones(room, np.uint8))
+        self.witness = np.append(self.witness, np.full(room, ABSENT, np.uint32))  # last: see `has`
+
+
+class OverlaidStore:
+    """A store's documents, those of them that were judged here, as they were."""
+
+    def __init__(self, store: Store, decisions: DecisionTable) -> None:
+        self._store, self._decisions = store, decisions
+
+    def rows(self, numbers: Sequence[int]) -> dict[int, Row]:
+        rows = self._store.rows(numbers)
+        return {
+            number: self._decisions.judged(row)
+            for number, row in rows.items()
+            if self._decisions.has(number)
+        }
+
+    def blobs(self, table: str, numbers: Sequence[int]) -> dict[int, bytes]:
+        return self._store.blobs(table, numbers)
+
 
 AT_ONCE: Final = 2_048
 CHANGES_AT_ONCE: Final = 8_192
@@ -32,20 +121,20 @@ class Trial:
     """Another operating point with its tables and decisions. Whoever holds `lock` may step."""
 
     def __init__(
-        self, store: Store, cold: Cold, options: Options, weights: NDArray[Any] | None
+        self, store: Store, cold: SpillFolders, options: Options, weights: NDArray[Any] | None
     ) -> None:
         self.options, self._store, self._cold = options, store, cold
-        self._decider, self._signing = Decider(options, weights), Signing(options)
+        self._decider, self._signing = Decider(options, weights), SignatureCodec(options)
         self.lock = threading.Lock()
         self._begin()
 
     def _begin(self) -> None:
         """From the first document on."""
         self.counters = Counters()
-        self.point = Point(self._decider, self._signing, self._cold.emptied(self.options))
-        self.current, self.own = Decisions(), Decisions()
-        self.stored = Overlaid(self._store, self.own)
-        self._planner = Planner(self.stored, self.point, self.counters)
+        self.point = View(self._decider, self._signing, self._cold.emptied(self.options))
+        self.current, self.own = DecisionTable(), DecisionTable()
+        self.stored = OverlaidStore(self._store, self.own)
+        self._planner = CommitPlanner(self.stored, self.point, self.counters)
         self._reached = 0
         self._heard: int | None = None
         self.judged = 0
@@ -98,7 +187,7 @@ class Trial:
         self.current.put(list(self._store.rows(moved).values()))
 
     def _remove(self, numbers: list[int]) -> None:
-        plan = Plan(gone={number: self.own.judged(_gone(number)) for number in numbers})
+        plan = CommitPlan(gone={number: self.own.judged(_gone(number)) for number in numbers})
         self._planner.judge(plan, [], None, [])
         derived = self.point.derived
         if plan.moved:
@@ -118,7 +207,7 @@ class Trial:
             for _, some in groupby(rows, lambda row: row.number in having):
                 self._judge(list(some))
             return
-        plan = Plan(arrivals=arrivals)
+        plan = CommitPlan(arrivals=arrivals)
         verdicts = self._planner.judge(plan, contents, arrivals, numbers)
         judged = [
             row._replace(**verdict._asdict()) for row, verdict in zip(rows, verdicts, strict=True)

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 from neardup.errors import FormatError
 from neardup.formats.blocks import Reader, Writer
-from neardup.index.filling.loading import Loader, new_index
-from neardup.index.known import Signing
-from neardup.index.settings import Settings
+from neardup.index.arrivals import SignatureCodec
+from neardup.index.load import Loader, new_index
+from neardup.index.settings import IndexSettings
 from neardup.index.store import BLOBS, Row, Store
 from neardup.progress import SILENT, Progress
 from neardup.sketch import bulk
@@ -48,7 +48,7 @@ def export_store(store: Store, file: Path, progress: Progress = SILENT) -> int:
     with store.snapshot():
         documents = store.counts()[0]
         progress.stage("exporting", documents, "documents")
-        stored = Settings.of_stored(store.meta(), str(store.path)).stored
+        stored = IndexSettings.of_stored(store.meta(), str(store.path)).stored
         plain = {name: value for name, value in stored.items() if not isinstance(value, bytes)}
         with Writer(
             file,
@@ -126,10 +126,10 @@ class Export(Reader):
         )
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> IndexSettings:
         held = self._blocks[0]["columns"]
         stored = self.header["settings"] | {name: self.read(0, name).tobytes() for name in held}
-        return Settings.of_stored(stored, str(self.path))
+        return IndexSettings.of_stored(stored, str(self.path))
 
     def documents(self, block: int) -> tuple[list[Row], dict[str, list[tuple[int, bytes]]]]:
         """The documents of a block, and what belongs to them."""
@@ -182,7 +182,7 @@ def import_index(file: str | Path, path: str | Path, progress: Progress = SILENT
 
 
 def _load(export: Export, loader: Loader, progress: Progress) -> None:
-    signing = Signing(export.settings.options)
+    signing = SignatureCodec(export.settings.options)
     columns, kind = bulk.compared_shape(signing.options.spec)
     size = columns * np.dtype(kind).itemsize
     size += 8 * signing.tables.count if signing.options.spec.narrow else 0

@@ -16,24 +16,76 @@ from itertools import pairwise
 from typing import Final, TypeVar
 
 from neardup.errors import Busy, NeardupError, OutputError, UsageError
-from neardup.index.housekeeping import Housekeeping
-from neardup.index.planning import Plan, Planner
-from neardup.index.store import Store
-from neardup.index.work import Adding, Calling, Counters, Point, Work
+from neardup.index.lookup import LookupTables
+from neardup.index.planner import AddRequest, CallRequest, CommitPlan, CommitPlanner, Request
+from neardup.index.stats import Counters
+from neardup.index.store import CHECKPOINT_BYTES, Store
+from neardup.index.view import View
+
+
+class Housekeeping:
+    """A thread of its own."""
+
+    def __init__(self, store: Store, snapshot: Callable[[], object]) -> None:
+        self._store, self._snapshot = store, snapshot
+        self._wanted, self._closed = threading.Event(), False
+        self._rest = False
+        self._spilled: LookupTables | None = None
+        self._thread = threading.Thread(target=self._run, name="neardup-checkpoint", daemon=True)
+        self._thread.start()
+
+    def look(self) -> None:
+        """After a commit: is it time?"""
+        if not self._rest and self._store.wal_bytes > CHECKPOINT_BYTES:
+            self._wanted.set()
+
+    def finish(self) -> None:
+        """Before a commit: move what is left."""
+        if self._rest:
+            self._rest = False
+            self._checkpoint()
+
+    def tidy(self, derived: LookupTables) -> None:
+        """After tables went to disk: there may be too many files."""
+        self._spilled = derived
+        self._wanted.set()
+
+    def close(self) -> None:
+        self._closed = True
+        self._wanted.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while self._wanted.wait() and not self._closed:
+            self._wanted.clear()
+            spilled, self._spilled = self._spilled, None
+            if spilled is not None and spilled.cold is not None:
+                with suppress(NeardupError, OSError):  # a full disk: there are more files
+                    self._snapshot()
+                    spilled.cold.merge(spilled.dead)
+            if self._store.wal_bytes > CHECKPOINT_BYTES:
+                self._checkpoint()
+                self._rest = True
+
+    def _checkpoint(self) -> None:
+        # On a full disk the log gets longer and nothing is lost; the next commit says so.
+        with suppress(NeardupError):
+            self._store.checkpoint()
+
 
 TOGETHER: Final = 2_048
 """So many documents are committed together at most, if they come in several requests."""
 MOST_WAITING: Final = 65_536
-W = TypeVar("W", bound=Work)
+W = TypeVar("W", bound=Request)
 
 
-class Writer:
+class IndexWriter:
     """The thread, and what waits for it."""
 
     def __init__(
         self,
         store: Store,
-        point: Point,
+        point: View,
         counters: Counters,
         clock: Callable[[], float],
         most_waiting: int,
@@ -41,23 +93,23 @@ class Writer:
     ) -> None:
         self.store, self.counters = store, counters
         self.documents, self.kept = store.counts()
-        self._planner = Planner(store, point, self.counters)
+        self._planner = CommitPlanner(store, point, self.counters)
         self._clock, self.most_waiting = clock, most_waiting
         self._next = store.last_number() + 1
-        self._waiting: deque[Work] = deque()
+        self._waiting: deque[Request] = deque()
         self._size = 0
         self._closed = False
-        self._successor: Writer | None = None
+        self._successor: IndexWriter | None = None
         self._some = threading.Condition()
         self._house = Housekeeping(store, snapshot)
         self._thread = threading.Thread(target=self._run, name="neardup-writer", daemon=True)
         self._thread.start()
 
     @property
-    def point(self) -> Point:
+    def point(self) -> View:
         return self._planner.point
 
-    def change_point(self, point: Point) -> None:
+    def change_point(self, point: View) -> None:
         """Judge by another operating point from now on; for the thread that writes."""
         self._planner.point = point
         self.documents, self.kept = self.store.counts()
@@ -73,7 +125,7 @@ class Writer:
         self._next = self.store.last_number() + 1
         self.point.derived.bury((), self.store.last_change())
 
-    def hand_over(self, successor: Writer) -> None:
+    def hand_over(self, successor: IndexWriter) -> None:
         """Leave what waits, and what is still put here, to another; for the one thread."""
         with self._some:
             self._successor, self._closed = successor, True
@@ -83,10 +135,10 @@ class Writer:
         for work in left:
             self._forward(work, successor)
 
-    def _forward(self, work: Work, successor: Writer) -> None:
+    def _forward(self, work: Request, successor: IndexWriter) -> None:
         """Documents are sketched again: the other has another specification."""
         try:
-            if not isinstance(work, Adding):
+            if not isinstance(work, AddRequest):
                 successor.put(work)
             elif work.done.set_running_or_notify_cancel():
                 work.ask_again()
@@ -104,7 +156,7 @@ class Writer:
             self._forward(work, successor)
         return work
 
-    def _put(self, work: Work) -> Writer | None:
+    def _put(self, work: Request) -> IndexWriter | None:
         """Or say who writes now."""
         with self._some:
             if self._successor is not None:
@@ -135,7 +187,7 @@ class Writer:
             with self._some:
                 self._size -= sum(work.documents for work in works)
 
-    def _finish(self, works: list[Work]) -> None:
+    def _finish(self, works: list[Request]) -> None:
         """Do it and say so. What fails for one of them is done for each of the others."""
         try:
             if works:
@@ -149,7 +201,7 @@ class Writer:
                 for work in left:
                     self._finish([work])
 
-    def _take(self) -> list[Work]:
+    def _take(self) -> list[Request]:
         """The next piece of work, with others like it that can be done together."""
         with self._some:
             while not self._waiting and not self._closed:
@@ -158,23 +210,23 @@ class Writer:
                 return []
             first = self._waiting.popleft()
             taken, size = [first], first.documents
-            while self._waiting and isinstance(first, Adding) and first.joins(self._waiting[0]):
+            while self._waiting and isinstance(first, AddRequest) and first.joins(self._waiting[0]):
                 size += self._waiting[0].documents
                 if size > TOGETHER:
                     break
                 taken.append(self._waiting.popleft())
             return taken
 
-    def _do(self, works: list[Work]) -> None:
+    def _do(self, works: list[Request]) -> None:
         first = works[0]
-        if isinstance(first, Calling):
+        if isinstance(first, CallRequest):
             first.done.set_result(first.call())
-        elif isinstance(first, Adding):
-            self._add([work for work in works if isinstance(work, Adding)])
+        elif isinstance(first, AddRequest):
+            self._add([work for work in works if isinstance(work, AddRequest)])
         else:
             first.done.set_result(self._remove(first.id))
 
-    def _add(self, works: list[Adding]) -> None:
+    def _add(self, works: list[AddRequest]) -> None:
         addition = self._planner.addition(works, self._next, float(self._clock()))
         self._commit(addition.plan)
         for work, answers in zip(works, addition.answers(self.store), strict=True):
@@ -189,7 +241,7 @@ class Writer:
         self.counters.removed += 1
         return True
 
-    def _commit(self, plan: Plan) -> None:
+    def _commit(self, plan: CommitPlan) -> None:
         """Store the plan, then enter it into the tables."""
         if not (plan.gone or plan.added):
             return
@@ -203,7 +255,7 @@ class Writer:
         self.counters.commit_times.add(time.perf_counter() - begun)
         self._house.look()
 
-    def _store(self, plan: Plan) -> None:
+    def _store(self, plan: CommitPlan) -> None:
         if plan.gone:
             self.store.remove(list(plan.gone))
         if plan.moved:
@@ -223,7 +275,7 @@ class Writer:
             "texts", [(number, text) for number, text in texts if text is not None]
         )
 
-    def _publish(self, plan: Plan) -> None:
+    def _publish(self, plan: CommitPlan) -> None:
         sequence = self.store.last_change()
         if plan.rows:
             self.point.derived.enter(plan.rows, plan.keys, sequence, plan.gone)

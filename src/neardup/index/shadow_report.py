@@ -8,13 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from neardup.index.finding import names_of, rows_with
 from neardup.index.settings import stated
-from neardup.index.shadow.decisions import ABSENT, KEPT, Decisions
-from neardup.index.shadow.trial import Trial
-from neardup.index.stats import BucketSizes
-from neardup.index.store import Stored
-from neardup.index.work import Counters, Point
+from neardup.index.shadow_trial import ABSENT, KEPT, DecisionTable, Trial
+from neardup.index.stats import BucketSizes, Counters
+from neardup.index.store import StoredDocuments
+from neardup.index.view import View, names_of, rows_with
 
 EXAMPLES: Final = 10
 """So many documents of a kind are named."""
@@ -47,7 +45,7 @@ class Agreement:
 
 
 @dataclass
-class Asked:
+class QueryAgreement:
     """Queries that both have answered while neither of them changed."""
 
     queries: int = 0
@@ -111,7 +109,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Report:
+class ShadowReport:
     """The current operating point and the one beside it."""
 
     state: str
@@ -126,7 +124,7 @@ class Report:
     current: Side
     shadow: Side
     agreement: Agreement
-    asked: Asked
+    asked: QueryAgreement
 
     @property
     def as_dict(self) -> dict[str, Any]:
@@ -142,7 +140,7 @@ class Report:
 
 
 def side(
-    point: Point, counters: Counters, decisions: Decisions, nbytes: int, score: Score | None
+    point: View, counters: Counters, decisions: DecisionTable, nbytes: int, score: Score | None
 ) -> Side:
     """What is said of one of the two."""
     options = point.decider.options
@@ -164,7 +162,7 @@ def side(
     )
 
 
-def agreement(store: Stored, trial: Trial) -> Agreement:
+def agreement(store: StoredDocuments, trial: Trial) -> Agreement:
     """Document by document."""
     current, shadow = trial.current.witness, trial.own.witness
     kept, kept_too = current == KEPT, shadow == KEPT
@@ -181,7 +179,9 @@ def agreement(store: Stored, trial: Trial) -> Agreement:
     )
 
 
-def _examples(store: Stored, decisions: Decisions, numbers: list[int]) -> tuple[Example, ...]:
+def _examples(
+    store: StoredDocuments, decisions: DecisionTable, numbers: list[int]
+) -> tuple[Example, ...]:
     rows = [decisions.judged(row) for _, row in sorted(store.rows(numbers).items())]
     names = names_of(store, rows, {})
     return tuple(
@@ -192,7 +192,7 @@ def _examples(store: Stored, decisions: Decisions, numbers: list[int]) -> tuple[
 
 
 def scores(
-    store: Stored, point: Point, trial: Trial, golden: Golden
+    store: StoredDocuments, point: View, trial: Trial, golden: Golden
 ) -> tuple[Score, Score] | tuple[None, None]:
     """Of the current one and of the other, if there are labelled pairs."""
     if not golden:
@@ -205,7 +205,7 @@ def scores(
     return (_score(trial.current, pairs, len(golden)), _score(trial.own, pairs, len(golden)))
 
 
-def _score(decisions: Decisions, pairs: list[tuple[int, int, bool]], given: int) -> Score:
+def _score(decisions: DecisionTable, pairs: list[tuple[int, int, bool]], given: int) -> Score:
     labels = [same for _, _, same in pairs]
     left = decisions.clusters([a for a, _, _ in pairs])
     right = decisions.clusters([b for _, b, _ in pairs])

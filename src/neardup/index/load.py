@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.inputs import InputFile
@@ -15,10 +15,25 @@ from neardup.corpus.read import Chunk, chunks_of, parse
 from neardup.corpus.tables import as_strings
 from neardup.errors import RowError
 from neardup.index.answer import DUPLICATE, NEW, Answer
-from neardup.index.given import LONGEST_ID, usable
-from neardup.index.index import Index
+from neardup.index.validation import LONGEST_ID, is_valid_id
 from neardup.progress import Progress
 from neardup.threads import in_order
+
+if TYPE_CHECKING:
+    from neardup.index.index import Index
+import shutil
+from collections.abc import Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from neardup.errors import UsageError
+from neardup.formats.blocks import sync_folder
+from neardup.formats.tables import no_room
+from neardup.index import folder, snapshot
+from neardup.index.arrivals import SignatureCodec
+from neardup.index.settings import IndexSettings
+from neardup.index.store import CHECKPOINT_BYTES, Row, Store
 
 TOGETHER: Final = 4_096
 """Documents of a commit, about."""
@@ -30,7 +45,7 @@ BAD_ID: Final = f"the id is empty, has a NUL, or has more than {LONGEST_ID:,} by
 
 
 @dataclass
-class Filled:
+class LoadCounts:
     """What became of the documents."""
 
     documents: int = 0
@@ -60,7 +75,7 @@ class Filled:
 
 
 @dataclass
-class Batch:
+class DocumentBatch:
     """Some documents, and what each is called; those that can't be used are only counted."""
 
     ids: list[str] = field(default_factory=list)
@@ -76,20 +91,20 @@ class Batch:
 
     def take(self, names: Sequence[str], documents: Documents) -> None:
         for row, (name, text) in enumerate(zip(names, documents.texts.to_pylist(), strict=True)):
-            why = documents.rejected.get(row) or (None if usable(name) else BAD_ID)
+            why = documents.rejected.get(row) or (None if is_valid_id(name) else BAD_ID)
             if why is None:
                 self.ids.append(name)
                 self.texts.append(text)
             else:
                 self.rejected.append((name, why))
 
-    def apart(self) -> Iterator[Batch]:
+    def apart(self) -> Iterator[DocumentBatch]:
         """The same in parts that have each id once: a later document can replace an earlier one."""
-        part, seen = Batch(rejected=self.rejected, stored=self.stored), set[str]()
+        part, seen = DocumentBatch(rejected=self.rejected, stored=self.stored), set[str]()
         for id, text in zip(self.ids, self.texts, strict=True):
             if id in seen:
                 yield part
-                part, seen = Batch(), set()
+                part, seen = DocumentBatch(), set()
             seen.add(id)
             part.ids.append(id)
             part.texts.append(text)
@@ -105,9 +120,9 @@ def fill(
     workers: int = 1,
     replace: bool = False,
     strict: bool = False,
-) -> Filled:
+) -> LoadCounts:
     """Add all documents of some files; with `strict` the first that can't be used is an error."""
-    filled, begun = Filled(), time.perf_counter()
+    filled, begun = LoadCounts(), time.perf_counter()
     waiting: deque[tuple[Future[list[Answer]], int]] = deque()
 
     def finish() -> None:
@@ -137,13 +152,15 @@ def fill(
     return filled
 
 
-def batches(files: Sequence[InputFile], columns: Columns, workers: int = 1) -> Iterator[Batch]:
+def batches(
+    files: Sequence[InputFile], columns: Columns, workers: int = 1
+) -> Iterator[DocumentBatch]:
     """The documents of files, each called by its id, or else by its file and row."""
 
     def read(chunk: Chunk) -> Documents:
         return parse(chunk, columns)
 
-    batch, file, row = Batch(), None, 0
+    batch, file, row = DocumentBatch(), None, 0
     for chunk, documents in in_order(chunks_of(files, columns), read, workers):
         if chunk.files[0] != file:
             file, row = chunk.files[0], 0
@@ -154,7 +171,7 @@ def batches(files: Sequence[InputFile], columns: Columns, workers: int = 1) -> I
         batch.stored += chunk.stored
         if batch.complete:
             yield batch
-            batch = Batch()
+            batch = DocumentBatch()
     if batch.stored:
         yield batch
 
@@ -165,4 +182,70 @@ def _refuse(rejected: Sequence[tuple[str, str | None]]) -> None:
         raise RowError(
             f"document {id!r} can't be used: {why}. Mend it, or leave out --strict to go on "
             "without such documents; what came before it is in the index"
+        )
+
+
+class Loader:
+    """Takes in documents, some at a time: each call is a transaction."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.documents = self.kept = 0
+
+    def add(self, rows: Sequence[Row], blobs: Mapping[str, Sequence[tuple[int, Any]]]) -> None:
+        """Store documents with what belongs to them, table -> (number, bytes)."""
+        with self._store.transaction():
+            self._store.add(rows)
+            for table, some in blobs.items():
+                self._store.add_blobs(table, some)
+        if self._store.wal_bytes > CHECKPOINT_BYTES:
+            self._store.checkpoint("TRUNCATE")
+        self.documents += len(rows)
+        self.kept += sum(row.witness is None for row in rows)
+
+    def reach(self, number: int) -> None:
+        """Numbers up to this one were given, whether or not their documents are still there."""
+        with self._store.transaction():
+            self._store.reach(number)
+
+
+@contextmanager
+def new_index(path: Path, settings: IndexSettings) -> Iterator[Loader]:
+    """What is loaded inside becomes the index of a folder, which must be empty or not be there."""
+    require_free(path)
+    place = path.resolve()
+    beside = place.with_name(f".{place.name}.tmp")
+    shutil.rmtree(beside, ignore_errors=True)
+    try:
+        (beside / folder.FIRST).mkdir(mode=0o700, parents=True)
+        file = beside / folder.FIRST / folder.STORE
+        Store.create(file, settings.stored)
+        store = Store(file)
+        try:
+            yield Loader(store)
+            cold = snapshot.SpillFolders(beside / folder.FIRST)
+            derived = snapshot.build_tables(store, SignatureCodec(settings.options), cold)
+            snapshot.write_snapshot(file.with_name(folder.SNAPSHOT), derived, settings.options)
+            store.checkpoint("TRUNCATE")
+        finally:
+            store.close()
+        sync_folder(beside / folder.FIRST)
+        place.mkdir(parents=True, exist_ok=True)
+        with folder.locked(place):
+            require_free(place)
+            shutil.rmtree(place / folder.FIRST, ignore_errors=True)  # never finished
+            (beside / folder.FIRST).rename(place / folder.FIRST)
+            folder.write_generations(place, folder.Generations(folder.FIRST))
+        sync_folder(place.parent)
+    except OSError as error:
+        raise no_room(path, error) from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def require_free(path: Path) -> None:
+    """Refuse a folder that holds an index, or anything else."""
+    if folder.read_generations(path) is not None:
+        raise UsageError(
+            f"{path} holds an index: add to it with neardup index add, or choose another folder"
         )

@@ -8,21 +8,74 @@ that has been cut short meanwhile, all that differs again. Nobody has to stop wr
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Final
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Self
 
 import numpy as np
 
-from neardup.errors import UsageError
-from neardup.index.anew.spool import Spool
+from neardup.errors import OutputError, ParameterError, UsageError
 from neardup.index.answer import REJECTED, Answer
-from neardup.index.given import unpacked_text
 from neardup.index.index import Index
-from neardup.index.settings import Settings
-from neardup.index.store import ADDED, REMOVED, Change, Row, Store
+from neardup.index.settings import IndexSettings
+from neardup.index.store import ADDED, REMOVED, Row, Store, StoreChange
+from neardup.index.validation import decode_text
 from neardup.progress import SILENT, Progress
+
+CORPUS_FILE: Final = "corpus.tmp"
+IDS_AT_ONCE: Final = 500
+
+
+class CorpusTexts:
+    """Texts that can be asked for in any order. Of several with the same id the first counts."""
+
+    def __init__(self, folder: Path, texts: Iterable[tuple[str, str]]) -> None:
+        self._path = folder / CORPUS_FILE
+        with self._translated():
+            self._file = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+            for setting in ("journal_mode=OFF", "synchronous=OFF", "page_size=32768"):
+                self._file.execute(f"PRAGMA {setting}")
+            self._file.execute("CREATE TABLE texts(number INTEGER PRIMARY KEY, id TEXT, text TEXT)")
+            self._file.execute("BEGIN")
+            self._file.executemany("INSERT INTO texts(id, text) VALUES(?, ?)", texts)
+            self._file.execute("COMMIT")
+            self._file.execute("CREATE INDEX ids ON texts(id)")
+
+    def texts(self, ids: Sequence[str]) -> dict[str, str]:
+        """Those that the corpus has."""
+        found: dict[str, str] = {}
+        with self._translated():
+            for start in range(0, len(ids), IDS_AT_ONCE):
+                some = ids[start : start + IDS_AT_ONCE]
+                places = ",".join("?" * len(some))
+                asked = f"SELECT id, text FROM texts WHERE id IN ({places}) ORDER BY number DESC"  # noqa: S608
+                found.update(self._file.execute(asked, some).fetchall())
+        return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except UnicodeEncodeError:
+            raise ParameterError(
+                "a text or an id of the corpus is not valid Unicode: it has a lone surrogate"
+            ) from None
+        except sqlite3.Error as error:
+            raise OutputError(
+                f"{self._path} can't be written ({error}): free some space, then try again"
+            ) from None
+
 
 AT_ONCE: Final = 512
 UNDER_WAY: Final = 2
@@ -48,12 +101,12 @@ class MissingTexts(UsageError):  # noqa: N818  # reads as what happened
         )
 
 
-class Texts:
+class DocumentTexts:
     """The texts of documents: of a corpus, or else as they are stored."""
 
-    def __init__(self, store: Store, corpus: Spool | None = None) -> None:
+    def __init__(self, store: Store, corpus: CorpusTexts | None = None) -> None:
         self._store, self._corpus = store, corpus
-        settings = Settings.of_stored(store.meta(), str(store.path))
+        settings = IndexSettings.of_stored(store.meta(), str(store.path))
         self._tokens = settings.options.spec.unit == "token"
 
     def of(self, rows: Sequence[Row]) -> dict[int, str]:
@@ -63,7 +116,7 @@ class Texts:
         rest = [row.number for row in rows if row.number not in found]
         stored = self._store.blobs("texts", rest) if rest else {}
         return found | {
-            number: unpacked_text(text, tokens=self._tokens) for number, text in stored.items()
+            number: decode_text(text, tokens=self._tokens) for number, text in stored.items()
         }
 
 
@@ -75,7 +128,7 @@ class Follower:
         source: Store,
         target: Index,
         *,
-        corpus: Spool | None = None,
+        corpus: CorpusTexts | None = None,
         drop_missing: bool = False,
         sequence: int | None = None,
         progress: Progress = SILENT,
@@ -87,7 +140,7 @@ class Follower:
         self._lost = {} if sequence is None else _left_out(target.store)
         self._apart = _left_out(source)
         """What the target may have and the source was made without."""
-        self._texts, self._progress = Texts(source, corpus), progress
+        self._texts, self._progress = DocumentTexts(source, corpus), progress
 
     @property
     def missing(self) -> dict[str, str]:
@@ -125,7 +178,7 @@ class Follower:
         self.sequence = sequence
         return len(lacking)
 
-    def _changes(self) -> list[Change] | None:
+    def _changes(self) -> list[StoreChange] | None:
         """The next ones; None if they are not known any more."""
         if self.sequence is None:
             return None
@@ -134,7 +187,7 @@ class Follower:
                 return None
             return self.source.changes(self.sequence, CHANGES_AT_ONCE)
 
-    def _follow(self, changes: list[Change]) -> int:
+    def _follow(self, changes: list[StoreChange]) -> int:
         if changes:
             # Removed first: an id may have been given to another document since.
             self._remove([change.number for change in changes if change.op == REMOVED])

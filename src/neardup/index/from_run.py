@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from neardup.errors import FormatError, UsageError
-from neardup.index.filling.loading import Loader, new_index
-from neardup.index.given import usable
-from neardup.index.known import Signing
-from neardup.index.settings import POINT_NAMES, Settings, changed, options_of
+from neardup.index.arrivals import SignatureCodec
+from neardup.index.load import Loader, new_index
+from neardup.index.settings import POINT_NAMES, IndexSettings, changed, options_of
 from neardup.index.store import Row
+from neardup.index.validation import is_valid_id
 from neardup.lsh.layout import written
 from neardup.lsh.tables import Tables
 from neardup.pipeline.catalogue import Catalogue
@@ -39,10 +39,10 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedRun:
     """What became of the documents of a run."""
 
-    settings: Settings
+    settings: IndexSettings
     documents: int
     kept: int
     left_out: int
@@ -56,7 +56,7 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class Decided:
+class RunDecisions:
     """For each document: is it loaded, and if it was removed, for which one and how similar."""
 
     loaded: NDArray[np.bool_]
@@ -77,7 +77,7 @@ def load_sketches(
     given: dict[str, Any],
     progress: Progress = SILENT,
     clock: Callable[[], float] = time.time,
-) -> Loaded:
+) -> LoadedRun:
     """Make an index of a run, or of a set of saved sketches, in a new folder.
 
     `given` are parts of the operating point; what is not given is as in the run.
@@ -86,7 +86,9 @@ def load_sketches(
     found = SketchSet.open(sketch_folder(sketches))
     _check(found, sketches)
     record = json.loads((sketches / RUN).read_bytes()) if is_run(sketches) else None
-    settings = Settings(_options(found, record, given), False, found.ignored, found.frequencies)
+    settings = IndexSettings(
+        _options(found, record, given), False, found.ignored, found.frequencies
+    )
     everything = Sketches(found.shards, found.files)
     _require_keys(everything, settings, sketches)
     decided = _decided(sketches, found, everything, record)
@@ -94,10 +96,10 @@ def load_sketches(
         names = _Names(Catalogue.of(everything))
         progress.stage("loading", len(everything), "documents")
         for block in everything.blocks:
-            _load(loader, block, decided, names, Signing(settings.options), clock())
+            _load(loader, block, decided, names, SignatureCodec(settings.options), clock())
             progress.advance(block.rows)
     left_out = len(everything) - loader.documents
-    return Loaded(settings, loader.documents, loader.kept, left_out, names.renamed)
+    return LoadedRun(settings, loader.documents, loader.kept, left_out, names.renamed)
 
 
 def _check(found: SketchSet, where: Path) -> None:
@@ -135,7 +137,7 @@ def _gives_bands(given: dict[str, Any]) -> bool:
     return bool(given.keys() & {"bands", "rows", "tables"})
 
 
-def _require_keys(everything: Sketches, settings: Settings, where: Path) -> None:
+def _require_keys(everything: Sketches, settings: IndexSettings, where: Path) -> None:
     """Slots that were cut have the keys of their run alone."""
     tables = settings.options.tables
     for block in everything.blocks:
@@ -149,11 +151,11 @@ def _require_keys(everything: Sketches, settings: Settings, where: Path) -> None
 
 def _decided(
     where: Path, found: SketchSet, everything: Sketches, record: dict[str, Any] | None
-) -> Decided:
+) -> RunDecisions:
     usable = np.concatenate([np.empty(0, bool), *(block.usable() for block in everything.blocks)])
     kept = usable & found.kept
     size = len(kept)
-    decided = Decided(kept.copy(), np.full(size, -1), np.zeros(size), np.ones(size, bool))
+    decided = RunDecisions(kept.copy(), np.full(size, -1), np.zeros(size), np.ones(size, bool))
     if record is None or record["parameters"]["against"]:
         return decided  # removed documents may be copies of some that are elsewhere
     removed = np.flatnonzero(usable & ~kept)
@@ -187,7 +189,7 @@ class _Names:
     def of(self, documents: Integers) -> list[str]:
         names: list[str] = self._catalogue.names(documents).to_pylist()
         for at, name in enumerate(names):
-            if name in self._taken or not usable(name):
+            if name in self._taken or not is_valid_id(name):
                 file, row = self._catalogue.place(documents[at : at + 1])
                 names[at] = f"{file[0]}:{row[0]}"
                 self.renamed += 1
@@ -196,7 +198,12 @@ class _Names:
 
 
 def _load(
-    loader: Loader, block: Block, decided: Decided, names: _Names, signing: Signing, now: float
+    loader: Loader,
+    block: Block,
+    decided: RunDecisions,
+    names: _Names,
+    signing: SignatureCodec,
+    now: float,
 ) -> None:
     """The documents of a block that are wanted, some thousand a transaction."""
     here = slice(block.start, block.end)
@@ -220,7 +227,7 @@ def _rows(
     documents: Integers,
     contents: NDArray[np.uint64],
     ids: Sequence[str],
-    decided: Decided,
+    decided: RunDecisions,
     numbers: Integers,
     now: float,
 ) -> Iterator[Row]:

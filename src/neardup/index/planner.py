@@ -7,26 +7,33 @@ what goes were gone: so that to replace a document is one step.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from neardup.errors import OutputError
-from neardup.index.answer import DUPLICATE, NEW, REJECTED, Answer
-from neardup.index.deciding import KEPT, Arrivals
-from neardup.index.finding import names_of, rows_like, rows_with
-from neardup.index.known import joined
-from neardup.index.store import Row, Stored
-from neardup.index.tables.postings import LAST_NUMBER, Keys
-from neardup.index.work import Adding, Counters, Point
+from neardup.errors import OutputError, SpecMismatch
+from neardup.index.answer import REJECTED, Answer
+from neardup.index.arrivals import Arrivals, join_arrivals, select_arrivals
+from neardup.index.decider import KEPT
+from neardup.index.postings import LAST_NUMBER, Keys
+from neardup.index.stats import Counters
+from neardup.index.store import Row, StoredDocuments
+from neardup.index.view import (
+    View,
+    answer_from_row,
+    names_of,
+    rows_like,
+    rows_with,
+)
 
 CONFLICT: Final = "this id is there with another content: give another id, or replace it"
 REPLACED: Final = "a later document of the same batch has this id and replaces it"
 
 
-class Verdict(NamedTuple):
+class Judgement(NamedTuple):
     """Of one document: its witness, or None if it is kept."""
 
     witness: int | None
@@ -35,7 +42,7 @@ class Verdict(NamedTuple):
 
 
 @dataclass
-class Plan:
+class CommitPlan:
     """What is to be written; `keys` are those of the moved, then of the added documents."""
 
     gone: dict[int, Row] = field(default_factory=dict)
@@ -52,7 +59,7 @@ class Plan:
 
 
 @dataclass
-class _Sorted:
+class _SortedArrivals:
     """The documents of several requests: which are new, and what becomes of the others."""
 
     fresh: list[int] = field(default_factory=list)
@@ -63,28 +70,28 @@ class _Sorted:
     replaced: dict[int, Row] = field(default_factory=dict)
 
 
-class Planner:
+class CommitPlanner:
     """Makes plans. For the thread that writes."""
 
-    def __init__(self, store: Stored, point: Point, counters: Counters) -> None:
+    def __init__(self, store: StoredDocuments, point: View, counters: Counters) -> None:
         self.store, self.point, self.counters = store, point, counters
 
-    def removal(self, id: str) -> Plan | None:
+    def removal(self, id: str) -> CommitPlan | None:
         """The plan without a document; None if there is no such one."""
         row = rows_with(self.store, self.point, [id]).get(id)
         if row is None:
             return None
-        plan = Plan(gone={row.number: row})
+        plan = CommitPlan(gone={row.number: row})
         self.judge(plan, [], None, [])
         return plan
 
-    def addition(self, works: Sequence[Adding], next_number: int, now: float) -> Addition:
+    def addition(self, works: Sequence[AddRequest], next_number: int, now: float) -> Addition:
         """The plan with new documents."""
-        arrivals = joined([self._current(work) for work in works])
+        arrivals = join_arrivals([self._current(work) for work in works])
         ids = [work.ids[place] for work in works for place in work.places]
         contents = [row.tobytes() for row in arrivals.content]
         kinds = self._sorted(ids, contents, replacing=works[0].replace)
-        plan = Plan(gone=kinds.replaced, arrivals=_some(arrivals, kinds.fresh))
+        plan = CommitPlan(gone=kinds.replaced, arrivals=select_arrivals(arrivals, kinds.fresh))
         metadata = [work.metadata[place] for work in works for place in work.places]
         texts = [
             None if work.texts is None else work.texts[place]
@@ -95,7 +102,7 @@ class Planner:
         placed = [(next_number + place, now) for place in range(len(kinds.fresh))]
         if (carried := works[0].carried) is not None:
             placed = [carried[works[0].places[at]] for at in kinds.fresh]
-        require_number(max((number for number, _ in placed), default=0))
+        check_number(max((number for number, _ in placed), default=0))
         fresh = [contents[at] for at in kinds.fresh]
         verdicts = self.judge(plan, fresh, plan.arrivals, [number for number, _ in placed])
         plan.added = [
@@ -104,16 +111,16 @@ class Planner:
         ]
         return Addition(works, plan, kinds)
 
-    def _current(self, work: Adding) -> Arrivals:
+    def _current(self, work: AddRequest) -> Arrivals:
         """The arrivals with the keys of the current operating point."""
         if work.point is self.point or self.point.signing.options.spec.narrow:
             return work.arrivals
         return work.arrivals.with_keys(self.point.signing.tables.keys(work.arrivals.compared))
 
-    def _sorted(self, ids: list[str], contents: list[bytes], *, replacing: bool) -> _Sorted:
+    def _sorted(self, ids: list[str], contents: list[bytes], *, replacing: bool) -> _SortedArrivals:
         there = rows_with(self.store, self.point, ids)
         first: dict[str, int] = {}
-        kinds = _Sorted()
+        kinds = _SortedArrivals()
         for at, (id, content) in enumerate(zip(ids, contents, strict=True)):
             row, earlier = there.get(id), first.get(id)
             if earlier is not None and contents[earlier] == content:
@@ -134,11 +141,11 @@ class Planner:
 
     def judge(
         self,
-        plan: Plan,
+        plan: CommitPlan,
         contents: Sequence[bytes],
         arrivals: Arrivals | None,
         numbers: Sequence[int],
-    ) -> list[Verdict]:
+    ) -> list[Judgement]:
         """Judge those that lose their witness, who go into the plan, and those that come."""
         homeless = self._homeless(plan.gone)
         copies = self._identical(contents, {*plan.gone, *(row.number for row in homeless)})
@@ -151,7 +158,7 @@ class Planner:
         keys = [part.keys for part in parts] + ([arrivals.keys] if arrivals is not None else [])
         plan.keys = np.concatenate(keys) if keys else plan.keys
         if arrivals is not None and rest:
-            parts.append(_some(arrivals, rest))
+            parts.append(select_arrivals(arrivals, rest))
         judged = [*(row.number for row in homeless), *(numbers[at] for at in rest)]
         found = self._decided(parts, np.array(judged, np.int64), known) if parts else []
         plan.moved = [
@@ -161,13 +168,15 @@ class Planner:
         verdicts = dict(zip(rest, found[len(homeless) :], strict=True)) | copies
         return [verdicts[at] for at in range(len(contents))]
 
-    def _decided(self, parts: list[Arrivals], numbers: Any, known: Any) -> list[Verdict]:
+    def _decided(self, parts: list[Arrivals], numbers: Any, known: Any) -> list[Judgement]:
         begun = time.perf_counter()
-        verdicts = self.point.decider.decide(joined(parts), numbers, known)
+        verdicts = self.point.decider.decide(join_arrivals(parts), numbers, known)
         self.counters.judge(len(numbers), verdicts, time.perf_counter() - begun)
         columns = (verdicts.witness.tolist(), verdicts.similarity.tolist(), verdicts.exact.tolist())
         return [
-            Verdict(None, None, 1) if witness == KEPT else Verdict(witness, similarity, int(exact))
+            Judgement(None, None, 1)
+            if witness == KEPT
+            else Judgement(witness, similarity, int(exact))
             for witness, similarity, exact in zip(*columns, strict=True)
         ]
 
@@ -179,7 +188,7 @@ class Planner:
         rows = self.store.rows(sorted(members - set(gone))) if members else {}
         return [rows[number] for number in sorted(rows) if rows[number].witness in gone]
 
-    def _identical(self, contents: Sequence[bytes], leaving: set[int]) -> dict[int, Verdict]:
+    def _identical(self, contents: Sequence[bytes], leaving: set[int]) -> dict[int, Judgement]:
         """New documents with the content of one that is there and stays as it is."""
         if not contents:
             return {}
@@ -187,9 +196,9 @@ class Planner:
         found = {}
         for at, row in rows_like(self.store, self.point, words, leaving).items():
             found[at] = (
-                Verdict(row.number, 1.0, 1)
+                Judgement(row.number, 1.0, 1)
                 if row.witness is None
-                else Verdict(row.witness, row.similarity, row.exact)
+                else Judgement(row.witness, row.similarity, row.exact)
             )
         return found
 
@@ -198,11 +207,11 @@ class Planner:
 class Addition:
     """A plan for several requests, and what each of them is told when it is done."""
 
-    works: Sequence[Adding]
-    plan: Plan
-    kinds: _Sorted
+    works: Sequence[AddRequest]
+    plan: CommitPlan
+    kinds: _SortedArrivals
 
-    def answers(self, store: Stored) -> list[list[Answer]]:
+    def answers(self, store: StoredDocuments) -> list[list[Answer]]:
         placed = dict(zip(self.kinds.fresh, self.plan.added, strict=True))
         moved = {row.number: row for row in self.plan.moved}
         rows = dict(placed)
@@ -225,14 +234,14 @@ class Addition:
                 answers[place] = (
                     Answer(work.ids[place], REJECTED, reason=why)
                     if why is not None
-                    else answer_of(rows[at], names, again=at in self.kinds.again)
+                    else answer_from_row(rows[at], names, again=at in self.kinds.again)
                 )
                 at += 1
             said.append(answers)
         return said
 
 
-def require_number(number: int) -> None:
+def check_number(number: int) -> None:
     """Refuse a document that the tables could not hold."""
     if number > LAST_NUMBER:
         raise OutputError(
@@ -241,27 +250,72 @@ def require_number(number: int) -> None:
         )
 
 
-def answer_of(row: Row, names: dict[int, str], *, again: bool = False) -> Answer:
-    """What is said of a stored document."""
-    if row.witness is None:
-        return Answer(row.id, NEW, cluster=row.number, again=again)
-    return Answer(
-        row.id,
-        DUPLICATE,
-        names[row.witness],
-        row.similarity,
-        bool(row.exact),
-        row.witness,
-        again=again,
-    )
+@dataclass
+class AddRequest:
+    """Documents to add. Those that are rejected already are not among the arrivals."""
+
+    ids: list[str]
+    arrivals: Arrivals
+    places: list[int]
+    """Of each arrival: which of the ids is its own."""
+    rejected: dict[int, str]
+    metadata: Sequence[str | None]
+    texts: Sequence[bytes | None] | None
+    """To be stored."""
+    replace: bool
+    point: View
+    """The one that the arrivals' keys are for."""
+    carried: Sequence[tuple[int, float]] | None = None
+    """The number and the time of each, if it had them before."""
+    anew: Callable[[], Future[list[Answer]]] | None = None
+    """Asks again, by what the index is then; None if that is not possible."""
+    done: Future[list[Answer]] = field(default_factory=Future)
+
+    @property
+    def documents(self) -> int:
+        return len(self.ids)
+
+    def joins(self, other: Request) -> bool:
+        """Whether both can be done together."""
+        return (
+            isinstance(other, AddRequest)
+            and not (self.replace or other.replace)
+            and self.carried is None
+            and other.carried is None
+            and (self.arrivals.shingles is None) == (other.arrivals.shingles is None)
+        )
+
+    def ask_again(self) -> None:
+        """Leave it to the index, which is another one now; for its answers somebody waits here."""
+        if self.anew is None:
+            raise SpecMismatch(
+                "the index has got another specification: make the sketches by that one"
+            )
+        self.anew().add_done_callback(self._finish)
+
+    def _finish(self, other: Future[list[Answer]]) -> None:
+        if (error := other.exception()) is not None:
+            self.done.set_exception(error)
+        else:
+            self.done.set_result(other.result())
 
 
-def _some(arrivals: Arrivals, rows: list[int]) -> Arrivals:
-    """Some of the documents."""
-    if len(rows) == len(arrivals):
-        return arrivals
-    chosen = np.array(rows, np.int64)
-    sets = None if arrivals.sets is None else arrivals.sets.take(chosen)
-    return Arrivals(
-        arrivals.content[chosen], arrivals.keys[chosen], arrivals.compared[chosen], sets
-    )
+@dataclass
+class RemoveRequest:
+    """A document to remove."""
+
+    id: str
+    done: Future[bool] = field(default_factory=Future)
+    documents: int = 1
+
+
+@dataclass
+class CallRequest:
+    """Something to do while nobody writes."""
+
+    call: Callable[[], Any]
+    done: Future[Any] = field(default_factory=Future)
+    documents: int = 0
+
+
+Request = AddRequest | RemoveRequest | CallRequest

@@ -15,7 +15,7 @@ from typing import Final
 
 from neardup.errors import Busy, IndexLocked, NeardupError, OutputError, UsageError
 from neardup.index import folder
-from neardup.index.anew.carrying import Follower
+from neardup.index.follower import Follower
 from neardup.index.index import Index
 from neardup.index.store import Store
 from neardup.keys import Key, key_of
@@ -24,7 +24,7 @@ LOOK: Final = 0.1
 """Seconds between two looks at whether somebody has gone over."""
 
 
-def swap(path: Path, follower: Follower) -> None:
+def commit_cutover(path: Path, follower: Follower) -> None:
     """Do what is left, then name the new generation as the current one; while nobody writes."""
     while follower.catch_up():
         pass
@@ -33,50 +33,50 @@ def swap(path: Path, follower: Follower) -> None:
     before = follower.source.path.parent.name
     listed = folder.Generations(follower.target.generation, before)
     try:
-        folder.list_generations(path, listed)
+        folder.write_generations(path, listed)
     except OutputError:
-        if folder.generations(path) != listed:
+        if folder.read_generations(path) != listed:
             raise
 
 
-def hand_over(live: Index, follower: Follower) -> None:
+def cut_over_in_writer(live: Index, follower: Follower) -> None:
     """Have the thread that writes do the last step."""
 
     def last_step() -> None:
-        swap(live.path, follower)
+        commit_cutover(live.path, follower)
         live.go_over(follower.target)
 
     live.between_commits(last_step)
 
 
-def take_over(live: Index, key: bytes | Key | None = None) -> bool:
+def accept_offer(live: Index, key: bytes | Key | None = None) -> bool:
     """Go over to the generation that another process offers, if there is one."""
-    offered = folder.offered(live.path)
+    offered = folder.read_offer(live.path)
     if offered is None or offered.problem:
         return False
     with suppress(IndexLocked), folder.locked(live.path, folder.MAKING):
         # Now it is neither withdrawn nor taken by anybody else.
-        offered = folder.offered(live.path)
+        offered = folder.read_offer(live.path)
         if offered is None or offered.problem:
             return False
         try:
             if offered.generation != live.generation:
                 with live.beside(offered.generation, key_of(key)) as target:
-                    hand_over(live, _follower(live.store, target, offered))
+                    cut_over_in_writer(live, _follower(live.store, target, offered))
         except NeardupError as error:
-            folder.offer(live.path, replace(offered, problem=str(error)))
+            folder.write_offer(live.path, replace(offered, problem=str(error)))
             raise
-        folder.withdraw(live.path)
+        folder.withdraw_offer(live.path)
         folder.remove_unlisted(live.path)
         return True
     return False
 
 
-def wait_for(path: Path, name: str, key: Key | None, seconds: float) -> None:
+def wait_for_cutover(path: Path, name: str, key: Key | None, seconds: float) -> None:
     """Until the process that writes has gone over; if it ends before, go over here."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        listed, offered = folder.generations(path), folder.offered(path)
+        listed, offered = folder.read_generations(path), folder.read_offer(path)
         if listed is not None and listed.current == name:
             return
         if offered is not None and offered.problem:
@@ -90,16 +90,16 @@ def wait_for(path: Path, name: str, key: Key | None, seconds: float) -> None:
 def _completed(path: Path, key: Key | None) -> bool:
     """Go over to what is offered, unless somebody writes."""
     with suppress(IndexLocked), folder.locked(path), folder.locked(path, folder.MAKING):
-        listed, offered = folder.generations(path), folder.offered(path)
+        listed, offered = folder.read_generations(path), folder.read_offer(path)
         if listed is None or offered is None:
             return False
         source = Store(path / listed.current / folder.STORE, read_only=True)
         try:
             with Index.of_generation(path, offered.generation, [key]) as target:
-                swap(path, _follower(source, target, offered))
+                commit_cutover(path, _follower(source, target, offered))
         finally:
             source.close()
-        folder.withdraw(path)
+        folder.withdraw_offer(path)
         folder.remove_unlisted(path)
         return True
     return False
@@ -108,8 +108,8 @@ def _completed(path: Path, key: Key | None) -> bool:
 def _withdraw(path: Path, name: str, seconds: float) -> None:
     """Nobody went over, or it failed; unless that happened just now."""
     with folder.locked(path, folder.MAKING):
-        offered, listed = folder.offered(path), folder.generations(path)
-        folder.withdraw(path)
+        offered, listed = folder.read_offer(path), folder.read_generations(path)
+        folder.withdraw_offer(path)
         if listed is not None and listed.current == name:
             return
         folder.remove_unlisted(path)
@@ -121,5 +121,5 @@ def _withdraw(path: Path, name: str, seconds: float) -> None:
         )
 
 
-def _follower(source: Store, target: Index, offered: folder.Next) -> Follower:
+def _follower(source: Store, target: Index, offered: folder.Offer) -> Follower:
     return Follower(source, target, drop_missing=offered.drop_missing, sequence=offered.sequence)

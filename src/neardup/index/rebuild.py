@@ -1,6 +1,6 @@
 """Index all documents anew by another specification, beside the index, which goes on meanwhile.
 
-A new generation is made in the folder and kept in step with the current one (`carrying.py`). Then
+A new generation is made in the folder and kept in step with the current one (`follower.py`). Then
 whoever writes does the last few changes between two commits, and index.json names the new one. If
 that is another process, the generation is offered to it in next.json, and it calls
 `Index.take_over`; if nobody writes, it is done here. To undo it, the generation before is brought
@@ -18,13 +18,11 @@ from typing import Any, Final
 
 from neardup.errors import IndexLocked, UsageError
 from neardup.index import folder
-from neardup.index.anew.carrying import Follower
-from neardup.index.anew.going_over import hand_over, swap, wait_for
-from neardup.index.anew.respecify import respecified
-from neardup.index.anew.spool import Spool
+from neardup.index.cutover import commit_cutover, cut_over_in_writer, wait_for_cutover
+from neardup.index.follower import CorpusTexts, Follower
+from neardup.index.generation import create_generation
 from neardup.index.index import Index
-from neardup.index.opening import make_generation
-from neardup.index.settings import Settings
+from neardup.index.settings import IndexSettings, respecify_settings
 from neardup.index.store import Store
 from neardup.keys import Key, key_of, require_key
 from neardup.options import Options
@@ -77,22 +75,22 @@ def reindex(
     """
     secret = key_of(key)
     with _workplace(where, corpus is not None) as place:
-        settings = respecified(place.settings, spec, secret, keep_texts, options)
+        settings = respecify_settings(place.settings, spec, secret, keep_texts, options)
         require_key(settings.options.spec, secret)
         name = folder.unused_name(place.path)
-        make_generation(place.path / name, settings)
+        create_generation(place.path / name, settings)
         with ExitStack() as stack:
             target = stack.enter_context(place.opened(name, secret))
             spool = None
             if corpus is not None:
                 pairs = corpus.items() if isinstance(corpus, Mapping) else corpus
-                spool = stack.enter_context(Spool(place.path / name, pairs))
+                spool = stack.enter_context(CorpusTexts(place.path / name, pairs))
             follower = Follower(
                 place.source, target, corpus=spool, drop_missing=drop_missing, progress=progress
             )
             result, done = place.go_over(follower)
     if not done:
-        wait_for(place.path, name, secret, wait)
+        wait_for_cutover(place.path, name, secret, wait)
     return result
 
 
@@ -117,7 +115,7 @@ def undo(
             follower = Follower(place.source, target, drop_missing=drop_missing, progress=progress)
             result, done = place.go_over(follower)
     if not done:
-        wait_for(place.path, name, secret, wait)
+        wait_for_cutover(place.path, name, secret, wait)
     return result
 
 
@@ -130,12 +128,12 @@ def forget(where: Index | str | Path) -> bool:
     require_index(path)
     with folder.locked(path, folder.MAKING):
         listed = require_index(path)
-        folder.list_generations(path, folder.Generations(listed.current))
+        folder.write_generations(path, folder.Generations(listed.current))
         _clear(path)
         return listed.previous is not None
 
 
-def held_before(path: Path, numbers: Sequence[int]) -> dict[str, int]:
+def count_in_previous(path: Path, numbers: Sequence[int]) -> dict[str, int]:
     """How many of these documents the generation before still has, by its name; if it has any."""
     name = require_index(path).previous
     if name is None:
@@ -150,7 +148,7 @@ def held_before(path: Path, numbers: Sequence[int]) -> dict[str, int]:
 
 def require_index(path: Path) -> folder.Generations:
     """The generations of an index that must be there."""
-    listed = folder.generations(path)
+    listed = folder.read_generations(path)
     if listed is None:
         raise UsageError(f"{path} holds no index: give the folder of one")
     return listed
@@ -169,8 +167,8 @@ class _Workplace:
     """Whether all others are kept from writing."""
 
     @property
-    def settings(self) -> Settings:
-        return Settings.of_stored(self.source.meta(), str(self.source.path))
+    def settings(self) -> IndexSettings:
+        return IndexSettings.of_stored(self.source.meta(), str(self.source.path))
 
     def opened(self, name: str, key: Key | None) -> Index:
         """The generation that is made, to write there."""
@@ -198,16 +196,16 @@ class _Workplace:
 
     def _gone_over(self, follower: Follower) -> bool:
         if self.live is not None:
-            hand_over(self.live, follower)
+            cut_over_in_writer(self.live, follower)
             return True
         with suppress(IndexLocked), nullcontext() if self.alone else folder.locked(self.path):
-            swap(self.path, follower)
+            commit_cutover(self.path, follower)
             return True
         assert follower.sequence is not None  # noqa: S101  # it has caught up
         follower.target.close()
-        folder.offer(
+        folder.write_offer(
             self.path,
-            folder.Next(follower.target.generation, follower.sequence, follower.drop_missing),
+            folder.Offer(follower.target.generation, follower.sequence, follower.drop_missing),
         )
         return False
 
@@ -221,7 +219,7 @@ def _workplace(where: Index | str | Path, texts_given: bool) -> Iterator[_Workpl
     require_index(path)
     with folder.locked(path, folder.MAKING), ExitStack() as stack:
         listed = require_index(path)
-        folder.withdraw(path)
+        folder.withdraw_offer(path)
         folder.remove_unlisted(path)
         stack.callback(_clear, path)
         if live is not None:
@@ -262,5 +260,5 @@ def _nobody_else(path: Path) -> Iterator[None]:
 
 def _clear(path: Path) -> None:
     """What nobody can go over to any more."""
-    if folder.offered(path) is None:
+    if folder.read_offer(path) is None:
         folder.remove_unlisted(path)

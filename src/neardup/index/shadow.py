@@ -13,6 +13,7 @@ goes on with its tables.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -20,17 +21,115 @@ from math import inf
 from typing import Any, Final, Protocol
 
 from neardup.errors import Busy, NeardupError, ParameterError, UsageError
-from neardup.index.deciding import Arrivals
-from neardup.index.settings import SPEC_NAMES, Settings, changed, stated
-from neardup.index.shadow.following import Following
-from neardup.index.shadow.report import Golden, Report, agreement, scores, side
-from neardup.index.shadow.trial import Trial
-from neardup.index.snapshot import Cold
+from neardup.index.arrivals import Arrivals
+from neardup.index.planner import CallRequest
+from neardup.index.settings import SPEC_NAMES, IndexSettings, changed, stated
+from neardup.index.shadow_report import (
+    Golden,
+    QueryAgreement,
+    ShadowReport,
+    agreement,
+    scores,
+    side,
+)
+from neardup.index.shadow_trial import Trial
+from neardup.index.snapshot import SpillFolders
 from neardup.index.store import Store
-from neardup.index.work import Calling, Point
-from neardup.index.writing import Writer
+from neardup.index.view import TablesBehind, View, copies_of
+from neardup.index.writer import IndexWriter
 from neardup.lsh.layout import TooFewSlots
 from neardup.options import Options
+
+LOOK_AGAIN: Final = 0.02
+"""Seconds between two looks at the store, when there was nothing new."""
+PAUSE: Final = 0.001
+"""Seconds between two steps, so that others get the lock."""
+SHARE: Final = 0.1
+"""So much of the time is spent on queries at most."""
+
+
+class ShadowThread:
+    """A trial with its thread, which works half of the time if there are documents to add."""
+
+    def __init__(self, trial: Trial, golden: Golden, writer: IndexWriter) -> None:
+        self.trial, self.golden, self.asked, self._writer = trial, golden, QueryAgreement(), writer
+        self.failure: str | None = None
+        self._stopped, self._counting = threading.Event(), threading.Lock()
+        self._begun = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="neardup-shadow", daemon=True)
+        self._thread.start()
+
+    @property
+    def state(self) -> str:
+        if self.failure is not None:
+            return "failed"
+        return "in step" if self.trial.complete else "building"
+
+    def wait(self, seconds: float = inf) -> None:
+        """Until it is in step, or there is no more to wait for."""
+        until = time.monotonic() + seconds
+        while self.state == "building" and time.monotonic() < until:
+            if self._stopped.wait(LOOK_AGAIN):
+                return
+
+    def stop(self) -> None:
+        """Go no further; for who holds the trial's lock, or joins."""
+        self._stopped.set()
+
+    def join(self) -> None:
+        self.stop()
+        self._thread.join()
+
+    def catch_up(self) -> None:
+        """Take in everything; for who holds the trial's lock while nobody writes."""
+        try:
+            while self.trial.step():
+                pass
+        except Exception as error:
+            self.fail(error)
+            raise
+
+    def fail(self, error: Exception) -> None:
+        """Whatever it is, it is not the trouble of those who add and ask."""
+        ours = isinstance(error, NeardupError)  # others may quote what they were given
+        self.failure = str(error) if ours else type(error).__name__
+        self.stop()
+
+    def _run(self) -> None:
+        pause = PAUSE
+        while not self._stopped.wait(pause):
+            with self.trial.lock:
+                if self._stopped.is_set():
+                    return
+                begun = time.perf_counter()
+                try:
+                    more = self.trial.step()
+                except Exception as error:
+                    self.fail(error)
+                    return
+            took = time.perf_counter() - begun
+            pause = max(PAUSE if more else LOOK_AGAIN, took if self._writer.waiting else 0.0)
+
+    def ask(self, arrivals: Arrivals, copies: Iterable[int], seconds: float, sequence: int) -> None:
+        """What would it say of texts that the current one has answered, as of that change?"""
+        trial, spent = self.trial, self.asked.shadow_seconds
+        point, begun = trial.point, time.perf_counter()
+        if spent > SHARE * (time.monotonic() - self._begun) or point.derived.sequence != sequence:
+            return
+        if not trial.options.spec.narrow:
+            arrivals = arrivals.with_keys(point.signing.tables.keys(arrivals.compared))
+        try:
+            found = copies_of(trial.stored, point, arrivals, trial.counters)
+        except TablesBehind:
+            return
+        took = time.perf_counter() - begun
+        if point.derived.sequence != sequence:
+            return
+        with self._counting:
+            self.asked.count(set(copies), set(found), len(arrivals))
+            self.asked.current_seconds += seconds
+            self.asked.shadow_seconds += took
+
 
 BANDS: Final = ("bands", "rows", "tables")
 
@@ -38,7 +137,7 @@ BANDS: Final = ("bands", "rows", "tables")
 class Home(Protocol):
     """The index that has the current operating point."""
 
-    settings: Settings
+    settings: IndexSettings
 
     def snapshot(self) -> int: ...
 
@@ -46,11 +145,11 @@ class Home(Protocol):
 class Shadow:
     """At most one other operating point. Any thread."""
 
-    def __init__(self, index: Home, store: Store, writer: Writer, cold: Cold) -> None:
+    def __init__(self, index: Home, store: Store, writer: IndexWriter, cold: SpillFolders) -> None:
         self._index, self._store, self._writer, self._cold = index, store, writer, cold
         cold.forget_others(index.settings.options)  # of one that was there when a process ended
         self._changing = threading.Lock()
-        self._following: Following | None = None
+        self._following: ShadowThread | None = None
 
     def start(self, *, golden: Golden = (), **point: Any) -> None:
         """Judge all documents at another operating point too, beside what goes on.
@@ -65,7 +164,7 @@ class Shadow:
             settings, pairs = self._index.settings, _pairs(golden)
             options = _beside(settings.options, point)
             trial = Trial(self._store, self._cold, options, settings.frequencies.weights)
-            self._following = Following(trial, pairs, self._writer)
+            self._following = ShadowThread(trial, pairs, self._writer)
 
     def wait(self, seconds: float = inf) -> bool:
         """Until it is in step with the index; whether it is."""
@@ -73,17 +172,17 @@ class Shadow:
         following.wait(seconds)
         return following.state == "in step"
 
-    def report(self) -> Report:
+    def report(self) -> ShadowReport:
         """How it compares with the current one."""
         with self._changing:  # it is not closed meanwhile
             return self._report(self._require(), self._writer.point)
 
-    def _report(self, following: Following, current: Point) -> Report:
+    def _report(self, following: ShadowThread, current: View) -> ShadowReport:
         trial = following.trial
         with trial.lock, self._store.snapshot():
             behind = self._store.last_change() - trial.point.derived.sequence
             mine, its = scores(self._store, current, trial, following.golden)
-            return Report(
+            return ShadowReport(
                 following.state,
                 following.failure,
                 trial.judged,
@@ -103,7 +202,7 @@ class Shadow:
         following = self._require()
         if wait:
             following.wait()
-        work = Calling(lambda: self._cut_over(following))
+        work = CallRequest(lambda: self._cut_over(following))
         self._writer.put(work)
         moved: int = work.done.result()
         with suppress(NeardupError):  # without one, tables are made anew at the next start
@@ -138,12 +237,12 @@ class Shadow:
         following = self._following
         return 0 if following is None else following.trial.nbytes
 
-    def _require(self) -> Following:
+    def _require(self) -> ShadowThread:
         if (following := self._following) is None:
             raise UsageError("there is no shadow: start one first")
         return following
 
-    def _cut_over(self, following: Following) -> int:
+    def _cut_over(self, following: ShadowThread) -> int:
         """For the thread that writes."""
         with self._changing:
             if self._following is not following:

@@ -8,10 +8,10 @@ import numpy as np
 
 from neardup.errors import NeardupError
 from neardup.index import snapshot
+from neardup.index.lookup import ALL, LookupTables
+from neardup.index.postings import Integers
 from neardup.index.store import BLOBS, Row, Store
-from neardup.index.tables.derived import ALL, Derived
-from neardup.index.tables.postings import Integers
-from neardup.index.work import Point
+from neardup.index.view import View
 
 AT_ONCE = 4_096
 MOST = 100
@@ -21,7 +21,7 @@ Problem = tuple[int, str]
 """Of a document, by its number."""
 
 
-def problems(store: Store, point: Point) -> list[str]:
+def find_problems(store: Store, point: View) -> list[str]:
     """Each in a line: of the file, of rows, of witnesses, and of the tables."""
     found = [f"{store.path}: {problem}" for problem in store.problems()]
     if found:
@@ -38,7 +38,7 @@ def problems(store: Store, point: Point) -> list[str]:
     return found[:MOST]
 
 
-def _of_documents(store: Store, point: Point) -> list[Problem]:
+def _of_documents(store: Store, point: View) -> list[Problem]:
     found: list[Problem] = []
     numbers, witnesses = [], []
     last = 0
@@ -57,13 +57,13 @@ def _of_documents(store: Store, point: Point) -> list[Problem]:
     ]
 
 
-def _of_rows(store: Store, point: Point, rows: list[Row]) -> list[Problem]:
+def _of_rows(store: Store, point: View, rows: list[Row]) -> list[Problem]:
     numbers = [row.number for row in rows]
     blobs = {table: store.blobs(table, numbers) for table in BLOBS}
     if lacking := [number for number in numbers if number not in blobs["signatures"]]:
         return [(number, "has no signature") for number in lacking]
     kept = [row for row in rows if row.witness is None]
-    keys = snapshot.keys_of(store, point.signing, kept)
+    keys = snapshot.read_band_keys(store, point.signing, kept)
     return [
         *_of_look_ups(point.derived, rows),
         *_of_bands(point.derived, kept, keys),
@@ -71,7 +71,7 @@ def _of_rows(store: Store, point: Point, rows: list[Row]) -> list[Problem]:
     ]
 
 
-def _of_look_ups(derived: Derived, rows: list[Row]) -> Iterator[Problem]:
+def _of_look_ups(derived: LookupTables, rows: list[Row]) -> Iterator[Problem]:
     """Each document must be found by its id, by its content and by its witness."""
     content = np.frombuffer(b"".join(row.content for row in rows), np.uint64).reshape(-1, 2)
     copies = [row for row in rows if row.witness is not None]
@@ -86,7 +86,7 @@ def _of_look_ups(derived: Derived, rows: list[Row]) -> Iterator[Problem]:
                 yield row.number, f"is missing in the table of {table}"
 
 
-def _of_bands(derived: Derived, kept: list[Row], keys: np.ndarray) -> list[Problem]:
+def _of_bands(derived: LookupTables, kept: list[Row], keys: np.ndarray) -> list[Problem]:
     """Each kept document must be in each of its buckets."""
     if not kept:
         return []
@@ -101,7 +101,7 @@ def _of_bands(derived: Derived, kept: list[Row], keys: np.ndarray) -> list[Probl
     ]
 
 
-def _of_witnesses(store: Store, point: Point, copies: Sequence[Row]) -> Iterator[Problem]:
+def _of_witnesses(store: Store, point: View, copies: Sequence[Row]) -> Iterator[Problem]:
     """Each copy must be as similar to its witness as it says, where shingles can tell."""
     numbers = [row.number for row in copies]
     having = store.blobs("shingles", [*numbers, *{row.witness or 0 for row in copies}])
@@ -117,7 +117,7 @@ def _of_witnesses(store: Store, point: Point, copies: Sequence[Row]) -> Iterator
             yield row.number, f"is not as similar to {row.witness} as is stored"
 
 
-def _of_tables(store: Store, derived: Derived) -> list[str]:
+def _of_tables(store: Store, derived: LookupTables) -> list[str]:
     """Nothing may be in the tables that is not stored; and those on disk must be readable."""
     if derived.cold:
         derived.cold.verify()

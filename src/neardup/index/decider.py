@@ -6,52 +6,23 @@ What is left is compared with one another, in order, by the same pass that a run
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neardup.cluster import identical
-from neardup.index.tables.postings import Integers, Keys, Numbers
+from neardup.index.arrivals import Arrivals
+from neardup.index.postings import Integers, Keys, Numbers
 from neardup.lsh.buckets import Buckets, group
 from neardup.options import Options
-from neardup.text.arrays import Ragged
 from neardup.verify import Estimated, Exact, Weighed
 
 KEPT = -1
 
 
-@dataclass(frozen=True)
-class Arrivals:
-    """Documents in order. Those that came without a text have no shingles."""
-
-    content: NDArray[np.uint64]
-    keys: Keys
-    compared: NDArray[Any]
-    """What is compared of their signatures."""
-    shingles: Ragged | None
-    order: Callable[[Ragged], Ragged] | None = None
-    """What sorts the shingles, if they are not sorted."""
-
-    def __len__(self) -> int:
-        return len(self.content)
-
-    @cached_property
-    def sets(self) -> Ragged | None:
-        """The shingles, sorted, when somebody asks for them: most queries never meet anyone."""
-        if self.shingles is None or self.order is None:
-            return self.shingles
-        return self.order(self.shingles)
-
-    def with_keys(self, keys: Keys) -> Arrivals:
-        """The same for other bands."""
-        return Arrivals(self.content, keys, self.compared, self.sets)
-
-
-class Known(Protocol):
+class CandidateSource(Protocol):
     """The documents that came before."""
 
     def leaders(self, keys: Keys, limit: int) -> tuple[Integers, Integers, Numbers]: ...
@@ -60,7 +31,7 @@ class Known(Protocol):
 
 
 @dataclass(frozen=True)
-class Verdicts:
+class Judgements:
     """For each document the number of its witness, or KEPT; and what it took to find out."""
 
     witness: Integers
@@ -75,7 +46,7 @@ class Verdicts:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class CandidatePairs:
     """Kept documents (numbers) and arrivals (rows) that share a bucket, by row, then by number."""
 
     numbers: Integers
@@ -100,7 +71,7 @@ class Decider:
     weights: NDArray[np.uint32] | None = None
     """Those of the cells, if bags depend on the corpus."""
 
-    def decide(self, arrivals: Arrivals, numbers: Integers, known: Known) -> Verdicts:
+    def decide(self, arrivals: Arrivals, numbers: Integers, known: CandidateSource) -> Judgements:
         """Judge documents that have, or will have, these numbers."""
         leader = first_identical(arrivals.content)
         unique = np.flatnonzero(leader == np.arange(len(leader)))
@@ -124,7 +95,7 @@ class Decider:
         stands = leader[copies]
         witness[copies] = np.where(witness[stands] == KEPT, numbers[stands], witness[stands])
         similarity[copies], exact[copies] = similarity[stands], exact[stands]
-        return Verdicts(
+        return Judgements(
             witness,
             similarity,
             exact,
@@ -135,8 +106,12 @@ class Decider:
         )
 
     def meetings(
-        self, arrivals: Arrivals, chosen: Integers, known: Known, probes: Probes | None = None
-    ) -> tuple[Integers, Pairs]:
+        self,
+        arrivals: Arrivals,
+        chosen: Integers,
+        known: CandidateSource,
+        probes: Probes | None = None,
+    ) -> tuple[Integers, CandidatePairs]:
         """How many lead each bucket of the chosen ones, and all of those, compared."""
         counts, rows, numbers = known.leaders(arrivals.keys[chosen], self.options.limit)
         if probes is not None:
@@ -145,14 +120,14 @@ class Decider:
             numbers = np.concatenate([numbers, more])
         if not len(rows):
             nothing = np.empty(0, np.int64)
-            return counts, Pairs(nothing, nothing, np.empty(0), np.empty(0, bool))
+            return counts, CandidatePairs(nothing, nothing, np.empty(0), np.empty(0, bool))
         codes = np.unique(rows << 32 | numbers.astype(np.int64))
         rows, found = chosen[codes >> 32], codes & 0xFFFFFFFF
         return counts, self.compared(arrivals, rows, found, known)
 
     def compared(
-        self, arrivals: Arrivals, rows: Integers, numbers: Integers, known: Known
-    ) -> Pairs:
+        self, arrivals: Arrivals, rows: Integers, numbers: Integers, known: CandidateSource
+    ) -> CandidatePairs:
         """Each of some arrivals with a kept document."""
         distinct, left = np.unique(numbers, return_inverse=True)
         similarity, exact = np.full(len(rows), -1.0), np.zeros(len(rows), bool)
@@ -168,7 +143,7 @@ class Decider:
             stored = known.compared(distinct.tolist())
             judge = self._estimated(np.concatenate([stored, arrivals.compared]))
             similarity[rest] = judge.pairs(left[rest], len(stored) + rows[rest])
-        return Pairs(numbers, rows, similarity, exact)
+        return CandidatePairs(numbers, rows, similarity, exact)
 
     def _verifier(
         self, arrivals: Arrivals, sets: dict[int, bytes]
@@ -219,7 +194,7 @@ def first_identical(content: NDArray[np.uint64]) -> Integers:
     return identical(content, np.arange(len(content)))
 
 
-def first_similar(pairs: Pairs) -> list[tuple[int, int]]:
+def first_similar(pairs: CandidatePairs) -> list[tuple[int, int]]:
     """The rows that have a similar document, and the place of the first pair that says so."""
     similar = np.flatnonzero(pairs.similarity >= 0.0)
     if not len(similar):

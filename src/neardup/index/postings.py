@@ -28,7 +28,7 @@ LEAST_NODES: Final = 256
 PARTS: Final = ("keys", "values", "numbers", "following", "state")
 
 
-class Table:
+class PostingTable:
     """Keys of 64 bits to numbers of documents, ascending. One writer, or readers."""
 
     def __init__(self, slots: int = LEAST_SLOTS, nodes: int = LEAST_NODES) -> None:
@@ -54,7 +54,7 @@ class Table:
         return np.array([[*(array.ctypes.data for array in arrays), *sizes]], np.int64)
 
     @classmethod
-    def of(cls, parts: Sequence[NDArray[Any]]) -> Table:
+    def of(cls, parts: Sequence[NDArray[Any]]) -> PostingTable:
         """The table that had these arrays."""
         table = cls.__new__(cls)
         table._take(*parts)
@@ -113,13 +113,13 @@ class Table:
         )
         return found
 
-    def compacted(self, dead: Dead) -> Table:
+    def compacted(self, dead: Dead) -> PostingTable:
         """The same without the dead, and with room to grow, but no larger than it is."""
         keys, numbers = self.everything(dead)
         counts = np.unique(keys, return_counts=True)[1]
         slots = max(int(len(counts) / MOST_LOAD * GROWTH**0.5), LEAST_SLOTS)
         nodes = max(int(counts[counts > 1].sum() * GROWTH**0.5), LEAST_NODES)
-        table = Table(min(slots, len(self.keys)), min(nodes, len(self.numbers)))
+        table = PostingTable(min(slots, len(self.keys)), min(nodes, len(self.numbers)))
         table.put(keys, numbers)
         return table
 
@@ -152,7 +152,7 @@ class Postings:
     """Several tables over the same documents. Each grows at a time of its own."""
 
     def __init__(self, count: int) -> None:
-        self.tables = [Table(first_slots(at, count)) for at in range(count)]
+        self.tables = [PostingTable(first_slots(at, count)) for at in range(count)]
 
     def put(self, keys: Keys, numbers: Numbers) -> None:
         """Enter documents by their keys in all tables: (documents x tables)."""

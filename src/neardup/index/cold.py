@@ -18,10 +18,65 @@ import numpy as np
 
 from neardup.errors import FormatError
 from neardup.formats.blocks import sync_folder
-from neardup.index.tables.postings import Dead, Integers, Keys, Numbers
-from neardup.index.tables.segment import Found, Segment, together
-from neardup.index.tables.segment_merge import merged
-from neardup.index.tables.segment_writer import Listed
+from neardup.index.postings import Dead, Integers, Keys, Numbers
+from neardup.index.segment import Found, Listed, Segment, SegmentWriter, join_found, sort_postings
+
+NOTHING: Final[Listed] = np.empty(0, np.uint64), np.empty(0, np.uint32)
+LARGEST: Final = (2**64 - 1, 2**32 - 1)
+
+
+def merge_segments(parts: list[Segment], path: Path, dead: Dead) -> Segment:
+    """One segment of several. The dead are left out."""
+    with SegmentWriter(path, parts[-1].note) as writer:
+        for table in range(parts[0].tables):
+            most = sum(int(part.table_buckets[table]) for part in parts)
+            runs = [_Run(part.walk(table)) for part in parts]
+            writer.add_table((_living(piece, dead) for piece in _in_order(runs)), most)
+        writer.close()
+    return Segment(path)
+
+
+class _Run:
+    """Listed in order, of which some are in memory."""
+
+    def __init__(self, pieces: Iterator[Listed]) -> None:
+        self._pieces = pieces
+        self.keys, self.numbers = next(pieces, NOTHING)
+        self._next = next(pieces, None)
+
+    @property
+    def bound(self) -> tuple[int, int] | None:
+        """The last posting in memory, if more follow."""
+        return None if self._next is None else (int(self.keys[-1]), int(self.numbers[-1]))
+
+    def until(self, bound: tuple[int, int]) -> Listed:
+        """Take out what is in memory up to and including a posting."""
+        key, number = np.uint64(bound[0]), np.uint32(bound[1])
+        start, end = np.searchsorted(self.keys, key), np.searchsorted(self.keys, key, "right")
+        end = start + np.searchsorted(self.numbers[start:end], number, "right")
+        taken = self.keys[:end], self.numbers[:end]
+        self.keys, self.numbers = self.keys[end:], self.numbers[end:]
+        if not len(self.keys) and self._next is not None:
+            (self.keys, self.numbers), self._next = self._next, next(self._pieces, None)
+        return taken
+
+
+def _in_order(runs: list[_Run]) -> Iterator[Listed]:
+    """Up to the least of the last postings in memory, nothing smaller can follow."""
+    while any(len(run.keys) for run in runs):
+        bound = min((run.bound for run in runs if run.bound is not None), default=LARGEST)
+        taken = [run.until(bound) for run in runs]
+        keys, numbers = (np.concatenate(part) for part in zip(*taken, strict=True))
+        yield sort_postings(keys, numbers)
+
+
+def _living(piece: Listed, dead: Dead) -> Listed:
+    keys, numbers = piece
+    alive = np.ones(len(numbers), bool)
+    known = numbers < len(dead)
+    alive[known] = dead[numbers[known]] == 0
+    return keys[alive], numbers[alive]
+
 
 NAME: Final = re.compile(r"cold-(\d{6,})-(\d{6,})-(\d+)")
 MOST_SEGMENTS: Final = 8
@@ -136,14 +191,14 @@ class Segments:
         `keys` has a row for each who asks, and a column for each table from the `first` one on.
         `warm` is what tables in memory have found, in the same form.
         """
-        found = together(
+        found = join_found(
             [segment.find(keys, dead, limit, first) for segment in self._open.values()]
         )
         if warm is not None:
             if not len(found[0]):
                 return warm
             held = np.repeat(np.arange(keys.size), warm[0].reshape(-1)), warm[2]
-            found = together([found, held])
+            found = join_found([found, held])
         cells, numbers = _first(found, limit)
         counts = np.bincount(cells, minlength=keys.size).reshape(keys.shape[::-1])
         return counts, cells % max(len(keys), 1), numbers
@@ -162,7 +217,7 @@ class Segments:
     def _merge(self, spans: list[Span], dead: Dead) -> None:
         span = spans[0][0], spans[-1][1], 1 + max(merges for _, _, merges in spans)
         parts = [self._open[part] for part in spans]
-        segment = merged(parts, self._path(span), dead)
+        segment = merge_segments(parts, self._path(span), dead)
         with self._changing:
             others = {at: other for at, other in self._open.items() if at not in spans}
             self._open = dict(sorted({**others, span: segment}.items()))

@@ -16,27 +16,163 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.errors import FormatError, ParameterError
-from neardup.formats.blocks import SUM, Reader
-from neardup.index.tables.postings import Dead, Integers, Keys, Numbers
-from neardup.index.tables.segment_writer import (
-    KEYS,
-    KIND,
-    ROOM,
-    WORDS,
-    Listed,
-    SegmentWriter,
-    ordered,
-    page_sum,
-)
+from neardup.formats.blocks import SUM, Reader, Writer
+from neardup.index.postings import Dead, Integers, Keys, Numbers
+from neardup.membership.sizing import BloomShape
+
+KIND: Final = "cold"
+WORDS, COUNT, KEYS, ROOM = 512, 1, 2, 340
+"""Of a page: its size, the places of the count and of the keys, how many postings it holds."""
+BLOCK_PAGES = 1 << 10
+RATE = 0.01
+"""Of keys that are not there, the share that costs a page: 9.9 bits a key."""
+NO_LIMIT = 2**62
+
+Listed = tuple[Keys, Numbers]
+"""Listed, as a key and a number each."""
+
+
+def sort_postings(keys: Keys, numbers: Numbers) -> Listed:
+    """Listed by key and number, each once.
+
+    Those of a key are mostly in order already: sorting by both takes three times as long.
+    """
+    order = np.argsort(keys, kind="stable")
+    sorted_keys, sorted_numbers = keys[order], numbers[order]
+    equal = sorted_keys[1:] == sorted_keys[:-1]
+    if (equal & (sorted_numbers[1:] < sorted_numbers[:-1])).any():
+        order = np.lexsort((numbers, keys))
+        sorted_numbers = numbers[order]
+    repeated = equal & (sorted_numbers[1:] == sorted_numbers[:-1])
+    if repeated.any():
+        fresh = np.concatenate([[True], ~repeated])
+        return sorted_keys[fresh], sorted_numbers[fresh]
+    return sorted_keys, sorted_numbers
+
+
+class SegmentWriter:
+    """A segment that is being written, table by table; it takes its name when it is closed."""
+
+    def __init__(self, path: Path, note: dict[str, Any]) -> None:
+        self._probes = BloomShape.of(1, RATE).probes
+        self._file = Writer(path, KIND, probes=self._probes, note=note)
+        self._pages = 0
+        self._tables: list[tuple[int, int, int]] = []
+        self._lasts: list[Keys] = []
+        self._filters: list[NDArray[np.uint64]] = []
+        self._sizes: list[tuple[int, int, int]] = []
+
+    def add_table(self, pieces: Iterable[Listed], buckets: int) -> None:
+        """A table's postings in order, piece by piece; with at most so many buckets."""
+        bits = np.zeros(BloomShape.of(max(buckets, 1), RATE).blocks * 8, np.uint64)
+        sizes = _Sizes()
+        held: list[Listed] = []
+        waiting = postings = 0
+        for keys, numbers in pieces:
+            kernels.bloom_insert(bits, self._probes, sizes.add(keys), np.uint64(0), NO_LIMIT)
+            held.append((keys, numbers))
+            waiting, postings = waiting + len(keys), postings + len(keys)
+            if waiting >= BLOCK_PAGES * ROOM:
+                held = [self._write(held, waiting // ROOM * ROOM)]
+                waiting = len(held[0][0])
+        if waiting:
+            self._write(held, waiting)
+        counted = sizes.counted()
+        self._sizes += [(len(self._tables), size, count) for size, count in counted]
+        self._tables.append((postings, sum(count for _, count in counted), len(bits) // 8))
+        self._filters.append(bits)
+
+    def _write(self, held: list[Listed], count: int) -> Listed:
+        """Write the first postings of those that are held; returns the rest."""
+        keys, numbers = (np.concatenate(part) for part in zip(*held, strict=True))
+        pages = pack_pages(keys[:count], numbers[:count], self._pages)
+        self._file.add({"pages": pages.reshape(-1)})
+        self._pages += len(pages)
+        self._lasts.append(keys[:count][np.append(np.arange(ROOM, count, ROOM), count) - 1])
+        return keys[count:], numbers[count:]
+
+    def close(self) -> None:
+        """Complete the file; it is on the disk when this returns."""
+        while self._filters:
+            self._file.add({"filter": self._filters.pop(0)})
+        self._file.add(
+            {
+                "tables": np.array(self._tables, np.int64).reshape(-1, 3),
+                "lasts": np.concatenate([np.empty(0, np.uint64), *self._lasts]),
+                "sizes": np.array(self._sizes, np.int64).reshape(-1, 3),
+            }
+        )
+        self._file.close(durable=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *about: object) -> None:
+        self._file.__exit__(*about)
+
+
+def pack_pages(keys: Keys, numbers: Numbers, first: int) -> NDArray[np.uint64]:
+    """Listed as pages, of which the first one has this number in the file."""
+    full, rest = divmod(len(keys), ROOM)
+    out = np.zeros((full + (rest > 0), WORDS), np.uint64)
+    halves = out.view(np.uint32)
+    out[:full, COUNT] = ROOM
+    out[:full, KEYS : KEYS + ROOM] = keys[: full * ROOM].reshape(-1, ROOM)
+    halves[:full, 2 * (KEYS + ROOM) :] = numbers[: full * ROOM].reshape(-1, ROOM)
+    if rest:
+        out[full, COUNT] = rest
+        out[full, KEYS : KEYS + rest] = keys[full * ROOM :]
+        halves[full, 2 * (KEYS + ROOM) :][:rest] = numbers[full * ROOM :]
+    for number, page in enumerate(out, first):
+        page[0] = page_sum(page.data.cast("B"), number)
+    return out
+
+
+def page_sum(page: memoryview, number: int) -> int:
+    """The checksum of a page, by its number too: in another one's place it is wrong."""
+    return xxhash.xxh3_64_intdigest(page[SUM.size :], number)
+
+
+class _Sizes:
+    """How many buckets of each size there are, from sorted keys that come in pieces."""
+
+    def __init__(self) -> None:
+        self._counted: Counter[int] = Counter()
+        self._key: int | None = None
+        self._open = 0
+
+    def add(self, keys: Keys) -> Keys:
+        """Count the buckets of a piece, of which the last one may go on; returns their keys."""
+        if not len(keys):
+            return keys
+        starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+        sizes = np.diff(starts, append=len(keys))
+        if int(keys[0]) == self._key:
+            sizes[0] += self._open
+        elif self._open:
+            self._counted[self._open] += 1
+        values, counts = np.unique(sizes[:-1], return_counts=True)
+        self._counted.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+        self._key, self._open = int(keys[-1]), int(sizes[-1])
+        return keys[starts]
+
+    def counted(self) -> list[tuple[int, int]]:
+        if self._open:
+            self._counted[self._open] += 1
+            self._open = 0
+        return sorted(self._counted.items())
+
 
 PAGE = WORDS * 8
 BLOCK_WORDS = 8
@@ -51,7 +187,7 @@ Found = tuple[Integers, Numbers]
 NOTHING: Final[Found] = np.empty(0, np.int64), np.empty(0, np.uint32)
 
 
-class _File(Reader):
+class _SegmentFile(Reader):
     def damaged(self, why: str) -> FormatError:
         return FormatError(
             f"{self.path} is damaged ({why}): delete it and open the index again, "
@@ -63,7 +199,7 @@ class Segment:
     """Listed on disk. Any number of threads may ask, also when the file has lost its name."""
 
     def __init__(self, path: Path) -> None:
-        file = _File(path, KIND)
+        file = _SegmentFile(path, KIND)
         self.path, self.damaged = path, file.damaged
         try:
             handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -80,7 +216,7 @@ class Segment:
         """A segment of each table's postings, in any order; on the disk when this returns."""
         with SegmentWriter(path, note) as writer:
             for keys, numbers in tables:
-                keys, numbers = ordered(keys, numbers)
+                keys, numbers = sort_postings(keys, numbers)
                 buckets = int(np.count_nonzero(keys[1:] != keys[:-1])) + 1
                 writer.add_table([(keys, numbers)], buckets)
             writer.close()
@@ -146,7 +282,7 @@ class Segment:
         tables, rows = np.divmod(cells, len(keys))
         asked, ends = keys[rows, tables], pages[tables + 1]
         parts = [slice(at, at + AT_ONCE) for at in range(0, len(cells), AT_ONCE)]
-        return together(
+        return join_found(
             [
                 found
                 for part in parts
@@ -216,7 +352,7 @@ class Segment:
             raise self.damaged(os.strerror(error.errno or 0)) from None
 
 
-def together(found: Sequence[Found]) -> Found:
+def join_found(found: Sequence[Found]) -> Found:
     """What was found in several places."""
     found = [one for one in found if len(one[0])]
     if len(found) < 2:

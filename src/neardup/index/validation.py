@@ -14,7 +14,7 @@ LONGEST_METADATA: Final = 1 << 20
 """Characters of JSON."""
 
 
-def usable(id: str) -> bool:
+def is_valid_id(id: str) -> bool:
     """Whether an index takes this id."""
     return 0 < len(id) <= LONGEST_ID and len(id.encode()) <= LONGEST_ID and "\0" not in id
 
@@ -24,7 +24,7 @@ def check_id(id: str) -> None:
     if not isinstance(id, str):
         raise ParameterError(f"an id is a text, not {type(id).__name__}")
     try:
-        good = usable(id)
+        good = is_valid_id(id)
     except UnicodeEncodeError:
         raise ParameterError("an id must be valid Unicode: it has a lone surrogate") from None
     if not good:
@@ -34,7 +34,9 @@ def check_id(id: str) -> None:
         )
 
 
-def metadata_of(given: Sequence[dict[str, Any] | None] | None, documents: int) -> list[str | None]:
+def encode_metadata(
+    given: Sequence[dict[str, Any] | None] | None, documents: int
+) -> list[str | None]:
     """As JSON, for each document."""
     if given is None:
         return [None] * documents
@@ -59,13 +61,13 @@ def _json(metadata: dict[str, Any]) -> str:
     return text
 
 
-def packed_text(text: Any) -> bytes:
+def encode_text(text: Any) -> bytes:
     """A text to be stored; of token ids a list as JSON."""
     if isinstance(text, str):
         return text.encode()
     return json.dumps([int(token) for token in text], separators=(",", ":")).encode()
 
 
-def unpacked_text(data: bytes, *, tokens: bool) -> Any:
+def decode_text(data: bytes, *, tokens: bool) -> Any:
     """The text, or the list of token ids, that was stored."""
     return json.loads(data) if tokens else data.decode()

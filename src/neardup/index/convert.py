@@ -13,10 +13,10 @@ from typing import Final
 
 from neardup.errors import ParameterError
 from neardup.index import folder
-from neardup.index.anew.reindex import require_index
-from neardup.index.known import Signing
-from neardup.index.opening import make_generation
-from neardup.index.settings import Settings, options_of, stated
+from neardup.index.arrivals import SignatureCodec
+from neardup.index.generation import create_generation
+from neardup.index.rebuild import require_index
+from neardup.index.settings import IndexSettings, options_of, stated
 from neardup.index.store import CHECKPOINT_BYTES, Row, Store
 from neardup.progress import SILENT, Progress
 from neardup.sketch import bulk
@@ -45,20 +45,20 @@ def convert(path: str | Path, bits: int, *, progress: Progress = SILENT) -> Conv
     require_index(path)
     with folder.locked(path), folder.locked(path, folder.MAKING):
         listed = require_index(path)
-        folder.withdraw(path)
+        folder.withdraw_offer(path)
         folder.remove_unlisted(path)
         source = Store(path / listed.current / folder.STORE)
         try:
-            there = Settings.of_stored(source.meta(), str(source.path))
-            settings = narrowed(there, bits)
+            there = IndexSettings.of_stored(source.meta(), str(source.path))
+            settings = narrow_settings(there, bits)
             progress.say(NOTICE)
             source.checkpoint("TRUNCATE")
             name = folder.unused_name(path)
-            make_generation(path / name, settings)
+            create_generation(path / name, settings)
             documents = _copy(source, path / name / folder.STORE, there, settings, progress)
         finally:
             source.close()
-        folder.list_generations(path, folder.Generations(name, listed.current))
+        folder.write_generations(path, folder.Generations(name, listed.current))
         folder.remove_unlisted(path)
     return Converted(
         name,
@@ -70,7 +70,7 @@ def convert(path: str | Path, bits: int, *, progress: Progress = SILENT) -> Conv
     )
 
 
-def narrowed(there: Settings, bits: int) -> Settings:
+def narrow_settings(there: IndexSettings, bits: int) -> IndexSettings:
     """The same with so many bits a slot."""
     spec = there.options.spec
     made = replace(spec, bits=bits)
@@ -85,7 +85,7 @@ def narrowed(there: Settings, bits: int) -> Settings:
 
 
 def _copy(
-    source: Store, path: Path, there: Settings, settings: Settings, progress: Progress
+    source: Store, path: Path, there: IndexSettings, settings: IndexSettings, progress: Progress
 ) -> int:
     target = Store(path)
     try:
@@ -95,7 +95,13 @@ def _copy(
         while rows := source.rows_after(last, AT_ONCE):
             last = rows[-1].number
             with target.transaction():
-                _copy_rows(source, target, rows, Signing(there.options), Signing(settings.options))
+                _copy_rows(
+                    source,
+                    target,
+                    rows,
+                    SignatureCodec(there.options),
+                    SignatureCodec(settings.options),
+                )
             if target.wal_bytes > CHECKPOINT_BYTES:
                 target.checkpoint()
             progress.advance(len(rows))
@@ -108,7 +114,7 @@ def _copy(
 
 
 def _copy_rows(
-    source: Store, target: Store, rows: list[Row], wide: Signing, narrow: Signing
+    source: Store, target: Store, rows: list[Row], wide: SignatureCodec, narrow: SignatureCodec
 ) -> None:
     numbers = [row.number for row in rows]
     target.add(rows)

@@ -7,27 +7,67 @@ disk (`cold.py`), all tables at once: what came first is the first to be cold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from neardup.index.cold import Segments
+from neardup.index.postings import Dead, Integers, Keys, Numbers, Postings, PostingTable
 from neardup.index.store import Row
-from neardup.index.tables.cold import Segments
-from neardup.index.tables.guard import Guard
-from neardup.index.tables.postings import Dead, Integers, Keys, Numbers, Postings, Table
+
+
+class ReadWriteLock:
+    """Readers don't wait for readers. Who wants to write goes before those who come later."""
+
+    def __init__(self) -> None:
+        self._free = threading.Condition(threading.Lock())
+        self._readers = 0
+        self._writers = 0
+        """Who writes, and who waits to."""
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        with self._free:
+            while self._writers:
+                self._free.wait()
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._free:
+                self._readers -= 1
+                if not self._readers:
+                    self._free.notify_all()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """One thread writes at a time; it is the same one, or whoever keeps it from others."""
+        with self._free:
+            self._writers += 1
+            while self._readers:
+                self._free.wait()
+        try:
+            yield
+        finally:
+            with self._free:
+                self._writers -= 1
+                self._free.notify_all()
+
 
 ROOM: Final = 1 << 12
 ALL: Final = 2**31 - 1
 
 
-class Derived:
+class LookupTables:
     """The tables of one operating point, up to a change of the store."""
 
     def __init__(self, bands: int, cold: Segments | None = None, budget: int | None = None) -> None:
-        self.guard = Guard()
+        self.guard = ReadWriteLock()
         self.cold, self.budget = cold, budget
         self._start(bands)
         self.dead: Dead = np.zeros(ROOM, np.uint8)
@@ -36,15 +76,15 @@ class Derived:
 
     def _start(self, bands: int) -> None:
         self.bands = Postings(bands)
-        self.ids, self.contents, self.members = Table(), Table(), Table()
+        self.ids, self.contents, self.members = PostingTable(), PostingTable(), PostingTable()
 
     @property
-    def others(self) -> tuple[Table, Table, Table]:
+    def others(self) -> tuple[PostingTable, PostingTable, PostingTable]:
         """The tables that hold all documents, or copies: not by bands."""
         return self.ids, self.contents, self.members
 
     @property
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[PostingTable]:
         """All tables, in the order in which they are written."""
         return [*self.bands.tables, *self.others]
 

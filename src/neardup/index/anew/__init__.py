@@ -1,1 +1,0 @@
-"""An index made anew by another specification, beside the one that answers; and back again."""

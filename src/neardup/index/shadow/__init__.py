@@ -1,1 +1,0 @@
-"""Another operating point beside the current one, tried on the same documents."""

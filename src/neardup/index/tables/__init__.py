@@ -1,1 +1,0 @@
-"""Tables in memory and on disk: from a key to documents."""
