@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import Chunk, chunks_of, parse
 from neardup.corpus.tables import as_strings
-from neardup.errors import RowError
+from neardup.errors import RowError, UsageError
+from neardup.formats.blocks import sync_folder
+from neardup.formats.tables import no_room
+from neardup.index import folder, snapshot
 from neardup.index.answer import DUPLICATE, NEW, Answer
+from neardup.index.arrivals import SignatureCodec
+from neardup.index.settings import IndexSettings
+from neardup.index.store import CHECKPOINT_BYTES, Row, Store
 from neardup.index.validation import LONGEST_ID, is_valid_id
 from neardup.progress import Progress
 from neardup.threads import in_order
 
 if TYPE_CHECKING:
     from neardup.index.index import Index
-import shutil
-from collections.abc import Mapping
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
-
-from neardup.errors import UsageError
-from neardup.formats.blocks import sync_folder
-from neardup.formats.tables import no_room
-from neardup.index import folder, snapshot
-from neardup.index.arrivals import SignatureCodec
-from neardup.index.settings import IndexSettings
-from neardup.index.store import CHECKPOINT_BYTES, Row, Store
 
 TOGETHER: Final = 4_096
 """Documents of a commit, about."""

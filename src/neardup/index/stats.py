@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from neardup.index import folder as places
+from neardup.index.answer import NEW, REJECTED, Answer
 from neardup.index.lookup import LookupTables
 
 if TYPE_CHECKING:
     from neardup.index.decider import CandidatePairs, Judgements
-
-from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import field
-from itertools import accumulate
-from typing import Final
-
-from neardup.index.answer import NEW, REJECTED, Answer
-from neardup.index.decider import CandidatePairs, Judgements
 
 
 @dataclass(frozen=True)
