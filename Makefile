@@ -2,16 +2,27 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PEERS := .venv-bench/bin
+# make test DEPENDENCIES=lowest, in a new clone: the oldest versions that pyproject.toml allows.
+DEPENDENCIES ?= newest
+INSTALL = $(INSTALL_$(DEPENDENCIES))
+INSTALL_newest = $(BIN)/python -m pip install --quiet
+INSTALL_lowest = $(BIN)/python -m pip install --quiet uv && \
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --resolution lowest-direct
 
 .PHONY: setup java test soak lint bench bench-core bench-sketches bench-batch bench-plan \
 	bench-online bench-spark demo clean
 
 setup: .venv/ready java
 
-.venv/ready: pyproject.toml
+# The package alone is all that the demo needs.
+.venv/package: pyproject.toml
 	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --no-compile --editable .
+	touch $@
+
+.venv/ready: .venv/package
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(INSTALL) --editable ".[dev]"
 	touch $@
 
 # The tests of the Spark engine need Java 17 or later. Newer Debians have another one by default.
@@ -82,7 +93,7 @@ bench-spark: setup .venv-bench/ready
 		$(if $(WORK),--work "$(WORK)")
 	$(BIN)/python benches/spark_cluster.py --data "$(DATA)" $(if $(WORK),--work "$(WORK)")
 
-demo: setup
+demo: .venv/package
 	$(BIN)/neardup demo
 
 clean:
