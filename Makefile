@@ -10,7 +10,7 @@ INSTALL_lowest = $(BIN)/python -m pip install --quiet uv && \
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --resolution lowest-direct
 
 .PHONY: setup java test soak lint bench bench-core bench-sketches bench-batch bench-plan \
-	bench-online bench-spark demo clean
+	bench-online bench-spark demo docs release pictures clean
 
 setup: .venv/ready java
 
@@ -96,5 +96,27 @@ bench-spark: setup .venv-bench/ready
 demo: .venv/package
 	$(BIN)/neardup demo
 
+.venv/docs: .venv/package
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	touch $@
+
+# The documentation site, in site/; a broken link or a docstring that can't be read fails.
+docs: .venv/docs
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --fresh-env \
+		--conf-dir docs --doctree-dir .venv/doctrees . site
+	@echo "site/index.html"
+
+.venv/release: .venv/package
+	$(BIN)/python -m pip install --quiet --editable ".[release]"
+	touch $@
+
+# Build, check and try what would be published, in dist/. It uploads nothing.
+release: .venv/release
+	$(BIN)/python scripts/check_release.py
+
+# The pictures of README.md, in docs/pictures; the screenshot needs Chromium.
+pictures: .venv/package
+	$(BIN)/python scripts/make_pictures.py
+
 clean:
-	rm -rf .venv .venv-bench
+	rm -rf .venv .venv-bench dist site
