@@ -1,15 +1,17 @@
-"""The documentation site: the repository's own Markdown pages and an API reference from the docstrings.
+"""The documentation site: the repository's Markdown pages and an API reference from docstrings.
 
-The source folder is the repository, so that links between README, docs/ and benches/ are the same on the site as in the
-repository, and all of them are checked: `make docs` fails on a broken one. Nothing is fetched from the network.
+The source folder is the repository, so that links between README, docs/ and benches/ are the same
+on the site as in the repository, and all of them are checked: `make docs` fails on a broken one.
+Nothing is fetched from the network.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import neardup
 from sphinx.application import Sphinx
+
+import neardup
 
 project = "neardup"
 author = "The neardup developers"
@@ -53,8 +55,9 @@ html_copy_source = False
 def write_first_page(app: Sphinx, failure: Exception | None) -> None:
     """The root of a site is index.html; its first page is one folder below."""
     if failure is None:
-        page = f'<meta http-equiv="refresh" content="0; url={root_doc}.html"><a href="{root_doc}.html">neardup</a>\n'
-        (Path(app.outdir) / "index.html").write_text(page, "utf-8")
+        page = f"{root_doc}.html"
+        redirect = f'<meta http-equiv="refresh" content="0; url={page}"><a href="{page}">docs</a>\n'
+        (Path(app.outdir) / "index.html").write_text(redirect, "utf-8")
 
 
 def setup(app: Sphinx) -> None:

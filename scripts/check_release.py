@@ -1,8 +1,8 @@
-"""Build the source archive and the wheel in dist/, check them, and try the wheel as a user would get it.
+"""Build the source archive and the wheel in dist/, check them, and try the wheel as a user would.
 
-Nothing is uploaded. Steps: the version has a section in CHANGELOG.md and is the one of CITATION.cff; build; twine check;
-the wheel holds the licence and no tests; a new virtual environment with the wheel alone; import, `neardup --version`,
-`neardup dedup` of a small file.
+Nothing is uploaded. The version must have a section in CHANGELOG.md and be the one of CITATION.cff;
+twine reads the metadata; the wheel must hold the licence and nothing but the package; in a new
+virtual environment it must be imported, say its version and deduplicate a small file.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def run(*command: str | Path, folder: Path = ROOT) -> str:
 
 
 def read_version() -> str:
-    """The version of the package, after checking that the changelog and the citation name the same."""
+    """The version of the package, which the changelog and the citation must name too."""
     source = (ROOT / "src/neardup/__init__.py").read_text("utf-8")
     found = re.search(r'^__version__ = "(.+)"$', source, re.M)
     assert found, "src/neardup/__init__.py has no __version__"
@@ -66,7 +66,7 @@ def try_wheel(wheel: Path, version: str) -> None:
         python, neardup = folder / "venv/bin/python", folder / "venv/bin/neardup"
         run(python, "-m", "pip", "install", "--quiet", wheel)
         assert run(neardup, "--version").strip() == f"neardup {version}"
-        program = "import neardup; print(neardup.dedup(['one text here', 'One text here!', 'two']).kept)"
+        program = "import neardup; print(neardup.dedup(['a text', 'A text!', 'two']).kept)"
         assert run(python, "-c", program, folder=folder).strip() == "[0, 2]"
         rows = folder / "rows.jsonl"
         rows.write_text("".join(json.dumps(row) + "\n" for row in ROWS), "utf-8")

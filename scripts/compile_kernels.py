@@ -1,6 +1,6 @@
 """Compile all kernels into the cache, so that no later command has to: for images and for tests.
 
-    python scripts/compile_kernels.py
+python scripts/compile_kernels.py
 """
 
 from __future__ import annotations

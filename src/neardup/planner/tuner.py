@@ -236,7 +236,7 @@ def tune(
     and a share of `precision` of what is found is to be so. `documents` is how many there will be,
     if the data is only some of them: what costs least is another point then. The other parameters
     are the axes of the sweep: a value, a list, or a text such as `"16,32"`. In a folder `cache`,
-    results of trials are kept, which are then not run again.
+    results of trials are kept, which are then not run again. For example::
 
         tuning = neardup.tune(texts, threshold=0.9)
         result = neardup.dedup(texts, **tuning.options)
