@@ -98,7 +98,7 @@ class Stats:
     memory_bytes: dict[str, int]
     memory_budget: int | None
     disk_bytes: dict[str, int]
-    previous_bytes: dict[str, int]
+    earlier_bytes: dict[str, int]
     """Of the generation before, by its name, as long as it is there."""
     wal_bytes: int
     buckets: BucketSizes
