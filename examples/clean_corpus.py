@@ -51,7 +51,7 @@ def main(folder: Path) -> None:
     counts = json.loads((folder / "clean/run.json").read_text("utf-8"))["counts"]
     print(f"{counts['documents']} pages, {counts['kept']} kept, {counts['removed']} removed")
     for row in pq.read_table(folder / "clean/removed.parquet").slice(0, 3).to_pylist():
-        print(f"  {row['id']} is {row['similarity']:.2f} similar to {row['witness']}, which is kept")
+        print(f"  {row['id']} is {row['similarity']:.2f} similar to {row['witness']}")
 
     with (folder / "clean/kept/pages.jsonl").open(encoding="utf-8") as file:
         kept = [json.loads(line) for line in file]
