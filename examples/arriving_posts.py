@@ -27,7 +27,7 @@ def posts() -> Iterator[tuple[str, str]]:
     yield "bob/1", "Does anybody know when the library opens on Saturdays? I have books to return."
     yield "cid/1", "READ THIS!! " + STORY.upper()
     yield "dan/1", STORY.replace("Saturday", "Sunday")
-    yield "eve/1", "Nobody believes what I saw on the old bridge this morning: a heron with a spade."
+    yield "eve/1", "Nobody believes what I saw on the bridge this morning: a heron with a spade."
 
 
 def main(folder: Path) -> None:
