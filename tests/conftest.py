@@ -1,4 +1,4 @@
-"""Strategies and settings that several rooms' tests share."""
+"""Settings of all tests; `support` is the package of what they share."""
 
 from __future__ import annotations
 

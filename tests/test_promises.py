@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import corpora
+from support.strategies import corpora
 
 import neardup
 from neardup import reference

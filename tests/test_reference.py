@@ -12,7 +12,7 @@ import siphash24
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import texts
+from support.strategies import texts
 
 from neardup import reference
 from neardup.reference.hashes import element_hash, fnv1a, murmur3, siphash

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import corpora
+from support.strategies import corpora
 
 import neardup
 from neardup import reference

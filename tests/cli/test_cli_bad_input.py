@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from command_line import (
+from support.command_line import (
     DOCUMENTS,
     WRITERS,
     dedup,
@@ -21,7 +21,7 @@ from command_line import (
     table,
     unprivileged,
 )
-from command_line import write_jsonl as jsonl
+from support.command_line import write_jsonl as jsonl
 
 SECRET = "classified"
 GOOD = {"text": edited(1)}

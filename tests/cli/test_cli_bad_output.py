@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import (
+from support.command_line import (
     DOCUMENTS,
     WRITERS,
     Ran,
@@ -23,7 +23,7 @@ from command_line import (
     table,
     unprivileged,
 )
-from command_line import write_jsonl as jsonl
+from support.command_line import write_jsonl as jsonl
 
 
 @pytest.fixture

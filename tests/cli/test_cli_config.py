@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import DOCUMENTS, dedup, neardup, refused, write_jsonl
 from hypothesis import given
 from hypothesis import strategies as st
+from support.command_line import DOCUMENTS, dedup, neardup, refused, write_jsonl
 
 import neardup as library
 from neardup.formats.config import NAMES, load_config, write_config

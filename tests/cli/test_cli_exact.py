@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from command_line import WRITERS, Row, neardup, read_rows, refused, table, write_jsonl
+from support.command_line import WRITERS, Row, neardup, read_rows, refused, table, write_jsonl
 
 from neardup import reference
 from neardup.cli.progress import Silent

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from command_line import DOCUMENTS, Row, neardup, read_rows, refused, table, write_jsonl
+from support.command_line import DOCUMENTS, Row, neardup, read_rows, refused, table, write_jsonl
 
 COUNT = 3_000
 

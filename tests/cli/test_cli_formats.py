@@ -9,8 +9,17 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from command_line import DOCUMENTS, TEXTS, WRITERS, dedup, edited, kept_rows, read_rows, table
-from command_line import expected as expected_answer
+from support.command_line import (
+    DOCUMENTS,
+    TEXTS,
+    WRITERS,
+    dedup,
+    edited,
+    kept_rows,
+    read_rows,
+    table,
+)
+from support.command_line import expected as expected_answer
 
 
 @pytest.mark.parametrize("extension", sorted(WRITERS))

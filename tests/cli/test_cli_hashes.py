@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from command_line import neardup, refused
+from support.command_line import neardup, refused
 
 NAMES = ["xxh64", "murmur3", "fnv1a", "siphash", "sha256", "blake2b", "Python hash"]
 

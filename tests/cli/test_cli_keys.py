@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import DOCUMENTS, Ran, edited, neardup, refused, table, write_jsonl
+from support.command_line import DOCUMENTS, Ran, edited, neardup, refused, table, write_jsonl
 
 from neardup import reference
 from neardup.keys import Key

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import xxhash
-from command_line import (
+from support.command_line import (
     DOCUMENTS,
     TEXTS,
     Row,

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import DOCUMENTS, WRITERS, dedup, edited, neardup, process, refused, table
-from command_line import write_jsonl as jsonl
+from support.command_line import DOCUMENTS, WRITERS, dedup, edited, neardup, process, refused, table
+from support.command_line import write_jsonl as jsonl
 
 import neardup as package
 from neardup.cli import progress

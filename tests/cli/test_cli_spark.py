@@ -10,10 +10,10 @@ import sys
 import time
 from pathlib import Path
 
-import engine
 import pyarrow.parquet as pq
 import pytest
-from command_line import neardup
+from support import engine
+from support.command_line import neardup
 
 ON_SPARK = ("--engine", "spark", "--master", "local[1]")
 SMALL = ("--shingle", "word:2", "--threshold", "0.5")

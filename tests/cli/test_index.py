@@ -6,7 +6,7 @@ import json
 import random
 
 import pytest
-from command_line import (
+from support.command_line import (
     DOCUMENTS,
     TEXTS,
     WRITERS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from command_line import neardup
+from support.command_line import neardup
 
 from neardup.errors import UsageError
 from neardup.index.index import Index

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from golden_set import planted
+from support.golden_set import planted
 
 from neardup.errors import FormatError
 from neardup.evaluation.drift import NOTHING, moved

@@ -6,7 +6,7 @@ import json
 import random
 
 import pytest
-from command_line import neardup, write_jsonl
+from support.command_line import neardup, write_jsonl
 
 from neardup.evaluation.contest import CONTENDERS, Contest
 from neardup.evaluation.neighbourhood import neighbours

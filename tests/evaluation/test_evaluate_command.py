@@ -7,8 +7,8 @@ import json
 import re
 
 import pytest
-from command_line import neardup, write_jsonl
-from golden_set import planted
+from support.command_line import neardup, write_jsonl
+from support.golden_set import planted
 
 from neardup.errors import OutputError
 from neardup.evaluation.evaluation import evaluate

@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
 import pytest
-from command_line import neardup, refused
-from golden_set import planted
+from support.command_line import neardup, refused
+from support.golden_set import planted
 
 from neardup.errors import Busy, FormatError, InputError, UsageError
 from neardup.evaluation.evaluation import evaluate

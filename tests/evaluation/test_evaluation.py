@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from command_line import neardup, write_jsonl
-from golden_set import planted
+from support.command_line import neardup, write_jsonl
+from support.golden_set import planted
 
 import neardup as library
 from neardup.errors import FormatError, InputError, ParameterError, UsageError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from command_line import write_jsonl
+from support.command_line import write_jsonl
 
 from neardup.corpus.documents import Columns
 from neardup.evaluation.lookup import Finder, reader

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import write_jsonl
+from support.command_line import write_jsonl
 
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs

@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import engine
 import pytest
-from disks import full_disk
+from support import engine
+from support.disks import full_disk
 
 from neardup import Index
 from neardup.errors import FormatError, OutputError, SpecMismatch, UsageError

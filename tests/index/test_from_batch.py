@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from command_line import edited, table, write_jsonl
-from command_line import neardup as command
+from support.command_line import edited, table, write_jsonl
+from support.command_line import neardup as command
 
 import neardup
 from neardup.errors import FormatError, ParameterError, UsageError

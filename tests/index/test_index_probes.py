@@ -7,7 +7,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from index_corpora import chained, corpora, filled
+from support.index_corpora import chained, corpora, filled
 
 import neardup
 from neardup.errors import ParameterError

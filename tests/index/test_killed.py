@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import engine
 import pytest
+from support import engine
 
 KILLING = Path(engine.__file__).with_name("index_killing.py")
 

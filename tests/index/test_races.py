@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import engine
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import corpora
+from support import engine
+from support.strategies import corpora
 
 import neardup
 from neardup import Index, reference

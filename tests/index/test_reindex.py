@@ -547,7 +547,7 @@ def test_a_process_of_its_own(tmp_path):
 )
 def test_killed_at_any_moment(tmp_path, what, given, least):
     """Nothing that was acknowledged is lost, and either generation is whole."""
-    script = Path(__file__).with_name("killing_reindex.py")
+    script = Path(__file__).parents[1] / "support" / "reindex_killing.py"
     asked = json.dumps({"path": str(tmp_path / "index"), **given})
     done = subprocess.run(
         [sys.executable, script, what, asked], capture_output=True, text=True, timeout=300

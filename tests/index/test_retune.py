@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from index_corpora import asked, chained, corpora, decided, filled, ids_of
+from support.index_corpora import asked, chained, corpora, decided, filled, ids_of
 
 import neardup
 from neardup.corpus.documents import Documents

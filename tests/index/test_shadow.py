@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from index_corpora import asked, chained, corpora, decided, filled, ids_of, in_step
+from support.index_corpora import asked, chained, corpora, decided, filled, ids_of, in_step
 
 import neardup
 from neardup.errors import Busy, OutputError, ParameterError, UsageError

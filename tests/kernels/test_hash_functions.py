@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import specs, texts
+from support.strategies import specs, texts
 
 from neardup import kernels, reference
 from neardup.keys import Key, hasher

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import specs, texts
+from support.strategies import specs, texts
 
 from neardup import kernels, reference
 from neardup.keys import hasher

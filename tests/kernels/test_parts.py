@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import texts
+from support.strategies import texts
 
 from neardup import reference
 from neardup.spec import Spec

@@ -6,9 +6,9 @@ import json
 import os
 from pathlib import Path
 
-import engine
 import pytest
-from command_line import Row, dedup, edited, neardup, refused, table, write_jsonl
+from support import engine
+from support.command_line import Row, dedup, edited, neardup, refused, table, write_jsonl
 
 OLD = [{"id": f"old-{n}", "text": edited(n % 7, 79 - n // 7)} for n in range(30)]
 NEW = [{"id": f"new-{n}", "text": edited(n % 9, *range(1 + n // 9))} for n in range(40)]

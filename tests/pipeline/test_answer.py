@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import engine
 import pyarrow as pa
 import pytest
+from support import engine
 
 import neardup
 from neardup import reference

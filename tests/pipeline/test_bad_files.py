@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import engine
 import pytest
-from command_line import WRITERS, neardup, refused
+from support import engine
+from support.command_line import WRITERS, neardup, refused
 
 from neardup.errors import InputError
 from neardup.pipeline import run as batch_run

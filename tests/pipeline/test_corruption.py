@@ -9,8 +9,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import engine
 import pytest
+from support import engine
 
 from neardup.errors import FormatError
 from neardup.pipeline import run as batch_run

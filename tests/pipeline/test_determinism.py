@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import engine
 import pytest
-from command_line import WRITERS
+from support import engine
+from support.command_line import WRITERS
 
 from neardup.pipeline import banding, collapse, comparing, components, rounds, sorting
 from neardup.pipeline.comparing import Comparing

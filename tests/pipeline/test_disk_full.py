@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import engine
 import pytest
-from command_line import neardup, refused
+from support import engine
+from support.command_line import neardup, refused
 
 from neardup.pipeline import job
 from neardup.pipeline.job import Job

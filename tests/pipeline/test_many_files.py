@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import engine
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support import engine
 
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs

@@ -6,9 +6,9 @@ import json
 import random
 from pathlib import Path
 
-import engine
 import pytest
-from command_line import Row, dedup, neardup, read_rows, refused, table, words, write_jsonl
+from support import engine
+from support.command_line import Row, dedup, neardup, read_rows, refused, table, words, write_jsonl
 
 from neardup import reference
 from neardup.spec import Spec

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import engine
 import pytest
-from killing import sketches
+from support import engine
+from support.killing import sketches
 
 from neardup.errors import InputError, OutputError
 from neardup.pipeline import run as batch_run

@@ -10,9 +10,9 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-import engine
 import numpy as np
 import pytest
+from support import engine
 
 from neardup import reference
 from neardup.errors import FormatError

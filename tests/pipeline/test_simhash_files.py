@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import engine
 import pytest
-from command_line import dedup, edited, neardup, refused, table, write_jsonl
+from support import engine
+from support.command_line import dedup, edited, neardup, refused, table, write_jsonl
 
 import neardup as package
 from neardup.corpus.shards import cut

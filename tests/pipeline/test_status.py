@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command_line import DOCUMENTS, dedup, edited, neardup, refused, write_jsonl
+from support.command_line import DOCUMENTS, dedup, edited, neardup, refused, write_jsonl
 
 from neardup.pipeline import status
 from neardup.pipeline.status import Recorded, status_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import dedup, edited, neardup, refused, table, write_jsonl
+from support.command_line import dedup, edited, neardup, refused, table, write_jsonl
 
 from neardup import in_memory
 from neardup.pipeline.saved import SketchSet

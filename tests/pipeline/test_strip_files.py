@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import dedup, edited, neardup, refused, table, write_jsonl
+from support.command_line import dedup, edited, neardup, refused, table, write_jsonl
 
 import neardup as package
 from neardup.text.ignored import IgnoredLines

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import engine
 import pytest
-from command_line import dedup, edited, neardup, refused, table, write_jsonl
+from support import engine
+from support.command_line import dedup, edited, neardup, refused, table, write_jsonl
 
 import neardup as package
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import neardup, refused, unprivileged
 from hypothesis import given
 from hypothesis import strategies as st
+from support.command_line import neardup, refused, unprivileged
 
 import neardup as package
 from neardup.errors import OutputError, ParameterError, UsageError

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import dedup, neardup, refused, write_jsonl
+from support.command_line import dedup, neardup, refused, write_jsonl
 
 from neardup.formats.config import load_config
 from neardup.planner.calibrate import made_up

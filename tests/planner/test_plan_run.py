@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import dedup, write_jsonl
+from support.command_line import dedup, write_jsonl
 
 from neardup.options import Options
 from neardup.planner.calibrate import Ran, calibrated, corrected, made_up

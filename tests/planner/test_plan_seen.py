@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import dedup, write_jsonl
+from support.command_line import dedup, write_jsonl
 
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs

@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from command_line import neardup, refused
+from support.command_line import neardup, refused
 
 from neardup.formats.config import load_config
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import neardup, refused, write_jsonl
+from support.command_line import neardup, refused, write_jsonl
 
 from neardup.errors import InputError, ParameterError
 from neardup.evaluation.sample import as_documents, choose_among

@@ -11,7 +11,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import corpora
+from support.strategies import corpora
 
 from neardup import reference
 from neardup.errors import FormatError

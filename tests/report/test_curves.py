@@ -8,9 +8,9 @@ from typing import Any
 import dukpy
 import numpy as np
 import pytest
-from browser import Page, browser
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.browser import Page, browser
 
 from neardup.lsh.curve import Curve
 from neardup.report import curves

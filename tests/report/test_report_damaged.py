@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from command_line import neardup, refused, unprivileged
+from support.command_line import neardup, refused, unprivileged
 
 from neardup.formats import tables
 

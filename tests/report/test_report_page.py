@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from command_line import DOCUMENTS, dedup, neardup, words, write_jsonl
+from support.command_line import DOCUMENTS, dedup, neardup, words, write_jsonl
 
 from neardup.report import curves, frame, page
 from neardup.report.page import write_report

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import browser
+from support.browser import browser
 
 from neardup.evaluation.truth import Truth
 from neardup.lsh.curve import Curve

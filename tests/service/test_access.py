@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from serving import Served, key, serving, text
+from support.serving import Served, key, serving, text
 
 from neardup.index.index import Index
 from neardup.service.api_keys import ApiKeys

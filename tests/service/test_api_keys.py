@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from command_line import neardup, refused
+from support.command_line import neardup, refused
 
 from neardup.errors import FormatError
 from neardup.index.folder import API_KEYS as FILE

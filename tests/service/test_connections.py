@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from running import Running, running
+from support.running import Running, running
 
 LIMITS = (
     "header_seconds=1",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from serving import Served, serving, text
+from support.serving import Served, serving, text
 
 from neardup.service.limits import ServiceLimits
 

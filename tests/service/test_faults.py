@@ -6,8 +6,8 @@ import json
 import os
 from pathlib import Path
 
-from disks import full_disk
-from serving import Served, serving, text
+from support.disks import full_disk
+from support.serving import Served, serving, text
 
 LINES = {"Content-Type": "application/x-ndjson"}
 

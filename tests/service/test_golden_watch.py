@@ -6,7 +6,7 @@ import csv
 import threading
 
 import pytest
-from golden_set import planted
+from support.golden_set import planted
 
 from neardup.errors import InputError
 from neardup.evaluation.evaluation import evaluate

@@ -12,7 +12,7 @@ import schemathesis
 from hypothesis import settings
 from schemathesis.checks import CHECKS, load_all_checks
 from schemathesis.python.asgi import ASGIClient
-from serving import LOCAL, key, serving, text
+from support.serving import LOCAL, key, serving, text
 
 from neardup.index.index import Index
 from neardup.service.app import create_app

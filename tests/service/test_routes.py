@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from serving import Served, serving, text
+from support.serving import Served, serving, text
 
 from neardup.corpus.documents import Documents
 from neardup.corpus.values import text_column

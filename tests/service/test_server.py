@@ -13,9 +13,9 @@ from typing import Any
 
 import httpx
 import pytest
-from command_line import neardup, process
-from running import Running, running
-from serving import key, text
+from support.command_line import neardup, process
+from support.running import Running, running
+from support.serving import key, text
 
 from neardup.index.index import Index
 from neardup.service.api_keys import ApiKeys

@@ -16,8 +16,8 @@ from typing import Any
 
 import httpx
 import pytest
-from running import running
-from serving import key, text
+from support.running import running
+from support.serving import key, text
 
 from neardup.service.limits import ServiceLimits
 

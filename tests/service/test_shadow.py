@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from serving import Served, serving, text
+from support.serving import Served, serving, text
 
 
 def in_step(client: Served) -> dict[str, object]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import Served, key, serving, text
+from support.serving import Served, key, serving, text
 
 from neardup.service.limits import ServiceLimits
 

@@ -9,10 +9,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import engine
 import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from support import engine
 
 from neardup import cluster, reference
 from neardup.options import Options

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import engine
 import pytest
+from support import engine
 
 from neardup.errors import InputError, RowError, SpecMismatch, UsageError
 from neardup.pipeline.backends.spark.explaining import Explaining

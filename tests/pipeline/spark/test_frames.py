@@ -13,9 +13,9 @@ import tempfile
 import time
 from decimal import Decimal
 
-import engine
 import pyarrow as pa
 import pytest
+from support import engine
 
 import neardup
 import neardup.spark

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import engine
 import numpy as np
 import pytest
 from pyspark.sql import SparkSession
+from support import engine
 
 from neardup import kernels
 from neardup.pipeline import components

@@ -6,10 +6,10 @@ import gzip
 import json
 from functools import partial
 
-import engine
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support import engine
 
 import neardup
 from neardup.corpus.documents import Columns

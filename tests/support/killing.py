@@ -18,10 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import engine
-
 from neardup import kernels
 from neardup.pipeline.run import run
+from support import engine
 
 Seen = dict[str, list[int]]
 

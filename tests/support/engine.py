@@ -188,7 +188,7 @@ def command(script: str, *arguments: object) -> list[str]:
 
 def environment(**others: str) -> dict[str, str]:
     """That of a process which finds these helpers too."""
-    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
     return os.environ | {"PYTHONPATH": path} | others
 
 

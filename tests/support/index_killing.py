@@ -23,12 +23,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import engine
-
 from neardup import Index, kernels
 from neardup.errors import Conflict
 from neardup.index import writer
 from neardup.index.store import Store
+from support import engine
 
 for _names in kernels.KERNELS.values():
     for _name in _names:
