@@ -186,7 +186,8 @@ def test_text_files_in_many_shards(tmp_path: Path) -> None:
 
 def test_the_hash_seed_changes_nothing(tmp_path: Path, inputs: list[Path]) -> None:
     script = """
-import sys, engine
+import sys
+from support import engine
 from pathlib import Path
 from neardup.pipeline.run import run
 inputs = [Path(path) for path in sys.argv[2:]]

@@ -91,7 +91,8 @@ def test_killed_before_each_of_its_steps(
 # -- signals ------------------------------------------------------------------------------------
 
 DRIVER = """
-import sys, engine, neardup.cli
+import sys, neardup.cli
+from support import engine
 from pathlib import Path
 from neardup.pipeline import job, run
 shard = 1_000
