@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 from table import grid
 
-from neardup.membership.table import HashTable
+from neardup.membership.exact import HashTable
 
 LOADS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95)
 BATCH = 256

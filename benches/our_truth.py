@@ -27,10 +27,10 @@ from neardup.corpus.inputs import find_inputs
 from neardup.corpus.read import chunks_of, parse
 from neardup.evaluation.truth import expected_seconds, similar_sets
 from neardup.pipeline.candidates import as_sets
+from neardup.runtime import map_in_order
 from neardup.sketcher import Sketcher
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged
-from neardup.threads import in_order
 
 CORES = len(os.sched_getaffinity(0))
 MERGED, PYTHON = 2_000_000, 50_000
@@ -79,7 +79,9 @@ def merge(sets: Ragged, floor: float) -> dict[str, float]:
 
     some(0)
     return extrapolated(
-        lambda: sum(n for _, n in in_order(range(0, MERGED, AT_ONCE), some, CORES)), sets, MERGED
+        lambda: sum(n for _, n in map_in_order(range(0, MERGED, AT_ONCE), some, CORES)),
+        sets,
+        MERGED,
     )
 
 

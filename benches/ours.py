@@ -41,7 +41,7 @@ def _sketched(texts: pa.Array, spec: Spec) -> np.ndarray:
 
 def kernel(shingles: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Hashed shingles (uint64, flat) and row offsets (int64) to (documents, 128) slots."""
-    return minhash.signatures(shingles, offsets, SPEC)
+    return minhash.minhash_signatures(shingles, offsets, SPEC)
 
 
 def prepare(texts: list[str]) -> pa.Array:

@@ -26,7 +26,7 @@ from neardup.cli.progress import PlainProgress
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.shards import Reading, Shard
-from neardup.formats.blocks import Reader
+from neardup.formats.blocks import BlockReader
 from neardup.formatting import parse_bytes
 from neardup.options import Options
 from neardup.pipeline.budget import Budget
@@ -35,7 +35,7 @@ from neardup.pipeline.record import Clock
 from neardup.pipeline.sketches import BLOCK_ROWS, KIND, Piece, Sketches, SketchWriter
 from neardup.pipeline.stages import Matching, band, comparing, decide, rank
 from neardup.pipeline.verdicts import Verdicts, collect
-from neardup.progress import Progress
+from neardup.runtime import Progress
 
 OPTIONS = Options(verify="estimate")
 SLOTS = OPTIONS.spec.slots
@@ -138,7 +138,7 @@ def run(made: Path, folder: Path, count: int, job: Job, progress: Progress) -> d
     """The stages on what was made, in a folder for their files; how long, how much, how right."""
     shards = shards_of(count)
     keys = [shard.files[0].name for shard in shards]
-    sketches = Sketches(shards, [Reader(made / key, KIND) for key in keys])
+    sketches = Sketches(shards, [BlockReader(made / key, KIND) for key in keys])
     clock, disk = Clock(), {"sketch": used(made)}
     with clock.stage("rank"):
         ranked = rank(job, folder, sketches, sketches, None, keys, [], progress)

@@ -17,8 +17,7 @@ from support.strategies import texts
 from neardup import reference
 from neardup.reference.hashes import element_hash, fnv1a, murmur3, siphash
 from neardup.spec import Spec
-from neardup.text.normalise import fold_accents, nfc
-from neardup.text.tables import unassigned
+from neardup.text.characters import fold_accents, nfc, unassigned
 
 
 @given(st.binary(max_size=200), st.integers(0, 2**64 - 1))
@@ -95,7 +94,7 @@ def test_normal_forms_of_marks_in_every_order():
 def test_the_fast_normal_forms_equal_the_slow_ones(text):
     assert nfc(text) == "".join(map(chr, reference.normalise(text, "conservative")))
     slow = reference.normalise(text, "aggressive")
-    fast = [reference.tables().lower.get(ord(c), ord(c)) for c in fold_accents(text)]
+    fast = [reference.unicode_tables().lower.get(ord(c), ord(c)) for c in fold_accents(text)]
     assert [0x30 if reference.kind(c) == "N" else c for c in fast] == slow
 
 

@@ -14,8 +14,8 @@ import neardup
 from neardup import reference
 from neardup.errors import NeardupError
 from neardup.lsh.blocks import Blocks, ByJaccard
-from neardup.reference import simhash as twin
-from neardup.sketch.simhash import fingerprints as made
+from neardup.reference import weighted as twin
+from neardup.sketch.simhash import simhash_signatures as made
 from neardup.spec import Spec
 
 SPEC = Spec.of("word:2", sketch="simhash")

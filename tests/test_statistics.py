@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from neardup.lsh.bands import Bands
 from neardup.lsh.curve import Curve
-from neardup.lsh.tables import Bands
-from neardup.sketch.minhash import signatures
+from neardup.sketch.minhash import minhash_signatures
 from neardup.spec import HASHES, KEYED, Spec
 
 SLOTS = 128
@@ -23,8 +23,10 @@ def sketched_pairs(size, similarity, trials, seed=11):
     rng = np.random.default_rng([seed, size, int(similarity * 1000)])
     union = rng.integers(0, 2**64, (trials, 2 * size - common), dtype=np.uint64)
     offsets = np.arange(trials + 1, dtype=np.int64) * size
-    left = signatures(np.ascontiguousarray(union[:, :size]).reshape(-1), offsets, Spec())
-    right = signatures(np.ascontiguousarray(union[:, size - common :]).reshape(-1), offsets, Spec())
+    left = minhash_signatures(np.ascontiguousarray(union[:, :size]).reshape(-1), offsets, Spec())
+    right = minhash_signatures(
+        np.ascontiguousarray(union[:, size - common :]).reshape(-1), offsets, Spec()
+    )
     return left, right, common / (2 * size - common)
 
 

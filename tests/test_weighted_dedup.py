@@ -13,8 +13,8 @@ from support.strategies import corpora
 import neardup
 from neardup import reference
 from neardup.errors import NeardupError
-from neardup.reference import simhash as frequencies
-from neardup.reference.darts import weighted_jaccard, weighted_signature
+from neardup.reference import weighted as frequencies
+from neardup.reference.weighted import weighted_jaccard, weighted_signature
 from neardup.spec import Spec
 
 SPEC = Spec.of("word:2", sketch="weighted", slots=16)

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from neardup.lsh.hamming import HammingIndex as HammingIndex
     from neardup.membership.bloom import BloomFilter as BloomFilter
     from neardup.membership.bloom import CountingBloomFilter as CountingBloomFilter
+    from neardup.membership.bloom import ScalableBloomFilter
     from neardup.membership.cuckoo import CuckooFilter as CuckooFilter
     from neardup.membership.exact import ExactSet as ExactSet
-    from neardup.membership.scalable import ScalableBloomFilter as ScalableBloomFilter
     from neardup.minhash_lsh import MinHashLSH as MinHashLSH
     from neardup.planner.planner import plan
     from neardup.planner.tuner import tune
@@ -63,7 +63,7 @@ _HOMES = {
     "NeardupError": "neardup.errors",
     "RemovableMinHash": "neardup.sketch.removable",
     "Result": "neardup.result",
-    "ScalableBloomFilter": "neardup.membership.scalable",
+    "ScalableBloomFilter": "neardup.membership.bloom",
     "SimHash": "neardup.sketch.simhash",
     "Spec": "neardup.spec",
     "WeightedMinHash": "neardup.sketch.weighted",

@@ -27,12 +27,11 @@ from neardup.lsh.buckets import Buckets, group
 from neardup.options import MEASURES, Options, parse_strip
 from neardup.result import Result
 from neardup.sketch import bulk
-from neardup.sketcher import Integers, Sketch, Sketcher
+from neardup.sketcher import Integers, SketchedDocuments, Sketcher
 from neardup.spec import Spec, one_of
 from neardup.text.frequencies import Frequencies, FrequencyCounts
 from neardup.text.html import without_markup
-from neardup.text.ignored import IgnoredLines
-from neardup.text.lines import LineCounts
+from neardup.text.lines import IgnoredLines, LineCounts
 from neardup.text.shingle import shingled
 from neardup.verify import Estimated, Exact, Weighed
 
@@ -57,7 +56,7 @@ class Corpus:
         self._keep: list[pa.Array] = []
         self._found: tuple[Integers, Integers, Buckets, Any] | None = None
 
-    def add(self, documents: Documents, sketch: Sketch) -> None:
+    def add(self, documents: Documents, sketch: SketchedDocuments) -> None:
         """Take in the next batch."""
         self.rejected.update({self.size + row: why for row, why in documents.rejected.items()})
         for row in sketch.empty.tolist():

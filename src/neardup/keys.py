@@ -17,7 +17,7 @@ from neardup.errors import ParameterError, SpecMismatch, UsageError
 from neardup.spec import HASHES, KEYED, Spec
 
 Hasher = tuple[int, np.uint64, np.uint64]
-"""Which function, and what it starts from: see `kernels/hash_functions.py`."""
+"""Which function, and what it starts from: see `kernels/hashing.py`."""
 
 
 class Key:

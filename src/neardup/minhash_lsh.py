@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.errors import ParameterError
-from neardup.lsh.curve import Curve
-from neardup.lsh.layout import lay
-from neardup.lsh.live import LiveBuckets
-from neardup.lsh.probes import probe_keys
-from neardup.lsh.tables import Bands
+from neardup.lsh.bands import Bands, probe_keys
+from neardup.lsh.buckets import LiveBuckets
+from neardup.lsh.curve import Curve, lay_bands
 from neardup.spec import MINHASHES, Spec, real, whole
 
 SLOTTED = (*MINHASHES, "weighted")
@@ -82,7 +80,7 @@ class MinHashLSH:
                 raise ParameterError(f"params are (bands, rows), two whole numbers, not {params!r}")
             bands, rows = (whole("bands and rows", number, 1, self.spec.slots) for number in params)
             given = Curve(bands, rows)
-        self.curve = lay(self.spec.slots, threshold, recall, given, tables)
+        self.curve = lay_bands(self.spec.slots, threshold, recall, given, tables)
         self._clear()
 
     def _clear(self) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from neardup.errors import ParameterError
 from neardup.keys import Key
+from neardup.lsh.bands import Bands, Tables
 from neardup.lsh.blocks import Blocks, ByJaccard
 from neardup.lsh.curve import (
     ByContainment,
@@ -24,9 +25,8 @@ from neardup.lsh.curve import (
     Meeting,
     check_threshold,
     jaccard_of,
+    lay_bands,
 )
-from neardup.lsh.layout import lay
-from neardup.lsh.tables import Bands, Tables
 from neardup.sketch.bbit import chance, unpacked
 from neardup.sketch.bulk import MAKE, MAKE_WEIGHTED
 from neardup.sketch.weighted import occurrence_weights
@@ -109,7 +109,7 @@ class Options:
     limit: int = LIMIT
     strip: Strip = field(default_factory=Strip)
     layout: int | str = 1
-    """The tables, as `lsh.layout.lay` reads them."""
+    """The tables, as `lsh.curve.lay_bands` reads them."""
     measure: str = "jaccard"
     hamming: int | None = None
     """Of fingerprints: in how many bits similar ones differ at most."""
@@ -270,7 +270,7 @@ class Options:
             raise ParameterError("bands and rows belong together: give both or neither")
         contained = self.measure == "containment"
         threshold = jaccard_of(self.threshold) if contained else self.threshold
-        return lay(self.spec.slots, threshold, self.recall, given, self.layout)
+        return lay_bands(self.spec.slots, threshold, self.recall, given, self.layout)
 
     @property
     def meeting(self) -> Meeting:

@@ -18,7 +18,7 @@ from neardup.options import Options, Strip
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from neardup.text.ignored import IgnoredLines
+    from neardup.text.lines import IgnoredLines
 
 
 @dataclass(frozen=True)

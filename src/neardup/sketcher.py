@@ -11,20 +11,19 @@ from numpy.typing import NDArray
 from neardup import kernels
 from neardup.corpus.documents import Documents
 from neardup.keys import Key, require_key, seeded
-from neardup.lsh.tables import Tables
+from neardup.lsh.bands import Tables
 from neardup.sketch import bulk
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged, integers, strings
 from neardup.text.frequencies import Frequencies, require_frequencies
-from neardup.text.ignored import IgnoredLines
+from neardup.text.lines import IgnoredLines, require_list, stripped
 from neardup.text.shingle import Shingled, shingled
-from neardup.text.strip import require_list, stripped
 
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Sketch:
+class SketchedDocuments:
     """What a batch of documents comes down to. Row i belongs to document i.
 
     Documents whose `apart` differs must never meet, neither as copies nor in a bucket.
@@ -65,10 +64,10 @@ class Sketcher:
         require_key(self.spec, self.key)
         require_frequencies(self.spec, self.frequencies)
 
-    def __call__(self, documents: Documents) -> Sketch:
+    def __call__(self, documents: Documents) -> SketchedDocuments:
         return self.sketched(documents, self.cut(documents))
 
-    def sketched(self, documents: Documents, cut: Shingled) -> Sketch:
+    def sketched(self, documents: Documents, cut: Shingled) -> SketchedDocuments:
         """The sketches of documents whose shingles are there."""
         signatures, empty_slots = bulk.sketched(
             cut.shingles.data,
@@ -77,7 +76,7 @@ class Sketcher:
             self.frequencies.weights,
             open=self.open,
         )
-        return Sketch(
+        return SketchedDocuments(
             content=cut.content,
             signatures=signatures,
             shingles=cut.shingles,

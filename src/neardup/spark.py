@@ -133,8 +133,8 @@ def dedup(
     )
     spark = _session_of(df)
 
+    from neardup.corpus.columns import Source
     from neardup.corpus.documents import Columns
-    from neardup.corpus.tables import Source
     from neardup.pipeline.backends.spark.addresses import work_folder
     from neardup.pipeline.backends.spark.deciding import Deciding
     from neardup.pipeline.backends.spark.executors import check_executors
@@ -142,7 +142,7 @@ def dedup(
     from neardup.pipeline.backends.spark.limits import MEMORY
     from neardup.pipeline.backends.spark.tables import Work
     from neardup.pipeline.job import Job
-    from neardup.progress import SILENT
+    from neardup.runtime import SILENT
 
     columns = Columns(
         text=text,

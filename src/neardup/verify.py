@@ -29,7 +29,7 @@ class Exact:
     exact: bool = True
 
     def keep(self, buckets: Integers, room: Integers) -> Kept:
-        """The pass of `kernels/keep.py`."""
+        """The pass of `kernels/verification.py`."""
         kept: Kept = kernels.keep_exact(buckets, room, self.shingles, self.offsets, self.threshold)
         return kept
 
@@ -40,7 +40,7 @@ class Exact:
         return found
 
     def connect(self, members: Integers, starts: Integers, cap: int) -> Connected:
-        """The pass of `kernels/components.py`."""
+        """The pass of `kernels/verification.py`."""
         documents = len(self.offsets) - 1
         found: Connected = kernels.components_exact(
             documents, members, starts, cap, self.shingles, self.offsets, self.threshold
@@ -53,7 +53,7 @@ class Contained(Exact):
     """The same by containment: how much of the later candidate is inside the earlier one."""
 
     def keep(self, buckets: Integers, room: Integers) -> Kept:
-        """The pass of `kernels/keep.py`."""
+        """The pass of `kernels/verification.py`."""
         kept: Kept = kernels.keep_contained(
             buckets, room, self.shingles, self.offsets, self.threshold
         )
@@ -82,7 +82,7 @@ class Estimated:
     exact: bool = False
 
     def keep(self, buckets: Integers, room: Integers) -> Kept:
-        """The pass of `kernels/keep.py`."""
+        """The pass of `kernels/verification.py`."""
         kept: Kept = kernels.keep_slots(buckets, room, self.signatures, self._share(self.threshold))
         witness, shares, compared, turned_away = kept
         removed = witness >= 0
@@ -96,7 +96,7 @@ class Estimated:
         return np.where(shares < 0, -1.0, self._similar(shares))
 
     def connect(self, members: Integers, starts: Integers, cap: int) -> Connected:
-        """The pass of `kernels/components.py`."""
+        """The pass of `kernels/verification.py`."""
         found: Connected = kernels.components_slots(
             len(self.signatures),
             members,
@@ -124,7 +124,7 @@ class Near(Estimated):
     """Verification by fingerprints: similarity is the share of equal bits."""
 
     def keep(self, buckets: Integers, room: Integers) -> Kept:
-        """The pass of `kernels/keep.py`."""
+        """The pass of `kernels/verification.py`."""
         kept: Kept = kernels.keep_near(buckets, room, self.signatures, self.threshold)
         return kept
 
@@ -135,7 +135,7 @@ class Near(Estimated):
         return found
 
     def connect(self, members: Integers, starts: Integers, cap: int) -> Connected:
-        """The pass of `kernels/components.py`."""
+        """The pass of `kernels/verification.py`."""
         found: Connected = kernels.components_near(
             len(self.signatures), members, starts, cap, self.signatures, self.threshold
         )
@@ -170,7 +170,7 @@ class Weighed:
         return cls(shingles, offsets, sums, threshold)
 
     def keep(self, buckets: Integers, room: Integers) -> Kept:
-        """The pass of `kernels/keep.py`."""
+        """The pass of `kernels/verification.py`."""
         kept: Kept = kernels.keep_bags(
             buckets, room, self.shingles, self.offsets, self.sums, self.threshold
         )
@@ -185,7 +185,7 @@ class Weighed:
         return found
 
     def connect(self, members: Integers, starts: Integers, cap: int) -> Connected:
-        """The pass of `kernels/components.py`."""
+        """The pass of `kernels/verification.py`."""
         found: Connected = kernels.components_bags(
             len(self.offsets) - 1,
             members,

@@ -19,7 +19,7 @@ from support.command_line import write_jsonl as jsonl
 
 import neardup as package
 from neardup.cli import progress
-from neardup.corpus import write_tables
+from neardup.corpus import write
 from neardup.formatting import format_bytes
 from neardup.pipeline import run as batch_run
 from neardup.spec import Spec
@@ -268,7 +268,7 @@ def test_progress_counts_the_bytes_on_disk_and_moves(
     else:
         sources = [tmp_path / f"a.{extension}"]
         WRITERS[extension](sources[0], rows)
-    monkeypatch.setattr(write_tables, "_BATCH", 1 << 18)
+    monkeypatch.setattr(write, "_BATCH", 1 << 18)
     assert neardup("dedup", *sources, "-o", tmp_path / "out").code == 0
     total, steps = recorder.steps["reading"]
     assert total == sum(source.stat().st_size for source in sources)

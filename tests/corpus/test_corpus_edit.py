@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.corpus.edit import edit_line, edit_record, edit_strings
+from neardup.corpus.rows import edit_line, edit_record, edit_strings
 
 json_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 long_text = st.text(st.sampled_from('ab"\\\n\x00\x7féあ。😀'), max_size=60)

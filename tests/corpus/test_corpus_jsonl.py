@@ -174,7 +174,7 @@ def test_tokens(tmp_path: Path, read: Read) -> None:
 def test_a_line_beyond_the_limit_is_rejected(
     tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("documents", "source", "jsonl", "values"):
+    for module in ("documents", "streams", "jsonl"):
         monkeypatch.setattr(f"neardup.corpus.{module}.LONGEST", 1000)
     assert documents.LONGEST == 1000
     content = GOOD + b"\n" + json.dumps({"text": "x" * 200_000}).encode() + b"\n" + GOOD + b"\n"

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from neardup.corpus.documents import as_plain
 from neardup.corpus.rows import filtered_column
-from neardup.corpus.views import as_plain
 
 VALUES = ["short", None, "long enough to need a buffer", "", None, "another that needs a buffer"]
 

@@ -6,7 +6,7 @@ from support.command_line import write_jsonl
 
 from neardup.corpus.documents import Columns
 from neardup.evaluation.lookup import Finder, reader
-from neardup.progress import SILENT
+from neardup.runtime import SILENT
 
 
 def test_documents_of_many_files_and_chunks_are_found(tmp_path):

@@ -20,7 +20,7 @@ from neardup.index import segment
 from neardup.index.cold import MOST_SEGMENTS, Segments, merge_segments
 from neardup.index.postings import Postings
 from neardup.index.segment import PAGE, Segment
-from neardup.reference import postings as slow
+from neardup.reference import filters as slow
 
 TABLES = 2
 ALL = 2**31 - 1
@@ -129,7 +129,7 @@ def listed(found: tuple[np.ndarray, np.ndarray, np.ndarray]) -> list[list[list[i
 
 def expected(twins, wanted, dead, limit) -> list[list[list[int]]]:
     return [
-        [slow.find(twin, row[table], dead, limit) for row in wanted]
+        [slow.find_postings(twin, row[table], dead, limit) for row in wanted]
         for table, twin in enumerate(twins)
     ]
 
@@ -293,9 +293,9 @@ def test_a_flipped_bit_in_what_is_read_first(written, at):
 
 
 def test_foreign_files(tmp_path, written):
-    from neardup.formats.blocks import Writer
+    from neardup.formats.blocks import BlockWriter
 
-    with Writer(tmp_path / "run", "run") as writer:
+    with BlockWriter(tmp_path / "run", "run") as writer:
         writer.close()
     (tmp_path / "text").write_text("no such file")
     for name in ("run", "text", "not there", "."):

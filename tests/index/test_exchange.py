@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import neardup
 from neardup.errors import FormatError, UsageError
-from neardup.formats.blocks import Writer
+from neardup.formats.blocks import BlockWriter
 from neardup.index.exchange import KIND, import_index
 
 WORDS = [f"w{n}" for n in range(60)]
@@ -133,7 +133,7 @@ def test_foreign_and_later_files(tmp_path):
         import_index(tmp_path / "text", tmp_path / "b")
     with pytest.raises(FormatError, match="No such file"):
         import_index(tmp_path / "nothing", tmp_path / "b")
-    with Writer(tmp_path / "later", KIND, version=2) as writer:
+    with BlockWriter(tmp_path / "later", KIND, version=2) as writer:
         writer.close()
     with pytest.raises(FormatError, match="version 2"):
         import_index(tmp_path / "later", tmp_path / "b")

@@ -11,7 +11,7 @@ from support.index_corpora import chained, corpora, filled
 
 import neardup
 from neardup.errors import ParameterError
-from neardup.reference import probes as slow
+from neardup.reference import sketches as slow
 from neardup.reference.sketches import band_keys
 
 FEW = {"shingle": "word:2", "threshold": 0.5, "bands": 3, "rows": 6, "slots": 24}

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 import neardup
-from neardup.corpus.documents import Documents
-from neardup.corpus.values import strings
+from neardup.corpus.documents import Documents, strings
 from neardup.errors import Busy, IndexLocked, ParameterError, SpecMismatch, UsageError
 from neardup.index import folder
 from neardup.index.follower import Follower, MissingTexts

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from support.index_corpora import asked, chained, corpora, decided, filled, ids_of
 
 import neardup
-from neardup.corpus.documents import Documents
-from neardup.corpus.values import text_column
+from neardup.corpus.documents import Documents, text_column
 from neardup.errors import ParameterError, UsageError
 from neardup.index.settings import stated
 from neardup.sketcher import Sketcher

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.reference.darts import weighted_jaccard
+from neardup.reference.weighted import weighted_jaccard
 from neardup.verify import Weighed
 
 bags = st.lists(st.integers(0, 20), min_size=1, max_size=60).map(Counter)

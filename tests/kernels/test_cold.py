@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from neardup import kernels
 from neardup.index.segment import ROOM, pack_pages
-from neardup.reference import cold as slow
+from neardup.reference import filters as slow
 from neardup.reference.filters import bloom_places
 
 keys = st.integers(0, 9) | st.integers(0, 2**64 - 1) | st.sampled_from([2**63, 2**64 - 1])

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup import kernels
-from neardup.reference.darts import gap, weighted_signature
 from neardup.reference.hashes import xxh64
+from neardup.reference.weighted import gap, weighted_signature
 
 hashes = st.integers(0, 2**64 - 1)
 # Light, usual and heavy ones; lighter ones cost the twin too many darts that they don't own.

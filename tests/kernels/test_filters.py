@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup import kernels
-from neardup.membership.table import HashTable
+from neardup.membership.exact import HashTable
 from neardup.reference import filters as slow
 
 # Few and close hashes too: they must be mixed as well as others, and collide often.

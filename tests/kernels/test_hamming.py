@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from neardup.lsh.blocks import Blocks
 from neardup.lsh.hamming import HammingIndex
-from neardup.reference import simhash as twin
+from neardup.reference import weighted as twin
 from neardup.verify import Near
 
 

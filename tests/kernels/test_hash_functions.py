@@ -43,10 +43,10 @@ def test_rows_equal_their_twins(rows, name, seed):
 
 @given(st.binary(max_size=70), seeds)
 def test_both_halves_of_murmur3_equal_their_twin(data, seed):
-    from neardup.kernels import hash_functions
+    from neardup.kernels import hashing
 
     array = np.frombuffer(data, np.uint8)
-    assert hash_functions.murmur3(array, 0, len(data), np.uint64(seed)) == murmur3(data, seed)
+    assert hashing.murmur3(array, 0, len(data), np.uint64(seed)) == murmur3(data, seed)
 
 
 @given(st.lists(texts, max_size=4), specs, hashes, seeds)

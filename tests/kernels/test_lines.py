@@ -14,9 +14,8 @@ from neardup import kernels, reference
 from neardup.keys import hasher
 from neardup.spec import Spec
 from neardup.text.arrays import strings
+from neardup.text.characters import character_table, normalised
 from neardup.text.lines import ignore_lines, line_hashes
-from neardup.text.normalise import normalised
-from neardup.text.tables import character_table
 
 seeds = st.sampled_from([0, 7, 2**64 - 1])
 lined = st.one_of(

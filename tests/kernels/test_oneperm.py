@@ -7,9 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from neardup import reference
-from neardup.reference import oneperm as twin
-from neardup.sketch import oneperm
-from neardup.sketch.minhash import PRIME, signatures, wide_permutations
+from neardup.reference import sketches as twin
+from neardup.sketch import minhash
+from neardup.sketch.minhash import PRIME, minhash_signatures, wide_permutations
 from neardup.spec import Spec
 
 hashes = st.integers(0, 2**64 - 1)
@@ -30,11 +30,11 @@ def test_slots_equal_their_twin(rows, slots, seed):
     spec = Spec.of(sketch="oneperm", slots=slots, seed=seed)
     shingles, offsets = flat(rows)
     bins = [twin.bins(row, slots, seed) for row in rows]
-    opened, empty = oneperm.signatures(shingles, offsets, spec, fill=False)
+    opened, empty = minhash.oneperm_signatures(shingles, offsets, spec, fill=False)
     assert opened.tolist() == bins
-    filled = [twin.filled(found) for found in bins]
-    assert oneperm.filled(opened).tolist() == filled
-    at_once, too = oneperm.signatures(shingles, offsets, spec)
+    filled = [twin.fill_slots(found) for found in bins]
+    assert minhash.fill_slots(opened).tolist() == filled
+    at_once, too = minhash.oneperm_signatures(shingles, offsets, spec)
     assert at_once.tolist() == filled
     assert empty.tolist() == too.tolist() == [row.count(2**32 - 1) for row in bins]
 
@@ -43,14 +43,14 @@ def test_many_shingles_fall_in_several_chunks():
     rng = np.random.default_rng(5)
     row = rng.integers(0, 2**64, 2500, dtype=np.uint64)
     spec = Spec.of(sketch="oneperm", slots=300)
-    got, _ = oneperm.signatures(row, np.array([0, 2500]), spec, fill=False)
+    got, _ = minhash.oneperm_signatures(row, np.array([0, 2500]), spec, fill=False)
     assert got[0].tolist() == twin.bins(row.tolist(), 300, 0)
 
 
 @given(st.lists(st.lists(st.one_of(hashes, corner), max_size=9), max_size=3), hashes)
 def test_slots_modulo_a_prime_equal_their_twin(rows, seed):
     spec = Spec.of(family="affine-m61", slots=13, seed=seed)
-    got = signatures(*flat(rows), spec)
+    got = minhash_signatures(*flat(rows), spec)
     assert got.dtype == np.uint64
     assert got.tolist() == [reference.signature(set(row), spec) for row in rows]
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neardup.index.postings import Postings, PostingTable
-from neardup.reference import postings as slow
+from neardup.reference import filters as slow
 
 KEYS = st.integers(0, 40).map(lambda k: (k * 0x9E3779B97F4A7C15) % 2**64)
 ENTRIES = st.lists(st.tuples(KEYS, st.integers(0, 300)), max_size=200)
@@ -27,7 +27,7 @@ def filled(
     keys = np.array([key for key, _ in entries], np.uint64)
     numbers = np.array([number for _, number in entries], np.uint32)
     table.put(keys, numbers)
-    slow.put(twin, keys.tolist(), numbers.tolist())
+    slow.put_posting(twin, keys.tolist(), numbers.tolist())
     return table, twin
 
 
@@ -37,7 +37,7 @@ def test_finds_what_the_twin_finds(entries, dead, limit):
     table, twin = filled(entries)
     asked = sorted({key for key, _ in entries} | {7, 2**64 - 1})
     counts, found = table.find(np.array(asked, np.uint64), dead_array(dead), limit)
-    expected = [slow.find(twin, key, dead, limit) for key in asked]
+    expected = [slow.find_postings(twin, key, dead, limit) for key in asked]
     assert counts.tolist() == [len(some) for some in expected]
     assert found.tolist() == [number for some in expected for number in some]
 

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from neardup import RemovableMinHash, reference
 from neardup.errors import ParameterError
+from neardup.lsh.bands import Bands, probe_keys
 from neardup.lsh.curve import Curve
-from neardup.lsh.probes import probe_keys
-from neardup.lsh.tables import Bands
-from neardup.reference import probes as slow
+from neardup.reference import sketches as slow
 from neardup.spec import Spec
 
 

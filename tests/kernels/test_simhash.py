@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup import kernels
-from neardup.reference import simhash as twin
-from neardup.sketch.simhash import fingerprints
+from neardup.reference import weighted as twin
+from neardup.sketch.simhash import simhash_signatures
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged
 from neardup.text.frequencies import FrequencyCounts
@@ -72,7 +72,7 @@ def test_frequencies_and_their_weights(rows, places):
 
     bits = 64 * places
     spec = Spec.of(sketch="simhash", slots=bits)
-    got = fingerprints(shingles.data, shingles.offsets, spec, found.weights)
+    got = simhash_signatures(shingles.data, shingles.offsets, spec, found.weights)
     assert whole(got) == [
         twin.sign(twin.sums(((twin.words(x, bits), weight(x)) for x in row), bits)) for row in rows
     ]

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup import reference
+from neardup.lsh.bands import Bands
 from neardup.lsh.buckets import group
 from neardup.lsh.curve import Curve
-from neardup.lsh.tables import Bands
-from neardup.sketch.minhash import permutations, signatures
+from neardup.sketch.minhash import minhash_signatures, permutations
 from neardup.spec import Spec
 
 hashes = st.integers(0, 2**64 - 1)
@@ -21,7 +21,7 @@ def test_minhash_equals_its_twin(rows, slots, seed):
     spec = Spec(slots=slots, seed=seed)
     flat = np.array([x for row in rows for x in row], np.uint64)
     offsets = np.cumsum([0, *map(len, rows)]).astype(np.int64)
-    got = signatures(flat, offsets, spec).tolist()
+    got = minhash_signatures(flat, offsets, spec).tolist()
     assert got == [reference.signature(set(row), spec) for row in rows]
 
 

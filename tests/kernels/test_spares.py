@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup import kernels
-from neardup.reference.removable import NOTHING_MISSING, Slot
+from neardup.reference.sketches import NOTHING_MISSING, Slot
 
 # Few elements, so that they come again; some with equal lower halves, whose slots are equal.
 elements = st.one_of(

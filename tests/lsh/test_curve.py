@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup.errors import ParameterError
-from neardup.lsh.curve import Curve, choose
+from neardup.lsh.curve import Curve, choose_curve
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_areas_against_the_exact_integral():
 @given(st.integers(8, 300), st.floats(0.3, 0.99), st.floats(0.5, 0.999))
 def test_the_choice_reaches_the_recall_and_no_steeper_one_does(slots, threshold, recall):
     try:
-        curve = choose(slots, threshold, recall)
+        curve = choose_curve(slots, threshold, recall)
     except ParameterError:
         assert Curve(slots, 1).probability(threshold) < recall
         return
@@ -91,10 +91,10 @@ def test_the_choice_reaches_the_recall_and_no_steeper_one_does(slots, threshold,
 @pytest.mark.parametrize("threshold", [0.0, -0.1, 1.1, math.nan])
 def test_thresholds_without_a_meaning(threshold):
     with pytest.raises(ParameterError, match="threshold"):
-        choose(128, threshold, 0.99)
+        choose_curve(128, threshold, 0.99)
 
 
 @pytest.mark.parametrize("recall", [0.0, 1.0, -1, math.nan])
 def test_recalls_without_a_meaning(recall):
     with pytest.raises(ParameterError, match="recall"):
-        choose(128, 0.8, recall)
+        choose_curve(128, 0.8, recall)

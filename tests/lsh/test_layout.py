@@ -8,10 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup.errors import ParameterError
-from neardup.lsh.curve import ByContainment, Curve, Curves, choose, jaccard_of
-from neardup.lsh.layout import joined, lay, parse, written
-from neardup.lsh.tables import Bands
-from neardup.sketch.minhash import signatures
+from neardup.lsh.bands import Bands
+from neardup.lsh.curve import (
+    ByContainment,
+    Curve,
+    Curves,
+    choose_curve,
+    format_layout,
+    jaccard_of,
+    join_curves,
+    lay_bands,
+    parse_layout,
+)
+from neardup.sketch.minhash import minhash_signatures
 from neardup.spec import Spec
 
 curves = st.lists(st.builds(Curve, st.integers(1, 30), st.integers(1, 12)), min_size=1, max_size=4)
@@ -20,20 +29,20 @@ curves = st.lists(st.builds(Curve, st.integers(1, 30), st.integers(1, 12)), min_
 @given(curves, st.floats(0.0, 1.0))
 def test_the_chance_to_miss_is_that_of_all_tables(given_curves, similarity):
     missed = np.prod([1 - curve.probability(similarity) for curve in given_curves])
-    assert joined(given_curves).probability(similarity) == pytest.approx(1 - missed, abs=1e-12)
+    assert join_curves(given_curves).probability(similarity) == pytest.approx(1 - missed, abs=1e-12)
 
 
 @given(curves)
 def test_the_layout_is_written_and_read(given_curves):
-    curve = joined(given_curves)
-    assert parse(written(curve)) == curve
+    curve = join_curves(given_curves)
+    assert parse_layout(format_layout(curve)) == curve
     assert curve.slots == sum(one.slots for one in given_curves)
     assert curve.probability(curve.half) == pytest.approx(0.5)
 
 
 @given(curves)
 def test_bands_lie_one_after_the_other(given_curves):
-    bands, end = Bands(joined(given_curves).parts), 0
+    bands, end = Bands(join_curves(given_curves).parts), 0
     for table in range(bands.count):
         columns = bands.columns(table)
         assert columns.start == end
@@ -43,10 +52,10 @@ def test_bands_lie_one_after_the_other(given_curves):
 
 
 def test_a_number_of_tables():
-    assert lay(128, 0.8, 0.99) == choose(128, 0.8, 0.99)
-    assert lay(256, 0.8, 0.99, tables=2) == Curve(42, 6)
-    assert lay(256, 0.8, 0.99, tables="2") == Curve(42, 6)
-    assert lay(200, 0.8, 0.99, Curve(20, 5), tables=2) == Curve(40, 5)
+    assert lay_bands(128, 0.8, 0.99) == choose_curve(128, 0.8, 0.99)
+    assert lay_bands(256, 0.8, 0.99, tables=2) == Curve(42, 6)
+    assert lay_bands(256, 0.8, 0.99, tables="2") == Curve(42, 6)
+    assert lay_bands(200, 0.8, 0.99, Curve(20, 5), tables=2) == Curve(40, 5)
     assert Curve(40, 5).probability(0.5) == pytest.approx(
         1 - (1 - Curve(20, 5).probability(0.5)) ** 2
     )
@@ -71,14 +80,14 @@ def test_a_number_of_tables():
 )
 def test_tables_that_cannot_be(tables, message):
     with pytest.raises(ParameterError, match=message):
-        lay(128, 0.8, 0.99, tables=tables)
+        lay_bands(128, 0.8, 0.99, tables=tables)
 
 
 def test_bands_are_said_once():
     with pytest.raises(ParameterError, match="leave out bands, rows and preset"):
-        lay(256, 0.8, 0.99, Curve(20, 5), tables="20x5")
+        lay_bands(256, 0.8, 0.99, Curve(20, 5), tables="20x5")
     with pytest.raises(ParameterError, match=r"need 300 slots, there are 256: .* --slots 300"):
-        lay(256, 0.8, 0.99, Curve(20, 5), tables=3)
+        lay_bands(256, 0.8, 0.99, Curve(20, 5), tables=3)
 
 
 @pytest.mark.parametrize("ratio", [1, 3])
@@ -94,7 +103,7 @@ def test_pairs_meet_as_often_as_the_curves_say(containment, ratio):
     def keys(part):
         rows = np.ascontiguousarray(union[:, part])
         offsets = np.arange(trials + 1, dtype=np.int64) * rows.shape[1]
-        return Bands(curve.parts).keys(signatures(rows.reshape(-1), offsets, spec))
+        return Bands(curve.parts).keys(minhash_signatures(rows.reshape(-1), offsets, spec))
 
     met = (keys(slice(size)) == keys(slice(size - common, None))).any(axis=1).mean()
     want = curve.probability(jaccard_of(containment, ratio))

@@ -22,8 +22,8 @@ from neardup import (
     save_filter,
 )
 from neardup.errors import FilterFull, FormatError, ParameterError, SpecMismatch, UsageError
+from neardup.membership.bloom import MOST_GENERATIONS, share
 from neardup.membership.filter import Filter
-from neardup.membership.scalable import MOST_GENERATIONS, share
 from neardup.reference.hashes import siphash
 
 Make = Callable[[int], Filter]

@@ -11,14 +11,14 @@ import pytest
 
 from neardup.errors import FormatError, OutputError
 from neardup.formats import blocks
-from neardup.formats.blocks import DTYPES, Reader, Writer
+from neardup.formats.blocks import DTYPES, BlockReader, BlockWriter
 
 
 def written(path: Path, seed: int = 1) -> list[dict[str, np.ndarray]]:
     """A file of some blocks with columns of every type; what is in it."""
     chance = np.random.default_rng(seed)
     made = []
-    with Writer(path, "test", key="k", number=7) as writer:
+    with BlockWriter(path, "test", key="k", number=7) as writer:
         for number in range(3):
             columns = {
                 f"c{dtype}": chance.integers(0, 200, 5 * number).astype(dtype) for dtype in DTYPES
@@ -31,7 +31,7 @@ def written(path: Path, seed: int = 1) -> list[dict[str, np.ndarray]]:
 
 
 def everything(path: Path) -> list[dict[str, np.ndarray]]:
-    file = Reader(path, "test")
+    file = BlockReader(path, "test")
     names = [*(f"c{dtype}" for dtype in DTYPES), "rows"]
     return [{name: file.read(block, name) for name in names} for block in range(len(file))]
 
@@ -47,7 +47,7 @@ def same(a: list[dict[str, np.ndarray]], b: list[dict[str, np.ndarray]]) -> bool
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     made = written(tmp_path / "f")
     assert same(everything(tmp_path / "f"), made)
-    file = Reader(tmp_path / "f", "test")
+    file = BlockReader(tmp_path / "f", "test")
     file.verify()
     assert file.header == {"kind": "test", "key": "k", "number": 7}
     assert file.note == {"end": "x"}
@@ -58,7 +58,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 
 
 def test_a_file_has_its_name_only_when_it_is_complete(tmp_path: Path) -> None:
-    with Writer(tmp_path / "f", "test") as writer:
+    with BlockWriter(tmp_path / "f", "test") as writer:
         writer.add({"a": np.arange(9)})
         assert not (tmp_path / "f").exists()
     assert list(tmp_path.iterdir()) == []
@@ -119,15 +119,15 @@ def test_what_is_no_file_is_an_error_too(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     for name in ("folder", "loop", "empty", "absent"):
         with pytest.raises(FormatError, match=name):
-            Reader(tmp_path / name, "test")
+            BlockReader(tmp_path / name, "test")
     written(tmp_path / "f")
     with pytest.raises(FormatError, match="holds 'test', not 'other'"):
-        Reader(tmp_path / "f", "other")
+        BlockReader(tmp_path / "f", "other")
 
 
 def test_a_file_that_goes_away_while_it_is_read(tmp_path: Path) -> None:
     written(tmp_path / "f")
-    file = Reader(tmp_path / "f", "test")
+    file = BlockReader(tmp_path / "f", "test")
     os.truncate(tmp_path / "f", 200)
     with pytest.raises(FormatError, match="f is damaged"):
         file.verify()
@@ -138,9 +138,9 @@ def test_a_file_that_goes_away_while_it_is_read(tmp_path: Path) -> None:
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="absent/f"):
-        Writer(tmp_path / "absent" / "f", "test")
+        BlockWriter(tmp_path / "absent" / "f", "test")
     (tmp_path / "f").mkdir()
-    with pytest.raises(OutputError, match="f"), Writer(tmp_path / "f", "test") as writer:
+    with pytest.raises(OutputError, match="f"), BlockWriter(tmp_path / "f", "test") as writer:
         writer.close()
 
 

@@ -16,7 +16,7 @@ from support import engine
 
 from neardup import reference
 from neardup.errors import FormatError
-from neardup.formats.blocks import Reader, Writer
+from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.pipeline import rounds
 from neardup.pipeline.banding import KIND, BucketFiles
 from neardup.pipeline.rounds import Rounds, split
@@ -78,7 +78,7 @@ class Graph:
             here = [b for b in sorted(members) if b // 10 == band and len(members[b]) > 1]
             cut = chance.randint(0, len(here))
             path = folder / str(band)
-            with Writer(path, KIND, key="", band=band) as writer:
+            with BlockWriter(path, KIND, key="", band=band) as writer:
                 for some in (here[:cut], here[cut:]):
                     found = [members[b] for b in some]
                     writer.add(
@@ -89,7 +89,7 @@ class Graph:
                         }
                     )
                 writer.close()
-            readers.append(Reader(path, KIND))
+            readers.append(BlockReader(path, KIND))
         return BucketFiles(readers)
 
     def hot(self, limit: int) -> bool:
@@ -201,7 +201,9 @@ def test_windows_and_spilled_pairs_change_nothing(
         budget = engine.Little(chance.choice([200, 500, 2_000]))
         deciding = rounds_of(graph, tmp_path / str(seed), limit, chance, Verifier(graph), budget)
         check(graph, deciding, limit)
-        several += len(Reader(tmp_path / str(seed) / "pairs" / rounds.VERDICTS, rounds.KIND)) > 1
+        several += (
+            len(BlockReader(tmp_path / str(seed) / "pairs" / rounds.VERDICTS, rounds.KIND)) > 1
+        )
     assert several > 60, "most were decided in several windows"
 
 

@@ -9,7 +9,7 @@ import pytest
 from support.command_line import dedup, edited, neardup, refused, table, write_jsonl
 
 import neardup as package
-from neardup.text.ignored import IgnoredLines
+from neardup.text.lines import IgnoredLines
 
 BANNER = " ".join(f"cookie{n}" for n in range(200)) + "\n"
 

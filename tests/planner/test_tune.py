@@ -26,7 +26,7 @@ from neardup.planner.recommend import Wanted
 from neardup.planner.specimen import Specimen
 from neardup.planner.tuner import Request, sweep, tune
 from neardup.planner.tuning import COLUMNS
-from neardup.progress import SILENT
+from neardup.runtime import SILENT
 
 WORDS = [f"w{number}" for number in range(3_000)]
 

@@ -13,8 +13,7 @@ from urllib.parse import quote
 import pytest
 from support.serving import Served, serving, text
 
-from neardup.corpus.documents import Documents
-from neardup.corpus.values import text_column
+from neardup.corpus.documents import Documents, text_column
 from neardup.service.golden_watch import GoldenSet
 from neardup.sketcher import Sketcher
 from neardup.spec import Spec

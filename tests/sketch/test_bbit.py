@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from neardup import BBitMinHash, MinHash, Spec
 from neardup.errors import FormatError, ParameterError, SpecMismatch
 from neardup.reference import sketches as reference
-from neardup.sketch import wire
+from neardup.sketch import base
 from neardup.sketch.bbit import packed, unpacked
 from neardup.sketch.bulk import signatures
 
@@ -100,7 +100,7 @@ def test_bytes_round_trip():
     with pytest.raises(FormatError, match="bits of a slot 32"):
         BBitMinHash.from_bytes(sketch_of("a").to_bytes())
     with pytest.raises(FormatError, match="sketch of a BBitMinHash 'simhash'"):
-        BBitMinHash.from_bytes(wire.pack(Spec.of(sketch="simhash"), bytes(8)))
+        BBitMinHash.from_bytes(base.pack(Spec.of(sketch="simhash"), bytes(8)))
     with pytest.raises(FormatError, match="b_bit"):
         MinHash.from_bytes(small.to_bytes())
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from neardup import BottomK
 from neardup.errors import FormatError, NeardupError, ParameterError, StaleSketch
 from neardup.reference.hashes import mix, xxh64
-from neardup.sketch import wire
+from neardup.sketch import base
 from neardup.spec import Spec
 
 names = st.integers(0, 30).map(str)
@@ -126,5 +126,5 @@ def test_impossible_contents_are_refused():
     payload = sketch._payload()
     for wrong in (payload[:-3], payload[:12] + payload[20:] + payload[12:20], payload + bytes(8)):
         with pytest.raises(FormatError, match="BottomK"):
-            BottomK.from_bytes(wire.pack(sketch.spec, wrong))
+            BottomK.from_bytes(base.pack(sketch.spec, wrong))
     assert issubclass(StaleSketch, NeardupError)

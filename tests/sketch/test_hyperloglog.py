@@ -8,7 +8,7 @@ import pytest
 
 from neardup import HyperLogLog
 from neardup.errors import FormatError, ParameterError, UsageError
-from neardup.sketch import hyperloglog, wire
+from neardup.sketch import base, hyperloglog
 
 
 def of(found, **options):
@@ -61,4 +61,4 @@ def test_impossible_contents_are_refused():
         *(payload[:at] + b"\x4f" + payload[at + 1 :] for at in range(45)),
     ):
         with pytest.raises(FormatError):
-            HyperLogLog.from_bytes(wire.pack(sketch.spec, wrong))
+            HyperLogLog.from_bytes(base.pack(sketch.spec, wrong))

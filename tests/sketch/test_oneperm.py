@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup import MinHash, Spec
+from neardup.lsh.bands import Bands
 from neardup.lsh.curve import Curve
-from neardup.lsh.tables import Bands
-from neardup.sketch import oneperm
+from neardup.sketch import minhash
 
 
 def spec_of(slots: int) -> Spec:
@@ -24,7 +24,9 @@ def sketched_pairs(slots, size, similarity, trials):
     union = rng.integers(0, 2**64, (trials, 2 * size - common), dtype=np.uint64)
     offsets = np.arange(trials + 1, dtype=np.int64) * size
     left, right = (
-        oneperm.signatures(np.ascontiguousarray(part).reshape(-1), offsets, spec_of(slots))[0]
+        minhash.oneperm_signatures(np.ascontiguousarray(part).reshape(-1), offsets, spec_of(slots))[
+            0
+        ]
         for part in (union[:, :size], union[:, size - common :])
     )
     return left, right, common / (2 * size - common)

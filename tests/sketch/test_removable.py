@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from neardup import MinHash, RemovableMinHash
 from neardup.errors import FormatError, ParameterError, StaleSketch
-from neardup.sketch import wire
+from neardup.sketch import base
 
 names = st.integers(0, 30).map(str)
 steps = st.lists(st.tuples(st.sampled_from("+++-"), names), max_size=60)
@@ -109,4 +109,4 @@ def test_impossible_contents_are_refused():
     swapped = payload[:20] + payload[28:36] + payload[20:28] + payload[36:]
     for wrong in (payload[:-8], b"\x09" + payload[1:], swapped):
         with pytest.raises(FormatError, match="RemovableMinHash"):
-            RemovableMinHash.from_bytes(wire.pack(sketch.spec, wrong))
+            RemovableMinHash.from_bytes(base.pack(sketch.spec, wrong))

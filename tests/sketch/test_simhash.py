@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from neardup import SimHash
 from neardup.errors import FormatError, ParameterError
-from neardup.reference import simhash as twin
+from neardup.reference import weighted as twin
 from neardup.reference import xxh64
-from neardup.sketch import wire
-from neardup.sketch.simhash import fingerprints
+from neardup.sketch import base
+from neardup.sketch.simhash import simhash_signatures
 from neardup.spec import Spec
 
 weighted = st.lists(
@@ -53,7 +53,9 @@ def test_equals_its_twin(terms, bits):
 def test_the_bulk_form_is_the_same(hashes, bits):
     sketch = SimHash(bits)
     sketch.update_hashes(np.array(hashes, np.uint64))
-    rows = fingerprints(np.array(hashes, np.uint64), np.array([0, len(hashes)]), sketch.spec, None)
+    rows = simhash_signatures(
+        np.array(hashes, np.uint64), np.array([0, len(hashes)]), sketch.spec, None
+    )
     assert rows[0].tolist() == sketch.words.tolist()
 
 
@@ -101,7 +103,7 @@ def test_the_angle_has_no_bias_and_the_spread_of_a_binomial(bits, common):
     rows = rng.integers(0, 2**64, (pairs, 2 * size - shared), dtype=np.uint64)
     both = np.concatenate([rows[:, :size], rows[:, size - shared :]], axis=1)
     offsets = np.arange(2 * pairs + 1) * size
-    words = fingerprints(both.ravel(), offsets, SimHash(bits).spec, None)
+    words = simhash_signatures(both.ravel(), offsets, SimHash(bits).spec, None)
     apart = np.bitwise_count(words[0::2] ^ words[1::2]).sum(axis=1)
     share = math.acos(shared / size) / math.pi
     error = math.sqrt(bits * share * (1 - share) / pairs)
@@ -187,7 +189,7 @@ def test_bytes_hold_the_sums():
 )
 def test_impossible_contents_are_refused(total, sums):
     with pytest.raises(FormatError, match="can't have"):
-        SimHash.from_bytes(wire.pack(SimHash().spec, np.array([total] + 64 * [sums]).tobytes()))
+        SimHash.from_bytes(base.pack(SimHash().spec, np.array([total] + 64 * [sums]).tobytes()))
 
 
 def test_repr_says_what_it_is():

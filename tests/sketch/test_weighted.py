@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from neardup import WeightedMinHash
 from neardup.errors import FormatError, ParameterError
-from neardup.reference.darts import weighted_signature
 from neardup.reference.hashes import xxh64
-from neardup.sketch import wire
+from neardup.reference.weighted import weighted_signature
+from neardup.sketch import base
 
 weights = st.one_of(st.floats(2**-6, 2**31), st.just(0), st.integers(1, 9))
 bags = st.dictionaries(st.text(max_size=3), weights, max_size=10)
@@ -75,7 +75,7 @@ def test_weights_beyond_the_scale_are_refused(weight):
 def test_impossible_contents_are_refused():
     sketch = of({"a": 1})
     with pytest.raises(FormatError, match="says 512"):
-        WeightedMinHash.from_bytes(wire.pack(sketch.spec, sketch._payload()[:-4]))
+        WeightedMinHash.from_bytes(base.pack(sketch.spec, sketch._payload()[:-4]))
     for slots in ([0xFFFFFFFF] * 128, [0x7F800000] + [1] * 127, [0] * 128):
         with pytest.raises(FormatError, match="a rank in each slot, or in none"):
-            WeightedMinHash.from_bytes(wire.pack(sketch.spec, np.array(slots, "<u4").tobytes()))
+            WeightedMinHash.from_bytes(base.pack(sketch.spec, np.array(slots, "<u4").tobytes()))

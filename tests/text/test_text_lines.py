@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 from neardup import reference
 from neardup.errors import FormatError, SpecMismatch, UsageError
 from neardup.spec import Spec
-from neardup.text.ignored import IgnoredLines
-from neardup.text.lines import LineCounts
-from neardup.text.strip import require_list
+from neardup.text.lines import IgnoredLines, LineCounts, require_list
 
 LINES = [f"line {i}" for i in range(9)] + ["LINE  1", "", " ", "été", "e\u0301té"]
 documents = st.lists(st.lists(st.sampled_from(LINES), max_size=6).map("\n".join), max_size=30)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from neardup.pipeline.job import Job
     from neardup.pipeline.record import Finished
     from neardup.pipeline.run import Make, Signals
-    from neardup.progress import Progress
+    from neardup.runtime import Progress
 
 
 URL = re.compile("[A-Za-z][A-Za-z0-9+.-]*://")

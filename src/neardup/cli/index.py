@@ -13,7 +13,7 @@ from neardup.cli.arguments import OUTPUT, read_key
 
 if TYPE_CHECKING:
     from neardup.index.index import Index
-    from neardup.progress import Progress
+    from neardup.runtime import Progress
 
 
 Dir = Annotated[
@@ -74,7 +74,7 @@ def open_to_write(
     from neardup.errors import UsageError
     from neardup.index.folder import read_generations
     from neardup.index.index import Index
-    from neardup.progress import SILENT
+    from neardup.runtime import SILENT
 
     if read_generations(folder) is None:
         raise UsageError(f"{folder} holds no index: make one with neardup index build")

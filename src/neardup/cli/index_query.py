@@ -202,10 +202,10 @@ def _answer_lines(index: Index, column: str, id: str) -> None:
     """Answers to JSON lines, as they come, one JSON line each."""
     import json
 
+    from neardup.corpus.columns import as_strings
     from neardup.corpus.documents import Columns
     from neardup.corpus.jsonl import parse_lines
-    from neardup.corpus.source import whole_lines
-    from neardup.corpus.tables import as_strings
+    from neardup.corpus.streams import whole_lines
     from neardup.errors import UsageError
 
     if sys.stdin.isatty():

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from neardup import kernel_cache
+from neardup import runtime
 from neardup.formatting import format_amount
 from neardup.pipeline.budget import resident_memory
-from neardup.progress import SILENT, Progress, Silent
+from neardup.runtime import SILENT, Progress, Silent
 
 EVERY_SECONDS = 10.0
 
@@ -78,7 +78,7 @@ class BarProgress(PlainProgress):
 @contextmanager
 def progress_for(quiet: bool) -> Iterator[Progress]:
     """The progress that fits where standard error goes."""
-    kernel_cache.quiet = quiet
+    runtime.quiet = quiet
     if quiet:
         yield SILENT
     elif not sys.stderr.isatty():

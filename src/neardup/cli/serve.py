@@ -136,7 +136,7 @@ def serve(
     Logs are JSON lines on standard error. SIGTERM and Ctrl-C finish what is under way.
     """
     require_server()
-    from neardup import kernel_cache
+    from neardup import runtime
     from neardup.index.index import Index
     from neardup.service.app import create_app
     from neardup.service.golden_watch import GoldenSet
@@ -151,7 +151,7 @@ def serve(
     def warn(message: str) -> None:
         log.event("said", message=message)
 
-    kernel_cache.say = warn
+    runtime.say = warn
     settings = ServiceLimits().with_limits(limit or ())
     key, next_key = (read_key(file, say=warn) for file in (key_file, next_key_file))
     options = operating_point(

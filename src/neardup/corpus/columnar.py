@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.source import Meter, reading
+from neardup.corpus.streams import Meter, reading
 from neardup.errors import InputError
 
 _MOST_ROWS = 4096  # a dictionary makes rows look small in the file

@@ -14,11 +14,10 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from neardup.corpus.documents import LONGEST, Columns, Documents, mixed_keep
+from neardup.corpus.columns import Source, resolve
+from neardup.corpus.documents import LONGEST, Columns, Documents, mixed_keep, strings
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.source import BOM, Meter, line_blocks
-from neardup.corpus.tables import Source, resolve
-from neardup.corpus.values import strings
+from neardup.corpus.streams import BOM, Meter, line_blocks
 from neardup.errors import InputError, UsageError
 
 _BOM = BOM.decode("latin-1")

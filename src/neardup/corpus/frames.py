@@ -17,10 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from neardup.corpus.documents import Columns, Documents
+from neardup.corpus.columns import Source, documents, resolve
+from neardup.corpus.documents import Columns, Documents, keep_column, rendered_column, text_column
 from neardup.corpus.rows import filtered, filtered_column
-from neardup.corpus.tables import Source, documents, resolve
-from neardup.corpus.values import keep_column, rendered_column, text_column
 from neardup.errors import UsageError
 
 _PIECE = 16 << 20

@@ -1,6 +1,6 @@
-"""Which files are meant, in which order, and what is in each?
+"""The input files: which ones, in which order, in which format. Imports no PyArrow.
 
-Arguments are taken as given; inside a folder or a glob the order is that of the path's bytes.
+Arguments are taken in order; inside a folder or a glob the order is that of the path's bytes.
 A file that is reached twice counts once, at its first place.
 """
 

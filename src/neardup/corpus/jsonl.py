@@ -17,10 +17,18 @@ import numpy.typing as npt
 import orjson
 
 from neardup import kernels
-from neardup.corpus.documents import LONGEST, TOO_LONG, Columns, Documents
-from neardup.corpus.source import BOM
-from neardup.corpus.tables import Source, resolve
-from neardup.corpus.values import keep_column, rendered_column, string_column, text_column
+from neardup.corpus.columns import Source, resolve
+from neardup.corpus.documents import (
+    LONGEST,
+    TOO_LONG,
+    Columns,
+    Documents,
+    keep_column,
+    rendered_column,
+    string_column,
+    text_column,
+)
+from neardup.corpus.streams import BOM
 
 Record = dict[str, Any]
 LineBounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]

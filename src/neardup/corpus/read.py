@@ -15,10 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from neardup.corpus import columnar, delimited
-from neardup.corpus.documents import LONGEST, TOO_LONG, Columns, Documents
+from neardup.corpus.columns import Source, as_strings, blank, decoded, documents, resolve
+from neardup.corpus.documents import LONGEST, TOO_LONG, Columns, Documents, strings
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.jsonl import parse_lines, some_lines
-from neardup.corpus.source import (
+from neardup.corpus.streams import (
     BOM,
     Meter,
     changed,
@@ -28,8 +29,6 @@ from neardup.corpus.source import (
     read_range,
     reading,
 )
-from neardup.corpus.tables import Source, as_strings, blank, decoded, documents, resolve
-from neardup.corpus.values import strings
 from neardup.errors import UsageError
 
 # Python objects of one chunk should fit into the processor's cache: with 4 MB chunks, parsing

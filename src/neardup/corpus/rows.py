@@ -1,19 +1,29 @@
-"""Which rows stay? A keep list, used up while a file is read again; and its use on a table."""
+"""Rows of a file that is read again: which ones stay, and which get another text.
+
+In JSON lines and CSV only the bytes of the text itself are replaced; in Parquet and Arrow files
+only its column.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from neardup.corpus.documents import Columns
+from neardup import kernels
+from neardup.corpus.columns import decoded
+from neardup.corpus.delimited import DELIMITERS, decoded_header
+from neardup.corpus.documents import PLAIN, Columns, as_plain, booleans, strings
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.source import changed
-from neardup.corpus.values import booleans
-from neardup.corpus.views import PLAIN, as_plain
+from neardup.corpus.jsonl import LineBounds, parse_lines, some_lines
+from neardup.corpus.streams import BOM, changed
+from neardup.errors import UsageError
+from neardup.text.arrays import strings as ragged
 
 Mask = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
@@ -76,3 +86,161 @@ def filtered_column(column: pa.Array, keep: Mask) -> pa.Array:
         edges = np.flatnonzero(np.diff(keep, prepend=False, append=False)).tolist()
         runs = [column.slice(a, b - a) for a, b in zip(edges[::2], edges[1::2], strict=True)]
         return pa.concat_arrays(runs) if runs else column.slice(0, 0)
+
+
+_JSON = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]:,]', re.DOTALL)
+_AT_ONCE, _MOST_RECORDS = 4 << 20, 4096
+
+
+def edit_lines(
+    block: bytes, bounds: LineBounds, first: bool, start: int, edit: Edit, name: str
+) -> bytes:
+    """Lines of JSON with the new texts; `start` is the row of the first of them."""
+    starts, ends, is_document = bounds
+    documents = np.flatnonzero(is_document)
+    rows = np.flatnonzero(edit.changed[start : start + len(documents)])
+    if not len(rows):
+        return block
+    lines = documents[rows]
+    texts = parse_lines(some_lines(block, first, rows)[0], False, edit.columns, name).texts
+    fresh = edit.rewrite(rows + start, texts)
+    return edit_strings(block, starts[lines], ends[lines], edit.columns.text, fresh)
+
+
+def edit_strings(
+    block: bytes, begins: Integers, ends: Integers, field: str, texts: pa.Array
+) -> bytes:
+    """The block with another string in a field of the lines at these places."""
+    letters, key, rows = bytes_of(block), bytes_of(field.encode()), ragged(texts)
+    sure, found = kernels.edit_strings(letters, begins, ends, key, rows.data, rows.offsets)
+    if sure:
+        edited: bytes = found.tobytes()
+        return edited
+    pieces: list[bytes] = []
+    done = 0
+    for begin, end, text in zip(begins.tolist(), ends.tolist(), texts.to_pylist(), strict=True):
+        pieces += (block[done:begin], edit_line(block[begin:end], field, text))
+        done = end
+    return b"".join([*pieces, block[done:]])
+
+
+def bytes_of(data: bytes) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(data, np.uint8)
+
+
+def edit_line(line: bytes, field: str, text: str) -> bytes:
+    r"""A line of JSON with another string in a field; escaped like the rest of the line.
+
+    >>> edit_line(b'{"a": {"text": 1}, "text" :"old\\n", "b":1e3}', "text", "new\n")
+    b'{"a": {"text": 1}, "text" :"new\\n", "b":1e3}'
+    """
+    begin, end = _value(line, field)
+    fresh = json.dumps(text, ensure_ascii=line.isascii()).encode()
+    return line[:begin] + fresh + line[end:]
+
+
+def _value(line: bytes, field: str) -> tuple[int, int]:
+    """Where the string of a field is; of the last field, if several have the name."""
+    depth, found, is_key, span = 0, False, True, (0, 0)
+    plain = json.dumps(field, ensure_ascii=False).encode()
+    for token in _JSON.finditer(line):
+        sign = token[0][:1]
+        if sign in b"{[":
+            depth += 1
+        elif sign in b"}]":
+            depth -= 1
+        elif depth == 1 and sign in b",:":
+            is_key = sign == b","
+        elif depth == 1 and is_key:
+            found = token[0] == plain or (b"\\" in token[0] and json.loads(token[0]) == field)
+        elif depth == 1 and found:
+            span = token.span()
+    return span
+
+
+def edit_records(
+    records: Iterator[list[str]], lines: list[str], edit: Edit, file: InputFile
+) -> Iterator[list[str]]:
+    """The records, the header's first, as `delimited.records` gives them; with the new texts.
+
+    What is in `lines` is changed too. They are read some way ahead, to be rewritten together.
+    """
+    header = next(records, None)
+    if header is None:
+        return
+    yield header
+    lines.clear()
+    place, start = decoded_header(header).index(edit.columns.text), 0
+    while held := _some_records(records, lines):
+        rows = np.flatnonzero(edit.changed[start : start + len(held)])
+        texts = strings([held[row][0][place].encode("latin-1") for row in rows.tolist()])
+        fresh = dict(zip(rows.tolist(), edit.rewrite(rows + start, texts).to_pylist(), strict=True))
+        for row, (record, own) in enumerate(held):
+            if row in fresh:
+                text = fresh[row].encode().decode("latin-1")
+                own = [edit_record("".join(own), place, DELIMITERS[file.format], text)]
+            lines[:] = own
+            yield record
+        start += len(held)
+        lines.clear()
+
+
+def _some_records(
+    records: Iterator[list[str]], lines: list[str]
+) -> list[tuple[list[str], list[str]]]:
+    """The next records and the lines of each, as many as are worth it."""
+    held, size = [], 0
+    for record in records:
+        held.append((record, lines.copy()))
+        size += sum(map(len, lines))
+        lines.clear()
+        if len(held) == _MOST_RECORDS or size >= _AT_ONCE:
+            break
+    return held
+
+
+def edit_record(record: str, place: int, delimiter: str, text: str) -> str:
+    """A CSV record with another text in a field; quoted if it was, or if it must be.
+
+    >>> edit_record("1,long text,c", 1, ",", "a, b")
+    '1,"a, b",c'
+    """
+    fields = re.finditer(
+        rf'("[^"]*(?:""[^"]*)*"|[^{delimiter}\r\n]*)(?:{delimiter}|\Z|[\r\n])', record
+    )
+    begin, end = next(field for number, field in enumerate(fields) if number == place).span(1)
+    if record[begin:end].startswith('"') or re.search(rf'["\r\n{delimiter}]', text):
+        text = '"' + text.replace('"', '""') + '"'
+    return record[:begin] + text + record[end:]
+
+
+def edit_text(data: bytes, edit: Edit) -> bytes:
+    """The content of a text file, which is one row, with the new text."""
+    mark = BOM if data.startswith(BOM) else b""
+    (fresh,) = edit.rewrite(np.zeros(1, np.int64), strings([data.removeprefix(BOM)])).to_pylist()
+    return mark + str(fresh).encode()
+
+
+def edit_batch(batch: pa.RecordBatch, start: int, edit: Edit, name: str) -> pa.RecordBatch:
+    """A record batch with the new texts; `start` is the row of the first of its rows."""
+    rows = np.flatnonzero(edit.changed[start : start + batch.num_rows])
+    if not len(rows):
+        return batch
+    place = batch.schema.get_field_index(edit.columns.text)
+    old = batch.column(place)
+    if pa.types.is_dictionary(old.type):
+        raise UsageError(
+            f"{name}: column {edit.columns.text!r} is a dictionary, in which texts can't be cut: "
+            "store it as plain strings"
+        )
+    texts = decoded(old)
+    fresh = edit.rewrite(rows + start, texts.take(_column(rows)))
+    order = np.arange(len(texts))
+    order[rows] = len(texts) + np.arange(len(rows))
+    mixed = pa.concat_arrays([texts, fresh]).take(_column(order)).cast(old.type)
+    return batch.set_column(place, batch.schema.field(place), mixed)
+
+
+def _column(numbers: Integers) -> pa.Array:
+    """Not pa.array, which imports pandas."""
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])

@@ -15,8 +15,8 @@ from neardup.corpus.columnar import row_group_sizes
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import CHUNK, Chunk, chunks, chunks_of
-from neardup.corpus.source import changed
-from neardup.corpus.source import reading as being_read
+from neardup.corpus.streams import changed
+from neardup.corpus.streams import reading as being_read
 from neardup.errors import InputError
 
 SHARD = 64 << 20

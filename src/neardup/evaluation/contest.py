@@ -20,7 +20,7 @@ from neardup.options import Options
 from neardup.pipeline.candidates import as_sets
 from neardup.sketch import bulk
 from neardup.sketch.bottomk import BottomK
-from neardup.sketcher import Sketch, Sketcher
+from neardup.sketcher import SketchedDocuments, Sketcher
 
 FLOOR = 0.1
 """Pairs below this similarity are not looked at: almost all are, and nobody asks for them."""
@@ -157,7 +157,7 @@ class Contest:
         """Bytes of all texts."""
         return sum(len(text.encode("utf-8", "replace")) for text in self.texts)
 
-    def _sketched(self, options: Options) -> tuple[Sketch, float]:
+    def _sketched(self, options: Options) -> tuple[SketchedDocuments, float]:
         documents, sketcher = as_documents(self.texts), Sketcher(options.spec)
         sketcher(documents.take(np.arange(1)))  # what has to be compiled is compiled now
         sketch, seconds = _timed(lambda: sketcher(documents))

@@ -34,8 +34,8 @@ from neardup.evaluation.service import Service
 from neardup.evaluation.snapshot import Snapshot, read_baseline
 from neardup.in_memory import find_frequencies, find_ignored_lines
 from neardup.options import Options
-from neardup.progress import SILENT, Progress
 from neardup.result import by_distance
+from neardup.runtime import SILENT, Progress
 from neardup.sketcher import Sketcher
 from neardup.spec import KEYED
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.corpus.values import render
+from neardup.corpus.documents import render
 from neardup.errors import InputError, UsageError
 from neardup.evaluation.golden_files import LABELS, Names, Row, rows_of
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from neardup.corpus import columnar, delimited
+from neardup.corpus.columns import as_strings
 from neardup.corpus.inputs import InputFile, find_inputs
-from neardup.corpus.source import reading
-from neardup.corpus.tables import as_strings
+from neardup.corpus.streams import reading
 from neardup.errors import ColumnError, InputError, UsageError
 
 Row = tuple[int, Sequence[str | None]]

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup import kernels
+from neardup.runtime import map_in_order
 from neardup.text.arrays import Ragged
-from neardup.threads import in_order
 
 Integers = NDArray[np.int64]
 Tokens = NDArray[np.uint32]
@@ -65,7 +65,7 @@ class Sets:
             some = slice(start, start + ROWS_AT_ONCE)
             kernels.rank_rows(tokens, begins[some], ends[some], ranks)
 
-        for _ in in_order(range(0, len(rows), ROWS_AT_ONCE), rank, workers):
+        for _ in map_in_order(range(0, len(rows), ROWS_AT_ONCE), rank, workers):
             pass
         order = np.argsort(sizes, kind="stable")
         # One less than needed: rounding can't leave out a row, and the kernels decide.
@@ -151,7 +151,7 @@ class Join:
         by_matching = max(ROWS_AT_ONCE, size // 64)  # each has a mark for every row
         step = by_matching if self.bits is None else max(PAIRS_AT_ONCE // max(size, 1), 1)
         work = (np.arange(a, min(a + step, size)) for a in range(0, size, step))
-        for wanted, found in in_order(work, lambda rows: self.rows(rows, held, most), workers):
+        for wanted, found in map_in_order(work, lambda rows: self.rows(rows, held, most), workers):
             yield int(wanted.sum()), found
 
     def seconds(self, workers: int) -> float:

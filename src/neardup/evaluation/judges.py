@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 
 from neardup.evaluation.lookup import Found
 from neardup.in_memory import Corpus
-from neardup.lsh.layout import written
+from neardup.lsh.curve import format_layout
 from neardup.options import Options
 from neardup.pipeline.candidates import as_bags, as_sets
 from neardup.result import method_line
+from neardup.runtime import map_in_order
 from neardup.sketch import bulk
-from neardup.sketcher import Sketch, Sketcher
+from neardup.sketcher import SketchedDocuments, Sketcher
 from neardup.spec import WEIGHTED
 from neardup.text.arrays import Ragged
 from neardup.text.frequencies import Frequencies
-from neardup.threads import in_order
 from neardup.verify import Exact, Weighed
 
 Flags = NDArray[np.bool_]
@@ -45,7 +45,9 @@ PARAMETERS: Final = (
 AT_ONCE: Final = 1 << 16
 
 
-def exact_judge(sketch: Sketch, options: Options, frequencies: Frequencies) -> Exact | Weighed:
+def exact_judge(
+    sketch: SketchedDocuments, options: Options, frequencies: Frequencies
+) -> Exact | Weighed:
     """By the sets or bags of shingles of sketched documents, which stay as they are."""
     cut = Ragged(sketch.shingles.data.copy(), sketch.shingles.offsets.copy())
     sets = as_bags(cut) if options.spec.of_bags else as_sets(cut)
@@ -91,7 +93,7 @@ class OperatingPoint:
 
     options: Options
     found: Found
-    sketch: Sketch
+    sketch: SketchedDocuments
     judge: Exact | Weighed
     frequencies: Frequencies
     workers: int
@@ -110,7 +112,7 @@ class OperatingPoint:
     def stated(self) -> dict[str, Any]:
         spec = self.options.spec
         parameters = {name: getattr(self.options, name) for name in PARAMETERS} | {
-            "tables": None if self.options.by_bits else written(self.options.curve),
+            "tables": None if self.options.by_bits else format_layout(self.options.curve),
             "strip": str(self.options.strip),
             "weights": self.options.weights if spec.sketch in WEIGHTED else None,
         }
@@ -171,6 +173,6 @@ class OperatingPoint:
             here = slice(start, start + AT_ONCE)
             result[here] = judge(first[here], second[here])
 
-        for _ in in_order(range(0, len(a), AT_ONCE), some, self.workers):
+        for _ in map_in_order(range(0, len(a), AT_ONCE), some, self.workers):
             pass
         return result

@@ -11,15 +11,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from neardup.corpus.documents import Columns, Documents
+from neardup.corpus.columns import as_strings
+from neardup.corpus.documents import Columns, Documents, render, strings
 from neardup.corpus.frames import from_data
 from neardup.corpus.inputs import InputFile, find_inputs
 from neardup.corpus.read import Chunk, chunks_of, parse
-from neardup.corpus.tables import as_strings
-from neardup.corpus.values import render, strings
 from neardup.evaluation.golden import LISTED, Flaw
-from neardup.progress import Progress
-from neardup.threads import in_order
+from neardup.runtime import Progress, map_in_order
 
 Integers = NDArray[np.int64]
 Batch = tuple[Documents, list[str]]
@@ -120,7 +118,7 @@ def _of_files(
         return parse(chunk, columns)
 
     file, row = None, 0
-    for chunk, documents in in_order(chunks_of(files, columns), read, workers):
+    for chunk, documents in map_in_order(chunks_of(files, columns), read, workers):
         if chunk.files[0] != file:
             file, row = chunk.files[0], 0
         ids = as_strings(documents.ids).to_pylist()

@@ -20,7 +20,7 @@ from neardup.evaluation.truth import Truth
 from neardup.lsh.buckets import group
 from neardup.options import Options
 from neardup.sketch.bottomk import BottomK
-from neardup.sketcher import Sketch, Sketcher
+from neardup.sketcher import SketchedDocuments, Sketcher
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged
 
@@ -224,7 +224,7 @@ def _halves(words: Ragged) -> float:
     return overlap(_vocabulary(words.data[odd]), _vocabulary(words.data[~odd]))
 
 
-def _empty_bins(sketch: Sketch, spec: Spec) -> float | None:
+def _empty_bins(sketch: SketchedDocuments, spec: Spec) -> float | None:
     if spec.sketch != "oneperm":
         return None
     return sketch.empty_slots / max(int(np.count_nonzero(sketch.shingles.sizes)) * spec.slots, 1)

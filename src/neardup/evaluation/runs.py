@@ -13,9 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from neardup.corpus import columnar
+from neardup.corpus.columns import valid_utf8
 from neardup.corpus.inputs import InputFile, find_inputs
-from neardup.corpus.source import reading
-from neardup.corpus.tables import valid_utf8
+from neardup.corpus.streams import reading
 from neardup.errors import FormatError, UsageError
 from neardup.evaluation.golden import Flaw
 from neardup.evaluation.judges import PARAMETERS, among_all, together

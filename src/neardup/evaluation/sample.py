@@ -31,10 +31,9 @@ from neardup.corpus.shards import Reading, Shard, cut
 from neardup.errors import InputError, ParameterError
 from neardup.evaluation.truth import Truth
 from neardup.formatting import format_bytes
-from neardup.progress import SILENT, Progress
+from neardup.runtime import SILENT, Progress, map_in_order
 from neardup.sketcher import Sketcher
 from neardup.spec import Spec, whole
-from neardup.threads import in_order
 
 MOST_EDITED = 0.15
 """Up to this share of a copy's words is replaced: five-word shingles are then 0.3 similar."""
@@ -140,7 +139,7 @@ def choose(
 
     pieces = _pieces(shards if everything else _some(shards, most_read, seed), most_read)
     best, read, rows = _Best(count, seed), 0, Counter[str]()
-    for (shard, chunk), (documents, hashes) in in_order(pieces, look, workers):
+    for (shard, chunk), (documents, hashes) in map_in_order(pieces, look, workers):
         name = chunk.files[0].name if everything else shard.name
         best.add(documents, hashes, name, rows[name])
         rows[name] += len(documents)

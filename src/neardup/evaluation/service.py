@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 from neardup.errors import Busy, FormatError, InputError, UsageError
 from neardup.evaluation.held import Held
 from neardup.evaluation.judges import PARAMETERS
-from neardup.progress import SILENT, Progress
+from neardup.runtime import SILENT, Progress
 
 TIMEOUT: Final = 30.0
 LARGEST: Final = 1 << 20

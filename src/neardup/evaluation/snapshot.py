@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from neardup.errors import FormatError, ParameterError, UsageError
 from neardup.evaluation.profile import TENTHS, Profile
-from neardup.lsh.layout import parse
+from neardup.lsh.curve import parse_layout
 from neardup.spec import MINHASHES
 
 KIND: Final = "neardup evaluation"
@@ -86,7 +86,7 @@ class Snapshot:
         if self.point.get("sketch") not in MINHASHES or self.point.get("measure") != "jaccard":
             return None
         try:
-            curve = parse(str(tables))
+            curve = parse_layout(str(tables))
         except ParameterError:
             return None
         found = (n for n in range(TENTHS) if curve.probability(n / TENTHS) >= NEARLY_ALL)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from neardup import kernels
 from neardup.errors import ParameterError
 from neardup.evaluation.join import Integers, Join, Pairs, Sets
-from neardup.progress import SILENT, Progress
+from neardup.runtime import SILENT, Progress
 from neardup.text.arrays import Ragged
 
 BINS = 100

@@ -34,7 +34,7 @@ DTYPES = ("|u1", "<u4", "<u8", "<i8", "<f8")
 Array = NDArray[Any]
 
 
-class Writer:
+class BlockWriter:
     """A file of blocks that is being written; it takes its name when it is closed."""
 
     def __init__(self, path: Path, kind: str, **header: Any) -> None:
@@ -126,7 +126,7 @@ def _is_sound(column: dict[str, Any], size: int) -> bool:
     )
 
 
-class Reader:
+class BlockReader:
     """A complete file of blocks. The index is checked when it is opened, columns when read."""
 
     def __init__(self, path: Path, kind: str) -> None:

@@ -28,11 +28,10 @@ from numpy.typing import NDArray
 
 from neardup.errors import FormatError, ParameterError
 from neardup.formats.tables import no_room
-from neardup.membership.bloom import BloomFilter, CountingBloomFilter
+from neardup.membership.bloom import BloomFilter, CountingBloomFilter, ScalableBloomFilter
 from neardup.membership.cuckoo import CuckooFilter
 from neardup.membership.exact import ExactSet
 from neardup.membership.filter import Filter
-from neardup.membership.scalable import ScalableBloomFilter
 
 MAGIC: Final = b"ndfilter"
 VERSION: Final = 1

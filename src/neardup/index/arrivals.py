@@ -11,18 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.corpus.documents import Documents
-from neardup.corpus.values import text_column
+from neardup.corpus.documents import Documents, text_column
 from neardup.errors import SpecMismatch
 from neardup.index.postings import Keys
 from neardup.index.settings import IndexSettings
 from neardup.index.stats import Counters
 from neardup.keys import Key
-from neardup.lsh.tables import Tables
+from neardup.lsh.bands import Tables
 from neardup.options import Options
 from neardup.pipeline.candidates import as_bags, as_sets
 from neardup.sketch import bulk
-from neardup.sketcher import Sketch, Sketcher
+from neardup.sketcher import SketchedDocuments, Sketcher
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged
 
@@ -70,7 +69,7 @@ class ArrivalSketcher:
         column, rejected = text_column(list(texts), tokens)
         return Documents(column, [], None, None, rejected)
 
-    def ready_made(self, sketch: Sketch, tables: Tables) -> SketchedTexts:
+    def ready_made(self, sketch: SketchedDocuments, tables: Tables) -> SketchedTexts:
         """What somebody else has sketched, who keeps it as it is."""
         _require_fit(sketch, self.settings.options.spec)
         shingles = Ragged(sketch.shingles.data.copy(), sketch.shingles.offsets)
@@ -79,7 +78,9 @@ class ArrivalSketcher:
             replace(sketch, shingles=shingles), tables, dict.fromkeys(empty, "empty")
         )
 
-    def sketches(self, sketch: Sketch, tables: Tables, rejected: dict[int, str]) -> SketchedTexts:
+    def sketches(
+        self, sketch: SketchedDocuments, tables: Tables, rejected: dict[int, str]
+    ) -> SketchedTexts:
         """Without shingles they are compared by their signatures."""
         spec = self.settings.options.spec
         compared = bulk.compared(sketch.signatures, spec)
@@ -96,7 +97,7 @@ class ArrivalSketcher:
         return SketchedTexts(Arrivals(content, keys, compared, there, order), places, rejected)
 
 
-def _require_fit(sketch: Sketch, spec: Spec) -> None:
+def _require_fit(sketch: SketchedDocuments, spec: Spec) -> None:
     """Slots of another shape would be stored, and could never be read."""
     expected = (len(sketch.content), bulk.columns(spec)), np.dtype(bulk.column_type(spec))
     shingled = not len(sketch.shingles.data) or len(sketch.shingles) == len(sketch.content)

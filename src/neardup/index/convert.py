@@ -18,7 +18,7 @@ from neardup.index.generation import create_generation
 from neardup.index.rebuild import require_index
 from neardup.index.settings import IndexSettings, options_of, stated
 from neardup.index.store import CHECKPOINT_BYTES, Row, Store
-from neardup.progress import SILENT, Progress
+from neardup.runtime import SILENT, Progress
 from neardup.sketch import bulk
 
 AT_ONCE: Final = 2_048

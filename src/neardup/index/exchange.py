@@ -25,12 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.errors import FormatError
-from neardup.formats.blocks import Reader, Writer
+from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.index.arrivals import SignatureCodec
 from neardup.index.load import Loader, new_index
 from neardup.index.settings import IndexSettings
 from neardup.index.store import BLOBS, Row, Store
-from neardup.progress import SILENT, Progress
+from neardup.runtime import SILENT, Progress
 from neardup.sketch import bulk
 
 KIND: Final = "index export"
@@ -50,7 +50,7 @@ def export_store(store: Store, file: Path, progress: Progress = SILENT) -> int:
         progress.stage("exporting", documents, "documents")
         stored = IndexSettings.of_stored(store.meta(), str(store.path)).stored
         plain = {name: value for name, value in stored.items() if not isinstance(value, bytes)}
-        with Writer(
+        with BlockWriter(
             file,
             KIND,
             version=VERSION,
@@ -108,7 +108,7 @@ def _packed(name: str, parts: Parts) -> Columns:
     }
 
 
-class Export(Reader):
+class Export(BlockReader):
     """A file that was exported."""
 
     def __init__(self, file: Path) -> None:

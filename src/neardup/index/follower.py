@@ -24,7 +24,7 @@ from neardup.index.index import Index
 from neardup.index.settings import IndexSettings
 from neardup.index.store import ADDED, REMOVED, Row, Store, StoreChange
 from neardup.index.validation import decode_text
-from neardup.progress import SILENT, Progress
+from neardup.runtime import SILENT, Progress
 
 CORPUS_FILE: Final = "corpus.tmp"
 IDS_AT_ONCE: Final = 500

@@ -24,14 +24,14 @@ from neardup.index.load import Loader, new_index
 from neardup.index.settings import POINT_NAMES, IndexSettings, changed, options_of
 from neardup.index.store import Row
 from neardup.index.validation import is_valid_id
-from neardup.lsh.layout import written
-from neardup.lsh.tables import Tables
+from neardup.lsh.bands import Tables
+from neardup.lsh.curve import format_layout
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.output import RUN, is_run
 from neardup.pipeline.saved import SketchSet, sketch_folder
 from neardup.pipeline.sketches import Block, Sketches
 from neardup.pipeline.storing import OPEN, SLOTS, TABLES, compared_of
-from neardup.progress import SILENT, Progress
+from neardup.runtime import SILENT, Progress
 
 AT_ONCE: Final = 4_096
 
@@ -145,7 +145,7 @@ def _require_keys(everything: Sketches, settings: IndexSettings, where: Path) ->
         if not block.file.has(block.number, SLOTS) and note.get(TABLES) != tables.stated:
             raise UsageError(
                 f"the slots of {where} are cut, and its keys are for other bands than "
-                f"{written(settings.options.curve)}: leave out what changes the bands"
+                f"{format_layout(settings.options.curve)}: leave out what changes the bands"
             )
 
 

@@ -47,8 +47,8 @@ from neardup.index.view import (
 from neardup.index.writer import MOST_WAITING, IndexWriter
 from neardup.keys import Key, key_of
 from neardup.options import Options
-from neardup.progress import SILENT, Progress
-from neardup.sketcher import Sketch, Sketcher
+from neardup.runtime import SILENT, Progress
+from neardup.sketcher import SketchedDocuments, Sketcher
 from neardup.spec import Spec, whole
 
 if TYPE_CHECKING:
@@ -357,7 +357,7 @@ class Index(Holder):
     def add_sketches(
         self,
         ids: Sequence[str],
-        sketch: Sketch,
+        sketch: SketchedDocuments,
         *,
         metadata: Metadata = None,
         replace: bool = False,
@@ -366,7 +366,7 @@ class Index(Holder):
         return self._submit_sketches(ids, sketch, metadata, replace).result()
 
     def _submit_sketches(
-        self, ids: Sequence[str], sketch: Sketch, metadata: Metadata, replace: bool
+        self, ids: Sequence[str], sketch: SketchedDocuments, metadata: Metadata, replace: bool
     ) -> Future[list[Answer]]:
         now, writer = self._writing()
         if len(ids) != len(sketch.content):
@@ -399,7 +399,7 @@ class Index(Holder):
         )
 
     @while_open
-    def query_sketches(self, sketch: Sketch) -> list[Answer]:
+    def query_sketches(self, sketch: SketchedDocuments) -> list[Answer]:
         """The same for ready-made sketches of the same specification, without their texts."""
         now = self._now
         return self._asked(

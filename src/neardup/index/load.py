@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from neardup.corpus.columns import as_strings
 from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import Chunk, chunks_of, parse
-from neardup.corpus.tables import as_strings
 from neardup.errors import RowError, UsageError
 from neardup.formats.blocks import sync_folder
 from neardup.formats.tables import no_room
@@ -25,8 +25,7 @@ from neardup.index.arrivals import SignatureCodec
 from neardup.index.settings import IndexSettings
 from neardup.index.store import CHECKPOINT_BYTES, Row, Store
 from neardup.index.validation import LONGEST_ID, is_valid_id
-from neardup.progress import Progress
-from neardup.threads import in_order
+from neardup.runtime import Progress, map_in_order
 
 if TYPE_CHECKING:
     from neardup.index.index import Index
@@ -157,7 +156,7 @@ def batches(
         return parse(chunk, columns)
 
     batch, file, row = DocumentBatch(), None, 0
-    for chunk, documents in in_order(chunks_of(files, columns), read, workers):
+    for chunk, documents in map_in_order(chunks_of(files, columns), read, workers):
         if chunk.files[0] != file:
             file, row = chunk.files[0], 0
         ids = as_strings(documents.ids).to_pylist()

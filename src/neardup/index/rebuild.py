@@ -26,7 +26,7 @@ from neardup.index.settings import IndexSettings, respecify_settings
 from neardup.index.store import Store
 from neardup.keys import Key, key_of, require_key
 from neardup.options import Options
-from neardup.progress import SILENT, Progress
+from neardup.runtime import SILENT, Progress
 from neardup.spec import Spec
 
 CLOSE: Final = 64

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.errors import FormatError, ParameterError
-from neardup.formats.blocks import SUM, Reader, Writer
+from neardup.formats.blocks import SUM, BlockReader, BlockWriter
 from neardup.index.postings import Dead, Integers, Keys, Numbers
 from neardup.membership.sizing import BloomShape
 
@@ -66,7 +66,7 @@ class SegmentWriter:
 
     def __init__(self, path: Path, note: dict[str, Any]) -> None:
         self._probes = BloomShape.of(1, RATE).probes
-        self._file = Writer(path, KIND, probes=self._probes, note=note)
+        self._file = BlockWriter(path, KIND, probes=self._probes, note=note)
         self._pages = 0
         self._tables: list[tuple[int, int, int]] = []
         self._lasts: list[Keys] = []
@@ -187,7 +187,7 @@ Found = tuple[Integers, Numbers]
 NOTHING: Final[Found] = np.empty(0, np.int64), np.empty(0, np.uint32)
 
 
-class _SegmentFile(Reader):
+class _SegmentFile(BlockReader):
     def damaged(self, why: str) -> FormatError:
         return FormatError(
             f"{self.path} is damaged ({why}): delete it and open the index again, "
@@ -222,7 +222,7 @@ class Segment:
             writer.close()
         return cls(path)
 
-    def _describe(self, file: Reader) -> None:
+    def _describe(self, file: BlockReader) -> None:
         """Take in what stays in memory; an error unless it describes the pages that are there."""
         last = len(file) - 1
         try:

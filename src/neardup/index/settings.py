@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from neardup.errors import FormatError, NeardupError, ParameterError
 from neardup.keys import Key
-from neardup.lsh.layout import written
+from neardup.lsh.curve import format_layout
 from neardup.options import Options, Strip
 from neardup.spec import KEYED, STRIPS, Spec
 from neardup.text.frequencies import Frequencies
-from neardup.text.ignored import IgnoredLines
+from neardup.text.lines import IgnoredLines
 
 SPEC_NAMES: Final = (
     "shingle",
@@ -114,7 +114,7 @@ def stated(options: Options) -> dict[str, Any]:
     }
     if options.by_bits:
         return point | {"hamming": options.hamming, "blocks": options.blocks}
-    return point | {"tables": written(options.curve)}
+    return point | {"tables": format_layout(options.curve)}
 
 
 def options_of(spec: Spec, point: dict[str, Any]) -> Options:

@@ -37,7 +37,7 @@ from neardup.index.snapshot import SpillFolders
 from neardup.index.store import Store
 from neardup.index.view import TablesBehind, View, copies_of
 from neardup.index.writer import IndexWriter
-from neardup.lsh.layout import TooFewSlots
+from neardup.lsh.curve import TooFewSlots
 from neardup.options import Options
 
 LOOK_AGAIN: Final = 0.02

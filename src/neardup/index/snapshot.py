@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from neardup.errors import FormatError
-from neardup.formats.blocks import Reader, Writer
+from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.formats.tables import no_room
 from neardup.index import settings
 from neardup.index.arrivals import SignatureCodec
@@ -79,7 +79,7 @@ class SpillFolders:
         return self.folder / f"cold-{hashlib.blake2b(named, digest_size=8).hexdigest()}"
 
 
-class _SnapshotFile(Reader):
+class _SnapshotFile(BlockReader):
     def damaged(self, why: str) -> FormatError:
         return FormatError(
             f"{self.path} is damaged ({why}): its tables are made anew from the stored documents"
@@ -91,7 +91,9 @@ def write_snapshot(path: Path, derived: LookupTables, options: Options) -> int:
     with derived.guard.reading():
         sequence, tables, gone = derived.sequence, derived.tables, derived.dead
         spills = 0 if derived.cold is None else derived.cold.last
-    with Writer(path, KIND, sequence=sequence, spills=spills, **describe_tables(options)) as writer:
+    with BlockWriter(
+        path, KIND, sequence=sequence, spills=spills, **describe_tables(options)
+    ) as writer:
         for table in tables:
             with derived.guard.reading():
                 parts = [part.copy() for part in table.parts]

@@ -30,8 +30,7 @@ from neardup.index.stats import Counters
 from neardup.index.store import Row, Store, StoredDocuments
 from neardup.index.validation import decode_text
 from neardup.keys import Key
-from neardup.lsh.probes import probe_keys
-from neardup.lsh.tables import Bands
+from neardup.lsh.bands import Bands, probe_keys
 from neardup.sketch.removable import RemovableMinHash
 from neardup.spec import whole
 from neardup.text.arrays import Ragged

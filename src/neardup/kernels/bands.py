@@ -1,10 +1,25 @@
-"""Signatures to band keys: xxHash64, seeded with the band's number, of the band's slots."""
+"""Signatures to band keys, and buckets to candidate pairs.
+
+A key is the xxHash64, seeded with the band's number, of the band's slots. For pairs, `members`
+lists the documents of each bucket in rank order, `starts` where a bucket begins, `band_of` its
+band. A pair that shares several buckets is listed in the first band that it shares.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from neardup.kernels.compile import I64, U8, U32_ROWS, U64_ROWS, int64, kernel, kernel_for
+from neardup.kernels.compile import (
+    F64,
+    I64,
+    I64_ROWS,
+    U8,
+    U32_ROWS,
+    U64_ROWS,
+    int64,
+    kernel,
+    kernel_for,
+)
 from neardup.kernels.hashing import xxh64
 
 
@@ -48,3 +63,60 @@ def transposed(signatures):
             for d in range(first, last):
                 out[slot, d] = signatures[d, slot]
     return out
+
+
+@kernel(I64_ROWS, I64, I64, I64, int64, int64, int64, int64)
+def candidate_pairs(buckets, members, starts, band_of, cap, first_bucket, first_place, limit):
+    """Up to about `limit` pairs from (first_bucket, first_place) on, and where to go on.
+
+    Only the first `cap` members of a bucket are paired.
+    """
+    left, right = np.empty(limit, np.int64), np.empty(limit, np.int64)
+    count, place = 0, first_place
+    for bucket in range(first_bucket, starts.size - 1):
+        begin, band = starts[bucket], band_of[bucket]
+        size = min(starts[bucket + 1] - begin, cap)
+        while place < size:
+            if count + place > limit and count > 0:
+                return left[:count], right[:count], bucket, place
+            v = members[begin + place]
+            for i in range(place):
+                u = members[begin + i]
+                earlier = False
+                for j in range(band):
+                    if buckets[u, j] >= 0 and buckets[u, j] == buckets[v, j]:
+                        earlier = True
+                        break
+                if not earlier:
+                    left[count], right[count] = u, v
+                    count += 1
+            place += 1
+        place = 1
+    return left[:count], right[:count], starts.size - 1, 1
+
+
+@kernel(I64, I64, F64, I64, I64, int64)
+def spread_pairs(left, right, similarity, copies, ends, room):
+    """Pairs of leaders to pairs of all their copies: (a, b, similarity), and how many there are.
+
+    Leader u has the copies copies[ends[u] : ends[u + 1]], itself among them; a leader paired
+    with itself stands for the pairs among its copies. At most `room` pairs are given.
+    """
+    total = 0
+    for i in range(left.size):
+        mine = ends[left[i] + 1] - ends[left[i]]
+        theirs = ends[right[i] + 1] - ends[right[i]]
+        total += mine * (mine - 1) // 2 if left[i] == right[i] else mine * theirs
+    many = min(total, room)
+    a, b, found = np.empty(many, np.int64), np.empty(many, np.int64), np.empty(many, np.float64)
+    count = 0
+    for i in range(left.size):
+        u, v = left[i], right[i]
+        for p in range(ends[u], ends[u + 1]):
+            for q in range(p + 1 if u == v else ends[v], ends[v + 1]):
+                if count == many:
+                    return a, b, found, total
+                a[count], b[count] = min(copies[p], copies[q]), max(copies[p], copies[q])
+                found[count] = similarity[i]
+                count += 1
+    return a, b, found, total

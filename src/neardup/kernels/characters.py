@@ -1,6 +1,6 @@
-"""What is at a place of a text? Characters of UTF-8, eight ASCII ones at once where possible.
+"""Characters of UTF-8 text, eight ASCII ones at once where possible.
 
-`stage1` and `stage2` are the two-stage character table of `text/tables.py`; an entry packs a
+`stage1` and `stage2` are the two-stage character table of `text/characters.py`; an entry packs a
 character's class, its NFC quick check, its combining class and what it is folded to. Input is
 valid UTF-8: the corpus room has rejected everything else.
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.kernels.compile import inline, inner
+from neardup.kernels.compile import I64, U8, U16, U32, boolean, inline, inner, kernel
 from neardup.kernels.hashing import load64, trailing_zeros
 
 U = np.uint64
@@ -122,3 +122,53 @@ def is_ascii(data, begin, end):
     for last in range(at, end):
         every |= U(data[U(last)])
     return every & HIGH == U(0)
+
+
+MOST_STRETCHES = 8
+
+
+@inner
+def unsettled_in(data, begin, end, stage1, stage2, every, spans, count):
+    at, last_class, low, first = begin, 0, begin, count
+    while at < end:
+        size = ascii_ahead(data, at, end)
+        if size:
+            at += size
+            last_class = 0
+            continue
+        here = at
+        code, length = decode(data, at)
+        at += length
+        packed = entry(code, stage1, stage2)
+        mark_class = packed >> 4 & 63
+        settled = packed & 8 == 0 and (mark_class == 0 or mark_class >= last_class)
+        last_class = mark_class
+        if (settled and not every) or code < 0x80:
+            continue
+        if count - first == MOST_STRETCHES:
+            spans[first, 0], spans[first, 1] = begin, end
+            return first + 1
+        while here > low and data[U(here - 1)] != BLANK:
+            here -= 1
+        while at < end and data[U(at)] != BLANK:
+            at += 1
+        spans[count, 0], spans[count, 1] = here, at
+        count += 1
+        low, last_class = at, 0
+    return count
+
+
+@kernel(U8, I64, U16, U32, boolean)
+def unsettled(data, offsets, stage1, stage2, every):
+    """Where texts may not be in normal form C: [begin, end) of whole stretches between spaces.
+
+    With `every`, all stretches that are not ASCII. A text with many is one stretch.
+    """
+    rows = offsets.size - 1
+    spans = np.empty(((offsets[rows] - offsets[0]) // 2 + rows + 1, 2), np.int64)
+    count = np.int64(0)
+    for i in range(rows):
+        begin, end = offsets[i], offsets[i + 1]
+        if not is_ascii(data, begin, end):
+            count = unsettled_in(data, begin, end, stage1, stage2, every, spans, count)
+    return spans[:count]

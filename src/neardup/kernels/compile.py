@@ -7,7 +7,7 @@ Arrow's read-only buffers are that already, so each kernel is compiled exactly o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from numba import njit, types
 
@@ -33,16 +33,29 @@ int64, uint64, float64, boolean = types.int64, types.uint64, types.float64, type
 HASHER = types.Tuple((int64, uint64, uint64))  # type: ignore[no-untyped-call]
 
 
-def kernel(*arguments: Any) -> Callable[[Compiled], Compiled]:
-    """A function that Python calls; compiled for exactly these argument types."""
-    decorate: Callable[[Compiled], Compiled] = njit(arguments, nogil=True, cache=True)
-    return decorate
+class Kernel(NamedTuple):
+    """A function that Python calls, and the argument types that it is to be compiled for."""
+
+    function: Callable[..., Any]
+    signatures: tuple[tuple[Any, ...], ...]
+
+    def compiled(self) -> Compiled:
+        """The compiled function: loaded from Numba's cache, or compiled and stored there."""
+        found: Compiled = njit(list(self.signatures), nogil=True, cache=True)(self.function)
+        return found
 
 
-def kernel_for(*signatures: tuple[Any, ...]) -> Callable[[Compiled], Compiled]:
-    """The same, compiled once for each of several lists of argument types."""
-    decorate: Callable[[Compiled], Compiled] = njit(list(signatures), nogil=True, cache=True)
-    return decorate
+def kernel(*arguments: Any) -> Callable[[Compiled], Kernel]:
+    """Declare a function that Python calls, for exactly these argument types.
+
+    It is compiled when `neardup.kernels` is first asked for it: a run compiles what it uses.
+    """
+    return lambda function: Kernel(function, (arguments,))
+
+
+def kernel_for(*signatures: tuple[Any, ...]) -> Callable[[Compiled], Kernel]:
+    """Declare a function that Python calls, for each of several lists of argument types."""
+    return lambda function: Kernel(function, signatures)
 
 
 def inner(function: Compiled) -> Compiled:

@@ -1,4 +1,4 @@
-"""Lines of JSON with another string in one field; `corpus/edit.py` has the slow twin.
+"""Lines of JSON with another string in one field; `corpus/rows.py` has the slow twin.
 
 Lines are valid: they have been read before. Not sure is only a line with an escape in a key.
 """

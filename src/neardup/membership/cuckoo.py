@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.errors import FilterFull, ParameterError
-from neardup.membership.filter import Arrays, Filter, Flags, Parameters, check_array, zeros
-from neardup.membership.keys import Hashes
+from neardup.membership.filter import Arrays, Filter, Flags, Hashes, Parameters, check_array, zeros
 from neardup.membership.sizing import MOST_KEYS, CuckooShape
 from neardup.spec import whole
 

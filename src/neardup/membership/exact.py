@@ -1,16 +1,140 @@
-"""The exact set: hashes of all keys, in a hash table."""
+"""The exact set, and the hash table under it, which filters and indexes share.
+
+The table maps hashes to numbers and grows without a pause. Open addressing with linear probing;
+see docs/decisions/012-hash-table.md for why.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from neardup import kernels
 from neardup.errors import ParameterError
-from neardup.membership.filter import Arrays, Filter, Flags, Parameters, check_array
-from neardup.membership.keys import Hashes
-from neardup.membership.table import HashTable
+from neardup.membership.filter import Arrays, Filter, Flags, Hashes, Parameters, check_array, zeros
 from neardup.spec import one_of, whole
+
+LEAST_SLOTS: Final = 1024
+MOST_LOAD: Final = 0.75
+MOST_KEYS: Final = 2**40
+MOST_VALUE: Final = 2**63
+"""In a slot, which has the value + 1."""
+
+Integers = NDArray[np.int64]
+Keys = NDArray[np.uint64]
+
+
+class HashTable:
+    """Keys of 64 or 128 bits to numbers from 0 on. One thread at a time.
+
+    Keys are rows of one or two uint64. Twice the slots come when three quarters are used; an
+    insert then moves at most 16 slots of the old array, and memory is half as much again until
+    all are moved.
+    """
+
+    def __init__(self, keys: int = 0, words: int = 1) -> None:
+        keys = whole("number of keys", keys, 0, MOST_KEYS)
+        self.words = whole("words of a key", words, 1, 2)
+        self._new = self._array(max(int(keys / MOST_LOAD) + 1, LEAST_SLOTS))
+        self._old = np.empty(0, np.uint64)
+        self._state = np.zeros(2, np.int64)
+
+    def __len__(self) -> int:
+        return int(self._state[1])
+
+    @property
+    def slots(self) -> int:
+        return len(self._new) // (self.words + 1)
+
+    @property
+    def nbytes(self) -> int:
+        return self._new.nbytes + self._old.nbytes
+
+    def put_many(self, keys: Keys, values: Integers, *, replace: bool = False) -> Integers:
+        """Enter keys, in order; the value that each had before, -1 for a new one.
+
+        A key that is there keeps its value unless `replace` is asked for.
+        """
+        keys = self._checked(keys)
+        values = np.ascontiguousarray(values, np.int64)
+        if values.shape != (len(keys),) or (len(values) and values.min() < 0):
+            raise ParameterError("there must be a value for each key, 0 or more")
+        taken: list[Integers] = [np.empty(0, np.int64)]
+        done = 0
+        while done < len(keys):
+            if len(self) >= self._limit:
+                self._grow()
+            some = kernels.table_put(
+                self._old, self._new, self._state, keys[done:], values[done:], replace, self._limit
+            )
+            taken.append(some)
+            done += len(some)
+        self._forget_old()
+        return taken[-1] if len(taken) == 2 else np.concatenate(taken)
+
+    def get_many(self, keys: Keys) -> Integers:
+        """The value of each key, -1 if it is not there."""
+        found: Integers = kernels.table_get(self._old, self._new, self._state, self._checked(keys))
+        return found
+
+    def remove_many(self, keys: Keys) -> Integers:
+        """Take keys out; the value that each had, -1 if it was not there."""
+        found: Integers = kernels.table_remove(
+            self._old, self._new, self._state, self._checked(keys)
+        )
+        return found
+
+    @property
+    def entries(self) -> NDArray[np.uint64]:
+        """All slots, for a file; what is still in the old array is moved first."""
+        kernels.table_settle(self._old, self._new, self._state, self.words)
+        self._forget_old()
+        return self._new
+
+    @classmethod
+    def of_entries(cls, entries: NDArray[np.uint64], keys: int, words: int) -> HashTable:
+        """The table that had these slots, and so many keys."""
+        table = cls(words=words)
+        table._new = entries
+        values = entries[words :: words + 1]
+        used = int(np.count_nonzero(values))
+        if (
+            len(entries) % (words + 1)
+            or used != keys
+            or keys > table._limit
+            or (values.max() > MOST_VALUE)
+        ):
+            raise ParameterError(f"{keys} keys are not what {len(entries)} words of a table hold")
+        table._state[1] = keys
+        return table
+
+    @property
+    def _limit(self) -> int:
+        return int(self.slots * MOST_LOAD)
+
+    def _array(self, slots: int) -> NDArray[np.uint64]:
+        return zeros(slots * (self.words + 1), np.uint64)
+
+    def _grow(self) -> None:
+        self._forget_old()
+        self._old, self._new = self._new, self._array(2 * self.slots)
+        self._state[0] = 0
+
+    def _forget_old(self) -> None:
+        if self._state[0] * (self.words + 1) >= len(self._old):
+            self._old = np.empty(0, np.uint64)
+
+    def _checked(self, keys: Any) -> Keys:
+        if (
+            not isinstance(keys, np.ndarray)
+            or keys.dtype != np.uint64
+            or keys.ndim != 2
+            or (keys.shape[1] != self.words)
+        ):
+            raise ParameterError(f"keys must be rows of {self.words} uint64")
+        return np.ascontiguousarray(keys)
 
 
 class ExactSet(Filter):

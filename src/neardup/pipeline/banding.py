@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.formats.blocks import Reader, Writer
+from neardup.formats.blocks import BlockReader, BlockWriter
+from neardup.lsh.bands import Tables
 from neardup.lsh.buckets import meeting
-from neardup.lsh.tables import Tables
 from neardup.pipeline.budget import Budget
 from neardup.pipeline.collapse import in_slice, slice_bits
 from neardup.pipeline.ranks import Ranking
@@ -53,7 +53,7 @@ class Buckets:
 class BucketFiles:
     """The buckets of all bands, read one slice of a band at a time."""
 
-    def __init__(self, files: list[Reader]) -> None:
+    def __init__(self, files: list[BlockReader]) -> None:
         self._files = files
 
     def __iter__(self) -> Iterator[Buckets]:
@@ -81,11 +81,11 @@ class Banding:
     budget: Budget
     workers: int
 
-    def __call__(self, band: int) -> Reader:
+    def __call__(self, band: int) -> BlockReader:
         room = self.budget.share(self.workers) // 2
         bits = slice_bits(len(self.sketches), BYTES_EACH, room)
         holds = len(self.sketches) * BYTES_EACH_HELD < room
-        with Writer(self.path(band), KIND, key=self.key, band=band) as writer:
+        with BlockWriter(self.path(band), KIND, key=self.key, band=band) as writer:
             for wanted in range(1 << bits):
                 held = list(self._blocks(band, bits, wanted)) if holds else None
                 may_meet = self._may_meet(bits, held or self._blocks(band, bits, wanted))
@@ -94,7 +94,7 @@ class Banding:
                     blocks = held or self._blocks(band, bits, wanted)
                     writer.add(self._buckets(*self._keys(bits + more, part, may_meet, blocks)))
             writer.close()
-        return Reader(self.path(band), KIND)
+        return BlockReader(self.path(band), KIND)
 
     def _blocks(self, band: int, bits: int, wanted: int) -> Iterator[Keyed]:
         """Keys and ranks of those in a slice who take part, block by block."""

@@ -12,10 +12,8 @@ from neardup.corpus.shards import Shard
 from neardup.pipeline.job import Job
 from neardup.pipeline.saved import IGNORED, read_ignored
 from neardup.pipeline.work import digest, made_once, shard_key
-from neardup.progress import Progress
-from neardup.text.ignored import IgnoredLines
-from neardup.text.lines import LineCounts
-from neardup.threads import in_order
+from neardup.runtime import Progress, map_in_order
+from neardup.text.lines import IgnoredLines, LineCounts
 
 
 def ignored_lines(job: Job, folder: Path, shards: list[Shard], progress: Progress) -> IgnoredLines:
@@ -45,5 +43,5 @@ def _read(
         take(parse(chunk, shard.reading.columns).texts)
 
     work = ((shard, chunk) for shard in shards for chunk in shard.chunks())
-    for (_, chunk), _ in in_order(work, do, job.budget.threads(job.workers)):
+    for (_, chunk), _ in map_in_order(work, do, job.budget.threads(job.workers)):
         progress.advance(chunk.stored)

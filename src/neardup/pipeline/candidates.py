@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from neardup import kernels
 from neardup.corpus.read import Chunk, parse_some
 from neardup.corpus.shards import Shard
-from neardup.corpus.source import changed
+from neardup.corpus.streams import changed
 from neardup.errors import FormatError
-from neardup.formats.blocks import Reader, Writer
+from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.pipeline.sketches import Block, Sketches
 from neardup.pipeline.storing import compared_of
+from neardup.runtime import map_in_order
 from neardup.sketcher import Sketcher
 from neardup.text.arrays import Ragged
-from neardup.threads import in_order
 
 KIND = "sets"
 BLOCK_BYTES = 4 << 20
@@ -94,7 +94,7 @@ class SetWriter:
     """The sets of a shard's candidates, or whatever rows of equal width stand for them."""
 
     def __init__(self, path: Path, key: str) -> None:
-        self._file = Writer(path, KIND, key=key)
+        self._file = BlockWriter(path, KIND, key=key)
         self._places: list[Integers] = []
         self._rows: list[Ragged] = []
         self._held = 0
@@ -140,7 +140,7 @@ class Sets:
     """All candidates' sets, by the document's number. `starts` are those of the shards."""
 
     def __init__(
-        self, files: list[Reader], starts: Integers, dtype: type, workers: int = 1
+        self, files: list[BlockReader], starts: Integers, dtype: type, workers: int = 1
     ) -> None:
         self._files, self._starts, self._dtype = files, starts, dtype
         self._workers = workers
@@ -158,7 +158,7 @@ class Sets:
         parts = [file.read(block, "places") + origin for file, block, origin in self._blocks()]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
-    def _blocks(self) -> Iterator[tuple[Reader, int, int]]:
+    def _blocks(self) -> Iterator[tuple[BlockReader, int, int]]:
         for file, origin in zip(self._files, self._starts.tolist(), strict=False):
             for block in range(len(file)):
                 yield file, block, origin
@@ -173,7 +173,7 @@ class Sets:
         out = np.empty(offsets[-1], np.uint8)
         firsts = np.cumsum([0, *(len(some.sizes) for some in found)])
         work = zip(found, offsets[firsts[:-1]].tolist(), offsets[firsts[1:]].tolist(), strict=True)
-        for _ in in_order(work, lambda one: one[0].read(out[one[1] : one[2]]), self._workers):
+        for _ in map_in_order(work, lambda one: one[0].read(out[one[1] : one[2]]), self._workers):
             pass
         return Ragged(out.view(self._dtype), offsets // np.dtype(self._dtype).itemsize)
 
@@ -190,14 +190,14 @@ class Sets:
 class SomeRows:
     """Some rows of a block: where they begin in its data, how long they are, their checksums."""
 
-    file: Reader
+    file: BlockReader
     block: int
     starts: Integers
     sizes: Integers
     sums: NDArray[np.uint64]
 
     @classmethod
-    def of(cls, file: Reader, block: int, rows: Integers) -> SomeRows:
+    def of(cls, file: BlockReader, block: int, rows: Integers) -> SomeRows:
         ends, sums = file.read(block, "ends"), file.read(block, "sums")
         return cls(file, block, ends[rows], ends[rows + 1] - ends[rows], sums[rows])
 

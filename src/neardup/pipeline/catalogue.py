@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from neardup.corpus.documents import strings
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.values import strings
 from neardup.formats.tables import column
 from neardup.pipeline.parts import Parts
 from neardup.pipeline.places import Places, listed

@@ -13,9 +13,9 @@ from neardup.pipeline.budget import Budget
 from neardup.pipeline.candidates import Sets
 from neardup.pipeline.parts import MergedSets
 from neardup.pipeline.ranks import Ranking
+from neardup.runtime import map_in_order
 from neardup.sketch.bulk import compared_shape
 from neardup.text.arrays import Ragged
-from neardup.threads import in_order
 from neardup.verify import Estimated, Exact, Weighed
 
 AT_ONCE = 1 << 14
@@ -94,7 +94,7 @@ class Comparing:
                 left[start : start + AT_ONCE], right[start : start + AT_ONCE], least
             )
 
-        parts = in_order(range(0, len(left), AT_ONCE), some, self._workers)
+        parts = map_in_order(range(0, len(left), AT_ONCE), some, self._workers)
         return np.concatenate([np.empty(0), *(part for _, part in parts)])
 
 

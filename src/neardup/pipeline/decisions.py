@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from neardup.corpus.documents import strings
 from neardup.corpus.rows import Edit
-from neardup.corpus.values import strings
 from neardup.corpus.write import write_kept
 from neardup.formats import tables
 from neardup.formats.tables import TableWriter, column
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.sketches import Sketches
 from neardup.pipeline.verdicts import Removed, Verdicts
-from neardup.progress import Progress
+from neardup.runtime import Progress
 
 
 def write_removed(folder: Path, catalogue: Catalogue, verdicts: Verdicts) -> None:

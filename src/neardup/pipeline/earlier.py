@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from neardup.corpus.inputs import InputFile, find_inputs
 from neardup.corpus.shards import Shard
 from neardup.errors import InputError, UsageError
-from neardup.formats.blocks import Reader
+from neardup.formats.blocks import BlockReader
 from neardup.pipeline.output import RUN, is_run
 from neardup.pipeline.saved import SET, SketchSet, read_frequencies, read_ignored, sketch_folder
 from neardup.pipeline.storing import Storing
 from neardup.spec import Spec
 from neardup.text.frequencies import Frequencies
-from neardup.text.ignored import IgnoredLines
+from neardup.text.lines import IgnoredLines
 
 
 @dataclass
@@ -100,7 +100,7 @@ class Earlier:
         return [shard for one in self.sets for shard in one.shards]
 
     @property
-    def files(self) -> list[Reader]:
+    def files(self) -> list[BlockReader]:
         return [file for one in self.sets for file in one.files]
 
     @property

@@ -18,7 +18,7 @@ from neardup.pipeline.output import RUN
 from neardup.pipeline.record import Clock, Finished
 from neardup.pipeline.sketches import Sketches
 from neardup.pipeline.verdicts import Verdicts
-from neardup.progress import Progress
+from neardup.runtime import Progress
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import neardup
 from neardup.corpus.documents import Columns
 from neardup.corpus.rows import Edit, Integers
-from neardup.corpus.source import changed
+from neardup.corpus.streams import changed
 from neardup.formats import tables
 from neardup.formats.tables import TableWriter
 from neardup.pipeline import decisions
@@ -35,7 +35,7 @@ from neardup.pipeline.sorting import Records
 from neardup.pipeline.stages import rank
 from neardup.pipeline.verdicts import Verdicts, collect
 from neardup.pipeline.work import digest
-from neardup.progress import Progress
+from neardup.runtime import Progress
 
 
 @dataclass(frozen=True)

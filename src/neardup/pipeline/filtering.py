@@ -19,15 +19,15 @@ from neardup.errors import FilterFull, NeardupError, ParameterError, UsageError
 from neardup.formatting import format_bytes
 from neardup.membership.bloom import BloomFilter
 from neardup.membership.cuckoo import CuckooFilter
+from neardup.membership.exact import HashTable
 from neardup.membership.sizing import BloomShape, CuckooShape, check_keys, check_rate
-from neardup.membership.table import HashTable
 from neardup.pipeline.job import Job
 from neardup.pipeline.ranks import ranked
 from neardup.pipeline.room import estimate
 from neardup.pipeline.sameness import MakeHashes, Sameness
 from neardup.pipeline.sketches import Sketches
 from neardup.pipeline.verdicts import Verdicts
-from neardup.progress import Progress
+from neardup.runtime import Progress
 from neardup.spec import one_of
 
 KINDS: Final = ("set", "bloom", "cuckoo")

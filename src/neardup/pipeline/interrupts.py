@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from neardup.progress import Progress
+from neardup.runtime import Progress
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 RAISED_BY: dict[type[BaseException], signal.Signals] = {

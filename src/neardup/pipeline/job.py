@@ -18,7 +18,7 @@ from neardup.pipeline.budget import Budget
 from neardup.pipeline.storing import Storing
 from neardup.sketcher import Sketcher
 from neardup.text.frequencies import Frequencies
-from neardup.text.ignored import IgnoredLines
+from neardup.text.lines import IgnoredLines
 
 SIGNATURES = 4 << 20
 """Bytes of a chunk's signatures, at most, if its documents are not shorter than this:"""

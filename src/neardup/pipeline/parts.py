@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.corpus.documents import concat_keep
-from neardup.formats.blocks import Reader, Writer
+from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.formats.tables import column
 from neardup.in_memory import by_value
 from neardup.pipeline.candidates import Sets, as_sets
@@ -101,11 +101,11 @@ def merged(job: Job, rows: Sketches, parts: Parts, folder: Path) -> Sketches:
     new = int(parts.document[rows.first_new]) if rows.first_new < len(rows) else len(parts)
     for begin, end in [*_steps(0, new, step), *_steps(new, len(parts), step)]:
         path = folder / str(begin)
-        with Writer(path, KIND, key="") as writer:
+        with BlockWriter(path, KIND, key="") as writer:
             columns, stated = _window(job, rows, parts, begin, end)
             writer.add(columns, chunks=[end - begin], **stated)
             writer.close(rows=[end - begin])
-        files.append(Reader(path, KIND))
+        files.append(BlockReader(path, KIND))
     earlier = len(list(_steps(0, new, step)))
     return Sketches([], files, earlier)
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from neardup.corpus.documents import strings
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.shards import Shard
-from neardup.corpus.values import strings
 from neardup.formats.tables import column
 
 Integers = NDArray[np.int64]

@@ -18,8 +18,8 @@ import neardup
 from neardup import kernels
 from neardup.cluster import beyond_cap
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.source import reading
-from neardup.lsh.layout import written
+from neardup.corpus.streams import reading
+from neardup.lsh.curve import format_layout
 from neardup.options import Options
 from neardup.pipeline.banding import BucketFiles
 from neardup.pipeline.budget import peak_memory
@@ -29,7 +29,7 @@ from neardup.pipeline.ranks import Ranking
 from neardup.pipeline.rounds import Tally
 from neardup.pipeline.sketches import Sketches
 from neardup.spec import Spec
-from neardup.text.ignored import IgnoredLines
+from neardup.text.lines import IgnoredLines
 
 LISTED_BUCKETS = 100
 LISTED_REASONS = 20
@@ -145,7 +145,7 @@ def _tables(options: Options) -> dict[str, Any]:
     return {
         "bands": None if others else first.bands,
         "rows": None if others else first.rows,
-        "tables": written(options.curve),
+        "tables": format_layout(options.curve),
         **weights,
     }
 

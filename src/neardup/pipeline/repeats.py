@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from neardup.formats.blocks import Reader, Writer
+from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.pipeline.budget import Budget
 from neardup.pipeline.collapse import equal_hashes, in_slice, slice_bits
 from neardup.pipeline.job import Job
@@ -32,7 +32,7 @@ from neardup.pipeline.sameness import Sameness
 from neardup.pipeline.sketches import Block, Sketches
 from neardup.pipeline.sorting import Sorter, Stream
 from neardup.pipeline.work import Stage
-from neardup.progress import Progress
+from neardup.runtime import Progress
 from neardup.text.parts import without_parts
 
 KIND = "cuts"
@@ -45,7 +45,7 @@ Integers = NDArray[np.int64]
 
 def find_repeats(
     job: Job, folder: Path, sketches: Sketches, key: str, ranking: Ranking, progress: Progress
-) -> Reader:
+) -> BlockReader:
     """The file of what is cut; of an earlier attempt, if it is what is needed now."""
     total = sum(map(_size, sketches.blocks))
     progress.stage("comparing", total, "parts")
@@ -57,7 +57,7 @@ def find_repeats(
     for numbers, kept_in in _repeated(sketches, ranking, total, job.budget):
         sorter.add(numbers.astype(np.uint64), kept_in.astype(np.float64))
         progress.advance(0)
-    with Writer(stage.path(NAME), KIND, key=key) as writer:
+    with BlockWriter(stage.path(NAME), KIND, key=key) as writer:
         for block, cut, kept_in in _by_block(sketches, sorter):
             writer.add(_verdicts(block, cut, kept_in))
             progress.advance(_size(block))
@@ -161,7 +161,7 @@ class Tally:
 class Cuts:
     """What is cut from which document: `kept` and `shorter` have an entry for each."""
 
-    def __init__(self, sketches: Sketches, file: Reader, sameness: Sameness) -> None:
+    def __init__(self, sketches: Sketches, file: BlockReader, sameness: Sameness) -> None:
         self._sketches, self._file, self._sameness = sketches, file, sameness
         self._latest: tuple[int, NDArray[np.uint8], Integers] | None = None
         self.kept, self.shorter = np.zeros(len(sketches), bool), np.zeros(len(sketches), bool)

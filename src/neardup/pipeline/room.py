@@ -15,7 +15,7 @@ from neardup.errors import NeardupError, OutputError
 from neardup.formatting import format_bytes
 from neardup.pipeline.job import Job
 from neardup.pipeline.making import Making, sketches_of
-from neardup.progress import Progress
+from neardup.runtime import Progress
 from neardup.sketcher import raw_lengths
 
 SAMPLED = 8

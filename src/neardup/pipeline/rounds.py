@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup import kernels
-from neardup.formats.blocks import Reader, Writer
+from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.pipeline.banding import BucketFiles
 from neardup.pipeline.budget import Budget
 from neardup.pipeline.sorting import Keys, Records, Sorter, Stream, Values
@@ -143,8 +143,8 @@ class Rounds:
             pairs, similarity = known.until(bound)
             yield self._merged(once(wanted.until(bound)[0]), pairs, similarity)
 
-    def _writer(self, name: str) -> Writer:
-        return Writer(self.folder / name, KIND, key=self.key)
+    def _writer(self, name: str) -> BlockWriter:
+        return BlockWriter(self.folder / name, KIND, key=self.key)
 
     def _merged(
         self, wanted: Keys, pairs: Keys, similarity: Values | None
@@ -194,7 +194,7 @@ def merge(wanted: Keys, known: Keys) -> Merged:
 
 def stored(path: Path) -> Iterator[Records]:
     """The pairs in a file, and their similarities."""
-    file = Reader(path, KIND)
+    file = BlockReader(path, KIND)
     for block in range(len(file)):
         yield file.read(block, "keys"), file.read(block, "values")
 

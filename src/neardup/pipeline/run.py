@@ -43,7 +43,7 @@ from neardup.pipeline.stages import (
 from neardup.pipeline.status import Recorded
 from neardup.pipeline.verdicts import Verdicts, collect
 from neardup.pipeline.weighing import document_frequencies
-from neardup.progress import Progress
+from neardup.runtime import Progress
 from neardup.text.frequencies import Frequencies
 
 Make = Callable[[Job, Path, Progress], record.Finished]

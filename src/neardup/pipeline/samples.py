@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from neardup.corpus.documents import strings
 from neardup.corpus.read import parse_some
-from neardup.corpus.values import strings
 from neardup.errors import NeardupError
 from neardup.formats import tables
 from neardup.formats.tables import TableWriter

@@ -29,13 +29,13 @@ from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.shards import Reading, Shard
 from neardup.errors import FormatError, NeardupError, OutputError, UsageError
-from neardup.formats.blocks import Reader, Writer
+from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.formats.tables import no_room, write_json
 from neardup.pipeline.sketches import KIND, Sketches
 from neardup.pipeline.storing import made_alike
 from neardup.spec import Spec
 from neardup.text.frequencies import Frequencies
-from neardup.text.ignored import IgnoredLines
+from neardup.text.lines import IgnoredLines
 
 SET, KEPT, IGNORED, FREQUENCIES = "set.json", "kept", "ignored-lines", "document-frequencies"
 VERSION = 1
@@ -47,7 +47,7 @@ class SketchSet:
 
     spec: Spec
     shards: list[Shard]
-    files: list[Reader]
+    files: list[BlockReader]
     kept: NDArray[np.bool_]
     ignored: IgnoredLines = field(default_factory=IgnoredLines)
     frequencies: Frequencies = field(default_factory=Frequencies)
@@ -67,8 +67,8 @@ class SketchSet:
             listed = json.loads((folder / SET).read_text("utf-8"))
             spec = Spec.from_json(listed["spec"])
             shards = [_shard(one, listed["reading"]) for one in listed["shards"]]
-            files = [Reader(folder / _name(one["key"]), KIND) for one in listed["shards"]]
-            kept = _unpacked(Reader(folder / KEPT, KEPT))
+            files = [BlockReader(folder / _name(one["key"]), KIND) for one in listed["shards"]]
+            kept = _unpacked(BlockReader(folder / KEPT, KEPT))
             ignored, frequencies = read_ignored(folder), read_frequencies(folder)
         except NeardupError:
             raise
@@ -92,7 +92,7 @@ class SketchSet:
     def write(self, folder: Path) -> None:
         """List the sketch files, which are in the folder already."""
         try:
-            with Writer(folder / KEPT, KEPT, documents=len(self.kept)) as writer:
+            with BlockWriter(folder / KEPT, KEPT, documents=len(self.kept)) as writer:
                 writer.add({"bits": np.packbits(self.kept, bitorder="little")})
                 writer.close()
             if len(self.ignored):
@@ -146,7 +146,7 @@ def _shard(listed: dict[str, Any], reading: dict[str, Any]) -> Shard:
     return Shard(files, stamps, how, part)
 
 
-def _unpacked(file: Reader) -> NDArray[np.bool_]:
+def _unpacked(file: BlockReader) -> NDArray[np.bool_]:
     bits = file.read(0, "bits")
     found = np.unpackbits(bits, count=file.header["documents"], bitorder="little")
     return found.astype(bool)
@@ -219,7 +219,7 @@ def merge(folders: Sequence[Path], out: Path) -> SketchSet:
     return joined
 
 
-def _copied(file: Reader, folder: Path) -> Reader:
+def _copied(file: BlockReader, folder: Path) -> BlockReader:
     """The file in another folder: a second name for it where that is possible."""
     file.verify()
     target = folder / file.path.name
@@ -230,7 +230,7 @@ def _copied(file: Reader, folder: Path) -> Reader:
     except OSError:
         shutil.copyfile(file.path, target)
         target.chmod(0o600)
-    return Reader(target, KIND)
+    return BlockReader(target, KIND)
 
 
 def sketch_folder(folder: Path) -> Path:

@@ -20,10 +20,10 @@ from neardup.corpus.documents import Documents, concat_keep
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import Chunk
 from neardup.corpus.shards import Shard
-from neardup.formats.blocks import Reader, Writer
-from neardup.lsh.tables import Tables
+from neardup.formats.blocks import BlockReader, BlockWriter
+from neardup.lsh.bands import Tables
 from neardup.pipeline.storing import EMPTY, Storing, keys_of
-from neardup.sketcher import Sketch
+from neardup.sketcher import SketchedDocuments
 
 KIND = "sketches"
 ALONE = pa.ipc.IpcReadOptions(use_threads=False)
@@ -63,7 +63,9 @@ class Piece:
         return sum(values.nbytes for values in self.columns.values())
 
     @classmethod
-    def of(cls, chunk: Chunk, documents: Documents, sketch: Sketch, storing: Storing) -> Piece:
+    def of(
+        cls, chunk: Chunk, documents: Documents, sketch: SketchedDocuments, storing: Storing
+    ) -> Piece:
         columns = {
             **storing.columns(sketch.signatures),
             "content": np.ascontiguousarray(sketch.content.T),
@@ -88,7 +90,9 @@ class SketchWriter:
     """The file of one shard, a chunk at a time."""
 
     def __init__(self, path: Path, spec: Specification, key: str, shard: Shard) -> None:
-        self._file = Writer(path, KIND, fingerprint=spec.fingerprint, spec=spec.canonical, key=key)
+        self._file = BlockWriter(
+            path, KIND, fingerprint=spec.fingerprint, spec=spec.canonical, key=key
+        )
         self._held: list[Piece] = []
         self._rows = dict.fromkeys((file.path for file in shard.files), 0)
 
@@ -164,7 +168,7 @@ def _unpacked(data: Array) -> pa.Array:
 class Block:
     """Some consecutive documents of a shard; `start` is the first one's number in the corpus."""
 
-    file: Reader
+    file: BlockReader
     number: int
     start: int
     counts: NDArray[np.bool_] | None = None
@@ -226,7 +230,7 @@ class Sketches:
     def __init__(
         self,
         shards: Sequence[Shard],
-        files: Sequence[Reader],
+        files: Sequence[BlockReader],
         earlier: int = 0,
         counts: NDArray[np.bool_] | None = None,
     ) -> None:

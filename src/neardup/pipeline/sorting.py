@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.formats.blocks import Reader, Writer
+from neardup.formats.blocks import BlockReader, BlockWriter
 
 KIND = "run"
 LEAST_BLOCK = 1 << 12
@@ -54,7 +54,7 @@ class Sorter:
         keys, values = self._held[0]
         # Merging needs a block of every run at a time.
         step = max(self._most // 64, LEAST_BLOCK)
-        with Writer(path, KIND) as writer:
+        with BlockWriter(path, KIND) as writer:
             for start in range(0, len(keys), step):
                 columns = {"keys": keys[start : start + step]}
                 writer.add(columns | _part(values, start, start + step))
@@ -70,7 +70,7 @@ class Sorter:
             return
         if self._count:
             self._spill()
-        yield from _merged([Run(Reader(path, KIND)) for path in self._runs], self._carries)
+        yield from _merged([Run(BlockReader(path, KIND)) for path in self._runs], self._carries)
 
     def close(self) -> None:
         """Forget everything."""
@@ -96,7 +96,7 @@ def _sorted(held: Sequence[Records], carries: bool) -> Records:
 class Run:
     """A sorted file, of which a block is in memory."""
 
-    def __init__(self, file: Reader) -> None:
+    def __init__(self, file: BlockReader) -> None:
         self._file, self._next = file, 0
         self.keys: Keys = np.empty(0, np.uint64)
         self.values: Values | None = None

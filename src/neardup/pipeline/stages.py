@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from neardup.corpus.read import Chunk
 from neardup.corpus.shards import Shard
 from neardup.errors import RowError
-from neardup.formats.blocks import Reader
+from neardup.formats.blocks import BlockReader
 from neardup.formatting import format_bytes
 from neardup.pipeline import banding, candidates
 from neardup.pipeline.banding import Banding, BucketFiles
@@ -42,10 +42,9 @@ from neardup.pipeline.rounds import VERIFIED, Rounds, Tally
 from neardup.pipeline.sketches import KIND, Piece, Sketches, SketchWriter
 from neardup.pipeline.sorting import Records, Sorter
 from neardup.pipeline.work import Stage, digest, shard_key
-from neardup.progress import Progress
+from neardup.runtime import Progress, map_in_order
 from neardup.sketch.bulk import compared_shape
 from neardup.text.arrays import Ragged
-from neardup.threads import in_order
 
 CANDIDATE = np.uint8(2)
 SHARDS, SKETCHES = "shards", "sketches"
@@ -88,12 +87,12 @@ class Sketching:
         self._given = making
         self._making = making or sketches_of(job)
         self._stage = Stage(folder / SHARDS, KIND, job.out / SKETCHES)
-        self._files: dict[str, Reader] = {}
+        self._files: dict[str, BlockReader] = {}
         self._shards: list[Shard] = []
         self.keys: list[str] = []
 
     @property
-    def files(self) -> list[Reader]:
+    def files(self) -> list[BlockReader]:
         """The sketches of all shards."""
         return [self._files[key] for key in self.keys]
 
@@ -126,7 +125,7 @@ class Sketching:
 
         writer: SketchWriter | None = None
         try:
-            for (place, chunk), piece in in_order(
+            for (place, chunk), piece in map_in_order(
                 self._chunks(missing), do, self._job.budget.threads(self._job.workers)
             ):
                 if writer is None:
@@ -218,7 +217,7 @@ def band(job: Job, folder: Path, ranked: Ranked, progress: Progress) -> BucketFi
         workers,
     )
     files = []
-    for _, file in in_order(
+    for _, file in map_in_order(
         range(tables.count), lambda number: stage.find(str(number), key) or make(number), workers
     ):
         files.append(file)
@@ -248,7 +247,7 @@ class Matching:
         sketches, exact = self._source, self._exact
         amount = int(np.count_nonzero(self._ranked.state & CANDIDATE))
         self._progress.stage("shingling", amount, "candidates")
-        files: dict[int, Reader] = {}
+        files: dict[int, BlockReader] = {}
         missing: list[tuple[int, NDArray[np.int64], str]] = []
         for place in range(len(sketches.files)):
             chosen = self._candidates(place)
@@ -303,7 +302,9 @@ class Matching:
 
         writer: SetWriter | None = None
         try:
-            for (place, key, some), rows in in_order(wanted(), do, job.budget.threads(job.workers)):
+            for (place, key, some), rows in map_in_order(
+                wanted(), do, job.budget.threads(job.workers)
+            ):
                 if writer is None:
                     writer = SetWriter(self._stage.path(self._names[place]), key)
                 if some is None or rows is None:

@@ -12,7 +12,7 @@ from neardup.errors import UsageError
 from neardup.formatting import format_amount, format_bytes
 from neardup.pipeline.budget import resident_memory
 from neardup.pipeline.output import RUN, WORK, is_locked, is_run
-from neardup.progress import Progress
+from neardup.runtime import Progress
 
 FILE = "status.json"
 EVERY_SECONDS = 1.0

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.errors import UsageError
-from neardup.formats.blocks import Reader
-from neardup.lsh.tables import Tables
+from neardup.formats.blocks import BlockReader
+from neardup.lsh.bands import Tables
 from neardup.sketch.bulk import Signatures, compared
 from neardup.spec import Spec
 
@@ -58,7 +58,7 @@ class Storing:
         narrow = 8 * self.tables.count + self.spec.slots * self.spec.bits // 8
         return narrow + (full if self.keep_full else 0)
 
-    def check(self, file: Reader, name: str) -> None:
+    def check(self, file: BlockReader, name: str) -> None:
         """Refuse sketches of an earlier corpus that can't be used by this run."""
         for block in range(len(file)):
             note = file.note_of(block)
@@ -84,7 +84,7 @@ def _asked(curves: list[list[int]]) -> str:
     return "--tables " + ",".join(f"{bands}x{rows}" for bands, rows in curves)
 
 
-def keys_of(file: Reader, block: int, tables: Tables, table: int) -> NDArray[np.uint64]:
+def keys_of(file: BlockReader, block: int, tables: Tables, table: int) -> NDArray[np.uint64]:
     """The keys of a block's documents in one table: as written, or from their slots."""
     if file.note_of(block).get(TABLES) == tables.stated:
         keys: NDArray[np.uint64] = file.read(block, KEYS, slice(table, table + 1))[0]
@@ -92,12 +92,12 @@ def keys_of(file: Reader, block: int, tables: Tables, table: int) -> NDArray[np.
     return tables.column_keys(file.read(block, SLOTS, tables.columns(table)), table)
 
 
-def compared_of(file: Reader, block: int) -> NDArray[Any]:
+def compared_of(file: BlockReader, block: int) -> NDArray[Any]:
     """What is compared of a block's signatures, as columns."""
     return file.read(block, PACKED if file.has(block, PACKED) else SLOTS)
 
 
-def made_alike(files: list[Reader]) -> bool:
+def made_alike(files: list[BlockReader]) -> bool:
     """Whether the signatures of all files were written in one way."""
     notes = [file.note_of(block) for file in files for block in range(len(file))]
     return all(

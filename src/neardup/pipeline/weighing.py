@@ -10,9 +10,8 @@ from neardup.corpus.shards import Shard
 from neardup.pipeline.job import Job
 from neardup.pipeline.saved import FREQUENCIES, read_frequencies
 from neardup.pipeline.work import digest, made_once, shard_key
-from neardup.progress import Progress
+from neardup.runtime import Progress, map_in_order
 from neardup.text.frequencies import Frequencies, FrequencyCounts
-from neardup.threads import in_order
 
 
 def document_frequencies(
@@ -39,6 +38,6 @@ def _counted(job: Job, shards: list[Shard], progress: Progress) -> Frequencies:
         counts.add(sketcher.cut(parse(chunk, shard.reading.columns)).shingles)
 
     work = ((shard, chunk) for shard in shards for chunk in shard.chunks())
-    for (_, chunk), _ in in_order(work, do, job.budget.threads(job.workers)):
+    for (_, chunk), _ in map_in_order(work, do, job.budget.threads(job.workers)):
         progress.advance(chunk.stored)
     return counts.freeze()

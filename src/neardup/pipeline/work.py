@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from neardup.corpus.shards import Shard
 from neardup.errors import FormatError, NeardupError
-from neardup.formats.blocks import Reader
+from neardup.formats.blocks import BlockReader
 from neardup.formats.tables import no_room, write_text
 from neardup.pipeline.output import discard
 
@@ -54,7 +54,7 @@ class Stage:
     def path(self, name: str) -> Path:
         return self.folder / name
 
-    def find(self, name: str, key: str) -> Reader | None:
+    def find(self, name: str, key: str) -> BlockReader | None:
         """The file of an earlier attempt, if it is what is needed now."""
         path = self.path(name)
         if self._saved is not None and not path.exists() and (self._saved / name).is_file():
@@ -64,16 +64,16 @@ class Stage:
         if not self._old or not path.exists():
             return None
         with suppress(FormatError):
-            found = Reader(path, self._kind)
+            found = BlockReader(path, self._kind)
             if found.header.get("key") == key:
                 found.verify()
                 return found
         discard(path)
         return None
 
-    def open(self, name: str) -> Reader:
+    def open(self, name: str) -> BlockReader:
         """A file that this run has made."""
-        return Reader(self.path(name), self._kind)
+        return BlockReader(self.path(name), self._kind)
 
     def only(self, names: Iterable[str]) -> None:
         """Remove all other files."""

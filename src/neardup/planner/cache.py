@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import neardup
-from neardup import kernel_cache
+from neardup import runtime
 from neardup.errors import OutputError, ParameterError, UsageError
 from neardup.planner.canonical import canonical, digest, key_of, plain
 
@@ -68,9 +68,9 @@ def _processor() -> str:
 def default_folder() -> Path:
     """Where trials are kept unless somebody names another place."""
     try:
-        return kernel_cache.home() / "trials"
+        return runtime.cache_home() / "trials"
     except RuntimeError:  # there is no home
-        return kernel_cache.private_folder() / "trials"
+        return runtime.private_folder() / "trials"
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from neardup.planner.run_on_spark import RunOnSpark
 from neardup.planner.search import Given, Search
 from neardup.planner.seen import Seen
 from neardup.planner.sla import BYTES_OF_A_SHINGLE, SHINGLES, Sla
-from neardup.progress import SILENT, Progress
+from neardup.runtime import SILENT, Progress
 from neardup.spec import one_of, whole
 
 MOST_SAMPLED = 100_000

@@ -21,7 +21,7 @@ from neardup.pipeline.storing import Storing
 from neardup.planner.costs import MB, Costs
 from neardup.planner.profile import Profile
 from neardup.planner.sla import Sla
-from neardup.threads import AHEAD
+from neardup.runtime import AHEAD
 
 # Bytes on disk.
 BESIDES: Final = 36

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, Final
 
 from neardup.errors import ParameterError
-from neardup.lsh.curve import Curve, choose
+from neardup.lsh.curve import Curve, choose_curve
 from neardup.options import Options
 from neardup.pipeline.ranks import MOST
 from neardup.planner.accuracy import FULL
@@ -224,4 +224,4 @@ def best_curve(slots: int, threshold: float, recall: float) -> Curve:
     """The steepest that reaches the recall; one row a band, if none does."""
     if slots < least_slots(threshold, recall):
         return Curve(slots, 1)
-    return choose(slots, threshold, recall)
+    return choose_curve(slots, threshold, recall)

@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any, Final, TypeVar
 
 from neardup.errors import ParameterError
-from neardup.lsh.curve import Curve, check_threshold, choose
+from neardup.lsh.curve import Curve, check_threshold, choose_curve
 from neardup.options import VERIFY
 from neardup.planner.trial import Point
 from neardup.sketch.bulk import MAKE, MAKE_WEIGHTED
@@ -158,7 +158,7 @@ def around(slots: int, threshold: float, recall: float) -> list[Curve]:
     ['25x5', '21x6', '18x7', '16x8']
     """
     try:
-        rows = choose(slots, threshold, recall).rows
+        rows = choose_curve(slots, threshold, recall).rows
     except ParameterError:  # so few slots don't reach it
         rows = 1
     near = range(max(rows - FLATTER, 1), min(rows + STEEPER, slots) + 1)

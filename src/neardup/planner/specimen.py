@@ -20,7 +20,7 @@ from neardup.evaluation.truth import Truth
 from neardup.options import Options
 from neardup.pipeline.candidates import as_sets
 from neardup.pipeline.interrupts import Interruptible, held
-from neardup.progress import Progress
+from neardup.runtime import Progress
 from neardup.sketcher import Sketcher
 from neardup.spec import whole
 from neardup.text.arrays import Ragged, strings

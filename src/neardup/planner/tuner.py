@@ -29,7 +29,7 @@ from neardup.planner.specimen import USUAL, Specimen, from_table
 from neardup.planner.trial import COUNTING, DONE, TIMEOUT, Outcome, Point
 from neardup.planner.tuning import Tuning
 from neardup.planner.worker import Worker, write_task
-from neardup.progress import SILENT, Progress
+from neardup.runtime import SILENT, Progress
 from neardup.spec import real, whole
 
 TIME_LIMIT = 60.0

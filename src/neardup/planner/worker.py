@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import neardup
-from neardup import kernel_cache
+from neardup import runtime
 from neardup.errors import NeardupError
 from neardup.planner.trial import FAILED, TIMEOUT, Outcome, Point
 
@@ -63,7 +63,7 @@ def write_task(
         "true_pairs": true_pairs,
         "floor": floor,
         "shared": dict(shared),
-        "quiet": kernel_cache.quiet,
+        "quiet": runtime.quiet,
     }
     (folder / TASK).write_text(json.dumps(task), "utf-8")
 
@@ -183,7 +183,7 @@ def opened(folder: Path) -> Laboratory:
     from neardup.planner.measure import Laboratory, Reference, nameless
 
     task = json.loads((folder / TASK).read_bytes())
-    kernel_cache.quiet = task["quiet"]
+    runtime.quiet = task["quiet"]
     data, offsets = np.load(folder / TEXTS), np.load(folder / OFFSETS)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     texts = pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)

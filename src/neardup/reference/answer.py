@@ -1,11 +1,10 @@
-"""Who stays? The keep list by its definition, and what is exactly the same."""
+"""The keep list by its definition, exact duplicates, and all similar pairs by brute force."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 
-from neardup.reference.characters import kind
 from neardup.reference.sketches import (
     band_keys,
     content_hash,
@@ -14,7 +13,7 @@ from neardup.reference.sketches import (
     signature,
     unit_hashes,
 )
-from neardup.reference.units import units
+from neardup.reference.text import kind, units
 from neardup.spec import Spec
 
 
@@ -128,3 +127,13 @@ def cut_repeats(
         gone = repeats and not visible(left)
         answer.append((left, len(repeats), repeats[0] if gone else None))
     return answer
+
+
+def similar_pairs(sets: Sequence[set[int]], floor: float) -> list[tuple[int, int, float]]:
+    """All pairs a < b that are at least so similar, in order. An empty set is similar to none."""
+    return [
+        (a, b, jaccard(sets[a], sets[b]))
+        for a in range(len(sets))
+        for b in range(a + 1, len(sets))
+        if sets[a] and sets[b] and jaccard(sets[a], sets[b]) >= floor
+    ]

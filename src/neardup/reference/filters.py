@@ -1,8 +1,9 @@
-"""The filters, slowly: sets of places instead of packed bits, and a table that is a dict."""
+"""Filters and postings, slowly: sets of places instead of packed bits, dicts instead of tables."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 
 from neardup.reference.hashes import MASK, mix, xxh64
 
@@ -126,3 +127,37 @@ class Cuckoo:
     def remove(self, hashed: int) -> bool:
         _, mark, first, second = self.of(hashed)
         return self.replace(first, mark, 0) or self.replace(second, mark, 0)
+
+
+Posting = tuple[int, int]
+
+
+def first_page(
+    key: int, bits: Collection[int], blocks: int, probes: int, lasts: Sequence[int]
+) -> int | None:
+    """The first page that reaches the key, unless the filter says that it is not there."""
+    if not all(place in bits for place in bloom_places(key, 0, blocks, probes)):
+        return None
+    return next((page for page, last in enumerate(lasts) if last >= key), None)
+
+
+def taken(
+    page: Sequence[Posting], key: int, room: int, dead: Collection[int]
+) -> tuple[list[int], bool]:
+    """The first living numbers of a key on a page, and whether the next one may have more."""
+    alive = [number for held, number in page if held == key and number not in dead]
+    goes_on = len(alive) < room and (not page or page[-1][0] <= key)
+    return alive[:room], goes_on
+
+
+def put_posting(table: dict[int, list[int]], keys: Iterable[int], numbers: Iterable[int]) -> None:
+    """Enter documents; those that are there stay. Buckets are in ascending order."""
+    for key, number in zip(keys, numbers, strict=True):
+        table[key] = sorted({*table.get(key, ()), number})
+
+
+def find_postings(
+    table: dict[int, list[int]], key: int, dead: Collection[int], limit: int
+) -> list[int]:
+    """The first `limit` documents of a key that are not dead."""
+    return [number for number in table.get(key, ()) if number not in dead][:limit]

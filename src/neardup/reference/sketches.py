@@ -1,8 +1,12 @@
-"""Units to shingles, to signatures, to band keys; and what two of them say."""
+"""Units to shingles, to signatures, to band keys; and what two of them say.
+
+Also one-permutation MinHash, slot by slot; slots with spare values, as sets; and multi-probing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from struct import pack
 
 from neardup.reference.hashes import MASK, constants_seed, element_hash, mix, xxh64
@@ -113,3 +117,124 @@ def containment(a: set[int], b: set[int]) -> float:
 
 def estimate(a: Sequence[int], b: Sequence[int]) -> float:
     return sum(x == y for x, y in zip(a, b, strict=True)) / len(a)
+
+
+ROUNDS, SHIFTS = 16, 64
+
+
+def multiplier(round_: int, seed: int) -> int:
+    return xxh64(f"r:{round_}".encode(), seed) | 1
+
+
+def shift(number: int, slots: int) -> int:
+    """Which slot helps out, counted from the empty one; the last is its neighbour."""
+    if number == SHIFTS - 1:
+        return 1
+    return 1 + xxh64(f"s:{number}".encode(), 0) % (slots - 1)
+
+
+def fall(x: int, round_: int, slots: int, seed: int) -> tuple[int, int]:
+    """The slot that an element falls into in a round, and its value there.
+
+    The first round has the lower half of all values, later ones 2^27 values each.
+    """
+    y = mix(x ^ xxh64(b"oneperm", seed)) * multiplier(round_, seed) & MASK
+    high, low = y >> 32, y % 2**32
+    value = low >> 1 if round_ == 0 else 2**31 + (round_ - 1) * 2**27 + (low >> 5)
+    return high * slots >> 32, value
+
+
+def bins(elements: Iterable[int], slots: int, seed: int) -> list[int]:
+    """Each slot has the least value that falls into it in any round."""
+    found = [EMPTY_SLOT] * slots
+    for x in elements:
+        for round_ in range(ROUNDS):
+            at, value = fall(x, round_, slots, seed)
+            found[at] = min(found[at], value)
+    return found
+
+
+def fill_slots(found: list[int]) -> list[int]:
+    """Each empty slot takes the first that is not empty, of those that its shifts lead to.
+
+    What none of them fills starts again with the slots as they are then.
+    """
+    slots = len(found)
+    while EMPTY_SLOT in found and any(value != EMPTY_SLOT for value in found):
+        shifts = [0, *(shift(number, slots) for number in range(SHIFTS))]
+        found = [
+            next(
+                (
+                    found[(slot + s) % slots]
+                    for s in shifts
+                    if found[(slot + s) % slots] != EMPTY_SLOT
+                ),
+                EMPTY_SLOT,
+            )
+            for slot in range(slots)
+        ]
+    return found
+
+
+NOTHING_MISSING = 2**64 - 1
+
+
+@dataclass
+class Slot:
+    """The set's keys below the limit: a value of 32 bits, then the element's upper half."""
+
+    a: int
+    b: int
+    room: int
+    keys: set[int] = field(default_factory=set)
+    limit: int = NOTHING_MISSING
+
+    def key(self, x: int) -> int:
+        return (self.a * x + self.b) % 2**32 << 32 | x >> 32
+
+    def add(self, key: int) -> None:
+        self.keys = {known for known in self.keys | {key} if known < self.limit}
+        if len(self.keys) > self.room:
+            self.limit = max(self.keys)
+            self.keys.discard(self.limit)
+
+    def merge(self, other: Slot) -> None:
+        self.limit = min(self.limit, other.limit)
+        self.keys = {key for key in self.keys if key < self.limit}
+        for key in other.keys:
+            self.add(key)
+
+    def remove(self, key: int) -> None:
+        self.keys.discard(key)
+
+    @property
+    def value(self) -> int | None:
+        """The least value, or None if it is not known."""
+        if self.keys:
+            return min(self.keys) >> 32
+        return EMPTY_SLOT if self.limit == NOTHING_MISSING else None
+
+
+def seconds(elements: set[int], spec: Spec) -> list[int]:
+    """Each slot's value of k-hash MinHash without the element of its least one."""
+    found = []
+    for slot in range(spec.slots):
+        a, b = permutation(slot, spec.seed)
+        values = sorted((a * x + b) % 2**32 for x in elements)
+        found.append(values[1] if len(values) > 1 else EMPTY_SLOT)
+    return found
+
+
+def probe_keys(
+    sig: Sequence[int], second: Sequence[int], bands: int, rows: int
+) -> list[tuple[int, int]]:
+    """Every probe, a band and a key: one slot's value replaced by the second. In the order of the
+    sum of the band's values; ties by slot."""
+    found = []
+    for slot in range(bands * rows):
+        if second[slot] != EMPTY_SLOT:
+            band = slot // rows
+            probe = [*sig[:slot], second[slot], *sig[slot + 1 :]]
+            total = sum(probe[band * rows : (band + 1) * rows])
+            found.append((total, slot, band, band_keys(probe, bands, rows)[band]))
+    return [(band, key) for _, _, band, key in sorted(found)]

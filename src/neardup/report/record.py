@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from neardup.errors import FormatError, UsageError
 from neardup.lsh.blocks import Blocks, ByJaccard
-from neardup.lsh.curve import ByContainment, Curve, Meeting
-from neardup.lsh.layout import parse
+from neardup.lsh.curve import ByContainment, Curve, Meeting, parse_layout
 from neardup.pipeline.output import RUN
 
 LONGEST_REASON: Final = 100
@@ -157,7 +156,7 @@ def _curve(parameters: dict[str, Any], spec: dict[str, Any]) -> Meeting | None:
         blocks = Blocks(int(spec["slots"]), int(parameters["hamming"]), int(parameters["blocks"]))
         return ByJaccard(blocks) if parameters.get("verify") == "exact" else blocks
     if "tables" in parameters:
-        curve = parse(str(parameters["tables"]))
+        curve = parse_layout(str(parameters["tables"]))
         contained = parameters.get("measure") == "containment"
         return ByContainment(curve) if contained else curve
     if "bands" not in parameters or "rows" not in parameters:

@@ -25,7 +25,7 @@ from neardup.evaluation.golden import Golden, no_pairs, read_golden
 from neardup.evaluation.judges import OperatingPoint, together
 from neardup.evaluation.lookup import Finder, Found, reader
 from neardup.evaluation.scores import Scores
-from neardup.progress import SILENT
+from neardup.runtime import SILENT
 from neardup.service.background import BackgroundThread
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from neardup.errors import SpecMismatch
 from neardup.service.error_responses import invalid
 from neardup.service.models import Signature
 from neardup.sketch.bulk import column_type, columns
-from neardup.sketcher import Sketch
+from neardup.sketcher import SketchedDocuments
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged
 
 
-def sketch_of(given: Sequence[Signature], spec: Spec) -> Sketch:
+def sketch_of(given: Sequence[Signature], spec: Spec) -> SketchedDocuments:
     """What an index takes in. Without its content hash, a document's signature stands for it."""
     kind = np.dtype(column_type(spec)).newbyteorder("<")
     size = columns(spec) * kind.itemsize
@@ -33,7 +33,7 @@ def sketch_of(given: Sequence[Signature], spec: Spec) -> Sketch:
         slots.append(packed)
         contents.append(_content(signature, packed))
     count = len(given)
-    return Sketch(
+    return SketchedDocuments(
         content=np.frombuffer(b"".join(contents), "<u8").reshape(count, 2).astype(np.uint64),
         signatures=np.frombuffer(b"".join(slots), kind)
         .reshape(count, columns(spec))

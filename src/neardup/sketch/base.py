@@ -2,22 +2,107 @@
 
 A sketch says in `_payload` what it holds and in `_restore` how that comes back; copies, pickles,
 equality and bytes follow from the two. Updates and merges may come from several threads.
+
+A sketch as bytes:
+
+    0   4  magic "nds1"
+    4   4  length n of the specification, little-endian
+    8   n  the specification's canonical JSON
+    8+n m  the sketch's own bytes; for MinHash its slots, little-endian
+    ..  8  XXH3-64 of everything before, little-endian
 """
 
 from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import xxhash
+from numpy.typing import NDArray
 
-from neardup.errors import ParameterError
-from neardup.keys import Key, key_of, require_key, seeded
-from neardup.sketch import wire
-from neardup.sketch.elements import Hashes, element_hash, element_hashes
+from neardup import kernels
+from neardup.errors import FormatError, ParameterError
+from neardup.keys import Key, hasher, key_of, require_key, seeded
 from neardup.spec import Spec
+
+MAGIC = b"nds1"
+HEAD, TAIL = 8, 8
+
+
+def pack(spec: Spec, payload: bytes) -> bytes:
+    text = spec.canonical.encode()
+    body = MAGIC + len(text).to_bytes(4, "little") + text + payload
+    return body + xxhash.xxh3_64_intdigest(body).to_bytes(TAIL, "little")
+
+
+def unpack(
+    data: bytes,
+    require: Callable[[Spec], None],
+    payload_size: Callable[[Spec], int] | None = None,
+) -> tuple[Spec, bytes]:
+    """The specification and the sketch's own bytes, checked in every respect.
+
+    `require` refuses, by a `ParameterError`, the specifications that the sketch can't have.
+    Without `payload_size` the sketch checks itself how many bytes of its own there are.
+    """
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise FormatError(f"a sketch is read from bytes, not from {type(data).__name__}")
+    data = bytes(data)
+    if data[:4] != MAGIC:
+        raise FormatError(f"not a neardup sketch: expected {MAGIC!r} first, got {data[:4]!r}")
+    body = data[:-TAIL]
+    if len(data) < HEAD + TAIL or data[-TAIL:] != xxhash.xxh3_64_intdigest(body).to_bytes(
+        TAIL, "little"
+    ):
+        raise FormatError("the sketch's bytes are truncated or altered: make or fetch it again")
+    end = HEAD + int.from_bytes(data[4:HEAD], "little")
+    try:
+        spec = Spec.from_json(body[HEAD:end])
+    except ParameterError as error:
+        raise FormatError(f"the sketch needs another version of neardup: {error}") from None
+    try:
+        require(spec)
+    except ParameterError as error:
+        raise FormatError(f"these are the bytes of another sketch: {error}") from None
+    payload = body[end:]
+    if payload_size is not None and len(payload) != payload_size(spec):
+        raise FormatError(
+            f"the sketch holds {len(payload)} bytes, its specification says {payload_size(spec)}"
+        )
+    return spec, payload
+
+
+Hashes = NDArray[np.uint64]
+
+
+def element_hash(element: str | bytes, spec: Spec, key: Key | None = None) -> Hashes:
+    """One element's hash, as an array."""
+    if spec.hash != "xxh64":
+        return element_hashes([element], spec, key)
+    # The library's function is the fastest way to a single hash.
+    return np.array([xxhash.xxh64_intdigest(as_bytes(element), spec.seed)], np.uint64)
+
+
+def element_hashes(elements: Iterable[str | bytes], spec: Spec, key: Key | None = None) -> Hashes:
+    """The elements' hashes, in order."""
+    if isinstance(elements, (str, bytes)):
+        raise ParameterError("update_batch takes many elements: use update for a single one")
+    data = [as_bytes(element) for element in elements]
+    ends = np.cumsum([0, *map(len, data)], dtype=np.int64)
+    joined = np.frombuffer(b"".join(data), np.uint8)
+    found: Hashes = kernels.element_hashes(joined, ends, hasher(spec, key))
+    return found
+
+
+def as_bytes(element: str | bytes) -> bytes:
+    if isinstance(element, str):
+        return element.encode("utf-8", "surrogatepass")
+    if isinstance(element, (bytes, bytearray, memoryview)):
+        return bytes(element)
+    raise ParameterError(f"elements are strings or bytes, not {type(element).__name__}")
 
 
 class Sketch(ABC):
@@ -74,7 +159,7 @@ class Sketch(ABC):
     def to_bytes(self) -> bytes:
         """The sketch with its specification and a checksum; `from_bytes` reads it."""
         with self._lock:
-            return wire.pack(self.spec, self._payload())
+            return pack(self.spec, self._payload())
 
     @classmethod
     def from_bytes(cls, data: bytes, key: bytes | Key | None = None) -> Self:
@@ -82,7 +167,7 @@ class Sketch(ABC):
 
         A keyed sketch can be compared and merged without its key, but not updated.
         """
-        spec, payload = wire.unpack(data, cls._require)
+        spec, payload = unpack(data, cls._require)
         sketch = cls.__new__(cls)
         Sketch.__init__(sketch, spec, key)
         sketch._restore(payload)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.errors import ParameterError
-from neardup.sketch import wire
+from neardup.sketch import base
 from neardup.spec import B_BITS, MINHASHES, Spec, one_of
 
 SPREAD = {4: np.uint32(0x9E3779B1), 8: np.uint64(0x9E3779B97F4A7C15)}
@@ -114,12 +114,12 @@ class BBitMinHash:
 
     def to_bytes(self) -> bytes:
         """The sketch with its specification and a checksum; `from_bytes` reads it."""
-        return wire.pack(self.spec, self.packed)
+        return base.pack(self.spec, self.packed)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> BBitMinHash:
         """The sketch that `to_bytes` wrote; anything truncated or altered is an error."""
-        return cls(*wire.unpack(data, _require, packed_size))
+        return cls(*base.unpack(data, _require, packed_size))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BBitMinHash):

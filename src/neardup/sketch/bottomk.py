@@ -15,8 +15,7 @@ import xxhash
 
 from neardup.errors import FormatError, StaleSketch
 from neardup.keys import Key
-from neardup.sketch.base import SetSketch, mixed
-from neardup.sketch.elements import Hashes
+from neardup.sketch.base import Hashes, SetSketch, mixed
 from neardup.spec import MAX_SLOTS, Spec, whole
 
 ALL: Final = 2**64

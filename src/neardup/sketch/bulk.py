@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.sketch import bbit, minhash, oneperm, simhash, weighted
+from neardup.sketch import bbit, minhash, simhash, weighted
 from neardup.spec import Spec
 
 Signatures = NDArray[Any]
@@ -17,13 +17,15 @@ Make = Callable[[NDArray[np.uint64], NDArray[np.int64], Spec], Signatures]
 MakeWeighted = Callable[[NDArray[np.uint64], NDArray[np.int64], Spec, Weights | None], Signatures]
 
 MAKE: dict[str, Make] = {
-    "minhash": minhash.signatures,
-    "oneperm": lambda shingles, offsets, spec: oneperm.signatures(shingles, offsets, spec)[0],
+    "minhash": minhash.minhash_signatures,
+    "oneperm": lambda shingles, offsets, spec: minhash.oneperm_signatures(shingles, offsets, spec)[
+        0
+    ],
 }
 """Sketch -> shingles and where each document's begin to one row of columns a document."""
 MAKE_WEIGHTED: dict[str, MakeWeighted] = {
-    "simhash": simhash.fingerprints,
-    "weighted": weighted.signatures,
+    "simhash": simhash.simhash_signatures,
+    "weighted": weighted.weighted_signatures,
 }
 """The same for sketches that weigh their shingles, by the weights of cells (`text/frequencies.py`)
 or, without them, all alike."""
@@ -54,7 +56,7 @@ def sketched(
     Open ones stay empty, so that signatures can be merged by their least values.
     """
     if spec.sketch == "oneperm":
-        rows, empty = oneperm.signatures(shingles, offsets, spec, fill=not open)
+        rows, empty = minhash.oneperm_signatures(shingles, offsets, spec, fill=not open)
         return rows, int(empty[np.diff(offsets) > 0].sum())
     return signatures(shingles, offsets, spec, weights), 0
 
@@ -63,7 +65,7 @@ def closed(columns: Signatures, spec: Spec) -> Signatures:
     """Merged open signatures, as columns, with their empty slots filled."""
     if spec.sketch != "oneperm":
         return columns
-    return np.ascontiguousarray(oneperm.filled(columns.T).T)
+    return np.ascontiguousarray(minhash.fill_slots(columns.T).T)
 
 
 def column_type(spec: Spec) -> type[np.uint32] | type[np.uint64]:

@@ -15,8 +15,7 @@ import numpy as np
 
 from neardup.errors import FormatError, UsageError
 from neardup.keys import Key
-from neardup.sketch.base import SetSketch
-from neardup.sketch.elements import Hashes
+from neardup.sketch.base import Hashes, SetSketch
 from neardup.spec import Spec, one_of, whole
 
 REGISTERS = tuple(2**power for power in range(7, 17))

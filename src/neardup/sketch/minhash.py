@@ -1,6 +1,10 @@
 """Sets of 64-bit shingles to MinHash signatures: k slots, each the least value of a permutation.
 
-`MinHash` is one set's sketch, for people; `signatures` is the bulk form, for the compositions.
+`MinHash` is one set's sketch, for people; `minhash_signatures` and `oneperm_signatures` are the
+bulk forms. One-permutation MinHash lets a shingle fall into one slot a round instead of trying it
+in all of them, so that many slots cost little more than few. Slots that stay empty are filled
+from others at the end, by a rule that is the same for every set: two sets agree in a slot as
+often as they are similar.
 """
 
 from __future__ import annotations
@@ -18,10 +22,66 @@ from numpy.typing import NDArray
 from neardup import kernels
 from neardup.errors import ParameterError
 from neardup.keys import Key, key_of, require_key, seeded
-from neardup.sketch import oneperm, wire
+from neardup.sketch import base
+from neardup.sketch.base import element_hash, element_hashes
 from neardup.sketch.bbit import BBitMinHash, packed
-from neardup.sketch.elements import element_hash, element_hashes
 from neardup.spec import B_BITS, MINHASHES, Spec, one_of
+
+EMPTY = np.uint32(0xFFFFFFFF)
+FIRST_ROUND = 1 << 31
+"""Values of the first round are below it."""
+ROUNDS, SHIFTS = 16, 64
+
+
+@cache
+def multipliers(seed: int) -> tuple[np.uint64, NDArray[np.uint64]]:
+    """What shingles are mixed with first, and what they are multiplied with in each round."""
+    rounds = [xxhash.xxh64_intdigest(f"r:{number}".encode(), seed) | 1 for number in range(ROUNDS)]
+    return np.uint64(xxhash.xxh64_intdigest(b"oneperm", seed)), np.array(rounds, np.uint64)
+
+
+@cache
+def shifts(slots: int) -> NDArray[np.int64]:
+    """Which slots help out, counted from the empty one. They are the same for every seed.
+
+    The neighbour is the last of them: from any slot, all are reached.
+    """
+    hashes = [xxhash.xxh64_intdigest(f"s:{number}".encode(), 0) for number in range(SHIFTS - 1)]
+    return np.array([*(1 + each % max(slots - 1, 1) for each in hashes), 1], np.int64)
+
+
+def oneperm_signatures(
+    shingles: NDArray[np.uint64], offsets: NDArray[np.int64], spec: Spec, *, fill: bool = True
+) -> tuple[Slots, NDArray[np.int64]]:
+    """One row of slots a document, and how many slots of each were empty before they were filled.
+
+    Rows that are not filled can be merged by their least values.
+    """
+    # NumPy asks for large pages, which is faster by half for thousands of slots.
+    rows = np.empty((len(offsets) - 1, spec.slots), np.uint32)
+    filling = shifts(spec.slots)[: SHIFTS if fill else 0]
+    empty: NDArray[np.int64] = kernels.one_permutation(
+        shingles, offsets, *multipliers(spec.seed), filling, rows
+    )
+    return rows, empty
+
+
+def fill_slots(rows: Slots) -> Slots:
+    """The rows with their empty slots filled; those of empty sets stay as they are."""
+    rows = np.array(rows, np.uint32, order="C")
+    kernels.fill_rows(rows, shifts(rows.shape[1]))
+    return rows
+
+
+def estimate_count(slots: Slots) -> float:
+    """The estimated size of a set, from slots that are not filled.
+
+    A slot waits for its first value of the first round until 1; the rate is that of the values
+    that came, by the time that was waited.
+    """
+    waited = np.minimum(slots, FIRST_ROUND) / FIRST_ROUND
+    return float(len(slots) * np.count_nonzero(waited < 1) / waited.sum())
+
 
 PRIME = 2**61 - 1
 
@@ -52,11 +112,13 @@ def wide_permutations(slots: int, seed: int) -> tuple[NDArray[np.uint64], NDArra
     )
 
 
-def signatures(shingles: NDArray[np.uint64], offsets: NDArray[np.int64], spec: Spec) -> Slots:
+def minhash_signatures(
+    shingles: NDArray[np.uint64], offsets: NDArray[np.int64], spec: Spec
+) -> Slots:
     """One row of slots a document. Repeated shingles change nothing."""
     rows: Slots
     if spec.family == "affine32":
-        rows = kernels.minhash(shingles, offsets, *permutations(spec.slots, spec.seed))
+        rows = kernels.minhash_m32(shingles, offsets, *permutations(spec.slots, spec.seed))
     else:
         rows = kernels.minhash_m61(shingles, offsets, *wide_permutations(spec.slots, spec.seed))
     return rows
@@ -65,8 +127,8 @@ def signatures(shingles: NDArray[np.uint64], offsets: NDArray[np.int64], spec: S
 def mergeable(shingles: NDArray[np.uint64], offsets: NDArray[np.int64], spec: Spec) -> Slots:
     """The same, with slots that may be empty and are filled when all is merged."""
     if spec.sketch == "oneperm":
-        return oneperm.signatures(shingles, offsets, spec, fill=False)[0]
-    return signatures(shingles, offsets, spec)
+        return oneperm_signatures(shingles, offsets, spec, fill=False)[0]
+    return minhash_signatures(shingles, offsets, spec)
 
 
 class MinHash:
@@ -106,7 +168,7 @@ class MinHash:
     def slots(self) -> Slots:
         """The slots as they are compared; all have the greatest value for the empty set."""
         found = self._snapshot()
-        return oneperm.filled(found[None])[0] if self._fills else found
+        return fill_slots(found[None])[0] if self._fills else found
 
     @property
     def empty_bin_rate(self) -> float:
@@ -156,7 +218,7 @@ class MinHash:
             return 0.0
         slots = self._snapshot()
         if self._fills:
-            return max(oneperm.count(slots), 1.0)
+            return max(estimate_count(slots), 1.0)
         values = 2**32 if self.spec.family == "affine32" else PRIME
         mean = float(np.mean((slots.astype(np.float64) + 1) / values))
         return max(1 / mean - 1, 1.0)
@@ -177,7 +239,7 @@ class MinHash:
     def to_bytes(self) -> bytes:
         """The sketch with its specification and a checksum; `from_bytes` reads it."""
         slots = self._snapshot()
-        return wire.pack(self.spec, slots.astype(slots.dtype.newbyteorder("<")).tobytes())
+        return base.pack(self.spec, slots.astype(slots.dtype.newbyteorder("<")).tobytes())
 
     @classmethod
     def from_bytes(cls, data: bytes, key: bytes | Key | None = None) -> MinHash:
@@ -185,7 +247,7 @@ class MinHash:
 
         A keyed sketch can be compared and merged without its key, but not updated.
         """
-        spec, payload = wire.unpack(data, _require, lambda spec: spec.slots * spec.bits // 8)
+        spec, payload = base.unpack(data, _require, lambda spec: spec.slots * spec.bits // 8)
         sketch = cls(spec=spec, key=key)
         kind = sketch._slots.dtype
         sketch._slots = np.frombuffer(payload, kind.newbyteorder("<")).astype(kind)

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from neardup import kernels
 from neardup.errors import FormatError, ParameterError, StaleSketch
 from neardup.keys import Key
-from neardup.sketch.base import SetSketch
-from neardup.sketch.elements import Hashes
+from neardup.sketch.base import Hashes, SetSketch
 from neardup.sketch.minhash import MinHash, permutations
 from neardup.spec import Spec, whole
 

@@ -27,7 +27,7 @@ MOST_TOTAL = 1 << 62
 Words = NDArray[np.uint64]
 
 
-def fingerprints(
+def simhash_signatures(
     shingles: Words, offsets: NDArray[np.int64], spec: Spec, weights: NDArray[np.uint32] | None
 ) -> Words:
     """One row of 64-bit words a document, lowest bits first; repeated shingles count again.

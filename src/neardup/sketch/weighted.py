@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from neardup import kernels
 from neardup.errors import FormatError, ParameterError
 from neardup.keys import Key, seeded
-from neardup.sketch.base import Sketch
-from neardup.sketch.elements import Hashes
+from neardup.sketch.base import Hashes, Sketch
 from neardup.spec import MAX_SLOTS, Spec, whole
 
 EMPTY: Final = np.uint32(0x7F800000)
@@ -30,7 +29,7 @@ UNIT: Final = 2**16
 MOST: Final = 2**32
 
 
-def signatures(
+def weighted_signatures(
     shingles: Hashes,
     offsets: NDArray[np.int64],
     spec: Spec,

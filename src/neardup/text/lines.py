@@ -1,4 +1,4 @@
-"""Which lines are in so many documents that they say nothing about any of them?
+"""Lines that are in so many documents that they say nothing about any of them.
 
 Found in two passes over the corpus, in bounded memory, a batch at a time, in any order:
 
@@ -9,30 +9,112 @@ Found in two passes over the corpus, in bounded memory, a batch at a time, in an
 Pass 1 adds up in a table of fixed size, where lines can share counters: it never counts too few.
 Pass 2 counts the lines exactly that the table does not rule out. Both objects may be shared by
 threads, or be filled apart and merged.
+
+The answer, `IgnoredLines`, as bytes:
+
+    0        4  magic "ndl1"
+    4        4  number n of lines, little-endian, as everything here
+    8        8  number of documents that were counted
+    16       8n hashes of the lines, ascending
+    16+8n    8n in how many documents each line is
+    16+16n   m  the lines, cut to 200 characters, as UTF-8, with U+000A between them
+    16+16n+m 8  XXH3-64 of everything before
 """
 
 from __future__ import annotations
 
+import hashlib
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import xxhash
 from numpy.typing import NDArray
 
 from neardup import kernels
-from neardup.errors import UsageError
+from neardup.errors import FormatError, SpecMismatch, UsageError
 from neardup.keys import Key, hasher
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged, strings
+from neardup.text.characters import character_table, normalised
 from neardup.text.html import without_markup
-from neardup.text.ignored import SAMPLE, IgnoredLines
-from neardup.text.normalise import normalised
 from neardup.text.shingle import unit_hashes
-from neardup.text.tables import character_table
+
+MAGIC = b"ndl1"
+HEAD, TAIL = 16, 8
+SAMPLE = 200
+"""Characters of a line that are kept to show it."""
+
+
+@dataclass(frozen=True, eq=False)
+class IgnoredLines:
+    """Lines that are in too many documents. Row i of every column is line i.
+
+    The samples are the lines as they are compared: normalised, squeezed, cut to 200 characters.
+    """
+
+    hashes: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    samples: tuple[str, ...] = ()
+    documents: int = 0
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    @property
+    def digest(self) -> str:
+        """What a specification says of the list: 32 hexadecimal digits, nothing if it is empty."""
+        data = self.hashes.astype("<u8").tobytes()
+        return hashlib.blake2b(data, digest_size=16).hexdigest() if data else ""
+
+    def most_frequent(self) -> list[tuple[str, int]]:
+        """The lines and in how many documents they are, most frequent first."""
+        rows = zip(self.samples, self.counts.tolist(), strict=True)
+        return sorted(rows, key=lambda row: (-row[1], row[0]))
+
+    def to_bytes(self) -> bytes:
+        body = b"".join(
+            (
+                MAGIC,
+                len(self).to_bytes(4, "little"),
+                self.documents.to_bytes(8, "little"),
+                self.hashes.astype("<u8").tobytes(),
+                self.counts.astype("<u8").tobytes(),
+                "\n".join(self.samples).encode(),
+            )
+        )
+        return body + xxhash.xxh3_64_intdigest(body).to_bytes(TAIL, "little")
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> IgnoredLines:
+        """The list that `to_bytes` wrote, checked in every respect."""
+        if data[:4] != MAGIC:
+            raise FormatError(
+                f"not a list of ignored lines: expected {MAGIC!r} first, got {data[:4]!r}"
+            )
+        body, tail = data[:-TAIL], data[-TAIL:]
+        if len(data) < HEAD + TAIL or tail != xxhash.xxh3_64_intdigest(body).to_bytes(
+            TAIL, "little"
+        ):
+            raise FormatError(
+                "the list of ignored lines is truncated or altered: make or fetch it again"
+            )
+        size = int.from_bytes(body[4:8], "little")
+        columns = np.frombuffer(body[HEAD : HEAD + 16 * size], "<u8")
+        samples = body[HEAD + 16 * size :].decode(errors="replace").split("\n")
+        if len(columns) != 2 * size or len(samples) != max(1, size):
+            raise FormatError(f"the list of ignored lines does not hold {size} lines")
+        return cls(
+            columns[:size].astype(np.uint64),
+            columns[size:].astype(np.int64),
+            tuple(samples[:size]),
+            int.from_bytes(body[8:HEAD], "little"),
+        )
+
 
 SLOTS = 1 << 22
 FULL = 2**32 - 1
@@ -206,3 +288,19 @@ def _texts_of(lines: Lines, texts: pa.Array, spec: Spec, key: Key | None) -> dic
         line: data[begin:end].tobytes().decode(errors="ignore")[:SAMPLE]
         for line, begin, end in zip(lines.tolist(), begins.tolist(), ends.tolist(), strict=True)
     }
+
+
+def stripped(
+    texts: pa.Array, spec: Spec, ignored: IgnoredLines, key: Key | None = None
+) -> pa.Array:
+    """The texts as they are cut into shingles. A step that would leave nothing is left out."""
+    return ignore_lines(without_markup(texts, spec), ignored.hashes, spec, key)
+
+
+def require_list(spec: Spec, ignored: IgnoredLines) -> None:
+    """Refuse a list of ignored lines that is not the one which the specification names."""
+    if spec.ignored != ignored.digest:
+        raise SpecMismatch(
+            f"the specification ignores the lines {spec.ignored or 'of no list'}, the list at hand "
+            f"is {ignored.digest or 'empty'}: pass the list that the specification was made with"
+        )

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from neardup import kernels
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged, strings
+from neardup.text.characters import character_table
 from neardup.text.shingle import unit_hashes
-from neardup.text.tables import character_table
 
 Integers = NDArray[np.int64]
 Hashes = NDArray[np.uint64]

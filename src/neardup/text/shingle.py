@@ -12,8 +12,7 @@ from neardup import kernels
 from neardup.keys import Key, hasher
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged, integers, strings
-from neardup.text.normalise import normalised
-from neardup.text.tables import character_table
+from neardup.text.characters import character_table, normalised
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 from neardup.errors import InputError, NeardupError
 from neardup.pipeline.backends.spark import watching
 from neardup.pipeline.backends.spark.watching import Moved, watched
-from neardup.progress import SILENT
+from neardup.runtime import SILENT
 
 
 class Recorded:

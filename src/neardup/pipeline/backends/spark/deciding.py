@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 
-from neardup.corpus.values import render
+from neardup.corpus.documents import render
 from neardup.errors import RowError, UsageError
 from neardup.formats.tables import column
 from neardup.pipeline import record
@@ -30,7 +30,7 @@ from neardup.pipeline.backends.spark.stages import Stages
 from neardup.pipeline.backends.spark.tables import Work, run_in_arrow
 from neardup.pipeline.budget import peak_memory
 from neardup.pipeline.job import Job
-from neardup.progress import Progress
+from neardup.runtime import Progress
 
 
 @dataclass(frozen=True)

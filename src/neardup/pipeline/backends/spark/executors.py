@@ -12,7 +12,7 @@ import neardup
 from neardup.errors import UsageError
 from neardup.pipeline.backends.spark.failures import SHIPPING, in_plain_words
 from neardup.pipeline.backends.spark.session import context_of
-from neardup.progress import SILENT, Progress
+from neardup.runtime import SILENT, Progress
 from neardup.spec import Spec
 
 if TYPE_CHECKING:

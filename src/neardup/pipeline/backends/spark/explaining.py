@@ -14,7 +14,7 @@ from pyspark import Broadcast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from neardup.corpus.values import strings
+from neardup.corpus.documents import strings
 from neardup.formats import tables
 from neardup.pipeline import samples
 from neardup.pipeline.backends.spark import rows

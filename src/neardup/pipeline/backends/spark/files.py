@@ -15,7 +15,7 @@ from pyspark.sql import functions as sql
 
 from neardup.corpus.read import Chunk, parse, parse_some
 from neardup.corpus.shards import Shard
-from neardup.corpus.source import changed
+from neardup.corpus.streams import changed
 from neardup.pipeline.backends.spark.bits import Bits
 from neardup.pipeline.backends.spark.matching import Chosen, candidates_of
 from neardup.pipeline.backends.spark.sources import Found

@@ -15,11 +15,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import DataType, StringType
 
+from neardup.corpus.columns import Source as Called
+from neardup.corpus.columns import documents, resolve
 from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.frames import from_data, paced
 from neardup.corpus.jsonl import parse_lines
-from neardup.corpus.tables import Source as Called
-from neardup.corpus.tables import documents, resolve
 from neardup.errors import UsageError
 from neardup.pipeline.backends.spark.failures import in_plain_words
 from neardup.pipeline.backends.spark.making import narrow

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from neardup import kernel_cache
+from neardup import runtime
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +80,7 @@ def keep(quiet: bool) -> None:
         from pyspark.sql import SparkSession
 
         if not quiet:
-            kernel_cache.say("keeping Java's classes for later runs, up to half a minute, once")
+            runtime.say("keeping Java's classes for later runs, up to half a minute, once")
         if spark := SparkSession.getActiveSession():
             spark.stop()
         _begun.wait()
@@ -102,7 +102,7 @@ def _place() -> Path | None:
     digest = hashlib.blake2b(digest_size=8)
     for part in (Path(java).resolve(), Path(_find_spark_home()).resolve() / "jars"):
         digest.update(f"{part} {part.stat().st_mtime_ns}".encode())
-    folder = kernel_cache.home()
+    folder = runtime.cache_home()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / f"java-{digest.hexdigest()}.jsa"
     usable = path.exists() or shutil.disk_usage(folder).free > ROOM

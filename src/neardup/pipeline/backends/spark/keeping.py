@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from neardup.corpus.documents import mixed_keep
-from neardup.corpus.values import strings
+from neardup.corpus.documents import mixed_keep, strings
 from neardup.errors import UsageError
 from neardup.formats.tables import column
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from neardup.corpus.values import strings
+from neardup.corpus.documents import strings
 from neardup.options import Options
 from neardup.pipeline.backends.spark.keeping import KEEP, keep_columns
 from neardup.pipeline.backends.spark.sources import Found, Reader

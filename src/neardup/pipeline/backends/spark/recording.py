@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from neardup.cluster import BUCKET_CAP
+from neardup.corpus.documents import strings
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.values import strings
 from neardup.pipeline import record
 from neardup.pipeline.backends.spark.bits import bits_of
 from neardup.pipeline.backends.spark.buckets import Beyond, BucketRecord

@@ -39,7 +39,7 @@ from neardup.pipeline.earlier import Earlier
 from neardup.pipeline.ending import complete
 from neardup.pipeline.job import Job
 from neardup.pipeline.ranks import MOST
-from neardup.progress import Progress
+from neardup.runtime import Progress
 
 
 def near_duplicates_on(

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sql
 from pyspark.sql.types import BinaryType, DataType
 
-from neardup.corpus.values import strings
+from neardup.corpus.documents import strings
 from neardup.formats import tables
 from neardup.formats.tables import TableWriter, write_json
 from neardup.pipeline import samples

@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 import neardup
+from neardup.corpus.documents import strings
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import parse
 from neardup.corpus.shards import Shard, cut
-from neardup.corpus.values import strings
 from neardup.errors import InputError, RowError
 from neardup.pipeline.backends.spark import making, ranking
 from neardup.pipeline.backends.spark.failures import in_plain_words
@@ -27,7 +27,7 @@ from neardup.pipeline.earlier import Earlier
 from neardup.pipeline.job import Job
 from neardup.pipeline.places import Places, listed
 from neardup.pipeline.work import digest, shard_key
-from neardup.progress import Progress
+from neardup.runtime import Progress
 
 
 @dataclass(frozen=True)

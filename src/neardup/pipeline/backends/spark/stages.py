@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from neardup.pipeline.backends.spark.watching import Moved, watched
 from neardup.pipeline.record import Clock
-from neardup.progress import Progress
+from neardup.runtime import Progress
 
 
 @dataclass

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from neardup.corpus.columns import Source
 from neardup.corpus.documents import Columns
-from neardup.corpus.tables import Source
 from neardup.errors import InputError, OutputError, UsageError
 from neardup.keys import Key
 from neardup.options import Options
@@ -27,7 +27,7 @@ from neardup.pipeline.backends.spark.tables import Work
 from neardup.pipeline.job import Job
 from neardup.pipeline.output import NAMES, RUN, WORK
 from neardup.pipeline.record import Finished
-from neardup.progress import SILENT, Progress
+from neardup.runtime import SILENT, Progress
 
 REPORT = "report.html"
 WRITING = "writing"

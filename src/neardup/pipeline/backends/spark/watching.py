@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from neardup.pipeline.backends.spark.failures import in_plain_words
 from neardup.pipeline.backends.spark.session import context_of
-from neardup.progress import SILENT, Progress
+from neardup.runtime import SILENT, Progress
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

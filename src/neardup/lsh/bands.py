@@ -1,6 +1,14 @@
-"""Which documents meet? Those with an equal key in one of several tables.
+"""Signatures to keys: documents with an equal key in one of several tables are candidates.
 
-A table looks at some columns of a signature and makes one 64-bit key a document of them.
+A table looks at some columns of a signature and makes one 64-bit key a document of them. `Bands`
+takes a band of consecutive slots for each table.
+
+`probe_keys` gives a query more keys. A near-duplicate misses a band where one slot differs. Often
+that is because the query has an element that the other lacks; then the other's minimum there is the
+query's second least value. So a probe is a band's key with one slot's value replaced by the second
+least. Probes are ordered by how likely they hit: the other has the same values in a band if it has
+those elements and nothing of its own below them, and the chance of the latter falls with the sum of
+the band's values, whatever the other set is. The least sum goes first.
 """
 
 from __future__ import annotations
@@ -88,3 +96,23 @@ class Bands:
         flat = np.ascontiguousarray(signatures).reshape(-1).view(np.uint8)
         keys: Keys = kernels.band_keys(flat, slots * each, self.starts * each, self.rows * each)
         return keys
+
+
+def probe_keys(
+    slots: NDArray[Any], seconds: NDArray[Any], bands: Bands, most: int
+) -> list[tuple[int, int]]:
+    """Up to `most` probes, the likeliest first: the number of a table, and a key to look up there.
+
+    A slot whose second value is the largest possible has none: the set is too small.
+    """
+    table = np.repeat(np.arange(bands.count), bands.rows)
+    has = seconds[: bands.slots] != np.iinfo(seconds.dtype).max
+    values = slots[: bands.slots].astype(np.float64)
+    sums = np.bincount(table, values)[table] + (seconds[: bands.slots] - values)
+    order = np.argsort(sums, kind="stable")
+    chosen = order[has[order]][:most]
+    copies = np.tile(slots, (len(chosen), 1))
+    probe = np.arange(len(chosen))
+    copies[probe, chosen] = seconds[chosen]
+    keys = bands.keys(copies)[probe, table[chosen]]
+    return list(zip(table[chosen].tolist(), keys.tolist(), strict=True))

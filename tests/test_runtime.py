@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from neardup import kernel_cache, kernels
+from neardup import kernels, runtime
 
-ASK = "from neardup import kernel_cache; print(kernel_cache.folder('bands'))"
+ASK = "from neardup import runtime; print(runtime.kernel_folder('bands'))"
 
 
 def asked(**environment: str) -> Path:
@@ -56,7 +56,7 @@ import numpy as np
 from neardup import kernels
 print(len(kernels.block_fills(np.zeros(8, np.uint64))))
 """
-COUNTING = "from neardup import kernels; kernels.counting_insert; kernels.block_fills"
+TWO = "from neardup import kernels; kernels.cuckoo_contains; kernels.block_fills"
 
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -81,12 +81,12 @@ def test_a_damaged_cache_is_made_anew(tmp_path):
     assert (again.stdout, again.returncode) == ("513\n", 0)
 
 
-def test_each_module_is_compiled_into_its_own_folder(tmp_path):
-    run(COUNTING, XDG_CACHE_HOME=str(tmp_path))
+def test_a_kernel_is_compiled_alone_into_the_folder_of_its_module(tmp_path):
+    run(TWO, XDG_CACHE_HOME=str(tmp_path))
     folders = {path.name.split("-")[0]: path for path in (tmp_path / "neardup").iterdir()}
-    assert set(folders) >= {"bloom", "counting"}
-    for module in ("bloom", "counting"):
-        assert list(folders[module].rglob("*.nbc")), module
+    assert set(folders) == {"bloom", "cuckoo"}
+    compiled = {path.name.split("-")[0] for path in tmp_path.rglob("*.nbc")}
+    assert compiled == {"bloom.block_fills", "cuckoo.cuckoo_contains"}
     assert run(LOAD, XDG_CACHE_HOME=str(tmp_path)).stderr == "", "nothing is compiled again"
 
 
@@ -110,5 +110,5 @@ def test_a_child_forked_while_kernels_are_loaded_goes_on(tmp_path):
 
 
 def test_a_module_has_a_new_cache_when_one_changes_that_it_imports():
-    assert set(kernel_cache._sources("json_edit")) >= {"compile", "hashing", "jsonl", "lines"}
-    assert "jsonl" not in kernel_cache._sources("bands")
+    assert set(runtime._sources("json_edit")) >= {"compile", "hashing", "jsonl", "lines"}
+    assert "jsonl" not in runtime._sources("bands")

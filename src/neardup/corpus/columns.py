@@ -14,9 +14,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neardup.corpus.documents import LONGEST, TOO_LONG, Columns, Documents
-from neardup.corpus.values import TEXT, TOKENS, booleans, rendered_column, strings
-from neardup.corpus.views import as_plain
+from neardup.corpus.documents import (
+    LONGEST,
+    TEXT,
+    TOKENS,
+    TOO_LONG,
+    Columns,
+    Documents,
+    as_plain,
+    booleans,
+    rendered_column,
+    strings,
+)
 from neardup.errors import ColumnError, UsageError
 
 _STAMP = pa.timestamp("us")

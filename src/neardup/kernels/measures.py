@@ -1,6 +1,8 @@
-"""How similar two documents are: exactly, from sorted shingles, or estimated, from slots.
+"""How similar two documents are, by each measure: exactly, from shingles, or from signatures.
 
-Similarity is one float64 division. All comparisons stop as soon as the verdict is certain.
+Similarity is one float64 division. All comparisons stop as soon as the verdict is certain. What the
+data is decides the measure, when a kernel is compiled: a plain pair of arrays (shingles, offsets)
+is compared by Jaccard, a plain array of rows by equal slots, and each class below by its own rule.
 """
 
 from __future__ import annotations
@@ -12,15 +14,7 @@ from numba import types
 from numba.extending import overload
 
 from neardup.kernels.compile import (
-    I64,
-    U8_ROWS,
-    U32_ROWS,
-    U64,
-    U64_ROWS,
-    float64,
     inner,
-    kernel,
-    kernel_for,
 )
 from neardup.kernels.hashing import bits_set
 
@@ -224,23 +218,3 @@ def _choose_reach(data, u, v, threshold):
     if isinstance(data, types.BaseNamedTuple):
         return VERDICTS[data.instance_class].py_func
     return (sets_reach if isinstance(data, types.BaseTuple) else slots_reach).py_func
-
-
-@kernel(U64, I64, I64, I64, float64)
-def exact_pairs(shingles, offsets, left, right, threshold):
-    """Exact Jaccard of each pair (left[i], right[i]); -1.0 for those below the threshold."""
-    out = np.empty(left.size, np.float64)
-    for i in range(left.size):
-        out[i] = exact_similarity((shingles, offsets), left[i], right[i], threshold)
-    return out
-
-
-@kernel_for(
-    (U8_ROWS, I64, I64, float64), (U32_ROWS, I64, I64, float64), (U64_ROWS, I64, I64, float64)
-)
-def slot_pairs(signatures, left, right, threshold):
-    """Estimated Jaccard of each pair; -1.0 for those below the threshold."""
-    out = np.empty(left.size, np.float64)
-    for i in range(left.size):
-        out[i] = slot_similarity(signatures, left[i], right[i], threshold)
-    return out

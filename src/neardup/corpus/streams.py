@@ -1,4 +1,4 @@
-"""How do a file's bytes come in: whole lines, decompressed, and never fewer than there are?
+"""Read a file's bytes: whole lines, decompressed, and never fewer than there are.
 
 PyArrow's CompressedInputStream raises for gzip and zstd data that is cut at any byte, or that
 garbage follows, and reads concatenated members and frames (tried at every position). It takes

@@ -1,0 +1,250 @@
+"""Compare candidates: pair by pair, to a keep list, or to connected components, by each measure.
+
+Documents are numbered in rank order. The keep list is one pass in that order over tables that
+hold kept documents only. `buckets[v]` holds v's bucket numbers, -1 where v is alone in it. `room`
+says where each bucket's leaders (its first kept documents, at most the limit) are stored. v is
+removed if it is similar to a leader of one of its buckets; the best-ranked such leader is its
+witness; otherwise v is kept and leads where there is room.
+
+Components compare a document with those of its bucket that it is not connected with yet.
+
+A measure has one kernel for each of the three; `measures.py` has the comparison itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from neardup.kernels.compile import (
+    I64,
+    I64_ROWS,
+    OUT_U32,
+    U8_ROWS,
+    U32_ROWS,
+    U64,
+    U64_ROWS,
+    float64,
+    inner,
+    int64,
+    kernel,
+    kernel_for,
+)
+from neardup.kernels.measures import (
+    Bags,
+    Fingerprints,
+    Nested,
+    bag_similarity,
+    bit_similarity,
+    containment,
+    exact_similarity,
+    reach,
+    similarity,
+    slot_similarity,
+)
+
+
+@inner
+def leaders_of(v, buckets, room, leading, leaders, seen, found):
+    """The distinct leaders of v's buckets, best rank first, into `found`; returns how many."""
+    count = 0
+    for bucket in buckets[v]:
+        if bucket >= 0:
+            for at in range(room[bucket], room[bucket] + leading[bucket]):
+                u = leaders[at]
+                if seen[u] != v:
+                    seen[u] = v
+                    found[count] = u
+                    count += 1
+    if count > 1:
+        found[:count].sort()
+    return count
+
+
+@inner
+def lead(v, buckets, room, leading, leaders, turned_away):
+    """Make the kept document v a leader of each of its buckets that has room."""
+    for bucket in buckets[v]:
+        if bucket >= 0:
+            if room[bucket] + leading[bucket] < room[bucket + 1]:
+                leaders[room[bucket] + leading[bucket]] = v
+                leading[bucket] += 1
+            else:
+                turned_away[bucket] += 1
+
+
+@inner
+def keep_pass(buckets, room, data, threshold):
+    documents = buckets.shape[0]
+    witness, similar = np.full(documents, -1, np.int64), np.ones(documents, np.float64)
+    leading, turned_away = np.zeros(room.size, np.int64), np.zeros(room.size, np.int64)
+    leaders, seen = np.empty(room[-1], np.int64), np.full(documents, -1, np.int64)
+    found = np.empty(documents, np.int64)
+    compared = 0
+    for v in range(documents):
+        for i in range(leaders_of(v, buckets, room, leading, leaders, seen, found)):
+            compared += 1
+            measured = similarity(data, found[i], v, threshold)
+            if measured >= 0.0:
+                witness[v], similar[v] = found[i], measured
+                break
+        if witness[v] < 0:
+            lead(v, buckets, room, leading, leaders, turned_away)
+    return witness, similar, compared, turned_away
+
+
+@kernel(I64_ROWS, I64, U64, I64, float64)
+def keep_exact(buckets, room, shingles, offsets, threshold):
+    """Witness (-1: kept) and similarity of each document, comparisons, turned away by bucket."""
+    return keep_pass(buckets, room, (shingles, offsets), threshold)
+
+
+@kernel_for(
+    (I64_ROWS, I64, U8_ROWS, float64),
+    (I64_ROWS, I64, U32_ROWS, float64),
+    (I64_ROWS, I64, U64_ROWS, float64),
+)
+def keep_slots(buckets, room, signatures, threshold):
+    """The same by estimated similarity; with threshold 0.0 every leader counts as similar."""
+    return keep_pass(buckets, room, signatures, threshold)
+
+
+@inner
+def root(parent, document):
+    while parent[document] != document:
+        parent[document] = parent[parent[document]]
+        document = np.int64(parent[document])
+    return document
+
+
+@inner
+def join(parent, u, v):
+    """The better-ranked root stays."""
+    u, v = root(parent, u), root(parent, v)
+    parent[max(u, v)] = min(u, v)
+
+
+@inner
+def connect(documents, members, starts, cap, data, threshold):
+    parent = np.arange(documents)
+    compared = 0
+    for bucket in range(starts.size - 1):
+        for at in range(starts[bucket] + 1, starts[bucket + 1]):
+            v = members[at]
+            for i in range(starts[bucket], min(at, starts[bucket] + cap)):
+                if root(parent, members[i]) != root(parent, v):
+                    compared += 1
+                    if reach(data, members[i], v, threshold):
+                        join(parent, members[i], v)
+    for document in range(documents):
+        parent[document] = root(parent, document)
+    return parent, compared
+
+
+@kernel(int64, I64, I64, int64, U64, I64, float64)
+def components_exact(documents, members, starts, cap, shingles, offsets, threshold):
+    """Each document's best-ranked connected one, and the number of comparisons.
+
+    A document is compared with the first `cap` documents of its bucket.
+    """
+    return connect(documents, members, starts, cap, (shingles, offsets), threshold)
+
+
+@kernel_for(
+    (int64, I64, I64, int64, U8_ROWS, float64),
+    (int64, I64, I64, int64, U32_ROWS, float64),
+    (int64, I64, I64, int64, U64_ROWS, float64),
+)
+def components_slots(documents, members, starts, cap, signatures, threshold):
+    """The same by estimated similarity."""
+    return connect(documents, members, starts, cap, signatures, threshold)
+
+
+@kernel(OUT_U32, I64, I64)
+def join_all(parent, left, right):
+    """Connect the documents of each pair; the better-ranked root stays."""
+    for i in range(left.size):
+        join(parent, left[i], right[i])
+
+
+@kernel(OUT_U32)
+def to_roots(parent):
+    """Each document's root in the place of its parent."""
+    for document in range(parent.size):
+        parent[document] = root(parent, document)
+
+
+@kernel(U64, I64, I64, I64, float64)
+def exact_pairs(shingles, offsets, left, right, threshold):
+    """Exact Jaccard of each pair (left[i], right[i]); -1.0 for those below the threshold."""
+    out = np.empty(left.size, np.float64)
+    for i in range(left.size):
+        out[i] = exact_similarity((shingles, offsets), left[i], right[i], threshold)
+    return out
+
+
+@kernel_for(
+    (U8_ROWS, I64, I64, float64), (U32_ROWS, I64, I64, float64), (U64_ROWS, I64, I64, float64)
+)
+def slot_pairs(signatures, left, right, threshold):
+    """Estimated Jaccard of each pair; -1.0 for those below the threshold."""
+    out = np.empty(left.size, np.float64)
+    for i in range(left.size):
+        out[i] = slot_similarity(signatures, left[i], right[i], threshold)
+    return out
+
+
+@kernel(U64, I64, I64, I64, I64, float64)
+def bag_pairs(shingles, offsets, sums, left, right, threshold):
+    """Exact weighted Jaccard of each pair; -1.0 for those below the threshold."""
+    out = np.empty(left.size, np.float64)
+    for i in range(left.size):
+        out[i] = bag_similarity(Bags(shingles, offsets, sums), left[i], right[i], threshold)
+    return out
+
+
+@kernel(I64_ROWS, I64, U64, I64, I64, float64)
+def keep_bags(buckets, room, shingles, offsets, sums, threshold):
+    """The keep list of `keep.py` by weighted Jaccard."""
+    return keep_pass(buckets, room, Bags(shingles, offsets, sums), threshold)
+
+
+@kernel(int64, I64, I64, int64, U64, I64, I64, float64)
+def components_bags(documents, members, starts, cap, shingles, offsets, sums, threshold):
+    """The components of `components.py` by weighted Jaccard."""
+    return connect(documents, members, starts, cap, Bags(shingles, offsets, sums), threshold)
+
+
+@kernel(U64, I64, I64, I64, float64)
+def contained_pairs(shingles, offsets, left, right, threshold):
+    """The share of each right[i] that is inside left[i]; -1.0 below the threshold."""
+    out = np.empty(left.size, np.float64)
+    for i in range(left.size):
+        out[i] = containment(Nested(shingles, offsets), left[i], right[i], threshold)
+    return out
+
+
+@kernel(I64_ROWS, I64, U64, I64, float64)
+def keep_contained(buckets, room, shingles, offsets, threshold):
+    """The keep list of `keep.py` by containment: v is removed if it is inside a leader."""
+    return keep_pass(buckets, room, Nested(shingles, offsets), threshold)
+
+
+@kernel(U64_ROWS, I64, I64, float64)
+def near_pairs(words, left, right, threshold):
+    """The share of equal bits of each pair; -1.0 below the threshold."""
+    out = np.empty(left.size, np.float64)
+    for i in range(left.size):
+        out[i] = bit_similarity(Fingerprints(words), left[i], right[i], threshold)
+    return out
+
+
+@kernel(I64_ROWS, I64, U64_ROWS, float64)
+def keep_near(buckets, room, words, threshold):
+    """The keep list of `keep.py` by the bits of fingerprints."""
+    return keep_pass(buckets, room, Fingerprints(words), threshold)
+
+
+@kernel(int64, I64, I64, int64, U64_ROWS, float64)
+def components_near(documents, members, starts, cap, words, threshold):
+    """The components of `components.py` by the bits of fingerprints."""
+    return connect(documents, members, starts, cap, Fingerprints(words), threshold)

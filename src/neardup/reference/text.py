@@ -1,0 +1,201 @@
+"""A text as words, characters, lines and parts, by the shipped Unicode tables."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from struct import pack
+
+from neardup.reference.hashes import element_hash
+from neardup.spec import Spec
+
+
+@dataclass
+class UnicodeTables:
+    """What the shipped Unicode tables say; see the head of the file for their meaning."""
+
+    kind: dict[int, str]
+    ccc: dict[int, int]
+    lower: dict[int, int]
+    canonical: dict[int, list[int]]
+    compatible: dict[int, list[int]]
+    composed: dict[tuple[int, int], int]
+
+
+@cache
+def unicode_tables() -> UnicodeTables:
+    t = UnicodeTables({}, {}, {}, {}, {}, {})
+    never: set[int] = set()
+    path = Path(__file__).parents[1] / "text" / "unicode-14.0.0.txt"
+    for line in path.read_text(encoding="ascii").splitlines():
+        match line.split():
+            case [] | ["#", *_]:
+                pass
+            case ["canonical", whole, *steps]:
+                t.canonical[int(whole, 16)] = [int(step, 16) for step in steps]
+            case ["compatible", whole, *steps]:
+                t.compatible[int(whole, 16)] = [int(step, 16) for step in steps]
+            case [first, last, kind, ccc, check, lower]:
+                for code in range(int(first, 16), int(last, 16) + 1):
+                    t.kind[code] = kind
+                    t.ccc[code] = int(ccc)
+                    t.lower[code] = code + int(lower)
+                    if check == "N":
+                        never.add(code)
+    for code, parts in t.canonical.items():
+        if len(parts) == 2 and code not in never:
+            t.composed[parts[0], parts[1]] = code
+    return t
+
+
+def kind(code: int) -> str:
+    return unicode_tables().kind.get(code, "-")
+
+
+def decompose(code: int, compatible: bool) -> Iterator[int]:
+    if 0xAC00 <= code < 0xAC00 + 11172:  # Hangul syllables, by arithmetic
+        lead, rest = divmod(code - 0xAC00, 588)
+        yield from (0x1100 + lead, 0x1161 + rest // 28)
+        if rest % 28:
+            yield 0x11A7 + rest % 28
+        return
+    parts = unicode_tables().canonical.get(code) or (
+        unicode_tables().compatible.get(code) if compatible else None
+    )
+    if not parts:
+        yield code
+        return
+    for part in parts:
+        yield from decompose(part, compatible)
+
+
+def decomposed(codes: Sequence[int], compatible: bool) -> list[int]:
+    """NFD or NFKD: decompose, then sort each run of marks by combining class."""
+    out = [part for code in codes for part in decompose(code, compatible)]
+    ccc = unicode_tables().ccc
+    start = 0
+    for end in range(len(out) + 1):
+        if end == len(out) or ccc.get(out[end], 0) == 0:
+            out[start:end] = sorted(out[start:end], key=lambda c: ccc.get(c, 0))
+            start = end + 1
+    return out
+
+
+def compose(first: int, second: int) -> int | None:
+    if 0x1100 <= first < 0x1113 and 0x1161 <= second < 0x1176:
+        return 0xAC00 + ((first - 0x1100) * 21 + second - 0x1161) * 28
+    if 0xAC00 <= first < 0xD7A4 and (first - 0xAC00) % 28 == 0 and 0x11A8 <= second < 0x11C3:
+        return first + second - 0x11A7
+    return unicode_tables().composed.get((first, second))
+
+
+def recomposed(codes: Sequence[int]) -> list[int]:
+    """Unicode's canonical composition of decomposed text."""
+    out: list[int] = []
+    starter, last_ccc = -1, -1
+    for code in codes:
+        ccc = unicode_tables().ccc.get(code, 0)
+        both = compose(out[starter], code) if starter >= 0 and last_ccc < ccc else None
+        if both is not None:
+            out[starter] = both
+            continue
+        out.append(code)
+        if ccc == 0:
+            starter, last_ccc = len(out) - 1, -1
+        else:
+            last_ccc = ccc
+    return out
+
+
+def normalise(text: str, profile: str) -> list[int]:
+    """The code points that a profile compares: normal form, then case, then digits."""
+    aggressive = profile == "aggressive"
+    codes = decomposed([ord(c) for c in text], compatible=aggressive)
+    if aggressive:
+        codes = [c for c in codes if kind(c) != "A"]
+    codes = recomposed(codes)
+    if profile == "conservative":
+        return codes
+    codes = [unicode_tables().lower.get(c, c) for c in codes]
+    return [0x30 if aggressive and kind(c) == "N" else c for c in codes]
+
+
+def words(codes: list[int]) -> Iterator[str]:
+    """Maximal runs of letters, digits, underscores and marks; some scripts a character a word."""
+    word, alone = "", False
+    for code in codes:
+        match kind(code):
+            case "D":
+                continue
+            case "W" | "N" if not (word and alone):
+                word, alone = word + chr(code), False
+            case "M" | "A" if word:
+                word += chr(code)
+            case found:
+                if word:
+                    yield word
+                starts = found in "WNS"
+                word, alone = (chr(code) if starts else ""), found == "S"
+    if word:
+        yield word
+
+
+def units(text: str, spec: Spec) -> list[bytes]:
+    """The sequence that shingles are cut from. Empty only for a text with nothing visible."""
+    codes = normalise(text, spec.profile)
+    if spec.unit == "word":
+        found = list(words(codes)) or [whole(codes)]
+    elif spec.unit == "char":
+        found = list(whole(codes))
+    else:
+        lines = "".join(map(chr, codes)).replace("\r", "\n").split("\n")
+        found = [whole([ord(c) for c in line]) for line in lines]
+    return [unit.encode() for unit in found if unit]
+
+
+def whole(codes: list[int]) -> str:
+    """The text with runs of white space made one space, none at the ends, dropped ones gone."""
+    kept = (c for c in codes if kind(c) != "D")
+    return " ".join("".join(" " if kind(c) == "_" else chr(c) for c in kept).split())
+
+
+def token_units(tokens: Sequence[int]) -> list[bytes]:
+    """Ready-made token ids: each is eight bytes, little-endian, two's complement."""
+    return [pack("<q", token) for token in tokens]
+
+
+def line_hash(line: str, spec: Spec, key: bytes = b"") -> int | None:
+    """What a line is known by; None for a line with nothing visible in it."""
+    squeezed = whole(normalise(line, spec.profile))
+    return element_hash(squeezed.encode(), spec, key) if squeezed else None
+
+
+def frequent_lines(texts: Sequence[str], share: Fraction, spec: Spec) -> dict[int, int]:
+    """The lines of strictly more than this share of the texts, and of at least two.
+
+    With the number of texts that each is in. Texts without any line don't count.
+    """
+    found = [{line_hash(line, spec) for line in re.split("[\r\n]", text)} for text in texts]
+    counts = Counter(line for lines in found for line in lines if line is not None)
+    documents = sum(lines != {None} for lines in found)
+    return {
+        line: count for line, count in counts.items() if count >= 2 and count > share * documents
+    }
+
+
+def ignore_lines(text: str, ignored: Container[int], spec: Spec) -> str:
+    """The text with the ignored lines made empty; whole, if no line would be left."""
+    pieces = re.split("([\r\n])", text)  # lines at even places, their line breaks at odd
+    hashes = [line_hash(line, spec) for line in pieces[::2]]
+    if all(line is None or line in ignored for line in hashes):
+        return text
+    pieces[::2] = [
+        "" if line is not None and line in ignored else piece
+        for line, piece in zip(hashes, pieces[::2], strict=True)
+    ]
+    return "".join(pieces)
