@@ -24,7 +24,8 @@ def test_probes_by_definition(tmp_path_factory, texts, probes, seed):
     asked = [texts[0] + " more", " ".join(words), texts[-1]]
     with filled(tmp_path_factory.mktemp("index"), texts, **FEW) as index:
         kept = [at for at in range(len(texts)) if index.get(str(at)).status == "new"]
-        everything = index._now.sketching.texts([*texts, *asked], index._now.point).arrivals
+        bands = index._now.point.signing.tables
+        everything = index._now.sketching.texts([*texts, *asked], bands).arrivals
         shingles, spec = everything.sets, index.spec
 
         def buckets(at: int, more: int = 0) -> set[tuple[int, int]]:

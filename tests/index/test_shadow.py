@@ -255,10 +255,10 @@ def test_a_full_disk_changes_nothing(index, fresh):
 
 KILLED = """
 import os, signal, sys, neardup
-from neardup.index import snapshot, store, writing
+from neardup.index import snapshot, store, writer
 def die(*_): os.kill(os.getpid(), signal.SIGKILL)
 where = {"noted": (store.Store, "move"), "moved": (store.Store, "set_meta"),
-         "stored": (writing.Writer, "change_point"), "changed": (snapshot, "write")}
+         "stored": (writer.IndexWriter, "change_point"), "changed": (snapshot, "write_snapshot")}
 index = neardup.Index.open(sys.argv[1])
 index.shadow.start(threshold=0.5)
 index.shadow.wait()
