@@ -38,7 +38,7 @@ from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
 from neardup.corpus.read import chunks_of, parse
 from neardup.evaluation.truth import similar_sets
-from neardup.pipeline.candidates import as_sets
+from neardup.pipeline.set_files import sort_sets
 from neardup.sketcher import Sketcher
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged
@@ -203,7 +203,7 @@ def joined(corpus: Path, threshold: float) -> Exact:
     for chunk in chunks_of(find_inputs([corpus]), columns):
         read = parse(chunk, columns)
         ids.append(read.ids)
-        sets.append(as_sets(sketcher.cut(read).shingles))
+        sets.append(sort_sets(sketcher.cut(read).shingles))
     sizes = np.concatenate([some.sizes for some in sets])
     ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     everything = Ragged(np.concatenate([some.data for some in sets]), ends)

@@ -25,8 +25,8 @@ from table import Row, Value, grid
 
 from neardup.formatting import parse_bytes
 from neardup.options import Options
-from neardup.pipeline import banding, collapse
-from neardup.pipeline.collapse import slice_bits
+from neardup.pipeline.stages.band import BYTES_PER_KEY
+from neardup.pipeline.stages.rank import BYTES_PER_HASH, count_slice_bits
 
 PAGE = HERE.parent / "docs" / "scale.md"
 BEGIN, END = "<!-- filled in by benches/scale.py -->", "<!-- until here -->"
@@ -78,7 +78,7 @@ def measured(figures: Mapping[str, Sequence[Mapping[str, Value]]]) -> Measured:
     seconds = {name: row.get("seconds") for name, row in stages.items()}
     size = {name: row.get("bytes a document") for name, row in stages.items()}
     count, cores = stages[IN_ALL]["documents"], stages[IN_ALL]["cores"]
-    slices = 1 << slice_bits(count, banding.BYTES_EACH, int(MEASURED_MEMORY / (2 * cores)))
+    slices = 1 << count_slice_bits(count, BYTES_PER_KEY, int(MEASURED_MEMORY / (2 * cores)))
     set_bytes = 4 * Options().spec.slots + 24
     return Measured(
         sketch=one["sketch"] / one["MB read"],
@@ -112,8 +112,8 @@ def stages(corpus: Corpus, machine: Machine, seen: Measured) -> list[Row]:
     curve = Options().curve
     workers = min(machine.cores, curve.bands)
     free = machine.memory - n
-    hash_slices = 1 << slice_bits(int(n), collapse.BYTES_EACH, int(free / 2))
-    band_slices = 1 << slice_bits(int(n), banding.BYTES_EACH, int(free / (2 * workers)))
+    hash_slices = 1 << count_slice_bits(int(n), BYTES_PER_HASH, int(free / 2))
+    band_slices = 1 << count_slice_bits(int(n), BYTES_PER_KEY, int(free / (2 * workers)))
     fast = machine.cores * seen.efficiency
     candidates = seen.candidates * n
     sets = candidates * (8 * corpus.size / BYTES_OF_A_WORD + 24)

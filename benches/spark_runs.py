@@ -18,8 +18,8 @@ import startup
 from contenders import HERE, Bench, Result, start
 from standalone import loopback
 
-from neardup.pipeline.output import WORK
-from neardup.pipeline.status import FILE
+from neardup.pipeline.output import WORK_FOLDER
+from neardup.pipeline.status import STATUS_FILE
 
 TABLES = ("removed.parquet", "clusters.parquet", "rejected.parquet")
 POLL_SECONDS = 0.02
@@ -75,7 +75,7 @@ class Watched:
 
     def stage(self) -> str:
         try:
-            return str(json.loads((self.out / WORK / FILE).read_bytes())["stage"])
+            return str(json.loads((self.out / WORK_FOLDER / STATUS_FILE).read_bytes())["stage"])
         except (OSError, ValueError):
             return ""  # not begun, or ended
 

@@ -31,10 +31,20 @@ from neardup.formatting import parse_bytes
 from neardup.options import Options
 from neardup.pipeline.budget import Budget
 from neardup.pipeline.job import Job
-from neardup.pipeline.record import Clock
-from neardup.pipeline.sketches import BLOCK_ROWS, KIND, Piece, Sketches, SketchWriter
-from neardup.pipeline.stages import Matching, band, comparing, decide, rank
-from neardup.pipeline.verdicts import Verdicts, collect
+from neardup.pipeline.record import StageClock
+from neardup.pipeline.sketch_files import (
+    BLOCK_ROWS,
+    SKETCHES_KIND,
+    SketchedChunk,
+    Sketches,
+    SketchWriter,
+)
+from neardup.pipeline.stages.band import band_documents
+from neardup.pipeline.stages.compare import make_comparer
+from neardup.pipeline.stages.decide import decide_documents
+from neardup.pipeline.stages.match import CandidateMatcher
+from neardup.pipeline.stages.rank import rank_and_collapse
+from neardup.pipeline.stages.removed import RemovedDocuments, collect_removed
 from neardup.runtime import Progress
 
 OPTIONS = Options(verify="estimate")
@@ -90,7 +100,7 @@ def signatures(documents: Numbers) -> NDArray[np.uint32]:
     return table(documents, 1, SLOTS // 2).view(np.uint32)
 
 
-def piece(documents: Numbers, file: InputFile) -> Piece:
+def piece(documents: Numbers, file: InputFile) -> SketchedChunk:
     slots, content = signatures(documents), table(documents, 3, 2)
     copies = copies_in(documents)
     at = copies - documents[0]
@@ -103,7 +113,7 @@ def piece(documents: Numbers, file: InputFile) -> Piece:
         "lengths": np.full(len(documents), 3000),
     }
     ids = pa.array(documents).cast(pa.string()).cast(pa.large_string())
-    return Piece(columns, ids, None, {}, len(documents), (file,))
+    return SketchedChunk(columns, ids, None, {}, len(documents), (file,))
 
 
 def steps(count: int, size: int) -> Iterator[tuple[int, int]]:
@@ -138,21 +148,21 @@ def run(made: Path, folder: Path, count: int, job: Job, progress: Progress) -> d
     """The stages on what was made, in a folder for their files; how long, how much, how right."""
     shards = shards_of(count)
     keys = [shard.files[0].name for shard in shards]
-    sketches = Sketches(shards, [BlockReader(made / key, KIND) for key in keys])
-    clock, disk = Clock(), {"sketch": used(made)}
+    sketches = Sketches(shards, [BlockReader(made / key, SKETCHES_KIND) for key in keys])
+    clock, disk = StageClock(), {"sketch": used(made)}
     with clock.stage("rank"):
-        ranked = rank(job, folder, sketches, sketches, None, keys, [], progress)
+        ranked = rank_and_collapse(job, folder, sketches, sketches, None, keys, [], progress)
     disk["rank"] = used(folder)
     with clock.stage("band"):
-        buckets = band(job, folder, ranked, progress)
+        buckets = band_documents(job, folder, ranked, progress)
     disk["band"] = used(folder)
     with clock.stage("match"):
-        compare = comparing(job, Matching(job, folder, ranked, progress).run(), ranked)
+        compare = make_comparer(job, CandidateMatcher(job, folder, ranked, progress).run(), ranked)
     disk["match"] = used(folder)
     with clock.stage("decide"):
-        decided = decide(job, folder, ranked, buckets, compare, progress)
-        verdicts = Verdicts(folder, job.budget)
-        collect(verdicts, decided.pairs, ranked.copies, ranked.ranking, False, 0)
+        decided = decide_documents(job, folder, ranked, buckets, compare, progress)
+        verdicts = RemovedDocuments(folder, job.budget)
+        collect_removed(verdicts, decided.pairs, ranked.copies, ranked.ranking, False, 0)
     disk["decide"] = used(folder)
     return {
         "seconds": clock.seconds["total"],
@@ -169,7 +179,7 @@ def used(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def wrong(verdicts: Verdicts, count: int) -> int:
+def wrong(verdicts: RemovedDocuments, count: int) -> int:
     """How many documents are removed and should not be, or for another one, or not and should."""
     expected = np.zeros(count, bool)
     for start, end in steps(count, BLOCK_ROWS):

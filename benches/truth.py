@@ -25,7 +25,7 @@ from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
 from neardup.evaluation.sample import as_documents, choose
 from neardup.evaluation.truth import brute_force
-from neardup.pipeline.candidates import as_sets
+from neardup.pipeline.set_files import sort_sets
 from neardup.sketcher import Sketcher
 from neardup.spec import Spec
 
@@ -101,7 +101,7 @@ def samples(bench: TruthBench) -> Figure:
         chosen = choose(files, Columns(), DOCUMENTS, seed, Spec(), workers=cores)
         took = time.perf_counter() - begun
         cut = Sketcher(Spec()).cut(as_documents(chosen.texts)).shingles
-        found = brute_force(as_sets(cut), EDGES[0], cores)
+        found = brute_force(sort_sets(cut), EDGES[0], cores)
         told = np.histogram(found.similarity, EDGES, weights=chosen.weights(found))[0]
         rows.append({**shown(f"seed {seed}", told, want), "seconds": took, "in_it": len(found.a)})
         totals.append(told.sum() / want.sum())

@@ -33,7 +33,7 @@ from table import Figure, Row
 from neardup.evaluation.sample import as_documents
 from neardup.evaluation.truth import similar_sets
 from neardup.options import Options
-from neardup.pipeline.candidates import as_sets
+from neardup.pipeline.set_files import sort_sets
 from neardup.planner.measure import nameless
 from neardup.planner.trial import Outcome, Point
 from neardup.planner.worker import Worker, write_task
@@ -126,7 +126,7 @@ def _true_pairs(texts: pa.Array, workers: int) -> int:
     """By an exact join of different sets, each with the number of its copies."""
     sketcher, parts, ends = Sketcher(REFERENCE.options().spec), [], [np.zeros(1, np.int64)]
     for start in range(0, len(texts), AT_ONCE):
-        sets = as_sets(sketcher.cut(nameless(texts[start : start + AT_ONCE])).shingles)
+        sets = sort_sets(sketcher.cut(nameless(texts[start : start + AT_ONCE])).shingles)
         parts.append(sets.data)
         ends.append(sets.offsets[1:] + ends[-1][-1])
     sets = Ragged(np.concatenate(parts), np.concatenate(ends))

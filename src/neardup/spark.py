@@ -29,9 +29,9 @@ from neardup.result import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from neardup.pipeline.backends.spark.addresses import Address
-    from neardup.pipeline.backends.spark.deciding import Outcome
-    from neardup.pipeline.backends.spark.given import Given
+    from neardup.pipeline.backends.spark.dataframes import DataFrameOutcome
+    from neardup.pipeline.backends.spark.inputs import DataFrameInput
+    from neardup.pipeline.backends.spark.urls import UrlPath
 
 SHOWN = 3
 
@@ -135,12 +135,12 @@ def dedup(
 
     from neardup.corpus.columns import Source
     from neardup.corpus.documents import Columns
-    from neardup.pipeline.backends.spark.addresses import work_folder
-    from neardup.pipeline.backends.spark.deciding import Deciding
-    from neardup.pipeline.backends.spark.executors import check_executors
-    from neardup.pipeline.backends.spark.given import Given
-    from neardup.pipeline.backends.spark.limits import MEMORY
-    from neardup.pipeline.backends.spark.tables import Work
+    from neardup.pipeline.backends.spark.arrow import StageTables
+    from neardup.pipeline.backends.spark.dataframes import DataFrameRun
+    from neardup.pipeline.backends.spark.inputs import DataFrameInput
+    from neardup.pipeline.backends.spark.limits import TASK_MEMORY
+    from neardup.pipeline.backends.spark.session import check_executors
+    from neardup.pipeline.backends.spark.urls import create_work_folder
     from neardup.pipeline.job import Job
     from neardup.runtime import SILENT
 
@@ -151,12 +151,12 @@ def dedup(
         within=within,
         tokens=options.spec.unit == "token",
     )
-    new = Given(df, columns)
+    new = DataFrameInput(df, columns)
     earlier = None
     if against is not None:
-        earlier = Given(against, columns.plain, Source("`against`", "{}="))
+        earlier = DataFrameInput(against, columns.plain, Source("`against`", "{}="))
     check_executors(spark)
-    folder = work_folder(spark, work)
+    folder = create_work_folder(spark, work)
     job = Job(
         inputs=[],
         out=Path(),
@@ -166,7 +166,9 @@ def dedup(
         key=secret,
     )
     try:
-        run = Deciding(job, new, earlier, Work(spark, folder.url), memory or MEMORY, SILENT)
+        run = DataFrameRun(
+            job, new, earlier, StageTables(spark, folder.url), memory or TASK_MEMORY, SILENT
+        )
         return SparkResult(options, new, run.outcome(), folder)
     except BaseException:
         folder.delete()
@@ -176,7 +178,7 @@ def dedup(
 def _session_of(df: object) -> SparkSession:
     from pyspark.sql import DataFrame
 
-    from neardup.pipeline.backends.spark.session import context_of, require_settings
+    from neardup.pipeline.backends.spark.session import find_context, require_settings
 
     if not isinstance(df, DataFrame):
         raise UsageError(
@@ -186,7 +188,7 @@ def _session_of(df: object) -> SparkSession:
         raise UsageError(
             "a stream has no end to wait for: pass a DataFrame that is read as a whole"
         )
-    if context_of(df.sparkSession) is None:
+    if find_context(df.sparkSession) is None:
         raise UsageError(
             "this DataFrame is of Spark Connect, which has no broadcast variables: use a session "
             "that is not a remote one, or neardup dedup --engine spark"
@@ -203,13 +205,15 @@ class SparkResult:
     explains. All of them can be read until `close()`, or the end of a `with` block.
     """
 
-    def __init__(self, options: Options, given: Given, outcome: Outcome, folder: Address) -> None:
+    def __init__(
+        self, options: Options, given: DataFrameInput, outcome: DataFrameOutcome, folder: UrlPath
+    ) -> None:
         self.options = options
         self._given, self._decided, self._folder = given, outcome, folder
         self._closed = False
 
     @property
-    def _outcome(self) -> Outcome:
+    def _outcome(self) -> DataFrameOutcome:
         if self._closed:
             raise UsageError("this result is closed: read or write its frames before")
         return self._decided
@@ -256,9 +260,9 @@ class SparkResult:
         """What became of a document, by its id."""
         from pyspark.sql import functions as sql
 
-        from neardup.pipeline.backends.spark.failures import in_plain_words
+        from neardup.pipeline.backends.spark.failures import translate_spark_errors
 
-        with in_plain_words(f"looking for {id!r}"):
+        with translate_spark_errors(f"looking for {id!r}"):
             # Every type has a string; not every type can be cast to every other.
             wanted = sql.lit(id).cast("string").try_cast(self._given.id_type)
             own = self._outcome.documents.where((sql.col("id") == wanted) & ~sql.col("earlier"))

@@ -297,16 +297,16 @@ def test_wrong_usage(tmp_path: Path, options: list[str], message: str) -> None:
 def test_a_file_that_shrinks_during_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from neardup.pipeline import decisions
+    from neardup.pipeline.stages import tables
 
     source = jsonl(tmp_path / "a.jsonl", DOCUMENTS)
-    decided = decisions.write_removed
+    decided = tables.write_removed
 
     def truncating(*arguments: object) -> None:
         decided(*arguments)  # type: ignore[arg-type]
         jsonl(source, DOCUMENTS[:5])
 
-    monkeypatch.setattr(decisions, "write_removed", truncating)
+    monkeypatch.setattr(tables, "write_removed", truncating)
     ran = neardup("dedup", source, "-o", tmp_path / "out", "-q")
     refused(ran, 1, str(source), "changed during the run")
     assert os.listdir(tmp_path / "out") == [".unfinished"]

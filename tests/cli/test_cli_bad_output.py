@@ -197,7 +197,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 def test_no_space_for_the_kept_files(
     tmp_path: Path, tiny_disk: Path, extension: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("neardup.pipeline.run.check_room", lambda *_: None)
+    monkeypatch.setattr("neardup.pipeline.stages.sketch.check_disk", lambda *_: None)
     source = tmp_path / f"a.{extension}"
     random = np.random.default_rng(1)
     rows = [{"text": random.bytes(2_000).hex(" ", 2), "id": n} for n in range(700)]

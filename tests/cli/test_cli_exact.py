@@ -23,12 +23,12 @@ from neardup.cli.progress import Silent
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
 from neardup.options import Options
-from neardup.pipeline import repeats, sketches
+from neardup.pipeline import exact_repeats, sketch_files
 from neardup.pipeline.budget import Budget
 from neardup.pipeline.exact import ExactDuplicates
+from neardup.pipeline.exact_hashes import ExactSpec
 from neardup.pipeline.job import Job
-from neardup.pipeline.run import run
-from neardup.pipeline.sameness import Sameness
+from neardup.pipeline.run import run_job
 from neardup.spec import Spec
 
 LINES = [
@@ -412,17 +412,17 @@ def test_how_the_work_is_cut_changes_nothing(
     tmp_path: Path, many: Path, unit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options, columns = Options.of(keep="max:score"), Columns(keep="score")
-    make = ExactDuplicates(Sameness.of("words", unit, None, "standard"))
+    make = ExactDuplicates(ExactSpec.of("words", unit, None, "standard"))
     outcomes = []
     for workers, shard, chunk, block in (
         (1, 1 << 26, 1 << 20, 1 << 15),
         (2, 1 << 18, 1 << 14, 99),
         (3, 1 << 16, 1 << 12, 1),
     ):
-        monkeypatch.setattr(sketches, "BLOCK_ROWS", block)
+        monkeypatch.setattr(sketch_files, "BLOCK_ROWS", block)
         out = tmp_path / str(workers)
         job = Job(find_inputs([many]), out, options, columns, workers, shard=shard, chunk=chunk)
-        run(job, Silent(), make)
+        run_job(job, Silent(), make)
         outcomes.append(outcome(out))
     assert outcomes[0] == outcomes[1] == outcomes[2]
     assert len(outcomes[0]) == (4 if unit == "document" else 5)
@@ -437,10 +437,10 @@ class Tight(Budget):
 
 @pytest.mark.parametrize("unit", ["line", "paragraph"])
 def test_the_memory_changes_nothing(tmp_path: Path, many: Path, unit: str) -> None:
-    make = ExactDuplicates(Sameness.of("text", unit, 1, "standard"))
+    make = ExactDuplicates(ExactSpec.of("text", unit, 1, "standard"))
     for name, budget in (("much", Budget()), ("little", Tight())):
         job = Job(find_inputs([many]), tmp_path / name, Options.of(), Columns(), 1, budget=budget)
-        run(job, Silent(), make)
+        run_job(job, Silent(), make)
     assert outcome(tmp_path / "much") == outcome(tmp_path / "little")
 
 
@@ -450,7 +450,7 @@ def test_the_same_half_of_a_hash_is_not_enough(
     """Parts are told apart by all 128 bits."""
     rows = random_rows(8)
     source = write_jsonl(tmp_path / "a.jsonl", rows)
-    hashes = repeats.Block.column
+    hashes = exact_repeats.SketchBlock.column
 
     def half(self: Any, name: str) -> Any:
         found = hashes(self, name)
@@ -458,7 +458,7 @@ def test_the_same_half_of_a_hash_is_not_enough(
             found[0] &= 3
         return found
 
-    monkeypatch.setattr(repeats.Block, "column", half)
+    monkeypatch.setattr(exact_repeats.SketchBlock, "column", half)
     record = exact(source, "-o", tmp_path / "out", "--unit", "line")
     check(tmp_path / "out", "a.jsonl", rows, cut_rows(rows, "line"), record)
 
@@ -508,7 +508,7 @@ def test_what_was_compared_is_not_compared_again(
     with monkeypatch.context() as patch:
         patch.setattr("neardup.pipeline.exact._write_cuts", no_room)
         assert neardup("exact", many, "-o", out, "--unit", "line", "-q").code == 1
-    monkeypatch.setattr(repeats, "_repeated", no_room)  # it must not be called
+    monkeypatch.setattr(exact_repeats, "_repeated", no_room)  # it must not be called
     exact(many, "-o", out, "--unit", "line")
     monkeypatch.undo()
     exact(many, "-o", tmp_path / "whole", "--unit", "line")

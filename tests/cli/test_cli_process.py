@@ -112,7 +112,7 @@ def test_a_mistake_of_ours_quotes_no_document(
     def broken(*_: object) -> None:
         raise ValueError("classified text")
 
-    monkeypatch.setattr(batch_run, "rank", broken)
+    monkeypatch.setattr(batch_run, "rank_and_collapse", broken)
     source = jsonl(tmp_path / "a.jsonl", DOCUMENTS)
     ran = neardup("dedup", source, "-o", tmp_path / "out", "-q")
     refused(ran, 1, "ValueError in run.py, line", "--debug")

@@ -18,7 +18,7 @@ from neardup.errors import InputError, ParameterError
 from neardup.evaluation import sample as sampling
 from neardup.evaluation.sample import Sample, as_documents, choose, choose_among
 from neardup.evaluation.truth import Truth, brute_force
-from neardup.pipeline.candidates import as_sets
+from neardup.pipeline.set_files import sort_sets
 from neardup.sketcher import Sketcher
 from neardup.spec import Spec
 
@@ -44,7 +44,7 @@ def same(one: Sample, other: Sample) -> bool:
 
 
 def truth_of(corpus: list[str], floor: float) -> Truth:
-    return brute_force(as_sets(Sketcher(SPEC).cut(as_documents(corpus)).shingles), floor, 1)
+    return brute_force(sort_sets(Sketcher(SPEC).cut(as_documents(corpus)).shingles), floor, 1)
 
 
 def test_a_sample_is_in_input_order_and_depends_on_nothing_but_the_seed(tmp_path):

@@ -13,7 +13,7 @@ from neardup.membership.sizing import (
     classic_bits,
     classic_rate,
 )
-from neardup.pipeline.filtering import lost_of
+from neardup.pipeline.exact_filter import estimate_lost
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_was_lost_in_a_filter_that_may_be_too_small(planned, different, cop
     keys = np.random.Generator(np.random.PCG64(4)).integers(0, 2**64, different, np.uint64)
     seen = BloomFilter(planned)
     lost = int(seen.insert_many(keys).sum())
-    found = lost_of(seen.shape, len(seen), different + copies)
+    found = estimate_lost(seen.shape, len(seen), different + copies)
     assert abs(found - lost) <= 4 * lost**0.5 + 0.03 * lost
     bound = seen.shape.expected_lost(different + copies)
     assert lost <= bound + 4 * bound**0.5

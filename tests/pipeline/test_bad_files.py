@@ -108,7 +108,7 @@ def test_what_was_read_before_a_bad_file_is_not_read_again(tmp_path: Path) -> No
         engine.go(paths, tmp_path / "out", shard=600)
     paths[-1].write_bytes(whole)
     shown = engine.Silent()
-    batch_run.run(engine.job(paths, tmp_path / "out", shard=600), shown)
+    batch_run.run_job(engine.job(paths, tmp_path / "out", shard=600), shown)
     assert any("are read already" in message for message in shown.said)
 
 

@@ -15,7 +15,7 @@ from support import engine
 from neardup.errors import FormatError
 from neardup.pipeline import run as batch_run
 from neardup.pipeline import sorting
-from neardup.pipeline.output import NAMES
+from neardup.pipeline.output import RUN_NAMES
 
 ASKED = {"limit": 3, "keep": "longest"}
 STAGES = ["shards", "buckets", "sets", "pairs"]
@@ -183,7 +183,12 @@ def test_whatever_is_in_the_work_folder(
 
 # -- while it runs ------------------------------------------------------------------------------
 
-READ_LATER = {"shards": "rank", "buckets": "decide", "sets": "comparing", "pairs": "collect"}
+READ_LATER = {
+    "shards": "rank_and_collapse",
+    "buckets": "decide_documents",
+    "sets": "make_comparer",
+    "pairs": "collect_removed",
+}
 """Each stage, and the function of the run before which its files are damaged."""
 
 
@@ -277,7 +282,7 @@ def test_a_sorted_run_that_is_damaged_is_an_error(
         path = engine.unfinished(out) / "copies-0"
         got = run_damaged(
             monkeypatch,
-            "collect",
+            "collect_removed",
             lambda p=path, at=place: flip(p, at),
             inputs,
             out,
@@ -303,7 +308,7 @@ def test_everything_unfinished_is_for_its_owner_only(
             assert (work / stage).stat().st_mode & 0o777 == 0o700
         for path in work.rglob("*"):
             place = path.relative_to(work).parts[0]
-            if path.is_file() and place not in NAMES:
+            if path.is_file() and place not in RUN_NAMES:
                 kinds.add(place.split("-")[0])
                 assert path.stat().st_mode & 0o777 == 0o600, path
 

@@ -12,9 +12,10 @@ import pytest
 from support import engine
 from support.command_line import WRITERS
 
-from neardup.pipeline import banding, collapse, comparing, components, rounds, sorting
-from neardup.pipeline.comparing import Comparing
+from neardup.pipeline import sorting
 from neardup.pipeline.sorting import Sorter
+from neardup.pipeline.stages import band, compare, components, decide, rank
+from neardup.pipeline.stages.compare import PairComparer
 
 ASKED: list[engine.Row] = [
     {"limit": 2},
@@ -79,8 +80,8 @@ class Paths:
         self.windows = 0
         self.spilled: set[str] = set()
         self.all_sets_fit: set[bool] = set()
-        spill, windows, slice_bits = Sorter._spill, rounds.windows, collapse.slice_bits
-        init = Comparing.__init__
+        spill, windows, slice_bits = Sorter._spill, decide.cut_windows, rank.count_slice_bits
+        init = PairComparer.__init__
 
         def noted_bits(*given: Any) -> int:
             self.slices.append(1 << slice_bits(*given))
@@ -95,15 +96,15 @@ class Paths:
             self.spilled.add(sorter._path.name)
             spill(sorter)
 
-        def noted_init(comparison: Comparing, *given: Any) -> None:
+        def noted_init(comparison: PairComparer, *given: Any) -> None:
             init(comparison, *given)
             self.all_sets_fit.add(comparison._fits)
 
-        for module in (collapse, banding):
-            monkeypatch.setattr(module, "slice_bits", noted_bits)
-        monkeypatch.setattr(rounds, "windows", noted_windows)
+        for module in (rank, band):
+            monkeypatch.setattr(module, "count_slice_bits", noted_bits)
+        monkeypatch.setattr(decide, "cut_windows", noted_windows)
         monkeypatch.setattr(Sorter, "_spill", noted_spill)
-        monkeypatch.setattr(Comparing, "__init__", noted_init)
+        monkeypatch.setattr(PairComparer, "__init__", noted_init)
 
 
 @pytest.mark.parametrize("asked", ASKED, ids=str)
@@ -117,13 +118,13 @@ def test_little_memory_changes_nothing(
     each: int,
 ) -> None:
     monkeypatch.setattr(sorting, "LEAST_BLOCK", 8)
-    for module in (rounds, components):
+    for module in (decide, components):
         monkeypatch.setattr(module, "PAIRS_AT_ONCE", 50)
-    monkeypatch.setattr(comparing, "AT_ONCE", 30)
-    monkeypatch.setattr("neardup.pipeline.verdicts.AT_ONCE", 20)
-    monkeypatch.setattr("neardup.pipeline.candidates.BLOCK_BYTES", 500)
-    monkeypatch.setattr("neardup.pipeline.candidates.NEAR", 100)
-    monkeypatch.setattr("neardup.pipeline.sketches.BLOCK_ROWS", 7)
+    monkeypatch.setattr(compare, "PAIRS_PER_CALL", 30)
+    monkeypatch.setattr("neardup.pipeline.stages.removed.RECORDS_AT_ONCE", 20)
+    monkeypatch.setattr("neardup.pipeline.set_files.SET_BLOCK_BYTES", 500)
+    monkeypatch.setattr("neardup.pipeline.set_files.READ_GAP", 100)
+    monkeypatch.setattr("neardup.pipeline.sketch_files.BLOCK_ROWS", 7)
     taken = Paths(monkeypatch)
     got = engine.go(inputs, tmp_path / "out", budget=engine.Little(each), workers=2, **asked)
     assert got == plain[str(asked)]
@@ -216,7 +217,7 @@ def test_random_settings_change_nothing(
     want = engine.go(inputs, tmp_path / "plain", shard=1 << 26, chunk=1 << 20, **asked)
     for number in range(6):
         monkeypatch.setattr(sorting, "LEAST_BLOCK", chance.choice([4, 50, 4_096]))
-        monkeypatch.setattr(rounds, "PAIRS_AT_ONCE", chance.choice([20, 1_000]))
+        monkeypatch.setattr(decide, "PAIRS_AT_ONCE", chance.choice([20, 1_000]))
         got = engine.go(
             inputs,
             tmp_path / str(number),

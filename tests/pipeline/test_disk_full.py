@@ -49,7 +49,7 @@ def fill(
 ) -> dict[str, int]:
     """Runs on disks of these sizes, which go on with more room; where they stopped, how often."""
     monkeypatch.setattr(job, "Job", partial(Job, shard=8_000, chunk=2_000))
-    monkeypatch.setattr("neardup.pipeline.run.check_room", lambda *_: None)
+    monkeypatch.setattr("neardup.pipeline.stages.sketch.check_disk", lambda *_: None)
     command = ["dedup", *inputs, "--shingle", "word:2", "--bands", 20, "--rows", 2, "-q"]
     resize(disk, 1 << 26)
     assert neardup(*command, "-o", disk / "plain").code == 0

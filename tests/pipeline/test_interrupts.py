@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from neardup.pipeline.interrupts import obeyed_at_once
+from neardup.pipeline.interrupts import interrupt_at_once
 
 
 class Interrupted:
@@ -22,7 +22,7 @@ def test_an_interrupt_that_python_drops_comes_again(capsys: pytest.CaptureFixtur
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     hook = sys.unraisablehook
     try:
-        with pytest.raises(KeyboardInterrupt), obeyed_at_once():
+        with pytest.raises(KeyboardInterrupt), interrupt_at_once():
             Interrupted()
             time.sleep(20)
     finally:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from support.killing import sketches
 from neardup.errors import InputError, OutputError
 from neardup.pipeline import run as batch_run
 from neardup.pipeline.job import Job
+from neardup.pipeline.stages import tables
 
 KILLING = Path(engine.__file__).with_name("killing.py")
 
@@ -128,7 +130,7 @@ def test_a_signal_leaves_a_run_that_goes_on(
     run_json = json.loads((out / "run.json").read_bytes())
     options = {"threshold": run_json["parameters"]["threshold"]}
     plain = tmp_path / "plain"
-    batch_run.run(cli_like(inputs, plain, **options), engine.Silent())
+    batch_run.run_job(cli_like(inputs, plain, **options), engine.Silent())
     assert engine.outcome(out) == engine.outcome(plain)
 
 
@@ -161,9 +163,9 @@ class Attempt:
         asking = engine.job(inputs, out, others=others, **asked)
         if stop:
             with pytest.raises(Stopped):
-                batch_run.run(asking, engine.Silent())
+                batch_run.run_job(asking, engine.Silent())
         else:
-            batch_run.run(asking, engine.Silent())
+            batch_run.run_job(asking, engine.Silent())
             self.outcome = engine.outcome(out)
 
 
@@ -333,21 +335,26 @@ def test_an_input_that_is_gone_or_new(tmp_path: Path, inputs: list[Path]) -> Non
         Attempt(mine, tmp_path / "other", **FIRST)
 
 
-STAGES = ["rank", "band", "decide", "decisions.write_removed", "decisions.write_files"]
+STAGES = [
+    (batch_run, "rank_and_collapse"),
+    (batch_run, "band_documents"),
+    (batch_run, "decide_documents"),
+    (tables, "write_removed"),
+    (batch_run, "write_kept_files"),
+]
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize(("module", "name"), STAGES)
 @pytest.mark.parametrize("change", [*CHANGES, Path.unlink])
 def test_an_input_that_changes_during_the_run_is_named(
     tmp_path: Path,
     inputs: list[Path],
     monkeypatch: pytest.MonkeyPatch,
-    stage: str,
+    module: ModuleType,
+    name: str,
     change: Callable[[Path], None],
 ) -> None:
     mine = [Path(shutil.copy2(path, tmp_path)) for path in inputs]
-    home, _, name = stage.rpartition(".")
-    module = getattr(batch_run, home) if home else batch_run
     usual = getattr(module, name)
 
     def disturbed(*given: Any) -> Any:
@@ -372,7 +379,7 @@ def test_a_text_that_is_not_what_was_sketched_is_named(
     (tmp_path / "in").mkdir()
     for number in range(20):
         (tmp_path / "in" / f"{number:02}.txt").write_text(f"w1 w2 w3 w4 w5 w{number:02}")
-    usual = batch_run.band
+    usual = batch_run.band_documents
     changed = tmp_path / "in" / "13.txt"
 
     def disturbed(*given: Any) -> Any:
@@ -381,7 +388,7 @@ def test_a_text_that_is_not_what_was_sketched_is_named(
         os.utime(changed, ns=(times.st_atime_ns, times.st_mtime_ns))
         return usual(*given)
 
-    monkeypatch.setattr(batch_run, "band", disturbed)
+    monkeypatch.setattr(batch_run, "band_documents", disturbed)
     with pytest.raises(InputError, match=r"13\.txt: changed during the run"):
         Attempt([tmp_path / "in"], tmp_path / "out", **FIRST)
 

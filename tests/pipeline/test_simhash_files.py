@@ -14,9 +14,9 @@ from support.command_line import dedup, edited, neardup, refused, table, write_j
 import neardup as package
 from neardup.corpus.shards import cut
 from neardup.errors import FormatError
-from neardup.pipeline import weighing
-from neardup.pipeline import work as work_folder
+from neardup.pipeline import stage_files as work_folder
 from neardup.pipeline.saved import read_frequencies
+from neardup.pipeline.stages import frequencies
 from neardup.text.frequencies import Frequencies
 
 ASKED: list[dict[str, Any]] = [
@@ -87,7 +87,7 @@ def test_frequencies_are_counted_once(
 ) -> None:
     command = ["dedup", pages, "-o", tmp_path / "out", "--sketch", "simhash", "--weights", "tf-idf"]
     with monkeypatch.context() as stopping:
-        stopping.setattr("neardup.pipeline.run.rank", lambda *_: 1 / 0)
+        stopping.setattr("neardup.pipeline.run.rank_and_collapse", lambda *_: 1 / 0)
         assert neardup(*command, "-q").code == 1
     going_on = neardup(*command)
     assert going_on.code == 0
@@ -167,7 +167,7 @@ def test_frequencies_of_other_documents_are_never_taken_for_these(
         paths = engine.write(tmp_path / f"in{seed}", engine.rows(seed, 40, words=30))
         job = engine.job(paths, tmp_path / "out", **OURS, hamming=3, weights="tf-idf")
         shards = cut(job.in_order(), job.reading)
-        return weighing.document_frequencies(job, work, shards, engine.Silent()).stated
+        return frequencies.count_document_frequencies(job, work, shards, engine.Silent()).stated
 
     first = counted(1)
     with monkeypatch.context() as patched:

@@ -10,8 +10,7 @@ import pytest
 
 from neardup.errors import FormatError
 from neardup.pipeline import sorting
-from neardup.pipeline.rounds import windows
-from neardup.pipeline.sorting import Sorter, Stream
+from neardup.pipeline.sorting import SortedStream, Sorter, cut_windows
 
 
 @pytest.fixture(autouse=True)
@@ -103,9 +102,9 @@ def test_windows_cut_streams_between_documents(tmp_path: Path, most: int) -> Non
         for _ in range(2):
             numbers = {chance.randrange(8) << 32 | chance.randrange(9) for _ in range(40)}
             sides.append(sorted(numbers)[: chance.randrange(41)])
-        streams = [Stream(blocks(side, chance)) for side in sides]
+        streams = [SortedStream(blocks(side, chance)) for side in sides]
         seen: list[list[int]] = [[], []]
-        for bound in windows(streams, most):
+        for bound in cut_windows(streams, most):
             for side, stream in zip(seen, streams, strict=True):
                 taken = stream.until(bound)[0].tolist()
                 assert not side or not taken or side[-1] >> 32 < taken[0] >> 32

@@ -14,7 +14,7 @@ import pytest
 from support.command_line import DOCUMENTS, dedup, edited, neardup, refused, write_jsonl
 
 from neardup.pipeline import status
-from neardup.pipeline.status import Recorded, status_of
+from neardup.pipeline.status import RecordedProgress, describe_status
 
 
 def test_a_finished_run(tmp_path: Path) -> None:
@@ -44,17 +44,17 @@ def test_a_run_that_goes_on_and_one_that_was_stopped(tmp_path: Path, large: Path
         stderr=subprocess.PIPE,
     )
     try:
-        while not (out / ".unfinished" / status.FILE).exists():
+        while not (out / ".unfinished" / status.STATUS_FILE).exists():
             assert run.poll() is None, run.stderr
             time.sleep(0.01)
-        shown = status_of(out)
+        shown = describe_status(out)
         assert shown.startswith(f"running, process {run.pid}: ")
         assert " of memory, " in shown
     finally:
         run.send_signal(signal.SIGKILL)
         run.communicate()
-    assert status_of(out).startswith("stopped: ")
-    assert status_of(out).endswith("; the same command goes on from here")
+    assert describe_status(out).startswith("stopped: ")
+    assert describe_status(out).endswith("; the same command goes on from here")
 
 
 class Silent:
@@ -67,21 +67,21 @@ def test_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(status, "EVERY_SECONDS", 0.0)
     out = tmp_path / "out"
     (out / ".unfinished").mkdir(parents=True)
-    progress = Recorded(Silent(), out / ".unfinished")
+    progress = RecordedProgress(Silent(), out / ".unfinished")
     progress.stage("reading", 3_000_000, "bytes")
     time.sleep(0.02)
     progress.advance(1_500_000)
-    written = json.loads((out / ".unfinished" / status.FILE).read_bytes())
+    written = json.loads((out / ".unfinished" / status.STATUS_FILE).read_bytes())
     assert (written["stage"], written["done"], written["pid"]) == (
         "reading",
         1_500_000,
         os.getpid(),
     )
     assert written["memory"] > 10_000_000
-    assert "reading 1.5 MB of 3.0 MB, " in status_of(out)
-    (out / ".unfinished" / status.FILE).write_text("{")
+    assert "reading 1.5 MB of 3.0 MB, " in describe_status(out)
+    (out / ".unfinished" / status.STATUS_FILE).write_text("{")
     with pytest.raises(Exception, match="holds no run"):
-        status_of(out)
+        describe_status(out)
 
 
 def test_a_run_json_of_something_else(tmp_path: Path) -> None:

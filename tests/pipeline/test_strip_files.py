@@ -58,7 +58,7 @@ def test_lines_are_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     source = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in pages("lines")])
     command = ["dedup", source, "-o", tmp_path / "out", "--strip", "lines:50%"]
     with monkeypatch.context() as stopping:
-        stopping.setattr("neardup.pipeline.run.rank", lambda *_: 1 / 0)
+        stopping.setattr("neardup.pipeline.run.rank_and_collapse", lambda *_: 1 / 0)
         assert neardup(*command, "-q").code == 1
     going_on = neardup(*command)
     assert going_on.code == 0

@@ -9,7 +9,7 @@ import pytest
 
 from neardup.errors import ParameterError
 from neardup.options import Options
-from neardup.pipeline.backends.spark.limits import BYTES_OF_MEMBER, SHARES
+from neardup.pipeline.backends.spark.limits import BYTES_PER_MEMBER, MEMORY_SHARES
 from neardup.planner.costs import Costs
 from neardup.planner.executors import Memory, Sizing, sized
 from neardup.planner.planner import Plan, plan
@@ -222,7 +222,7 @@ def test_more_documents_than_one_task_holds_are_shuffled() -> None:
 
 def test_what_does_not_fit_one_task_is_decided_by_rounds() -> None:
     sla = Sla(1000, cores=4)
-    needed = SHARES * (800_000 + BYTES_OF_MEMBER * 2300)
+    needed = MEMORY_SHARES * (800_000 + BYTES_PER_MEMBER * 2300)
     fits, too_much = run_of(sla, task=needed), run_of(sla, task=needed - 1)
     assert (fits.amounts.ranges, too_much.amounts.ranges) == (0, 4)
     one, many = (

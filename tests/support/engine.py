@@ -20,7 +20,7 @@ from neardup.corpus.inputs import find_inputs
 from neardup.options import Options
 from neardup.pipeline.budget import Budget
 from neardup.pipeline.job import Job
-from neardup.pipeline.run import run
+from neardup.pipeline.run import run_job
 
 Row = dict[str, Any]
 
@@ -90,7 +90,7 @@ def job(
 
 def go(inputs: Sequence[Path], out: Path, **given: Any) -> Outcome:
     """Run a job; everything that it says about the documents."""
-    run(job(inputs, out, **given), Silent())
+    run_job(job(inputs, out, **given), Silent())
     return outcome(out)
 
 

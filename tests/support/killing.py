@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from neardup import kernels
-from neardup.pipeline.run import run
+from neardup.pipeline.run import run_job
 from support import engine
 
 Seen = dict[str, list[int]]
@@ -61,7 +61,7 @@ def attempt(
             before()
             others = {"finish": finish, "force": asked.get("force", False)}
             options = {name: value for name, value in asked.items() if name != "force"}
-            run(engine.job(inputs, out, others=others, **options), engine.Silent())
+            run_job(engine.job(inputs, out, others=others, **options), engine.Silent())
             os._exit(0)
         except BaseException:
             traceback.print_exc()

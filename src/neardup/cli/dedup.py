@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from neardup.options import Options
     from neardup.pipeline.job import Job
-    from neardup.pipeline.record import Finished
+    from neardup.pipeline.record import FinishedRun
     from neardup.pipeline.run import Make, Signals
     from neardup.runtime import Progress
 
@@ -247,7 +247,7 @@ def dedup(
         from neardup.formatting import parse_bytes
         from neardup.pipeline.budget import Budget
         from neardup.pipeline.job import Job
-        from neardup.pipeline.run import run
+        from neardup.pipeline.run import run_job
         from neardup.report.page import write_report
 
         if merge_rows is not None and id is not None:
@@ -311,10 +311,10 @@ def dedup(
                 finish=partial(write_report, title=folder.resolve().name),
                 budget=Budget(None if memory is None else parse_bytes(memory)),
             )
-            finished = run(job, progress, *making(engine, master, memory))
+            finished = run_job(job, progress, *making(engine, master, memory))
     print_run(finished.record, summary(finished, options, out), quiet, as_json)
     if engine == "spark":
-        from neardup.pipeline.backends.spark.java_classes import keep as keep_java_classes
+        from neardup.pipeline.backends.spark.startup import save_archive as keep_java_classes
 
         keep_java_classes(quiet or as_json)
 
@@ -340,9 +340,9 @@ def check_spark(options: Options, merge_rows: bool, save_sketches: bool) -> None
     from neardup.pipeline.backends.spark.session import require_spark
 
     require_spark()
-    from neardup.pipeline.backends.spark.run import require_possible
+    from neardup.pipeline.backends.spark.run import require_supported
 
-    require_possible(options, merge_rows, save_sketches)
+    require_supported(options, merge_rows, save_sketches)
 
 
 def urls_only(places: Sequence[str], engine: str) -> bool:
@@ -380,12 +380,11 @@ def refuse_with_urls(
 
 def started(master: str | None, progress: Progress, size: int | None = None) -> SparkSession:
     """A session whose executors have what is needed, for so many bytes of inputs."""
-    from neardup.pipeline.backends.spark.executors import check_executors
-    from neardup.pipeline.backends.spark.little import is_this_python
-    from neardup.pipeline.backends.spark.session import spark_session
+    from neardup.pipeline.backends.spark.session import check_executors, open_session
+    from neardup.pipeline.backends.spark.startup import is_this_python
 
     progress.say("starting Spark")
-    spark = spark_session(master, size=size)
+    spark = open_session(master, size=size)
     here = str(spark.sparkContext.master).startswith("local")
     if not here or not is_this_python(spark.sparkContext.pythonExec):
         check_executors(spark, progress)
@@ -395,9 +394,9 @@ def started(master: str | None, progress: Progress, size: int | None = None) -> 
 def task_memory(memory: str | None) -> int:
     """What a task on Spark may hold."""
     from neardup.formatting import parse_bytes
-    from neardup.pipeline.backends.spark.limits import MEMORY
+    from neardup.pipeline.backends.spark.limits import TASK_MEMORY
 
-    return MEMORY if memory is None else parse_bytes(memory)
+    return TASK_MEMORY if memory is None else parse_bytes(memory)
 
 
 def making(engine: str, master: str | None, memory: str | None) -> tuple[()] | tuple[Make, Signals]:
@@ -407,16 +406,16 @@ def making(engine: str, master: str | None, memory: str | None) -> tuple[()] | t
     """
     if engine == "local":
         return ()
-    from neardup.pipeline.backends.spark.run import near_duplicates_on
-    from neardup.pipeline.interrupts import obeyed_at_once
+    from neardup.pipeline.backends.spark.run import find_near_duplicates_on
+    from neardup.pipeline.interrupts import interrupt_at_once
 
     room = task_memory(memory)
 
-    def make(job: Job, folder: Path, progress: Progress) -> Finished:
+    def make(job: Job, folder: Path, progress: Progress) -> FinishedRun:
         size = sum(file.path.stat().st_size for file in job.inputs)
-        return near_duplicates_on(started(master, progress, size), room)(job, folder, progress)
+        return find_near_duplicates_on(started(master, progress, size), room)(job, folder, progress)
 
-    return make, obeyed_at_once
+    return make, interrupt_at_once
 
 
 def chosen_anew(config: Path | None, options: Options) -> str:
@@ -430,7 +429,7 @@ def chosen_anew(config: Path | None, options: Options) -> str:
     )
 
 
-def summary(finished: Finished, options: Options, out: Path | str) -> str:
+def summary(finished: FinishedRun, options: Options, out: Path | str) -> str:
     """The end of a run, as a person sees it."""
     from neardup.cli.summary import last_lines, rejected_line
     from neardup.result import counts_line, example_line, largest_line, method_line

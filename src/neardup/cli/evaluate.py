@@ -386,10 +386,10 @@ def folder(out: Path | None, force: bool) -> Iterator[None]:
     if out is None:
         yield
         return
-    from neardup.pipeline.output import made
+    from neardup.pipeline.output import create_folder
 
     check_free(out, force)
-    with made(out.resolve(), out):
+    with create_folder(out.resolve(), out):
         yield
 
 

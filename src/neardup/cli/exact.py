@@ -33,7 +33,7 @@ from neardup.cli.arguments import (
 )
 
 if TYPE_CHECKING:
-    from neardup.pipeline.record import Finished
+    from neardup.pipeline.record import FinishedRun
 
 
 def exact(
@@ -128,10 +128,10 @@ def exact(
         from neardup.formatting import parse_bytes
         from neardup.pipeline.budget import Budget
         from neardup.pipeline.exact import ExactDuplicates
-        from neardup.pipeline.filtering import Filtering
+        from neardup.pipeline.exact_filter import ExactFilter
+        from neardup.pipeline.exact_hashes import ExactSpec
         from neardup.pipeline.job import Job
-        from neardup.pipeline.run import run
-        from neardup.pipeline.sameness import Sameness
+        from neardup.pipeline.run import run_job
         from neardup.report.page import write_report
 
         job = Job(
@@ -149,13 +149,13 @@ def exact(
             finish=partial(write_report, title=out.resolve().name),
             budget=Budget(None if memory is None else parse_bytes(memory)),
         )
-        sameness = Sameness.of(by, unit, min_length, text_profile)
-        filtering = Filtering.of(filter_kind, fpr, expected, sameness, keep)
-        finished = run(job, progress, ExactDuplicates(sameness, filtering))
+        sameness = ExactSpec.of(by, unit, min_length, text_profile)
+        filtering = ExactFilter.of(filter_kind, fpr, expected, sameness, keep)
+        finished = run_job(job, progress, ExactDuplicates(sameness, filtering))
     print_run(finished.record, "\n".join(summary(finished, out)) + "\n", quiet, as_json)
 
 
-def summary(finished: Finished, out: Path) -> Iterator[str]:
+def summary(finished: FinishedRun, out: Path) -> Iterator[str]:
     """The end of a run, as a person sees it."""
     from neardup.cli.summary import last_lines, rejected_line
     from neardup.result import largest_line

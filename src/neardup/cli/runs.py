@@ -36,11 +36,11 @@ def demo(
     with tempfile.TemporaryDirectory() as folder, progress_for(quiet=False) as progress:
         from neardup.corpus.documents import Columns
         from neardup.pipeline.job import Job
-        from neardup.pipeline.run import run
+        from neardup.pipeline.run import run_job
 
         out = Path(folder) / "clean"
         job = Job(source_files(library), out, options, Columns(), workers=1, kept=False)
-        finished = run(job, progress)
+        finished = run_job(job, progress)
         removed = pq.ParquetFile(out / "removed.parquet").read(use_threads=False).to_pylist()
     sys.stdout.write(f"{library}, every .py file\n\n")
     sys.stdout.write(summary(finished, options, Path("clean")).rsplit("\n", 2)[0] + "\n")
@@ -122,9 +122,9 @@ def status(
     ],
 ) -> None:
     """Say how far a run is: its stage, rate, time left, memory; or that it stopped or finished."""
-    from neardup.pipeline.status import status_of
+    from neardup.pipeline.status import describe_status
 
-    print(status_of(out))
+    print(describe_status(out))
 
 
 def merge(
@@ -145,7 +145,7 @@ def merge(
 
     The sketches are checked; they take no further space where the disk allows two names for a file.
     """
-    from neardup.pipeline import saved
+    from neardup.pipeline.saved import merge_sketch_sets
 
-    joined = saved.merge(sets, out)
+    joined = merge_sketch_sets(sets, out)
     print(f"{len(joined.kept):,} documents, {int(joined.kept.sum()):,} of them kept; {out}")

@@ -121,8 +121,8 @@ def _read_folder(path: Path) -> Spec:
     from neardup.index import folder
     from neardup.index.settings import IndexSettings
     from neardup.index.store import Store
-    from neardup.pipeline.output import RUN, is_run
-    from neardup.pipeline.saved import SET, SketchSet, sketch_folder
+    from neardup.pipeline.output import RUN_FILE, is_run
+    from neardup.pipeline.saved import SET_FILE, SketchSet, find_sketch_folder
     from neardup.spec import Spec
 
     if (path / folder.LISTED).exists() and (listed := folder.read_generations(path)) is not None:
@@ -132,10 +132,10 @@ def _read_folder(path: Path) -> Spec:
             return IndexSettings.of_stored(store.meta(), str(file)).options.spec
         finally:
             store.close()
-    if (sketch_folder(path) / SET).exists():
-        return SketchSet.open(sketch_folder(path)).spec
+    if (find_sketch_folder(path) / SET_FILE).exists():
+        return SketchSet.open(find_sketch_folder(path)).spec
     if is_run(path):
-        stated = json.loads((path / RUN).read_bytes())["spec"]
+        stated = json.loads((path / RUN_FILE).read_bytes())["spec"]
         if "by" not in stated:  # a run of neardup exact has no sketches
             return Spec.from_json(json.dumps(stated))
     raise UsageError(f"{path} has no specification: give {SIDE}")

@@ -17,7 +17,7 @@ from neardup.evaluation.sample import as_documents
 from neardup.evaluation.truth import Truth, brute_force
 from neardup.lsh.buckets import group
 from neardup.options import Options
-from neardup.pipeline.candidates import as_sets
+from neardup.pipeline.set_files import sort_sets
 from neardup.sketch import bulk
 from neardup.sketch.bottomk import BottomK
 from neardup.sketcher import SketchedDocuments, Sketcher
@@ -94,7 +94,7 @@ class Contest:
         """Brute force over all pairs; `asked` are options that all contenders share."""
         options = Options.of(threshold=threshold, **asked)
         cut = Sketcher(options.spec).cut(as_documents(texts)).shingles
-        truth = brute_force(as_sets(cut), min(FLOOR, threshold), workers)
+        truth = brute_force(sort_sets(cut), min(FLOOR, threshold), workers)
         return cls(texts, truth, threshold, asked)
 
     def results(self, contenders: Sequence[Contender] = CONTENDERS) -> Iterator[Measured]:

@@ -17,7 +17,7 @@ from neardup.evaluation.lookup import Found
 from neardup.in_memory import Corpus
 from neardup.lsh.curve import format_layout
 from neardup.options import Options
-from neardup.pipeline.candidates import as_bags, as_sets
+from neardup.pipeline.set_files import sort_bags, sort_sets
 from neardup.result import method_line
 from neardup.runtime import map_in_order
 from neardup.sketch import bulk
@@ -50,7 +50,7 @@ def exact_judge(
 ) -> Exact | Weighed:
     """By the sets or bags of shingles of sketched documents, which stay as they are."""
     cut = Ragged(sketch.shingles.data.copy(), sketch.shingles.offsets.copy())
-    sets = as_bags(cut) if options.spec.of_bags else as_sets(cut)
+    sets = sort_bags(cut) if options.spec.of_bags else sort_sets(cut)
     return options.exact(sets.data, sets.offsets, frequencies.weights)
 
 

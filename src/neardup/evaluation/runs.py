@@ -20,7 +20,7 @@ from neardup.errors import FormatError, UsageError
 from neardup.evaluation.golden import Flaw
 from neardup.evaluation.judges import PARAMETERS, among_all, together
 from neardup.formats.tables import ROW, TEXT
-from neardup.pipeline.output import RUN, is_run
+from neardup.pipeline.output import RUN_FILE, is_run
 
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
@@ -52,9 +52,9 @@ class Run:
             raise UsageError(
                 f"{run} holds no finished run: give the folder that neardup dedup -o wrote"
             )
-        record = json.loads((run / RUN).read_bytes())
+        record = json.loads((run / RUN_FILE).read_bytes())
         if not isinstance(record.get("parameters"), dict):
-            raise FormatError(f"{run / RUN} names no parameters: run neardup dedup again")
+            raise FormatError(f"{run / RUN_FILE} names no parameters: run neardup dedup again")
         number = {id: place for place, id in enumerate(ids)}
         cluster = np.full(len(ids), -1, np.int64)
         repeated: dict[str, None] = {}
@@ -137,7 +137,7 @@ class Run:
         if self.of_copies:
             return {}
         if not {"unit", "size", "profile", "sketch"} <= set(spec):
-            raise FormatError(f"{RUN} names no specification: run neardup dedup again")
+            raise FormatError(f"{RUN_FILE} names no specification: run neardup dedup again")
         named = {name: spec.get(name) for name in ("sketch", "family", "slots", "bits", "seed")}
         named |= {name: parameters.get(name) for name in ("tables", "measure", "hamming", "blocks")}
         named |= {

@@ -19,7 +19,7 @@ from neardup.index.stats import Counters
 from neardup.keys import Key
 from neardup.lsh.bands import Tables
 from neardup.options import Options
-from neardup.pipeline.candidates import as_bags, as_sets
+from neardup.pipeline.set_files import sort_bags, sort_sets
 from neardup.sketch import bulk
 from neardup.sketcher import SketchedDocuments, Sketcher
 from neardup.spec import Spec
@@ -93,7 +93,7 @@ class ArrivalSketcher:
             content, keys, compared = content[chosen], keys[chosen], compared[chosen]
             shingles = shingles.take(chosen)
         there = shingles if len(shingles.data) else None
-        order = as_bags if spec.of_bags else as_sets
+        order = sort_bags if spec.of_bags else sort_sets
         return SketchedTexts(Arrivals(content, keys, compared, there, order), places, rejected)
 
 

@@ -27,10 +27,9 @@ from neardup.index.validation import is_valid_id
 from neardup.lsh.bands import Tables
 from neardup.lsh.curve import format_layout
 from neardup.pipeline.catalogue import Catalogue
-from neardup.pipeline.output import RUN, is_run
-from neardup.pipeline.saved import SketchSet, sketch_folder
-from neardup.pipeline.sketches import Block, Sketches
-from neardup.pipeline.storing import OPEN, SLOTS, TABLES, compared_of
+from neardup.pipeline.output import RUN_FILE, is_run
+from neardup.pipeline.saved import SketchSet, find_sketch_folder
+from neardup.pipeline.sketch_files import OPEN, SLOTS, TABLES, SketchBlock, Sketches, read_compared
 from neardup.runtime import SILENT, Progress
 
 AT_ONCE: Final = 4_096
@@ -83,9 +82,9 @@ def load_sketches(
     `given` are parts of the operating point; what is not given is as in the run.
     """
     sketches = Path(run)
-    found = SketchSet.open(sketch_folder(sketches))
+    found = SketchSet.open(find_sketch_folder(sketches))
     _check(found, sketches)
-    record = json.loads((sketches / RUN).read_bytes()) if is_run(sketches) else None
+    record = json.loads((sketches / RUN_FILE).read_bytes()) if is_run(sketches) else None
     settings = IndexSettings(
         _options(found, record, given), False, found.ignored, found.frequencies
     )
@@ -199,7 +198,7 @@ class _Names:
 
 def _load(
     loader: Loader,
-    block: Block,
+    block: SketchBlock,
     decided: RunDecisions,
     names: _Names,
     signing: SignatureCodec,
@@ -211,7 +210,7 @@ def _load(
     if not len(wanted):
         return
     contents = np.ascontiguousarray(block.column("content").T)
-    compared = np.ascontiguousarray(compared_of(block.file, block.number).T)
+    compared = np.ascontiguousarray(read_compared(block.file, block.number).T)
     keys = _keys(block, signing.tables) if signing.options.spec.narrow else None
     numbers = decided.numbers
     for start in range(0, len(wanted), AT_ONCE):
@@ -249,5 +248,5 @@ def _rows(
             )
 
 
-def _keys(block: Block, tables: Tables) -> NDArray[np.uint64]:
+def _keys(block: SketchBlock, tables: Tables) -> NDArray[np.uint64]:
     return np.stack([block.keys(tables, table) for table in range(tables.count)], axis=1)

@@ -1,1 +1,1 @@
-"""A run over files: from inputs on disk to a folder with the kept files and every decision."""
+"""A batch run: from input files to a folder with the kept files and every decision."""

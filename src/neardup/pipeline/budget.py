@@ -1,4 +1,4 @@
-"""How much memory may a run use, how much does it use, and how much is left?"""
+"""The memory budget of a run: its limit, its current use, and what is left."""
 
 from __future__ import annotations
 

@@ -1,21 +1,64 @@
-"""Where does each document come from, and what is it called?"""
+"""Locate rows in the input files, and name documents by their own id or by file:row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from neardup.corpus.documents import strings
 from neardup.corpus.inputs import InputFile
+from neardup.corpus.shards import Shard
 from neardup.formats.tables import column
-from neardup.pipeline.parts import Parts
-from neardup.pipeline.places import Places, listed
-from neardup.pipeline.sketches import Sketches
+from neardup.pipeline.merge_rows import DocumentRows
+from neardup.pipeline.sketch_files import Sketches
+
+
+@dataclass(frozen=True)
+class RowPlaces:
+    """The files' names, and the number of each one's first row, and of all rows."""
+
+    files: pa.Array
+    starts: Integers
+
+    def of(self, rows: Integers) -> tuple[pa.Array, pa.Array]:
+        """The file's name and the place in it of each row."""
+        file = np.searchsorted(self.starts, rows, side="right") - 1
+        return self.files.take(column(file)), column(rows - self.starts[file])
+
+    def named(self, own: pa.Array, rows: Integers) -> pa.Array:
+        """The ids of documents: their own, or file:row."""
+        own = own.cast(pa.large_string())
+        if own.null_count == 0:
+            return own
+        files, places = (part.to_pylist() for part in self.of(rows))
+        names = [f"{file}:{row}" for file, row in zip(files, places, strict=True)]
+        return pc.coalesce(own, strings(names))
+
+
+def list_files(
+    shards: Iterable[Shard], rows: Iterable[Iterable[int]], earlier: int
+) -> tuple[list[InputFile], Integers, int]:
+    """The files of some shards, the first row of each and the number of all rows; and which is the
+    first file of shard `earlier`. `rows` says how many each file of each shard has."""
+    files: list[InputFile] = []
+    counts: list[int] = []
+    new = 0
+    for number, (shard, of_files) in enumerate(zip(shards, rows, strict=True)):
+        new = len(files) if number == earlier else new
+        for file, count in zip(shard.files, of_files, strict=True):
+            if len(files) > new and files[-1] == file:
+                counts[-1] += count  # the next part of a large one
+            else:
+                files.append(file)
+                counts.append(count)
+    return files, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), new
+
 
 Integers = NDArray[np.int64]
 
@@ -33,18 +76,18 @@ class Catalogue:
     files: list[InputFile]
     starts: Integers
     new: int
-    parts: Parts | None = None
+    parts: DocumentRows | None = None
 
     @classmethod
-    def of(cls, sketches: Sketches, parts: Parts | None = None) -> Catalogue:
+    def of(cls, sketches: Sketches, parts: DocumentRows | None = None) -> Catalogue:
         rows = (file.note["rows"] for file in sketches.files)
-        files, starts, new = listed(sketches.shards, rows, sketches.earlier)
+        files, starts, new = list_files(sketches.shards, rows, sketches.earlier)
         return cls(sketches, files, starts, new, parts)
 
     @cached_property
-    def places(self) -> Places:
+    def places(self) -> RowPlaces:
         """Where each row is."""
-        return Places(strings([file.name for file in self.files]), self.starts)
+        return RowPlaces(strings([file.name for file in self.files]), self.starts)
 
     def place(self, documents: Integers) -> tuple[pa.Array, pa.Array]:
         """The file's name and the row in it of each document, of its first row."""

@@ -1,6 +1,6 @@
-"""One run over files that removes what is exactly the same: documents, paragraphs or lines.
+"""Run `neardup exact`: remove exact duplicates of documents, paragraphs or lines.
 
-The stages of `run.py` without sketches: hash, rank or compare, tables, filter.
+The stages of `run.py` without sketches: hash, compare, tables, filter.
 """
 
 from __future__ import annotations
@@ -21,25 +21,24 @@ from neardup.corpus.rows import Edit, Integers
 from neardup.corpus.streams import changed
 from neardup.formats import tables
 from neardup.formats.tables import TableWriter
-from neardup.pipeline import decisions
 from neardup.pipeline.catalogue import Catalogue
-from neardup.pipeline.ending import complete, write_tables
-from neardup.pipeline.filtering import Filtering, filter_documents
+from neardup.pipeline.exact_filter import ExactFilter, filter_documents
+from neardup.pipeline.exact_hashes import ExactSpec, HashMaker
+from neardup.pipeline.exact_repeats import Cuts, find_repeats
 from neardup.pipeline.job import Job
-from neardup.pipeline.ranks import ranked
-from neardup.pipeline.record import LISTED_REASONS, Clock, Finished, Hashing
-from neardup.pipeline.repeats import Cuts, find_repeats
-from neardup.pipeline.run import Read, kept_documents, preferred, sketched
-from neardup.pipeline.sameness import MakeHashes, Sameness
+from neardup.pipeline.record import LISTED_REASONS, FinishedRun, InputHasher, StageClock, finish_run
+from neardup.pipeline.run import find_preferred, mark_kept
 from neardup.pipeline.sorting import Records
-from neardup.pipeline.stages import rank
-from neardup.pipeline.verdicts import Verdicts, collect
-from neardup.pipeline.work import digest
+from neardup.pipeline.stage_files import digest
+from neardup.pipeline.stages.rank import rank_and_collapse, rank_documents
+from neardup.pipeline.stages.removed import RemovedDocuments, collect_removed
+from neardup.pipeline.stages.sketch import SketchedInputs, sketch_inputs
+from neardup.pipeline.stages.tables import write_kept_files, write_tables
 from neardup.runtime import Progress
 
 
 @dataclass(frozen=True)
-class Decided:
+class ExactDecision:
     """Which documents stay, in input order, and what is cut from them."""
 
     kept: NDArray[np.bool_]
@@ -51,22 +50,22 @@ class Decided:
 class ExactDuplicates:
     """Makes everything that belongs into OUT."""
 
-    sameness: Sameness
-    filtering: Filtering | None = None
+    sameness: ExactSpec
+    filtering: ExactFilter | None = None
 
-    def __call__(self, job: Job, folder: Path, progress: Progress) -> Finished:
-        clock = Clock()
-        with Hashing() as hashing:
+    def __call__(self, job: Job, folder: Path, progress: Progress) -> FinishedRun:
+        clock = StageClock()
+        with InputHasher() as hashing:
             with clock.stage("hash"):
                 if self.filtering is not None:
                     self.filtering.announce(job, self.sameness, progress)
-                read = sketched(job, folder, progress, MakeHashes(self.sameness))
+                read = sketch_inputs(job, folder, progress, HashMaker(self.sameness))
             sketches = read.sketches
             catalogue = Catalogue.of(sketches)
             hashing.add(*catalogue.files)
-            verdicts = Verdicts(folder, job.budget)
+            verdicts = RemovedDocuments(folder, job.budget)
             with clock.stage("compare"):
-                classes = preferred(job, catalogue)
+                classes = find_preferred(job, catalogue)
                 decided = self._compare(job, folder, read, classes, verdicts, progress)
             with clock.stage("tables"):
                 told = write_tables(folder, catalogue, sketches, verdicts, progress)
@@ -77,7 +76,7 @@ class ExactDuplicates:
                     _write_kept(folder / "kept", job, catalogue, decided, progress)
             made = self._describe(job, len(sketches), verdicts.count, told.reasons, decided)
             made |= {"skipped_files": read.skipped, "inputs": hashing.inputs(catalogue)}
-        finished = complete(job, folder, made, told, clock, sketches.shards)
+        finished = finish_run(job, folder, made, told, clock, sketches.shards)
         verdicts.close()
         return finished
 
@@ -85,37 +84,37 @@ class ExactDuplicates:
         self,
         job: Job,
         folder: Path,
-        read: Read,
+        read: SketchedInputs,
         classes: list[int],
-        verdicts: Verdicts,
+        verdicts: RemovedDocuments,
         progress: Progress,
-    ) -> Decided:
+    ) -> ExactDecision:
         if self.filtering is not None:
             found = filter_documents(self.filtering, job, read.sketches, verdicts, progress)
-            return Decided(found.kept, filter=found.described)
-        compare = _documents if self.sameness.unit == "document" else self._parts
+            return ExactDecision(found.kept, filter=found.described)
+        compare = _compare_documents if self.sameness.unit == "document" else self._parts
         return compare(job, folder, read, classes, verdicts, progress)
 
     def _parts(
         self,
         job: Job,
         folder: Path,
-        read: Read,
+        read: SketchedInputs,
         classes: list[int],
-        verdicts: Verdicts,
+        verdicts: RemovedDocuments,
         progress: Progress,
-    ) -> Decided:
+    ) -> ExactDecision:
         """Cut what was there before; a document of which nothing is left goes."""
-        ranking = ranked(read.sketches, job.options, classes)
+        ranking = rank_documents(read.sketches, job.options, classes)
         key = digest(read.keys, job.options.keep, classes)
         file = find_repeats(job, folder, read.sketches, key, ranking, progress)
         cuts = Cuts(read.sketches, file, self.sameness)
         for documents, witnesses, share in cuts.removed():
             verdicts.add(documents, witnesses, share, True)
-        return Decided(cuts.kept, cuts)
+        return ExactDecision(cuts.kept, cuts)
 
     def _describe(
-        self, job: Job, documents: int, removed: int, reasons: Counter[str], decided: Decided
+        self, job: Job, documents: int, removed: int, reasons: Counter[str], decided: ExactDecision
     ) -> dict[str, Any]:
         """What was asked for, and what came out."""
         rejected, columns = reasons.total(), job.columns
@@ -152,21 +151,21 @@ class ExactDuplicates:
         }
 
 
-def _documents(
+def _compare_documents(
     job: Job,
     folder: Path,
-    read: Read,
+    read: SketchedInputs,
     classes: list[int],
-    verdicts: Verdicts,
+    verdicts: RemovedDocuments,
     progress: Progress,
-) -> Decided:
+) -> ExactDecision:
     """Of identical documents the best one stays."""
     rows = read.sketches
-    found = rank(job, folder, rows, rows, None, read.keys, classes, progress)
+    found = rank_and_collapse(job, folder, rows, rows, None, read.keys, classes, progress)
     nothing: Iterator[Records] = iter(())
-    collect(verdicts, nothing, found.copies, found.ranking, True, 0)
+    collect_removed(verdicts, nothing, found.copies, found.ranking, True, 0)
     found.copies.close()
-    return Decided(kept_documents(found))
+    return ExactDecision(mark_kept(found))
 
 
 def _write_cuts(folder: Path, catalogue: Catalogue, cuts: Cuts) -> None:
@@ -186,16 +185,16 @@ def _write_cuts(folder: Path, catalogue: Catalogue, cuts: Cuts) -> None:
 
 
 def _write_kept(
-    folder: Path, job: Job, catalogue: Catalogue, decided: Decided, progress: Progress
+    folder: Path, job: Job, catalogue: Catalogue, decided: ExactDecision, progress: Progress
 ) -> None:
     edits = None
     if decided.cuts is not None:
-        edits = _Edits(catalogue, decided.cuts, job.columns.text)
-    decisions.write_files(folder, catalogue, decided.kept, job.workers, progress, edits)
+        edits = _KeptEdits(catalogue, decided.cuts, job.columns.text)
+    write_kept_files(folder, catalogue, decided.kept, job.workers, progress, edits)
 
 
 @dataclass(frozen=True)
-class _Edits:
+class _KeptEdits:
     """The rows of each file that get a shorter text."""
 
     catalogue: Catalogue

@@ -1,4 +1,4 @@
-"""When may Ctrl-C interrupt a run? Between two steps, never inside of a compiled function.
+"""Delay Ctrl-C and SIGTERM until a step of a run is complete.
 
 Numba does not expect a Python exception while it hands over a kernel's result: a signal that
 arrives then ends in a SystemError, or in a crash.
@@ -16,15 +16,15 @@ from types import FrameType
 from neardup.runtime import Progress
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-RAISED_BY: dict[type[BaseException], signal.Signals] = {
+SIGNAL_OF: dict[type[BaseException], signal.Signals] = {
     KeyboardInterrupt: signal.SIGINT,
     SystemExit: signal.SIGTERM,
 }
-AGAIN_SECONDS = 0.1
+REPEAT_SECONDS = 0.1
 
 
 @contextmanager
-def held() -> Iterator[Callable[[], None]]:
+def hold_signals() -> Iterator[Callable[[], None]]:
     """Hold signals back; where the function that this gives is called, they take effect.
 
     Who asks a second time is obeyed at once.
@@ -56,7 +56,7 @@ def held() -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def obeyed_at_once() -> Iterator[Callable[[], None]]:
+def interrupt_at_once() -> Iterator[Callable[[], None]]:
     """Hold nothing back: for work in which no compiled function of ours runs here.
 
     Python drops what a signal raises while an object is cleared away: that signal comes again.
@@ -64,11 +64,11 @@ def obeyed_at_once() -> Iterator[Callable[[], None]]:
     before, main = sys.unraisablehook, threading.main_thread().ident
 
     def dropped(what: sys.UnraisableHookArgs) -> None:
-        number = RAISED_BY.get(what.exc_type)
+        number = SIGNAL_OF.get(what.exc_type)
         if number is None or main is None:
             before(what)
         else:
-            threading.Timer(AGAIN_SECONDS, signal.pthread_kill, (main, number)).start()
+            threading.Timer(REPEAT_SECONDS, signal.pthread_kill, (main, number)).start()
 
     sys.unraisablehook = dropped
     try:
@@ -77,7 +77,7 @@ def obeyed_at_once() -> Iterator[Callable[[], None]]:
         sys.unraisablehook = before
 
 
-class Interruptible:
+class InterruptibleProgress:
     """Progress whose every step is a place to interrupt."""
 
     def __init__(self, progress: Progress, obey: Callable[[], None]) -> None:

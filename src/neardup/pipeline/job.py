@@ -1,4 +1,4 @@
-"""What is a run asked to do, and whom does it tell how far it is?"""
+"""The job of a batch run: inputs, output, options and limits."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from neardup.errors import UsageError
 from neardup.keys import Key
 from neardup.options import Options
 from neardup.pipeline.budget import Budget
-from neardup.pipeline.storing import Storing
+from neardup.pipeline.sketch_files import SignatureStorage
 from neardup.sketcher import Sketcher
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
 
-SIGNATURES = 4 << 20
+SIGNATURE_BYTES = 4 << 20
 """Bytes of a chunk's signatures, at most, if its documents are not shorter than this:"""
-SHORT = 200
+SHORT_TEXT = 200
 LEAST_CHUNK = 1 << 16
 
 
@@ -84,7 +84,7 @@ class Job:
         """How the inputs are read."""
         # Of short documents with long signatures, fewer at a time.
         each = self.options.spec.slots * self.options.spec.width // 8
-        fits = max(SIGNATURES // each * SHORT, LEAST_CHUNK)
+        fits = max(SIGNATURE_BYTES // each * SHORT_TEXT, LEAST_CHUNK)
         return Reading(self.columns, min(self.chunk, fits), self.shard)
 
     @property
@@ -94,6 +94,8 @@ class Job:
         )
 
     @property
-    def storing(self) -> Storing:
+    def storing(self) -> SignatureStorage:
         """What of the signatures is written."""
-        return Storing(self.options.spec, self.options.tables, self.keep_full, self.merge_rows)
+        return SignatureStorage(
+            self.options.spec, self.options.tables, self.keep_full, self.merge_rows
+        )

@@ -1,8 +1,8 @@
-"""OUT: may a run write there, and how does it become complete at once?
+"""The output folder OUT: whether a run may write there, and how it is replaced atomically.
 
-A run is made in a hidden folder inside OUT, so that a disk, a permission or a name that won't
-do is noticed at the beginning, and moved to its place by renaming when it is complete. If
-anything goes wrong, OUT is as it was. OUT is locked meanwhile: one run at a time.
+A run is made in a hidden folder inside OUT, so that a full disk, a missing permission or an
+unusable name is noticed at the beginning; its files are moved to their places by renaming when it
+is complete. If anything fails, OUT is as it was. OUT is locked meanwhile: one run at a time.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from neardup.corpus.inputs import InputFile
 from neardup.errors import OutputError, UsageError
 from neardup.formats.tables import no_room
 
-RUN = "run.json"
+RUN_FILE = "run.json"
 # run.json is moved last: while it is there, the rest is complete.
-NAMES = (
+RUN_NAMES = (
     "kept",
     "removed.parquet",
     "clusters.parquet",
@@ -33,9 +33,9 @@ NAMES = (
     "ignored-lines",
     "document-frequencies",
     "sketches",
-    RUN,
+    RUN_FILE,
 )
-WORK = ".unfinished"
+WORK_FOLDER = ".unfinished"
 WORTH_KEEPING = ("shards/*", "sketches/*", "spark/*/_SUCCESS")
 """What in WORK saves the next run some work."""
 OLD, REPLACED = "old", "replaced"
@@ -69,29 +69,29 @@ def check_output(
 def output_folder(out: Path, force: bool) -> Iterator[Path]:
     """A folder to make the run in; its content is moved to OUT if nothing goes wrong."""
     place = out.resolve()
-    work = place / WORK
-    with _writing(out):
-        if not _half_moved(work):
+    work = place / WORK_FOLDER
+    with _translate_write_errors(out):
+        if not _is_half_moved(work):
             _check_free(out, force)
-    with made(place, out), _locked(place, out):
-        with _writing(out):
-            _put_back(work, place)
+    with create_folder(place, out), _hold_lock(place, out):
+        with _translate_write_errors(out):
+            _undo_move(work, place)
             _check_free(out, force)  # again: another run may have ended just now
             work.mkdir(mode=0o700, exist_ok=True)  # or of a run that was stopped: it goes on
-            _clean(work)
+            _clean_work(work)
         try:
             yield work
-            with _writing(out):
-                _move(work, place)
-            _remove(work)
+            with _translate_write_errors(out):
+                _move_to_out(work, place)
+            _remove_quietly(work)
         except BaseException:
             if not any(any(work.glob(stage)) for stage in WORTH_KEEPING):
-                _remove(work)
+                _remove_quietly(work)
             raise
 
 
 @contextmanager
-def _writing(out: Path) -> Iterator[None]:
+def _translate_write_errors(out: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -104,7 +104,7 @@ def _check_free(out: Path, force: bool) -> None:
         return
     if not out.is_dir():
         raise OutputError(f"{out} is a file: choose a folder for the output")
-    foreign = not is_run(out) and [name for name in NAMES if os.path.lexists(out / name)]
+    foreign = not is_run(out) and [name for name in RUN_NAMES if os.path.lexists(out / name)]
     if foreign:
         raise OutputError(
             f"{foreign[0]} in {out} is not of a finished run, and would be replaced: "
@@ -112,9 +112,9 @@ def _check_free(out: Path, force: bool) -> None:
         )
     if force:
         return
-    if (out / RUN).exists():
+    if (out / RUN_FILE).exists():
         raise OutputError(f"{out} holds a finished run: choose another output, or use --force")
-    there = sorted(entry.name for entry in out.iterdir() if entry.name != WORK)
+    there = sorted(entry.name for entry in out.iterdir() if entry.name != WORK_FOLDER)
     if there:
         some = ", ".join(there[:3])
         raise OutputError(
@@ -126,7 +126,7 @@ def _check_free(out: Path, force: bool) -> None:
 def is_run(out: Path) -> bool:
     """Whether OUT holds a finished run of ours."""
     try:
-        record = json.loads((out / RUN).read_bytes())
+        record = json.loads((out / RUN_FILE).read_bytes())
     except (OSError, ValueError, RecursionError):
         return False
     if not isinstance(record, dict) or not {"version", "fingerprint"} <= set(record):
@@ -137,11 +137,11 @@ def is_run(out: Path) -> bool:
 
 
 @contextmanager
-def made(folder: Path, out: Path) -> Iterator[None]:
+def create_folder(folder: Path, out: Path) -> Iterator[None]:
     """The folder and its parents exist; those that did not are removed if anything goes wrong."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
-        with _writing(out):
+        with _translate_write_errors(out):
             folder.mkdir(parents=True, exist_ok=True)
         yield
     except BaseException:
@@ -152,9 +152,9 @@ def made(folder: Path, out: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _locked(folder: Path, out: Path) -> Iterator[None]:
+def _hold_lock(folder: Path, out: Path) -> Iterator[None]:
     """One run at a time. The lock ends with the process, however that ends."""
-    with _writing(out):
+    with _translate_write_errors(out):
         handle = os.open(folder, os.O_RDONLY)
     try:
         _lock(handle, out)
@@ -189,46 +189,46 @@ def _lock(handle: int, out: Path) -> None:
         pass  # some network file systems have no locks; most runs have nobody to fear
 
 
-def _clean(work: Path) -> None:
+def _clean_work(work: Path) -> None:
     """What a stopped run has left goes, but for the folders of the stages."""
     if (work / "sketches").is_dir() and not (work / "shards").exists():
         (work / "sketches").rename(work / "shards")  # they were about to be saved
     for path in work.iterdir():
-        if path.name in (*NAMES, REPLACED) or not path.is_dir():
+        if path.name in (*RUN_NAMES, REPLACED) or not path.is_dir():
             discard(path)
 
 
-def _move(work: Path, out: Path) -> None:
+def _move_to_out(work: Path, out: Path) -> None:
     """Put the new run in the place of an old one, by renaming; undone if it can't be finished."""
     old = work / OLD
     try:
         old.mkdir()
-        for name in reversed(NAMES):
+        for name in reversed(RUN_NAMES):
             if os.path.lexists(out / name):
                 (out / name).rename(old / name)
         old.rename(work / REPLACED)
-        for name in NAMES:
+        for name in RUN_NAMES:
             if (work / name).exists():
                 (work / name).rename(out / name)
     except BaseException:
-        _put_back(work, out)
+        _undo_move(work, out)
         raise
 
 
-def _half_moved(work: Path) -> bool:
+def _is_half_moved(work: Path) -> bool:
     return (work / OLD).exists() or (work / REPLACED).exists()
 
 
-def _put_back(work: Path, out: Path) -> None:
+def _undo_move(work: Path, out: Path) -> None:
     """Undo a move that was not finished, in this run or in one that was killed meanwhile."""
     old, replaced = work / OLD, work / REPLACED
-    if replaced.exists() and not (out / RUN).exists():
-        for name in reversed(NAMES):
+    if replaced.exists() and not (out / RUN_FILE).exists():
+        for name in reversed(RUN_NAMES):
             if os.path.lexists(out / name):
                 (out / name).rename(work / name)
         replaced.rename(old)
     if old.exists():
-        for name in NAMES:
+        for name in RUN_NAMES:
             if os.path.lexists(old / name):
                 (old / name).rename(out / name)
         discard(old)
@@ -242,6 +242,6 @@ def discard(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _remove(folder: Path) -> None:
+def _remove_quietly(folder: Path) -> None:
     """Remove the folder as far as possible; what is left is removed by the next run."""
     shutil.rmtree(folder, ignore_errors=True)

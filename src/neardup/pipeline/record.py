@@ -1,13 +1,14 @@
-"""What is there to say about a run? The content of run.json, and what a terminal shows of it."""
+"""The content of run.json, and the values of it that a terminal shows."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -18,26 +19,30 @@ import neardup
 from neardup import kernels
 from neardup.cluster import beyond_cap
 from neardup.corpus.inputs import InputFile
+from neardup.corpus.shards import Shard
 from neardup.corpus.streams import reading
+from neardup.formats.tables import write_json
 from neardup.lsh.curve import format_layout
 from neardup.options import Options
-from neardup.pipeline.banding import BucketFiles
 from neardup.pipeline.budget import peak_memory
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
-from neardup.pipeline.ranks import Ranking
-from neardup.pipeline.rounds import Tally
-from neardup.pipeline.sketches import Sketches
+from neardup.pipeline.output import RUN_FILE
+from neardup.pipeline.packed_pairs import RoundTally
+from neardup.pipeline.sketch_files import Sketches
+from neardup.pipeline.stages.band import BucketFiles
+from neardup.pipeline.stages.rank import Ranking
+from neardup.pipeline.stages.tables import TableSummary
 from neardup.spec import Spec
 from neardup.text.lines import IgnoredLines
 
 LISTED_BUCKETS = 100
 LISTED_REASONS = 20
 LISTED_LINES = 50
-SAMPLED = 3
+SAMPLED_MEMBERS = 3
 
 
-class Clock:
+class StageClock:
     """Seconds and memory by stage."""
 
     def __init__(self) -> None:
@@ -58,7 +63,7 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedRun:
     """What a run leaves: its record, as in run.json, and what the terminal shows of it."""
 
     record: dict[str, Any]
@@ -67,13 +72,13 @@ class Finished:
 
 
 @dataclass
-class Counts:
+class RunCounts:
     """What came out."""
 
     documents: int
     removed: int
     identical: int
-    tally: Tally
+    tally: RoundTally
     reasons: Counter[str] = field(default_factory=Counter)
     earlier: int = 0
 
@@ -82,7 +87,7 @@ class Counts:
         return self.reasons.total()
 
 
-def describe(job: Job, counts: Counts) -> dict[str, Any]:
+def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
     """What was asked for, and what came out."""
     options, columns, meeting = job.options, job.columns, job.options.meeting
     verified = counts.tally.verified
@@ -93,7 +98,7 @@ def describe(job: Job, counts: Counts) -> dict[str, Any]:
         "parameters": {
             "threshold": options.threshold,
             "recall": options.recall,
-            **_tables(options),
+            **_describe_tables(options),
             "verify": options.verify,
             "measure": options.measure,
             "keep": options.keep,
@@ -136,7 +141,7 @@ def describe(job: Job, counts: Counts) -> dict[str, Any]:
     }
 
 
-def _tables(options: Options) -> dict[str, Any]:
+def _describe_tables(options: Options) -> dict[str, Any]:
     """The tables; bands and rows by themselves where all are alike."""
     if options.by_bits:
         return {"hamming": options.hamming, "blocks": options.blocks, "weights": options.weights}
@@ -150,7 +155,7 @@ def _tables(options: Options) -> dict[str, Any]:
     }
 
 
-def empty_bins(spec: Spec, sketches: Sketches) -> dict[str, float]:
+def measure_empty_bins(spec: Spec, sketches: Sketches) -> dict[str, float]:
     """Of a one-permutation sketch: the share of slots that were empty before they were filled."""
     if spec.sketch != "oneperm":
         return {}
@@ -160,7 +165,7 @@ def empty_bins(spec: Spec, sketches: Sketches) -> dict[str, float]:
     return {"empty_bin_rate": empty / max(documents * spec.slots, 1)}
 
 
-def ignored_lines(ignored: IgnoredLines) -> dict[str, Any]:
+def describe_ignored_lines(ignored: IgnoredLines) -> dict[str, Any]:
     """The lines that were ignored: how many, and the most frequent ones."""
     if not len(ignored):
         return {}
@@ -172,7 +177,7 @@ def ignored_lines(ignored: IgnoredLines) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Hot:
+class HotBucket:
     """A bucket with many members, of which some are not compared with each other."""
 
     size: int
@@ -182,7 +187,7 @@ class Hot:
     members: NDArray[np.int64]
 
 
-class BucketRecord:
+class BucketStatistics:
     """The sizes of all buckets, and the largest and the full ones. Read them when decided."""
 
     def __init__(
@@ -194,8 +199,8 @@ class BucketRecord:
     ) -> None:
         self.count = self.full = 0
         self._sizes = np.zeros(1, np.int64)
-        self._largest: list[Hot] = []
-        self._fullest: list[Hot] = []
+        self._largest: list[HotBucket] = []
+        self._fullest: list[HotBucket] = []
         for some in buckets:
             if roots is None:
                 kept = kernels.kept_in(some.members, some.starts, state)
@@ -205,17 +210,19 @@ class BucketRecord:
             self._count(some.sizes)
             self.full += int(np.count_nonzero(beyond))
             hot = [
-                Hot(
+                HotBucket(
                     int(some.sizes[g]),
                     int(beyond[g]),
                     some.band,
                     int(some.keys[g]),
-                    some.members[some.starts[g] : some.starts[g + 1]][:SAMPLED].astype(np.int64),
+                    some.members[some.starts[g] : some.starts[g + 1]][:SAMPLED_MEMBERS].astype(
+                        np.int64
+                    ),
                 )
-                for g in {*_top(some.sizes), *_top(beyond)}
+                for g in {*_find_largest(some.sizes), *_find_largest(beyond)}
             ]
-            self._largest = _first([*self._largest, *hot], lambda one: one.size)
-            self._fullest = _first([*self._fullest, *hot], lambda one: one.beyond)
+            self._largest = _sort_hottest([*self._largest, *hot], lambda one: one.size)
+            self._fullest = _sort_hottest([*self._fullest, *hot], lambda one: one.beyond)
 
     def _count(self, sizes: NDArray[np.int64]) -> None:
         self.count += len(sizes)
@@ -233,23 +240,23 @@ class BucketRecord:
     def describe(self, catalogue: Catalogue, ranking: Ranking) -> dict[str, Any]:
         full = [one for one in self._fullest if one.beyond]
         return {
-            "hot_buckets": [_bucket(one, catalogue, ranking) for one in self._largest],
+            "hot_buckets": [_describe_bucket(one, catalogue, ranking) for one in self._largest],
             "full_buckets": {
                 "count": self.full,
-                "listed": [_bucket(one, catalogue, ranking) for one in full],
+                "listed": [_describe_bucket(one, catalogue, ranking) for one in full],
             },
         }
 
 
-def _top(values: NDArray[np.int64]) -> list[int]:
+def _find_largest(values: NDArray[np.int64]) -> list[int]:
     return np.argsort(-values, kind="stable")[:LISTED_BUCKETS].tolist()  # type: ignore[no-any-return]
 
 
-def _first(found: list[Hot], by: Callable[[Hot], int]) -> list[Hot]:
+def _sort_hottest(found: list[HotBucket], by: Callable[[HotBucket], int]) -> list[HotBucket]:
     return sorted(found, key=lambda one: (-by(one), one.band, one.key))[:LISTED_BUCKETS]
 
 
-def _bucket(bucket: Hot, catalogue: Catalogue, ranking: Ranking) -> dict[str, Any]:
+def _describe_bucket(bucket: HotBucket, catalogue: Catalogue, ranking: Ranking) -> dict[str, Any]:
     sample = catalogue.names(ranking.documents(bucket.members)).to_pylist()
     return {
         "band": bucket.band,
@@ -260,7 +267,7 @@ def _bucket(bucket: Hot, catalogue: Catalogue, ranking: Ranking) -> dict[str, An
     }
 
 
-class Hashing:
+class InputHasher:
     """The hashes of the inputs, made beside the other work, when each has been read."""
 
     def __init__(self) -> None:
@@ -270,7 +277,7 @@ class Hashing:
     def add(self, *files: InputFile) -> None:
         """Hash some files soon."""
         for file in files:
-            self._found[file] = self._pool.submit(hashed, file)
+            self._found[file] = self._pool.submit(hash_file, file)
 
     def inputs(self, catalogue: Catalogue) -> list[dict[str, Any]]:
         """Each input's size, hash and number of documents."""
@@ -290,7 +297,7 @@ class Hashing:
         self._pool.shutdown(cancel_futures=True)
 
 
-def hashed(file: InputFile) -> tuple[int, str]:
+def hash_file(file: InputFile) -> tuple[int, str]:
     """A file's size and the hash of its bytes."""
     digest, size = xxhash.xxh3_128(), 0
     with reading(file), open(file.path, "rb", buffering=0) as stream:
@@ -298,3 +305,25 @@ def hashed(file: InputFile) -> tuple[int, str]:
             digest.update(block)
             size += len(block)
     return size, digest.hexdigest()
+
+
+def finish_run(
+    job: Job,
+    folder: Path,
+    made: dict[str, Any],
+    told: TableSummary,
+    clock: StageClock,
+    inputs: Sequence[Shard],
+) -> FinishedRun:
+    """run.json, if no input has changed meanwhile; and what else is made when it is there."""
+    for shard in inputs:
+        shard.check()
+    made |= {
+        "seconds": clock.seconds,
+        "stages": clock.stages,
+        "peak_memory_bytes": peak_memory(),
+        "memory_budget_bytes": job.budget.total,
+    }
+    write_json(folder / RUN_FILE, made)
+    job.finish(folder)
+    return FinishedRun(made, told.largest, told.examples)

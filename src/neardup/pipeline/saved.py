@@ -1,13 +1,13 @@
-"""Sketches that outlive their run: a folder with sketch files, a list of them, and who was kept.
+"""Sketches that outlive their run: a folder with sketch files, a list of them, and the kept bits.
 
     set.json              specification, how the inputs were read, the shards with their inputs
     <key>                 the sketches of a shard, as a run makes them
     kept                  a bit for each document of all shards, in order: whether it was kept
     ignored-lines         the list of ignored lines, if there is one
-    document-frequencies  what shingles were weighed by, if they were
+    document-frequencies  the document frequencies that shingles were weighted by, if they were
 
-Texts are not in it. The inputs are named with size and time, so that candidates can be compared
-exactly as long as they are there.
+It holds no texts. The inputs are named with size and time, so that candidates can be compared
+exactly as long as the inputs are unchanged.
 """
 
 from __future__ import annotations
@@ -31,13 +31,17 @@ from neardup.corpus.shards import Reading, Shard
 from neardup.errors import FormatError, NeardupError, OutputError, UsageError
 from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.formats.tables import no_room, write_json
-from neardup.pipeline.sketches import KIND, Sketches
-from neardup.pipeline.storing import made_alike
+from neardup.pipeline.sketch_files import SKETCHES_KIND, Sketches, are_alike
 from neardup.spec import Spec
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
 
-SET, KEPT, IGNORED, FREQUENCIES = "set.json", "kept", "ignored-lines", "document-frequencies"
+SET_FILE, KEPT_FILE, IGNORED_FILE, FREQUENCIES_FILE = (
+    "set.json",
+    "kept",
+    "ignored-lines",
+    "document-frequencies",
+)
 VERSION = 1
 
 
@@ -64,11 +68,14 @@ class SketchSet:
     def open(cls, folder: Path) -> SketchSet:
         """The set in a folder; anything that is not as it was written is an error."""
         try:
-            listed = json.loads((folder / SET).read_text("utf-8"))
+            listed = json.loads((folder / SET_FILE).read_text("utf-8"))
             spec = Spec.from_json(listed["spec"])
-            shards = [_shard(one, listed["reading"]) for one in listed["shards"]]
-            files = [BlockReader(folder / _name(one["key"]), KIND) for one in listed["shards"]]
-            kept = _unpacked(BlockReader(folder / KEPT, KEPT))
+            shards = [_read_shard(one, listed["reading"]) for one in listed["shards"]]
+            files = [
+                BlockReader(folder / _check_key(one["key"]), SKETCHES_KIND)
+                for one in listed["shards"]
+            ]
+            kept = _read_kept(BlockReader(folder / KEPT_FILE, KEPT_FILE))
             ignored, frequencies = read_ignored(folder), read_frequencies(folder)
         except NeardupError:
             raise
@@ -92,17 +99,17 @@ class SketchSet:
     def write(self, folder: Path) -> None:
         """List the sketch files, which are in the folder already."""
         try:
-            with BlockWriter(folder / KEPT, KEPT, documents=len(self.kept)) as writer:
+            with BlockWriter(folder / KEPT_FILE, KEPT_FILE, documents=len(self.kept)) as writer:
                 writer.add({"bits": np.packbits(self.kept, bitorder="little")})
                 writer.close()
             if len(self.ignored):
-                (folder / IGNORED).write_bytes(self.ignored.to_bytes())
+                (folder / IGNORED_FILE).write_bytes(self.ignored.to_bytes())
             if self.frequencies:
-                (folder / FREQUENCIES).write_bytes(self.frequencies.to_bytes())
+                (folder / FREQUENCIES_FILE).write_bytes(self.frequencies.to_bytes())
         except OSError as error:
             raise no_room(folder, error) from None
         write_json(
-            folder / SET,
+            folder / SET_FILE,
             {
                 "version": VERSION,
                 "spec": self.spec.canonical,
@@ -115,7 +122,7 @@ class SketchSet:
                         "key": key,
                         "part": shard.part,
                         "stamps": shard.stamps,
-                        "files": [_listed(file) for file in shard.files],
+                        "files": [_describe_file(file) for file in shard.files],
                     }
                     for shard, key in zip(self.shards, self.keys, strict=True)
                 ],
@@ -123,19 +130,19 @@ class SketchSet:
         )
 
 
-def _name(key: object) -> str:
+def _check_key(key: object) -> str:
     """A key is a name in the folder, and nothing else."""
     if not isinstance(key, str) or not re.fullmatch("[0-9a-f]{32}", key):
         raise ValueError("not a key")
     return key
 
 
-def _listed(file: InputFile) -> dict[str, Any]:
+def _describe_file(file: InputFile) -> dict[str, Any]:
     # File names are bytes; JSON has only text.
     return asdict(file) | {"path": os.fsencode(os.path.abspath(file.path)).hex()}
 
 
-def _shard(listed: dict[str, Any], reading: dict[str, Any]) -> Shard:
+def _read_shard(listed: dict[str, Any], reading: dict[str, Any]) -> Shard:
     files = tuple(
         InputFile(**{**one, "path": Path(os.fsdecode(bytes.fromhex(one["path"])))})
         for one in listed["files"]
@@ -146,7 +153,7 @@ def _shard(listed: dict[str, Any], reading: dict[str, Any]) -> Shard:
     return Shard(files, stamps, how, part)
 
 
-def _unpacked(file: BlockReader) -> NDArray[np.bool_]:
+def _read_kept(file: BlockReader) -> NDArray[np.bool_]:
     bits = file.read(0, "bits")
     found = np.unpackbits(bits, count=file.header["documents"], bitorder="little")
     return found.astype(bool)
@@ -154,17 +161,17 @@ def _unpacked(file: BlockReader) -> NDArray[np.bool_]:
 
 def read_ignored(folder: Path) -> IgnoredLines:
     """The list of ignored lines of a set or a run; an empty one if it has none."""
-    path = folder / IGNORED
+    path = folder / IGNORED_FILE
     return IgnoredLines.from_bytes(path.read_bytes()) if path.exists() else IgnoredLines()
 
 
 def read_frequencies(folder: Path) -> Frequencies:
     """The document frequencies of a set or a run; empty ones if it has none."""
-    path = folder / FREQUENCIES
+    path = folder / FREQUENCIES_FILE
     return Frequencies.from_bytes(path.read_bytes()) if path.is_file() else Frequencies()
 
 
-def save(
+def save_sketches(
     folder: Path,
     sketches: Sketches,
     kept: NDArray[np.bool_],
@@ -185,9 +192,9 @@ def save(
     new.write(folder)
 
 
-def merge(folders: Sequence[Path], out: Path) -> SketchSet:
+def merge_sketch_sets(folders: Sequence[Path], out: Path) -> SketchSet:
     """Join sets into one, in a new folder. They must be of one specification."""
-    sets = [SketchSet.open(sketch_folder(folder)) for folder in folders]
+    sets = [SketchSet.open(find_sketch_folder(folder)) for folder in folders]
     first = sets[0]
     for folder, other in zip(folders[1:], sets[1:], strict=True):
         first.spec.require_same(other.spec, str(folders[0]), str(folder))
@@ -195,7 +202,7 @@ def merge(folders: Sequence[Path], out: Path) -> SketchSet:
             raise UsageError(
                 f"{folders[0]} and {folder} were read by different columns: merge sets of one kind"
             )
-    if not made_alike([file for one in sets for file in one.files]):
+    if not are_alike([file for one in sets for file in one.files]):
         raise UsageError(
             "the sets were made for different bands, or some with --merge-rows and some without: "
             "merge sets of one kind"
@@ -206,7 +213,7 @@ def merge(folders: Sequence[Path], out: Path) -> SketchSet:
     shutil.rmtree(beside, ignore_errors=True)
     try:
         beside.mkdir(mode=0o700, parents=True)
-        files = [_copied(file, beside) for one in sets for file in one.files]
+        files = [_link_file(file, beside) for one in sets for file in one.files]
         shards = [shard for one in sets for shard in one.shards]
         kept = np.concatenate([one.kept for one in sets])
         joined = SketchSet(first.spec, shards, files, kept, first.ignored, first.frequencies)
@@ -219,7 +226,7 @@ def merge(folders: Sequence[Path], out: Path) -> SketchSet:
     return joined
 
 
-def _copied(file: BlockReader, folder: Path) -> BlockReader:
+def _link_file(file: BlockReader, folder: Path) -> BlockReader:
     """The file in another folder: a second name for it where that is possible."""
     file.verify()
     target = folder / file.path.name
@@ -230,9 +237,9 @@ def _copied(file: BlockReader, folder: Path) -> BlockReader:
     except OSError:
         shutil.copyfile(file.path, target)
         target.chmod(0o600)
-    return BlockReader(target, KIND)
+    return BlockReader(target, SKETCHES_KIND)
 
 
-def sketch_folder(folder: Path) -> Path:
+def find_sketch_folder(folder: Path) -> Path:
     """Where the sketches of a run or a set are."""
-    return folder / "sketches" if (folder / "sketches" / SET).exists() else folder
+    return folder / "sketches" if (folder / "sketches" / SET_FILE).exists() else folder

@@ -1,6 +1,6 @@
-"""More numbers than fit into memory, in ascending order: sorted runs on disk, merged.
+"""Sort more 64-bit numbers than fit into memory: sorted runs on disk, merged.
 
-What fits is never written. Each number may carry a value.
+Numbers that fit are never written. Each number may carry a value.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from neardup.formats.blocks import BlockReader, BlockWriter
 
-KIND = "run"
+RUN_KIND = "run"
 LEAST_BLOCK = 1 << 12
 
 Keys = NDArray[np.uint64]
@@ -46,7 +46,7 @@ class Sorter:
 
     def _settle(self) -> None:
         """Sort what is held."""
-        self._held = [_sorted(self._held, self._carries)]
+        self._held = [_sort_records(self._held, self._carries)]
         self._count = len(self._held[0][0])
 
     def _spill(self) -> None:
@@ -54,10 +54,10 @@ class Sorter:
         keys, values = self._held[0]
         # Merging needs a block of every run at a time.
         step = max(self._most // 64, LEAST_BLOCK)
-        with BlockWriter(path, KIND) as writer:
+        with BlockWriter(path, RUN_KIND) as writer:
             for start in range(0, len(keys), step):
                 columns = {"keys": keys[start : start + step]}
-                writer.add(columns | _part(values, start, start + step))
+                writer.add(columns | _slice_values(values, start, start + step))
             writer.close()
         self._runs.append(path)
         self._held, self._count = [], 0
@@ -70,7 +70,9 @@ class Sorter:
             return
         if self._count:
             self._spill()
-        yield from _merged([Run(BlockReader(path, KIND)) for path in self._runs], self._carries)
+        yield from _merge_runs(
+            [SortedRun(BlockReader(path, RUN_KIND)) for path in self._runs], self._carries
+        )
 
     def close(self) -> None:
         """Forget everything."""
@@ -79,11 +81,11 @@ class Sorter:
         self._runs, self._held = [], []
 
 
-def _part(values: Values | None, start: int, end: int) -> dict[str, Values]:
+def _slice_values(values: Values | None, start: int, end: int) -> dict[str, Values]:
     return {} if values is None else {"values": values[start:end]}
 
 
-def _sorted(held: Sequence[Records], carries: bool) -> Records:
+def _sort_records(held: Sequence[Records], carries: bool) -> Records:
     keys = np.concatenate([keys for keys, _ in held]) if held else np.empty(0, np.uint64)
     if not carries:
         keys.sort()
@@ -93,7 +95,7 @@ def _sorted(held: Sequence[Records], carries: bool) -> Records:
     return keys[order], np.concatenate(values)[order] if values else np.empty(0)
 
 
-class Run:
+class SortedRun:
     """A sorted file, of which a block is in memory."""
 
     def __init__(self, file: BlockReader) -> None:
@@ -123,19 +125,19 @@ class Run:
         return taken
 
 
-def _merged(runs: list[Run], carries: bool) -> Iterator[Records]:
+def _merge_runs(runs: list[SortedRun], carries: bool) -> Iterator[Records]:
     """Up to the least last number of the blocks in memory, nothing smaller can follow."""
     while runs := [run for run in runs if len(run.keys)]:
         last = min(
             (int(run.keys[-1]) for run in runs if not run.is_last),
             default=max(int(run.keys[-1]) for run in runs),
         )
-        yield _sorted([run.until(last) for run in runs], carries)
+        yield _sort_records([run.until(last) for run in runs], carries)
         for run in runs:
             run.refill()
 
 
-class Stream:
+class SortedStream:
     """Sorted blocks, read as far as wanted."""
 
     def __init__(self, blocks: Iterator[Records]) -> None:
@@ -165,3 +167,18 @@ class Stream:
         self._keys = self._keys[end:]
         self._values = None if self._values is None else self._values[end:]
         return taken
+
+
+def cut_windows(streams: list[SortedStream], most: int) -> Iterator[int | None]:
+    """Bounds that cut the streams between documents, with about `most` pairs of each in between."""
+    last = 0
+    while True:
+        ahead = [bound for stream in streams if (bound := stream.reach(most)) is not None]
+        if not ahead:
+            yield None
+            return
+        bound = min(ahead) >> 32 << 32
+        if bound > last:
+            yield (last := bound)
+        else:
+            most *= 2  # a single document has so many

@@ -1,4 +1,4 @@
-"""How far is a run? It writes that down; someone at another terminal reads it."""
+"""The status file of a running job, for `neardup status` in another terminal."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 from neardup.errors import UsageError
 from neardup.formatting import format_amount, format_bytes
 from neardup.pipeline.budget import resident_memory
-from neardup.pipeline.output import RUN, WORK, is_locked, is_run
+from neardup.pipeline.output import RUN_FILE, WORK_FOLDER, is_locked, is_run
 from neardup.runtime import Progress
 
-FILE = "status.json"
+STATUS_FILE = "status.json"
 EVERY_SECONDS = 1.0
 
 
 @dataclass
-class Status:
+class RunStatus:
     """A stage, and how much of it is done. Times are those of the clock on the wall."""
 
     stage: str
@@ -45,13 +45,13 @@ class Status:
         )
 
 
-class Recorded:
+class RecordedProgress:
     """Progress that is also written to a file, about once a second."""
 
     def __init__(self, progress: Progress, folder: Path) -> None:
-        self._progress, self._path = progress, folder / FILE
+        self._progress, self._path = progress, folder / STATUS_FILE
         now = time.time()
-        self._status = Status("starting", "", 0, 0, now, now, now, 0, os.getpid())
+        self._status = RunStatus("starting", "", 0, 0, now, now, now, 0, os.getpid())
 
     def stage(self, name: str, total: int, unit: str) -> None:
         now, status = time.time(), self._status
@@ -82,15 +82,15 @@ class Recorded:
             pass  # a full disk is noticed, and said, by those who need the room
 
 
-def status_of(out: Path) -> str:
+def describe_status(out: Path) -> str:
     """What there is to say about a run in OUT: going on, stopped, or finished."""
-    status = _read(out / WORK / FILE)
+    status = _read_status(out / WORK_FOLDER / STATUS_FILE)
     if status is not None:
         if is_locked(out):
             return f"running, process {status.pid}: {status.line()}"
         return f"stopped: {status.line()}; the same command goes on from here"
     if is_run(out):
-        counts = json.loads((out / RUN).read_bytes())["counts"]
+        counts = json.loads((out / RUN_FILE).read_bytes())["counts"]
         return (
             f"finished: {counts['documents']:,} documents, {counts['kept']:,} kept, "
             f"{counts['removed']:,} removed, {counts['rejected']:,} rejected"
@@ -98,8 +98,8 @@ def status_of(out: Path) -> str:
     raise UsageError(f"{out} holds no run: give the folder that was OUT")
 
 
-def _read(path: Path) -> Status | None:
+def _read_status(path: Path) -> RunStatus | None:
     try:
-        return Status(**json.loads(path.read_bytes()))
+        return RunStatus(**json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError, RecursionError):
         return None

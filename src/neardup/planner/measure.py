@@ -16,7 +16,7 @@ from neardup.corpus.documents import Documents
 from neardup.keys import hasher
 from neardup.lsh.buckets import Buckets, group
 from neardup.options import Options
-from neardup.pipeline.candidates import as_bags, as_sets
+from neardup.pipeline.set_files import sort_bags, sort_sets
 from neardup.planner.trial import Outcome, Point
 from neardup.sketch import bulk
 from neardup.sketcher import Sketcher
@@ -58,7 +58,7 @@ class Reference:
         cls, documents: Documents, spec: Spec, threshold: float, true_pairs: int, floor: float
     ) -> Reference:
         cut = Sketcher(spec).cut(documents)
-        return cls(as_sets(cut.shingles), cut.content, threshold, true_pairs, floor)
+        return cls(sort_sets(cut.shingles), cut.content, threshold, true_pairs, floor)
 
     def similar(self, a: Integers, b: Integers) -> NDArray[np.bool_]:
         """Which of these pairs are true?"""
@@ -235,7 +235,7 @@ def _verifier(made: _Made, compared: Any, candidates: Integers, options: Options
     if made.shingles is None:
         return options.estimated(compared[candidates])
     rows = _rows(made.shingles, candidates)
-    sets = as_bags(rows) if options.spec.of_bags else as_sets(rows)
+    sets = sort_bags(rows) if options.spec.of_bags else sort_sets(rows)
     return options.exact(sets.data, sets.offsets, None)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from neardup.formatting import format_bytes, format_number
 from neardup.lsh.curve import Curve
-from neardup.pipeline.ranks import MOST
+from neardup.pipeline.stages.rank import MAX_DOCUMENTS
 from neardup.planner.search import Found, Search, best_curve, least_slots, over
 
 FLAT, FEW_DOCUMENTS = 2, 10_000
@@ -137,10 +137,10 @@ def _rate(search: Search, found: Found) -> Problem:
 
 def _documents(search: Search, _: Found) -> Problem:
     count = search.sla.documents
-    runs = math.ceil(count / MOST)
-    message = f"{count:,} documents are more than the {MOST:,} that one run takes"
+    runs = math.ceil(count / MAX_DOCUMENTS)
+    message = f"{count:,} documents are more than the {MAX_DOCUMENTS:,} that one run takes"
     cures = [f"make {runs} runs, each --against those before"]
-    return Problem("documents", count, MOST, message, cures)
+    return Problem("documents", count, MAX_DOCUMENTS, message, cures)
 
 
 _TELL: dict[str, Callable[[Search, Found], Problem]] = {

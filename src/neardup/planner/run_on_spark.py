@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Final
 
 from neardup.options import Options
-from neardup.pipeline.backends.spark.limits import MEMORY, sets_fit
+from neardup.pipeline.backends.spark.limits import TASK_MEMORY, sets_fit_one_task
 from neardup.planner.costs import MB, Costs
 from neardup.planner.profile import Profile
 from neardup.planner.shuffles import MEASURED, Amounts, SparkCosts, ranges, shuffle_bytes
@@ -49,7 +49,7 @@ class RunOnSpark:
     options: Options
     slots: int
     spark: SparkCosts = MEASURED
-    task: float = MEMORY
+    task: float = TASK_MEMORY
 
     @cached_property
     def amounts(self) -> Amounts:
@@ -58,7 +58,7 @@ class RunOnSpark:
         exact = self.options.verify == "exact"
         each = seen.sets if exact else seen.candidates * self.slots
         sets, members = count * each, count * seen.members
-        fits = sets_fit(sets, members, self.task)
+        fits = sets_fit_one_task(sets, members, self.task)
         return Amounts(
             count,
             self.options.tables.count,

@@ -13,11 +13,10 @@ from typing import Final
 
 from neardup.corpus.read import CHUNK
 from neardup.options import Options
-from neardup.pipeline import banding, collapse
 from neardup.pipeline.budget import LEAST, Budget
-from neardup.pipeline.collapse import slice_bits
-from neardup.pipeline.sketches import BLOCK_ROWS
-from neardup.pipeline.storing import Storing
+from neardup.pipeline.sketch_files import BLOCK_ROWS, SignatureStorage
+from neardup.pipeline.stages.band import BYTES_PER_HELD_KEY, BYTES_PER_KEY
+from neardup.pipeline.stages.rank import BYTES_PER_HASH, count_slice_bits
 from neardup.planner.costs import MB, Costs
 from neardup.planner.profile import Profile
 from neardup.planner.sla import Sla
@@ -128,7 +127,11 @@ class RunOverFiles:
 
     @property
     def _sketches(self) -> float:
-        each = Storing(self.options.spec, self.options.tables).size() + BESIDES + self.profile.id
+        each = (
+            SignatureStorage(self.options.spec, self.options.tables).size()
+            + BESIDES
+            + self.profile.id
+        )
         return self.sla.documents * each
 
     @property
@@ -150,10 +153,10 @@ class RunOverFiles:
         """In how many slices hashes and keys are sorted, and by how many threads the latter."""
         sla, tables = self.sla, self.options.tables.count
         free = max(int(self._room - self.costs.base - A_DOCUMENT * sla.documents), LEAST // 16)
-        fits = free // (sla.documents * banding.BYTES_EACH * 2)
+        fits = free // (sla.documents * BYTES_PER_KEY * 2)
         workers = max(min(sla.cores, tables, fits), 1)
-        hashes = slice_bits(sla.documents, collapse.BYTES_EACH, free // 2)
-        keys = slice_bits(sla.documents, banding.BYTES_EACH, free // workers // 2)
+        hashes = count_slice_bits(sla.documents, BYTES_PER_HASH, free // 2)
+        keys = count_slice_bits(sla.documents, BYTES_PER_KEY, free // workers // 2)
         return 1 << hashes, 1 << keys, workers
 
     def _memory(self, stage: str) -> float:
@@ -161,8 +164,8 @@ class RunOverFiles:
         count = self.sla.documents
         more = {
             "sketch": 0,
-            "rank": collapse.BYTES_EACH * count,
-            "band": count * (A_DOCUMENT + banding.BYTES_EACH_HELD * self._slices[2]),
+            "rank": BYTES_PER_HASH * count,
+            "band": count * (A_DOCUMENT + BYTES_PER_HELD_KEY * self._slices[2]),
             "match": A_DOCUMENT * count,
         }.get(stage, self._deciding)
         if stage in ("tables", "filter"):

@@ -16,7 +16,7 @@ from typing import Any, Final
 from neardup.errors import ParameterError
 from neardup.lsh.curve import Curve, choose_curve
 from neardup.options import Options
-from neardup.pipeline.ranks import MOST
+from neardup.pipeline.stages.rank import MAX_DOCUMENTS
 from neardup.planner.accuracy import FULL
 from neardup.planner.predict import Prediction, Predictor
 from neardup.planner.sla import Sla
@@ -199,7 +199,7 @@ def over(sla: Sla, predicted: Prediction) -> dict[str, float]:
         "memory": _ratio(predicted.memory, sla.memory),
         "disk": _ratio(predicted.disk, sla.disk),
         "rate": _ratio(sla.rate or 0.0, predicted.rate),
-        "documents": _ratio(sla.documents, MOST if sla.purpose == "files" else None),
+        "documents": _ratio(sla.documents, MAX_DOCUMENTS if sla.purpose == "files" else None),
     }
     return {name: math.log2(ratio) for name, ratio in ratios.items() if ratio > 1.0}
 

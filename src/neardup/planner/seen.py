@@ -17,7 +17,7 @@ from neardup.evaluation.sample import Sample, as_documents
 from neardup.evaluation.truth import Truth, brute_force
 from neardup.lsh.buckets import Buckets, group
 from neardup.options import Options
-from neardup.pipeline.candidates import as_sets
+from neardup.pipeline.set_files import sort_sets
 from neardup.planner.accuracy import Pairs
 from neardup.planner.profile import Profile
 from neardup.sketch import bulk
@@ -69,7 +69,7 @@ class Seen:
     ) -> Seen:
         """Cut the sample into shingles, and compare everything in it."""
         cut = Sketcher(spec).cut(as_documents(sample.texts))
-        sets = as_sets(cut.shingles)
+        sets = sort_sets(cut.shingles)
         return cls(
             sample, stored, cut.content, sets, _pairs(sample, sets, workers, min(threshold, FLOOR))
         )

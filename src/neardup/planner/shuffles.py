@@ -9,7 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from neardup.pipeline.backends.spark.limits import MEMORY, SHARES, is_few, keys_fit
+from neardup.pipeline.backends.spark.limits import (
+    MEMORY_SHARES,
+    TASK_MEMORY,
+    fits_on_driver,
+    keys_fit_one_task,
+)
 from neardup.planner.profile import IN_A_BUCKET
 
 
@@ -102,18 +107,18 @@ class Amounts:
     ranges: int = 0
     ordered: bool = False
     exact: bool = True
-    task: float = MEMORY
+    task: float = TASK_MEMORY
     earlier: bool = False
 
     @property
     def met_by_one(self) -> bool:
         """Whether one task finds all identical documents and buckets."""
-        return keys_fit(self.documents, self.bands, self.task) and not self.earlier
+        return keys_fit_one_task(self.documents, self.bands, self.task) and not self.earlier
 
     @property
     def held(self) -> bool:
         """Whether the driver has what is removed."""
-        return not self.ranges and is_few(self.candidates, self.copies)
+        return not self.ranges and fits_on_driver(self.candidates, self.copies)
 
     @classmethod
     def of_run(cls, record: Mapping[str, Any], id: float = 12.0, tasks: int = 1) -> Amounts:
@@ -141,9 +146,9 @@ class Amounts:
         )
 
 
-def ranges(sets: float, tasks: int, task: float = MEMORY) -> int:
+def ranges(sets: float, tasks: int, task: float = TASK_MEMORY) -> int:
     """In how many ranges pairs are compared, if one task can't decide everything."""
-    return max(int(sets * SHARES / task), tasks, 1)
+    return max(int(sets * MEMORY_SHARES / task), tasks, 1)
 
 
 def shuffle_bytes(some: Amounts, costs: SparkCosts = MEASURED) -> dict[str, float]:

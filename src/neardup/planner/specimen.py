@@ -18,8 +18,8 @@ from neardup.errors import InputError
 from neardup.evaluation.sample import Sample, as_documents, choose, choose_among
 from neardup.evaluation.truth import Truth
 from neardup.options import Options
-from neardup.pipeline.candidates import as_sets
-from neardup.pipeline.interrupts import Interruptible, held
+from neardup.pipeline.interrupts import InterruptibleProgress, hold_signals
+from neardup.pipeline.set_files import sort_sets
 from neardup.runtime import Progress
 from neardup.sketcher import Sketcher
 from neardup.spec import whole
@@ -53,7 +53,7 @@ class Specimen:
                 "there are fewer than two different documents with a text: nothing to compare"
             )
         documents = documents.take(different)
-        sets = as_sets(Sketcher(options.spec).cut(documents).shingles)
+        sets = sort_sets(Sketcher(options.spec).cut(documents).shingles)
         return cls(sample, different, documents, sets, len(visible) - len(different))
 
     def weights(self, truth: Truth) -> NDArray[np.float64]:
@@ -84,8 +84,8 @@ def from_files(
 ) -> Specimen:
     """Some documents of files."""
     number, columns = whole("the sample", count, 2, LARGEST), Columns(text=text)
-    with held() as obey:
-        steps = Interruptible(progress, obey)
+    with hold_signals() as obey:
+        steps = InterruptibleProgress(progress, obey)
         spec = options.spec
         return Specimen.of(choose(files, columns, number, spec.seed, spec, steps, workers), options)
 

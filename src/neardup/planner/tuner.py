@@ -20,7 +20,7 @@ from neardup.errors import FormatError, ParameterError
 from neardup.evaluation.truth import Truth, brute_force, expected_seconds
 from neardup.formatting import parse_count
 from neardup.options import Options
-from neardup.pipeline.interrupts import Interruptible, held
+from neardup.pipeline.interrupts import InterruptibleProgress, hold_signals
 from neardup.planner.cache import Cache
 from neardup.planner.growth import Growth
 from neardup.planner.recommend import Wanted, advise
@@ -156,8 +156,8 @@ def sweep(
 
 def _truth(specimen: Specimen, request: Request, workers: int, progress: Progress) -> Truth:
     floor = LOOSE * request.reference.threshold
-    with held() as obey:
-        steps = Interruptible(progress, obey)
+    with hold_signals() as obey:
+        steps = InterruptibleProgress(progress, obey)
         seconds = expected_seconds(specimen.sets, floor, workers)
         steps.say(f"all pairs of {len(specimen.documents):,} documents: about {seconds:.2g} s")
         return brute_force(specimen.sets, floor, workers, steps)

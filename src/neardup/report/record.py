@@ -11,7 +11,7 @@ from typing import Any, Final
 from neardup.errors import FormatError, UsageError
 from neardup.lsh.blocks import Blocks, ByJaccard
 from neardup.lsh.curve import ByContainment, Curve, Meeting, parse_layout
-from neardup.pipeline.output import RUN
+from neardup.pipeline.output import RUN_FILE
 
 LONGEST_REASON: Final = 100
 
@@ -97,7 +97,7 @@ class Record:
 
 def read_record(run: Path) -> Record:
     try:
-        data = (run / RUN).read_bytes()
+        data = (run / RUN_FILE).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         raise UsageError(
             f"{run} holds no finished run: give the folder that neardup dedup -o wrote"
@@ -113,7 +113,7 @@ def read_record(run: Path) -> Record:
         ValueError,
     ) as error:
         why = f"{type(error).__name__}: {error}"[:LONGEST_REASON]
-        raise FormatError(f"{run / RUN} is damaged ({why}): run neardup dedup again") from None
+        raise FormatError(f"{run / RUN_FILE} is damaged ({why}): run neardup dedup again") from None
 
 
 def _record(given: dict[str, Any]) -> Record:

@@ -1,3 +1,3 @@
-"""Which machinery runs the stages of a batch run? The local one is the rest of `batch`."""
+"""Other machinery for the stages of a batch run than the local one of `pipeline/stages/`."""
 
 ENGINES = ("local", "spark")

@@ -1,5 +1,5 @@
-"""A run over files or DataFrames on Spark: the same stages, the same answer.
+"""A batch run on Spark, over files or DataFrames: the same stages and the same answer.
 
-Spark shuffles, spills and tries again; kernels run on Arrow batches in its Python workers.
-What is between two stages is a table of Parquet files, so that a lost executor loses nothing.
+Modules of stages have the names of the local ones. Classes whose docstring begins with "In a task"
+are pickled and sent to executors.
 """

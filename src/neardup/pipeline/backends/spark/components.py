@@ -1,38 +1,157 @@
-"""Connected components of the similar pairs, on Spark: see `pipeline/components.py`.
+"""Connected components of the similar pairs, on Spark: see `pipeline/stages/components.py`.
 
-A round pairs more of each bucket's first members with later ones that they are not connected with
-yet. What the rounds know of a candidate is its root, four bytes, which every task gets. Each task
-joins the similar pairs that it holds, and gives on only which roots were joined: a forest, no
-larger than the number of roots. One task joins the forests; it holds nothing but the roots.
+A round pairs more of each bucket's first members with later ones of other components, where the
+buckets are; only pairs are shuffled, and each is compared once. Every task gets the root of each
+candidate, four bytes. Each task joins the similar pairs that it holds, and returns only which roots
+were joined: a forest, no larger than the number of roots. One task joins the forests; it holds
+nothing but the roots.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark import Broadcast
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
 
 from neardup import kernels
-from neardup.pipeline.backends.spark.bits import SLICE
-from neardup.pipeline.backends.spark.comparing import compared, left, right
-from neardup.pipeline.backends.spark.failures import in_plain_words
-from neardup.pipeline.backends.spark.members import Members, Part, Roots, Similar
-from neardup.pipeline.backends.spark.tables import Batches, batch_of, numbers, run_in_arrow
-from neardup.pipeline.rounds import Tally
+from neardup.pipeline.backends.spark.arrow import (
+    Batches,
+    StageTables,
+    make_batch,
+    read_numbers,
+    run_in_arrow,
+)
+from neardup.pipeline.backends.spark.band import (
+    FirstMembers,
+    collect_first_members,
+    iterate_buckets,
+)
+from neardup.pipeline.backends.spark.bitmap import SLICE
+from neardup.pipeline.backends.spark.compare import (
+    CandidateRanges,
+    ComparePairs,
+    compare_pairs,
+    left_document,
+    right_document,
+)
+from neardup.pipeline.backends.spark.failures import translate_spark_errors
+from neardup.pipeline.packed_pairs import PAIRS_AT_ONCE, RoundTally
+from neardup.text.arrays import Ragged
 
-TIMES = 4
-"""How many times as many members a round looks at as the one before."""
-ALL = np.iinfo(np.int64).max
-FOREST = "doc int, root int"
+Roots = NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
-class Join:
+class MemberRange:
+    """Of each bucket: the members number `fresh` to `most` with later ones before `last`."""
+
+    fresh: int
+    most: int
+    last: int
+
+
+@dataclass(frozen=True)
+class PairMembers:
+    """In a task: pairs of a bucket's members that have different roots. See `member_pairs`."""
+
+    roots: Broadcast[Roots]
+    hot: Broadcast[FirstMembers]
+    new: int
+    part: MemberRange
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for rows, place in iterate_buckets(batch, self.hot.value):
+                yield from self._pairs(rows, place)
+
+    def _pairs(self, buckets: Ragged, place: int) -> Iterator[pa.RecordBatch]:
+        part, bucket = self.part, 0
+        while bucket < len(buckets):
+            pairs, bucket, place = kernels.member_pairs(
+                buckets.data,
+                buckets.offsets,
+                self.roots.value,
+                self.new,
+                part.fresh,
+                part.most,
+                part.last,
+                bucket,
+                place,
+                PAIRS_AT_ONCE,
+            )
+            yield make_batch(pair=np.unique(pairs).view(np.int64))
+
+
+@dataclass(frozen=True)
+class SimilarPairs:
+    """Pairs with their similarity, how many they are, and how many were compared."""
+
+    pairs: DataFrame
+    count: int
+    compared: int
+
+
+@dataclass(frozen=True)
+class BucketMembers:
+    """All buckets, and how their members are compared.
+
+    count     how many candidates there are; those before `new` are of an earlier corpus
+    pieces    whether some buckets are in several rows
+    ranges    which candidates are compared together
+    cap       of a bucket, so many first members are compared with others
+    """
+
+    work: StageTables
+    buckets: DataFrame
+    sets: DataFrame
+    compare: ComparePairs
+    count: int
+    new: int
+    pieces: bool
+    ranges: CandidateRanges
+    cap: int
+
+    def similar(self, roots: Broadcast[Roots], part: MemberRange, name: str) -> SimilarPairs:
+        """The similar pairs of members that have different roots: (pair, similarity)."""
+        meeting = PairMembers(roots, self._hot, self.new, part)
+        met = run_in_arrow(self.buckets, meeting, "pair long").distinct()
+        pairs = self.work.stored(met, f"{name}-met")
+        count = pairs.count()
+        found = compare_pairs(pairs, count, self.sets, self.compare, self.ranges)
+        similar = self.work.stored(found.where("similarity >= 0"), f"{name}-similar")
+        return SimilarPairs(similar, similar.count(), count)
+
+    def capped(self) -> int:
+        """How many buckets have more than `cap` members."""
+        whole = self.buckets.groupBy("band", "key").agg(sql.sum("size").alias("size"))
+        return (whole if self.pieces else self.buckets).where(sql.col("size") > self.cap).count()
+
+    @cached_property
+    def _hot(self) -> Broadcast[FirstMembers]:
+        """The first members of buckets that are in several rows."""
+        some = self.buckets.where("piece > 0").select(
+            "band", "key", sql.substring("members", 1, 4 * self.cap).alias("members")
+        )
+        first = collect_first_members(some, self.cap) if self.pieces else {}
+        return self.work.spark.sparkContext.broadcast(first)
+
+
+GROWTH = 4
+"""How many times as many members a round looks at as the one before."""
+NO_LAST = np.iinfo(np.int64).max
+FOREST_SCHEMA = "doc int, root int"
+
+
+@dataclass(frozen=True)
+class JoinRoots:
     """In a task: pairs of connected documents to the roots that are none any more."""
 
     roots: Broadcast[Roots]
@@ -41,15 +160,15 @@ class Join:
         before = self.roots.value
         parent = before.copy()
         for batch in batches:
-            kernels.join_all(parent, numbers(batch, "root"), numbers(batch, "doc"))
+            kernels.join_all(parent, read_numbers(batch, "root"), read_numbers(batch, "doc"))
         kernels.to_roots(parent)
         places = np.arange(len(parent), dtype=np.uint32)
         gone = np.flatnonzero((before == places) & (parent != places))
-        yield batch_of(doc=gone.astype(np.int32), root=parent[gone].view(np.int32))
+        yield make_batch(doc=gone.astype(np.int32), root=parent[gone].view(np.int32))
 
 
 @dataclass(frozen=True)
-class Gone:
+class PairWithRoots:
     """In a task: the documents from `new` on that are no roots, each paired with its root."""
 
     roots: Broadcast[Roots]
@@ -57,21 +176,21 @@ class Gone:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number in numbers(batch, "id").tolist():
+            for number in read_numbers(batch, "id").tolist():
                 start = max(number * SLICE, self.new)
                 root = self.roots.value[start : (number + 1) * SLICE].astype(np.int64)
                 doc = np.arange(start, start + len(root))
-                yield batch_of(pair=(doc << 32 | root << 1)[doc != root])
+                yield make_batch(pair=(doc << 32 | root << 1)[doc != root])
 
 
 @dataclass
-class Components:
+class SparkComponents:
     """The rounds over the members of buckets. A row of these has at most `largest`."""
 
-    members: Members
+    members: BucketMembers
     largest: int
     say: Callable[[str], None]
-    tally: Tally = field(default_factory=Tally)
+    tally: RoundTally = field(default_factory=RoundTally)
     told: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -83,26 +202,26 @@ class Components:
         fresh, most, cap = 0, 1, self.members.cap
         while fresh < (cap if self.members.pieces else min(self.largest, cap)):
             sent = send(self.roots)
-            part = Part(fresh, most, ALL)
+            part = MemberRange(fresh, most, NO_LAST)
             found = self.members.similar(sent, part, f"members-{self.tally.rounds}")
             joined = self._join(sent, found.pairs)
             sent.destroy()
             self._tell(most, found, joined)
-            fresh, most = most, min(TIMES * most, cap)
+            fresh, most = most, min(GROWTH * most, cap)
         return self._removed(send(self.roots))
 
     def _join(self, roots: Broadcast[Roots], pairs: DataFrame) -> int:
         """Take in some similar pairs. How many roots are none any more."""
-        edges = pairs.select(right().alias("doc"), left().alias("root"))
-        forests = run_in_arrow(edges, Join(roots), FOREST).repartition(1)
-        with in_plain_words("joining components"):
-            forest = run_in_arrow(forests, Join(roots), FOREST).toArrow()
+        edges = pairs.select(right_document().alias("doc"), left_document().alias("root"))
+        forests = run_in_arrow(edges, JoinRoots(roots), FOREST_SCHEMA).repartition(1)
+        with translate_spark_errors("joining components"):
+            forest = run_in_arrow(forests, JoinRoots(roots), FOREST_SCHEMA).toArrow()
         self.roots = self.roots.copy()
         self.roots[forest.column("doc").to_numpy()] = forest.column("root").to_numpy()
         kernels.to_roots(self.roots)
         return len(forest)
 
-    def _tell(self, most: int, found: Similar, joined: int) -> None:
+    def _tell(self, most: int, found: SimilarPairs, joined: int) -> None:
         self.tally.rounds += 1
         self.tally.verified += found.compared
         self.tally.similar += found.count
@@ -122,7 +241,9 @@ class Components:
     def _removed(self, roots: Broadcast[Roots]) -> DataFrame:
         members = self.members
         slices = members.work.spark.range(0, max(-(-members.count // SLICE), 1))
-        pairs = run_in_arrow(slices, Gone(roots, members.new), "pair long")
+        pairs = run_in_arrow(slices, PairWithRoots(roots, members.new), "pair long")
         compare = replace(members.compare, least=0.0)
-        found = compared(pairs, members.count, members.sets, compare, members.ranges)
-        return found.select(right().alias("doc"), left().alias("witness"), "similarity")
+        found = compare_pairs(pairs, members.count, members.sets, compare, members.ranges)
+        return found.select(
+            right_document().alias("doc"), left_document().alias("witness"), "similarity"
+        )

@@ -1,4 +1,4 @@
-"""What went wrong in Spark, as one line with the cure instead of a stack trace."""
+"""Translate failures in Spark into errors of neardup: one line with the cure, no stack trace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHIPPING = (
     "send it with --archives env.tar.gz#env and set spark.pyspark.python to ./env/bin/python, "
     "or use an image that has it; docs/spark.md shows how"
 )
-OURS = re.compile(r"neardup-error: (\{.*\})$", re.M)
+TAGGED = re.compile(r"neardup-error: (\{.*\})$", re.M)
 """What a task makes of an error of ours: it passes through Java as a line of text."""
 RAISED = re.compile(
     r"^(?:: |Caused by: )?((?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)(?:: .*)?)$", re.M
@@ -27,23 +27,23 @@ LOST = re.compile(r"ExecutorLostFailure \(.*|Python worker exited unexpectedly")
 
 
 @contextmanager
-def telling() -> Iterator[None]:
+def tag_errors() -> Iterator[None]:
     """In a task: an error of ours is told so that the driver can raise it again."""
     try:
         yield
     except NeardupError as error:
-        raise RuntimeError(told(error)) from None
+        raise RuntimeError(encode_error(error)) from None
 
 
-def told(error: NeardupError) -> str:
-    """What `plain` finds an error of ours by, in whatever Spark makes of it."""
+def encode_error(error: NeardupError) -> str:
+    """What `translate_trace` finds an error of ours by, in whatever Spark makes of it."""
     kind = next(one for one in type(error).__mro__ if hasattr(errors, one.__name__))
     found = {"name": kind.__name__, "message": str(error), "file": getattr(error, "file", None)}
     return f"neardup-error: {json.dumps(found)}\n"
 
 
 @contextmanager
-def in_plain_words(doing: str) -> Iterator[None]:
+def translate_spark_errors(doing: str) -> Iterator[None]:
     """Raise what fails in Spark meanwhile as an error of neardup.
 
     One that our own code raised in a task comes back as what it was.
@@ -56,21 +56,21 @@ def in_plain_words(doing: str) -> Iterator[None]:
     except (PySparkException, Py4JError) as error:
         if isinstance(error.__context__, KeyboardInterrupt):  # which Py4J failed to pass on
             raise error.__context__ from None
-        raise plain(str(error), doing) from error
+        raise translate_trace(str(error), doing) from error
 
 
-def plain(trace: str, doing: str) -> NeardupError:
+def translate_trace(trace: str, doing: str) -> NeardupError:
     """The error that a stack trace of Spark tells of.
 
-    >>> print(plain("Traceback\\nMemoryError: too much\\n\\n\\tat Java", "sketch"))
+    >>> print(translate_trace("Traceback\\nMemoryError: too much\\n\\n\\tat Java", "sketch"))
     sketch failed in Spark: MemoryError: too much; --debug shows the whole trace
     """
-    if ours := OURS.findall(trace):
-        return _again(**json.loads(ours[-1]))
+    if ours := TAGGED.findall(trace):
+        return _restore_error(**json.loads(ours[-1]))
     if found := NO_PYTHON.search(trace):
         return UsageError(f"executors have no Python at {found[1]}: {SHIPPING}")
     if found := OTHER_PYTHON.search(trace):
-        here, there = _versions(found[0])
+        here, there = _parse_versions(found[0])
         return UsageError(
             f"executors run Python {there} and the driver {here}, not the same: {SHIPPING}"
         )
@@ -86,7 +86,7 @@ def plain(trace: str, doing: str) -> NeardupError:
     return NeardupError(f"{doing} failed in Spark: {told}; --debug shows the whole trace")
 
 
-def _again(name: str, message: str, file: str | None) -> NeardupError:
+def _restore_error(name: str, message: str, file: str | None) -> NeardupError:
     kind = getattr(errors, name)
     if issubclass(kind, InputError):
         return kind(message, file)  # type: ignore[no-any-return]
@@ -96,6 +96,6 @@ def _again(name: str, message: str, file: str | None) -> NeardupError:
         return (UsageError if issubclass(kind, UsageError) else NeardupError)(message)
 
 
-def _versions(told: str) -> tuple[str, str]:
+def _parse_versions(told: str) -> tuple[str, str]:
     there, here = (*VERSIONS.findall(told), "?", "?")[:2]
     return here, there

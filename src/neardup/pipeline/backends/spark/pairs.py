@@ -1,4 +1,4 @@
-"""All similar pairs that share a bucket, on Spark: see `pipeline/pairs.py`.
+"""All similar pairs that share a bucket, on Spark: see `pipeline/stages/pairs.py`.
 
 Only the best of identical documents is compared: a pair of two such leaders (u, v) stands for all
 pairs of a copy p of u and a copy q of v, a leader with itself for the pairs among its copies.
@@ -14,27 +14,33 @@ from pyspark import Broadcast
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sql
 
-from neardup.pipeline.backends.spark import ranking
-from neardup.pipeline.backends.spark.bits import Bits
-from neardup.pipeline.backends.spark.comparing import left, right
-from neardup.pipeline.backends.spark.members import Members, Part
-from neardup.pipeline.backends.spark.tables import Work
-from neardup.pipeline.backends.spark.verdicts import by_rank
+from neardup.pipeline.backends.spark.arrow import StageTables
+from neardup.pipeline.backends.spark.bitmap import Bitmap
+from neardup.pipeline.backends.spark.compare import left_document, right_document
+from neardup.pipeline.backends.spark.components import BucketMembers, MemberRange
+from neardup.pipeline.backends.spark.match import translate_to_ranks
+from neardup.pipeline.backends.spark.rank import rank_by_order
 
 UNLIMITED = 2**62
 
 
-def leader_pairs(members: Members, candidates: Broadcast[Bits], copies: DataFrame) -> DataFrame:
-    """The pairs of similar documents, of which none is a copy, as `counted` gives them."""
+def compare_leaders(
+    members: BucketMembers, candidates: Broadcast[Bitmap], copies: DataFrame
+) -> DataFrame:
+    """The pairs of similar documents, of which none is a copy, as `count_pairs` gives them."""
     everyone = np.arange(members.count, dtype=np.uint32)
     sent = members.work.spark.sparkContext.broadcast(everyone)
-    found = members.similar(sent, Part(0, members.cap, members.cap), "pairs").pairs
-    near = found.select(right().alias("doc"), left().alias("witness"), "similarity")
-    near = by_rank(near, candidates).selectExpr("witness AS u", "rank AS v", "similarity")
-    return members.work.stored(counted(near, copies), "pairs")
+    found = members.similar(sent, MemberRange(0, members.cap, members.cap), "pairs").pairs
+    near = found.select(
+        right_document().alias("doc"), left_document().alias("witness"), "similarity"
+    )
+    near = translate_to_ranks(near, candidates).selectExpr(
+        "witness AS u", "rank AS v", "similarity"
+    )
+    return members.work.stored(count_pairs(near, copies), "pairs")
 
 
-def counted(near: DataFrame, copies: DataFrame) -> DataFrame:
+def count_pairs(near: DataFrame, copies: DataFrame) -> DataFrame:
     """With the pairs of leaders and themselves; and how many pairs each of them stands for.
 
     (u, v, similarity, mine, theirs, many), by rank: u has `mine` copies, v `theirs`.
@@ -48,27 +54,27 @@ def counted(near: DataFrame, copies: DataFrame) -> DataFrame:
         sql.col("leader").alias("u"), sql.col("leader").alias("v"), sql.lit(1.0).alias("similarity")
     )
     every = near.unionByName(same).join(mine, "u", "left").join(theirs, "v", "left")
-    return every.fillna(1, ["mine", "theirs"]).withColumn("many", _many())
+    return every.fillna(1, ["mine", "theirs"]).withColumn("many", _count_column())
 
 
-def _many() -> Column:
+def _count_column() -> Column:
     mine, theirs = sql.col("mine"), sql.col("theirs")
-    return sql.when(_same(), sql.shiftright(mine * (mine - 1), 1)).otherwise(mine * theirs)
+    return sql.when(_is_same(), sql.shiftright(mine * (mine - 1), 1)).otherwise(mine * theirs)
 
 
-def _same() -> Column:
+def _is_same() -> Column:
     return sql.col("u") == sql.col("v")
 
 
 @dataclass(frozen=True)
-class Pairs:
+class SparkPairs:
     """All similar pairs that share a bucket: (a, b, similarity), by rank, a < b.
 
-    leaders   as `counted` gives them
+    leaders   as `count_pairs` gives them
     copies    (leader, rank)
     """
 
-    work: Work
+    work: StageTables
     leaders: DataFrame
     copies: DataFrame
 
@@ -79,31 +85,31 @@ class Pairs:
 
     def all(self) -> DataFrame:
         """All of them."""
-        return _spread(self.leaders.withColumn("room", sql.lit(UNLIMITED)), self.copies)
+        return _expand_pairs(self.leaders.withColumn("room", sql.lit(UNLIMITED)), self.copies)
 
     def first(self, most: int) -> DataFrame:
         """Some of them: those of identical documents first, then by (v, u), then by (p, q)."""
-        order = [~_same(), sql.col("v"), sql.col("u")]
-        placed = ranking.by_order(self.work, self.leaders, order, "pairs-placed")
+        order = [~_is_same(), sql.col("v"), sql.col("u")]
+        placed = rank_by_order(self.work, self.leaders, order, "pairs-placed")
         # Each stands for one or more: others can't be needed.
         needed = placed.where(sql.col("rank") < most)
         earlier = Window.orderBy("rank").rowsBetween(Window.unboundedPreceding, -1)
         before = sql.coalesce(sql.sum("many").over(earlier), sql.lit(0))
         room = needed.withColumn("room", sql.lit(most) - before).where("room > 0")
-        return _spread(room, self.copies)
+        return _expand_pairs(room, self.copies)
 
 
-def _spread(pairs: DataFrame, copies: DataFrame) -> DataFrame:
+def _expand_pairs(pairs: DataFrame, copies: DataFrame) -> DataFrame:
     """Of each pair of leaders as many as there is room for; more are not even made."""
     leaders = copies.select("leader", sql.col("leader").alias("rank")).distinct()
     place = sql.row_number().over(Window.partitionBy("leader").orderBy("rank")).cast("long") - 1
     placed = copies.select("leader", "rank").union(leaders).withColumn("place", place)
     of_u, of_v = (placed.toDF(*names) for names in (("u", "p", "i"), ("v", "q", "j")))
     i, j, p, q = sql.col("i"), sql.col("j"), sql.col("p"), sql.col("q")
-    before = sql.when(_same(), i * sql.col("mine") - sql.shiftright(i * (i + 1), 1)).otherwise(
+    before = sql.when(_is_same(), i * sql.col("mine") - sql.shiftright(i * (i + 1), 1)).otherwise(
         i * sql.col("theirs")
     )
-    after = sql.when(_same(), j - i - 1).otherwise(j)
+    after = sql.when(_is_same(), j - i - 1).otherwise(j)
     some = pairs.join(of_u, "u", "left").fillna(0, ["i"]).withColumn("before", before)
     both = some.where("before < room").join(of_v, "v", "left").fillna(0, ["j"])
     a, b = sql.coalesce(p, sql.col("u")), sql.coalesce(q, sql.col("v"))
@@ -111,7 +117,7 @@ def _spread(pairs: DataFrame, copies: DataFrame) -> DataFrame:
     return found.select(sql.least(a, b).alias("a"), sql.greatest(a, b).alias("b"), "similarity")
 
 
-def by_number(pairs: DataFrame, documents: DataFrame) -> DataFrame:
+def name_pairs(pairs: DataFrame, documents: DataFrame) -> DataFrame:
     """Pairs by the numbers of documents instead of their ranks, a < b, with ids."""
     named = documents.select("rank", sql.struct("number", "id"))
     one, other = (named.toDF(*names) for names in (("a", "x"), ("b", "y")))

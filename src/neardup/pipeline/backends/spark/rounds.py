@@ -1,7 +1,13 @@
-"""The keep list, by rounds that end in the answer of `reference.keep_list`, on Spark.
+"""Decide the keep list in rounds that end in the answer of `reference.keep_list`, on Spark.
 
-See `pipeline/rounds.py`. What the rounds know of a candidate are two bytes, which every task gets.
-So the pairs of leaders and later members are found where the buckets are; only pairs are shuffled.
+See `pipeline/stages/decide.py`. The rounds hold two bytes for each candidate, which every task
+gets. So the pairs of leaders and later members are found where the buckets are; only pairs are
+shuffled.
+
+A round settles its similar pairs in passes. Pairs are in ranges of their document v; a task
+settles, in rank order, the documents that depend on settled ones only, and a byte for each
+candidate goes to all tasks of the next pass. When the pairs of unsettled documents fit into one
+task, one task settles the rest: chains are long, and it holds everything.
 """
 
 from __future__ import annotations
@@ -18,37 +24,165 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from neardup import kernels
-from neardup.pipeline.backends.spark.banding import Firsts, firsts_of, rows_of
-from neardup.pipeline.backends.spark.comparing import Compare, compared
-from neardup.pipeline.backends.spark.ranges import Ranges
-from neardup.pipeline.backends.spark.settling import Settled, Witnesses, settled
-from neardup.pipeline.backends.spark.tables import (
+from neardup.pipeline.backends.spark.arrow import (
     Batches,
-    Work,
-    batch_of,
-    cogrouped_in_arrow,
-    flat,
-    grouped_in_arrow,
+    StageTables,
+    cogroup_in_arrow,
+    group_in_arrow,
+    make_batch,
+    read_numbers,
+    read_rows,
     run_in_arrow,
 )
-from neardup.pipeline.rounds import CHANGED, PAIRS_AT_ONCE, Tally, merge, once
+from neardup.pipeline.backends.spark.band import (
+    FirstMembers,
+    collect_first_members,
+    iterate_buckets,
+)
+from neardup.pipeline.backends.spark.compare import CandidateRanges, ComparePairs, compare_pairs
+from neardup.pipeline.backends.spark.failures import translate_spark_errors
+from neardup.pipeline.packed_pairs import (
+    PAIRS_AT_ONCE,
+    RoundTally,
+    drop_repeats,
+    merge_pairs,
+    split_pairs,
+)
+from neardup.pipeline.stages.decide import CHANGED
 from neardup.text.arrays import Ragged
 
-KEPT = np.uint8(1)
-TIMES = 4
+Bytes = NDArray[np.uint8]
+UNKNOWN, KEPT, REMOVED, GONE = range(4)
+
+
+@dataclass(frozen=True)
+class SettledPairs:
+    """By candidate: whether it is kept, else a bound for its witness; and how that went."""
+
+    kept: NDArray[np.bool_]
+    bound: Bytes
+    passes: int
+    edges: int
+
+
+@dataclass(frozen=True)
+class SettleRange:
+    """In a task: the pairs of a range of documents to their statuses.
+
+    known   the statuses of all candidates, None in the first pass
+    width   candidates in a range; the last one ends at `count`
+    """
+
+    known: Broadcast[Bytes] | None
+    count: int
+    width: int
+    shift: int
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        number = table.column("p")[0].as_py()
+        start, end = number * self.width, min((number + 1) * self.width, self.count)
+        pairs = np.sort(table.column("pair").to_numpy().view(np.uint64))
+        if self.known is None:
+            status = np.full(self.count, UNKNOWN, np.uint8)
+            status[start:end] = KEPT
+        else:
+            status = self.known.value.copy()
+        bound = np.zeros(self.count, np.uint8)
+        left = kernels.settle(pairs, status, bound, self.shift)
+        decided = np.unique((pairs >> np.uint64(32)).astype(np.int64))
+        return pa.Table.from_batches(
+            [
+                make_batch(
+                    docs=[decided.astype(np.uint32).tobytes()],
+                    status=[status[decided].tobytes()],
+                    bound=[bound[decided].tobytes()],
+                    left=np.array([left]),
+                )
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class SelectUnsettled:
+    """In a task: the pairs of documents that are not settled yet."""
+
+    known: Broadcast[Bytes]
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            pairs = read_numbers(batch, "pair")
+            status = self.known.value[pairs >> 32]
+            yield make_batch(pair=pairs[(status == UNKNOWN) | (status == GONE)])
+
+
+def settle_pairs(
+    edges: DataFrame, count: int, width: int, shift: int, one_task: int
+) -> SettledPairs:
+    """Settle the similar pairs of a frame with a column `pair`, about `one_task` at once."""
+    send = edges.sparkSession.sparkContext.broadcast
+    status, bound = np.full(count, KEPT, np.uint8), np.zeros(count, np.uint8)
+    total = left = edges.count()
+    passes = 0
+    while left:
+        known = send(status.copy()) if passes else None
+        wide = count if left <= one_task else width
+        some = edges if known is None else run_in_arrow(edges, SelectUnsettled(known), "pair long")
+        settle = SettleRange(known, count, wide, shift)
+        p = sql.floor(sql.shiftright("pair", 32) / sql.lit(wide)).cast("int").alias("p")
+        schema = "docs binary, status binary, bound binary, left long"
+        made = group_in_arrow(some.select(p, "pair"), "p", settle, schema)
+        with translate_spark_errors("deciding"):
+            rows = made.collect()
+        if known is not None:
+            known.destroy()
+        for row in rows:
+            docs = np.frombuffer(row["docs"], np.uint32)
+            status[docs] = np.frombuffer(row["status"], np.uint8)
+            bound[docs] = np.frombuffer(row["bound"], np.uint8)
+        left = sum(row["left"] for row in rows)
+        passes += 1
+    return SettledPairs(status == KEPT, bound, passes, total)
+
+
+@dataclass(frozen=True)
+class FindWitnesses:
+    """In a task: of the similar pairs of some documents, the one with the best kept document."""
+
+    kept: Broadcast[NDArray[np.bool_]]
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        table = table.combine_chunks()
+        pairs = table.column("pair").to_numpy().view(np.uint64)
+        order = np.argsort(pairs)
+        left, right = split_pairs(pairs[order])
+        good = np.flatnonzero(self.kept.value[left] & ~self.kept.value[right])
+        first = good[np.flatnonzero(np.diff(right[good], prepend=-1))]
+        return pa.Table.from_batches(
+            [
+                make_batch(
+                    doc=right[first].astype(np.int32),
+                    witness=left[first].astype(np.int32),
+                    similarity=table.column("similarity").to_numpy()[order][first],
+                )
+            ]
+        )
+
+
+KEPT_BIT = np.uint8(1)
+GROWTH = 4
 """How many times as many leaders a round looks at as the one before: fewer rounds than by twos."""
-KNOWN = "pair long, similarity double, current boolean"
-MERGED = f"{KNOWN}, fresh boolean"
+KNOWN_SCHEMA = "pair long, similarity double, current boolean"
+MERGED_SCHEMA = f"{KNOWN_SCHEMA}, fresh boolean"
 
 State = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 
 @dataclass(frozen=True)
-class Leading:
+class PairLeaders:
     """In a task: pairs of each bucket's leaders and its later members. See `leader_pairs`."""
 
     state: Broadcast[State]
-    hot: Broadcast[Firsts]
+    hot: Broadcast[FirstMembers]
     shift: int
     new: int
     limit: int
@@ -57,7 +191,7 @@ class Leading:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for rows, place in rows_of(batch, self.hot.value):
+            for rows, place in iterate_buckets(batch, self.hot.value):
                 yield from self._pairs(rows, place)
 
     def end(self) -> None:
@@ -83,11 +217,11 @@ class Leading:
                 place,
                 PAIRS_AT_ONCE,
             )
-            yield batch_of(pair=once(np.sort(pairs)).view(np.int64))
+            yield make_batch(pair=drop_repeats(np.sort(pairs)).view(np.int64))
 
 
 @dataclass(frozen=True)
-class FirstKept:
+class FirstKeptMembers:
     """In a task: the first kept members of each piece of a bucket."""
 
     state: Broadcast[State]
@@ -96,25 +230,25 @@ class FirstKept:
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         state, _ = self.state.value
         for batch in batches:
-            rows = flat(batch.column("members"), np.uint32)
+            rows = read_rows(batch.column("members"), np.uint32)
             found = []
             for row in range(len(rows)):
                 members = rows.data[rows.offsets[row] : rows.offsets[row + 1]]
-                found.append(members[(state[members] & KEPT) != 0][: self.limit].tobytes())
-            yield batch_of(band=batch.column("band"), key=batch.column("key"), members=found)
+                found.append(members[(state[members] & KEPT_BIT) != 0][: self.limit].tobytes())
+            yield make_batch(band=batch.column("band"), key=batch.column("key"), members=found)
 
 
-def _merge(wanted: pa.Table, known: pa.Table) -> pa.Table:
+def _merge_known(wanted: pa.Table, known: pa.Table) -> pa.Table:
     """In a task: the wanted pairs of a range among those that were compared before."""
-    new = once(np.sort(wanted.column("pair").to_numpy().view(np.uint64)))
+    new = drop_repeats(np.sort(wanted.column("pair").to_numpy().view(np.uint64)))
     pairs = known.column("pair").to_numpy().view(np.uint64)
     order = np.argsort(pairs)
-    merged = merge(new, pairs[order])
+    merged = merge_pairs(new, pairs[order])
     similarity = np.full(len(merged.pairs), np.nan)
     similarity[merged.known] = known.column("similarity").to_numpy()[order]
     return pa.Table.from_batches(
         [
-            batch_of(
+            make_batch(
                 pair=merged.pairs.view(np.int64),
                 similarity=similarity,
                 current=merged.current,
@@ -125,7 +259,7 @@ def _merge(wanted: pa.Table, known: pa.Table) -> pa.Table:
 
 
 @dataclass
-class Rounds:
+class SparkRounds:
     """Everything that the rounds need.
 
     count     how many candidates there are; those before `new` are of an earlier corpus
@@ -134,25 +268,25 @@ class Rounds:
     one_task  how many pairs fit into one task
     """
 
-    work: Work
+    work: StageTables
     buckets: DataFrame
     sets: DataFrame
-    compare: Compare
+    compare: ComparePairs
     count: int
     new: int
     limit: int
     largest: int
     pieces: bool
-    ranges: Ranges
+    ranges: CandidateRanges
     one_task: int
     say: Callable[[str], None]
-    tally: Tally = field(default_factory=Tally)
+    tally: RoundTally = field(default_factory=RoundTally)
     told: list[dict[str, Any]] = field(default_factory=list)
 
     def run(self) -> DataFrame:
         """Each removed candidate with its witness: (doc, witness, similarity)."""
-        state, bound = np.full(self.count, KEPT, np.uint8), np.zeros(self.count, np.uint8)
-        known = self.work.spark.createDataFrame([], KNOWN)
+        state, bound = np.full(self.count, KEPT_BIT, np.uint8), np.zeros(self.count, np.uint8)
+        known = self.work.spark.createDataFrame([], KNOWN_SCHEMA)
         most, fresh, reach = 1, 0, min(self.limit, self.largest)
         while True:
             leading = self._leading((state, bound), fresh, most)
@@ -161,15 +295,17 @@ class Rounds:
                 (sql.col("similarity") >= 0)
                 & ((sql.col("pair").bitwiseAND(1) == 0) | sql.col("current"))
             )
-            found = settled(edges.select("pair"), self.count, self.width, self.shift, self.one_task)
+            found = settle_pairs(
+                edges.select("pair"), self.count, self.width, self.shift, self.one_task
+            )
             different = self._changed(state, bound, found)
             self._tell(most, new, found, different)
             if not new and not different.any() and most >= reach:
                 return self._witnesses(edges, found.kept)
-            state = np.where(found.kept, KEPT, 0).astype(np.uint8)
+            state = np.where(found.kept, KEPT_BIT, 0).astype(np.uint8)
             state[different] |= CHANGED
             bound = found.bound
-            fresh, most = most, min(TIMES * most, self.limit)
+            fresh, most = most, min(GROWTH * most, self.limit)
 
     @property
     def width(self) -> int:
@@ -180,29 +316,31 @@ class Rounds:
     def shift(self) -> int:
         return max((self.count - 1).bit_length() - 8, 0)
 
-    def _leading(self, state: State, fresh: int, most: int) -> Leading:
+    def _leading(self, state: State, fresh: int, most: int) -> PairLeaders:
         send = self.work.spark.sparkContext.broadcast
         sent = send(state)
-        return Leading(sent, send(self._hot(sent)), self.shift, self.new, self.limit, fresh, most)
+        return PairLeaders(
+            sent, send(self._hot(sent)), self.shift, self.new, self.limit, fresh, most
+        )
 
-    def _hot(self, state: Broadcast[State]) -> Firsts:
+    def _hot(self, state: Broadcast[State]) -> FirstMembers:
         """The leaders of buckets that are in several rows."""
         if not self.pieces:
             return {}
-        kept = FirstKept(state, self.limit)
+        kept = FirstKeptMembers(state, self.limit)
         pieces = self.buckets.where("piece > 0")
-        return firsts_of(
+        return collect_first_members(
             run_in_arrow(pieces, kept, "band int, key long, members binary"), self.limit
         )
 
-    def _compared(self, known: DataFrame, leading: Leading) -> tuple[DataFrame, int]:
+    def _compared(self, known: DataFrame, leading: PairLeaders) -> tuple[DataFrame, int]:
         """All pairs that were ever needed, with their similarities; how many are new."""
         number = len(self.told)
         needed = run_in_arrow(self.buckets, leading, "pair long")
         p = sql.floor(sql.shiftright("pair", 32) / sql.lit(self.width)).cast("int").alias("p")
         left = needed.select(p, "pair"), "p"
         right = known.select(p, "pair", "similarity"), "p"
-        made = cogrouped_in_arrow(left, right, _merge, MERGED)
+        made = cogroup_in_arrow(left, right, _merge_known, MERGED_SCHEMA)
         merged = self.work.stored(made, f"merged-{number}")
         leading.end()
         fresh = merged.where("fresh").count()
@@ -211,7 +349,7 @@ class Rounds:
         there = merged.where(~sql.isnan("similarity")).drop("fresh")
         if not count:
             return there, fresh
-        found = compared(new.select("pair"), count, self.sets, self.compare, self.ranges)
+        found = compare_pairs(new.select("pair"), count, self.sets, self.compare, self.ranges)
         verified = self.work.stored(
             found.withColumn("current", sql.lit(True)), f"compared-{number}"
         )
@@ -219,11 +357,13 @@ class Rounds:
         self.tally.similar += verified.where("similarity >= 0").count()
         return there.unionByName(verified), fresh
 
-    def _changed(self, state: NDArray[np.uint8], bound: NDArray[np.uint8], found: Settled) -> Any:
-        was = (state & KEPT) != 0
+    def _changed(
+        self, state: NDArray[np.uint8], bound: NDArray[np.uint8], found: SettledPairs
+    ) -> Any:
+        was = (state & KEPT_BIT) != 0
         return (was != found.kept) | (~found.kept & (bound != found.bound))
 
-    def _tell(self, most: int, new: int, found: Settled, different: NDArray[np.bool_]) -> None:
+    def _tell(self, most: int, new: int, found: SettledPairs, different: NDArray[np.bool_]) -> None:
         self.tally.rounds += 1
         changed = int(np.count_nonzero(different))
         self.say(
@@ -241,7 +381,7 @@ class Rounds:
         )
 
     def _witnesses(self, edges: DataFrame, kept: NDArray[np.bool_]) -> DataFrame:
-        witnesses = Witnesses(self.work.spark.sparkContext.broadcast(kept))
+        witnesses = FindWitnesses(self.work.spark.sparkContext.broadcast(kept))
         p = sql.floor(sql.shiftright("pair", 32) / sql.lit(self.width)).cast("int").alias("p")
         found = edges.select(p, "pair", "similarity")
-        return grouped_in_arrow(found, "p", witnesses, "doc int, witness int, similarity double")
+        return group_in_arrow(found, "p", witnesses, "doc int, witness int, similarity double")

@@ -1,7 +1,7 @@
-"""One run over files on Spark: sketch, rank, collapse, band, match, decide, write.
+"""Run over files on Spark: sketch, rank, collapse, band, match, decide, write.
 
-OUT is the same as that of a local run. All executors read the inputs and write to OUT by the
-same paths.
+OUT is the same as that of a local run. All executors read the inputs and write to OUT by the same
+paths.
 """
 
 from __future__ import annotations
@@ -23,38 +23,43 @@ from neardup.formats.tables import column
 from neardup.in_memory import MAX_PAIRS
 from neardup.options import Options
 from neardup.pipeline import record
-from neardup.pipeline.backends.spark import ranking, rows
-from neardup.pipeline.backends.spark.bits import Bits, bits_of
-from neardup.pipeline.backends.spark.explaining import Explaining
-from neardup.pipeline.backends.spark.limits import MEMORY
-from neardup.pipeline.backends.spark.pairs import by_number as pairs_by_number
-from neardup.pipeline.backends.spark.pipeline import Decided, Setting, decide, similar_pairs
-from neardup.pipeline.backends.spark.recording import described
-from neardup.pipeline.backends.spark.removing import by_number
-from neardup.pipeline.backends.spark.sketching import Read, sketched
-from neardup.pipeline.backends.spark.stages import Stages
-from neardup.pipeline.backends.spark.tables import Batches, Work, numbers, run_in_arrow
-from neardup.pipeline.backends.spark.writing import WriteKept, write_files, write_table
-from neardup.pipeline.earlier import Earlier
-from neardup.pipeline.ending import complete
+from neardup.pipeline.backends.spark.arrow import Batches, StageTables, read_numbers, run_in_arrow
+from neardup.pipeline.backends.spark.bitmap import Bitmap, collect_bitmap
+from neardup.pipeline.backends.spark.decide import (
+    SparkDecision,
+    SparkSetting,
+    decide_documents,
+    find_similar_pairs,
+)
+from neardup.pipeline.backends.spark.limits import TASK_MEMORY
+from neardup.pipeline.backends.spark.pairs import name_pairs as pairs_by_number
+from neardup.pipeline.backends.spark.progress import SparkStages
+from neardup.pipeline.backends.spark.rank import order_by_policy, rank_by_order
+from neardup.pipeline.backends.spark.record import describe_file_run
+from neardup.pipeline.backends.spark.removed import name_removed
+from neardup.pipeline.backends.spark.sketch import SketchedFiles, sketch_files
+from neardup.pipeline.backends.spark.tables import OutTables, PairRows
+from neardup.pipeline.backends.spark.writer import WriteKept, write_kept_files, write_table
+from neardup.pipeline.earlier_corpus import EarlierCorpus
 from neardup.pipeline.job import Job
-from neardup.pipeline.ranks import MOST
+from neardup.pipeline.record import finish_run
+from neardup.pipeline.stages.rank import MAX_DOCUMENTS
 from neardup.runtime import Progress
 
 
-def near_duplicates_on(
-    spark: SparkSession, memory: int = MEMORY
-) -> Callable[[Job, Path, Progress], record.Finished]:
+def find_near_duplicates_on(
+    spark: SparkSession, memory: int = TASK_MEMORY
+) -> Callable[[Job, Path, Progress], record.FinishedRun]:
     """What `batch.run.run` calls to make everything that belongs into OUT."""
 
-    def make(job: Job, folder: Path, progress: Progress) -> record.Finished:
-        require_possible(job.options, job.merge_rows, job.save_sketches)
-        return Run(spark, job, folder, progress, memory).finished()
+    def make(job: Job, folder: Path, progress: Progress) -> record.FinishedRun:
+        require_supported(job.options, job.merge_rows, job.save_sketches)
+        return SparkFileRun(spark, job, folder, progress, memory).finished()
 
     return make
 
 
-def require_possible(
+def require_supported(
     options: Options, merge_rows: bool = False, save_sketches: bool = False
 ) -> None:
     """Refuse what only the local engine does."""
@@ -69,17 +74,17 @@ def require_possible(
             raise UsageError(f"{option} is not there on Spark: leave it out, or use --engine local")
 
 
-def require_fewer(count: int) -> None:
+def require_document_limit(count: int) -> None:
     """Refuse more documents than there are ranks."""
-    if count >= MOST:
+    if count >= MAX_DOCUMENTS:
         raise UsageError(
-            f"{count:,} documents are more than one run takes ({MOST:,}): "
+            f"{count:,} documents are more than one run takes ({MAX_DOCUMENTS:,}): "
             "split the input, and use --against"
         )
 
 
 @dataclass
-class Run:
+class SparkFileRun:
     """The steps of a run, one after the other."""
 
     spark: SparkSession
@@ -89,25 +94,29 @@ class Run:
     memory: int
 
     def __post_init__(self) -> None:
-        self.stage = Stages(self.spark, self.progress)
-        self.earlier = Earlier.of(self.job.against)
-        self.work = Work.at(self.spark, self.folder / "spark")
+        self.stage = SparkStages(self.spark, self.progress)
+        self.earlier = EarlierCorpus.of(self.job.against)
+        self.work = StageTables.at(self.spark, self.folder / "spark")
 
-    def finished(self) -> record.Finished:
+    def finished(self) -> record.FinishedRun:
         """Everything that belongs into OUT."""
         with self.stage("sketching"):
-            read = sketched(self.work, self.job, self.earlier, self.progress, self.memory)
+            read = sketch_files(self.work, self.job, self.earlier, self.progress, self.memory)
         with self.stage("ranking"):
             documents = self._ranked(read)
-        setting = Setting(self.work, self.job.options, self.stage, self.progress.say, self.memory)
-        decided = decide(setting, read.source, self._taking_part(documents), read.count, read.new)
+        setting = SparkSetting(
+            self.work, self.job.options, self.stage, self.progress.say, self.memory
+        )
+        decided = decide_documents(
+            setting, read.source, self._taking_part(documents), read.count, read.new
+        )
         with self.stage("writing tables"):
             removed = self._removed(decided, documents, read)
-            explaining = Explaining(
+            explaining = OutTables(
                 self.folder, read.source, documents, removed, read.places, read.new, read.rejected
             )
             count, told = explaining.told()
-            made = described(self.job, read, decided, documents, count, told)
+            made = describe_file_run(self.job, read, decided, documents, count, told)
         if self.job.pairs:
             with self.stage("pairing"):
                 made["pairs"] = self._write_pairs(decided, documents, read)
@@ -115,14 +124,14 @@ class Run:
             with self.stage("writing"):
                 self._write_kept(read, documents, removed)
         made["spark"]["stages"] = self.stage.told()
-        return complete(self.job, self.folder, made, told, self.stage.clock, read.shards)
+        return finish_run(self.job, self.folder, made, told, self.stage.clock, read.shards)
 
     # -- rank -----------------------------------------------------------------------------------
 
-    def _ranked(self, read: Read) -> DataFrame:
+    def _ranked(self, read: SketchedFiles) -> DataFrame:
         """The documents with their ranks."""
-        require_fewer(read.count)
-        policy = ranking.keep_order(read.sketches, self.job.options)
+        require_document_limit(read.count)
+        policy = order_by_policy(read.sketches, self.job.options)
         if not policy:
             return read.sketches.withColumn("rank", sql.col("number"))
         preferred = sum(map(self.job.prefers, read.files))
@@ -133,7 +142,7 @@ class Run:
             .otherwise(2)
         )
         # What an earlier corpus has in the keep column does not count.
-        return ranking.by_order(self.work, read.sketches, [group, *policy, sql.col("number")])
+        return rank_by_order(self.work, read.sketches, [group, *policy, sql.col("number")])
 
     def _taking_part(self, documents: DataFrame) -> DataFrame:
         """Without what is rejected, and what an earlier run has removed."""
@@ -142,21 +151,25 @@ class Run:
         if kept is None or kept.all():
             return usable
         dropped = self.spark.sparkContext.broadcast(~kept)
-        return run_in_arrow(usable, Without(dropped), usable.schema)
+        return run_in_arrow(usable, DropDocuments(dropped), usable.schema)
 
     # -- write ----------------------------------------------------------------------------------
 
-    def _removed(self, decided: Decided, documents: DataFrame, read: Read) -> DataFrame | pa.Table:
-        found = by_number(decided, documents, read, self._nameless(read))
+    def _removed(
+        self, decided: SparkDecision, documents: DataFrame, read: SketchedFiles
+    ) -> DataFrame | pa.Table:
+        found = name_removed(decided, documents, read, self._nameless(read))
         return found if isinstance(found, pa.Table) else self.work.stored(found, "removed")
 
-    def _nameless(self, read: Read) -> bool:
+    def _nameless(self, read: SketchedFiles) -> bool:
         """Whether documents have no id, and their ranks are their numbers."""
         return not read.has_ids and self.job.options.keep_policy[0] == "first"
 
-    def _write_pairs(self, decided: Decided, documents: DataFrame, read: Read) -> dict[str, int]:
+    def _write_pairs(
+        self, decided: SparkDecision, documents: DataFrame, read: SketchedFiles
+    ) -> dict[str, int]:
         """pairs.parquet; and how many pairs are in it, or are not."""
-        pairs = similar_pairs(decided)
+        pairs = find_similar_pairs(decided)
         total = pairs.count()
         written = min(total, MAX_PAIRS)
         some = pairs.all() if total == written else pairs.first(MAX_PAIRS)
@@ -167,7 +180,7 @@ class Run:
             else pairs_by_number(some, documents)
         )
         path = self.folder / "pairs.parquet"
-        write_table(named, ["a", "b"], path, tables.PAIRS, rows.Pairs(), read.places)
+        write_table(named, ["a", "b"], path, tables.PAIRS, PairRows(), read.places)
         return {
             "written": written,
             "limit": MAX_PAIRS,
@@ -175,7 +188,9 @@ class Run:
             "capped_buckets": decided.members.capped(),
         }
 
-    def _write_kept(self, read: Read, documents: DataFrame, removed: DataFrame | pa.Table) -> None:
+    def _write_kept(
+        self, read: SketchedFiles, documents: DataFrame, removed: DataFrame | pa.Table
+    ) -> None:
         send = self.spark.sparkContext.broadcast
         bits = self._bits(removed.select(["number"]), read)
         if read.rejected:
@@ -186,14 +201,14 @@ class Run:
         write = WriteKept(
             str(self.folder / "attempts"), send(read.files), read.places, send(bits), read.others
         )
-        write_files(self.spark, kept, read.files, write)
+        write_kept_files(self.spark, kept, read.files, write)
 
-    def _bits(self, rows: DataFrame | pa.Table, read: Read) -> Bits:
-        return bits_of(rows, lambda batch: numbers(batch, "number"), read.count)
+    def _bits(self, rows: DataFrame | pa.Table, read: SketchedFiles) -> Bitmap:
+        return collect_bitmap(rows, lambda batch: read_numbers(batch, "number"), read.count)
 
 
 @dataclass(frozen=True)
-class Without:
+class DropDocuments:
     """In a task: the documents that are not among the first ones that are dropped."""
 
     dropped: Broadcast[NDArray[np.bool_]]
@@ -201,7 +216,7 @@ class Without:
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         dropped = self.dropped.value
         for batch in batches:
-            number = numbers(batch, "number")
+            number = read_numbers(batch, "number")
             early = number < len(dropped)
             early[early] = dropped[number[early]]
             yield batch.filter(column(~early))

@@ -1,10 +1,11 @@
-"""Is there a Spark that fits, and how is it started? PySpark, Java, a master: each with its cure.
+"""Find or start a Spark session, and check PySpark, Java, the master and the executors.
 
-What Spark says while it starts is kept back, and quoted if it does not start.
+Spark's messages while it starts are captured, and quoted if it does not start.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -14,19 +15,28 @@ import sys
 import threading
 import warnings
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import neardup
 from neardup.errors import NeardupError, UsageError
-from neardup.pipeline.backends.spark.java_classes import Archive, java_command
-from neardup.pipeline.backends.spark.little import is_little, set_up
-from neardup.pipeline.interrupts import held
+from neardup.pipeline.backends.spark.failures import SHIPPING, translate_spark_errors
+from neardup.pipeline.backends.spark.startup import (
+    ClassArchive,
+    configure_fast_start,
+    find_java,
+    is_small_local_input,
+)
+from neardup.pipeline.interrupts import hold_signals
+from neardup.runtime import SILENT, Progress
+from neardup.spec import Spec
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
+
 
 OLDEST_JAVA: Final = 17
 ANSWER_SECONDS: Final = 10.0
@@ -37,7 +47,7 @@ SETTINGS: Final = {
     "spark.hadoop.yarn.resourcemanager.connect.max-wait.ms": "30000",
     "spark.hadoop.yarn.resourcemanager.connect.retry-interval.ms": "5000",
 }
-LARGE: Final = "spark.sql.execution.arrow.useLargeVarTypes"
+LARGE_TYPES_SETTING: Final = "spark.sql.execution.arrow.useLargeVarTypes"
 
 
 def require_spark() -> None:
@@ -66,7 +76,7 @@ def require_java() -> None:
         f"install Java {OLDEST_JAVA} or later (Debian and Ubuntu: apt-get install "
         f"openjdk-{OLDEST_JAVA}-jre-headless), on the PATH or in the folder that JAVA_HOME names"
     )
-    java, home = java_command(), os.environ.get("JAVA_HOME")
+    java, home = find_java(), os.environ.get("JAVA_HOME")
     if java is None:
         where = f"in JAVA_HOME, {home}" if home else "on the PATH"
         raise UsageError(f"Spark needs Java, and there is none {where}: {cure}")
@@ -78,7 +88,7 @@ def require_java() -> None:
         raise UsageError(f"Spark needs a later Java than {found[1]}, which is {java}: {cure}")
 
 
-def spark_session(
+def open_session(
     master: str | None, name: str = "neardup", size: int | None = None
 ) -> SparkSession:
     """The session that runs already, or a new one, which says nothing but what went wrong.
@@ -93,20 +103,20 @@ def spark_session(
     running = SparkSession.getActiveSession()
     if running is not None:
         require_settings(running)
-        return _the_same_master(running, master)
+        return _require_same_master(running, master)
     archive = None
-    if is_little(master, size):
-        archive = Archive()
-        set_up(str(master), archive.options)
+    if is_small_local_input(master, size):
+        archive = ClassArchive()
+        configure_fast_start(str(master), archive.options)
     if master:
-        require_answer(master)
+        require_reachable(master)
     # Py4J logs a stack trace, by nobody's name, when Ctrl-C interrupts it, which is raised anyway.
     logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)
     builder = SparkSession.builder.appName(name)
     for setting, value in SETTINGS.items():
         builder = builder.config(setting, value)
     chosen = _choose_python(master)
-    spark = _started(builder.master(master) if master else builder, master)
+    spark = _start_session(builder.master(master) if master else builder, master)
     require_settings(spark)
     context = spark.sparkContext
     settings = context.getConf()
@@ -122,14 +132,14 @@ def spark_session(
 
 def require_settings(spark: SparkSession) -> None:
     """Refuse a session whose tasks would want other Arrow types than they are given."""
-    if spark.conf.get(LARGE, "false") == "true":
+    if spark.conf.get(LARGE_TYPES_SETTING, "false") == "true":
         raise UsageError(
-            f"the Spark session has {LARGE}=true, which is not supported: leave it out, or "
-            f'spark.conf.set("{LARGE}", "false")'
+            f"the Spark session has {LARGE_TYPES_SETTING}=true, which is not supported: leave it "
+            f'out, or spark.conf.set("{LARGE_TYPES_SETTING}", "false")'
         )
 
 
-def context_of(spark: SparkSession) -> SparkContext | None:
+def find_context(spark: SparkSession) -> SparkContext | None:
     """The session's context; None if it is one of Spark Connect, which has none."""
     try:
         return spark.sparkContext
@@ -137,7 +147,7 @@ def context_of(spark: SparkSession) -> SparkContext | None:
         return None
 
 
-def require_answer(master: str) -> None:
+def require_reachable(master: str) -> None:
     """Refuse to go on if nobody listens where a standalone master or Kubernetes should be.
 
     Spark itself tries for minutes, with a stack trace for each time.
@@ -157,7 +167,7 @@ def require_answer(master: str) -> None:
         )
 
 
-def _the_same_master(spark: SparkSession, master: str | None) -> SparkSession:
+def _require_same_master(spark: SparkSession, master: str | None) -> SparkSession:
     """A process has one Spark; a second one with another master can't be had."""
     theirs = spark.conf.get("spark.master", None)
     if master and master != theirs:
@@ -180,13 +190,13 @@ def _choose_python(master: str | None) -> bool:
     return False
 
 
-def _started(builder: SparkSession.Builder, master: str | None) -> SparkSession:
+def _start_session(builder: SparkSession.Builder, master: str | None) -> SparkSession:
     # An interrupt before Java has told its port would leave it behind.
-    with held(), _kept_back() as said:
+    with hold_signals(), _capture_stderr() as said:
         try:
             return builder.getOrCreate()
         except Exception as error:
-            reason = _reason(error, list(said))
+            reason = _find_reason(error, list(said))
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started Java
         require_java()
     at = f" with master {master}" if master else ""
@@ -195,7 +205,7 @@ def _started(builder: SparkSession.Builder, master: str | None) -> SparkSession:
     raise NeardupError(f"Spark did not start{at}: {reason}{hint}")
 
 
-def _reason(error: Exception, said: list[str]) -> str:
+def _find_reason(error: Exception, said: list[str]) -> str:
     """The one line that tells most: that of an exception in Java, or the first that was logged."""
     lines = [*str(error).splitlines(), *said]
     telling = [line for line in lines if re.search(r"\w(Exception|Error): \S", line)]
@@ -204,7 +214,7 @@ def _reason(error: Exception, said: list[str]) -> str:
 
 
 @contextmanager
-def _kept_back() -> Iterator[deque[str]]:
+def _capture_stderr() -> Iterator[deque[str]]:
     """Keep what a process that starts here writes to standard error; pass on what comes later."""
     said: deque[str] = deque(maxlen=1_000)
     reading, writing = os.pipe()
@@ -228,3 +238,94 @@ def _kept_back() -> Iterator[deque[str]]:
         os.dup2(ours, 2)
         os.close(ours)
         starting = False
+
+
+GUESSED_CORES = 8
+PATIENCE_SECONDS = 20.0
+"""After which somebody who waits for executors is told so."""
+
+
+def check_executors(spark: SparkSession, progress: Progress = SILENT) -> None:
+    """Refuse to go on if an executor's Python lacks neardup, or has another one.
+
+    One task for each core that there is by now; executors that come later are not asked. Works in
+    every session, also one of Spark Connect.
+    """
+    with translate_spark_errors("asking executors what they have"):
+        with _report_waiting(progress):
+            answers = _ask_executors(spark, 1)  # the first answer comes when there is an executor
+        answers += _ask_executors(spark, count_cores(spark))
+    for answer in answers:
+        if trouble := _find_mismatch(answer):
+            raise UsageError(f"the Python of executors ({answer['python']}) {trouble}: {SHIPPING}")
+
+
+def count_cores(spark: SparkSession) -> int:
+    """How many tasks run at once; a guess where Spark Connect does not tell."""
+    context = find_context(spark)
+    return GUESSED_CORES if context is None else int(context.defaultParallelism)
+
+
+def _ask_executors(spark: SparkSession, tasks: int) -> list[dict[str, Any]]:
+    # Pickled, not Arrow: whether there is an Arrow is a part of the question.
+    from pyspark.sql.functions import udf
+
+    asked = spark.range(0, tasks, 1, tasks).select(
+        udf(_make_question(), "string", useArrow=False)("id")
+    )
+    return [json.loads(row[0]) for row in asked.collect()]
+
+
+def _make_question() -> Callable[[int], str]:
+    """A function that goes to executors as code, because they may not have this module."""
+
+    def answer(_: int) -> str:
+        import json
+        import os
+        import sys
+
+        found = {"python": sys.executable}
+        try:
+            import numba  # noqa: F401
+            import pyarrow  # noqa: F401
+
+            import neardup
+            from neardup.spec import Spec
+
+            found["version"] = neardup.__version__
+            found["fingerprint"] = Spec().fingerprint
+            found["place"] = os.path.dirname(neardup.__file__)
+            found["folder"] = str(os.path.isdir(found["place"]))
+        except ImportError as error:
+            found["missing"] = str(error)
+        return json.dumps(found)
+
+    return answer
+
+
+def _find_mismatch(answer: dict[str, Any]) -> str | None:
+    if missing := answer.get("missing"):
+        return f"can't import what is needed ({missing})"
+    if answer["version"] != neardup.__version__:
+        return f"has neardup {answer['version']}, and here is {neardup.__version__}"
+    if answer["fingerprint"] != Spec().fingerprint:
+        return f"has a neardup of version {neardup.__version__} that makes other sketches"
+    if answer["folder"] != "True":
+        return f"imports neardup from an archive ({answer['place']}), where it can't compile"
+    return None
+
+
+@contextmanager
+def _report_waiting(progress: Progress) -> Iterator[None]:
+    """Queues may be long, so this waits for executors as long as Spark does; but not in silence."""
+    message = (
+        "waiting for executors: the cluster has given none so far; is it full, or do its workers "
+        "have less than spark.executor.memory and spark.executor.cores?"
+    )
+    timer = threading.Timer(PATIENCE_SECONDS, progress.say, [message])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

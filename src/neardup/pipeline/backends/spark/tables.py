@@ -1,163 +1,266 @@
-"""How do batches of Arrow go into and out of Spark, and where are tables between stages?"""
+"""The tables of OUT of a run on Spark: removed, clusters, rejected, pairs, samples."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
+from heapq import nlargest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark import Broadcast
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
 
-from neardup.errors import UsageError
-from neardup.formats.tables import column, write_text
-from neardup.pipeline.backends.spark.failures import in_plain_words, telling
-from neardup.pipeline.output import discard
-from neardup.pipeline.work import KEY
-from neardup.text.arrays import Ragged
+from neardup.corpus.documents import strings
+from neardup.formats import tables
+from neardup.formats.tables import column
+from neardup.pipeline.backends.spark.arrow import read_numbers
+from neardup.pipeline.backends.spark.failures import translate_spark_errors
+from neardup.pipeline.backends.spark.sources import FileSource
+from neardup.pipeline.backends.spark.writer import TableRows, write_table
+from neardup.pipeline.catalogue import RowPlaces
+from neardup.pipeline.stages.samples import (
+    SAMPLED_CLUSTERS,
+    SAMPLED_COPIES,
+    SHOWN_ROWS,
+    write_samples,
+)
+from neardup.pipeline.stages.tables import TableSummary
 
-Batches = Iterable[pa.RecordBatch]
-COMPLETE = "_SUCCESS"
-"""What Spark leaves in the folder of a table when all of it is there."""
-HERE = "file://"
-"""Without it a path would be one of the cluster's own file system."""
-SPECIAL = re.compile(r"[\[\]{}*?\\]")
-"""What stands for other names where Spark reads."""
 
-LARGEST = 2**31 - 1
-"""Bytes in a column of a batch."""
+class PlainRows:
+    """Rows that tell nothing, and are complete with each batch."""
 
-OnBatches = Callable[[Batches], Iterator[pa.RecordBatch]]
+    def end(self, _: RowPlaces) -> dict[str, Any] | None:
+        return None
+
+    def told(self) -> Any:
+        return None
 
 
 @dataclass
-class Work:
-    """The address of a folder in which every executor can write tables."""
+class RemovedRows(PlainRows):
+    """removed.parquet, in input order. Tells how many there are, and some to show."""
 
-    spark: SparkSession
-    folder: str
-    _goes_on: bool = False
+    count: int = 0
+    near: list[tuple[str, str, float]] = field(default_factory=list)
+    other: list[tuple[str, str, float]] = field(default_factory=list)
 
-    @classmethod
-    def at(cls, spark: SparkSession, folder: Path) -> Work:
-        """In a folder that all executors know by the same path."""
-        return cls(spark, f"{HERE}{folder.absolute()}")
+    def __call__(self, batch: pa.RecordBatch, places: RowPlaces) -> dict[str, Any]:
+        number, witness = read_numbers(batch, "number"), read_numbers(batch, "witness")
+        file, row = places.of(number)
+        witness_file, witness_row = places.of(witness)
+        names = places.named(batch.column("id"), number)
+        witnesses = places.named(batch.column("witness_id"), witness)
+        similarity = batch.column("similarity").to_numpy()
+        self.count += len(batch)
+        for listed, here in ((self.near, similarity < 1.0), (self.other, similarity >= 1.0)):
+            for at in np.flatnonzero(here)[: SHOWN_ROWS - len(listed)].tolist():
+                listed.append((names[at].as_py(), witnesses[at].as_py(), float(similarity[at])))
+        return {
+            "id": names,
+            "file": file,
+            "row": row,
+            "witness": witnesses,
+            "witness_file": witness_file,
+            "witness_row": witness_row,
+            "similarity": similarity,
+            "exact": batch.column("exact"),
+            "cluster": witness,
+        }
 
-    def begin(self, key: str) -> bool:
-        """Use the tables of a run that was stopped, if it was made of the same; in a local folder.
-
-        Whether there are any.
-        """
-        folder = self._local
-        made_of = folder / KEY
-        self._goes_on = made_of.is_file() and made_of.read_text("utf-8") == key
-        if not self._goes_on:
-            discard(folder)
-            folder.mkdir(mode=0o700)
-            write_text(made_of, key)
-        return self._goes_on and any(folder.glob(f"*/{COMPLETE}"))
-
-    @property
-    def _local(self) -> Path:
-        return Path(self.folder.removeprefix(HERE))
-
-    def stored(self, frame: DataFrame, name: str) -> DataFrame:
-        """The frame, written and read again: computed once, whoever is lost afterwards."""
-        path = f"{self.folder}/{name}"
-        if not (self._goes_on and (self._local / name / COMPLETE).exists()):
-            with in_plain_words(f"making {name}"):
-                frame.write.mode("overwrite").option("compression", "zstd").parquet(path)
-        return self.spark.read.schema(frame.schema).parquet(SPECIAL.sub(r"\\\g<0>", path))
+    def told(self) -> Any:
+        return {"count": self.count, "examples": self.near or self.other}
 
 
-def run_in_arrow(frame: DataFrame, function: OnBatches, schema: str | StructType) -> DataFrame:
-    """The frame's batches through a function, in the tasks that hold them."""
+@dataclass
+class ClusterRows:
+    """clusters.parquet, of removed documents by witness, the least similar first.
 
-    def told(batches: Batches) -> Iterator[pa.RecordBatch]:
-        with telling():
-            yield from function(batches)
+    Tells of the largest: kept document, name, copies, and some of these: similarity, number, name.
+    """
 
-    return frame.mapInArrow(told, schema)
+    largest: list[dict[str, Any]] = field(default_factory=list)
+    _open: pa.RecordBatch | None = None
+    """The last cluster so far, which may go on; its first rows are enough."""
+    _copies: int = 0
 
+    def __call__(self, batch: pa.RecordBatch, places: RowPlaces) -> dict[str, Any]:
+        if self._open is not None:
+            batch = pa.concat_batches([self._open, batch])
+        witness = read_numbers(batch, "witness")
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(witness)) + 1, [len(batch)]])
+        copies = np.diff(starts)
+        copies[0] += self._copies
+        last = int(starts[-2])
+        self._open = batch.slice(last, SAMPLED_COPIES)
+        self._copies = int(copies[-1]) - len(self._open)
+        return self._rows(batch, starts[:-2], copies[:-1], places)
 
-def grouped_in_arrow(
-    frame: DataFrame, by: str, function: Callable[[pa.Table], pa.Table], schema: str
-) -> DataFrame:
-    """The rows of each group through a function, as one table."""
+    def end(self, places: RowPlaces) -> dict[str, Any] | None:
+        if self._open is None:
+            return None
+        copies = np.array([len(self._open) + self._copies])
+        return self._rows(self._open, np.zeros(1, np.int64), copies, places)
 
-    def told(table: pa.Table) -> pa.Table:
-        with telling():
-            return function(table)
+    def _rows(
+        self, batch: pa.RecordBatch, starts: Integers, copies: Integers, places: RowPlaces
+    ) -> dict[str, Any]:
+        """The rows of clusters that begin at some places in a batch."""
+        kept = read_numbers(batch, "witness")[starts]
+        file, row = places.of(kept)
+        names = places.named(batch.column("witness_id").take(column(starts)), kept)
+        largest = np.lexsort((kept, -copies))[:SAMPLED_CLUSTERS]
+        found = [
+            {
+                "kept": int(kept[at]),
+                "name": names[at].as_py(),
+                "copies": int(copies[at]),
+                "some": _list_copies(
+                    batch.slice(starts[at], min(copies[at], SAMPLED_COPIES)), places
+                ),
+            }
+            for at in largest.tolist()
+        ]
+        every = [*self.largest, *found]
+        self.largest = nlargest(SAMPLED_CLUSTERS, every, lambda one: (one["copies"], -one["kept"]))
+        return {"cluster": kept, "id": names, "file": file, "row": row, "size": copies + 1}
 
-    return frame.groupBy(by).applyInArrow(told, schema)
-
-
-def cogrouped_in_arrow(
-    left: tuple[DataFrame, str],
-    right: tuple[DataFrame, str],
-    function: Callable[[pa.Table, pa.Table], pa.Table],
-    schema: str,
-) -> DataFrame:
-    """The rows of each group of two frames through a function, as two tables."""
-
-    def told(one: pa.Table, other: pa.Table) -> pa.Table:
-        with telling():
-            return function(one, other)
-
-    groups = [frame.groupBy(by) for frame, by in (left, right)]
-    return groups[0].cogroup(groups[1]).applyInArrow(told, schema)
-
-
-def batch_of(**columns: NDArray[Any] | list[Any] | pa.Array) -> pa.RecordBatch:
-    """A batch of NumPy arrays, of lists of bytes, or of Arrow arrays."""
-    arrays = [
-        pa.array(values, pa.binary()) if isinstance(values, list) else column(values)
-        for values in columns.values()
-    ]
-    return pa.RecordBatch.from_arrays(arrays, names=list(columns))
-
-
-def numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:
-    """A column of whole numbers."""
-    return batch.column(name).to_numpy(zero_copy_only=False).astype(np.int64)  # type: ignore[no-any-return]
-
-
-def flat(array: pa.Array, dtype: Any) -> Ragged:
-    """A column of bytes as rows of numbers, without a copy."""
-    wide = pa.types.is_large_binary(array.type)
-    _, ends, data = array.buffers()
-    offsets = np.frombuffer(ends, np.int64 if wide else np.int32)
-    offsets = offsets[array.offset : array.offset + len(array) + 1].astype(np.int64)
-    first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
-    whole = np.frombuffer(data, np.uint8)[first:last] if data else np.empty(0, np.uint8)
-    each = np.dtype(dtype).itemsize
-    aligned = whole if whole.ctypes.data % each == 0 else whole.copy()
-    return Ragged(aligned.view(dtype), (offsets - first) // each)
+    def told(self) -> Any:
+        return self.largest
 
 
-def as_bytes(rows: Ragged) -> pa.Array:
-    """Rows of numbers as a column of bytes, without a copy."""
-    each = rows.data.itemsize
-    begin, end = int(rows.offsets[0]), int(rows.offsets[-1])
-    if (end - begin) * each > LARGEST:
-        raise UsageError(
-            f"{(end - begin) * each:,} bytes of documents that are read together are more than the "
-            f"{LARGEST:,} that Spark takes: leave out or split very long texts, or use --engine "
-            "local"
+def _list_copies(batch: pa.RecordBatch, places: RowPlaces) -> list[tuple[float, int, str]]:
+    number = read_numbers(batch, "number")
+    names = places.named(batch.column("id"), number).to_pylist()
+    similarity = batch.column("similarity").to_pylist()
+    return list(zip(similarity, number.tolist(), names, strict=True))
+
+
+@dataclass
+class RejectedRows(PlainRows):
+    """rejected.parquet, in input order. Tells how many there are for each reason."""
+
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    def __call__(self, batch: pa.RecordBatch, places: RowPlaces) -> dict[str, Any]:
+        number = read_numbers(batch, "number")
+        file, row = places.of(number)
+        reasons = batch.column("reason").cast(pa.large_string())
+        self.reasons.update(reasons.to_pylist())
+        return {
+            "id": places.named(batch.column("id"), number),
+            "file": file,
+            "row": row,
+            "reason": reasons,
+        }
+
+    def told(self) -> Any:
+        return dict(self.reasons)
+
+
+class PairRows(PlainRows):
+    """pairs.parquet."""
+
+    def __call__(self, batch: pa.RecordBatch, places: RowPlaces) -> dict[str, Any]:
+        a, b = read_numbers(batch, "a"), read_numbers(batch, "b")
+        return {
+            "a": places.named(batch.column("a_id"), a),
+            "b": places.named(batch.column("b_id"), b),
+            "similarity": batch.column("similarity"),
+        }
+
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class OutTables:
+    """What the tables are made of.
+
+    documents  all rows of the inputs: number, rank, id, where they are, reason
+    removed    (number, id, witness, witness_id, similarity, exact), both by number
+    new        the number of the first document that is not of an earlier corpus
+    rejected   how many new documents are
+    """
+
+    folder: Path
+    source: FileSource
+    documents: DataFrame
+    removed: DataFrame | pa.Table
+    places: Broadcast[RowPlaces]
+    new: int
+    rejected: int
+
+    def told(self) -> tuple[int, TableSummary]:
+        """Write all tables: how many documents are removed, and what else the tables say."""
+        removed = self._write(
+            self.removed, ["number"], "removed.parquet", tables.REMOVED, RemovedRows()
         )
-    offsets = ((rows.offsets - begin) * each).astype(np.int32)
-    data = np.ascontiguousarray(rows.data[begin:end]).view(np.uint8)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.binary(), len(rows), buffers)
+        by = ["witness", "similarity", "number"]
+        largest = self._write(self.removed, by, "clusters.parquet", tables.CLUSTERS, ClusterRows())
+        reasons = self._write(
+            self._rejected(), ["number"], "rejected.parquet", tables.REJECTED, RejectedRows()
+        )
+        self._write_samples(largest)
+        shown = [(one["name"], one["copies"]) for one in largest[:SHOWN_ROWS]]
+        examples = [(name, witness, similar) for name, witness, similar in removed["examples"]]
+        return removed["count"], TableSummary(Counter(reasons), shown, examples)
+
+    def _rejected(self) -> DataFrame | pa.Table:
+        columns = ["number", "id", "reason"]
+        if not self.rejected:
+            return pa.table({name: [] for name in columns})
+        rejected = self.documents.where(f"reason IS NOT NULL AND number >= {self.new}")
+        return rejected.select(columns)
+
+    def _write(
+        self,
+        frame: DataFrame | pa.Table,
+        by: list[str],
+        name: str,
+        schema: pa.Schema,
+        made: TableRows,
+    ) -> Any:
+        return write_table(frame, by, self.folder / name, schema, made, self.places)
+
+    def _write_samples(self, largest: list[dict[str, Any]]) -> None:
+        """samples.parquet: the largest clusters, with texts, which are read again."""
+        names = {one["kept"]: one["name"] for one in largest}
+        names |= {number: name for one in largest for _, number, name in one["some"]}
+        wanted = self.documents.where(sql.col("number").isin(sorted(names)))
+        wanted = wanted.withColumn("doc", sql.col("number").cast("int"))
+        with translate_spark_errors("reading texts"):
+            read = self.source.texts(wanted).collect() if names else []
+        known = SampleLookup(self.places.value, names, {row["doc"]: row["text"] for row in read})
+        write_samples(
+            self.folder,
+            known,
+            [(one["kept"], one["copies"]) for one in largest],
+            {
+                one["kept"]: [(similar, number) for similar, number, _ in one["some"]]
+                for one in largest
+            },
+        )
 
 
-def equal_rows(data: NDArray[Any]) -> pa.Array:
-    """The rows of a matrix as a column of bytes."""
-    width = data.shape[1]
-    offsets = np.arange(len(data) + 1, dtype=np.int64) * width
-    return as_bytes(Ragged(np.ascontiguousarray(data).reshape(-1), offsets))
+@dataclass(frozen=True)
+class SampleLookup:
+    """What is known of a few documents."""
+
+    at: RowPlaces
+    named: dict[int, str]
+    read: dict[int, str]
+
+    def place(self, documents: Integers) -> tuple[pa.Array, pa.Array]:
+        return self.at.of(documents)
+
+    def names(self, documents: Integers) -> pa.Array:
+        return strings([self.named[document] for document in documents.tolist()])
+
+    def texts(self, documents: Integers) -> pa.Array:
+        return strings([self.read.get(document) for document in documents.tolist()])

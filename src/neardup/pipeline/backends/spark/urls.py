@@ -1,14 +1,21 @@
-"""One run over URLs: read and written by Spark, on anything that it reads and writes.
+"""Run over URLs: read and written by Spark, on any file system that it supports.
 
 OUT gets kept, in the format of the inputs, and removed.parquet, clusters.parquet, rejected.parquet,
-which are folders of Parquet files; then report.html, and run.json when all the rest is there.
+which are folders of Parquet files; then report.html, and run.json when all the rest is written.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
+import tempfile
+import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -17,17 +24,101 @@ from neardup.corpus.documents import Columns
 from neardup.errors import InputError, OutputError, UsageError
 from neardup.keys import Key
 from neardup.options import Options
-from neardup.pipeline.backends.spark.addresses import Address
-from neardup.pipeline.backends.spark.deciding import Deciding, Outcome
-from neardup.pipeline.backends.spark.failures import in_plain_words
-from neardup.pipeline.backends.spark.given import Given, Lines
-from neardup.pipeline.backends.spark.limits import MEMORY
-from neardup.pipeline.backends.spark.showing import Showing
-from neardup.pipeline.backends.spark.tables import Work
+from neardup.pipeline.backends.spark.arrow import StageTables
+from neardup.pipeline.backends.spark.dataframe_report import DataFrameReport
+from neardup.pipeline.backends.spark.dataframes import DataFrameOutcome, DataFrameRun
+from neardup.pipeline.backends.spark.failures import translate_spark_errors
+from neardup.pipeline.backends.spark.inputs import DataFrameInput, JsonLinesInput
+from neardup.pipeline.backends.spark.limits import TASK_MEMORY
 from neardup.pipeline.job import Job
-from neardup.pipeline.output import NAMES, RUN, WORK
-from neardup.pipeline.record import Finished
+from neardup.pipeline.output import RUN_FILE, RUN_NAMES, WORK_FOLDER
+from neardup.pipeline.record import FinishedRun
 from neardup.runtime import SILENT, Progress
+
+
+@dataclass(frozen=True)
+class UrlPath:
+    """A folder or a file, as Hadoop's file systems see it."""
+
+    spark: SparkSession
+    url: str
+
+    def __truediv__(self, name: str) -> UrlPath:
+        return UrlPath(self.spark, f"{self.url.rstrip('/')}/{name}")
+
+    @cached_property
+    def _opened(self) -> tuple[Any, Any]:
+        jvm: Any = self.spark.sparkContext._jvm
+        with translate_spark_errors(f"opening {self.url}"):
+            path = jvm.org.apache.hadoop.fs.Path(self.url)
+            settings = self.spark._jsparkSession.sessionState().newHadoopConf()
+            return path.getFileSystem(settings), path
+
+    @property
+    def whole(self) -> str:
+        """With the name of the file system and the host, as others may write it too."""
+        system, path = self._opened
+        return str(system.makeQualified(path).toString())
+
+    def matches(self) -> list[UrlPath]:
+        """What is there of files and folders with such a name, which may have wildcards."""
+        system, path = self._opened
+        with translate_spark_errors(f"looking for {self.url}"):
+            found = system.globStatus(path) or []
+            return [UrlPath(self.spark, entry.getPath().toString()) for entry in found]
+
+    def size(self) -> int:
+        """Bytes of a file, or of everything in a folder."""
+        system, path = self._opened
+        with translate_spark_errors(f"looking into {self.url}"):
+            return int(system.getContentSummary(path).getLength())
+
+    def names(self) -> list[str]:
+        """What is in a folder; nothing if it is not there, its own name if it is a file."""
+        system, path = self._opened
+        with translate_spark_errors(f"looking into {self.url}"):
+            there = system.listStatus(path) if system.exists(path) else []
+            return sorted(entry.getPath().getName() for entry in there)
+
+    def delete(self) -> None:
+        """With everything in it; nothing happens if it is not there."""
+        system, path = self._opened
+        with translate_spark_errors(f"deleting {self.url}"):
+            system.delete(path, True)
+
+    def write(self, data: bytes) -> None:
+        system, path = self._opened
+        with translate_spark_errors(f"writing {self.url}"):
+            stream = system.create(path, True)
+            try:
+                stream.write(bytearray(data))
+            finally:
+                stream.close()
+
+
+def create_work_folder(spark: SparkSession, given: str | None) -> UrlPath:
+    """An empty folder for the tables between stages, which all executors can write."""
+    if given is not None:
+        folder = UrlPath(spark, given)
+        if there := folder.names():
+            raise OutputError(
+                f"{given} is not empty ({', '.join(there[:3])}): choose another folder as work="
+            )
+        return folder
+    checkpoints = spark.sparkContext.getCheckpointDir()
+    if checkpoints:
+        return UrlPath(spark, checkpoints) / f"neardup-{uuid.uuid4().hex}"
+    if str(spark.sparkContext.master).startswith("local"):
+        made = Path(tempfile.mkdtemp(prefix="neardup-"))
+        # Not with the result: a frame that is made of it may live longer.
+        atexit.register(shutil.rmtree, made, ignore_errors=True)
+        # Not as_uri(): Hadoop does not decode what that encodes, such as a space.
+        return UrlPath(spark, f"file://{made}")
+    raise UsageError(
+        "tables between the stages need a folder that all executors can write: give one as "
+        "work=, such as hdfs:///tmp/neardup or s3a://bucket/neardup, or set a checkpoint folder"
+    )
+
 
 REPORT = "report.html"
 WRITING = "writing"
@@ -50,22 +141,22 @@ def dedup_urls(
     strict: bool = False,
     force: bool = False,
     finish: Callable[[Path], object] | None = None,
-    memory: int = MEMORY,
+    memory: int = TASK_MEMORY,
     progress: Progress = SILENT,
-) -> Finished:
+) -> FinishedRun:
     """Do the run; OUT has a run.json afterwards if it is complete.
 
     `finish` makes report.html in the folder of a run; it goes to a task.
     """
-    place = Address(spark, out)
-    check_out(place, [*inputs, *against], force)
-    work = place / WORK
+    place = UrlPath(spark, out)
+    check_output_url(place, [*inputs, *against], force)
+    work = place / WORK_FOLDER
     work.delete()  # of a run that was stopped
     try:
-        sizes = {url: _size(spark, url) for url in (*inputs, *against)}
-        kind = _kind(spark, list(sizes), format)
-        new = opened(spark, inputs, kind, columns)
-        earlier = opened(spark, against, kind, columns.plain) if against else None
+        sizes = {url: _measure_input(spark, url) for url in (*inputs, *against)}
+        kind = _find_format(spark, list(sizes), format)
+        new = open_input(spark, inputs, kind, columns)
+        earlier = open_input(spark, against, kind, columns.plain) if against else None
         job = Job(
             inputs=[],
             out=Path(),
@@ -77,7 +168,7 @@ def dedup_urls(
             key=key,
             workers=spark.sparkContext.defaultParallelism,
         )
-        deciding = Deciding(job, new, earlier, Work(spark, work.url), memory, progress)
+        deciding = DataFrameRun(job, new, earlier, StageTables(spark, work.url), memory, progress)
         outcome = deciding.outcome()
         outcome.record["parameters"]["against"] = list(against)
         outcome.record["skipped_files"] = []
@@ -88,70 +179,72 @@ def dedup_urls(
         ]
         (work / WRITING).write(b"")
         with deciding.stage("writing"):
-            _write(place, new, outcome, job)
-            showing = Showing(outcome, new)
+            _write_tables(place, new, outcome, job)
+            showing = DataFrameReport(outcome, new)
         deciding.clocked(outcome.record)
         if finish is not None:
             (place / REPORT).write(showing.report(finish, REPORT))
         data = json.dumps(outcome.record, indent=2, ensure_ascii=False) + "\n"
-        (place / RUN).write(data.encode())
+        (place / RUN_FILE).write(data.encode())
     except BaseException:
         if WRITING in work.names():
-            _clear(place)
+            _delete_run(place)
         work.delete()
         if not place.names():
             place.delete()
         raise
-    finished = Finished(outcome.record, showing.largest(), showing.examples())
+    finished = FinishedRun(outcome.record, showing.largest(), showing.examples())
     work.delete()
     return finished
 
 
-def check_out(out: Address, others: Sequence[str], force: bool) -> None:
+def check_output_url(out: UrlPath, others: Sequence[str], force: bool) -> None:
     """Refuse an OUT that is not empty, or that is in an input, or an input in it."""
     place = out.whole.rstrip("/") + "/"
-    for one in [one for url in others for one in Address(out.spark, url).matches()]:
+    for one in [one for url in others for one in UrlPath(out.spark, url).matches()]:
         other = one.whole.rstrip("/") + "/"
         if other.startswith(place) or place.startswith(other):
             raise UsageError(
                 f"{out.url} and {one.url} are in each other: choose an output outside of the input"
             )
-    there = [name for name in out.names() if name != WORK]
-    if WRITING in (out / WORK).names():  # what is there is a part of a run that was stopped
-        there = [name for name in there if name not in NAMES]
+    there = [name for name in out.names() if name != WORK_FOLDER]
+    if WRITING in (out / WORK_FOLDER).names():  # what is there is a part of a run that was stopped
+        there = [name for name in there if name not in RUN_NAMES]
     if there and not force:
         raise OutputError(
             f"{out.url} is not empty ({', '.join(there[:3])}): choose another output, or use "
             "--force, which replaces the files of a run and leaves others alone"
         )
-    if there and RUN not in there and set(there) & set(NAMES):
+    if there and RUN_FILE not in there and set(there) & set(RUN_NAMES):
         raise OutputError(
-            f"{out.url} holds no finished run, and {min(set(there) & set(NAMES))} would be "
+            f"{out.url} holds no finished run, and {min(set(there) & set(RUN_NAMES))} would be "
             "replaced: move it away, or choose another output"
         )
 
 
-def _size(spark: SparkSession, url: str) -> int:
-    found = Address(spark, url).matches()
+def _measure_input(spark: SparkSession, url: str) -> int:
+    found = UrlPath(spark, url).matches()
     if not found:
         raise InputError(f"{url} is not there: check the URL", url)
     return sum(one.size() for one in found)
 
 
-def opened(spark: SparkSession, urls: Sequence[str], kind: str, columns: Columns) -> Given:
+def open_input(
+    spark: SparkSession, urls: Sequence[str], kind: str, columns: Columns
+) -> DataFrameInput:
     """The rows behind some URLs."""
     called = Source(urls[0] if len(urls) == 1 else f"{urls[0]} and others", "--{}")
-    with in_plain_words("opening the inputs"):
+    with translate_spark_errors("opening the inputs"):
         if kind == "parquet":
             rows = spark.read.option("mergeSchema", True).parquet(*urls)
         else:
             rows = spark.read.text(list(urls), lineSep="\n")
-    return (Given if kind == "parquet" else Lines)(rows, columns, called)
+    return (DataFrameInput if kind == "parquet" else JsonLinesInput)(rows, columns, called)
 
 
-def _kind(spark: SparkSession, urls: Sequence[str], format: str) -> str:
+def _find_format(spark: SparkSession, urls: Sequence[str], format: str) -> str:
     """The format of all inputs."""
-    kinds = {_format(spark, url) for url in urls} if format == "auto" else {format}
+    kinds = {_guess_format(spark, url) for url in urls} if format == "auto" else {format}
     if len(kinds) > 1 or not kinds <= set(SUFFIXES.values()):
         raise UsageError(
             "Spark reads URLs of one format, Parquet or JSON lines, not "
@@ -160,15 +253,15 @@ def _kind(spark: SparkSession, urls: Sequence[str], format: str) -> str:
     return kinds.pop()
 
 
-def _format(spark: SparkSession, url: str) -> str:
+def _guess_format(spark: SparkSession, url: str) -> str:
     """By the suffix, or that of the files in a folder."""
     names = [url.rstrip("/").rsplit("/", 1)[-1]]
-    if not _known(names[0]):
-        every = [name for one in Address(spark, url).matches() for name in one.names()]
+    if not _format_of_name(names[0]):
+        every = [name for one in UrlPath(spark, url).matches() for name in one.names()]
         names = [name for name in every if name[0] not in "._"]
         if not names:
             raise InputError(f"{url} is empty: check the URL", url)
-    kind = _known(names[0])
+    kind = _format_of_name(names[0])
     if kind is None:
         raise UsageError(
             f"{url} is neither .parquet nor .jsonl by its name: say with --format what it is"
@@ -176,22 +269,22 @@ def _format(spark: SparkSession, url: str) -> str:
     return kind
 
 
-def _known(name: str) -> str | None:
+def _format_of_name(name: str) -> str | None:
     return next((SUFFIXES[part] for part in name.lower().split(".")[1:] if part in SUFFIXES), None)
 
 
-def _clear(out: Address) -> None:
+def _delete_run(out: UrlPath) -> None:
     """Delete a run, run.json first."""
-    for name in reversed(NAMES):
+    for name in reversed(RUN_NAMES):
         (out / name).delete()
 
 
-def _write(out: Address, new: Given, outcome: Outcome, job: Job) -> None:
+def _write_tables(out: UrlPath, new: DataFrameInput, outcome: DataFrameOutcome, job: Job) -> None:
     """The tables and rows that belong into OUT, instead of those of an earlier run."""
-    _clear(out)
+    _delete_run(out)
     if job.kept:
         write, kept = outcome.kept(new).write, (out / "kept").url
-        if isinstance(new, Lines):
+        if isinstance(new, JsonLinesInput):
             write.text(kept, lineSep="\n")
         else:
             write.parquet(kept)

@@ -1,0 +1,327 @@
+"""From ranked sketches to removed documents: collapse, band, match, decide.
+
+When the buckets and the sets of all candidates fit into one task, that task decides everything with
+the in-memory engine: the answer is unique, so any engine may find it, and one task is faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark import Broadcast
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+from neardup import cluster
+from neardup.cluster import BUCKET_CAP
+from neardup.errors import FormatError
+from neardup.lsh.buckets import Buckets
+from neardup.options import Options
+from neardup.pipeline.backends.spark.arrow import (
+    StageTables,
+    cogroup_in_arrow,
+    make_batch,
+    read_numbers,
+    read_rows,
+)
+from neardup.pipeline.backends.spark.band import (
+    BucketGrouping,
+    BucketTotals,
+    CopiesAndBuckets,
+    StageContext,
+    find_by_shuffles,
+    find_in_one_task,
+)
+from neardup.pipeline.backends.spark.bitmap import Bitmap
+from neardup.pipeline.backends.spark.compare import (
+    CandidateRanges,
+    ComparePairs,
+    make_verifier,
+    read_sets,
+)
+from neardup.pipeline.backends.spark.components import BucketMembers, Roots, SparkComponents
+from neardup.pipeline.backends.spark.limits import (
+    BYTES_PER_EDGE,
+    BYTES_PER_PIECE,
+    MEMORY_SHARES,
+    fits_on_driver,
+    keys_fit_one_task,
+    sets_fit_one_task,
+)
+from neardup.pipeline.backends.spark.match import fetch_sets, translate_to_ranks
+from neardup.pipeline.backends.spark.pairs import SparkPairs, compare_leaders
+from neardup.pipeline.backends.spark.rounds import SparkRounds
+from neardup.pipeline.backends.spark.sources import DocumentSource
+from neardup.pipeline.packed_pairs import RoundTally
+
+DECIDED_SCHEMA = "doc int, witness int, similarity double, compared long"
+
+
+@dataclass(frozen=True)
+class DecideAll:
+    """In a task: all buckets and sets to the removed documents and their witnesses.
+
+    The first row has no document: it says how many pairs were compared.
+    """
+
+    candidates: int
+    options: Options
+    weights: NDArray[np.uint32] | None = None
+
+    def __call__(self, buckets: pa.Table, sets: pa.Table) -> pa.Table:
+        docs, rows = read_sets(sets, self.options)
+        if len(docs) != self.candidates:
+            raise FormatError("a candidate has no set: run again with another output")
+        grouped = to_buckets(buckets, len(docs), self.options.tables.count)
+        judge = make_verifier(rows, self.options, self.weights)
+        kept = (
+            cluster.stars(grouped, judge, self.options.limit)
+            if self.options.cluster == "stars"
+            else cluster.components(grouped, judge)
+        )
+        gone = np.flatnonzero(kept.witness >= 0)
+        return pa.Table.from_batches(
+            [
+                make_batch(
+                    doc=np.append(-1, gone).astype(np.int32),
+                    witness=np.append(-1, kept.witness[gone]).astype(np.int32),
+                    similarity=np.append(0.0, kept.similarity[gone]),
+                    compared=np.append(kept.compared, np.zeros(len(gone))).astype(np.int64),
+                )
+            ]
+        )
+
+
+def to_buckets(table: pa.Table, documents: int, bands: int) -> Buckets:
+    """Rows of buckets as the in-memory engine has them."""
+    found = np.full((documents, bands), -1, np.int64)
+    sizes: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
+    band_of, key_of, count = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
+    for batch in table.to_batches():
+        rows = read_rows(batch.column("members"), np.uint32)
+        band = read_numbers(batch, "band")
+        number = np.arange(count, count + len(batch))
+        found[rows.data, np.repeat(band, rows.sizes)] = np.repeat(number, rows.sizes)
+        sizes.append(rows.sizes)
+        band_of.append(band)
+        key_of.append(read_numbers(batch, "key"))
+        count += len(batch)
+    return Buckets(
+        np.arange(documents),
+        found,
+        np.concatenate(sizes),
+        np.concatenate(band_of),
+        np.concatenate(key_of).view(np.uint64),
+    )
+
+
+def decide_in_one_task(buckets: DataFrame, sets: DataFrame, finish: DecideAll) -> DataFrame:
+    """The removed candidates with their witnesses, found in one task."""
+    left = buckets.coalesce(1).select(sql.lit(0).alias("p"), "band", "key", "members")
+    right = sets.coalesce(1).select(sql.lit(0).alias("p"), "doc", "data")
+    return cogroup_in_arrow((left, "p"), (right, "p"), finish, DECIDED_SCHEMA)
+
+
+@dataclass(frozen=True)
+class SparkSetting:
+    """What a run on Spark has at hand. A task may hold about `memory` bytes."""
+
+    work: StageTables
+    options: Options
+    stage: StageContext
+    say: Callable[[str], None]
+    memory: int
+
+    @property
+    def one_task(self) -> int:
+        """Bytes of buckets and sets that one task may take on."""
+        return self.memory // MEMORY_SHARES
+
+    @property
+    def parallel(self) -> int:
+        """How many tasks run at once, about."""
+        return self.work.spark.sparkContext.defaultParallelism
+
+
+@dataclass(frozen=True)
+class DecisionSizes(BucketTotals):
+    """Besides, how many candidates there are, and the bytes of their sets."""
+
+    candidates: int
+    bytes: int
+
+
+@dataclass
+class SparkDecision:
+    """What became of the documents, by rank.
+
+    removed     (rank, witness, similarity, exact)
+    decided     (doc, witness, similarity) of those that are no copies, by candidate
+    few         the same on the driver, if there can't be many, of them or of copies
+    exact       whether sets were compared
+    copies      (leader, rank)
+    identical   how many new documents are copies
+    members     the buckets, by the numbers of `candidates`, and how their members are compared
+    roots       of connected components: the root of each candidate
+    told        what each round did; empty if one task has decided all
+    """
+
+    removed: DataFrame
+    decided: DataFrame
+    few: pa.Table | None
+    exact: bool
+    copies: DataFrame
+    identical: int
+    members: BucketMembers
+    candidates: Broadcast[Bitmap]
+    sizes: DecisionSizes
+    tally: RoundTally
+    roots: Roots | None
+    told: list[dict[str, Any]]
+
+
+def decide_documents(
+    setting: SparkSetting, source: DocumentSource, documents: DataFrame, count: int, new: int = 0
+) -> SparkDecision:
+    """Who is removed, and for whom. `documents` are those that take part, of `count` ranks; ranks
+    before `new` are of an earlier corpus, of which nothing is removed."""
+    work, options = setting.work, setting.options
+    send = work.spark.sparkContext.broadcast
+    met = _find_copies_and_buckets(setting, documents, count, new)
+    candidates = send(met.candidates)
+    with setting.stage("shingling"):
+        sets = work.stored(fetch_sets(documents, source, candidates, options), "sets")
+    ranges = CandidateRanges.of(sets, len(met.candidates), setting.one_task, setting.parallel)
+    sizes = DecisionSizes(**vars(met.sums), candidates=ranges.count, bytes=ranges.bytes)
+    members = BucketMembers(
+        work,
+        met.buckets,
+        sets,
+        ComparePairs(options),
+        ranges.count,
+        met.candidates.before(new),
+        sizes.pieces,
+        ranges,
+        BUCKET_CAP,
+    )
+    roots: Roots | None = None
+    few: pa.Table | None = None
+    identical = len(met.doubles) - met.doubles.before(new)
+    with setting.stage("deciding"):
+        if sets_fit_one_task(sizes.bytes, sizes.members, setting.memory) and not (
+            sizes.pieces or new
+        ):
+            finish = DecideAll(sizes.candidates, options)
+            found = work.stored(decide_in_one_task(met.buckets, sets, finish), "decided")
+            decided, told = found.where("doc >= 0"), []
+            if fits_on_driver(sizes.candidates, identical):
+                every = found.toArrow()
+                tally, few = _tally_table(every), every.filter(pc.field("doc") >= 0)
+            else:
+                tally = _tally_frame(found)
+            if options.cluster == "components":
+                roots = _read_roots(decided.toArrow() if few is None else few, sizes)
+        elif options.cluster == "components":
+            joining = SparkComponents(members, sizes.largest, setting.say)
+            decided = work.stored(joining.run(), "decided")
+            tally, told, roots = joining.tally, joining.told, joining.roots
+        else:
+            rounds = _make_rounds(setting, members, sizes)
+            decided, tally, told = work.stored(rounds.run(), "decided"), rounds.tally, rounds.told
+    near, exact = translate_to_ranks(decided, candidates), options.verify == "exact"
+    return SparkDecision(
+        join_copies(near, met.copies, exact),
+        decided,
+        few,
+        exact,
+        met.copies,
+        identical,
+        members,
+        candidates,
+        sizes,
+        tally,
+        roots,
+        told,
+    )
+
+
+def _find_copies_and_buckets(
+    setting: SparkSetting, documents: DataFrame, count: int, new: int
+) -> CopiesAndBuckets:
+    """Copies and buckets. One task does not know what is new."""
+    if keys_fit_one_task(count, setting.options.tables.count, setting.memory) and not new:
+        return find_in_one_task(setting.work, setting.stage, documents, count)
+    piece = max(setting.memory // BYTES_PER_PIECE, 2 * setting.options.limit)
+    return find_by_shuffles(
+        setting.work, setting.stage, documents, count, BucketGrouping(new, piece)
+    )
+
+
+def list_all_pairs(decided: SparkDecision) -> DataFrame:
+    """All similar pairs that share a bucket, however many: (a, b, similarity), by rank, a < b."""
+    return find_similar_pairs(decided).all()
+
+
+def find_similar_pairs(decided: SparkDecision) -> SparkPairs:
+    """The pairs of similar documents, and of their copies, not made yet."""
+    leaders = compare_leaders(decided.members, decided.candidates, decided.copies)
+    return SparkPairs(decided.members.work, leaders, decided.copies)
+
+
+def _tally_frame(found: DataFrame) -> RoundTally:
+    """What one task has compared: its first row says it."""
+    similar = sql.count(sql.when(sql.col("doc") >= 0, 1)).alias("similar")
+    (row,) = found.agg(sql.sum("compared").alias("compared"), similar).collect()
+    return RoundTally(0, int(row["compared"] or 0), row["similar"])
+
+
+def _tally_table(found: pa.Table) -> RoundTally:
+    return RoundTally(0, sum(found.column("compared").to_pylist()), max(len(found) - 1, 0))
+
+
+def _read_roots(found: pa.Table, sizes: DecisionSizes) -> Roots:
+    """The roots that one task has found."""
+    roots = np.arange(sizes.candidates, dtype=np.uint32)
+    roots[found.column("doc").to_numpy()] = found.column("witness").to_numpy()
+    return roots
+
+
+def _make_rounds(
+    setting: SparkSetting, members: BucketMembers, sizes: DecisionSizes
+) -> SparkRounds:
+    return SparkRounds(
+        setting.work,
+        members.buckets,
+        members.sets,
+        members.compare,
+        members.count,
+        members.new,
+        setting.options.limit,
+        sizes.largest,
+        sizes.pieces,
+        members.ranges,
+        setting.memory // BYTES_PER_EDGE,
+        setting.say,
+    )
+
+
+def join_copies(near: DataFrame, copies: DataFrame, exact: bool) -> DataFrame:
+    """(rank, witness, similarity, exact) of all removed documents: of those that were decided, and
+    of copies; a copy of a removed document goes with that one's witness."""
+    near = near.withColumn("exact", sql.lit(exact))
+    judged = near.select(
+        sql.col("rank").alias("leader"), sql.col("witness").alias("theirs"), "similarity", "exact"
+    )
+    twins = copies.join(judged, "leader", "left").select(
+        "rank",
+        sql.coalesce("theirs", "leader").alias("witness"),
+        sql.coalesce("similarity", sql.lit(1.0)).alias("similarity"),
+        sql.coalesce("exact", sql.lit(True)).alias("exact"),
+    )
+    return near.unionByName(twins)

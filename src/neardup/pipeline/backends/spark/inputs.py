@@ -1,0 +1,346 @@
+"""The input of a run on Spark: rows of a DataFrame, or lines of JSON.
+
+Lines are parsed in tasks, as the local engine parses them, so that they are rejected for the same
+reasons. Their ids are strings, as in the tables of a local run.
+
+As a source of documents, rows stay where they are and are read twice. Sketched documents are found
+again by their ids; if the second reading gives another text for a candidate, that is an error.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+from pyspark import Broadcast
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    DatetimeType,
+    NumericType,
+    StringType,
+)
+
+from neardup.corpus.columns import Source as Called
+from neardup.corpus.columns import documents, resolve
+from neardup.corpus.documents import Columns, Documents
+from neardup.corpus.frames import from_data, paced
+from neardup.corpus.jsonl import parse_lines
+from neardup.errors import InputError, UsageError
+from neardup.pipeline.backends.spark.arrow import (
+    Batches,
+    StageTables,
+    make_batch,
+    narrow_strings,
+    pack_rows,
+    read_numbers,
+    run_in_arrow,
+)
+from neardup.pipeline.backends.spark.bitmap import Bitmap, collect_bitmap
+from neardup.pipeline.backends.spark.failures import encode_error, translate_spark_errors
+from neardup.pipeline.backends.spark.match import select_candidates
+from neardup.pipeline.backends.spark.sources import LocatedDocuments
+from neardup.pipeline.set_files import sort_bags, sort_sets
+from neardup.sketcher import Sketcher
+
+CHECKED_LINES = 1000
+"""So many lines are looked at before the work begins: each field must be in one of them."""
+
+Parse = Callable[[pa.RecordBatch], Iterator[Documents]]
+"""In a task: the documents of a batch of `DataFrameInput.read`, in its order."""
+
+
+@dataclass(frozen=True)
+class DataFrameInput:
+    """A user's DataFrame, and which of its columns say what."""
+
+    frame: DataFrame
+    columns: Columns
+    called: Called = field(default_factory=lambda: Called("this DataFrame", "{}="))
+
+    def __post_init__(self) -> None:
+        columns = resolve(self.columns, self.frame.columns, self.called)
+        if columns.id is None:
+            raise UsageError(
+                "rows that Spark reads have no numbers: say with "
+                f"{self.called.option.format('id')} which column names them"
+            )
+        object.__setattr__(self, "columns", columns)
+        # Refuse what can't be text or can't be ranked, before a task does.
+        table = self.read().limit(0).toArrow()
+        named = {name: table.column(option) for option, name in columns.asked().items()}
+        documents(pa.Table.from_pydict(named), columns, self.called)
+
+    @property
+    def id_type(self) -> DataType:
+        return self._type(self.columns.id or "")
+
+    @property
+    def where(self) -> dict[str, str]:
+        """The columns of `read` that the table of sketches has too, and their types."""
+        keep = self.columns.keep
+        ranked = {} if keep is None else {"keep": self._type(keep).simpleString()}
+        return {"earlier": "boolean"} | ranked
+
+    @property
+    def key(self) -> Column:
+        """A number that tells most rows apart, of columns that `read` and the sketches have."""
+        return sql.xxhash64("id")
+
+    @property
+    def parse(self) -> Parse:
+        within = self.columns.within and "within"
+        return ParseRows(Columns("text", "id", within=within, tokens=self.columns.tokens))
+
+    def read(self, earlier: bool = False) -> DataFrame:
+        """(earlier, id, text, within, keep), as far as they are asked for."""
+        asked = self.columns.asked()
+        named = [self._column(name).alias(option) for option, name in asked.items()]
+        return self._numbered().select(sql.lit(earlier).alias("earlier"), *named)
+
+    def named(self) -> DataFrame:
+        """The rows as they are, with the places of columns as names, and `id`."""
+        return self._numbered().withColumn("id", self._column(self.columns.id or ""))
+
+    def _numbered(self) -> DataFrame:
+        """Names of the user may need quotes."""
+        return self.frame.toDF(*(f"c{place}" for place in range(len(self.frame.columns))))
+
+    def _column(self, name: str) -> Column:
+        return sql.col(f"c{self.frame.columns.index(name)}")
+
+    def _type(self, name: str) -> DataType:
+        return self.frame.schema.fields[self.frame.columns.index(name)].dataType
+
+
+@dataclass(frozen=True)
+class JsonLinesInput(DataFrameInput):
+    """Lines of JSON, in a frame with one column, and which of their fields say what."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", replace(self.columns, id=self.columns.id or "id"))
+        written = sql.btrim(self._line, sql.lit(string.whitespace)) != ""
+        object.__setattr__(self, "frame", self.frame.where(written))
+        look = CheckFields(self.columns, self.called.name)
+        with translate_spark_errors("reading the inputs"):
+            run_in_arrow(self.read().limit(CHECKED_LINES), look, "there boolean").count()
+
+    @property
+    def id_type(self) -> DataType:
+        return StringType()
+
+    @property
+    def where(self) -> dict[str, str]:
+        return {"earlier": "boolean", "key": "long"}
+
+    @property
+    def key(self) -> Column:
+        return sql.col("key")
+
+    @property
+    def parse(self) -> Parse:
+        return ParseLines(self.columns)
+
+    @property
+    def _line(self) -> Column:
+        return sql.col(self.frame.columns[0])
+
+    def read(self, earlier: bool = False) -> DataFrame:
+        """(earlier, key, text), where the text is the whole line."""
+        key = sql.xxhash64(self._line).alias("key")
+        return self.frame.select(sql.lit(earlier).alias("earlier"), key, self._line.alias("text"))
+
+    def named(self) -> DataFrame:
+        return run_in_arrow(self.read(), NameLines(self.parse), "c0 string, id string")
+
+
+@dataclass(frozen=True)
+class ParseRows:
+    """In a task: the documents of some rows."""
+
+    columns: Columns
+
+    def __call__(self, batch: pa.RecordBatch) -> Iterator[Documents]:
+        return from_data(batch, self.columns)
+
+
+@dataclass(frozen=True)
+class ParseLines:
+    """In a task: the documents of some lines, none of which is blank."""
+
+    columns: Columns
+
+    def __call__(self, batch: pa.RecordBatch) -> Iterator[Documents]:
+        lines = batch.column("text")
+        # All of a batch are from the same files.
+        earlier = len(batch) and batch.column("earlier")[0].as_py()
+        columns = self.columns.plain if earlier else self.columns
+
+        def cut(start: int, end: int) -> Documents:
+            return parse_lines(_join_lines(lines.slice(start, end - start)), False, columns, "")
+
+        return paced(len(lines), cut)
+
+
+@dataclass(frozen=True)
+class NameLines:
+    """In a task: lines and their ids."""
+
+    parse: Parse
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            start = 0
+            for some in self.parse(batch):
+                lines = batch.column("text").slice(start, len(some))
+                yield make_batch(c0=lines, id=narrow_strings(some.ids))
+                start += len(some)
+
+
+@dataclass(frozen=True)
+class CheckFields:
+    """In a task: an error if the first lines have none of the fields that are asked for."""
+
+    columns: Columns
+    name: str
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            parse_lines(_join_lines(batch.column("text")), True, self.columns, self.name)
+        yield from ()
+
+
+def _join_lines(lines: pa.Array) -> bytes:
+    return b"\n".join(lines.cast(pa.binary()).to_pylist())
+
+
+BITS_PER_KEY = 16
+"""Of so many rows that are held back, one passes all the same."""
+ID_TYPES = (BinaryType, DatetimeType, NumericType, StringType)
+CHANGED = (
+    "the DataFrame is read twice, and a document was another one, or not there, the second time: "
+    "cache the DataFrame, or write it and read it again, and check that its ids are not made anew "
+    "by each reading"
+)
+
+
+class DataFrameSource:
+    """The rows of a DataFrame as a source; those of an earlier one, if there is one, come first."""
+
+    def __init__(
+        self,
+        work: StageTables,
+        new: DataFrameInput,
+        earlier: DataFrameInput | None,
+        sketcher: Sketcher,
+    ) -> None:
+        self._work, self._new, self._sketcher = work, new, sketcher
+        self._check_ids(new, earlier)
+        self.id_type = new.id_type.simpleString()
+        self.where = new.where
+        self.frame = new.read()
+        if earlier is not None:
+            # What an earlier corpus has in the keep column does not count.
+            there = earlier.read(earlier=True)
+            self.frame = self.frame.unionByName(there, allowMissingColumns=True)
+        self.reader = RowReader(new.parse, tuple(self.where))
+
+    @staticmethod
+    def _check_ids(new: DataFrameInput, earlier: DataFrameInput | None) -> None:
+        kind = new.id_type
+        if not isinstance(kind, ID_TYPES):
+            raise UsageError(
+                f"ids of type {kind.simpleString()} have no order that Arrow and Spark share: "
+                "use numbers, strings, bytes or dates"
+            )
+        if earlier is not None and earlier.id_type != kind:
+            raise UsageError(
+                f"ids are {kind.simpleString()}, those of `against` "
+                f"{earlier.id_type.simpleString()}: cast one of them"
+            )
+
+    @property
+    def order(self) -> list[Column]:
+        return [sql.col("id")]
+
+    def sets(self, documents: DataFrame, candidates: Broadcast[Bitmap]) -> DataFrame:
+        """The sorted shingles of candidates: texts stay where they are, the sets move."""
+        keyed = documents.withColumn("key", self._new.key)
+        chosen = select_candidates(keyed, candidates, ("id", "key", "c0", "c1"))
+        wanted = self._work.stored(chosen, "wanted")
+        sieve = KeyFilter(wanted.select("key"), wanted.count())
+        found = run_in_arrow(
+            self.frame.select(sieve.place(self._new.key), "*"),
+            ShingleRows(sieve.bits, self._new.parse, self._sketcher),
+            f"id {self.id_type}, now0 long, now1 long, data binary",
+        )
+        same = (sql.col("c0") == sql.col("now0")) & (sql.col("c1") == sql.col("now1"))
+        checked = sql.when(same, sql.col("data")).otherwise(
+            sql.raise_error(sql.lit(encode_error(InputError(CHANGED))))
+        )
+        return wanted.join(found, "id", "left").select("doc", checked.alias("data"))
+
+
+class KeyFilter:
+    """Which rows may be among some others? A bit for each key, so that most others are held back.
+
+    `frame` has a column `key`, and `count` rows.
+    """
+
+    def __init__(self, frame: DataFrame, count: int) -> None:
+        self._size = BITS_PER_KEY * max(count, 1)
+        bits = collect_bitmap(
+            frame.select(self.place(sql.col("key"))),
+            lambda one: read_numbers(one, "place"),
+            self._size,
+        )
+        self.bits = frame.sparkSession.sparkContext.broadcast(bits)
+
+    def place(self, key: Column) -> Column:
+        """Where the bit of a key is."""
+        return sql.pmod(key, sql.lit(self._size)).alias("place")
+
+
+@dataclass(frozen=True)
+class RowReader:
+    """In a task: the documents of some rows."""
+
+    parse: Parse
+    where: tuple[str, ...]
+
+    def __call__(self, batches: Batches) -> Iterator[LocatedDocuments]:
+        for batch in batches:
+            start = 0
+            for some in self.parse(batch):
+                rows = batch.slice(start, len(some))
+                yield LocatedDocuments(some, {name: rows.column(name) for name in self.where})
+                start += len(some)
+
+
+@dataclass(frozen=True)
+class ShingleRows:
+    """In a task: the sets of those rows whose id may be that of a candidate."""
+
+    places: Broadcast[Bitmap]
+    parse: Parse
+    sketcher: Sketcher
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        sorted_rows = sort_bags if self.sketcher.spec.of_bags else sort_sets
+        for batch in batches:
+            chosen = np.flatnonzero(self.places.value.has(read_numbers(batch, "place")))
+            rows = batch.take(make_batch(at=chosen).column(0))
+            for some in self.parse(rows):
+                cut = self.sketcher.cut(some)
+                content = cut.content.view(np.int64)
+                yield make_batch(
+                    id=narrow_strings(some.ids),
+                    now0=np.ascontiguousarray(content[:, 0]),
+                    now1=np.ascontiguousarray(content[:, 1]),
+                    data=pack_rows(sorted_rows(cut.shingles)),
+                )

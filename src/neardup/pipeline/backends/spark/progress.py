@@ -1,0 +1,180 @@
+"""Watch Spark's jobs from the driver: how many tasks are done, how many bytes they moved.
+
+Jobs are identified by a tag, which Spark passes on to every job of a query; groups and descriptions
+of the user stay as they are. A session of Spark Connect has no context to ask: then the work is
+done unwatched, and the metrics hold only its duration.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import SparkSession
+
+from neardup.pipeline.backends.spark.failures import translate_spark_errors
+from neardup.pipeline.backends.spark.session import find_context
+from neardup.pipeline.record import StageClock
+from neardup.runtime import SILENT, Progress
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+
+LOOK_SECONDS = 0.5
+MANY = 4
+"""Tasks of a stage that is worth a line of its own."""
+SETTLE_MILLISECONDS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class StageMetrics:
+    """What one piece of work took in Spark, with all tasks that were tried again."""
+
+    name: str
+    seconds: float
+    tasks: int = 0
+    failed_tasks: int = 0
+    repeated_stages: int = 0
+    input_bytes: int = 0
+    output_bytes: int = 0
+    shuffle_written: int = 0
+    shuffle_read: int = 0
+    spilled_bytes: int = 0
+
+
+class StageWatch:
+    """Given by `watch_stage`; `moved` is there when the work is done."""
+
+    moved: StageMetrics
+
+
+@contextmanager
+def watch_stage(spark: SparkSession, progress: Progress, name: str) -> Iterator[StageWatch]:
+    """Show how many tasks are done while Spark works, then say what moved.
+
+    What fails meanwhile is raised in plain words. Of several threads that start jobs, only this one
+    is watched. `progress` is told from another thread.
+    """
+    watch, begun = StageWatch(), time.monotonic()
+    context = find_context(spark)
+    with translate_spark_errors(name):
+        if context is None:
+            progress.stage(name, 1, "tasks")
+            yield watch
+            progress.advance(1)
+            watch.moved = StageMetrics(name, time.monotonic() - begun)
+            return
+        tag = f"neardup-{uuid.uuid4().hex}"
+        stages = _TaggedStages(context, tag)
+        context.addJobTag(tag)
+        try:
+            with _show_progress(stages, progress, name):
+                yield watch
+        finally:
+            context.removeJobTag(tag)
+        watch.moved = stages.moved(name, time.monotonic() - begun)
+
+
+class _TaggedStages:
+    """The stages of all jobs with a tag, as the driver's status store has them."""
+
+    def __init__(self, context: SparkContext, tag: str) -> None:
+        self._scala: Any = context._jsc.sc()
+        self._no_quantiles: Any = context._gateway.new_array(context._jvm.double, 0)  # type: ignore[union-attr]
+        self._tag = tag
+
+    def attempts(self) -> Iterator[Any]:
+        """Each attempt of each stage that has begun, once."""
+        tracker, store = self._scala.statusTracker(), self._scala.statusStore()
+        numbers: set[int] = set()
+        for job in tracker.getJobIdsForTag(self._tag):
+            with suppress(Exception):  # Spark has forgotten it: it keeps the last thousand
+                numbers.update(tracker.getJobInfo(job).get().stageIds())
+        for number in sorted(numbers):
+            with suppress(Exception):  # the same, or it has not begun
+                found = store.stageData(number, False, [], False, self._no_quantiles)
+                yield from (found.apply(n) for n in range(found.size()))
+
+    def running(self) -> dict[int, tuple[int, int]]:
+        """Stage -> tasks that are done, tasks."""
+        return {
+            stage.stageId(): (stage.numCompleteTasks(), stage.numTasks())
+            for stage in self.attempts()
+            if str(stage.status()) == "ACTIVE"
+        }
+
+    def moved(self, name: str, seconds: float) -> StageMetrics:
+        with suppress(Exception):  # so busy that the last events are missing
+            self._scala.listenerBus().waitUntilEmpty(SETTLE_MILLISECONDS)
+        done = [stage for stage in self.attempts() if str(stage.status()) != "SKIPPED"]
+        return StageMetrics(
+            name,
+            seconds,
+            tasks=sum(stage.numCompleteTasks() for stage in done),
+            failed_tasks=sum(stage.numFailedTasks() for stage in done),
+            repeated_stages=sum(stage.attemptId() > 0 for stage in done),
+            input_bytes=sum(stage.inputBytes() for stage in done),
+            output_bytes=sum(stage.outputBytes() for stage in done),
+            shuffle_written=sum(stage.shuffleWriteBytes() for stage in done),
+            shuffle_read=sum(stage.shuffleReadBytes() for stage in done),
+            spilled_bytes=sum(stage.diskBytesSpilled() for stage in done),
+        )
+
+
+@contextmanager
+def _show_progress(stages: _TaggedStages, progress: Progress, name: str) -> Iterator[None]:
+    """Look now and again, in a thread, because who started a job waits for its end."""
+    if progress is SILENT:
+        yield
+        return
+    from py4j.protocol import Py4JError
+
+    over = threading.Event()
+    progress.stage(name, 1, "stage")
+
+    def look() -> None:
+        shown: dict[int, int] = {}
+        with suppress(Py4JError):  # Spark is gone, which who waits for the job hears too
+            while not over.wait(LOOK_SECONDS):
+                running = {n: tasks for n, tasks in stages.running().items() if tasks[1] >= MANY}
+                if running.keys() - shown.keys():
+                    shown = dict.fromkeys(running, 0)
+                    progress.stage(name, sum(tasks for _, tasks in running.values()), "tasks")
+                for number, (done, _) in running.items():
+                    progress.advance(done - shown[number])
+                    shown[number] = done
+
+    thread = threading.Thread(target=look, name="neardup-spark-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@dataclass
+class SparkStages:
+    """Called with a name, it is a stage of that name."""
+
+    spark: SparkSession
+    progress: Progress
+    clock: StageClock = field(default_factory=StageClock)
+    _moved: list[StageMetrics] = field(default_factory=list)
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        with self.clock.stage(name), watch_stage(self.spark, self.progress, name) as watch:
+            yield
+        self._moved.append(watch.moved)
+
+    def told(self) -> list[dict[str, Any]]:
+        """What each stage has moved, as run.json has it."""
+        return [asdict(moved) for moved in self._moved]

@@ -1,0 +1,286 @@
+"""The content of run.json of a run on Spark, with statistics of its buckets."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark import Broadcast
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from neardup.cluster import BUCKET_CAP
+from neardup.corpus.documents import strings
+from neardup.corpus.inputs import InputFile
+from neardup.pipeline import record
+from neardup.pipeline.backends.spark.arrow import (
+    Batches,
+    make_batch,
+    read_numbers,
+    read_rows,
+    run_in_arrow,
+)
+from neardup.pipeline.backends.spark.bitmap import Bitmap, collect_bitmap
+from neardup.pipeline.backends.spark.components import Roots
+from neardup.pipeline.backends.spark.decide import SparkDecision
+from neardup.pipeline.backends.spark.sketch import SketchedFiles
+from neardup.pipeline.job import Job
+from neardup.pipeline.record import LISTED_BUCKETS, SAMPLED_MEMBERS
+from neardup.pipeline.stages.tables import TableSummary
+from neardup.text.arrays import Ragged
+
+COUNTED_SCHEMA = (
+    "band int, key long, piece int, size long, beyond long, low int, high int, sample binary"
+)
+Integers = NDArray[np.int64]
+Names = Callable[[set[int]], dict[int, str]]
+Listed = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class CountBeyondLimit:
+    """In a task: how many members of each bucket are beyond a limit, and the lowest and highest of
+    their roots.
+
+    Of stars those who are gone don't count, and everyone is its own root.
+    """
+
+    known: Broadcast[Bitmap] | Broadcast[Roots]
+    limit: int
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = read_rows(batch.column("members"), np.uint32)
+            count, low, high = self._members(rows)
+            spans = zip(rows.offsets[:-1], rows.offsets[1:], strict=True)
+            firsts = [rows.data[at : min(at + SAMPLED_MEMBERS, end)].tobytes() for at, end in spans]
+            others = {name: batch.column(name) for name in ("band", "key", "piece", "size")}
+            yield make_batch(**others, beyond=count - self.limit, low=low, high=high, sample=firsts)
+
+    def _members(self, rows: Ragged) -> tuple[Integers, NDArray[np.int32], NDArray[np.int32]]:
+        known, count, roots = self.known.value, rows.sizes, rows.data
+        if isinstance(known, Bitmap):
+            sums = np.concatenate([[0], np.cumsum(~known.has(rows.data.astype(np.int64)))])
+            count = np.diff(sums[rows.offsets])
+        else:
+            roots = known[rows.data]
+        starts, roots = rows.offsets[:-1], roots.view(np.int32)
+        return count, np.minimum.reduceat(roots, starts), np.maximum.reduceat(roots, starts)
+
+
+def join_pieces(counted: DataFrame, limit: int) -> DataFrame:
+    """The rows of buckets that are in several pieces, put together."""
+    alone = counted.where("piece = 0")
+    joined = (
+        counted.where("piece > 0")
+        .groupBy("band", "key")
+        .agg(
+            sql.lit(0).alias("piece"),
+            sql.sum("size").alias("size"),
+            (sql.sum(sql.col("beyond") + limit) - limit).alias("beyond"),
+            sql.min("low").alias("low"),
+            sql.max("high").alias("high"),
+            sql.min_by("sample", "piece").alias("sample"),
+        )
+    )
+    return alone.unionByName(joined)
+
+
+@dataclass
+class SparkBucketStatistics:
+    """The sizes of all buckets, the largest and the fullest ones."""
+
+    sizes: Counter[int] = field(default_factory=Counter)
+    full: int = 0
+    largest: Listed = field(default_factory=list)
+    fullest: Listed = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls, buckets: DataFrame, beyond: CountBeyondLimit, pieces: bool
+    ) -> SparkBucketStatistics:
+        counted = run_in_arrow(buckets, beyond, COUNTED_SCHEMA)
+        counted = join_pieces(counted, beyond.limit) if pieces else counted
+        found = cls()
+        for row in run_in_arrow(counted, _summarize_buckets, "told string").collect():
+            found.join(cls(**json.loads(row["told"])))
+        return found
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take in some buckets."""
+        size, beyond, band, low, high = (
+            read_numbers(batch, name) for name in ("size", "beyond", "band", "low", "high")
+        )
+        beyond = np.where(low < high, np.maximum(beyond, 0), 0)
+        key = read_numbers(batch, "key").view(np.uint64)
+        values, counts = np.unique(size, return_counts=True)
+        top = {
+            at
+            for by in (size, beyond)
+            for at in np.lexsort((key, band, -by))[:LISTED_BUCKETS].tolist()
+        }
+        some = [
+            {
+                "band": int(band[at]),
+                "key": f"{key[at]:016x}",
+                "size": int(size[at]),
+                "not_compared": int(beyond[at]),
+                "sample": np.frombuffer(batch.column("sample")[at].as_py(), np.uint32).tolist(),
+            }
+            for at in sorted(top)
+        ]
+        here = Counter(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+        full = [one for one in some if one["not_compared"]]
+        self.join(SparkBucketStatistics(here, int(np.count_nonzero(beyond)), some, full))
+
+    def join(self, other: SparkBucketStatistics) -> None:
+        self.sizes.update({int(size): count for size, count in other.sizes.items()})
+        self.full += other.full
+        self.largest = _sort_hottest([*self.largest, *other.largest], "size")
+        self.fullest = _sort_hottest([*self.fullest, *other.fullest], "not_compared")
+
+    def metrics(self) -> dict[str, Any]:
+        count = self.sizes.total()
+        if not count:
+            return {"buckets": 0, "bucket_size_p99": 0}
+        sizes = np.array(sorted(self.sizes))
+        sums = np.cumsum([self.sizes[size] for size in sizes.tolist()])
+        return {
+            "buckets": count,
+            "bucket_size_p99": int(sizes[np.searchsorted(sums, 0.99 * count)]),
+        }
+
+    def describe(self, names: Names) -> dict[str, Any]:
+        """As run.json has it; `names` gives those of candidates."""
+        known = names({doc for one in [*self.largest, *self.fullest] for doc in one["sample"]})
+
+        def listed(some: Listed) -> Listed:
+            return [one | {"sample": [known[doc] for doc in one["sample"]]} for one in some]
+
+        return {
+            "hot_buckets": listed(self.largest),
+            "full_buckets": {"count": self.full, "listed": listed(self.fullest)},
+        }
+
+
+def _summarize_buckets(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """In a task: what there is to tell of its buckets, in one row."""
+    found = SparkBucketStatistics()
+    for batch in batches:
+        found.add(batch)
+    told = json.dumps(vars(found))
+    yield make_batch(told=pa.array([told]))
+
+
+def _sort_hottest(found: Listed, by: str) -> Listed:
+    return sorted(found, key=lambda one: (-one[by], one["band"], one["key"]))[:LISTED_BUCKETS]
+
+
+def describe_file_run(
+    job: Job,
+    read: SketchedFiles,
+    decided: SparkDecision,
+    documents: DataFrame,
+    removed: int,
+    told: TableSummary,
+) -> dict[str, Any]:
+    """What was asked for, and what came out."""
+    spark = decided.removed.sparkSession
+    counts = record.RunCounts(
+        read.count - read.new, removed, decided.identical, decided.tally, told.reasons, read.new
+    )
+    made = record.describe_run(job, counts)
+    buckets = collect_bucket_statistics(job, decided)
+    new = read.sketches.where(sql.col("number") >= read.new)
+    made["metrics"] |= buckets.metrics() | measure_empty_bins(job, new)
+    made |= buckets.describe(lambda docs: _name_candidates(docs, decided, documents, read))
+    skipped = [{"file": file, "reason": why} for file, why in read.skipped.items()]
+    made |= {"pairs": None, "skipped_files": skipped, "inputs": _describe_inputs(read)}
+    made["spark"] = describe_spark(spark, decided)
+    return made
+
+
+def describe_spark(spark: SparkSession, decided: SparkDecision) -> dict[str, Any]:
+    """What a run on Spark has to say besides."""
+    return {
+        "version": spark.version,
+        "master": spark.sparkContext.master,
+        "candidates": decided.sizes.candidates,
+        "set_bytes": decided.sizes.bytes,
+        "rounds": decided.told,
+    }
+
+
+def _describe_inputs(read: SketchedFiles) -> list[dict[str, Any]]:
+    """Each input's size, hash and number of documents."""
+    spark, files = read.sketches.sparkSession, read.files
+    tasks = spark.range(0, len(files), 1, max(len(files), 1))
+    hashing = HashInputs(spark.sparkContext.broadcast(files))
+    found = run_in_arrow(tasks, hashing, "number long, size long, hash string").collect()
+    rows = np.diff(read.places.value.starts)[read.others :].tolist()
+    return [
+        {
+            "file": files[one["number"]].name,
+            "size": one["size"],
+            "documents": rows[one["number"]],
+            "xxh3_128": one["hash"],
+        }
+        for one in sorted(found, key=lambda one: one["number"])
+    ]
+
+
+@dataclass(frozen=True)
+class HashInputs:
+    """In a task: the hashes of some inputs."""
+
+    files: Broadcast[list[InputFile]]
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in read_numbers(batch, "id").tolist():
+                size, digest = record.hash_file(self.files.value[number])
+                yield make_batch(
+                    number=np.array([number]), size=np.array([size]), hash=pa.array([digest])
+                )
+
+
+def measure_empty_bins(job: Job, new: DataFrame) -> dict[str, float]:
+    """Of a one-permutation sketch: the share of slots that were empty before they were filled."""
+    if job.options.spec.sketch != "oneperm":
+        return {}
+    usable = sql.count(sql.when(sql.col("reason").isNull(), 1)).alias("usable")
+    (row,) = new.agg(sql.sum("empty_slots").alias("empty"), usable).collect()
+    slots = max(row["usable"] * job.options.spec.slots, 1)
+    return {"empty_bin_rate": (row["empty"] or 0) / slots}
+
+
+def collect_bucket_statistics(job: Job, decided: SparkDecision) -> SparkBucketStatistics:
+    """The buckets, when it is known who is removed."""
+    send, sizes = decided.removed.sparkSession.sparkContext.broadcast, decided.sizes
+    if decided.roots is None:
+        who = decided.decided if decided.few is None else decided.few
+        gone = collect_bitmap(who, lambda batch: read_numbers(batch, "doc"), sizes.candidates)
+        beyond = CountBeyondLimit(send(gone), job.options.limit)
+    else:
+        beyond = CountBeyondLimit(send(decided.roots), BUCKET_CAP)
+    return SparkBucketStatistics.of(decided.members.buckets, beyond, sizes.pieces)
+
+
+def _name_candidates(
+    docs: set[int], decided: SparkDecision, documents: DataFrame, read: SketchedFiles
+) -> dict[int, str]:
+    """The names of a few candidates."""
+    some = np.array(sorted(docs), np.int64)
+    ranks = decided.candidates.value.numbers(some)
+    rows = documents.where(sql.col("rank").isin(ranks.tolist())).select("rank", "number", "id")
+    found = {row["rank"]: row for row in rows.collect()} if docs else {}
+    placed = np.array([found[rank]["number"] for rank in ranks.tolist()], np.int64)
+    own = strings([found[rank]["id"] for rank in ranks.tolist()])
+    names = read.places.value.named(own, placed).to_pylist()
+    return dict(zip(some.tolist(), names, strict=True))

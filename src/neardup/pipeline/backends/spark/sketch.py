@@ -1,0 +1,299 @@
+"""Sketch all documents of the input files on Spark: the table of sketches and its counts.
+
+A row of that table has, besides the columns that say where the document is:
+
+id            null if the document has none
+keep_...      the value of the keep column, in the column of its type; and the name of that type
+length        raw bytes of the text, or the number of tokens
+c0, c1        both halves of the content hash
+reason        why the document is rejected; null if it is not
+empty_slots   of a batch together, at its first document
+keys          eight bytes for each table of the operating point
+slots         what is compared of the signature, unless shingles are
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import Broadcast
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+import neardup
+from neardup.corpus.documents import strings
+from neardup.corpus.inputs import InputFile
+from neardup.corpus.read import parse
+from neardup.corpus.shards import Shard, cut
+from neardup.errors import InputError, RowError
+from neardup.options import Options
+from neardup.pipeline.backends.spark.arrow import (
+    Batches,
+    StageTables,
+    make_batch,
+    narrow_strings,
+    pack_matrix,
+    read_numbers,
+    run_in_arrow,
+)
+from neardup.pipeline.backends.spark.failures import translate_spark_errors
+from neardup.pipeline.backends.spark.rank import KEEP_COLUMNS, number_documents, split_keep_values
+from neardup.pipeline.backends.spark.sources import DocumentReader, FileSource, LocatedDocuments
+from neardup.pipeline.catalogue import RowPlaces, list_files
+from neardup.pipeline.earlier_corpus import EarlierCorpus
+from neardup.pipeline.job import Job
+from neardup.pipeline.stage_files import digest, shard_key
+from neardup.runtime import Progress
+from neardup.sketch.bulk import compared
+from neardup.sketcher import Sketcher
+
+
+@dataclass(frozen=True)
+class MakeSketchRows:
+    """What is made of each document, by which rules."""
+
+    reader: DocumentReader
+    sketcher: Sketcher
+    options: Options
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for found in self.reader(batches):
+            if len(found.documents):
+                yield self._rows(found)
+
+    def _rows(self, found: LocatedDocuments) -> pa.RecordBatch:
+        documents, sketch = found.documents, self.sketcher(found.documents)
+        count = len(documents)
+        reasons: list[str | None] = [None] * count
+        for row in sketch.empty.tolist():
+            reasons[row] = "empty"
+        for row, why in documents.rejected.items():
+            reasons[row] = why
+        empty_slots = np.zeros(count, np.int64)
+        empty_slots[0] = sketch.empty_slots
+        content = sketch.content.view(np.int64)
+        columns: dict[str, Any] = {
+            **found.where,
+            "id": narrow_strings(documents.ids),
+            **split_keep_values(documents.keep, count),
+            "length": sketch.lengths,
+            "c0": np.ascontiguousarray(content[:, 0]),
+            "c1": np.ascontiguousarray(content[:, 1]),
+            "reason": narrow_strings(strings(reasons)),
+            "empty_slots": empty_slots,
+            "keys": pack_matrix(sketch.keys(self.options.tables)),
+        }
+        if self.options.verify != "exact":
+            columns["slots"] = pack_matrix(compared(sketch.signatures, self.options.spec))
+        return make_batch(**columns)
+
+
+def sketch_schema(where: dict[str, str], id_type: str, options: Options) -> str:
+    """The columns of the table of sketches, in Spark's words."""
+    columns = where | {"id": id_type} | KEEP_COLUMNS
+    columns |= {"length": "long", "c0": "long", "c1": "long", "reason": "string"}
+    columns |= {"empty_slots": "long", "keys": "binary"}
+    columns |= {} if options.verify == "exact" else {"slots": "binary"}
+    return ", ".join(f"{name} {kind}" for name, kind in columns.items())
+
+
+@dataclass(frozen=True)
+class SketchedFiles:
+    """All documents, sketched.
+
+    sketches  the table of them, with `number`, the place in input order
+    new       the first document that is not of an earlier corpus
+    files     the new inputs; in `places` they come after `others` earlier ones
+    has_ids   whether any document has an id of its own
+    skipped   the inputs that could not be read, and why
+    rejected  how many new documents are
+    """
+
+    source: FileSource
+    sketches: DataFrame
+    count: int
+    new: int
+    files: list[InputFile]
+    others: int
+    places: Broadcast[RowPlaces]
+    has_ids: bool
+    shards: list[Shard]
+    skipped: dict[str, str]
+    rejected: int
+
+
+def sketch_files(
+    work: StageTables, job: Job, earlier: EarlierCorpus, progress: Progress, memory: int
+) -> SketchedFiles:
+    """Everything that can be read, sketched."""
+    skipped: dict[str, str] = {}
+
+    def skip(file: str, why: str) -> None:
+        skipped[file] = why
+        progress.say(f"skipped: {why}")
+
+    while True:
+        try:
+            if skipped:
+                # All of them at once: each time, everything is sketched again.
+                for file, why in _find_unreadable(work, job, skipped).items():
+                    skip(file, why)
+            return _sketch_once(work, job, earlier, progress, memory, skipped)
+        except RowError:
+            raise
+        except InputError as error:
+            if not job.skip_bad_files or error.file is None or error.file in skipped:
+                raise
+            skip(error.file, str(error))
+
+
+def _find_unreadable(work: StageTables, job: Job, skipped: dict[str, str]) -> dict[str, str]:
+    """The other files that can't be read, and why."""
+    shards = cut(job.in_order(), job.reading, set(skipped))
+    parts = work.spark.range(0, len(shards), 1, max(len(shards), 1))
+    look = TryReading(work.spark.sparkContext.broadcast(shards))
+    with translate_spark_errors("reading"):
+        rows = run_in_arrow(parts, look, "file string, why string").collect()
+    return {row["file"]: row["why"] for row in rows}
+
+
+@dataclass(frozen=True)
+class TryReading:
+    """In a task: each file of some shards is read, and nothing is made of it."""
+
+    shards: Broadcast[list[Shard]]
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for part in read_numbers(batch, "id").tolist():
+                shard = self.shards.value[part]
+                for file, stamp in zip(shard.files, shard.stamps, strict=True):
+                    alone = replace(shard, files=(file,), stamps=(stamp,))
+                    if why := _find_read_error(alone):
+                        told = strings([file.name, why]).cast(pa.string())
+                        yield make_batch(file=told[:1], why=told[1:])
+
+
+def _find_read_error(shard: Shard) -> str | None:
+    try:
+        for chunk in shard.chunks():
+            parse(chunk, shard.reading.columns)
+        shard.check()
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def _make_work_key(job: Job, earlier: EarlierCorpus, shards: list[Shard], memory: int) -> str:
+    """Everything that the tables between the stages depend on."""
+    options = job.options
+    return digest(
+        [shard_key(shard, options.spec.fingerprint) for shard in shards],
+        earlier.keys,
+        options.keep,
+        options.tables.stated,
+        options.threshold,
+        options.verify,
+        options.measure,
+        options.cluster,
+        options.limit,
+        job.prefer,
+        memory,
+        neardup.__version__,
+    )
+
+
+def _sketch_once(
+    work: StageTables,
+    job: Job,
+    earlier: EarlierCorpus,
+    progress: Progress,
+    memory: int,
+    skipped: dict[str, str],
+) -> SketchedFiles:
+    earlier.check(job.storing, job.options.verify == "exact", job.columns.within)
+    before = [
+        _drop_keep_column(shard) for shard in [*earlier.shards, *cut(earlier.inputs, job.reading)]
+    ]
+    shards = [*before, *cut(job.in_order(), job.reading, set(skipped))]
+    together = job.options.keep_policy[0] == "first"
+    source = FileSource(work.spark, shards, job.sketcher, together)
+    if work.begin(_make_work_key(job, earlier, shards, memory)):
+        progress.say("going on: what is complete of the stopped run is used again")
+    sketches, counted = _make_sketches(work, job, source)
+    rows = [
+        [counted.rows[part, at] for at in range(len(shard.files))]
+        for part, shard in enumerate(shards)
+    ]
+    files, starts, others = list_files(shards, rows, len(before))
+    of_parts = np.concatenate([[0], np.cumsum([sum(some) for some in rows])]).astype(np.int64)
+    places = work.spark.sparkContext.broadcast(
+        RowPlaces(strings([file.name for file in files]), starts)
+    )
+    found = SketchedFiles(
+        source,
+        number_documents(sketches, of_parts),
+        int(of_parts[-1]),
+        int(of_parts[len(before)]),
+        files[others:],
+        others,
+        places,
+        counted.ids > 0,
+        shards[len(before) :],
+        {file.name: skipped[file.name] for file in job.in_order() if file.name in skipped},
+        sum(count for part, count in counted.rejected.items() if part >= len(before)),
+    )
+    if job.strict:
+        _refuse_rejected(found)
+    return found
+
+
+def _drop_keep_column(shard: Shard) -> Shard:
+    """Without the keep column: what an earlier corpus has there does not count."""
+    reading = shard.reading
+    return replace(shard, reading=replace(reading, columns=reading.columns.plain))
+
+
+@dataclass(frozen=True)
+class DocumentCounts:
+    """How many documents each file of each part has, how many each part rejects, and how many
+    documents have an id."""
+
+    rows: Counter[tuple[int, int]]
+    rejected: Counter[int]
+    ids: int
+
+
+def _make_sketches(
+    work: StageTables, job: Job, source: FileSource
+) -> tuple[DataFrame, DocumentCounts]:
+    schema = sketch_schema(source.where, source.id_type, job.options)
+    make = MakeSketchRows(source.reader, job.sketcher, job.options)
+    sketches = work.stored(run_in_arrow(source.frame, make, schema), "sketches")
+    in_files = sketches.groupBy("part", "file").agg(
+        sql.count("part").alias("documents"),
+        sql.count("id").alias("ids"),
+        sql.count("reason").alias("rejected"),
+    )
+    found = in_files.collect()
+    rows = Counter({(row["part"], row["file"]): row["documents"] for row in found})
+    rejected: Counter[int] = Counter()
+    for row in found:
+        rejected[row["part"]] += row["rejected"]
+    return sketches, DocumentCounts(rows, rejected, sum(row["ids"] for row in found))
+
+
+def _refuse_rejected(read: SketchedFiles) -> None:
+    """Stop at the first document that can't be used."""
+    bad = read.sketches.where(sql.col("reason").isNotNull() & (sql.col("number") >= read.new))
+    for row in bad.orderBy("number").limit(1).collect():
+        file, at = (part[0].as_py() for part in read.places.value.of(np.array([row["number"]])))
+        raise RowError(
+            f"{file}, row {at}: {row['reason']}. "
+            "Mend it, or run without --strict to set such rows aside"
+        )

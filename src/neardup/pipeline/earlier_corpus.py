@@ -1,0 +1,120 @@
+"""The earlier corpus of --against: earlier runs, saved sketches or plain files.
+
+Its documents rank before all new ones, and are never removed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup.corpus.inputs import InputFile, find_inputs
+from neardup.corpus.shards import Shard
+from neardup.errors import InputError, UsageError
+from neardup.formats.blocks import BlockReader
+from neardup.pipeline.output import RUN_FILE, is_run
+from neardup.pipeline.saved import (
+    SET_FILE,
+    SketchSet,
+    find_sketch_folder,
+    read_frequencies,
+    read_ignored,
+)
+from neardup.pipeline.sketch_files import SignatureStorage
+from neardup.spec import Spec
+from neardup.text.frequencies import Frequencies
+from neardup.text.lines import IgnoredLines
+
+
+@dataclass
+class EarlierCorpus:
+    """Sets of sketches, and files that are still to be sketched; with the specification of each."""
+
+    sets: list[SketchSet] = field(default_factory=list)
+    inputs: list[InputFile] = field(default_factory=list)
+    specs: list[tuple[str, Spec]] = field(default_factory=list)
+    ignored: IgnoredLines = field(default_factory=IgnoredLines)
+    frequencies: Frequencies = field(default_factory=Frequencies)
+
+    @classmethod
+    def of(cls, paths: Sequence[Path]) -> EarlierCorpus:
+        found = cls()
+        for path in paths:
+            if (find_sketch_folder(path) / SET_FILE).exists():
+                found._add_set(path)
+            elif is_run(path):
+                found._add_run(path)
+            else:
+                found.inputs += find_inputs([path])
+        return found
+
+    def _add_set(self, path: Path) -> None:
+        one = SketchSet.open(find_sketch_folder(path))
+        self.sets.append(one)
+        self.specs.append((str(path), one.spec))
+        self._adopt(one.ignored, one.frequencies)
+
+    def _add_run(self, path: Path) -> None:
+        if not (path / "kept").is_dir():
+            raise UsageError(
+                f"{path} has neither kept files nor sketches: make it again without --no-kept, or "
+                "with --save-sketches, or give its inputs"
+            )
+        record = json.loads((path / RUN_FILE).read_bytes())
+        if "by" not in record["spec"]:  # a run of neardup exact has no sketches to agree with
+            self.specs.append((str(path), Spec.from_json(json.dumps(record["spec"]))))
+        self._adopt(read_ignored(path), read_frequencies(path))
+        self.inputs += find_inputs([path / "kept"])
+
+    def _adopt(self, ignored: IgnoredLines, frequencies: Frequencies) -> None:
+        """Lines that were ignored are ignored again, and shingles weigh what they weighed."""
+        self.ignored = self.ignored if len(self.ignored) else ignored
+        self.frequencies = self.frequencies or frequencies
+
+    def check(self, storing: SignatureStorage, exact: bool, within: str | None) -> None:
+        """Everything must be of one specification; the texts must be there to be compared."""
+        for name, other in self.specs:
+            storing.spec.require_same(other, "the new documents", name)
+        for shard, file in zip(self.shards, self.files, strict=True):
+            storing.check(file, shard.name)
+        for shard in self.shards:
+            theirs = shard.reading.columns.within
+            if (theirs is None) != (within is None):
+                how = "without --within" if theirs is None else f"with --within {theirs}"
+                raise UsageError(
+                    f"--against: the sketches of {shard.name} were made {how}, and would never "
+                    "match: give the same --within, or give the files themselves"
+                )
+        if exact:
+            for shard in self.shards:
+                try:
+                    shard.check()
+                except InputError as error:
+                    raise InputError(
+                        f"{error.file}: saved sketches are of this file, and it is gone or has "
+                        "changed: put it back, or compare signatures with --verify estimate",
+                        error.file,
+                    ) from None
+
+    @property
+    def shards(self) -> list[Shard]:
+        return [shard for one in self.sets for shard in one.shards]
+
+    @property
+    def files(self) -> list[BlockReader]:
+        return [file for one in self.sets for file in one.files]
+
+    @property
+    def keys(self) -> list[str]:
+        """What the documents of the sets are, and which of them count."""
+        return [key + one.kept_digest for one in self.sets for key in one.keys]
+
+    @property
+    def kept(self) -> NDArray[np.bool_] | None:
+        """Which documents of the sets count."""
+        return np.concatenate([one.kept for one in self.sets]) if self.sets else None

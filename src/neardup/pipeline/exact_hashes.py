@@ -1,0 +1,160 @@
+"""Hash documents, paragraphs or lines to 128 bits, by the rules of what counts as equal.
+
+The result for a shard is a sketch file without slots. For documents it has a hash each; for
+paragraphs and lines it has also
+
+    part_hashes   both halves of the hash of every part that is long enough, document by document
+    part_sizes    how many bytes are cut with it
+    part_counts   how many such parts each document has
+    all_parts     how many parts a document has, the short ones too
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from neardup.corpus.documents import Documents
+from neardup.corpus.read import Chunk
+from neardup.errors import ParameterError
+from neardup.pipeline.sketch_files import SketchedChunk
+from neardup.pipeline.stages.sketch import BYTES_BESIDES_SLOTS
+from neardup.sketcher import apart_hashes
+from neardup.spec import PROFILES, Spec, one_of, whole
+from neardup.text.arrays import strings
+from neardup.text.parts import (
+    Parts,
+    part_hashes,
+    parts_of,
+    text_hashes,
+    unit_sequence_hashes,
+)
+from neardup.text.shingle import unit_hashes
+
+BY: Final = ("text", "words")
+UNITS: Final = ("document", "paragraph", "line")
+VERSION: Final = 1
+MIN_LENGTH: Final = 20
+MAX_LENGTH: Final = 2**31 - 1
+BYTES_PER_PART: Final = 40
+"""Lines have so many bytes, about; paragraphs more."""
+
+
+@dataclass(frozen=True)
+class ExactSpec:
+    """What is compared with what. `min_length` is in characters that are not white space.
+
+    >>> ExactSpec().fingerprint == ExactSpec(by="words").fingerprint
+    False
+    """
+
+    by: str = "text"
+    unit: str = "document"
+    min_length: int = 0
+    profile: str = "standard"
+    version: int = VERSION
+
+    def __post_init__(self) -> None:
+        one_of("by", self.by, BY)
+        one_of("unit", self.unit, UNITS)
+        one_of("text profile", self.profile, PROFILES)
+        least = 0 if self.unit == "document" else 1
+        object.__setattr__(
+            self, "min_length", whole("min length", self.min_length, least, MAX_LENGTH)
+        )
+
+    @classmethod
+    def of(cls, by: str, unit: str, min_length: int | None, profile: str) -> ExactSpec:
+        """As people write it; paragraphs and lines have a minimal length."""
+        if min_length is None:
+            min_length = 0 if unit == "document" else MIN_LENGTH
+        elif unit == "document":
+            raise ParameterError("--min-length is for --unit paragraph and line: leave it out")
+        return cls(by, unit, min_length, profile)
+
+    @property
+    def spec(self) -> Spec | None:
+        """What a word is; None if the texts are compared as they are."""
+        return Spec(profile=self.profile) if self.by == "words" else None
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """Name -> value of what matters."""
+        matters = asdict(self)
+        if self.spec is None:
+            del matters["profile"]
+        if self.unit == "document":
+            del matters["min_length"]
+        return matters | ({} if self.spec is None else {"words": self.spec.fingerprint})
+
+    @property
+    def canonical(self) -> str:
+        return json.dumps(self.stated, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits that are equal if and only if the same things are the same."""
+        return hashlib.blake2b(self.canonical.encode(), digest_size=16).hexdigest()
+
+    def parts(self, texts: pa.Array) -> Parts:
+        """The parts of texts that may be cut."""
+        return parts_of(texts, self.unit, self.min_length)
+
+
+@dataclass(frozen=True)
+class HashMaker:
+    """Documents to hashes of them, or of their parts."""
+
+    spec: ExactSpec
+
+    @property
+    def basis(self) -> str:
+        return self.spec.fingerprint
+
+    def room(self, documents: int, length: int) -> float:
+        parts = 0 if self.spec.unit == "document" else length / BYTES_PER_PART
+        return BYTES_BESIDES_SLOTS * documents + 21 * parts
+
+    def __call__(self, chunk: Chunk, documents: Documents) -> SketchedChunk:
+        made = self._whole if self.spec.unit == "document" else self._in_parts
+        columns, empty = made(documents)
+        columns["lengths"] = strings(documents.texts).sizes
+        rejected = dict.fromkeys(empty.tolist(), "empty") if self.spec.by == "words" else {}
+        return SketchedChunk(
+            columns,
+            documents.ids,
+            documents.keep,
+            rejected | documents.rejected,
+            len(documents),
+            chunk.files,
+        )
+
+    def _whole(self, documents: Documents) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
+        """The hash of each document, and which ones are empty."""
+        if self.spec.spec is None:
+            hashes, empty = text_hashes(documents.texts), np.empty(0, np.int64)
+        else:
+            units = unit_hashes(documents.texts, self.spec.spec)
+            hashes, empty = unit_sequence_hashes(units), np.flatnonzero(units.sizes == 0)
+        if (apart := apart_hashes(documents)) is not None:
+            hashes = hashes ^ apart[:, None]
+        return {"content": np.ascontiguousarray(hashes.T)}, empty
+
+    def _in_parts(self, documents: Documents) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
+        parts = self.spec.parts(documents.texts)
+        hashes, counts = part_hashes(parts, self.spec.spec), np.diff(parts.firsts)
+        if (apart := apart_hashes(documents)) is not None:
+            hashes = hashes ^ np.repeat(apart, counts)[:, None]
+        columns: dict[str, NDArray[Any]] = {
+            "part_hashes": np.ascontiguousarray(hashes.T),
+            "part_sizes": (parts.nexts - parts.begins).astype(np.uint32),
+            "part_counts": counts,
+            "all_parts": parts.counts,
+        }
+        return columns, np.flatnonzero(parts.counts == 0)

@@ -1,0 +1,275 @@
+"""Merge rows with the same id into one document (`--merge-rows`).
+
+The sketch of a union is the slot-wise minimum of its rows' sketches. Merged sketches are ordinary
+sketch files, so that later stages work on documents. Needs twelve bytes a row in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+from numpy.typing import NDArray
+
+from neardup import kernels
+from neardup.corpus.documents import concat_keep
+from neardup.formats.blocks import BlockReader, BlockWriter
+from neardup.formats.tables import column
+from neardup.in_memory import by_value
+from neardup.pipeline.job import Job
+from neardup.pipeline.set_files import CandidateSets, sort_sets
+from neardup.pipeline.sketch_files import EMPTY, SKETCHES_KIND, SketchBlock, Sketches, pack_column
+from neardup.sketch.bulk import closed, empty_columns
+from neardup.text.arrays import Ragged, strings
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class DocumentRows:
+    """Documents and their rows. Documents are numbered by their first row.
+
+    document  of each row
+    rows      in the order of their documents; those of document d begin at starts[d]
+    """
+
+    document: NDArray[np.uint32]
+    rows: NDArray[np.uint32]
+    starts: Integers
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @classmethod
+    def of(cls, rows: Sketches) -> DocumentRows:
+        """Rows with the same id are one document; of an earlier corpus apart from new ones."""
+        first, second = _hash_ids(rows)
+        is_new = np.arange(len(first)) >= rows.first_new
+        order = np.lexsort((second, first, is_new))  # stable: the first row of each comes first
+        fresh = np.ones(len(order), bool)
+        for half in (first, second, is_new):
+            fresh[1:] &= half[order[1:]] == half[order[:-1]]
+        fresh[1:] = ~fresh[1:]
+        by_first_row = np.argsort(np.argsort(order[fresh]))
+        document = np.empty(len(order), np.uint32)
+        document[order] = by_first_row[np.cumsum(fresh) - 1]
+        in_order = np.argsort(document, kind="stable").astype(np.uint32)
+        starts = np.searchsorted(document[in_order], np.arange(len(by_first_row) + 1))
+        return cls(document, in_order, starts.astype(np.int64))
+
+    def rows_of(self, documents: Integers) -> Ragged:
+        """The rows of each document, ascending."""
+        sizes = self.starts[documents + 1] - self.starts[documents]
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        places = np.repeat(self.starts[documents] - offsets[:-1], sizes) + np.arange(offsets[-1])
+        return Ragged(self.rows[places].astype(np.int64), offsets)
+
+    def first_rows(self, documents: Integers) -> Integers:
+        return self.rows[self.starts[documents]].astype(np.int64)
+
+
+def _hash_ids(rows: Sketches) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """128 bits of each row's id; a row without one has a number of its own."""
+    halves: list[tuple[NDArray[np.uint64], NDArray[np.uint64]]] = []
+    for block in rows.blocks:
+        ids = block.arrow("ids")
+        text = strings(ids)
+        first = kernels.hash_rows(text.data, text.offsets, np.uint64(1))
+        second = kernels.hash_rows(text.data, text.offsets, np.uint64(2))
+        alone = np.flatnonzero(ids.is_null().to_numpy(zero_copy_only=False))
+        first[alone], second[alone] = 0, block.start + alone
+        halves.append((first, second))
+    empty = np.empty(0, np.uint64)
+    return (
+        np.concatenate([empty, *(first for first, _ in halves)]),
+        np.concatenate([empty, *(second for _, second in halves)]),
+    )
+
+
+def merge_sketches(job: Job, rows: Sketches, parts: DocumentRows, folder: Path) -> Sketches:
+    """The sketches of documents, from those of their rows; a window of documents at a time."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    step = max(job.budget.share(4) // (8 * job.options.spec.slots + 200), 1)
+    files = []
+    new = int(parts.document[rows.first_new]) if rows.first_new < len(rows) else len(parts)
+    for begin, end in [*_split_range(0, new, step), *_split_range(new, len(parts), step)]:
+        path = folder / str(begin)
+        with BlockWriter(path, SKETCHES_KIND, key="") as writer:
+            columns, stated = _merge_window(job, rows, parts, begin, end)
+            writer.add(columns, chunks=[end - begin], **stated)
+            writer.close(rows=[end - begin])
+        files.append(BlockReader(path, SKETCHES_KIND))
+    earlier = len(list(_split_range(0, new, step)))
+    return Sketches([], files, earlier)
+
+
+def _split_range(begin: int, end: int, step: int) -> Iterator[tuple[int, int]]:
+    for start in range(begin, end, step):
+        yield start, min(start + step, end)
+
+
+def _merge_window(
+    job: Job, rows: Sketches, parts: DocumentRows, begin: int, end: int
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """The columns of some documents, and what is said of them: why some are rejected."""
+    made = MergeWindow(job, end - begin)
+    for block in rows.blocks:
+        documents = parts.document[block.start : block.end].astype(np.int64)
+        here = np.flatnonzero((documents >= begin) & (documents < end))
+        if here.size:
+            made.add(block, here, documents[here] - begin)
+    return made.columns(), {"reasons": made.reasons} | made.empty_slots()
+
+
+def find_first_rows(documents: Integers) -> Integers:
+    """Where each of some documents, which are in order, is for the first time."""
+    return np.flatnonzero(np.concatenate([[True], documents[1:] != documents[:-1]]))
+
+
+class MergeWindow:
+    """Some documents that are being put together, row by row."""
+
+    def __init__(self, job: Job, count: int) -> None:
+        self._job = job
+        self._slots = empty_columns(job.options.spec, count)
+        self._lengths = np.zeros(count, np.int64)
+        self._usable = np.zeros(count, bool)
+        self._reason = np.zeros(count, np.uint32)
+        self._content: list[tuple[Integers, NDArray[np.uint64]]] = []
+        self._keep: list[tuple[Integers, pa.Array]] = []
+        self._apart: NDArray[np.uint64] | None = None
+        self._known = np.zeros(count, bool)
+        self.reasons: list[str] = []
+
+    def add(self, block: SketchBlock, rows: Integers, documents: Integers) -> None:
+        """Rows of a block, and the document that each belongs to."""
+        order = np.argsort(documents, kind="stable")
+        rows, documents = rows[order], documents[order]
+        usable = block.usable()[rows]
+        self._merge_slots(block, rows[usable], documents[usable])
+        np.add.at(self._lengths, documents[usable], block.column("lengths")[rows[usable]])
+        self._usable[documents[usable]] = True
+        self._content.append((documents[usable], block.column("content")[:, rows[usable]]))
+        self._note_reasons(block, rows[~usable], documents[~usable])
+        if block.file.has(block.number, "keep"):
+            values = block.arrow("keep").take(column(rows))
+            nothing = pa.scalar(None, values.type)
+            self._keep.append((documents, pc.if_else(pa.array(usable), values, nothing)))
+        if block.file.has(block.number, "apart"):
+            if self._apart is None:
+                self._apart = np.zeros(len(self._usable), np.uint64)
+            # Blocks come in order, and rows in a block: the first row counts.
+            starts = find_first_rows(documents)
+            whom = documents[starts]
+            unknown = ~self._known[whom]
+            self._apart[whom[unknown]] = block.column("apart")[rows[starts[unknown]]]
+            self._known[whom] = True
+
+    def _merge_slots(self, block: SketchBlock, rows: Integers, documents: Integers) -> None:
+        if len(rows):
+            starts = find_first_rows(documents)
+            least = np.minimum.reduceat(block.column("slots")[:, rows], starts, axis=1)
+            whom = documents[starts]
+            self._slots[:, whom] = np.minimum(self._slots[:, whom], least)
+
+    def _note_reasons(self, block: SketchBlock, rows: Integers, documents: Integers) -> None:
+        listed = block.file.note_of(block.number)["reasons"]
+        codes = block.column("rejected")
+        for row, document in zip(rows.tolist(), documents.tolist(), strict=True):
+            if self._reason[document] == 0:
+                # A row of an earlier corpus may be left out without a reason.
+                why = listed[codes[row] - 1] if codes[row] else "removed earlier"
+                if why not in self.reasons:
+                    self.reasons.append(why)
+                self._reason[document] = self.reasons.index(why) + 1
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        found: dict[str, NDArray[Any]] = {
+            "slots": closed(self._slots, self._job.options.spec),
+            "content": self._contents(),
+            "lengths": self._lengths,
+            "rejected": np.where(self._usable, np.uint32(0), self._reason),
+        }
+        if self._keep:
+            found["keep"] = pack_column(self._best())
+        if self._apart is not None:
+            found["apart"] = self._apart
+        return found
+
+    def empty_slots(self) -> dict[str, int]:
+        """How many slots there are to fill, if any."""
+        slots = self._slots[:, self._usable]
+        empty = np.count_nonzero(slots == np.iinfo(slots.dtype).max)
+        return {EMPTY: int(empty)} if empty else {}
+
+    def _contents(self) -> NDArray[np.uint64]:
+        """A part's content hash if all parts are identical, else a hash of the distinct ones."""
+        documents = np.concatenate([np.empty(0, np.int64), *(d for d, _ in self._content)])
+        hashes = np.concatenate(
+            [np.empty((2, 0), np.uint64), *(found for _, found in self._content)], axis=1
+        )
+        order = np.lexsort((hashes[1], hashes[0], documents))
+        documents, hashes = documents[order], hashes[:, order]
+        fresh = np.ones(len(documents), bool)
+        fresh[1:] = (documents[1:] != documents[:-1]) | (hashes[:, 1:] != hashes[:, :-1]).any(
+            axis=0
+        )
+        documents, hashes = documents[fresh], hashes[:, fresh]
+        out = np.zeros((2, len(self._usable)), np.uint64)
+        out[:, documents] = hashes
+        whom, starts, counts = np.unique(documents, return_index=True, return_counts=True)
+        for place in np.flatnonzero(counts > 1).tolist():
+            several = hashes[:, starts[place] : starts[place] + counts[place]]
+            data = np.ascontiguousarray(several.T).tobytes()
+            out[:, whom[place]] = xxhash.xxh64_intdigest(data, 1), xxhash.xxh64_intdigest(data, 2)
+        return out
+
+    def _best(self) -> pa.Array:
+        """The best keep value of each document's rows."""
+        policy, _ = self._job.options.keep_policy
+        documents = np.concatenate([documents for documents, _ in self._keep])
+        values = concat_keep(values for _, values in self._keep)
+        order = by_value(values, "descending" if policy == "max" else "ascending")
+        _, best = np.unique(documents[order], return_index=True)
+        return values.take(column(order[best]))
+
+
+class MergedSets:
+    """The sets of documents, from those of their rows that have one."""
+
+    def __init__(self, sets: CandidateSets, parts: DocumentRows) -> None:
+        self._sets, self._parts = sets, parts
+        self._has_set = np.zeros(len(parts.document), bool)
+        self._has_set[sets.documents()] = True
+
+    def __len__(self) -> int:
+        return len(self._sets)
+
+    @property
+    def size(self) -> int:
+        return self._sets.size
+
+    def documents(self) -> Integers:
+        return np.unique(self._parts.document[self._sets.documents()]).astype(np.int64)
+
+    def gather(self, documents: Integers) -> Ragged:
+        """The union of each document's rows."""
+        wanted = self._parts.rows_of(documents)
+        used = self._has_set[wanted.data]
+        ends = np.concatenate([[0], np.cumsum(used)])[wanted.offsets]
+        wanted = Ragged(wanted.data[used], ends)
+        order = np.argsort(wanted.data)
+        found = self._sets.gather(wanted.data[order])
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        sizes = found.sizes[place] * 8
+        out = np.empty(int(sizes.sum()), np.uint8)
+        kernels.copy_rows(found.data.view(np.uint8), found.offsets[place] * 8, sizes, out)
+        ends = np.concatenate([[0], np.cumsum(found.sizes[place])])
+        return sort_sets(Ragged(out.view(np.uint64), ends[wanted.offsets]))

@@ -1,0 +1,360 @@
+"""The file of a shard's sketches, and the corpus made of all such files.
+
+A file holds blocks of about ten thousand documents. Slots are stored as columns: a band is a
+stretch of each block, so that any bands can be read without the others. Nothing in the file depends
+on bands or thresholds, unless slots are cut with --bits: cut slots can't be banded again, so band
+keys are written instead, for the bands of the run that made them; the full slots as well only with
+--keep-full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from neardup import kernels
+from neardup.corpus.documents import Documents, concat_keep
+from neardup.corpus.inputs import InputFile
+from neardup.corpus.read import Chunk
+from neardup.corpus.shards import Shard
+from neardup.errors import UsageError
+from neardup.formats.blocks import BlockReader, BlockWriter
+from neardup.lsh.bands import Tables
+from neardup.sketch.bulk import Signatures, compared
+from neardup.sketcher import SketchedDocuments
+from neardup.spec import Spec
+
+SLOTS, KEYS, PACKED = "slots", "keys", "packed"
+TABLES, OPEN, EMPTY = "tables", "open", "empty_slots"
+
+
+@dataclass(frozen=True)
+class SignatureStorage:
+    """How signatures are written. Open ones have empty slots: they are still to be merged."""
+
+    spec: Spec
+    tables: Tables
+    keep_full: bool = False
+    open: bool = False
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """What is said in the file, besides the specification."""
+        tables = {TABLES: self.tables.stated} if self.spec.narrow else {}
+        return tables | ({OPEN: True} if self.open and self.spec.sketch == "oneperm" else {})
+
+    def columns(self, signatures: Signatures) -> dict[str, NDArray[Any]]:
+        """The columns of a file."""
+        full = {SLOTS: kernels.transposed(signatures)}
+        if not self.spec.narrow:
+            return full
+        narrow = {
+            KEYS: np.ascontiguousarray(self.tables.keys(signatures).T),
+            PACKED: np.ascontiguousarray(compared(signatures, self.spec).T),
+        }
+        return narrow | (full if self.keep_full else {})
+
+    def size(self) -> int:
+        """Bytes of a document's signature."""
+        full = self.spec.slots * self.spec.width // 8
+        if not self.spec.narrow:
+            return full
+        narrow = 8 * self.tables.count + self.spec.slots * self.spec.bits // 8
+        return narrow + (full if self.keep_full else 0)
+
+    def check(self, file: BlockReader, name: str) -> None:
+        """Refuse sketches of an earlier corpus that can't be used by this run."""
+        for block in range(len(file)):
+            note = file.note_of(block)
+            if note.get(OPEN, False) != self.stated.get(OPEN, False):
+                how = "with" if note.get(OPEN) else "without"
+                raise UsageError(
+                    f"--against: the sketches of {name} were made {how} --merge-rows: "
+                    f"run {how} it, or give the files themselves"
+                )
+            there: list[list[int]] = note.get(TABLES, [])
+            if not file.has(block, SLOTS) and there != self.tables.stated:
+                made = " and ".join(f"{bands} bands of {rows} rows" for bands, rows in there)
+                raise UsageError(
+                    f"--against: the sketches of {name} were made for {made}, and their slots are "
+                    f"cut: give {_format_band_options(there)}, or sketch again with --keep-full"
+                )
+
+
+def _format_band_options(curves: list[list[int]]) -> str:
+    """The options that lead to these bands."""
+    if len(curves) == 1:
+        return "--bands {} --rows {}".format(*curves[0])
+    return "--tables " + ",".join(f"{bands}x{rows}" for bands, rows in curves)
+
+
+def read_keys(file: BlockReader, block: int, tables: Tables, table: int) -> NDArray[np.uint64]:
+    """The keys of a block's documents in one table: as written, or from their slots."""
+    if file.note_of(block).get(TABLES) == tables.stated:
+        keys: NDArray[np.uint64] = file.read(block, KEYS, slice(table, table + 1))[0]
+        return keys
+    return tables.column_keys(file.read(block, SLOTS, tables.columns(table)), table)
+
+
+def read_compared(file: BlockReader, block: int) -> NDArray[Any]:
+    """What is compared of a block's signatures, as columns."""
+    return file.read(block, PACKED if file.has(block, PACKED) else SLOTS)
+
+
+def are_alike(files: list[BlockReader]) -> bool:
+    """Whether the signatures of all files were written in one way."""
+    notes = [file.note_of(block) for file in files for block in range(len(file))]
+    return all(
+        (note.get(TABLES), note.get(OPEN)) == (notes[0].get(TABLES), notes[0].get(OPEN))
+        for note in notes
+    )
+
+
+SKETCHES_KIND = "sketches"
+ALONE = pa.ipc.IpcReadOptions(use_threads=False)
+"""Arrow's threads may still hold Python's memory when a process ends, which aborts it."""
+
+BLOCK_ROWS, BLOCK_BYTES = 1 << 15, 32 << 20
+
+Array = NDArray[Any]
+
+
+class Specification(Protocol):
+    """What was made of the documents, and by which rules."""
+
+    @property
+    def canonical(self) -> str: ...
+    @property
+    def fingerprint(self) -> str: ...
+
+
+@dataclass
+class SketchedChunk:
+    """What is written of a chunk's documents."""
+
+    columns: dict[str, Array]
+    ids: pa.Array
+    keep: pa.Array | None
+    rejected: dict[int, str]
+    rows: int
+    files: tuple[InputFile, ...]
+    stated: dict[str, Any] = field(default_factory=dict)
+    """What else is said of a block of such documents."""
+    empty_slots: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of its columns."""
+        return sum(values.nbytes for values in self.columns.values())
+
+    @classmethod
+    def of(
+        cls,
+        chunk: Chunk,
+        documents: Documents,
+        sketch: SketchedDocuments,
+        storing: SignatureStorage,
+    ) -> SketchedChunk:
+        columns = {
+            **storing.columns(sketch.signatures),
+            "content": np.ascontiguousarray(sketch.content.T),
+            "lengths": sketch.lengths,
+        }
+        if sketch.apart is not None:
+            columns["apart"] = sketch.apart
+        empty = dict.fromkeys(sketch.empty.tolist(), "empty")
+        return cls(
+            columns,
+            documents.ids,
+            documents.keep,
+            empty | documents.rejected,
+            len(documents),
+            chunk.files,
+            storing.stated,
+            sketch.empty_slots,
+        )
+
+
+class SketchWriter:
+    """The file of one shard, a chunk at a time."""
+
+    def __init__(self, path: Path, spec: Specification, key: str, shard: Shard) -> None:
+        self._file = BlockWriter(
+            path, SKETCHES_KIND, fingerprint=spec.fingerprint, spec=spec.canonical, key=key
+        )
+        self._held: list[SketchedChunk] = []
+        self._rows = dict.fromkeys((file.path for file in shard.files), 0)
+
+    def add(self, piece: SketchedChunk) -> None:
+        """Take in the next chunk; of several files, each is one document."""
+        self._held.append(piece)
+        each = piece.rows if len(piece.files) == 1 else 1
+        for file in piece.files:
+            self._rows[file.path] += each
+        rows, size = sum(held.rows for held in self._held), sum(held.size for held in self._held)
+        if rows >= BLOCK_ROWS or size >= BLOCK_BYTES:
+            self._flush()
+
+    def rows_of(self, file: InputFile) -> int:
+        """How many documents of a file are in it so far."""
+        return self._rows[file.path]
+
+    def close(self) -> None:
+        """Complete the file."""
+        if self._held:
+            self._flush()
+        self._file.close(rows=list(self._rows.values()))
+
+    def abandon(self) -> None:
+        """Leave nothing of it."""
+        self._file.__exit__(None, None, None)
+
+    def _flush(self) -> None:
+        held, self._held = self._held, []
+        columns = {
+            name: np.concatenate([piece.columns[name] for piece in held], axis=-1)
+            for name in held[0].columns
+        }
+        codes: dict[str, int] = {}
+        for why in (why for piece in held for why in piece.rejected.values()):
+            codes.setdefault(why, len(codes) + 1)
+        columns["rejected"] = np.concatenate([_code_reasons(piece, codes) for piece in held])
+        columns["ids"] = pack_column(pa.concat_arrays([piece.ids for piece in held]))
+        if held[0].keep is not None:
+            columns["keep"] = pack_column(concat_keep(piece.keep for piece in held))
+        empty = sum(piece.empty_slots for piece in held)
+        self._file.add(
+            columns,
+            chunks=[piece.rows for piece in held],
+            reasons=list(codes),
+            **held[0].stated,
+            **({EMPTY: empty} if empty else {}),
+        )
+
+
+def _code_reasons(piece: SketchedChunk, codes: dict[str, int]) -> NDArray[np.uint32]:
+    """For each document the number of the reason to reject it, from 1; 0 for the others."""
+    found = np.zeros(piece.rows, np.uint32)
+    for row, why in piece.rejected.items():
+        found[row] = codes[why]
+    return found
+
+
+def pack_column(values: pa.Array) -> NDArray[np.uint8]:
+    """An Arrow column as the bytes of an Arrow stream."""
+    batch = pa.RecordBatch.from_arrays([values], names=["values"])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return np.frombuffer(sink.getvalue(), np.uint8)
+
+
+def _unpack_column(data: Array) -> pa.Array:
+    return pa.ipc.open_stream(pa.py_buffer(data), options=ALONE).read_next_batch().column(0)
+
+
+@dataclass(frozen=True)
+class SketchBlock:
+    """Some consecutive documents of a shard; `start` is the first one's number in the corpus."""
+
+    file: BlockReader
+    number: int
+    start: int
+    counts: NDArray[np.bool_] | None = None
+    """Of an earlier corpus: which documents were kept; the others don't count any more."""
+
+    @property
+    def rows(self) -> int:
+        return self.file.shape(self.number, "lengths")[0]
+
+    @property
+    def end(self) -> int:
+        return self.start + self.rows
+
+    @property
+    def chunks(self) -> list[int]:
+        """How many documents came from each chunk."""
+        found: list[int] = self.file.note_of(self.number)["chunks"]
+        return found
+
+    def column(self, name: str) -> Array:
+        return self.file.read(self.number, name)
+
+    def usable(self) -> NDArray[np.bool_]:
+        """Which documents take part."""
+        good: NDArray[np.bool_] = np.equal(self.column("rejected"), 0)
+        return good if self.counts is None else good & self.counts
+
+    @property
+    def empty_slots(self) -> int:
+        """How many slots of all documents were empty before they were filled."""
+        found: int = self.file.note_of(self.number).get(EMPTY, 0)
+        return found
+
+    def rejected(self) -> tuple[NDArray[np.int64], list[str]]:
+        """The rejected documents' numbers in the corpus, and why."""
+        codes = self.column("rejected")
+        rows = np.flatnonzero(codes)
+        reasons = self.file.note_of(self.number)["reasons"]
+        return rows + self.start, [reasons[code - 1] for code in codes[rows].tolist()]
+
+    def arrow(self, name: str) -> pa.Array:
+        return _unpack_column(self.column(name))
+
+    def keys(self, tables: Tables, table: int) -> NDArray[np.uint64]:
+        """The documents' keys in one table."""
+        keys = read_keys(self.file, self.number, tables, table)
+        if self.file.has(self.number, "apart"):
+            keys ^= self.column("apart")
+        return keys
+
+
+class Sketches:
+    """The documents of all shards, numbered from 0 in input order.
+
+    The first `earlier` shards are of an earlier corpus, of which nothing is removed; `counts` says
+    for the first documents whether they were kept there.
+    """
+
+    def __init__(
+        self,
+        shards: Sequence[Shard],
+        files: Sequence[BlockReader],
+        earlier: int = 0,
+        counts: NDArray[np.bool_] | None = None,
+    ) -> None:
+        self.shards, self.files, self.earlier = list(shards), list(files), earlier
+        rows = [sum(file.note["rows"]) for file in files]
+        self.starts = np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)
+        """The number of each shard's first document, and of all documents."""
+        self.first_new = int(self.starts[earlier])
+        known = 0 if counts is None else len(counts)
+        self.blocks: list[SketchBlock] = []
+        for file, start in zip(files, self.starts.tolist(), strict=False):
+            for number in range(len(file)):
+                block = SketchBlock(file, number, start)
+                if counts is not None and block.end <= known:
+                    block = SketchBlock(file, number, start, counts[start : block.end])
+                self.blocks.append(block)
+                start = block.end
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def rejected(self) -> Iterator[tuple[NDArray[np.int64], list[str]]]:
+        """The rejected new documents and why, block by block."""
+        for block in self.blocks:
+            documents, reasons = block.rejected()
+            if len(documents) and block.start >= self.first_new:
+                yield documents, reasons
+
+    def blocks_of(self, shard: int) -> list[SketchBlock]:
+        # Not by file: a file that is an input and in the earlier corpus is two shards.
+        begin, end = self.starts[shard : shard + 2].tolist()
+        return [block for block in self.blocks if begin <= block.start < end]

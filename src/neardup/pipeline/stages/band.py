@@ -1,0 +1,209 @@
+"""Group documents into buckets: band by band, keys are sorted, and equal keys make a bucket.
+
+A first pass sorts the keys with the rank in their lowest bits, eight bytes a document, and finds
+the documents that may share a bucket; a second pass compares full keys. Only buckets of two or more
+documents are written. What does not fit into memory is handled in slices by key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup.formats.blocks import BlockReader, BlockWriter
+from neardup.lsh.bands import Tables
+from neardup.lsh.buckets import meeting
+from neardup.pipeline.budget import Budget
+from neardup.pipeline.job import Job
+from neardup.pipeline.sketch_files import Sketches
+from neardup.pipeline.stage_files import StageFiles, digest
+from neardup.pipeline.stages.rank import (
+    RankedDocuments,
+    Ranking,
+    count_slice_bits,
+    in_slice,
+)
+from neardup.runtime import Progress, map_in_order
+
+BUCKETS_KIND = "buckets"
+KEYS_AT_ONCE = 1 << 16
+BYTES_PER_KEY = 12
+"""What sorting a document's key takes, about."""
+BYTES_PER_HELD_KEY = 32
+"""The same, if the keys are held for the second look."""
+BYTES_PER_CANDIDATE = 64
+"""What grouping a document that may meet others takes, about."""
+
+
+RankedKeys = tuple[NDArray[np.uint64], NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class BucketSlice:
+    """Some buckets of a band: ranks of members, ascending in each; where each begins; its key."""
+
+    band: int
+    members: NDArray[np.uint32]
+    starts: NDArray[np.int64]
+    keys: NDArray[np.uint64]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        return np.diff(self.starts)
+
+
+class BucketFiles:
+    """The buckets of all bands, read one slice of a band at a time."""
+
+    def __init__(self, files: list[BlockReader]) -> None:
+        self._files = files
+
+    def __iter__(self) -> Iterator[BucketSlice]:
+        for file in self._files:
+            for block in range(len(file)):
+                sizes = file.read(block, "sizes")
+                yield BucketSlice(
+                    file.header["band"],
+                    file.read(block, "members"),
+                    np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+                    file.read(block, "keys"),
+                )
+
+
+@dataclass(frozen=True)
+class BandWriter:
+    """One band at a time to a file."""
+
+    sketches: Sketches
+    ranking: Ranking
+    state: NDArray[np.uint8]
+    tables: Tables
+    path: Callable[[int], Path]
+    key: str
+    budget: Budget
+    workers: int
+
+    def __call__(self, band: int) -> BlockReader:
+        room = self.budget.share(self.workers) // 2
+        bits = count_slice_bits(len(self.sketches), BYTES_PER_KEY, room)
+        holds = len(self.sketches) * BYTES_PER_HELD_KEY < room
+        with BlockWriter(self.path(band), BUCKETS_KIND, key=self.key, band=band) as writer:
+            for wanted in range(1 << bits):
+                held = list(self._blocks(band, bits, wanted)) if holds else None
+                may_meet = self._may_meet(bits, held or self._blocks(band, bits, wanted))
+                more = count_slice_bits(int(np.count_nonzero(may_meet)), BYTES_PER_CANDIDATE, room)
+                for part in range(wanted << more, (wanted + 1) << more):
+                    blocks = held or self._blocks(band, bits, wanted)
+                    writer.add(self._buckets(*self._keys(bits + more, part, may_meet, blocks)))
+            writer.close()
+        return BlockReader(self.path(band), BUCKETS_KIND)
+
+    def _blocks(self, band: int, bits: int, wanted: int) -> Iterator[RankedKeys]:
+        """Keys and ranks of those in a slice who take part, block by block."""
+        for block in self.sketches.blocks:
+            ranks = self.ranking.of(np.arange(block.start, block.end))
+            keys = block.keys(self.tables, band)
+            chosen = self.state[ranks] != 0
+            if bits:
+                chosen &= in_slice(keys, bits, wanted)
+            yield keys[chosen], ranks[chosen]
+
+    def _may_meet(self, bits: int, blocks: Iterable[RankedKeys]) -> NDArray[np.bool_]:
+        """By rank: who shares the leading bits of a key with someone."""
+        low = np.uint64((1 << max(len(self.sketches) - 1, 1).bit_length()) - 1)
+        packed = self._packed(bits, low, blocks)
+        packed.sort()
+        found = np.zeros(len(self.state), bool)
+        for start in range(0, len(packed), KEYS_AT_ONCE):
+            here = packed[start : start + KEYS_AT_ONCE + 1]
+            beside = np.flatnonzero((here[1:] ^ here[:-1]) <= low)
+            found[(here[beside] & low).astype(np.int64)] = True
+            found[(here[beside + 1] & low).astype(np.int64)] = True
+        return found
+
+    def _packed(
+        self, bits: int, low: np.uint64, blocks: Iterable[RankedKeys]
+    ) -> NDArray[np.uint64]:
+        """The keys of a slice with ranks in their lowest bits."""
+        # Slices differ little in size, unless a bucket is hot.
+        packed = np.empty((len(self.sketches) >> bits) * 9 // 8 + KEYS_AT_ONCE, np.uint64)
+        end = 0
+        for keys, ranks in blocks:
+            if end + len(keys) > len(packed):
+                packed = np.concatenate([packed, np.empty(len(packed) // 4 + len(keys), np.uint64)])
+            packed[end : end + len(keys)] = keys << np.uint64(bits) & ~low | ranks.view(np.uint64)
+            end += len(keys)
+        return packed[:end]
+
+    def _keys(
+        self, bits: int, wanted: int, among: NDArray[np.bool_], blocks: Iterable[RankedKeys]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+        """Keys and ranks of some documents in a slice, best rank first."""
+        keys, ranks = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)]
+        for some, whose in blocks:
+            chosen = among[whose]
+            if bits:
+                chosen &= in_slice(some, bits, wanted)
+            keys.append(some[chosen])
+            ranks.append(whose[chosen].astype(np.uint32))
+        all_keys, all_ranks = np.concatenate(keys), np.concatenate(ranks)
+        if self.ranking.order is not None:
+            order = np.argsort(all_ranks)
+            return all_keys[order], all_ranks[order]
+        return all_keys, all_ranks
+
+    def _buckets(
+        self, keys: NDArray[np.uint64], ranks: NDArray[np.uint32]
+    ) -> dict[str, NDArray[Any]]:
+        """Those in which a new document is: the last member is the worst in rank."""
+        places, sizes = meeting(keys)
+        ends = np.cumsum(sizes)
+        if self.sketches.first_new:
+            has_new = ranks[places[ends - 1]] >= self.sketches.first_new
+            places, sizes = places[np.repeat(has_new, sizes)], sizes[has_new]
+            ends = np.cumsum(sizes)
+        return {"members": ranks[places], "sizes": sizes, "keys": keys[places[ends - sizes]]}
+
+
+CANDIDATE = np.uint8(2)
+
+
+# -- band ---------------------------------------------------------------------------------------
+
+
+def band_documents(
+    job: Job, folder: Path, ranked: RankedDocuments, progress: Progress
+) -> BucketFiles:
+    """The buckets of each band; documents in them are marked as candidates."""
+    stage, tables = StageFiles(folder / "buckets", BUCKETS_KIND), job.options.tables
+    key = digest(ranked.basis, job.options.keep, tables.stated)
+    progress.stage("banding", tables.count, "bands")
+    # Fewer threads rather than slices: each slice reads the band again.
+    fits = job.budget.share() // max(len(ranked.sketches) * BYTES_PER_KEY * 2, 1)
+    workers = max(min(job.workers, tables.count, fits), 1)
+    make = BandWriter(
+        ranked.sketches,
+        ranked.ranking,
+        ranked.state,
+        tables,
+        lambda number: stage.path(str(number)),
+        key,
+        job.budget,
+        workers,
+    )
+    files = []
+    for _, file in map_in_order(
+        range(tables.count), lambda number: stage.find(str(number), key) or make(number), workers
+    ):
+        files.append(file)
+        progress.advance(1)
+    stage.only(str(number) for number in range(tables.count))
+    buckets = BucketFiles(files)
+    for some in buckets:
+        ranked.state[some.members] |= CANDIDATE
+    return buckets

@@ -1,0 +1,221 @@
+"""Decide the keep list in rounds that end in the answer of `reference.keep_list`.
+
+Each round pairs the leaders of each bucket, as the last round left them, with its later members,
+verifies the pairs that are new, and decides all documents again in rank order. It considers twice
+as many leaders as the round before, until no pair is new and no decision changes. Two bytes a
+document are in memory; pairs are sorted on disk when there are many.
+
+The end is the answer, by induction over ranks: once all better-ranked documents are decided
+correctly, so are the leaders among them, and then the document itself in the next round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup import kernels
+from neardup.formats.blocks import BlockWriter
+from neardup.pipeline.budget import Budget
+from neardup.pipeline.job import Job
+from neardup.pipeline.packed_pairs import (
+    HOT,
+    PAIRS_AT_ONCE,
+    PAIRS_KIND,
+    RoundTally,
+    drop_repeats,
+    merge_pairs,
+    read_pairs,
+    split_pairs,
+)
+from neardup.pipeline.packed_pairs import PAIRS_KIND as KIND_OF_PAIRS
+from neardup.pipeline.sorting import Keys, Records, SortedStream, Sorter, Values, cut_windows
+from neardup.pipeline.stage_files import StageFiles, digest
+from neardup.pipeline.stages.band import BucketFiles
+from neardup.pipeline.stages.compare import PairComparer
+from neardup.pipeline.stages.components import connect_components
+from neardup.pipeline.stages.rank import (
+    RankedDocuments,
+)
+from neardup.runtime import Progress
+
+VERIFIED, VERDICTS = "verified", "verdicts"
+BYTES_PER_DECIDED_PAIR = 160
+"""What a pair takes in memory while it is merged, verified and decided, about."""
+
+CHANGED = np.uint8(4)
+"""The bit of a document's state that says that the last round has decided it anew."""
+
+Verify = Callable[[NDArray[np.int64], NDArray[np.int64]], Values]
+Bytes = NDArray[np.uint8]
+
+
+@dataclass
+class Rounds:
+    """Everything that the rounds need. Documents are known by their rank.
+
+    state     a byte each: bit 0 says that it is kept; 0 that it takes no part
+    verify    the similarity of pairs (u, v), -1.0 where it is below the threshold
+    folder    for sorting, and for the pairs that have been verified: a killed run goes on with them
+    new       ranks before this one are of an earlier corpus: kept, whatever happens
+    """
+
+    buckets: BucketFiles
+    state: Bytes
+    limit: int
+    verify: Verify
+    folder: Path
+    key: str
+    budget: Budget
+    step: Callable[[int], None]
+    new: int = 0
+
+    def __post_init__(self) -> None:
+        self.bound = np.zeros(len(self.state), np.uint8)
+        self.shift = max((len(self.state) - 1).bit_length() - 8, 0)
+        self.tally = RoundTally()
+
+    def run(self) -> Iterator[Records]:
+        """Decide; then the pairs of witness and removed document, by the latter's rank."""
+        most, fresh = 1, 0
+        while True:
+            needed, leaders = self._needed(fresh, most)
+            new, changed = self._sweep(needed)
+            self.tally.rounds += 1
+            self.step(1)
+            if not new and not changed and leaders <= most:
+                return read_pairs(self.folder / VERDICTS)
+            fresh, most = most, min(2 * most, self.limit)
+
+    def _needed(self, fresh: int, most: int) -> tuple[Sorter, int]:
+        """Pairs of leaders and later members, and how many leaders a bucket has at most."""
+        sorter = Sorter(self.folder / "needed", self.budget.share(4))
+        longest = 0
+        for buckets in self.buckets:
+            limit = min(self.limit, int(buckets.sizes.max(initial=1)))
+            bucket = place = 0
+            while bucket < len(buckets.sizes):
+                pairs, bucket, place, leaders = kernels.leader_pairs(
+                    buckets.members,
+                    buckets.starts,
+                    self.state,
+                    self.bound,
+                    self.shift,
+                    self.new,
+                    limit,
+                    fresh,
+                    most,
+                    bucket,
+                    place,
+                    PAIRS_AT_ONCE,
+                )
+                sorter.add(pairs)
+                longest = max(longest, leaders)
+                self.step(0)
+        self.state &= ~CHANGED
+        return sorter, longest
+
+    def _sweep(self, needed: Sorter) -> tuple[int, bool]:
+        """Merge, verify and decide, a window of documents at a time, in rank order."""
+        new, changed = 0, False
+        with self._writer(VERIFIED) as verified, self._writer(VERDICTS) as verdicts:
+            for pairs, similarity, fresh, current in self._windows(needed):
+                new += fresh
+                marks = ((pairs & HOT) == 0) | current
+                deciding, different = kernels.decide(
+                    pairs, similarity, marks.view(np.uint8), self.state, self.bound, self.shift
+                )
+                changed |= different
+                verified.add({"keys": pairs, "values": similarity})
+                verdicts.add({"keys": pairs[deciding], "values": similarity[deciding]})
+            if new:
+                verified.close()
+            verdicts.close()
+        needed.close()
+        return new, changed
+
+    def _windows(self, needed: Sorter) -> Iterator[tuple[Keys, Values, int, NDArray[np.bool_]]]:
+        """All known pairs, with the needed ones among them verified: pairs, similarities, how many
+        are new or count in a new way, which are needed now."""
+        earlier = self.folder / VERIFIED
+        wanted = SortedStream(iter(needed))
+        known = SortedStream(read_pairs(earlier) if earlier.exists() else iter(()))
+        for bound in cut_windows([wanted, known], self.budget.share() // BYTES_PER_DECIDED_PAIR):
+            pairs, similarity = known.until(bound)
+            yield self._merged(drop_repeats(wanted.until(bound)[0]), pairs, similarity)
+
+    def _writer(self, name: str) -> BlockWriter:
+        return BlockWriter(self.folder / name, PAIRS_KIND, key=self.key)
+
+    def _merged(
+        self, wanted: Keys, pairs: Keys, similarity: Values | None
+    ) -> tuple[Keys, Values, int, NDArray[np.bool_]]:
+        merged = merge_pairs(wanted, pairs)
+        found = np.empty(len(merged.pairs))
+        found[merged.known] = np.empty(0) if similarity is None else similarity
+        found[~merged.known] = self._similarity(merged.pairs[~merged.known])
+        return merged.pairs, found, int(np.count_nonzero(merged.fresh)), merged.current
+
+    def _similarity(self, pairs: Keys) -> Values:
+        if not pairs.size:
+            return np.empty(0)
+        found = self.verify(*split_pairs(pairs))
+        self.tally.verified += len(pairs)
+        self.tally.similar += int(np.count_nonzero(found >= 0.0))
+        return found
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The pairs of witness and removed document, in rank order of the latter; and how it went."""
+
+    pairs: Iterator[Records]
+    tally: RoundTally
+    roots: NDArray[np.uint32] | None = None
+    """Of connected components: the best-ranked document that each is connected with."""
+
+
+def decide_documents(
+    job: Job,
+    folder: Path,
+    ranked: RankedDocuments,
+    buckets: BucketFiles,
+    compare: PairComparer,
+    progress: Progress,
+) -> Decision:
+    """Who stays: by stars, or by connected components."""
+    progress.stage("deciding", job.options.limit.bit_length() + 1, "rounds")
+    options = job.options
+    key = digest(
+        ranked.basis,
+        options.keep,
+        options.tables.stated,
+        options.threshold,
+        options.verify,
+        options.measure,
+        options.cluster,
+        options.limit,
+    )
+    new = ranked.sketches.first_new
+    stage = StageFiles(folder / "pairs", KIND_OF_PAIRS)
+    stage.only([VERIFIED] if stage.find(VERIFIED, key) else [])
+    if options.cluster == "components":
+        return Decision(
+            *connect_components(buckets, ranked.state, new, compare, stage.folder, job.budget)
+        )
+    rounds = Rounds(
+        buckets,
+        ranked.state,
+        options.limit,
+        compare,
+        stage.folder,
+        key,
+        job.budget,
+        progress.advance,
+        new,
+    )
+    return Decision(rounds.run(), rounds.tally)

@@ -1,0 +1,206 @@
+"""Rank documents by the keep policy, then by input order; collapse identical ones.
+
+Identical documents are found by sorting their content hashes, a slice of the hashes at a time, with
+as many slices as the memory budget needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from neardup.corpus.documents import concat_keep
+from neardup.errors import UsageError
+from neardup.in_memory import by_value
+from neardup.lsh.buckets import meeting
+from neardup.options import Options
+from neardup.pipeline.budget import Budget
+from neardup.pipeline.job import Job
+from neardup.pipeline.merge_rows import DocumentRows
+from neardup.pipeline.sketch_files import Sketches
+from neardup.pipeline.sorting import Sorter
+from neardup.runtime import Progress
+
+Integers = NDArray[np.int64]
+MAX_DOCUMENTS = 2**31
+"""Two ranks and a bit fit into 64 bits."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Documents to ranks and back; without an order they are the same."""
+
+    order: NDArray[np.uint32] | None = None
+    inverse: NDArray[np.uint32] | None = None
+
+    def documents(self, ranks: Integers) -> Integers:
+        return ranks if self.order is None else self.order[ranks].astype(np.int64)
+
+    def of(self, documents: Integers) -> Integers:
+        return documents if self.inverse is None else self.inverse[documents].astype(np.int64)
+
+
+def rank_documents(sketches: Sketches, options: Options, classes: list[int]) -> Ranking:
+    """The documents before each number in `classes` rank before those after it."""
+    if len(sketches) >= MAX_DOCUMENTS:
+        raise UsageError(
+            f"{len(sketches):,} documents are more than one run takes ({MAX_DOCUMENTS:,}): "
+            "split the input, and use --against"
+        )
+    policy, _ = options.keep_policy
+    if policy == "first":
+        return Ranking()
+    if policy == "longest":
+        order = np.argsort(-_read_column(sketches, "lengths"), kind="stable")
+    else:
+        values = concat_keep(
+            block.arrow("keep") if block.start >= sketches.first_new else pa.nulls(block.rows)
+            for block in sketches.blocks
+        )
+        order = by_value(values, "descending" if policy == "max" else "ascending")
+    group = np.searchsorted(np.array(classes), order, side="right")
+    by_rank: NDArray[np.uint32] = order[np.argsort(group, kind="stable")].astype(np.uint32)
+    inverse = np.empty(len(by_rank), np.uint32)
+    inverse[by_rank] = np.arange(len(by_rank), dtype=np.uint32)
+    return Ranking(by_rank, inverse)
+
+
+def _read_column(sketches: Sketches, name: str) -> Integers:
+    return np.concatenate([block.column(name) for block in sketches.blocks] or [np.empty(0)])
+
+
+BYTES_PER_HASH = 72
+"""What sorting a document's hash takes, about."""
+
+Ranks = NDArray[np.int64]
+
+
+def collapse_identical(
+    sketches: Sketches, ranking: Ranking, state: NDArray[np.uint8], copies: Sorter, budget: Budget
+) -> int:
+    """Mark the usable documents in `state`, but for copies; those go to `copies` with the document
+    that stands for them, as one number: its rank << 32 | the copy's rank. Returns how many of
+    them are new."""
+    for block in sketches.blocks:
+        state[ranking.of(block.start + np.flatnonzero(block.usable()))] = 1
+    count = 0
+    for leaders, doubles in _find_copies(sketches, ranking, budget):
+        state[doubles] = 0
+        copies.add(leaders.astype(np.uint64) << np.uint64(32) | doubles.astype(np.uint64))
+        count += int(np.count_nonzero(doubles >= sketches.first_new))
+    return count
+
+
+def _find_copies(
+    sketches: Sketches, ranking: Ranking, budget: Budget
+) -> Iterator[tuple[Ranks, Ranks]]:
+    """Ranks of the best of identical documents and of their copies, slice by slice."""
+    for first, second, documents in _read_slices(sketches, budget):
+        members, starts, sizes = group_equal_hashes(first, second)
+        ranks = ranking.of(documents[members])
+        if len(ranks):
+            leaders = np.repeat(np.minimum.reduceat(ranks, starts), sizes)
+            double = leaders != ranks
+            yield leaders[double], ranks[double]
+
+
+def group_equal_hashes(
+    first: NDArray[np.uint64], second: NDArray[np.uint64]
+) -> tuple[Ranks, Ranks, Ranks]:
+    """The places of hashes that are there more than once, group by group; where each group
+    begins, and its size. Hashes come as halves. A group may be of one that only seemed equal."""
+    members, sizes = meeting(first)
+    starts = np.cumsum(sizes) - sizes
+    if (second[members] != np.repeat(second[members[starts]], sizes)).any():
+        # Half of a hash is shared by what is not identical.
+        order = np.lexsort((members, second[members], first[members]))
+        members = members[order]
+        fresh = np.concatenate(
+            [[True], (np.diff(second[members]) != 0) | (np.diff(first[members]) != 0)]
+        )
+        starts = np.flatnonzero(fresh)
+        sizes = np.diff(starts, append=len(members))
+    return members, starts, sizes
+
+
+def _read_slices(
+    sketches: Sketches, budget: Budget
+) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64], Ranks]]:
+    """Both halves of the content hashes of usable documents, and these, in slices by hash."""
+    bits = count_slice_bits(len(sketches), BYTES_PER_HASH, budget.share(2))
+    for wanted in range(1 << bits):
+        parts: list[tuple[NDArray[Any], ...]] = []
+        for block in sketches.blocks:
+            content = block.column("content")
+            chosen = np.flatnonzero(block.usable() & in_slice(content[0], bits, wanted))
+            parts.append((*content[:, chosen], chosen + block.start))
+        if not parts:
+            return
+        first, second, documents = (np.concatenate(column) for column in zip(*parts, strict=True))
+        yield first, second, documents.astype(np.int64)
+
+
+def count_slice_bits(documents: int, each: int, room: int) -> int:
+    """How many leading bits of a hash tell slices apart that fit."""
+    return max((documents * each // room).bit_length(), 0)
+
+
+def in_slice(hashes: NDArray[np.uint64], bits: int, wanted: int) -> NDArray[np.bool_]:
+    """Which hashes begin with these bits."""
+    if bits == 0:
+        return np.ones(len(hashes), bool)
+    found: NDArray[np.bool_] = np.equal(hashes >> np.uint64(64 - bits), np.uint64(wanted))
+    return found
+
+
+@dataclass
+class RankedDocuments:
+    """The sketched documents, ranked, copies set aside.
+
+    rows   the rows that documents are made of; without `parts`, each is one
+    state  a byte for each rank: 0 takes no part, bit 0 kept, bit 1 in a bucket with others
+    """
+
+    sketches: Sketches
+    rows: Sketches
+    parts: DocumentRows | None
+    keys: list[str]
+    classes: list[int]
+    ranking: Ranking
+    state: NDArray[np.uint8]
+    copies: Sorter
+    identical: int
+
+    @property
+    def basis(self) -> list[Any]:
+        """What the documents and their classes depend on."""
+        return [self.keys, self.classes, self.parts is not None]
+
+
+# -- rank, collapse -----------------------------------------------------------------------------
+
+
+def rank_and_collapse(
+    job: Job,
+    folder: Path,
+    sketches: Sketches,
+    rows: Sketches,
+    parts: DocumentRows | None,
+    keys: list[str],
+    classes: list[int],
+    progress: Progress,
+) -> RankedDocuments:
+    """Rank the documents; identical ones collapse. See `rank_documents` for the classes."""
+    progress.stage("ranking", len(sketches), "documents")
+    ranking = rank_documents(sketches, job.options, classes)
+    state = np.zeros(len(sketches), np.uint8)
+    copies = Sorter(folder / "copies", job.budget.share(4))
+    identical = collapse_identical(sketches, ranking, state, copies, job.budget)
+    progress.advance(len(sketches))
+    return RankedDocuments(sketches, rows, parts, keys, classes, ranking, state, copies, identical)

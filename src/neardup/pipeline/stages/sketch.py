@@ -1,0 +1,315 @@
+"""Sketch the documents of all inputs, shard by shard, after an estimate of the disk they need.
+
+A `ChunkMaker` says what is made of a chunk of documents: sketches here, hashes in `neardup exact`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from neardup.corpus.documents import Documents
+from neardup.corpus.read import Chunk, parse
+from neardup.corpus.shards import Shard, cut
+from neardup.errors import InputError, NeardupError, OutputError, RowError
+from neardup.formats.blocks import BlockReader
+from neardup.formatting import format_bytes
+from neardup.pipeline.earlier_corpus import EarlierCorpus
+from neardup.pipeline.job import Job
+from neardup.pipeline.sketch_files import (
+    SKETCHES_KIND,
+    SignatureStorage,
+    SketchedChunk,
+    Sketches,
+    SketchWriter,
+    Specification,
+)
+from neardup.pipeline.stage_files import StageFiles, digest, shard_key
+from neardup.pipeline.stages.frequencies import count_document_frequencies, find_ignored_lines
+from neardup.runtime import Progress, map_in_order
+from neardup.sketcher import Sketcher, raw_lengths
+from neardup.text.frequencies import Frequencies
+
+CANDIDATE_SHARE = 0.3
+"""The share of documents that share a bucket, about: 0.1 on posts, 0.3 on manuals."""
+
+UNITS_PER_BYTE = {"word": 1 / 6, "char": 1.0, "line": 1 / 40, "token": 1.0}
+BYTES_BESIDES_SLOTS = 60
+"""Bytes of a document's sketch that are not slots: content hash, length, id."""
+
+
+class ChunkMaker(Protocol):
+    """What is made of the documents of a chunk, and by which rules."""
+
+    @property
+    def spec(self) -> Specification: ...
+    @property
+    def basis(self) -> str:
+        """What it depends on besides the documents."""
+
+    def __call__(self, chunk: Chunk, documents: Documents) -> SketchedChunk: ...
+
+    def room(self, documents: int, length: int) -> float:
+        """How many bytes on disk so many documents of so many bytes will take, about."""
+
+
+@dataclass(frozen=True)
+class SketchMaker:
+    """Documents to sketches."""
+
+    sketcher: Sketcher
+    storing: SignatureStorage
+    exact: bool
+
+    @property
+    def spec(self) -> Specification:
+        return self.sketcher.spec
+
+    @property
+    def basis(self) -> str:
+        stated = self.storing.stated
+        if not stated:
+            return self.spec.fingerprint
+        return digest(self.spec.fingerprint, stated, self.storing.keep_full)
+
+    def __call__(self, chunk: Chunk, documents: Documents) -> SketchedChunk:
+        return SketchedChunk.of(chunk, documents, self.sketcher(documents), self.storing)
+
+    def room(self, documents: int, length: int) -> float:
+        """For the sketches, and for the sets of those that share a bucket."""
+        spec = self.sketcher.spec
+        slots = self.storing.size() * documents
+        sets = 8 * length * UNITS_PER_BYTE[spec.unit] if self.exact else slots
+        return slots + BYTES_BESIDES_SLOTS * documents + CANDIDATE_SHARE * sets
+
+
+def default_maker(job: Job) -> SketchMaker:
+    """What is made of documents, if nothing else is asked for."""
+    return SketchMaker(job.sketcher, job.storing, job.options.verify == "exact")
+
+
+def make_chunk(chunk: Chunk, shard: Shard, making: ChunkMaker) -> SketchedChunk:
+    """What is done with a chunk of a shard."""
+    return making(chunk, parse(chunk, shard.reading.columns))
+
+
+SAMPLED_SHARDS = 8
+"""Shards of which the first chunk is looked at."""
+
+
+@dataclass(frozen=True)
+class DiskEstimate:
+    """An estimate, from some documents of some shards."""
+
+    documents: int
+    work: int
+    kept: int
+
+    @property
+    def total(self) -> int:
+        return self.work + self.kept
+
+
+def estimate_disk(job: Job, shards: list[Shard], making: ChunkMaker) -> DiskEstimate:
+    """What is needed for what is made of the documents, and for the kept files."""
+    stored = sum(shard.stored for shard in shards)
+    documents = read = length = 0
+    for place in np.unique(np.linspace(0, len(shards) - 1, SAMPLED_SHARDS).astype(int)).tolist():
+        with suppress(NeardupError):  # whoever reads all of it will say so
+            for chunk in shards[place].chunks():
+                found = parse(chunk, shards[place].reading.columns)
+                documents += len(found)
+                read += chunk.stored
+                length += int(raw_lengths(found.texts).sum())
+                break
+    scale = stored / max(read, 1)
+    work = making.room(documents, length)
+    return DiskEstimate(round(documents * scale), round(work * scale), stored if job.kept else 0)
+
+
+def check_disk(
+    job: Job,
+    folder: Path,
+    shards: list[Shard],
+    progress: Progress,
+    making: ChunkMaker | None = None,
+) -> None:
+    """Say how much disk the run will take; an error if there is less. `folder` may hold some."""
+    need = estimate_disk(job, shards, making or default_maker(job))
+    place = next(path for path in (job.out, *job.out.absolute().parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    there = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    progress.say(
+        f"about {need.documents:,} documents: takes about {format_bytes(need.total)} of disk, "
+        f"{format_bytes(free)} are free"
+    )
+    if need.total > free + there:
+        raise OutputError(
+            f"{job.out}: about {format_bytes(need.total)} of disk are needed "
+            f"({format_bytes(need.kept)} of them "
+            f"for kept files), {format_bytes(free)} are free: choose another output, or use "
+            "--no-kept"
+        )
+
+
+SHARDS_FOLDER, SKETCHES_FOLDER = "shards", "sketches"
+
+
+# -- sketch -------------------------------------------------------------------------------------
+
+
+class ShardSketcher:
+    """Reads and sketches what is not sketched yet, shard by shard."""
+
+    def __init__(
+        self, job: Job, folder: Path, progress: Progress, making: ChunkMaker | None = None
+    ) -> None:
+        self._job, self._progress = job, progress
+        self._given = making
+        self._making = making or default_maker(job)
+        self._stage = StageFiles(folder / SHARDS_FOLDER, SKETCHES_KIND, job.out / SKETCHES_FOLDER)
+        self._files: dict[str, BlockReader] = {}
+        self._shards: list[Shard] = []
+        self.keys: list[str] = []
+
+    @property
+    def files(self) -> list[BlockReader]:
+        """The sketches of all shards."""
+        return [self._files[key] for key in self.keys]
+
+    def run(self, job: Job, shards: list[Shard]) -> None:
+        """Sketch these shards; called again, it goes on."""
+        self._job, self._shards = job, shards
+        self._making = self._given or default_maker(job)
+        self.keys = [shard_key(shard, self._making.basis) for shard in shards]
+        total = sum(shard.stored for shard in shards)
+        self._progress.stage("reading", total, "bytes")
+        for key in self.keys:
+            if key not in self._files and (file := self._stage.find(key, key)):
+                self._files[key] = file
+        self._stage.only(self._files)
+        missing = [place for place, key in enumerate(self.keys) if key not in self._files]
+        if self._files:
+            done = total - sum(shards[place].stored for place in missing)
+            self._progress.say(
+                f"going on: {format_bytes(done)} of {format_bytes(total)} are read already"
+            )
+            self._progress.advance(done)
+        self._sketch(missing)
+
+    def _sketch(self, missing: list[int]) -> None:
+        making = self._making
+
+        def do(item: tuple[int, Chunk | None]) -> SketchedChunk | None:
+            place, chunk = item
+            return None if chunk is None else make_chunk(chunk, self._shards[place], making)
+
+        writer: SketchWriter | None = None
+        try:
+            for (place, chunk), piece in map_in_order(
+                self._chunks(missing), do, self._job.budget.threads(self._job.workers)
+            ):
+                if writer is None:
+                    writer = self._writer(place)
+                if piece is None or chunk is None:
+                    self._finish(place, writer)
+                    writer = None
+                    continue
+                if self._job.strict and piece.rejected:
+                    self._refuse(place, piece, writer)
+                writer.add(piece)
+                self._progress.advance(chunk.stored)
+        finally:
+            if writer is not None:
+                writer.abandon()
+
+    def _chunks(self, missing: list[int]) -> Iterator[tuple[int, Chunk | None]]:
+        """The chunks of the missing shards; None after the last of each."""
+        for place in missing:
+            for chunk in self._shards[place].chunks():
+                yield place, chunk
+            yield place, None
+
+    def _writer(self, place: int) -> SketchWriter:
+        key = self.keys[place]
+        return SketchWriter(self._stage.path(key), self._making.spec, key, self._shards[place])
+
+    def _finish(self, place: int, writer: SketchWriter) -> None:
+        self._shards[place].check()
+        writer.close()
+        self._files[self.keys[place]] = self._stage.open(self.keys[place])
+
+    def _refuse(self, place: int, piece: SketchedChunk, writer: SketchWriter) -> None:
+        """Stop at the first document that can't be used."""
+        row, reason = min(piece.rejected.items())
+        file = piece.files[0] if len(piece.files) == 1 else piece.files[row]
+        row = row if len(piece.files) == 1 else 0
+        for before, shard in enumerate(self._shards[:place]):
+            if file in shard.files:
+                row += self._files[self.keys[before]].note["rows"][shard.files.index(file)]
+        raise RowError(
+            f"{file.name}, row {row + writer.rows_of(file)}: {reason}. "
+            "Mend it, or run without --strict to set such rows aside"
+        )
+
+
+@dataclass(frozen=True)
+class SketchedInputs:
+    """All documents, sketched; the job as it is now known; the files that had to be skipped."""
+
+    job: Job
+    earlier: EarlierCorpus
+    sketches: Sketches
+    keys: list[str]
+    skipped: list[dict[str, Any]]
+
+
+def sketch_inputs(
+    job: Job, folder: Path, progress: Progress, making: ChunkMaker | None = None
+) -> SketchedInputs:
+    """Everything that can be read, sketched; or what else is to be made of it."""
+    earlier = EarlierCorpus.of(job.against)
+    bad: dict[str, str] = {}
+    sketching = ShardSketcher(job, folder, progress, making)
+    while True:
+        try:
+            shards = cut(job.in_order(), job.reading, set(bad))
+            if not bad:
+                check_disk(job, folder, shards, progress, making)
+            ignored = earlier.ignored
+            if job.options.strip.lines is not None and not len(ignored):
+                ignored = find_ignored_lines(job, folder, shards, progress)
+            job = replace(job, options=job.options.ignoring(ignored.digest), ignored=ignored)
+            frequencies = Frequencies()
+            if job.options.weights == "tf-idf":
+                frequencies = earlier.frequencies or count_document_frequencies(
+                    job, folder, shards, progress
+                )
+            options = job.options.weighing(frequencies.stated)
+            job = replace(job, options=options, frequencies=frequencies)
+            exact = job.options.verify == "exact"
+            earlier.check(job.storing, exact, job.columns.within)
+            others = cut(earlier.inputs, replace(job.reading, columns=job.columns.plain))
+            sketching.run(job, [*others, *shards])
+            break
+        except RowError:
+            raise
+        except InputError as error:
+            if not job.skip_bad_files or error.file is None or error.file in bad:
+                raise
+            bad[error.file] = str(error)
+            progress.say(f"skipped: {error}")
+    sketches = Sketches(
+        [*earlier.shards, *others, *shards],
+        [*earlier.files, *sketching.files],
+        len(earlier.shards) + len(others),
+        earlier.kept,
+    )
+    skipped = [{"file": file, "reason": why} for file, why in bad.items()]
+    return SketchedInputs(job, earlier, sketches, [*earlier.keys, *sketching.keys], skipped)

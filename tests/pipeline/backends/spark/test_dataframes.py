@@ -1,0 +1,303 @@
+"""neardup.spark.dedup gives the answer of neardup.dedup for the same rows in the order of ids."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import math
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from support import engine
+
+import neardup
+import neardup.spark
+from neardup.errors import ColumnError, InputError, OutputError, UsageError
+from neardup.pipeline.backends.spark import dataframes
+
+SCHEMA = "`my id` {id}, `the.text` string, score {score}, lang string, other binary"
+COLUMNS = {"id": "my id", "text": "the.text"}
+SCORES = {
+    "double": [None, 1.5, -0.0, 0.0, 2.5, math.nan],
+    "decimal(20,2)": [None, Decimal("9.50"), Decimal("10.25")],
+    "string": [None, "b", "a", "é"],
+}
+
+
+def rows(kind, score, seed=5, count=160):
+    """In no order, with texts that are null or empty and a column that nobody asks for."""
+    chance = random.Random(seed)
+    ids = chance.sample(range(10 * count), count)
+    found = [
+        {
+            "my id": id if kind == "long" else f"d{id}",
+            "the.text": text,
+            "score": chance.choice(SCORES[score]),
+            "lang": chance.choice("ab"),
+            "other": b"\0\xff",
+        }
+        for id, text in zip(ids, engine.texts(seed, count), strict=True)
+    ]
+    for row in found[::40]:
+        row["the.text"] = None
+    return found
+
+
+def frame(spark, some, kind, score, partitions=2):
+    made = [tuple(row.values()) for row in some]
+    return spark.createDataFrame(made, SCHEMA.format(id=kind, score=score)).repartition(partitions)
+
+
+def expected(some, **options):
+    in_order = sorted(some, key=lambda row: row["my id"])
+    return neardup.dedup(pa.Table.from_pylist(in_order), **COLUMNS, **options)
+
+
+def listed(data):
+    return sorted(tuple(row) for row in data.collect())
+
+
+CASES = {
+    "one partition": (1, "long", "double", None, {}),
+    "strings, the longest": (
+        2,
+        "string",
+        "string",
+        None,
+        {"keep": "longest", "cluster": "components"},
+    ),
+    "decimals, apart": (
+        4,
+        "long",
+        "decimal(20,2)",
+        None,
+        {"keep": "max:score", "within": "lang", "verify": "estimate"},
+    ),
+    "by rounds": (16, "string", "double", 1, {"keep": "min:score"}),
+}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[pytest.mark.slow] * (case == "one partition")) for case in CASES],
+)
+def test_the_answer_is_that_of_the_same_rows_in_order(spark, monkeypatch, case):
+    partitions, kind, score, memory, options = CASES[case]
+    if case == "by rounds":
+        monkeypatch.setattr(dataframes, "MAX_ON_DRIVER", 0)
+    some = rows(kind, score)
+    options = engine.SMALL | options
+    want = expected(some, **options)
+    df = frame(spark, some, kind, score, partitions)
+    with neardup.spark.dedup(df, **COLUMNS, memory=memory, **options) as result:
+        assert listed(result.removed) == sorted(
+            (one.id, one.witness, one.similarity, one.exact) for one in want.removed
+        )
+        assert listed(result.rejected) == sorted((one.id, one.reason) for one in want.rejected)
+        assert listed(result.clusters) == sorted((one.id, one.size) for one in want.clusters)
+        assert result.removed.columns == ["id", "witness", "similarity", "exact"]
+        assert result.removed.dtypes[0][1] == df.dtypes[0][1].replace("long", "bigint")
+        assert result.kept.schema == df.schema
+        kept = {row["my id"]: row for row in result.kept.collect()}
+        assert sorted(kept) == sorted(want.kept)
+        given = {row["my id"]: row for row in some}
+        for id, row in kept.items():
+            assert repr(list(row)) == repr(list(given[id].values()))
+        assert repr(result) == "Spark" + repr(want)
+        assert result.summary() == want.summary()
+        assert (result.record["metrics"]["rounds"] > 1) == (memory == 1)
+        for id in (want.kept[0], want.removed[0].id, want.clusters[0].id, want.rejected[0].id):
+            assert str(result.why(id)) == str(want.why(id))
+        for id in (-1, "x"):
+            with pytest.raises(UsageError, match=f"no document has the id {id!r}"):
+                result.why(id)
+        if case == "by rounds":
+            spark.conf.set("spark.sql.autoBroadcastJoinThreshold", -1)
+            plan = result.kept._jdf.queryExecution().executedPlan().toString()
+            spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+            most, join, _ = plan.partition("SortMergeJoin")
+            assert join
+            assert "Union" in most
+            assert "hashpartitioning" not in most
+            assert listed(result.pairs) == sorted((p.a, p.b, p.similarity) for p in want.pairs)
+
+
+@pytest.mark.parametrize("data", [[], [(1, None), (2, " ")]], ids=["no rows", "no texts"])
+def test_nothing_to_compare(spark, data):
+    df = spark.createDataFrame(data, "id int, text string")
+    with neardup.spark.dedup(df, id="id") as result:
+        assert [result.counts[name] for name in ("documents", "kept", "removed")] == [
+            len(data),
+            0,
+            0,
+        ]
+        assert len(result.rejected.collect()) == len(data)
+        assert result.kept.collect() == result.removed.collect() == result.pairs.collect() == []
+        assert result.summary().startswith(f"{len(data)} documents   0 kept")
+
+
+def test_token_ids_are_compared_too(spark):
+    texts = [[1, 2, 3, 4, 5], [1, 2, 3, 4, 6], None, [1, None], [], [7, 8, 9], [1, 2, 3, 4, 5]]
+    some = [{"id": number, "text": text} for number, text in enumerate(texts)]
+    options = engine.SMALL | {"shingle": "token:2"}
+    want = neardup.dedup(pa.Table.from_pylist(some), **options)
+    df = spark.createDataFrame(list(enumerate(texts)), "id int, text array<int>")
+    with neardup.spark.dedup(df, id="id", **options) as result:
+        assert listed(result.removed) == [
+            (one.id, one.witness, one.similarity, one.exact) for one in want.removed
+        ]
+        assert listed(result.rejected) == [(one.id, one.reason) for one in want.rejected]
+        assert {reason for _, reason in listed(result.rejected)} == {
+            "text is null",
+            "a token id is null",
+            "empty",
+        }
+
+
+def test_earlier_documents_go_first_and_stay(spark, tmp_path):
+    texts = engine.texts(8, 120)
+    some = [{"id": f"{number:04}", "text": text} for number, text in enumerate(texts)]
+    parts = {"earlier": some[60:], "new": some[:60]}
+    for name, part in parts.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in part))
+    against = {"against": (tmp_path / "earlier.jsonl",)}
+    want = engine.go([tmp_path / "new.jsonl"], tmp_path / "out", others=against, keep="longest")
+    new, earlier = (
+        spark.createDataFrame(
+            [tuple(row.values()) for row in parts[name]], "id string, text string"
+        )
+        for name in ("new", "earlier")
+    )
+    options = engine.SMALL | {"keep": "longest", "against": earlier}
+    with neardup.spark.dedup(new, id="id", **options) as result:
+        found = [(row["id"], row["witness"], row["similarity"]) for row in want.removed]
+        assert sorted(row[:3] for row in listed(result.removed)) == sorted(found)
+        assert {witness for _, witness, _ in found} & {row["id"] for row in parts["earlier"]}
+        assert result.counts["earlier"] == 60
+        assert {name: result.counts[name] for name in want.counts} == want.counts
+
+
+def test_frames_are_lazy_and_end_with_the_result(spark, tmp_path):
+    source, work = tmp_path / "input", tmp_path / "work"
+    frame(spark, rows("long", "double", count=40), "long", "double").write.parquet(str(source))
+    df = spark.read.parquet(str(source))
+    result = neardup.spark.dedup(df, **COLUMNS, work=str(work), **engine.SMALL)
+    shutil.rmtree(source)
+    kept = result.kept
+    assert len(result.removed.collect()) == result.counts["removed"] > 0
+    with pytest.raises(Exception, match="input"):
+        kept.collect()
+    assert any(work.iterdir())
+    result.close()
+    result.close()
+    assert not work.exists()
+    assert result.counts["documents"] == 40
+    with pytest.raises(UsageError, match="closed"):
+        _ = result.removed
+
+
+@pytest.mark.parametrize("what", [pytest.param("id", marks=pytest.mark.slow), "text"])
+def test_a_document_that_changes_is_noticed(spark, tmp_path, what):
+    from pyspark.sql import functions as sql
+
+    def anew(value):
+        return f"{value} {time.time_ns()}"
+
+    text = " ".join(f"word{number}" for number in range(50))
+    df = spark.createDataFrame(
+        [(f"d{n}", f"{text} {n}") for n in range(4)], "id string, text string"
+    )
+    changing = sql.udf(anew, "string", useArrow=False).asNondeterministic()
+    df = df.withColumn(what, changing(what))
+    work = tmp_path / "work"
+    with pytest.raises(InputError, match=r"read twice.*cache the DataFrame"):
+        neardup.spark.dedup(df, id="id", work=str(work))
+    assert not work.exists()
+
+
+TWO = [(1, "one text"), (2, "another text")]
+BAD = {
+    "no such text": (TWO, {"text": "body"}, ColumnError, "no column 'body'.*id, text, list.*text="),
+    "no such id": (TWO, {"id": "key"}, ColumnError, "no column 'key'.*id="),
+    "no such keep": (TWO, {"keep": "max:n"}, ColumnError, "no column 'n'.*keep="),
+    "numbers as texts": (TWO, {"text": "id", "id": "text"}, UsageError, "'id' is int32, not text"),
+    "lists to rank by": (TWO, {"keep": "max:list"}, UsageError, "'list' is list.*, not numbers"),
+    "no id": ([*TWO, (None, "x"), (None, "y")], {}, UsageError, "2 rows have no id"),
+    "ids that are not unique": ([*TWO, (1, "x"), (1, "y")], {}, UsageError, "3 rows have the id 1"),
+    "lines to strip": (TWO, {"strip": "lines:1%"}, UsageError, "--strip lines is not there"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_wrong_is_said(spark, tmp_path, case):
+    data, given, error, says = BAD[case]
+    df = spark.createDataFrame(data, "id int, text string").selectExpr("*", "array(1) list")
+    with pytest.raises(error, match=says):
+        neardup.spark.dedup(df, **{"id": "id", "work": str(tmp_path / "work")} | given)
+    assert not (tmp_path / "work").exists()
+
+
+def test_other_ids_that_will_not_do(spark):
+    df = spark.createDataFrame(TWO, "id int, text string")
+    with pytest.raises(UsageError, match=r"2 rows in the DataFrame and `against` together have"):
+        neardup.spark.dedup(df, id="id", against=df)
+    with pytest.raises(UsageError, match="ids are int, those of `against` bigint"):
+        neardup.spark.dedup(df, id="id", against=df.withColumn("id", df.id.cast("long")))
+    with pytest.raises(UsageError, match="ids of type array<string>"):
+        neardup.spark.dedup(df.selectExpr("array(text) id", "text"), id="id")
+    with pytest.raises(UsageError, match="`against`: column 'text' is int32, not text"):
+        neardup.spark.dedup(df, id="id", against=df.withColumn("text", df.id))
+    with pytest.raises(UsageError, match="say with id= which column"):
+        neardup.spark.dedup(df.withColumnRenamed("id", "n"), id=None)
+    with pytest.raises(UsageError, match="a stream has no end"):
+        neardup.spark.dedup(spark.readStream.format("rate").load(), id="value", text="timestamp")
+    with pytest.raises(UsageError, match=r"a list is no Spark DataFrame.*neardup\.dedup"):
+        neardup.spark.dedup(TWO, id="id")
+
+
+def test_a_session_with_wider_arrow_types_is_refused(spark):
+    from neardup.pipeline.backends.spark.session import LARGE_TYPES_SETTING, open_session
+
+    df = spark.createDataFrame(TWO, "id int, text string")
+    spark.conf.set(LARGE_TYPES_SETTING, "true")
+    try:
+        with pytest.raises(UsageError, match=r"useLargeVarTypes=true.*spark\.conf\.set"):
+            neardup.spark.dedup(df, id="id")
+        with pytest.raises(UsageError, match="useLargeVarTypes=true"):
+            open_session(None)
+    finally:
+        spark.conf.unset(LARGE_TYPES_SETTING)
+
+
+def test_a_work_folder_with_something_in_it_is_left_alone(spark, tmp_path):
+    (tmp_path / "mine").write_text("x")
+    df = spark.createDataFrame(TWO, "id int, text string")
+    with pytest.raises(OutputError, match=r"is not empty \(mine\)"):
+        neardup.spark.dedup(df, id="id", work=str(tmp_path))
+    assert (tmp_path / "mine").read_text() == "x"
+
+
+def test_the_example_of_the_docstring(spark, tmp_path, monkeypatch):
+    temporary = tmp_path / "with a space"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    names = {"spark": spark, "dedup": neardup.spark.dedup}
+    (example,) = doctest.DocTestFinder().find(neardup.spark.dedup, "dedup", globs=names)
+    for one in example.examples:
+        one.options.pop(doctest.SKIP, None)
+    assert doctest.DocTestRunner().run(example) == doctest.TestResults(0, 3)
+    assert list(temporary.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [temporary]
+
+
+def test_spark_is_not_imported_before_it_is_needed():
+    code = "import sys, neardup, neardup.spark; print('pyspark' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"

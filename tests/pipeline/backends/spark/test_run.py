@@ -1,0 +1,214 @@
+"""A run on Spark leaves the files of a local run, byte for byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import engine
+
+from neardup.errors import InputError, RowError, SpecMismatch, UsageError
+from neardup.pipeline.backends.spark.arrow import StageTables
+from neardup.pipeline.backends.spark.run import find_near_duplicates_on
+from neardup.pipeline.backends.spark.tables import OutTables
+from neardup.pipeline.run import run_job
+
+ONE_TASK, BY_ROUNDS = 10**9, 4_000
+TABLES = ("removed", "clusters", "rejected", "samples")
+slow = pytest.mark.slow
+QUESTIONS = [
+    (ONE_TASK, {}),
+    (BY_ROUNDS, {"limit": 2, "threshold": 0.3}),
+    pytest.param(BY_ROUNDS, {"keep": "min:score", "verify": "estimate"}, marks=slow),
+    pytest.param(BY_ROUNDS, {}, marks=slow),
+    pytest.param(BY_ROUNDS, {"limit": 1}, marks=slow),
+    pytest.param(BY_ROUNDS, {"keep": "longest"}, marks=slow),
+    pytest.param(ONE_TASK, {"keep": "max:score", "limit": 2, "within": "lang"}, marks=slow),
+    pytest.param(ONE_TASK, {"verify": "none", "limit": 2}, marks=slow),
+    pytest.param(BY_ROUNDS, {"measure": "containment"}, marks=slow),
+]
+
+
+def on_spark(spark: Any, job: Any, memory: int = BY_ROUNDS) -> None:
+    run_job(job, engine.Silent(), find_near_duplicates_on(spark, memory))
+
+
+def files(out: Path) -> dict[str, bytes]:
+    """What a run says about documents, and what it kept."""
+    kept = {
+        str(path.relative_to(out)): path.read_bytes()
+        for path in sorted((out / "kept").rglob("*"))
+        if path.is_file()
+    }
+    return {name: (out / f"{name}.parquet").read_bytes() for name in TABLES} | kept
+
+
+def record(out: Path) -> Any:
+    """What run.json says, but for how it was done."""
+    found = json.loads((out / "run.json").read_bytes())
+    for name in ("seconds", "stages", "peak_memory_bytes", "memory_budget_bytes", "spark"):
+        found.pop(name, None)
+    for name in ("rounds", "candidate_pairs_per_doc", "verify_drop_rate"):
+        del found["metrics"][name]
+    found["counts"].pop("comparisons")
+    return found
+
+
+@pytest.mark.parametrize(("memory", "asked"), QUESTIONS, ids=str)
+def test_the_answer_is_that_of_the_local_engine(
+    spark: Any, tmp_path: Path, memory: int, asked: engine.Row
+) -> None:
+    paths = engine.write(tmp_path / "in", engine.rows(7, 400, words=22))
+    engine.go(paths, tmp_path / "local", **asked)
+    on_spark(spark, engine.job(paths, tmp_path / "spark", **asked), memory)
+    assert files(tmp_path / "spark") == files(tmp_path / "local")
+    assert record(tmp_path / "spark") == record(tmp_path / "local")
+    assert len(engine.table(tmp_path / "spark", "removed")) > 20
+    told = json.loads((tmp_path / "spark" / "run.json").read_bytes())["spark"]
+    assert bool(told["rounds"]) == (memory == BY_ROUNDS)
+
+
+@pytest.mark.parametrize(
+    "partitions", [*(pytest.param(count, marks=slow) for count in (1, 2, 16)), 4]
+)
+def test_a_header_that_many_share_is_no_problem_for_any_number_of_partitions(
+    spark: Any, tmp_path: Path, partitions: int
+) -> None:
+    header = " ".join(f"boiler{number}" for number in range(60))
+    rows = engine.rows(5, 300, words=40)
+    for row in rows[::3]:
+        row["text"] = f"{header} {row['text']}"
+    paths = engine.write(tmp_path / "in", rows)
+    engine.go(paths, tmp_path / "local", limit=4)
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        shard = 200_000 // partitions
+        on_spark(spark, engine.job(paths, tmp_path / "spark", limit=4, shard=shard))
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+        spark.conf.set("spark.sql.adaptive.enabled", "true")
+    assert files(tmp_path / "spark") == files(tmp_path / "local")
+    assert record(tmp_path / "spark")["hot_buckets"][0]["size"] > 75
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [("first", {"keep": "max:score"}), pytest.param("earlier", {}, marks=slow)],
+    ids=["a run", "files"],
+)
+def test_what_is_there_already_is_never_removed(
+    spark: Any, tmp_path: Path, name: str, asked: engine.Row
+) -> None:
+    rows = engine.rows(11, 160)
+    words = [f"word{number}" for number in range(60)]
+    scored = [
+        {"text": " ".join(some), "score": score}
+        for some, score in ((words[:42], 1), (words[18:], 9), (words, 5))
+    ]
+    earlier = engine.write(tmp_path / "earlier", [*rows[:80], *scored[:2]])
+    new = engine.write(tmp_path / "new", [*rows[40:], *scored[2:]])
+    saved = {"save_sketches": True}
+    engine.go(earlier, tmp_path / "first", others=saved, keep="max:score")
+    others = {"against": (tmp_path / name,)}
+    engine.go(new, tmp_path / "local", others=others, **asked)
+    on_spark(spark, engine.job(new, tmp_path / "spark", others=others, **asked))
+    assert files(tmp_path / "spark") == files(tmp_path / "local")
+    assert record(tmp_path / "spark")["counts"] == record(tmp_path / "local")["counts"]
+
+
+def test_another_specification_is_refused(spark: Any, tmp_path: Path) -> None:
+    paths = engine.write(tmp_path / "in", engine.rows(1, 20))
+    engine.go(paths, tmp_path / "first", others={"save_sketches": True})
+    with pytest.raises(SpecMismatch, match="seed"):
+        others = {"against": (tmp_path / "first",)}
+        on_spark(spark, engine.job(paths, tmp_path / "out", seed=7, others=others))
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_files_are_told_of_or_skipped(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = engine.write(tmp_path / "in", engine.rows(1, 40))
+    bad = [tmp_path / "in" / f"bad{number}.jsonl.gz" for number in range(3)]
+    for path in bad:
+        path.write_bytes(b"\x1f\x8b no gzip at all")
+    with pytest.raises(InputError, match=r"bad\d\.jsonl\.gz"):
+        on_spark(spark, engine.job([*paths, *bad], tmp_path / "out"))
+    begun: list[str] = []
+    begin = StageTables.begin
+    monkeypatch.setattr(StageTables, "begin", lambda *given: begun.append("") or begin(*given))
+    job = engine.job([*paths, *bad], tmp_path / "out", others={"skip_bad_files": True})
+    on_spark(spark, job)
+    skipped = record(tmp_path / "out")["skipped_files"]
+    assert [Path(one["file"]).name for one in skipped] == [path.name for path in bad]
+    assert len(begun) == 2, "all are found at once"
+
+
+def test_a_bad_row_ends_a_strict_run(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"text": "one two three four"}\n{"text": 5}\n')
+    with pytest.raises(RowError, match=r"rows\.jsonl, row 1: "):
+        on_spark(spark, engine.job([path], tmp_path / "out", others={"strict": True}))
+
+
+@pytest.mark.parametrize("others", [{"merge_rows": True}, {"save_sketches": True}], ids=str)
+def test_what_is_not_there_on_spark_is_refused(
+    spark: Any, tmp_path: Path, others: engine.Row
+) -> None:
+    paths = engine.write(tmp_path / "in", engine.rows(1, 5))
+    with pytest.raises(UsageError, match="--engine local"):
+        on_spark(spark, engine.job(paths, tmp_path / "out", others=others))
+
+
+def test_no_document_at_all(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "none.jsonl"
+    path.write_text("\n")
+    on_spark(spark, engine.job([path], tmp_path / "out"))
+    assert record(tmp_path / "out")["counts"]["documents"] == 0
+
+
+def test_a_run_that_was_stopped_goes_on(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = engine.write(tmp_path / "in", engine.rows(9, 60))
+    engine.go(paths, tmp_path / "local")
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(OutTables, "told", stopped)
+        on_spark(spark, engine.job(paths, tmp_path / "spark"))
+    made = tmp_path / "spark" / ".unfinished" / "spark"
+    before = {path: path.stat().st_mtime_ns for path in made.glob("*/_SUCCESS")}
+    assert {"sketches", "copies", "buckets", "sets", "decided"} <= {p.parent.name for p in before}
+    progress = engine.Silent()
+    with monkeypatch.context() as patch:
+        told = OutTables.told
+
+        def looked(self: OutTables) -> Any:
+            assert before == {path: path.stat().st_mtime_ns for path in before}
+            return told(self)
+
+        patch.setattr(OutTables, "told", looked)
+        job = engine.job(paths, tmp_path / "spark")
+        run_job(job, progress, find_near_duplicates_on(spark, BY_ROUNDS))
+    assert any("going on" in said for said in progress.said)
+    assert files(tmp_path / "spark") == files(tmp_path / "local")
+
+
+@slow
+def test_a_run_of_something_else_begins_anew(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = engine.write(tmp_path / "in", engine.rows(9, 60))
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(OutTables, "told", lambda _: 1 / 0)
+        on_spark(spark, engine.job(paths, tmp_path / "spark", threshold=0.9))
+    engine.go(paths, tmp_path / "local")
+    on_spark(spark, engine.job(paths, tmp_path / "spark"))
+    assert files(tmp_path / "spark") == files(tmp_path / "local")

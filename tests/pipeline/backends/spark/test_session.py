@@ -1,0 +1,151 @@
+"""A Spark that is missing, does not fit or does not answer is one line; else it is quiet."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from neardup.errors import NeardupError, UsageError
+from neardup.pipeline.backends.spark.session import open_session, require_java, require_reachable
+
+START = """
+import sys
+from neardup.pipeline.backends.spark.session import check_executors
+from neardup.pipeline.backends.spark.session import spark_session
+from neardup.errors import NeardupError
+try:
+    spark = spark_session(sys.argv[1])
+    check_executors(spark)
+    print(spark.range(3).count())
+except NeardupError as error:
+    print(f"{type(error).__name__}: {error}")
+"""
+
+
+def start(master="local[1]", **environment):
+    done = subprocess.run(
+        [sys.executable, "-c", START, master],
+        env={"HOME": os.environ.get("HOME", "/"), "PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def path(*folders):
+    """What this process imports from, behind some folders."""
+    return os.pathsep.join([*map(str, folders), *filter(None, sys.path)])
+
+
+@pytest.fixture
+def python3_without_packages(tmp_path):
+    """A folder for the PATH with a python3 that has nothing but the standard library."""
+    program = tmp_path / "bin" / "python3"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nPYTHONPATH= exec {sys.executable} -S -s "$@"\n')
+    program.chmod(0o755)
+    return program.parent
+
+
+def test_it_starts_without_a_word_and_executors_run_the_same_python(python3_without_packages):
+    searched = f"{python3_without_packages}{os.pathsep}{os.environ['PATH']}"
+    done = start(PATH=searched, PYTHONPATH=path())
+    assert done.stdout == "3\n"
+    assert done.stderr == ""
+
+
+def test_a_session_that_does_not_start_says_why_in_one_line():
+    done = start("local[many]", PYTHONPATH=path())
+    wanted = "NeardupError: Spark did not start with master local[many]: Could not parse Master URL"
+    assert done.stdout.startswith(wanted)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+
+
+def test_no_java_is_told_before_spark_tries():
+    done = start(PATH="/nonexistent", PYTHONPATH=path())
+    assert done.stdout.startswith("UsageError: Spark needs Java, and there is none on the PATH:")
+    assert "openjdk-17-jre-headless" in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_java_home_without_java(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(UsageError, match=f"none in JAVA_HOME, {tmp_path}"):
+        require_java()
+
+
+@pytest.mark.parametrize(
+    ("said", "trouble"),
+    [
+        ('openjdk version "11.0.2" 2019-01-15', "a later Java than 11"),
+        ('java version "1.8.0_392"', "a later Java than 8"),
+        ("Segmentation fault", "does not say which Java it is"),
+    ],
+)
+def test_a_java_that_is_too_old(said, trouble, monkeypatch, tmp_path):
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(UsageError, match=trouble):
+        require_java()
+
+
+@pytest.mark.parametrize(
+    ("module", "content", "told"),
+    [
+        (
+            "version",
+            "__version__ = '3.5.1'",
+            "needs PySpark 4.1 or later, before 5, and 3.5.1 is installed",
+        ),
+        (
+            "version",
+            "__version__ = '4.0.2'",
+            "needs PySpark 4.1 or later, before 5, and 4.0.2 is installed",
+        ),
+        (
+            "version",
+            "__version__ = '5.0.0'",
+            "needs PySpark 4.1 or later, before 5, and 5.0.0 is installed",
+        ),
+        ("__init__", "raise ImportError", "needs PySpark, which is missing"),
+    ],
+)
+def test_a_pyspark_that_does_not_fit(module, content, told, tmp_path):
+    folder = tmp_path / "pyspark"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / f"{module}.py").write_text(content)
+    done = start(PYTHONPATH=path(tmp_path))
+    assert done.stdout == f"UsageError: the Spark engine {told}: pip install 'neardup[spark]'\n"
+
+
+def test_a_master_that_does_not_answer():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        require_reachable(f"spark://127.0.0.1:{port}")
+        require_reachable(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+        require_reachable(f"k8s://https://127.0.0.1:{port}")
+    for master in (f"spark://127.0.0.1:1,127.0.0.1:{port}", f"k8s://https://127.0.0.1:{port}"):
+        with pytest.raises(NeardupError, match=f"no Spark master answers at {master} "):
+            require_reachable(master)
+
+
+def test_one_session_is_enough(spark):
+    assert open_session(None) is spark
+    assert open_session(spark.sparkContext.master) is spark
+    with pytest.raises(UsageError, match=r"master local\[2,2\] runs already, and yarn was asked"):
+        open_session("yarn")
+
+
+def test_settings_of_the_user_hold(spark):
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
+    assert spark.sparkContext.uiWebUrl is None

@@ -1,0 +1,74 @@
+"""Settings for little data on this machine: when they are made, and whose come first."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from neardup.pipeline.backends.spark.startup import (
+    SMALL_INPUT_BYTES,
+    configure_fast_start,
+    is_small_local_input,
+    is_this_python,
+)
+
+
+@pytest.mark.parametrize("master", ["local", "local[2]", "local[*,3]"])
+def test_little_is_known_small_and_here(master: str) -> None:
+    assert is_small_local_input(master, SMALL_INPUT_BYTES)
+    assert not is_small_local_input(master, SMALL_INPUT_BYTES + 1)
+    assert not is_small_local_input(master, None)
+
+
+@pytest.mark.parametrize("master", [None, "yarn", "spark://local:7077", "locally"])
+def test_a_cluster_is_not_here(master: str | None) -> None:
+    assert not is_small_local_input(master, 1)
+
+
+@pytest.mark.parametrize(
+    ("master", "tasks"), [("local", "1"), ("local[3,2]", "3"), ("local[*]", str(os.cpu_count()))]
+)
+def test_settings_of_the_user_come_last_and_win(
+    monkeypatch: pytest.MonkeyPatch, master: str, tasks: str
+) -> None:
+    theirs = "--conf spark.ui.enabled=true pyspark-shell"
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", theirs)
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    configure_fast_start(master, "-Xsome -Xother")
+    words = shlex.split(os.environ["PYSPARK_SUBMIT_ARGS"])
+    assert words[-3:] == shlex.split(theirs)
+    given = dict(word.split("=", 1) for word in words if "=" in word)
+    assert given["spark.ui.enabled"] == "true"
+    assert given["spark.sql.shuffle.partitions"] == tasks
+    assert given["spark.driver.defaultJavaOptions"].endswith(" -Xsome -Xother")
+    assert given["spark.python.daemon.module"].startswith("neardup.")
+
+
+@pytest.mark.parametrize("how", ["variable", "setting"])
+def test_another_python_has_no_daemon_of_ours(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str
+) -> None:
+    other = str(tmp_path / "python")
+    monkeypatch.setenv("PYSPARK_PYTHON", other if how == "variable" else sys.executable)
+    setting = f"--conf spark.pyspark.python={other} " if how == "setting" else ""
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"{setting}pyspark-shell")
+    configure_fast_start("local[2]", "")
+    assert "daemon" not in os.environ["PYSPARK_SUBMIT_ARGS"]
+
+
+def test_the_same_python_may_have_another_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    real, other = tmp_path / "python3.11", tmp_path / "python"
+    real.touch()
+    other.symlink_to(real)
+    monkeypatch.setattr(sys, "executable", str(other))
+    assert is_this_python(str(real))
+    elsewhere = tmp_path / "env"
+    elsewhere.mkdir()
+    (elsewhere / "python").symlink_to(real)
+    assert not is_this_python(str(elsewhere / "python"))
