@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.command_line import dedup, edited, neardup, refused, table, write_jsonl
 
-from neardup import dedup
+from neardup import dedup as in_memory
 from neardup.pipeline.saved import SketchSet
 
 OLD = [{"id": f"old-{n}", "text": edited(n % 7, 79 - n // 7)} for n in range(30)]
@@ -50,7 +50,7 @@ def corpus(tmp_path: Path) -> Path:
 def test_the_answer_is_that_of_the_library(corpus: Path, kind: list[str], verify: str) -> None:
     dedup(corpus / "new.jsonl", "-o", corpus / "out", *kind, "--verify", verify)
     texts = [str(row["text"]) for row in NEW]
-    result = dedup(texts, verify=verify, **library_options(kind))
+    result = in_memory(texts, verify=verify, **library_options(kind))
     assert result.removed
     assert answer(corpus / "out") == [
         (f"new-{gone.id}", f"new-{gone.witness}", gone.similarity) for gone in result.removed
