@@ -25,12 +25,19 @@ FIGURE = "110,000 documents of 3 KB, one core"
 TOOLS = {"text_dedup": "text-dedup"}  # as the peers write their own names
 
 WIDTH, ROW, TOP, LEFT, RIGHT = 760, 34, 92, 112, 530
-CHROMIUM_FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --hide-scrollbars "
-    "--disable-background-networking --disable-component-update --disable-sync"
-).split()
+CHROMIUM_FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 PAGE_SIZE = (1000, 1330)
-# The page is longer than a picture: of its first two sections the plot and a pair of texts are shown.
+# The page is longer than a picture: of two sections, the plot and a pair of texts are shown.
 SHORTENED = """<style>
   #similarity figure > :not(svg), #similarity .wide-narrow > :first-child > :not(svg, figure),
   #similarity h3, #similarity h3 ~ *, #clusters > .scroll, #clusters > .scroll ~ h3,
@@ -73,9 +80,7 @@ def read_bars() -> tuple[list[Bar], str]:
     figure = next(figure for figure in results["figures"] if figure["title"] == FIGURE)
     run = results["run"]
     bars = [
-        Bar(
-            TOOLS.get(row["tool"], row["tool"]), row["seconds"], row["recall"], row["precision"]
-        )
+        Bar(TOOLS.get(row["tool"], row["tool"]), row["seconds"], row["recall"], row["precision"])
         for row in figure["rows"]
         if "," not in row["tool"]  # "neardup, kept files written" does more than its peers
     ]
@@ -107,15 +112,16 @@ def draw_benchmark() -> str:
         kind, strong = ("ours", ' class="strong"') if bar.is_ours else ("peer", "")
         parts += [
             f'<text{strong} x="{LEFT - 12}" y="{line}" text-anchor="end">{escape(bar.tool)}</text>',
-            f'<rect class="{kind}" x="{LEFT}" y="{top + 4}" width="{width:.1f}" height="22" rx="3"/>',
+            f'<rect class="{kind}" x="{LEFT}" y="{top + 4}" width="{width:.1f}" height="22" '
+            'rx="3"/>',
             f'<text{strong} x="{LEFT + width + 8:.1f}" y="{line}">{bar.seconds:.1f}</text>',
             f'<text{strong} x="{WIDTH - 96}" y="{line}" text-anchor="end">{bar.recall:.3f}</text>',
             f'<text{strong} x="{WIDTH - 20}" y="{line}" text-anchor="end">'
             f"{bar.precision:.3f}</text>",
         ]
     parts += [
-        f'<text class="small" x="20" y="{height - 16}">{escape(measured)}; threshold 0.8, JSON lines '
-        "in, decisions out. All figures: benches/results/batch.md</text>",
+        f'<text class="small" x="20" y="{height - 16}">{escape(measured)}; threshold 0.8, '
+        "JSON lines in, decisions out. All figures: benches/results/batch.md</text>",
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
