@@ -26,7 +26,7 @@ import xxhash
 from table import Figure, Row, section
 
 from neardup.evaluation.evaluation import Evaluation, evaluate
-from neardup.evaluation.scores import Share, Sweep
+from neardup.evaluation.scores import Share, ThresholdSweep
 from neardup.options import THRESHOLD
 
 SHINGLES = ("word:5", "word:3", "word:2", "char:9", "char:5")
@@ -118,7 +118,7 @@ def best(labelled: Labelled) -> dict[str, Any]:
     return {"shingle": shingle, "threshold": highest(sweeps[shingle])}
 
 
-def highest(sweep: Sweep) -> float:
+def highest(sweep: ThresholdSweep) -> float:
     """The highest threshold that is nearly as good as the best one, none above the default."""
     enough = sweep.at_best[2] - NEAR_BEST
     good = [t for t, f1 in zip(sweep.thresholds, sweep.f1) if (f1 or 0.0) >= enough]

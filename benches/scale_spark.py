@@ -17,12 +17,11 @@ from table import Row, Value, grid
 
 from neardup.options import Options
 from neardup.planner.costs import Costs
-from neardup.planner.executors import Sizing, sized
-from neardup.planner.profile import IN_A_BUCKET, Profile
-from neardup.planner.run_on_spark import RunOnSpark
-from neardup.planner.run_over_files import A_BUCKET, A_MEMBER, A_PAIR
-from neardup.planner.shuffles import Amounts, shuffle_bytes
+from neardup.planner.local_run import A_BUCKET, A_MEMBER, A_PAIR
 from neardup.planner.sla import BYTES_OF_A_SHINGLE, Sla
+from neardup.planner.spark_cluster import ClusterSize, size_cluster
+from neardup.planner.spark_run import RunAmounts, SparkRun, shuffle_bytes
+from neardup.planner.workload import IN_A_BUCKET, Workload
 
 WHOLE = "110,000 documents of 3 KB on a cluster"
 TIGHT = "1 million tweets on a cluster, in little memory"
@@ -52,7 +51,7 @@ FITTED = Ran(
         "writing": 38_803,
     },
     shuffle_bytes(
-        Amounts(
+        RunAmounts(
             documents=110_000,
             bands=21,
             candidates=25_385,
@@ -87,11 +86,11 @@ class Rates:
     pair_bytes: float
     removed: float
 
-    def profile(self, size: float) -> Profile:
+    def profile(self, size: float) -> Workload:
         """The documents of the measured figures, in other sizes."""
         buckets = self.bucket_bytes / (A_MEMBER * IN_A_BUCKET + A_BUCKET)
         compared = self.pair_bytes / A_PAIR
-        return Profile(
+        return Workload(
             stored=size,
             removed=self.removed,
             kept=(1 - self.removed) * size,
@@ -103,7 +102,7 @@ class Rates:
             buckets=buckets,
         )
 
-    def costs(self, profile: Profile) -> Costs:
+    def costs(self, profile: Workload) -> Costs:
         """Everything by the MB or the document, as it was measured."""
         return Costs(
             text=self.sketch,
@@ -144,7 +143,7 @@ def filled(documents: float, size: float, rates: Rates, known: Measured) -> str:
     profile = rates.profile(size)
     sla = Sla(int(documents), size=size, shingles=size / BYTES_OF_A_SHINGLE, cores=4)
     options = Options()
-    found = sized(RunOnSpark(sla, rates.costs(profile), profile, options, 0))
+    found = size_cluster(SparkRun(sla, rates.costs(profile), profile, options, 0))
     text = documents * size
     head = (
         f"{documents:,.0f} documents of {size:,.0f} bytes, {found.executors} executors of "
@@ -183,7 +182,7 @@ def _all(rows: list[dict[str, Value]]) -> Row:
     return {first: "all", **{name: sum(row[name] for row in rows) for name in others}}
 
 
-def _stages(found: Sizing, documents: float, text: float) -> list[Row]:
+def _stages(found: ClusterSize, documents: float, text: float) -> list[Row]:
     rows: list[dict[str, Value]] = [
         {
             "stage": one.name,
@@ -199,7 +198,7 @@ def _stages(found: Sizing, documents: float, text: float) -> list[Row]:
     return [*rows, _all(rows)]
 
 
-def _others(found: Sizing, text: float, known: Measured) -> list[Row]:
+def _others(found: ClusterSize, text: float, known: Measured) -> list[Row]:
     reserved = found.executors * found.cores
     runs = [
         ("SlimPajama", 64, 60.0, 1.2e12 * BYTES_OF_A_TOKEN),

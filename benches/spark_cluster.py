@@ -33,7 +33,7 @@ from standalone import Cluster
 from suite import Suite
 from table import Figure, Row
 
-from neardup.planner.shuffles import Amounts, shuffle_bytes
+from neardup.planner.spark_run import RunAmounts, shuffle_bytes
 
 WORKERS = 2
 FULL = 1_000_000
@@ -136,7 +136,7 @@ def shuffles(bench: ClusterBench, title: str, corpus: Path, id: int, memory: str
     with Cluster(bench.work / "cluster", WORKERS) as cluster:
         seen = run_on(bench, cluster, corpus, out, "--memory", memory)
     differing, count = differences(expected, out), count_of(corpus)
-    planned = shuffle_bytes(Amounts.of_run(seen.report, id, WORKERS))
+    planned = shuffle_bytes(RunAmounts.of_run(seen.report, id, WORKERS))
     rows = [*_by_stage(seen, count, planned), _total(seen, local, count, planned)]
     rounds = len(seen.report["spark"]["rounds"])
     return Figure(

@@ -23,7 +23,7 @@ from table import Figure, Row
 
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
-from neardup.evaluation.sample import as_documents, choose
+from neardup.evaluation.sample import as_documents, choose_from_files
 from neardup.evaluation.truth import brute_force
 from neardup.pipeline.set_files import sort_sets
 from neardup.sketcher import Sketcher
@@ -98,7 +98,7 @@ def samples(bench: TruthBench) -> Figure:
     for seed in range(SEEDS):
         begun = time.perf_counter()
         files = find_inputs([str(bench.documents)], "auto")
-        chosen = choose(files, Columns(), DOCUMENTS, seed, Spec(), workers=cores)
+        chosen = choose_from_files(files, Columns(), DOCUMENTS, seed, Spec(), workers=cores)
         took = time.perf_counter() - begun
         cut = Sketcher(Spec()).cut(as_documents(chosen.texts)).shingles
         found = brute_force(sort_sets(cut), EDGES[0], cores)

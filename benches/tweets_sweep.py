@@ -35,8 +35,8 @@ from neardup.evaluation.truth import similar_sets
 from neardup.options import Options
 from neardup.pipeline.set_files import sort_sets
 from neardup.planner.measure import nameless
-from neardup.planner.trial import Outcome, Point
-from neardup.planner.worker import Worker, write_task
+from neardup.planner.trial import TrialOutcome, TrialPoint
+from neardup.planner.worker import TrialWorker, write_task
 from neardup.sketcher import Sketcher
 from neardup.text.arrays import Ragged
 
@@ -74,7 +74,7 @@ TRIED = (
     (8, 4, 100_000, 3_000),
 )
 """Hashes, bands, buckets, vocabulary."""
-REFERENCE = Point.of(Options.of(threshold=THRESHOLD))
+REFERENCE = TrialPoint.of(Options.of(threshold=THRESHOLD))
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,10 @@ class Bench:
     workers: int
 
 
-def points() -> list[Point]:
+def points() -> list[TrialPoint]:
     """The rows, and below them what neardup does without being told."""
     rows = [
-        Point(
+        TrialPoint(
             slots=hashes,
             bands=bands,
             rows=hashes // bands,
@@ -107,7 +107,7 @@ def sweep(bench: Bench) -> Figure:
     texts = pa.concat_arrays(list(_texts(bench)))
     true_pairs = _true_pairs(texts, bench.workers)
     write_task(bench.work, nameless(texts), REFERENCE, true_pairs, THRESHOLD, {})
-    with Worker(bench.work, bench.limit) as worker:
+    with TrialWorker(bench.work, bench.limit) as worker:
         rows = []
         for number, point in enumerate(points(), 1):
             rows.append(_row(number, worker.run(point)))
@@ -133,7 +133,7 @@ def _true_pairs(texts: pa.Array, workers: int) -> int:
     return similar_sets(sets, THRESHOLD, workers, most=MOST_PAIRS).similar(THRESHOLD)
 
 
-def _row(number: int, row: Outcome) -> Row:
+def _row(number: int, row: TrialOutcome) -> Row:
     point = row.point
     named = {
         "#": number,

@@ -92,7 +92,7 @@ def test_the_key_is_nowhere(inputs, tmp_path, monkeypatch, content):
         "lines:40%",
     )
     with monkeypatch.context() as patched:
-        patched.setattr("neardup.report.page.write_report", interrupt)
+        patched.setattr("neardup.report.run_page.write_report", interrupt)
         stopped = neardup(*asked)
     assert stopped.code == 130
     assert list((out / ".unfinished").rglob("*"))
@@ -112,7 +112,7 @@ def interrupt(*_: object, **__: object) -> None:
 def test_a_stopped_run_does_not_go_on_with_another_key(inputs, key_file, tmp_path, monkeypatch):
     asked = ("dedup", inputs, "-o", tmp_path / "out", "--save-sketches", *KEYED)
     with monkeypatch.context() as patched:
-        patched.setattr("neardup.report.page.write_report", interrupt)
+        patched.setattr("neardup.report.run_page.write_report", interrupt)
         assert neardup(*asked, key_file).code == 130
     assert neardup(*asked, key_in(tmp_path / "other", OTHER)).code == 0
     plain = ("dedup", inputs, "-o", tmp_path / "plain", "--save-sketches", *KEYED)

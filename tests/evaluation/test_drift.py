@@ -8,10 +8,9 @@ import pytest
 from support.golden_set import planted
 
 from neardup.errors import FormatError
-from neardup.evaluation.drift import NOTHING, moved
+from neardup.evaluation.drift import NOTHING, EvaluationRecord, describe_drift, read_baseline
 from neardup.evaluation.evaluation import evaluate
-from neardup.evaluation.profile import Profile
-from neardup.evaluation.snapshot import Snapshot, read_baseline
+from neardup.evaluation.profile import CorpusProfile
 
 COUNT = 300
 
@@ -24,7 +23,7 @@ def record(corpus=None, golden=None, **point):
 def said(now, before) -> list[str]:
     # As from a file: only what JSON holds is compared.
     pair = (json.loads(json.dumps(one)) for one in (now, before))
-    return moved(*(Snapshot.of(one, "here") for one in pair))
+    return describe_drift(*(EvaluationRecord.of(one, "here") for one in pair))
 
 
 BEFORE = record()
@@ -197,7 +196,7 @@ def test_a_damaged_baseline_is_refused(tmp_path, broken):
 
 def test_a_profile_survives_json():
     profile = evaluate([("a0", "b0", 1)], corpus=planted(20).rows).profile
-    again = Profile.from_record(json.loads(json.dumps(profile.record)), "here")
+    again = CorpusProfile.from_record(json.loads(json.dumps(profile.record)), "here")
     assert again == profile
 
 

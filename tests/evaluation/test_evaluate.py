@@ -8,9 +8,8 @@ import random
 import pytest
 from support.command_line import neardup, write_jsonl
 
-from neardup.evaluation.contest import CONTENDERS, Contest
-from neardup.evaluation.neighbourhood import neighbours
-from neardup.evaluation.sample import edited, with_copies
+from neardup.evaluation.sample import add_edited_copies, edit_text
+from neardup.evaluation.sketch_comparison import VARIANTS, SketchComparison, neighbours
 
 WORDS = [f"word{number}" for number in range(500)]
 
@@ -23,12 +22,12 @@ def texts(count: int, length: int = 80, seed: int = 0) -> list[str]:
 def test_copies_are_edited_by_words_or_by_characters():
     chance = random.Random(1)
     text = texts(1, 1_000)[0]
-    changed = edited(text, "other", 0.1, chance).split()
+    changed = edit_text(text, "other", 0.1, chance).split()
     share = sum(a != b for a, b in zip(text.split(), changed, strict=True)) / 1_000
     assert 0.05 < share < 0.15
     dense = "汉" * 1_000
-    assert 50 < edited(dense, "字", 0.1, chance).count("字") < 150
-    assert with_copies(texts(5), 7) == with_copies(texts(5), 7)
+    assert 50 < edit_text(dense, "字", 0.1, chance).count("字") < 150
+    assert add_edited_copies(texts(5), 7) == add_edited_copies(texts(5), 7)
 
 
 def test_neighbours_are_near_by_their_beginning_or_their_end():
@@ -40,7 +39,7 @@ def test_neighbours_are_near_by_their_beginning_or_their_end():
 
 
 def test_the_contest_measures_what_the_sketches_do():
-    contest = Contest.of(with_copies(texts(150), 1), 0.7, workers=1)
+    contest = SketchComparison.of(add_edited_copies(texts(150), 1), 0.7, workers=1)
     rows = {row.name: row for row in contest.results()}
     plain = rows["minhash 128 x 32"]
     assert plain.size == 512
@@ -84,11 +83,13 @@ def test_a_page_that_can_not_be_written_is_said_at_once(tmp_path):
 
 def test_all_pairs_of_a_hot_bucket_count():
     template = texts(1, 200)[0]
-    contest = Contest.of([f"{template} {number}" for number in range(2_300)], 0.7, workers=2)
-    assert contest.measure(CONTENDERS[0]).found == 1.0
+    contest = SketchComparison.of(
+        [f"{template} {number}" for number in range(2_300)], 0.7, workers=2
+    )
+    assert contest.measure(VARIANTS[0]).found == 1.0
 
 
 def test_nothing_to_find_is_not_a_failure():
-    contest = Contest.of(texts(30), 1.0, workers=1)
-    row = contest.measure(CONTENDERS[0])
+    contest = SketchComparison.of(texts(30), 1.0, workers=1)
+    row = contest.measure(VARIANTS[0])
     assert (row.found, row.recall) == (None, None)

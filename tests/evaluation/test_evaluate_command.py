@@ -12,7 +12,7 @@ from support.golden_set import planted
 
 from neardup.errors import OutputError
 from neardup.evaluation.evaluation import evaluate
-from neardup.evaluation.summary import summary
+from neardup.evaluation.results import format_summary
 from neardup.formats.config import write_config
 
 SET = planted()
@@ -128,7 +128,7 @@ def test_the_summary_has_the_width_of_the_terminal(folder):
     assert max(map(len, lines)) <= 100
     assert any(line.startswith(" " * 20) and line.strip() for line in lines)
     found = evaluate(SET.golden, corpus=SET.rows)
-    narrow, wide = (summary(found, width) for width in (60, 1_000))
+    narrow, wide = (format_summary(found, width) for width in (60, 1_000))
     assert max(map(len, narrow.splitlines())) <= 60
     assert narrow.split() == wide.split()
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from neardup.evaluation.hashes import (
+from neardup.evaluation.hash_functions import (
     MESSAGE,
-    Rows,
+    Messages,
     avalanche,
     collisions,
-    flipped,
-    functions,
+    expect_of_random,
+    flip_bits,
+    hash_functions,
     longest_chain,
-    theory,
 )
 
 KEYS = 200_000
@@ -24,12 +24,12 @@ def random_hashes(many: int, seed: int) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def messages() -> Rows:
-    return Rows.of(flipped(np.random.default_rng(1).bytes(2_000 * MESSAGE)))
+def messages() -> Messages:
+    return Messages.of(flip_bits(np.random.default_rng(1).bytes(2_000 * MESSAGE)))
 
 
 def test_each_message_is_followed_by_those_that_differ_in_one_bit():
-    found = flipped(b"abcdefgh")
+    found = flip_bits(b"abcdefgh")
     numbers = [int.from_bytes(message, "little") for message in found]
     assert found[0] == b"abcdefgh"
     assert [number ^ numbers[0] for number in numbers[1:]] == [1 << bit for bit in range(64)]
@@ -42,15 +42,15 @@ def test_avalanche_of_functions_that_turn_all_bits_or_one(messages):
     assert worst == 0.5
 
 
-@pytest.mark.parametrize("name", [name for name in functions() if name != "fnv1a"])
+@pytest.mark.parametrize("name", [name for name in hash_functions() if name != "fnv1a"])
 def test_good_functions_are_as_random_as_theory_says(name, messages):
-    mean, worst = avalanche(functions()[name](messages))
+    mean, worst = avalanche(hash_functions()[name](messages))
     assert mean < 0.002  # 128,000 flips: three standard deviations are 0.0005 at most
-    assert worst < 1.4 * theory().avalanche_worst
+    assert worst < 1.4 * expect_of_random().avalanche_worst
 
 
 def test_fnv1a_is_not(messages):
-    mean, worst = avalanche(functions()["fnv1a"](messages))
+    mean, worst = avalanche(hash_functions()["fnv1a"](messages))
     assert mean > 0.05
     assert worst == 0.5
 
@@ -58,7 +58,7 @@ def test_fnv1a_is_not(messages):
 def test_theory_fits_random_numbers():
     """Means of 20 tables; collisions are within four standard errors, chains within half a key."""
     tables = [random_hashes(KEYS, seed) for seed in range(20)]
-    expected = theory(KEYS)
+    expected = expect_of_random(KEYS)
     error = (expected.collisions / len(tables)) ** 0.5
     assert abs(np.mean([collisions(one) for one in tables]) - expected.collisions) < 4 * error
     chains = [longest_chain(one, KEYS // 2) for one in tables]
@@ -74,7 +74,9 @@ def test_collisions_and_chains_are_counted():
 def test_all_functions_give_64_bits_of_what_they_claim():
     import hashlib
 
-    found = {name: function(Rows.of([b"word"]))[0] for name, function in functions().items()}
+    found = {
+        name: function(Messages.of([b"word"]))[0] for name, function in hash_functions().items()
+    }
     assert int(found["sha256"]).to_bytes(8, "little") == hashlib.sha256(b"word").digest()[:8]
     assert (
         int(found["blake2b"]).to_bytes(8, "little")

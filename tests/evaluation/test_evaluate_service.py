@@ -13,8 +13,8 @@ from support.golden_set import planted
 
 from neardup.errors import Busy, FormatError, InputError, UsageError
 from neardup.evaluation.evaluation import evaluate
-from neardup.evaluation.judges import PARAMETERS
-from neardup.evaluation.service import Service
+from neardup.evaluation.service_client import ServiceClient
+from neardup.evaluation.systems import PARAMETERS
 from neardup.index.index import Index
 
 SET = planted(count=20)
@@ -160,7 +160,7 @@ def test_ids_go_through_as_they_are(peer):
         id = unquote(path.removeprefix("/base" + DOCUMENTS))
         return 200, {"cluster": ids.index(id)}, {}
 
-    held = Service(peer(answer).url + "/base/").held(ids)
+    held = ServiceClient(peer(answer).url + "/base/").held(ids)
     assert held.cluster.tolist() == [0, 1, 2, 3, 4]
 
 
@@ -178,7 +178,7 @@ def test_a_service_that_says_later_is_asked_later(index, peer):
             return of(index)(path, headers)
         return status, {}, {} if later is None else {"Retry-After": later}
 
-    held = Service(peer(answer).url, wait=waits.append).held(["a0"])
+    held = ServiceClient(peer(answer).url, wait=waits.append).held(["a0"])
     assert held.cluster.tolist() == [index.get("a0").cluster]
     assert waits == [3.0, 1.0, 30.0, 1.0]
 
@@ -208,13 +208,13 @@ def test_a_service_that_says_later_is_asked_later(index, peer):
 def test_what_is_no_service_is_refused(peer, status, body, error, told):
     url = peer(lambda *_: (status, body, {})).url
     with pytest.raises(error, match=told):
-        Service(url, wait=lambda _: None).held(["a"])
+        ServiceClient(url, wait=lambda _: None).held(["a"])
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://a..b", "http://127.0.0.1:1/\u00e9"])
 def test_where_nobody_listens(url):
     with pytest.raises(InputError, match=r"can't be reached .*: is neardup serve running there\?"):
-        Service(url).held(["a"])
+        ServiceClient(url).held(["a"])
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_where_nobody_listens(url):
 )
 def test_what_is_no_address(url):
     with pytest.raises(UsageError, match="is not the address of a service: write it as http://"):
-        Service(url)
+        ServiceClient(url)
 
 
 def test_a_golden_set_of_other_documents(index, peer):

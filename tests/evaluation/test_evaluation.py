@@ -17,7 +17,7 @@ from support.golden_set import planted
 import neardup as library
 from neardup.errors import FormatError, InputError, ParameterError, UsageError
 from neardup.evaluation.evaluation import evaluate
-from neardup.evaluation.outcome import Losses
+from neardup.evaluation.results import Losses
 from neardup.evaluation.scores import Scores
 
 SET = planted()

@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from neardup.errors import ColumnError, InputError, UsageError
 from neardup.evaluation import golden as room
-from neardup.evaluation.golden import Golden, golden_of, read_golden
+from neardup.evaluation.golden import LabelledPairs, load_golden, read_golden
 
 PAIRS = [("a", "b", True), ("c", "d", False), ("é 1", "a", True)]
 
 
-def told(found: Golden) -> list[tuple[str, str, bool]]:
+def told(found: LabelledPairs) -> list[tuple[str, str, bool]]:
     columns = (found.a.tolist(), found.b.tolist(), found.label.tolist())
     return [(found.ids[x], found.ids[y], label) for x, y, label in zip(*columns, strict=True)]
 
 
-def counts(found: Golden) -> dict[str, int]:
+def counts(found: LabelledPairs) -> dict[str, int]:
     return {name: flaw.count for name, flaw in found.flaws.items() if flaw.count}
 
 
@@ -97,18 +97,18 @@ def test_clusters_label_every_pair(tmp_path):
     assert found.clusters.tolist() == [0, 1, 0]
     assert counts(found) == {"contradictory": 1, "repeated": 1}
     assert found.flaws["contradictory"].listed == [["d"]]
-    assert told(golden_of({"a": 1, "b": 2, "c": 1})) == told(found)
+    assert told(load_golden({"a": 1, "b": 2, "c": 1})) == told(found)
 
 
 def test_python_pairs_have_ids_of_any_type():
-    assert told(golden_of([(1, 2, 1), ("1", 3, False), (4, 5)])) == [
+    assert told(load_golden([(1, 2, 1), ("1", 3, False), (4, 5)])) == [
         ("1", "2", True),
         ("1", "3", False),
         ("4", "5", True),
     ]
     for wrong in (["ab"], 7, [3]):
         with pytest.raises(UsageError, match="golden set"):
-            golden_of(wrong)
+            load_golden(wrong)
 
 
 def test_what_can_not_be_used_is_counted_and_listed():
@@ -120,19 +120,19 @@ def test_what_can_not_be_used_is_counted_and_listed():
         ("d", "c", 1),
         ("e", "f", 0),
     ]
-    found = golden_of(rows)
+    found = load_golden(rows)
     assert told(found) == [("c", "d", True), ("e", "f", False)]
     assert counts(found) == {"contradictory": 1, "repeated": 1, "self-pairs": 1}
     assert found.flaws["contradictory"].listed == [["a", "b"]]
     assert found.flaws["self-pairs"].listed == [["c", "c"]]
-    many = golden_of([(n, n, 1) for n in range(50)])
+    many = load_golden([(n, n, 1) for n in range(50)])
     assert (len(many), many.flaws["self-pairs"].count) == (0, 50)
     assert len(many.flaws["self-pairs"].listed) == 20
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.booleans()), max_size=40))
 def test_every_row_is_used_or_counted(rows):
-    found = golden_of(rows)
+    found = load_golden(rows)
     labels: dict[frozenset[str], list[bool]] = {}
     for a, b, label in rows:
         if a != b:
@@ -155,7 +155,7 @@ def test_every_row_is_used_or_counted(rows):
 def test_what_is_no_label_is_said_with_its_line(tmp_path, rows, line):
     (tmp_path / "golden.tsv").write_text(rows)
     with pytest.raises(
-        InputError, match=rf"golden\.tsv, line {line}: .* is no label: write 1 or 0"
+        InputError, match=rf"golden\.tsv, line {line}: .* is not a label: write 1 or 0"
     ):
         read_golden(tmp_path / "golden.tsv")
 
@@ -197,15 +197,15 @@ def test_the_column_that_is_missing_is_named(tmp_path):
 
 def test_there_is_a_limit(monkeypatch):
     monkeypatch.setattr(room, "MOST_PAIRS", 3)
-    assert len(golden_of([(1, 2), (3, 4), (5, 6)])) == 3
-    assert len(golden_of({1: 1, 2: 1, 3: 2})) == 3
+    assert len(load_golden([(1, 2), (3, 4), (5, 6)])) == 3
+    assert len(load_golden({1: 1, 2: 1, 3: 2})) == 3
     for golden in ([(n, n + 1) for n in range(4)], dict.fromkeys(range(4), 1)):
         with pytest.raises(InputError, match="too large"):
-            golden_of(golden)
+            load_golden(golden)
 
 
 def test_documents_can_be_left_out():
-    found = golden_of([("a", "b", 1), ("b", "c", 0), ("c", "d", 1)])
+    found = load_golden([("a", "b", 1), ("b", "c", 0), ("c", "d", 1)])
     left = found.without("unknown ids", np.array([1]))
     assert told(left) == [("c", "d", True)]
     assert left.flaws["unknown ids"].listed == [["b"]]

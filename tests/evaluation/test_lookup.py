@@ -5,7 +5,7 @@ from __future__ import annotations
 from support.command_line import write_jsonl
 
 from neardup.corpus.documents import Columns
-from neardup.evaluation.lookup import Finder, reader
+from neardup.evaluation.operating_point import GoldenFinder, reader
 from neardup.runtime import SILENT
 
 
@@ -16,7 +16,7 @@ def test_documents_of_many_files_and_chunks_are_found(tmp_path):
         write_jsonl(tmp_path / f"{name}.jsonl", rows)
     ids = [f"{tmp_path}/{name}.jsonl:{number}" for name in "ba" for number in (4, 0)]
     for workers in (1, 3):
-        finder = Finder([*ids, "nowhere"])
+        finder = GoldenFinder([*ids, "nowhere"])
         read = reader(tmp_path, Columns(), "auto", workers, SILENT)
         assert sum(len(documents) for documents in finder.watch(read())) == 10
         found = finder.result()

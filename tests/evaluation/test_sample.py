@@ -16,7 +16,7 @@ from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
 from neardup.errors import InputError, ParameterError
 from neardup.evaluation import sample as sampling
-from neardup.evaluation.sample import Sample, as_documents, choose, choose_among
+from neardup.evaluation.sample import Sample, as_documents, choose_among, choose_from_files
 from neardup.evaluation.truth import Truth, brute_force
 from neardup.pipeline.set_files import sort_sets
 from neardup.sketcher import Sketcher
@@ -36,7 +36,9 @@ def written(path: Path, corpus: list[str]) -> Path:
 
 
 def sample(path: Path, count: int, seed: int = 0, **others) -> Sample:
-    return choose(find_inputs([str(path)], "auto"), Columns(), count, seed, SPEC, **others)
+    return choose_from_files(
+        find_inputs([str(path)], "auto"), Columns(), count, seed, SPEC, **others
+    )
 
 
 def same(one: Sample, other: Sample) -> bool:
@@ -194,7 +196,7 @@ import sys
 from neardup.cli.progress import Silent
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
-from neardup.evaluation.sample import choose
+from neardup.evaluation.sample import choose_from_files
 from neardup.spec import Spec
 
 def loaded():
@@ -204,7 +206,7 @@ class Watched(Silent):
     def stage(self, name, total, unit):
         loaded()
 
-choose(find_inputs(sys.argv[1:], "auto"), Columns(), 3, 0, Spec(), Watched())
+choose_from_files(find_inputs(sys.argv[1:], "auto"), Columns(), 3, 0, Spec(), Watched())
 loaded()
 """
 
@@ -221,4 +223,4 @@ def test_kernels_are_there_before_the_progress_begins(tmp_path):
 def test_tokens_are_refused(tmp_path):
     files = find_inputs([str(written(tmp_path / "in.jsonl", texts(3)))], "auto")
     with pytest.raises(ParameterError, match="not token"):
-        choose(files, Columns(), 2, 0, Spec.of("token:3"))
+        choose_from_files(files, Columns(), 2, 0, Spec.of("token:3"))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.evaluation.scores import Scores, Share, adjusted_rand, components, sweep
+from neardup.evaluation.scores import Scores, Share, adjusted_rand, components, sweep_thresholds
 
 labelled = st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=60)
 clusterings = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=30)
@@ -67,7 +67,7 @@ def test_counts(rows):
 def test_a_sweep_is_a_score_at_every_threshold(rows):
     similarity = np.array([row[0] for row in rows])
     label = np.array([row[1] for row in rows], bool)
-    found = sweep(similarity, label)
+    found = sweep_thresholds(similarity, label)
     assert found.thresholds[0] == 0.01 and found.thresholds[-1] == 1.0
     for place, threshold in enumerate(found.thresholds):
         scores = Scores.of(similarity >= threshold, label)
@@ -81,7 +81,7 @@ def test_a_sweep_is_a_score_at_every_threshold(rows):
 
 
 def test_the_best_threshold_is_in_the_middle_of_the_best():
-    found = sweep(np.array([0.2, 0.305, 0.8, 0.9]), np.array([False, False, True, True]))
+    found = sweep_thresholds(np.array([0.2, 0.305, 0.8, 0.9]), np.array([False, False, True, True]))
     assert found.best == pytest.approx((0.31 + 0.80) / 2, abs=0.01)
 
 

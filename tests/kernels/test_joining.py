@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neardup import kernels, reference
-from neardup.evaluation.join import Join, Sets
+from neardup.evaluation.truth import SetJoin, TokenSets
 from neardup.text.arrays import Ragged
 
 floors = st.one_of(
@@ -29,12 +29,12 @@ def ragged(rows) -> Ragged:
     return Ragged(flat, np.cumsum([0, *map(len, rows)]).astype(np.int64))
 
 
-@pytest.mark.parametrize("way", [Join.counting, Join.matching, Join.of])
+@pytest.mark.parametrize("way", [SetJoin.counting, SetJoin.matching, SetJoin.of])
 @settings(max_examples=200)
 @given(collections, floors)
 def test_a_join_equals_its_twin(way, rows, floor):
     different = [set(row) for row in {frozenset(row): None for row in rows}]
-    sets = Sets.of(ragged(different), np.arange(len(different)), floor, 1)
+    sets = TokenSets.of(ragged(different), np.arange(len(different)), floor, 1)
     got = []
     for settled, (left, right, similarity) in way(sets, floor).blocks(1, most=1_000):
         assert settled >= len(left)
@@ -43,9 +43,9 @@ def test_a_join_equals_its_twin(way, rows, floor):
     assert sorted(got) == reference.similar_pairs(different, floor)
 
 
-@pytest.mark.parametrize("way", [Join.counting, Join.matching])
+@pytest.mark.parametrize("way", [SetJoin.counting, SetJoin.matching])
 def test_no_more_are_looked_for_than_can_be_held(way):
-    sets = Sets.of(ragged([{*range(40), 100 + x} for x in range(200)]), np.arange(200), 0.9, 1)
+    sets = TokenSets.of(ragged([{*range(40), 100 + x} for x in range(200)]), np.arange(200), 0.9, 1)
     found = sum(len(pairs[0]) for _, pairs in way(sets, 0.9).blocks(1, most=300))
     assert 300 < found <= 300 + 200
 

@@ -19,8 +19,7 @@ from support.command_line import neardup, refused, unprivileged
 import neardup as package
 from neardup.errors import OutputError, ParameterError, UsageError
 from neardup.planner import cache as module
-from neardup.planner.cache import Cache, this_machine
-from neardup.planner.canonical import canonical, key_of
+from neardup.planner.cache import TrialCache, canonical, key_of, this_machine
 
 CONFIG = {"slots": 128, "threshold": 0.8, "corpus": "c0ffee", "spec": "abc", "counting": 1}
 RESULTS = {"recall": 0.9975, "pairs": 1234, "sizes": {"1": 7, "2": 3}, "none": None}
@@ -96,22 +95,22 @@ def test_keys_have_128_bits_and_depend_on_every_value() -> None:
 def test_what_was_put_is_found(
     tmp_path_factory: pytest.TempPathFactory, config: Any, results: Any, seconds: float
 ) -> None:
-    kept = Cache(tmp_path_factory.mktemp("cache"))
+    kept = TrialCache(tmp_path_factory.mktemp("cache"))
     assert kept.get(config) is None
     kept.put(config, results, seconds)
-    assert Cache(kept.folder).get(other_order(config)) == results
+    assert TrialCache(kept.folder).get(other_order(config)) == results
     (entry,) = kept.entries()
     assert (entry.seconds, entry.version) == (seconds, package.__version__)
     assert entry.same_machine and kept.damaged == 0
 
 
-def only_file(kept: Cache) -> Path:
+def only_file(kept: TrialCache) -> Path:
     (path,) = kept.folder.glob("*/*")
     return path
 
 
 def test_entries_are_fanned_out_and_say_nothing_about_the_host(tmp_path: Path) -> None:
-    kept = Cache(tmp_path)
+    kept = TrialCache(tmp_path)
     kept.put(CONFIG, RESULTS, 1.0)
     path, key = only_file(kept), key_of(CONFIG)
     assert path.parent.name == key[:2] and path.name.startswith(key)
@@ -123,7 +122,7 @@ def test_entries_are_fanned_out_and_say_nothing_about_the_host(tmp_path: Path) -
 def test_flipped_bytes_never_give_another_result(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    kept = Cache(tmp_path_factory.mktemp("cache"))
+    kept = TrialCache(tmp_path_factory.mktemp("cache"))
     kept.put(CONFIG, RESULTS, 1.0)
     path = only_file(kept)
     content = bytearray(path.read_bytes())
@@ -134,12 +133,12 @@ def test_flipped_bytes_never_give_another_result(
     assert found in (None, RESULTS)
     assert kept.damaged == (found is None)
     kept.put(CONFIG, RESULTS, 1.0)
-    assert Cache(kept.folder).get(CONFIG) == RESULTS
+    assert TrialCache(kept.folder).get(CONFIG) == RESULTS
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"null", b"\xff\xfe", b"[" * 100_000])
 def test_foreign_content_is_noticed_and_replaced(tmp_path: Path, content: bytes) -> None:
-    kept = Cache(tmp_path)
+    kept = TrialCache(tmp_path)
     kept.put(CONFIG, RESULTS, 1.0)
     only_file(kept).write_bytes(content)
     assert kept.get(CONFIG) is None and kept.damaged == 1
@@ -149,7 +148,7 @@ def test_foreign_content_is_noticed_and_replaced(tmp_path: Path, content: bytes)
 
 
 def test_every_truncation_is_noticed(tmp_path: Path) -> None:
-    kept = Cache(tmp_path)
+    kept = TrialCache(tmp_path)
     kept.put(CONFIG, RESULTS, 1.0)
     content = only_file(kept).read_bytes()
     for length in range(len(content)):
@@ -158,7 +157,7 @@ def test_every_truncation_is_noticed(tmp_path: Path) -> None:
 
 
 def test_a_changed_value_with_its_own_checksum_is_not_where_it_belongs(tmp_path: Path) -> None:
-    kept, other = Cache(tmp_path / "a"), CONFIG | {"slots": 64}
+    kept, other = TrialCache(tmp_path / "a"), CONFIG | {"slots": 64}
     kept.put(CONFIG, RESULTS, 1.0)
     kept.put(other, {"recall": 0.1}, 1.0)
     mine, theirs = kept._path(key_of(CONFIG)), kept._path(key_of(other))
@@ -169,7 +168,7 @@ def test_a_changed_value_with_its_own_checksum_is_not_where_it_belongs(tmp_path:
 @pytest.mark.parametrize("bad", [{"at": "2020-01-01T00:00:00"}, {"seconds": "long"}])
 def test_times_that_are_none_are_noticed(tmp_path: Path, bad: dict[str, str]) -> None:
     """Also with a checksum that fits: a list could not sort them, `clear` not compare them."""
-    kept = Cache(tmp_path)
+    kept = TrialCache(tmp_path)
     kept.put(CONFIG, RESULTS, 1.0)
     record = json.loads(only_file(kept).read_text()) | bad
     del record["checksum"]
@@ -181,7 +180,7 @@ def test_times_that_are_none_are_noticed(tmp_path: Path, bad: dict[str, str]) ->
 
 def test_a_collision_of_keys_is_no_result(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(module, "key_of", lambda config: "0" * 32)
-    kept = Cache(tmp_path)
+    kept = TrialCache(tmp_path)
     kept.put(CONFIG, RESULTS, 1.0)
     assert kept.get(CONFIG | {"slots": 64}) is None
     assert kept.get(CONFIG) == RESULTS
@@ -200,7 +199,7 @@ def as_another_machine(path: Path) -> Path:
 
 
 def test_times_count_on_the_same_machine_only(tmp_path: Path) -> None:
-    kept = Cache(tmp_path)
+    kept = TrialCache(tmp_path)
     kept.put(CONFIG, {"recall": 0.5}, 1.0)
     mine = only_file(kept)
     as_another_machine(mine).replace(mine)  # even under the name of this machine
@@ -236,14 +235,14 @@ def writer(folder: Path, how: str, times: int) -> subprocess.Popen[str]:
 def test_two_processes_write_the_same_key(tmp_path: Path) -> None:
     both = [writer(tmp_path, "live", 200) for _ in range(2)]
     assert [process.wait(60) for process in both] == [0, 0]
-    kept = Cache(tmp_path)
+    kept = TrialCache(tmp_path)
     assert set(kept.get({"slots": 128}) or {}) == {"numbers"}
     assert only_file(kept).suffix == ".json"
 
 
 def test_a_writer_that_dies_before_renaming_leaves_nothing_to_trust(tmp_path: Path) -> None:
     assert writer(tmp_path, "die", 1).wait(60) == 9
-    kept = Cache(tmp_path)
+    kept = TrialCache(tmp_path)
     assert only_file(kept).suffix == ".tmp"
     assert kept.get({"slots": 128}) is None and list(kept.entries()) == []
     assert kept.clear() == 1
@@ -251,7 +250,7 @@ def test_a_writer_that_dies_before_renaming_leaves_nothing_to_trust(tmp_path: Pa
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
-    kept = Cache(tmp_path)
+    kept = TrialCache(tmp_path)
     kept.put({"slots": np.int64(128), "threshold": np.float64(0.8)}, RESULTS, 1.0)
     assert kept.get({"slots": 128, "threshold": 0.8}) == RESULTS
 
@@ -259,13 +258,13 @@ def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [float("nan"), {1, 2}, b"bytes"])
 def test_results_that_json_cannot_hold_are_refused(tmp_path: Path, value: Any) -> None:
     with pytest.raises(ParameterError, match="JSON can't hold"):
-        Cache(tmp_path).put(CONFIG, {"recall": value}, 1.0)
+        TrialCache(tmp_path).put(CONFIG, {"recall": value}, 1.0)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_place_that_takes_nothing_is_said_once(tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "file").touch()
-    kept = Cache(tmp_path / "file" / "cache")
+    kept = TrialCache(tmp_path / "file" / "cache")
     for _ in range(2):
         kept.put(CONFIG, RESULTS, 1.0)
         assert kept.get(CONFIG) is None
@@ -275,17 +274,17 @@ def test_a_place_that_takes_nothing_is_said_once(tmp_path: Path, capsys: Any) ->
 
 
 def test_a_folder_is_tried_before_the_work(tmp_path: Path) -> None:
-    Cache(tmp_path / "new").must_be_writable()
+    TrialCache(tmp_path / "new").must_be_writable()
     assert list((tmp_path / "new").iterdir()) == []
 
 
 def test_the_default_is_in_the_cache_folder_of_the_user(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert Cache().folder == tmp_path / "neardup" / "trials"
+    assert TrialCache().folder == tmp_path / "neardup" / "trials"
 
 
 def test_finding_by_the_first_digits(tmp_path: Path) -> None:
-    kept = Cache(tmp_path)
+    kept = TrialCache(tmp_path)
     for slots in range(40):
         kept.put({"slots": slots}, {"slots": slots}, 1.0)
     key = key_of({"slots": 7})
@@ -297,7 +296,7 @@ def test_finding_by_the_first_digits(tmp_path: Path) -> None:
 
 
 def test_clearing_removes_our_own_files_only(tmp_path: Path) -> None:
-    kept, outside = Cache(tmp_path / "cache"), Cache(tmp_path / "outside")
+    kept, outside = TrialCache(tmp_path / "cache"), TrialCache(tmp_path / "outside")
     for place in (kept, outside):
         place.put(CONFIG, RESULTS, 1.0)
     theirs, fan = only_file(outside), only_file(kept).parent
@@ -312,7 +311,7 @@ def test_clearing_removes_our_own_files_only(tmp_path: Path) -> None:
 
 
 def test_clearing_by_age(tmp_path: Path) -> None:
-    kept, now = Cache(tmp_path), datetime.now(UTC)
+    kept, now = TrialCache(tmp_path), datetime.now(UTC)
     for days in (0, 10, 100):
         kept.put({"days": days}, {}, 1.0, at=now - timedelta(days=days))
     assert neardup("cache", "clear", "--cache", tmp_path, "--older-than", "4w", "--yes").out == (
@@ -324,7 +323,7 @@ def test_clearing_by_age(tmp_path: Path) -> None:
 
 def test_an_entry_is_one_line_on_a_narrow_terminal(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    kept = Cache(tmp_path)
+    kept = TrialCache(tmp_path)
     for slots in (64, 128):
         config = {
             "shingle": "word:5",
@@ -346,7 +345,7 @@ def test_an_entry_is_one_line_on_a_narrow_terminal(tmp_path, monkeypatch) -> Non
 
 
 def test_the_command_line_lists_shows_and_clears(tmp_path: Path) -> None:
-    kept = Cache(tmp_path)
+    kept = TrialCache(tmp_path)
     kept.put(CONFIG, RESULTS, 1.25)
     as_another_machine(only_file(kept))
     (tmp_path / "00").mkdir()
@@ -374,7 +373,7 @@ def test_the_command_line_lists_shows_and_clears(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("answer", "left"), [("y\n", 0), ("n\n", 1), ("", 1)])
 def test_clearing_asks_first(tmp_path: Path, answer: str, left: int) -> None:
-    kept = Cache(tmp_path)
+    kept = TrialCache(tmp_path)
     kept.put(CONFIG, RESULTS, 1.0)
     command = [sys.executable, "-m", "neardup", "cache", "clear", "--cache", str(tmp_path)]
     ran = subprocess.run(command, input=answer, capture_output=True, text=True, timeout=60)

@@ -10,13 +10,13 @@ import pytest
 
 from neardup.evaluation.truth import Truth
 from neardup.options import Options
-from neardup.planner.growth import Growth
-from neardup.planner.trial import Outcome, Point
+from neardup.planner.recommendation import Growth
+from neardup.planner.trial import TrialOutcome, TrialPoint
 from neardup.planner.tuner import tune
 
-REFERENCE = Point.of(Options.of(threshold=0.8))
+REFERENCE = TrialPoint.of(Options.of(threshold=0.8))
 NEVER = Truth(100, 0.4, np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
-ROW = Outcome(REFERENCE, t_sig=2.0, t_rest=1.5, t_compare=0.5, candidates=50, far=50)
+ROW = TrialOutcome(REFERENCE, t_sig=2.0, t_rest=1.5, t_compare=0.5, candidates=50, far=50)
 
 
 def growth(truth: Truth = NEVER, weights: float = 1.0) -> Growth:
@@ -64,7 +64,7 @@ def test_what_meets_more_often_stands_for_itself() -> None:
 
 
 def test_a_trial_that_came_to_nothing_has_no_cost() -> None:
-    late = Outcome(REFERENCE, "timeout")
+    late = TrialOutcome(REFERENCE, "timeout")
     assert growth()(late) == late
 
 

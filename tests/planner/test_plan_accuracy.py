@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup.lsh.curve import Curve
-from neardup.planner.accuracy import (
-    all_alike,
-    answers,
-    chance_meeting,
+from neardup.planner.prediction import (
+    chance_collision_rate,
     pass_probability,
+    predict_answers,
     standard_error,
+    uniform_pairs,
 )
 
 TIMES = 20_000
@@ -62,12 +62,12 @@ def test_chance_meeting_is_that_of_random_bits() -> None:
     curve = Curve(16, 8)
     slots = np.random.default_rng(3).integers(0, 2, (2, TIMES, 128))
     bands = (slots[0] == slots[1])[:, :128].reshape(TIMES, 16, 8).all(axis=2)
-    assert bands.any(axis=1).mean() == pytest.approx(chance_meeting(curve, 1), abs=0.006)
+    assert bands.any(axis=1).mean() == pytest.approx(chance_collision_rate(curve, 1), abs=0.006)
 
 
 def test_exact_answers_are_right_and_as_many_as_meet() -> None:
     curve = Curve(20, 5)
-    found = answers(curve, 0.8, [(0.5, 1000.0), (0.8, 10.0), (0.9, 30.0)])
+    found = predict_answers(curve, 0.8, [(0.5, 1000.0), (0.8, 10.0), (0.9, 30.0)])
     wanted = (10 * curve.probability(0.8) + 30 * curve.probability(0.9)) / 40
     assert found.recall == pytest.approx(wanted)
     assert found.precision == 1.0
@@ -75,16 +75,18 @@ def test_exact_answers_are_right_and_as_many_as_meet() -> None:
 
 def test_judged_answers_lose_and_gain_some() -> None:
     curve = Curve(100, 1)
-    found = answers(curve, 0.8, [(0.7, 100.0), (0.9, 50.0)], lambda s: 0.5 if s < 0.8 else 0.9)
+    found = predict_answers(
+        curve, 0.8, [(0.7, 100.0), (0.9, 50.0)], lambda s: 0.5 if s < 0.8 else 0.9
+    )
     assert found.recall == pytest.approx(0.9, abs=1e-6)
     assert found.precision == pytest.approx(45 / (45 + 50), abs=1e-6)
 
 
 def test_nothing_similar_is_nothing_to_recall() -> None:
-    assert math.isnan(answers(Curve(20, 5), 0.8, [(0.3, 5.0)]).recall)
+    assert math.isnan(predict_answers(Curve(20, 5), 0.8, [(0.3, 5.0)]).recall)
 
 
 def test_alike_weights_give_the_areas_under_the_curve() -> None:
     curve = Curve(21, 6)
-    found = answers(curve, 0.8, all_alike())
+    found = predict_answers(curve, 0.8, uniform_pairs())
     assert 1 - found.recall == pytest.approx(curve.false_negative_rate(0.8), abs=1e-4)

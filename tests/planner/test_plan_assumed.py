@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from neardup.options import Options
 from neardup.planner.planner import plan
-from neardup.planner.profile import Profile, assumed
 from neardup.planner.sla import Sla
+from neardup.planner.workload import Workload, assume_workload
 
 GROWING = ("candidates", "sets", "compared", "false", "members", "buckets")
 
 
-def at(bands: int, rows: int, documents: int = 110_000, threshold: float = 0.8) -> Profile:
+def at(bands: int, rows: int, documents: int = 110_000, threshold: float = 0.8) -> Workload:
     options = Options.of(threshold=threshold, slots=bands * rows, bands=bands, rows=rows)
-    return assumed(Sla(documents, shingles=368, threshold=threshold), options)
+    return assume_workload(Sla(documents, shingles=368, threshold=threshold), options)
 
 
 def test_pages_are_compared_about_as_often_as_measured() -> None:

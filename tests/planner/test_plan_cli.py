@@ -12,7 +12,7 @@ import pytest
 from support.command_line import dedup, neardup, refused, write_jsonl
 
 from neardup.formats.config import load_config
-from neardup.planner.calibrate import made_up
+from neardup.planner.costs import random_texts
 
 WORKED = (
     "--documents",
@@ -124,7 +124,7 @@ def test_json_has_everything() -> None:
 
 
 def test_a_run_does_what_the_plan_says(tmp_path: Path) -> None:
-    texts = [text for text, _ in zip(made_up(60, 400), range(200), strict=False)]
+    texts = [text for text, _ in zip(random_texts(60, 400), range(200), strict=False)]
     file = write_jsonl(tmp_path / "c.jsonl", [{"text": text} for text in texts])
     config = tmp_path / "p.toml"
     found = planned("--sample", file, "--threshold", 0.9, "--slots", 64, "-o", config)

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from neardup import Index, planner
+from neardup import Index, plan
 from neardup.index.postings import Postings
 from neardup.options import Options
-from neardup.planner.index_bytes import tables_bytes
+from neardup.planner.prediction import tables_bytes
 
 
 @pytest.mark.parametrize("documents", [10, 1_000, 20_000, 45_000])
@@ -38,7 +38,7 @@ def test_an_index_takes_what_is_planned(tmp_path: Path, asked: dict[str, int]) -
         index.add_batch([f"document-{at}" for at in range(count)], texts)
         index.compact()
         stats = index.stats()
-    planned = planner(
+    planned = plan(
         count, threshold=0.8, purpose="index", shingles=words - 4, calibrate=False, **point | asked
     ).predicted
     assert stats.bytes_per_document == pytest.approx(planned.tables / count, rel=0.1)

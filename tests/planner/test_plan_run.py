@@ -12,25 +12,24 @@ import pytest
 from support.command_line import dedup, write_jsonl
 
 from neardup.options import Options
-from neardup.planner.calibrate import Ran, calibrated, corrected, made_up
-from neardup.planner.costs import Costs
+from neardup.planner.costs import Costs, MeasuredRun, correct_costs, measure_costs, random_texts
+from neardup.planner.local_run import LocalRun, StageCost
 from neardup.planner.planner import plan
-from neardup.planner.predict import stored_bytes
-from neardup.planner.profile import assumed
-from neardup.planner.run_over_files import RunOverFiles, Stage
+from neardup.planner.prediction import stored_bytes
 from neardup.planner.sla import Sla
+from neardup.planner.workload import assume_workload
 
 GB = 10**9
 PROFILE = replace(
-    assumed(Sla(1000), Options()), stored=3000.0, kept=2700.0, sets=800.0, candidates=0.2
+    assume_workload(Sla(1000), Options()), stored=3000.0, kept=2700.0, sets=800.0, candidates=0.2
 )
 
 
 def stages(
     sla: Sla, options: Options | None = None, costs: Costs | None = None
-) -> dict[str, Stage]:
+) -> dict[str, StageCost]:
     options = options or Options()
-    run = RunOverFiles(sla, costs or Costs(), PROFILE, options, stored_bytes(options))
+    run = LocalRun(sla, costs or Costs(), PROFILE, options, stored_bytes(options))
     return {stage.name: stage for stage in run.stages()}
 
 
@@ -46,7 +45,7 @@ def work_files(out: Path, done: threading.Event, most: dict[str, int]) -> None:
 
 
 def test_bytes_on_disk_are_those_of_a_run(tmp_path: Path) -> None:
-    texts = list(islice(made_up(300, 1800), 3_000))
+    texts = list(islice(random_texts(300, 1800), 3_000))
     rows = [{"id": f"document-{number}", "text": text} for number, text in enumerate(texts)]
     file, out = write_jsonl(tmp_path / "c.jsonl", rows), tmp_path / "out"
     done, most = threading.Event(), dict[str, int]()
@@ -113,19 +112,19 @@ def test_estimates_need_signatures_instead_of_shingles() -> None:
     assert seen["sketch"].written == pytest.approx(1000 * (128 + 8 * 21 + 36 + 12))
 
 
-def ran(documents: int, size: int, seconds: float, sketch: float, band: float) -> Ran:
+def ran(documents: int, size: int, seconds: float, sketch: float, band: float) -> MeasuredRun:
     record: dict[str, Any] = {
         "seconds": {"sketch": sketch, "band": band, "rank": 0.0, "tables": 0.0, "filter": 0.0},
         "counts": {"removed": 0},
     }
-    return Ran(documents, size, seconds, 2 * seconds, 300_000_000, record)
+    return MeasuredRun(documents, size, seconds, 2 * seconds, 300_000_000, record)
 
 
 def test_corrected_costs_explain_what_was_measured() -> None:
     empty = ran(8, 8_000, 2.0, 0.5, 0.1)
     large = ran(100_000, 200_000_000, 9.0, 4.5, 2.1)
     options, stored = Options(), Costs()
-    found = corrected(stored, empty, large, options, 300, workers=2)
+    found = correct_costs(stored, empty, large, options, 300, workers=2)
     assert (found.start, found.start_work, found.base) == (2.0, 4.0, 3e8)
     sketching = found.sketch("minhash", 128, 300, 2_000) * 100_000 / found.cores(2)
     assert sketching == pytest.approx(4.0)
@@ -142,7 +141,7 @@ def test_a_machine_as_stored_changes_nothing() -> None:
     rest = stored.rank * 50_000 + stored.keep * 100
     empty = ran(8, 8_000, stored.start, 0.5, 0.0)
     large = ran(50_000, 100_000_000, 5.0, 0.5 + sketch, band + rest)
-    found = corrected(stored, empty, large, options, 300, workers=1)
+    found = correct_costs(stored, empty, large, options, 300, workers=1)
     for name in ("text", "document", "band", "match", "keep", "lookup"):
         assert getattr(found, name) == pytest.approx(getattr(stored, name))
 
@@ -154,8 +153,8 @@ def test_one_permutation_costs_a_hash_a_shingle() -> None:
 
 
 def test_made_up_texts_are_as_long_as_asked_for_and_the_same_each_time() -> None:
-    texts = list(islice(made_up(200, 1300), 300))
-    assert texts == list(islice(made_up(200, 1300), 300))
+    texts = list(islice(random_texts(200, 1300), 300))
+    assert texts == list(islice(random_texts(200, 1300), 300))
     assert sum(map(len, texts)) / 300 == pytest.approx(1300, rel=0.05)
     assert {len(text.split()) for text in texts} == {204, 205}
 
@@ -163,7 +162,9 @@ def test_made_up_texts_are_as_long_as_asked_for_and_the_same_each_time() -> None
 def test_calibrating_runs_the_engine(tmp_path: Path) -> None:
     options = Options.of(slots=64, bands=10, rows=6)
     point = {"slots": 64, "bands": 10, "rows": 6}
-    found = calibrated(made_up(100, 600), options, point, 100, 1, enough=200_000, folder=tmp_path)
+    found = measure_costs(
+        random_texts(100, 600), options, point, 100, 1, enough=200_000, folder=tmp_path
+    )
     assert found.source.startswith("measured here with 3")
     assert found.start > 0.1
     assert 50e6 < found.base < 1e9

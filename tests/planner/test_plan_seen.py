@@ -14,9 +14,9 @@ from support.command_line import dedup, write_jsonl
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
 from neardup.options import Options
-from neardup.planner.planner import look, plan
-from neardup.planner.search import Given
-from neardup.planner.seen import Seen
+from neardup.planner.planner import plan, sample_corpus
+from neardup.planner.search import FixedOptions
+from neardup.planner.workload import SampledCorpus
 
 DOCUMENTS, SAMPLED = 4_000, 1_500
 
@@ -47,8 +47,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]
     return file, dedup(file, "-o", folder / "out", "--pairs")
 
 
-def seen_of(file: Path, count: int, seed: int) -> Seen:
-    return look(find_inputs([file]), Columns(), Given(), count, seed, 1)
+def seen_of(file: Path, count: int, seed: int) -> SampledCorpus:
+    return sample_corpus(find_inputs([file]), Columns(), FixedOptions(), count, seed, 1)
 
 
 def test_a_whole_corpus_says_what_its_run_does(ran: tuple[Path, dict[str, Any]]) -> None:
@@ -132,7 +132,7 @@ def test_low_thresholds_count_all_pairs_above_them(ran: tuple[Path, dict[str, An
     file, _ = ran
     low = plan(sample=file, sample_size=400, threshold=0.1, recall=0.9, cores=1, calibrate=False)
     files = find_inputs([file])
-    seen = look(files, Columns(), Given(), 400, 1, 1, threshold=0.1)
+    seen = sample_corpus(files, Columns(), FixedOptions(), 400, 1, 1, threshold=0.1)
     assert min(similarity for similarity, _ in seen.pairs) < 0.3
     curve = Options.of(**low.options).curve
     many = sum(count for similarity, count in seen.pairs if similarity >= 0.1)

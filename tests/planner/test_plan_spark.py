@@ -11,13 +11,19 @@ from neardup.errors import ParameterError
 from neardup.options import Options
 from neardup.pipeline.backends.spark.limits import BYTES_PER_MEMBER, MEMORY_SHARES
 from neardup.planner.costs import Costs
-from neardup.planner.executors import Memory, Sizing, sized
 from neardup.planner.planner import Plan, plan
-from neardup.planner.predict import stored_bytes
-from neardup.planner.profile import assumed
-from neardup.planner.run_on_spark import RunOnSpark
-from neardup.planner.shuffles import MEASURED, Amounts, SparkCosts, ranges, shuffle_bytes
+from neardup.planner.prediction import stored_bytes
 from neardup.planner.sla import Sla
+from neardup.planner.spark_cluster import ClusterSize, ExecutorMemory, size_cluster
+from neardup.planner.spark_run import (
+    MEASURED,
+    RunAmounts,
+    SparkCosts,
+    SparkRun,
+    count_ranges,
+    shuffle_bytes,
+)
+from neardup.planner.workload import assume_workload
 
 GB, MIB = 10**9, 2**20
 STAGES = [
@@ -44,7 +50,7 @@ ROUND = SparkCosts(
     edge=8,
     rounds=6,
 )
-SMALL = Amounts(
+SMALL = RunAmounts(
     documents=1000,
     bands=10,
     candidates=200,
@@ -91,16 +97,16 @@ def on_spark(documents: float, **asked: Any) -> Plan:
     return plan(documents, engine="spark", calibrate=False, **asked)
 
 
-def cluster(documents: float, **asked: Any) -> Sizing:
+def cluster(documents: float, **asked: Any) -> ClusterSize:
     found = on_spark(documents, **asked).spark
     assert found is not None
     return found
 
 
-def run_of(sla: Sla, options: Options | None = None, **other: Any) -> RunOnSpark:
+def run_of(sla: Sla, options: Options | None = None, **other: Any) -> SparkRun:
     options = options or Options()
     profile = replace(
-        assumed(Sla(1000), options),
+        assume_workload(Sla(1000), options),
         stored=3000.0,
         kept=2700.0,
         sets=800.0,
@@ -111,7 +117,7 @@ def run_of(sla: Sla, options: Options | None = None, **other: Any) -> RunOnSpark
         false=0.4,
         removed=0.1,
     )
-    return RunOnSpark(sla, Costs(), profile, options, stored_bytes(options), **other)
+    return SparkRun(sla, Costs(), profile, options, stored_bytes(options), **other)
 
 
 # -- what is shuffled -------------------------------------------------------------------------
@@ -161,25 +167,25 @@ def test_signatures_are_there_already() -> None:
 
 
 def test_the_figures_explain_the_run_that_they_come_from() -> None:
-    found = shuffle_bytes(Amounts.of_run(RECORD, id=5))
+    found = shuffle_bytes(RunAmounts.of_run(RECORD, id=5))
     assert list(found) == STAGES
     assert {name: found[name] for name in SHUFFLED} == pytest.approx(SHUFFLED, rel=0.03)
 
 
 def test_a_record_says_how_it_was_decided_and_ordered() -> None:
     at_once = RECORD["spark"] | {"rounds": []}
-    assert Amounts.of_run(RECORD | {"spark": at_once}).ranges == 0
+    assert RunAmounts.of_run(RECORD | {"spark": at_once}).ranges == 0
     rounds = [{"edges": 9_000}, {"edges": 8_000}]
     stages = [{"name": name, "shuffle_written": 9} for name in ("ranking", "banding")]
     spark = RECORD["spark"] | {"rounds": rounds, "stages": stages}
     asked = RECORD["parameters"] | {"verify": "estimate"}
-    found = Amounts.of_run(RECORD | {"spark": spark, "parameters": asked}, tasks=16)
+    found = RunAmounts.of_run(RECORD | {"spark": spark, "parameters": asked}, tasks=16)
     assert (found.ranges, found.similar, found.ordered, found.exact) == (16, 8_000, True, False)
 
 
 def test_ranges_hold_a_fourth_of_what_a_task_may() -> None:
-    assert ranges(10 * GB, tasks=2, task=GB) == 40
-    assert ranges(10 * GB, tasks=64, task=GB) == 64
+    assert count_ranges(10 * GB, tasks=2, task=GB) == 40
+    assert count_ranges(10 * GB, tasks=64, task=GB) == 64
 
 
 # -- stages -----------------------------------------------------------------------------------
@@ -248,7 +254,7 @@ def test_estimates_compare_signatures() -> None:
 def test_memory_by_hand() -> None:
     run = run_of(Sla(80_000_000, cores=2))
     assert run.amounts.ranges > 0
-    needs = Memory.of(run, cores=2, executor=10 * GB)
+    needs = ExecutorMemory.of(run, cores=2, executor=10 * GB)
     assert needs.bitmaps == 30_000_000 + 2 * 16_000_000
     assert needs.state == 5 * 16_000_000
     assert needs.worker == 215_000_000 + 62_000_000 + 80_000_000 + GB
@@ -282,7 +288,7 @@ def test_settings_are_those_of_the_cluster() -> None:
 
 def test_as_many_executors_as_the_rate_needs_and_no_more() -> None:
     run = run_of(Sla(10**8, size=3000.0, rate=100_000.0, cores=4))
-    found = sized(run)
+    found = size_cluster(run)
     wanted = 10**8 / 100_000
     assert found.executors > 1
     assert found.seconds <= wanted
@@ -303,7 +309,7 @@ def test_without_a_rate_a_run_ends_in_a_night_and_others_are_listed() -> None:
 def test_the_slower_of_cores_and_disk_counts() -> None:
     sla = Sla(10**8, size=3000.0, cores=4)
     slow, fast = (
-        sized(run_of(sla, spark=replace(MEASURED, speed=speed))).times[0][1]
+        size_cluster(run_of(sla, spark=replace(MEASURED, speed=speed))).times[0][1]
         for speed in (1e7, 1e13)
     )
     stages = run_of(sla).stages()
@@ -328,7 +334,7 @@ def test_totals_are_those_of_the_stages() -> None:
     assert found.shuffled_a_document == found.shuffled / 10**7
     run = run_of(Sla(10**7))
     sorted_first = 10**7 * (8 * 21 + 70) + MEASURED.where_row * 0.2 * 10**7
-    assert sized(run).if_ordered == pytest.approx(sized(run).shuffled + sorted_first)
+    assert size_cluster(run).if_ordered == pytest.approx(size_cluster(run).shuffled + sorted_first)
     assert found.work_folder == sum(stage.written for stage in found.stages)
     assert found.core_hours == sum(stage.work for stage in found.stages) / 3600
     assert found.core_hours_a_tb == pytest.approx(found.core_hours / 0.03)

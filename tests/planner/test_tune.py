@@ -21,10 +21,10 @@ from neardup.evaluation.sample import as_documents, choose_among
 from neardup.formats.config import load_config
 from neardup.in_memory import dedup
 from neardup.planner import cache as kept
-from neardup.planner.cache import Cache
-from neardup.planner.recommend import Wanted
+from neardup.planner.cache import TrialCache
+from neardup.planner.recommendation import Target
 from neardup.planner.specimen import Specimen
-from neardup.planner.tuner import Request, sweep, tune
+from neardup.planner.tuner import SweepRequest, run_sweep, tune
 from neardup.planner.tuning import COLUMNS
 from neardup.runtime import SILENT
 
@@ -118,7 +118,7 @@ def test_a_run_at_the_best_point_finds_what_was_measured(tuned):
 def test_the_recall_that_theory_expects_is_what_is_measured(tuned):
     """Bands that find about half: of 200 and more pairs, four standard errors are 0.14."""
     half = tune(tweets(1_000), slots=24, bands="2x12", sketches="minhash", workers=1).rows[1]
-    wanted = Wanted(0.99, 0.99, tuned.reference, tuned.truth, 1_000, 1_000, 1_000)
+    wanted = Target(0.99, 0.99, tuned.reference, tuned.truth, 1_000, 1_000, 1_000)
     expected = wanted.expected(half.point)
     assert 0.2 < half.recall < 0.8
     assert abs(half.recall - expected) < 0.14
@@ -193,12 +193,12 @@ def test_what_can_not_be_wanted_is_refused(asked, message):
         tune(tweets(10), **asked)
 
 
-def specimen_of(texts: list[str], request: Request) -> Specimen:
+def specimen_of(texts: list[str], request: SweepRequest) -> Specimen:
     options = request.options
     return Specimen.of(choose_among([as_documents(texts)], 5_000, 0, options.spec), options)
 
 
-class Interrupted(Cache):
+class Interrupted(TrialCache):
     """Somebody presses Ctrl-C when there are so many results."""
 
     def __init__(self, folder: Path, most: int) -> None:
@@ -212,27 +212,27 @@ class Interrupted(Cache):
 
 
 def test_a_sweep_that_was_interrupted_goes_on(tmp_path):
-    request = Request.of(slots="16,32", sketches="minhash")
+    request = SweepRequest.of(slots="16,32", sketches="minhash")
     specimen = specimen_of(tweets(200), request)
     with pytest.raises(KeyboardInterrupt):
-        sweep(specimen, request, 1, SILENT, Interrupted(tmp_path, most=4))
-    first = {entry.key: entry.results for entry in Cache(tmp_path).entries()}
-    tuning = sweep(specimen, request, 1, SILENT, Cache(tmp_path))
-    kept = {entry.key: entry.results for entry in Cache(tmp_path).entries()}
+        run_sweep(specimen, request, 1, SILENT, Interrupted(tmp_path, most=4))
+    first = {entry.key: entry.results for entry in TrialCache(tmp_path).entries()}
+    tuning = run_sweep(specimen, request, 1, SILENT, TrialCache(tmp_path))
+    kept = {entry.key: entry.results for entry in TrialCache(tmp_path).entries()}
     assert len(first) == 4
     assert len(kept) == len(tuning.rows) == 9
     assert first.items() <= kept.items()
-    again = sweep(specimen, request, 1, SILENT, Cache(tmp_path))
+    again = run_sweep(specimen, request, 1, SILENT, TrialCache(tmp_path))
     assert again.rows == tuning.rows  # times too: nothing was run
 
 
 def test_results_that_are_no_outcomes_are_run_again(tmp_path):
-    request = Request.of(slots=16, bands="4x4", sketches="minhash")
-    specimen, cache = specimen_of(tweets(100), request), Cache(tmp_path)
-    tuning = sweep(specimen, request, 1, SILENT, cache)
+    request = SweepRequest.of(slots=16, bands="4x4", sketches="minhash")
+    specimen, cache = specimen_of(tweets(100), request), TrialCache(tmp_path)
+    tuning = run_sweep(specimen, request, 1, SILENT, cache)
     for entry in list(cache.entries()):
         cache.put(entry.config, {"outcome": {"status": "done"}, "time_limit": 1.0}, 0.0)
-    again = sweep(specimen, request, 1, SILENT, cache)
+    again = run_sweep(specimen, request, 1, SILENT, cache)
     assert [row.pairs for row in again.rows] == [row.pairs for row in tuning.rows]
 
 
@@ -240,19 +240,22 @@ def test_other_documents_or_another_reference_are_other_trials(tmp_path):
     point = {"slots": 16, "bands": "4x4", "sketches": "minhash"}
     for count, threshold in ((100, 0.8), (101, 0.8), (100, 0.9), (100, 0.8)):
         tune(tweets(count), threshold=threshold, workers=1, cache=tmp_path, **point)
-    assert len(list(Cache(tmp_path).entries())) == 3 * 2
+    assert len(list(TrialCache(tmp_path).entries())) == 3 * 2
 
 
 def test_what_took_too_long_is_tried_again_with_more_time(tmp_path):
     point = {"slots": 2_000, "bands": "1000x2", "buckets": 1, "sketches": "minhash"}
-    hasty, patient = Request.of(time_limit=0.05, **point), Request.of(time_limit=300, **point)
-    specimen, cache = specimen_of(tweets(1_200), hasty), Cache(tmp_path)
-    assert sweep(specimen, hasty, 1, SILENT, cache).rows[1].status == "timeout"
+    hasty, patient = (
+        SweepRequest.of(time_limit=0.05, **point),
+        SweepRequest.of(time_limit=300, **point),
+    )
+    specimen, cache = specimen_of(tweets(1_200), hasty), TrialCache(tmp_path)
+    assert run_sweep(specimen, hasty, 1, SILENT, cache).rows[1].status == "timeout"
     before = {entry.key: entry.at for entry in cache.entries()}
-    assert sweep(specimen, hasty, 1, SILENT, cache).rows[1].status == "timeout"
+    assert run_sweep(specimen, hasty, 1, SILENT, cache).rows[1].status == "timeout"
     assert {entry.key: entry.at for entry in cache.entries()} == before
-    assert sweep(specimen, patient, 1, SILENT, cache).rows[1].status == "done"
-    assert sweep(specimen, hasty, 1, SILENT, cache).rows[1].status == "done"
+    assert run_sweep(specimen, patient, 1, SILENT, cache).rows[1].status == "done"
+    assert run_sweep(specimen, hasty, 1, SILENT, cache).rows[1].status == "done"
 
 
 def test_the_command_writes_what_it_found(tmp_path):

@@ -9,11 +9,11 @@ import pytest
 
 from neardup.evaluation.truth import Truth
 from neardup.options import Options
-from neardup.planner.recommend import Wanted, advise
-from neardup.planner.trial import Outcome, Point
+from neardup.planner.recommendation import Target, advise
+from neardup.planner.trial import TrialOutcome, TrialPoint
 
-REFERENCE = Point.of(Options.of(threshold=0.8))
-GOOD = Outcome(
+REFERENCE = TrialPoint.of(Options.of(threshold=0.8))
+GOOD = TrialOutcome(
     REFERENCE,
     t_sig=1.0,
     t_rest=1.0,
@@ -29,16 +29,16 @@ GOOD = Outcome(
 
 def wanted(
     similarity: list[float], recall: float = 0.99, sample: int = 1_000, corpus: int = 1_000_000
-) -> Wanted:
+) -> Target:
     some = np.arange(len(similarity), dtype=np.int64)
     truth = Truth(1_000, 0.4, some, some + 1, np.array(similarity, np.float64))
-    return Wanted(recall, 0.99, REFERENCE, truth, 1_000, sample=sample, corpus=corpus)
+    return Target(recall, 0.99, REFERENCE, truth, 1_000, sample=sample, corpus=corpus)
 
 
 MANY = wanted([1.0] * 100)
 
 
-def other(**changes: object) -> Outcome:
+def other(**changes: object) -> TrialOutcome:
     """A trial with twice the rows, which identical sets share all the same."""
     row = replace(GOOD, **{"point": replace(REFERENCE, bands=10, rows=12), **changes})
     return replace(row, t_all=row.seconds)

@@ -12,22 +12,22 @@ from hypothesis import strategies as st
 from neardup.errors import ParameterError
 from neardup.lsh.curve import Curve
 from neardup.options import Options
-from neardup.planner.space import RULES, Space, around
-from neardup.planner.trial import Point
+from neardup.planner.space import RULES, SweepSpace, nearby_curves
+from neardup.planner.trial import TrialPoint
 
-REFERENCE = Point.of(Options.of(threshold=0.9))
+REFERENCE = TrialPoint.of(Options.of(threshold=0.9))
 
 
-def points(**axes: object) -> list[Point]:
-    return Space.of(REFERENCE, **axes).points(REFERENCE, 0.99)[0][1:]
+def points(**axes: object) -> list[TrialPoint]:
+    return SweepSpace.of(REFERENCE, **axes).points(REFERENCE, 0.99)[0][1:]
 
 
 def pruned(**axes: object) -> dict[str, int]:
-    return dict(Space.of(REFERENCE, **axes).points(REFERENCE, 0.99)[1])
+    return dict(SweepSpace.of(REFERENCE, **axes).points(REFERENCE, 0.99)[1])
 
 
 def test_the_usual_sweep_is_small_and_begins_with_the_reference():
-    tried, left_out = Space.of(REFERENCE).points(REFERENCE, 0.99)
+    tried, left_out = SweepSpace.of(REFERENCE).points(REFERENCE, 0.99)
     assert tried[0] == REFERENCE
     assert 20 <= len(tried) <= 40
     assert len(set(tried)) == len(tried)
@@ -38,8 +38,8 @@ def test_the_command_line_shows_the_usual_axes():
     from neardup.cli.tune import tune
 
     shown = inspect.signature(tune).parameters
-    axes = {each.name: shown[each.name].default for each in fields(Space)}
-    assert Space.of(REFERENCE, **axes) == Space.of(REFERENCE)
+    axes = {each.name: shown[each.name].default for each in fields(SweepSpace)}
+    assert SweepSpace.of(REFERENCE, **axes) == SweepSpace.of(REFERENCE)
 
 
 def test_every_combination_is_tried():
@@ -100,17 +100,17 @@ axes = st.fixed_dictionaries(
 
 @given(axes)
 def test_whatever_is_tried_can_be_run(given_axes):
-    space = Space.of(REFERENCE, **given_axes)
+    space = SweepSpace.of(REFERENCE, **given_axes)
     tried, left_out = space.points(REFERENCE, 0.99)
     for point in tried:
-        assert Point.of(point.options()).slots == point.slots
+        assert TrialPoint.of(point.options()).slots == point.slots
         assert not any(breaks(point) for breaks in RULES.values())
     assert set(left_out) <= set(RULES)
 
 
 @given(st.integers(1, 500), st.floats(0.05, 1.0), st.floats(0.5, 0.999))
 def test_bands_around_a_recall_fit_into_the_slots(slots, threshold, recall):
-    near = around(slots, threshold, recall)
+    near = nearby_curves(slots, threshold, recall)
     assert near
     assert all(curve.slots <= slots for curve in near)
     reaching = [curve for curve in near if curve.probability(threshold) >= recall]
@@ -139,4 +139,4 @@ def test_bands_around_a_recall_fit_into_the_slots(slots, threshold, recall):
 )
 def test_values_that_can_not_be_are_refused(axes, message):
     with pytest.raises(ParameterError, match=message):
-        Space.of(REFERENCE, **axes).points(REFERENCE, 0.99)
+        SweepSpace.of(REFERENCE, **axes).points(REFERENCE, 0.99)

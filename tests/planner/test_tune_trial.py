@@ -18,10 +18,10 @@ from neardup.errors import FormatError
 from neardup.evaluation.sample import as_documents
 from neardup.options import Options
 from neardup.planner.measure import Laboratory, Reference
-from neardup.planner.trial import Outcome, Point
+from neardup.planner.trial import TrialOutcome, TrialPoint
 from neardup.spec import Spec
 
-SMALL = Point(shingle="word:2", slots=8, bands=4, rows=2, threshold=0.5)
+SMALL = TrialPoint(shingle="word:2", slots=8, bands=4, rows=2, threshold=0.5)
 
 FLOOR = 0.25
 """How far down the truth goes."""
@@ -45,7 +45,7 @@ def similar(sets: list[set[int]], threshold: float) -> set[tuple[int, int]]:
     }
 
 
-def laboratory(texts: list[str], of: Point) -> Laboratory:
+def laboratory(texts: list[str], of: TrialPoint) -> Laboratory:
     true = similar(sets_of(texts, of.shingle), of.threshold)
     documents = as_documents(texts)
     return Laboratory(
@@ -131,7 +131,7 @@ def test_a_large_vocabulary_takes_no_room():
 @pytest.mark.parametrize("verify", ["exact", "estimate", "none"])
 def test_every_sketch_and_verification_can_be_tried(sketch, verify):
     texts = [f"{'same words in all of them ' * 5} {number}" for number in range(20)]
-    base = Point.of(Options.of(sketch=sketch, verify=verify, shingle="word:2"))
+    base = TrialPoint.of(Options.of(sketch=sketch, verify=verify, shingle="word:2"))
     lab = laboratory(texts, SMALL)
     lab.warm_up(base)
     found = lab.measure(base)
@@ -144,8 +144,8 @@ def test_every_sketch_and_verification_can_be_tried(sketch, verify):
 
 def test_an_outcome_goes_through_json():
     point = replace(SMALL, buckets=7)
-    row = Outcome(point, "timeout", bucket_sizes={1: 5, 10: 2}, recall=0.5, error="too long")
-    assert Outcome.from_json(json.loads(json.dumps(row.to_json()))) == row
+    row = TrialOutcome(point, "timeout", bucket_sizes={1: 5, 10: 2}, recall=0.5, error="too long")
+    assert TrialOutcome.from_json(json.loads(json.dumps(row.to_json()))) == row
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_an_outcome_goes_through_json():
 )
 def test_what_is_no_outcome_is_refused(change):
     with pytest.raises(FormatError, match="run it again"):
-        Outcome.from_json(Outcome(SMALL).to_json() | change)
+        TrialOutcome.from_json(TrialOutcome(SMALL).to_json() | change)
 
 
 def test_a_point_is_what_a_run_is_given():
@@ -164,9 +164,9 @@ def test_a_point_is_what_a_run_is_given():
         Options.of(sketch="simhash", verify="exact", threshold=0.7),
         Options.of(bits=1, verify="estimate", seed=5, shingle="char:9"),
     ):
-        point = Point.of(options)
+        point = TrialPoint.of(options)
         again = point.options()
         assert again.spec == options.spec
         assert again.tables == options.tables
         assert (again.threshold, again.verify) == (options.threshold, options.verify)
-        assert Point(**json.loads(json.dumps(point.stated))) == point
+        assert TrialPoint(**json.loads(json.dumps(point.stated))) == point

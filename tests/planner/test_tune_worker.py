@@ -10,10 +10,10 @@ import pytest
 
 from neardup.evaluation.sample import as_documents
 from neardup.options import Options
-from neardup.planner.trial import Point
-from neardup.planner.worker import Worker, write_task
+from neardup.planner.trial import TrialPoint
+from neardup.planner.worker import TrialWorker, write_task
 
-POINT = Point.of(Options.of(threshold=0.5, shingle="word:2"))
+POINT = TrialPoint.of(Options.of(threshold=0.5, shingle="word:2"))
 SLOW = replace(POINT, buckets=1, slots=2_000, bands=1_000, rows=2)
 """All pairs of all documents meet, and share none of the first 999 bands."""
 
@@ -27,16 +27,16 @@ def task(tmp_path_factory):
 
 
 def test_a_trial_that_takes_too_long_is_ended_and_the_next_one_runs(task):
-    with Worker(task, limit=0.3) as worker:
+    with TrialWorker(task, limit=0.3) as worker:
         late = worker.run(replace(SLOW, verify="estimate"))
         assert (late.status, late.error) == ("timeout", "took more than 0.3 s")
         assert late.recall is None
-    with Worker(task, limit=60) as worker:
+    with TrialWorker(task, limit=60) as worker:
         assert worker.run(POINT).recall == 1.0
 
 
 def test_a_crash_is_a_row_with_the_reason_and_the_next_trial_runs(task):
-    with Worker(task, limit=60) as worker:
+    with TrialWorker(task, limit=60) as worker:
         assert worker.run(POINT).done
         os.kill(worker._process.pid, signal.SIGKILL)
         lost = worker.run(POINT)
@@ -46,7 +46,7 @@ def test_a_crash_is_a_row_with_the_reason_and_the_next_trial_runs(task):
 
 
 def test_what_can_not_be_tried_fails_with_the_reason_in_the_same_process(task):
-    with Worker(task, limit=60) as worker:
+    with TrialWorker(task, limit=60) as worker:
         assert worker.run(POINT).done
         process = worker._process
         failed = worker.run(replace(POINT, slots=4, bands=5, rows=1))
@@ -57,7 +57,7 @@ def test_what_can_not_be_tried_fails_with_the_reason_in_the_same_process(task):
 
 
 def test_no_process_is_left_behind(task):
-    with Worker(task, limit=60) as worker:
+    with TrialWorker(task, limit=60) as worker:
         worker.run(POINT)
         process = worker._process
     assert process.poll() is not None
@@ -66,5 +66,5 @@ def test_no_process_is_left_behind(task):
 def test_a_file_that_lies_around_is_not_imported(task, tmp_path, monkeypatch):
     (tmp_path / "numpy.py").write_text("raise SystemExit(9)")
     monkeypatch.chdir(tmp_path)
-    with Worker(task, limit=60) as worker:
+    with TrialWorker(task, limit=60) as worker:
         assert worker.run(POINT).done

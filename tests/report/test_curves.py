@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from support.browser import Page, browser
 
 from neardup.lsh.curve import Curve
-from neardup.report import curves
-from neardup.report.curves import Explorer
-from neardup.report.page import write_report
+from neardup.report import plots
+from neardup.report.plots import CurveExplorer
+from neardup.report.run_page import write_report
 
 MakeRun = Any
 
@@ -24,7 +24,7 @@ thresholds = st.floats(0.01, 1.0)
 counts = st.lists(st.integers(0, 10**9), min_size=100, max_size=101).map(np.array)
 
 ENGINE = dukpy.JSInterpreter()
-ENGINE.evaljs(f"{curves.script()}; globalThis.curves = curves; 0")
+ENGINE.evaljs(f"{plots.explorer_script()}; globalThis.curves = curves; 0")
 
 
 def by_script(expression: str, **values: Any) -> Any:
@@ -32,8 +32,8 @@ def by_script(expression: str, **values: Any) -> Any:
     return ENGINE.evaljs(expression, **values)
 
 
-def explorer(shape: tuple[int, int], threshold: float, seen: Any) -> Explorer:
-    return Explorer(Curve(*shape), threshold, seen, "pairs", 128)
+def explorer(shape: tuple[int, int], threshold: float, seen: Any) -> CurveExplorer:
+    return CurveExplorer(Curve(*shape), threshold, seen, "pairs", 128)
 
 
 @given(shapes, thresholds)
@@ -79,7 +79,7 @@ def test_the_script_expects_the_same_of_the_pairs(
 @given(shapes, st.sampled_from([0.5, 0.7, 0.8, 0.85, 0.9, 1.0]))
 @example((256, 2), 0.5)
 def test_the_script_writes_what_is_there_without_it(shape: tuple[int, int], at: float) -> None:
-    one = Explorer(Curve(*shape), at, np.arange(100) ** 3, "pairs")
+    one = CurveExplorer(Curve(*shape), at, np.arange(100) ** 3, "pairs")
     written = by_script(
         "curves.written(JSON.parse(dukpy.data), dukpy.b, dukpy.r)",
         data=one.data,
@@ -113,7 +113,7 @@ def test_where_nothing_is_similar_there_is_no_recall() -> None:
 
 
 def test_the_script_can_stand_in_a_page() -> None:
-    script = curves.script()
+    script = plots.explorer_script()
     assert not any(ends in script.lower() for ends in ("</script", "<!--", "<script", "\r"))
 
 
@@ -136,7 +136,7 @@ def test_sliders_move_the_curve(make_run: MakeRun, page: Page) -> None:
     page.open(path)
     assert page.complaints == []
     assert page.value("document.querySelector('fieldset').hidden") is False
-    one = Explorer(Curve(21, 6), 0.8, similarity_bins(80, 85, 90, 100), "removed documents")
+    one = CurveExplorer(Curve(21, 6), 0.8, similarity_bins(80, 85, 90, 100), "removed documents")
     assert {name: shown(page, name) for name in one.numbers()} == {
         name: value for name, (_, value) in one.numbers().items()
     }
@@ -144,7 +144,7 @@ def test_sliders_move_the_curve(make_run: MakeRun, page: Page) -> None:
     page.value("document.querySelectorAll('input')[1].focus()")
     for _ in range(3):
         page.press("ArrowRight")
-    moved = Explorer(Curve(21, 9), 0.8, one.counts, one.things)
+    moved = CurveExplorer(Curve(21, 9), 0.8, one.counts, one.things)
     assert {name: shown(page, name) for name in moved.numbers()} == {
         name: value for name, (_, value) in moved.numbers().items()
     }

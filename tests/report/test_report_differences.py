@@ -15,8 +15,8 @@ from neardup.report.differences import (
     FOLDED,
     MOST_EDITS,
     SHOWN,
-    Piece,
-    compare,
+    TextPiece,
+    compare_texts,
     matching_blocks,
 )
 
@@ -48,7 +48,7 @@ def test_as_many_words_are_equal_as_can_be(a: list[str], b: list[str]) -> None:
 
 @given(TEXTS, TEXTS)
 def test_the_pieces_of_short_texts_are_the_texts(kept: str, copy: str) -> None:
-    found = compare(kept, copy)
+    found = compare_texts(kept, copy)
     assert found.complete
     if not found.hunks:
         assert squeezed(kept) == squeezed(copy)
@@ -73,48 +73,48 @@ def numbered(count: int, *changed: int) -> str:
 
 
 def test_equal_words_are_folded_and_counted() -> None:
-    found = compare(numbered(1_000), numbered(1_000, 300, 305, 700))
+    found = compare_texts(numbered(1_000), numbered(1_000, 300, 305, 700))
     first, second = found.hunks
     assert first.same_before == 300 - CONTEXT
     assert second.same_before == 700 - 306 - 2 * CONTEXT
     assert found.same_after == 1_000 - 701 - CONTEXT
     assert [p.text for p in first.copy if p.changed] == ["x300 ", "x305 "]
-    assert second.kept[1] == Piece("w700 ", changed=True)
+    assert second.kept[1] == TextPiece("w700 ", changed=True)
     assert found.complete
 
 
 @pytest.mark.parametrize("equal", [CONTEXT + FOLDED - 1, CONTEXT + FOLDED])
 def test_a_few_equal_words_are_not_worth_folding(equal: int) -> None:
-    found = compare(numbered(equal + 1), numbered(equal + 1, equal))
+    found = compare_texts(numbered(equal + 1), numbered(equal + 1, equal))
     assert found.hunks[0].same_before == (0 if equal < CONTEXT + FOLDED else FOLDED)
 
 
 def test_words_that_are_only_in_one_text() -> None:
-    (hunk,) = compare("one three", "one two three").hunks
+    (hunk,) = compare_texts("one three", "one two three").hunks
     assert [piece.text for piece in hunk.kept if piece.changed] == []
     assert [piece.text for piece in hunk.copy if piece.changed] == ["two "]
 
 
 @pytest.mark.parametrize(("kept", "copy"), [("", ""), ("a b", "a  b\n"), (" a", "a")])
 def test_white_space_is_no_difference(kept: str, copy: str) -> None:
-    assert compare(kept, copy).hunks == []
+    assert compare_texts(kept, copy).hunks == []
 
 
 def test_scripts_without_spaces_go_by_characters() -> None:
-    (hunk,) = compare("漢字かな交じり文", "漢字カナ交じり文").hunks
+    (hunk,) = compare_texts("漢字かな交じり文", "漢字カナ交じり文").hunks
     assert [piece.text for piece in hunk.copy] == ["漢字", "カナ", "交じり文"]
 
 
 def test_more_differences_than_are_looked_for_are_still_marked() -> None:
     kept, copy = numbered(MOST_EDITS, *range(MOST_EDITS)), numbered(MOST_EDITS)
-    found = compare(f"same {kept} end", f"same {copy} end")
+    found = compare_texts(f"same {kept} end", f"same {copy} end")
     (hunk,) = found.hunks
     assert [piece.text for piece in hunk.kept] == ["same ", f"{kept} ", "end"]
 
 
 def test_a_text_that_is_cut_does_not_end_with_a_difference_that_is_none() -> None:
     text = numbered(COMPARED)
-    found = compare(text, f"new {text}")
+    found = compare_texts(text, f"new {text}")
     assert not found.complete
     (hunk,) = found.hunks
     assert [piece.text for piece in hunk.copy if piece.changed] == ["new "]
@@ -122,7 +122,7 @@ def test_a_text_that_is_cut_does_not_end_with_a_difference_that_is_none() -> Non
 
 @pytest.mark.parametrize("kept", ["x" * 50_000, numbered(9_000), "漢" * 50_000])
 def test_what_is_shown_is_bounded(kept: str) -> None:
-    found = compare(kept, kept[::-1].replace("w", "v").replace("漢", "字").replace("x", "y"))
+    found = compare_texts(kept, kept[::-1].replace("w", "v").replace("漢", "字").replace("x", "y"))
     for hunk in found.hunks:
         for side in (hunk.kept, hunk.copy):
             assert sum(len(piece.text) for piece in side) <= SHOWN
@@ -140,7 +140,7 @@ def test_no_texts_take_long() -> None:
     ]
     begun = time.process_time()
     for kept, copy in pairs:
-        compare(kept, copy)
+        compare_texts(kept, copy)
     assert (
         time.process_time() - begun < 5
     )  # 0.15 s where it was written; difflib, for a fifth of the first pair: 5 s

@@ -16,8 +16,8 @@ from unittest import mock
 import pytest
 from support.command_line import DOCUMENTS, dedup, neardup, words, write_jsonl
 
-from neardup.report import curves, frame, page
-from neardup.report.page import write_report
+from neardup.report import html, plots, run_page
+from neardup.report.run_page import write_report
 
 MakeRun = Any
 
@@ -161,10 +161,10 @@ def test_the_page_loads_nothing_and_runs_one_script_of_ours(make_run: MakeRun) -
     for tag, name, value in found.attributes:
         assert not name.startswith("on")
         assert name not in ("src", "href") or value.startswith("#"), (tag, value)
-    style = Path(page.__file__).with_name("page.css").read_text("utf-8")
+    style = Path(run_page.__file__).with_name("page.css").read_text("utf-8")
     assert "url(" not in style and "@import" not in style
     assert found.elements.count("script") == 1
-    assert found.script == curves.script()
+    assert found.script == plots.explorer_script()
     digest = base64.b64encode(hashlib.sha256(found.script.encode()).digest()).decode()
     wanted = (
         "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
@@ -185,7 +185,7 @@ def test_the_page_loads_nothing_and_runs_one_script_of_ours(make_run: MakeRun) -
 def test_without_bands_to_choose_there_is_no_script(make_run: MakeRun, parameters: Any) -> None:
     found = seen(make_run(parameters=parameters))
     assert not {"script", "fieldset", "input"} & set(found.elements)
-    assert ("meta", "content", frame.POLICY) in found.attributes
+    assert ("meta", "content", html.POLICY) in found.attributes
 
 
 @pytest.mark.parametrize("data", UNSHOWABLE)
@@ -295,7 +295,7 @@ def test_the_report_opens_in_a_browser_when_asked(make_run: MakeRun) -> None:
 
 def test_a_report_needs_no_heavy_package(make_run: MakeRun) -> None:
     code = (
-        "import sys; from pathlib import Path; from neardup.report.page import write_report; "
+        "import sys; from pathlib import Path; from neardup.report.run_page import write_report; "
         f"write_report(Path({str(make_run())!r})); "
         "print([name for name in ('numba', 'pandas') if name in sys.modules])"
     )
@@ -322,7 +322,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_colours_can_be_read_in_light_and_dark() -> None:
-    style = Path(page.__file__).with_name("page.css").read_text("utf-8")
+    style = Path(run_page.__file__).with_name("page.css").read_text("utf-8")
     light, dark = (
         dict(re.findall(r"--([\w-]+): (#\w{6})[; ]", block))
         for block in style.split("@media (prefers-color-scheme: dark)", 1)

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup.formats.tables import CLUSTERS
-from neardup.report import tables
-from neardup.report.tables import Table, similarity_counts, size_counts, smallest
+from neardup.report import run_folder
+from neardup.report.run_folder import RunTable, similarity_counts, size_counts, smallest_positions
 
 BATCHES = st.lists(st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.8, 0.999, 1.0]), max_size=9))
 
@@ -22,7 +22,7 @@ BATCHES = st.lists(st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.8, 0.999, 1.0]), 
 def test_the_smallest_are_those_of_a_stable_sort(batches: list[list[float]], count: int) -> None:
     values = [value for batch in batches for value in batch]
     wanted = sorted(range(len(values)), key=values.__getitem__)[:count]
-    assert smallest((np.array(batch, float) for batch in batches), count) == wanted
+    assert smallest_positions((np.array(batch, float) for batch in batches), count) == wanted
 
 
 @given(BATCHES)
@@ -58,11 +58,11 @@ def test_ranges_of_sizes() -> None:
 def test_rows_are_found_in_every_row_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
-    monkeypatch.setattr(tables, "BATCH", batch)
+    monkeypatch.setattr(run_folder, "BATCH", batch)
     rows = [{"cluster": n, "id": f"id {n}", "file": "f", "row": n, "size": n} for n in range(20)]
     path = tmp_path / "clusters.parquet"
     pq.write_table(pa.Table.from_pylist(rows, schema=CLUSTERS), path, row_group_size=7)
-    table = Table(path, CLUSTERS, len(rows))
+    table = RunTable(path, CLUSTERS, len(rows))
     assert np.concatenate(list(table.numbers("size"))).tolist() == list(range(20))
     assert table.at([19, 0, 7, 6, 13]) == [rows[n] for n in (19, 0, 7, 6, 13)]
     assert table.at([]) == []
@@ -80,7 +80,7 @@ def test_memory_does_not_grow_with_row_groups(tmp_path: Path) -> None:
     usual, watched = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
     pa.set_memory_pool(watched)
     try:
-        assert sum(len(batch) for batch in Table(path, schema).numbers("size")) == 2_000_000
+        assert sum(len(batch) for batch in RunTable(path, schema).numbers("size")) == 2_000_000
     finally:
         pa.set_memory_pool(usual)
     assert 0 < watched.max_memory() < path.stat().st_size / 2

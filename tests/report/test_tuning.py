@@ -13,17 +13,17 @@ from support.browser import browser
 
 from neardup.evaluation.truth import Truth
 from neardup.lsh.curve import Curve
-from neardup.planner.trial import Outcome, Point
+from neardup.planner.trial import TrialOutcome, TrialPoint
 from neardup.planner.tuning import Tuning
-from neardup.report import curves, frame, sweep_plots
-from neardup.report.tuning import page
+from neardup.report import html, plots, sweep_plots
+from neardup.report.tuning_page import tuning_page
 
 SHAPES = ((16, 4, 4), (64, 16, 4), (64, 8, 8), (128, 21, 6), (128, 32, 4))
 
 
-def trial(slots: int, bands: int, rows: int, recall: float | None, seconds: float) -> Outcome:
-    return Outcome(
-        Point(slots=slots, bands=bands, rows=rows),
+def trial(slots: int, bands: int, rows: int, recall: float | None, seconds: float) -> TrialOutcome:
+    return TrialOutcome(
+        TrialPoint(slots=slots, bands=bands, rows=rows),
         t_sig=seconds / 2,
         t_rest=seconds / 2,
         t_all=seconds,
@@ -40,7 +40,9 @@ def trial(slots: int, bands: int, rows: int, recall: float | None, seconds: floa
     )
 
 
-def swept(*rows: Outcome, similarities: Any = (0.45, 0.8, 0.85, 0.9), **changed: Any) -> Tuning:
+def swept(
+    *rows: TrialOutcome, similarities: Any = (0.45, 0.8, 0.85, 0.9), **changed: Any
+) -> Tuning:
     """A sweep that ended so; its best is the second of several rows."""
     count = len(similarities)
     truth = Truth(
@@ -68,7 +70,7 @@ def swept(*rows: Outcome, similarities: Any = (0.45, 0.8, 0.85, 0.9), **changed:
     return Tuning(**usual | changed)
 
 
-def usual_rows() -> list[Outcome]:
+def usual_rows() -> list[TrialOutcome]:
     recalls = (0.7, 0.995, 0.5, 0.99, 1.0)
     seconds = (0.01, 0.03, 0.02, 0.05, 0.2)
     return [trial(*shape, recalls[n], seconds[n]) for n, shape in enumerate(SHAPES)]
@@ -79,7 +81,7 @@ def text_of(markup: str) -> str:
 
 
 def test_the_recommendation_with_its_reason_is_on_top() -> None:
-    text = " ".join(text_of(page(swept(*usual_rows()))).split())
+    text = " ".join(text_of(tuning_page(swept(*usual_rows()))).split())
     top = text[: text.index("Recall against cost")]
     for part in (
         "Use minhash, 64 slots, 16 bands of 4",
@@ -96,14 +98,14 @@ def test_the_recommendation_with_its_reason_is_on_top() -> None:
     ):
         assert part in top, part
     assert "does not do what is wanted" not in top
-    assert "does not do what is wanted" in page(swept(*usual_rows(), met=False))
+    assert "does not do what is wanted" in tuning_page(swept(*usual_rows(), met=False))
 
 
 def test_every_trial_is_a_row_also_if_it_came_to_nothing() -> None:
     rows = usual_rows()
-    rows[3] = Outcome(rows[3].point, "timeout")
-    rows[4] = Outcome(rows[4].point, "failed", error="MemoryError <i>")
-    source = page(swept(*rows))
+    rows[3] = TrialOutcome(rows[3].point, "timeout")
+    rows[4] = TrialOutcome(rows[4].point, "failed", error="MemoryError <i>")
+    source = tuning_page(swept(*rows))
     body = re.findall(r"<tr><td.*?</tr>", source)
     assert len(body) == 5
     cells = [re.sub(r"<[^>]*>", " ", row).split() for row in body]
@@ -116,9 +118,9 @@ def test_every_trial_is_a_row_also_if_it_came_to_nothing() -> None:
 
 def test_columns_of_points_are_there_if_they_differ() -> None:
     rows = usual_rows()
-    assert ">shingle</th>" not in page(swept(*rows))
+    assert ">shingle</th>" not in tuning_page(swept(*rows))
     rows.append(replace(rows[0], point=replace(rows[0].point, shingle="char:4", buckets=1_000)))
-    source = page(swept(*rows))
+    source = tuning_page(swept(*rows))
     for wanted in (">shingle</th>", ">buckets</th>", ">char:4</td>", ">1,000</td>"):
         assert wanted in source
     assert ">threshold</th>" not in source
@@ -129,11 +131,11 @@ def test_the_front_leaves_out_what_is_dearer_and_finds_less() -> None:
     assert [row.recall for row in sweep_plots.pareto(rows)] == [0.7, 0.995, 1.0]
     tied = [trial(16, 4, 4, 0.5, 0.02), trial(16, 8, 2, 0.6, 0.02), trial(16, 2, 8, 0.6, 0.03)]
     assert sweep_plots.pareto(tied) == [tied[1]]
-    assert sweep_plots.pareto([Outcome(rows[0].point, "timeout")]) == []
+    assert sweep_plots.pareto([TrialOutcome(rows[0].point, "timeout")]) == []
 
 
 def test_the_front_is_drawn_and_named() -> None:
-    source = page(swept(*usual_rows()))
+    source = tuning_page(swept(*usual_rows()))
     line = re.search(r'<polyline points="([^"]*)" class="front">', source)
     assert line and len(line[1].split()) == 6  # three points, two corners, the end
     for label in (
@@ -146,7 +148,7 @@ def test_the_front_is_drawn_and_named() -> None:
 
 
 def test_the_rates_are_those_of_the_curve() -> None:
-    source = page(swept(*usual_rows()))
+    source = tuning_page(swept(*usual_rows()))
     for _, bands, rows in SHAPES:
         curve = Curve(bands, rows)
         assert (
@@ -163,7 +165,7 @@ def test_the_rates_are_those_of_the_curve() -> None:
 
 
 def test_sizes_of_buckets_of_the_recommended_and_the_default() -> None:
-    source = page(swept(*usual_rows()))
+    source = tuning_page(swept(*usual_rows()))
     for name in (
         "recommended: minhash, 64 slots, 16 bands of 4",
         "default: minhash, 16 slots, 4 bands",
@@ -175,7 +177,7 @@ def test_sizes_of_buckets_of_the_recommended_and_the_default() -> None:
 
 def test_nothing_similar_is_said_and_not_plotted() -> None:
     rows = [trial(*shape, None, 0.1) for shape in SHAPES]
-    source = page(swept(*rows, similarities=(), met=None))
+    source = tuning_page(swept(*rows, similarities=(), met=None))
     assert "No trial has a recall" in source
     assert "no pair is at least 0.8 similar" in source
     assert "undefined" in text_of(source) and 'class="front"' not in source
@@ -183,8 +185,10 @@ def test_nothing_similar_is_said_and_not_plotted() -> None:
 
 
 def test_all_timed_out() -> None:
-    rows = [Outcome(Point(slots=s, bands=b, rows=r), "timeout") for s, b, r in SHAPES]
-    source = page(swept(*rows, best=rows[0], met=None, reasons=["Use a longer --time-limit."]))
+    rows = [TrialOutcome(TrialPoint(slots=s, bands=b, rows=r), "timeout") for s, b, r in SHAPES]
+    source = tuning_page(
+        swept(*rows, best=rows[0], met=None, reasons=["Use a longer --time-limit."])
+    )
     for said in (
         "No trial came to its end",
         "No trial has a recall",
@@ -197,32 +201,32 @@ def test_all_timed_out() -> None:
 
 
 def test_only_trials_that_no_run_can_follow_have_come_to_an_end() -> None:
-    only_for_sweeps = Point(slots=16, bands=4, rows=4, buckets=100)
+    only_for_sweeps = TrialPoint(slots=16, bands=4, rows=4, buckets=100)
     rows = [
-        Outcome(Point(slots=128, bands=21, rows=6), "timeout"),
+        TrialOutcome(TrialPoint(slots=128, bands=21, rows=6), "timeout"),
         replace(usual_rows()[0], point=only_for_sweeps),
     ]
-    source = page(swept(*rows, best=rows[0], met=None))
+    source = tuning_page(swept(*rows, best=rows[0], met=None))
     assert 'class="front"' in source and 'class="chosen"' not in source
 
 
 def test_one_trial() -> None:
-    source = page(swept(usual_rows()[1]))
+    source = tuning_page(swept(usual_rows()[1]))
     assert " 1 trial;" in source
     assert 'class="chosen"' in source
 
 
 def test_without_bands_there_is_nothing_to_slide() -> None:
-    row = replace(usual_rows()[0], point=Point(sketch="simhash", slots=64, bits=1))
-    source = page(swept(row))
+    row = replace(usual_rows()[0], point=TrialPoint(sketch="simhash", slots=64, bits=1))
+    source = tuning_page(swept(row))
     assert "Nothing that was tried has bands" in source
     assert "Use simhash, 64 bits" in source
-    assert "<script" not in source and frame.POLICY in source
+    assert "<script" not in source and html.POLICY in source
 
 
 def test_many_trials_leave_the_labels_apart() -> None:
     rows = [trial(128, n, 1, n / 100, n / 50) for n in range(1, 101)]
-    source = page(swept(*rows, best=rows[0]))
+    source = tuning_page(swept(*rows, best=rows[0]))
     heights = [
         float(y) for y in re.findall(r'y="([\d.]+)" class="(?:strong)?">minhash \d+ × 1:', source)
     ]
@@ -237,7 +241,7 @@ def test_the_table_of_trials_is_not_cut_on_a_usual_screen(tmp_path: Path) -> Non
     ]
     rows.append(replace(rows[0], point=replace(rows[0].point, sketch="oneperm")))
     path = tmp_path / "tuning.html"
-    path.write_text(page(swept(*rows)), "utf-8")
+    path.write_text(tuning_page(swept(*rows)), "utf-8")
     hidden = (
         "Math.max(...[...document.querySelectorAll('.scroll')]"
         ".map(each => each.scrollWidth - each.clientWidth))"
@@ -251,8 +255,8 @@ def test_the_table_of_trials_is_not_cut_on_a_usual_screen(tmp_path: Path) -> Non
 @pytest.mark.parametrize("width", [1000, 400])
 def test_the_page_in_a_browser(tmp_path: Path, width: int, dark: bool) -> None:
     path = tmp_path / "tuning.html"
-    path.write_text(page(swept(*usual_rows())), "utf-8")
-    assert frame.policy(curves.script()) in path.read_text()
+    path.write_text(tuning_page(swept(*usual_rows())), "utf-8")
+    assert html.security_policy(plots.explorer_script()) in path.read_text()
     with browser(tmp_path / "browser") as seen:
         seen.open(path, width=width, dark=dark)
         assert seen.complaints == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from neardup.evaluation.sample import edited
+from neardup.evaluation.sample import edit_text
 
 WORDS = [f"word{number}" for number in range(2_000)]
 
@@ -28,7 +28,7 @@ def planted(
         " ".join(chance.choices(words, k=int(length * (0.5 + chance.random()))))
         for _ in range(count)
     ]
-    copies = [edited(text, texts[0], most * chance.random(), chance) for text in texts]
+    copies = [edit_text(text, texts[0], most * chance.random(), chance) for text in texts]
     rows = [{"id": f"a{n}", "text": text} for n, text in enumerate(texts)]
     rows += [{"id": f"b{n}", "text": text} for n, text in enumerate(copies)]
     golden = [(f"a{n}", f"b{n}", 1) for n in range(count)]

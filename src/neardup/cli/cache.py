@@ -13,7 +13,7 @@ from neardup.cli.arguments import make_console
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from neardup.planner.cache import Cache
+    from neardup.planner.cache import TrialCache
 
 SHOWN_DIGITS = 12
 FIRST = ("sketch", "slots", "bands", "rows", "shingle")
@@ -132,13 +132,13 @@ def _confirm(question: str) -> bool:
         raise UsageError("no answer, nothing was removed: --yes removes without asking") from None
 
 
-def _open_cache(folder: Path | None) -> Cache:
+def _open_cache(folder: Path | None) -> TrialCache:
     from neardup.errors import UsageError
-    from neardup.planner.cache import Cache
+    from neardup.planner.cache import TrialCache
 
     if folder is not None and not folder.is_dir():
         raise UsageError(f"--cache {folder}: there is no such folder")
-    return Cache(folder)
+    return TrialCache(folder)
 
 
 def describe_config(config: dict[str, Any]) -> str:

@@ -13,8 +13,8 @@ import typer
 from neardup.cli.arguments import Format, Inputs, Quiet, Text, TextProfile, Workers, check_workers
 
 if TYPE_CHECKING:
-    from neardup.evaluation.contest import Measured
-    from neardup.evaluation.hashes import Figures, Theory
+    from neardup.evaluation.hash_functions import HashFigures, RandomFunction
+    from neardup.evaluation.sketch_comparison import SketchFigures
 
 
 def compare_sketches(
@@ -54,8 +54,8 @@ def compare_sketches(
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs
     from neardup.errors import ParameterError
-    from neardup.evaluation.contest import CONTENDERS, Contest
-    from neardup.evaluation.sample import choose, with_copies
+    from neardup.evaluation.sample import add_edited_copies, choose_from_files
+    from neardup.evaluation.sketch_comparison import VARIANTS, SketchComparison
     from neardup.formats.tables import write_text
     from neardup.spec import Spec, whole
 
@@ -67,12 +67,12 @@ def compare_sketches(
     threads = check_workers(workers)
     spec = Spec.of(shingle, profile=text_profile)
     with progress_for(quiet=quiet or as_json) as progress:
-        chosen = choose(
+        chosen = choose_from_files(
             find_inputs(inputs, format), Columns(text=text), count, seed, spec, progress, threads
         )
-        texts = with_copies(chosen.texts, seed)
-        progress.stage("comparing", len(CONTENDERS) + 3, "sketches")
-        contest = Contest.of(
+        texts = add_edited_copies(chosen.texts, seed)
+        progress.stage("comparing", len(VARIANTS) + 3, "sketches")
+        comparison = SketchComparison.of(
             texts,
             threshold,
             threads,
@@ -83,23 +83,23 @@ def compare_sketches(
         )
         progress.advance(1)
         rows = []
-        for row in contest.results():
+        for row in comparison.results():
             rows.append(row)
             progress.advance(1)
     about = (
         f"{len(texts):,} documents, half of them edited copies of the others "
         f"({chosen.about}); "
-        f"{contest.truth.similar(threshold):,} pairs are at least {threshold:g} similar "
+        f"{comparison.truth.similar(threshold):,} pairs are at least {threshold:g} similar "
         f"({shingle} shingles, every pair compared)"
     )
     if plot is not None:
-        from neardup.report.sketches import page
+        from neardup.report.measurements import sketches_page
 
-        write_text(plot, page(rows, about))
+        write_text(plot, sketches_page(rows, about))
     print_sketches(rows, about, as_json, quiet)
 
 
-def print_sketches(rows: list[Measured], about: str, as_json: bool, quiet: bool) -> None:
+def print_sketches(rows: list[SketchFigures], about: str, as_json: bool, quiet: bool) -> None:
     """The table, on standard output."""
     if as_json:
         import json
@@ -110,18 +110,18 @@ def print_sketches(rows: list[Measured], about: str, as_json: bool, quiet: bool)
         from rich.console import Console
         from rich.table import Table
 
-        from neardup.report.sketches import COLUMNS, MEANING, cells
+        from neardup.report.measurements import SKETCH_COLUMNS, SKETCH_MEANING, sketch_cells
 
-        table = Table(*COLUMNS, box=None, header_style="bold")
+        table = Table(*SKETCH_COLUMNS, box=None, header_style="bold")
         for column in table.columns[1:]:
             column.justify = "right"
         for row in rows:
-            table.add_row(*cells(row))
+            table.add_row(*sketch_cells(row))
         console = Console()
         table.columns[0].no_wrap = True
         console.print(about)
         console.print(table)
-        console.print(MEANING)
+        console.print(SKETCH_MEANING)
 
 
 def hashes(
@@ -145,19 +145,21 @@ def hashes(
 
     The first four are those of neardup dedup --hash; the others are there for comparison.
     """
-    from neardup.evaluation.hashes import buckets_for, measure, theory
+    from neardup.evaluation.hash_functions import buckets_for, expect_of_random, measure_hashes
     from neardup.formats.tables import write_text
 
-    found, expected = measure(keys), theory(keys)
+    found, expected = measure_hashes(keys), expect_of_random(keys)
     about = f"{keys:,} different words; a table of {buckets_for(keys):,} buckets"
     if plot is not None:
-        from neardup.report.hashes import page
+        from neardup.report.measurements import hashes_page
 
-        write_text(plot, page(found, expected, about))
+        write_text(plot, hashes_page(found, expected, about))
     print_hashes(found, expected, about, as_json)
 
 
-def print_hashes(found: list[Figures], expected: Theory, about: str, as_json: bool) -> None:
+def print_hashes(
+    found: list[HashFigures], expected: RandomFunction, about: str, as_json: bool
+) -> None:
     """The table, on standard output."""
     if as_json:
         import json
@@ -168,9 +170,9 @@ def print_hashes(found: list[Figures], expected: Theory, about: str, as_json: bo
         return
     from textwrap import fill
 
-    from neardup.report.hashes import COLUMNS, MEANING, cells
+    from neardup.report.measurements import HASH_COLUMNS, HASH_MEANING, hash_cells
 
-    for row in (COLUMNS, *cells(found, expected)):
+    for row in (HASH_COLUMNS, *hash_cells(found, expected)):
         print(f"{row[0]:18}" + "".join(f"{cell:>13}" for cell in row[1:]))
-    for text in ("", f"{about}.", *MEANING):
+    for text in ("", f"{about}.", *HASH_MEANING):
         print(fill(text, 100))

@@ -248,7 +248,7 @@ def dedup(
         from neardup.pipeline.budget import Budget
         from neardup.pipeline.job import Job
         from neardup.pipeline.run import run_job
-        from neardup.report.page import write_report
+        from neardup.report.run_page import write_report
 
         if merge_rows is not None and id is not None:
             raise UsageError("--merge-rows names the documents: leave out --id")

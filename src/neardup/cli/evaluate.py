@@ -25,8 +25,7 @@ from neardup.cli.arguments import (
 )
 
 if TYPE_CHECKING:
-    from neardup.evaluation.gates import Gate
-    from neardup.evaluation.outcome import Evaluation
+    from neardup.evaluation.results import Evaluation, QualityGate
 
 ASKED = "What is asked for"
 JSON, HTML = "evaluation.json", "evaluation.html"
@@ -311,7 +310,7 @@ def evaluate(
     threads = check_workers(workers)
     with progress_for(quiet=quiet or as_json) as progress, folder(out, force):
         from neardup.evaluation.evaluation import evaluate as evaluated
-        from neardup.evaluation.gates import gates_of
+        from neardup.evaluation.results import check_gates
 
         found = evaluated(
             golden,
@@ -331,7 +330,7 @@ def evaluate(
             **asked,
         )
         least = {"recall": min_recall, "precision": min_precision, "f1": min_f1}
-        asked_for = gates_of(found, by, least)
+        asked_for = check_gates(found, by, least)
         if out is not None:
             write(found, out, golden, run, asked_for)
     show(found, out, quiet, as_json)
@@ -398,7 +397,7 @@ def check_free(out: Path, force: bool) -> None:
     import json
 
     from neardup.errors import OutputError
-    from neardup.evaluation.snapshot import KIND
+    from neardup.evaluation.drift import KIND
 
     if not out.exists():
         return
@@ -431,7 +430,7 @@ def check_free(out: Path, force: bool) -> None:
 
 def is_page(path: Path) -> bool:
     """Whether it is a page of ours; one without a record is of an evaluation that was stopped."""
-    from neardup.report.evaluation import TITLE
+    from neardup.report.evaluation_page import TITLE
 
     try:
         with path.open("rb") as file:
@@ -440,15 +439,17 @@ def is_page(path: Path) -> bool:
         return False
 
 
-def write(found: Evaluation, out: Path, golden: Path, run: Path | None, gates: list[Gate]) -> None:
+def write(
+    found: Evaluation, out: Path, golden: Path, run: Path | None, gates: list[QualityGate]
+) -> None:
     """Both files, or none: an earlier evaluation stays until both are written."""
     from neardup.formats.tables import write_json, write_text
-    from neardup.report.evaluation import page
+    from neardup.report.evaluation_page import evaluation_page
 
     judged = None if run is None else run.resolve().name
     new = {name: out / f".new-{name}" for name in (HTML, JSON)}
     try:
-        write_text(new[HTML], page(found, golden.name, judged, gates))
+        write_text(new[HTML], evaluation_page(found, golden.name, judged, gates))
         write_json(new[JSON], found.record)
         for name, path in new.items():
             path.replace(out / name)
@@ -464,9 +465,9 @@ def show(found: Evaluation, out: Path | None, quiet: bool, as_json: bool) -> Non
 
         print(json.dumps(found.record, indent=2))
     elif not quiet:
-        from neardup.evaluation.summary import summary
+        from neardup.evaluation.results import format_summary
 
-        print(summary(found, width()), end="")
+        print(format_summary(found, width()), end="")
         if out is not None:
             print(f"{out / HTML} shows it")
 
@@ -475,6 +476,6 @@ def width() -> int:
     """The columns of the terminal, or as many as a file is read with."""
     import shutil
 
-    from neardup.evaluation.summary import WIDTH
+    from neardup.evaluation.results import WIDTH
 
     return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH

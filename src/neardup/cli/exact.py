@@ -132,7 +132,7 @@ def exact(
         from neardup.pipeline.exact_hashes import ExactSpec
         from neardup.pipeline.job import Job
         from neardup.pipeline.run import run_job
-        from neardup.report.page import write_report
+        from neardup.report.run_page import write_report
 
         job = Job(
             inputs=found,

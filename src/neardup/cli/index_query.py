@@ -19,7 +19,7 @@ from neardup.cli.index import Dir, IndexKey, PlainJson, open_to_read, open_to_wr
 if TYPE_CHECKING:
     from neardup.index.answer import Answer, Document, SimilarDocument
     from neardup.index.index import Index
-    from neardup.report.differences import Piece
+    from neardup.report.differences import TextPiece
 
 
 def explain_document(index: Index, id: str, as_json: bool) -> None:
@@ -41,9 +41,9 @@ def explain_document(index: Index, id: str, as_json: bool) -> None:
 
 def _differences(kept: str, copy: str) -> Iterator[str]:
     """Both texts where they differ, with what is not equal in [brackets]."""
-    from neardup.report.differences import compare
+    from neardup.report.differences import compare_texts
 
-    found = compare(kept, copy)
+    found = compare_texts(kept, copy)
     if not found.hunks:
         yield "texts         the same words"
     for hunk in found.hunks:
@@ -57,7 +57,7 @@ def _differences(kept: str, copy: str) -> Iterator[str]:
         yield f"texts         {found.same_after:,} equal words"
 
 
-def _mark_changes(pieces: Sequence[Piece]) -> str:
+def _mark_changes(pieces: Sequence[TextPiece]) -> str:
     shown = (f"[{piece.text.strip()}]" if piece.changed else piece.text.strip() for piece in pieces)
     return " ".join(" ".join(shown).split())
 

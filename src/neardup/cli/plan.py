@@ -286,21 +286,26 @@ def show(made: Plan) -> None:
     from rich.console import Console
     from rich.padding import Padding
 
-    from neardup.planner.telling import asked, expected, figures, stages
+    from neardup.planner.description import (
+        describe_prediction,
+        describe_requirements,
+        format_figures,
+        format_stages,
+    )
 
     console = Console(highlight=False, soft_wrap=False)
-    console.print(asked(made), markup=False)
+    console.print(describe_requirements(made), markup=False)
     for problem in made.problems:
         console.print(f"not met: {problem}", markup=False, style="bold")
     for note in made.notes:
         console.print(f"note: {note}", markup=False)
     console.print()
-    for line in [*expected(made), *stages(made)]:
+    for line in [*describe_prediction(made), *format_stages(made)]:
         console.print(line, markup=False)
     for choice in made.choices:
         console.print()
         console.print(f"[bold]{choice.name}: {choice.value}[/bold]")
         console.print(Padding(choice.reason, (0, 0, 0, 2), expand=False), markup=False)
         for other in choice.rejected:
-            line = f"not {other.value}: {figures(other)}; {other.why}"
+            line = f"not {other.value}: {format_figures(other)}; {other.why}"
             console.print(Padding(line, (0, 0, 0, 4), expand=False), markup=False, style="dim")

@@ -105,7 +105,7 @@ def report(
 
     It is one file that needs nothing else, no network either.
     """
-    from neardup.report.page import write_report
+    from neardup.report.run_page import write_report
 
     path = write_report(run)
     print(path)

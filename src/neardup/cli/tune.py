@@ -26,8 +26,8 @@ from neardup.cli.arguments import (
 )
 
 if TYPE_CHECKING:
-    from neardup.planner.cache import Cache
-    from neardup.planner.trial import Point
+    from neardup.planner.cache import TrialCache
+    from neardup.planner.trial import TrialPoint
     from neardup.planner.tuning import Tuning
 
 
@@ -212,9 +212,9 @@ def tune(
     from neardup.cli.progress import progress_for
     from neardup.corpus.inputs import find_inputs
     from neardup.planner.specimen import from_files
-    from neardup.planner.tuner import Request, sweep
+    from neardup.planner.tuner import SweepRequest, run_sweep
 
-    request = Request.of(
+    request = SweepRequest.of(
         threshold=threshold,
         recall=recall,
         precision=precision,
@@ -240,17 +240,17 @@ def tune(
     with progress_for(quiet=quiet or as_json) as progress:
         files = find_inputs(inputs, format)
         specimen = from_files(files, text, sample, request.options, threads, progress)
-        tuning = sweep(specimen, request, threads, progress, results)
+        tuning = run_sweep(specimen, request, threads, progress, results)
     if out is not None:
         write_sweep(tuning, out)
     print_tuning(tuning, out, as_json, quiet)
 
 
-def open_cache(folder: Path | None) -> Cache:
+def open_cache(folder: Path | None) -> TrialCache:
     """Results of earlier trials; a folder that somebody names must take new ones."""
-    from neardup.planner.cache import Cache
+    from neardup.planner.cache import TrialCache
 
-    found = Cache(folder)
+    found = TrialCache(folder)
     if folder is not None:
         found.must_be_writable()
     return found
@@ -290,12 +290,12 @@ def write_sweep(tuning: Tuning, out: Path) -> None:
     """The files of a sweep."""
     from neardup.formats.config import write_config
     from neardup.formats.tables import write_json, write_text
-    from neardup.report.tuning import page
+    from neardup.report.tuning_page import tuning_page
 
     write_json(out / "tuning.json", tuning.to_json())
     tuning.to_csv(out / "sweep.csv")
     write_config(out / "tuned.toml", tuning.options, tuning.reasons)
-    write_text(out / "tuning.html", page(tuning))
+    write_text(out / "tuning.html", tuning_page(tuning))
 
 
 TABLE_WIDTH = 100
@@ -304,7 +304,7 @@ WIDEST = 1_000
 """Wider than any table."""
 LEFT_OUT = ("bucket", "pairs", "t_sig s", "t_rest s", "candidates", "MB")
 """What is not shown where there is no room, the first of them first; sweep.csv has all of it."""
-VARYING: dict[str, Callable[[Point], str]] = {
+VARYING: dict[str, Callable[[TrialPoint], str]] = {
     "bits": lambda point: str(point.bits),
     "shingle": lambda point: point.shingle,
     "threshold": lambda point: f"{point.threshold:g}",
@@ -374,7 +374,7 @@ def trial_table(tuning: Tuning, left_out: Collection[str]) -> Any:
     """A row for each trial."""
     from rich.table import Table
 
-    from neardup.report.tuning import FIGURES
+    from neardup.report.tuning_page import FIGURES
 
     points = [row.point for row in tuning.rows]
     varying = [name for name, cell in VARYING.items() if len(set(map(cell, points))) > 1]

@@ -1,1 +1,1 @@
-"""How good is it, on the user's own data? Measured against brute force."""
+"""Measures quality on the user's own documents: against brute force, labels, a baseline."""

@@ -1,18 +1,122 @@
-"""What has moved since an earlier evaluation, and what follows from it? In words.
+"""Compares an evaluation with an earlier one and describes what has changed, in sentences.
 
-Only what is beyond noise is said: a change must be large enough to matter, and larger than three
-standard errors of both samples. Whether two documents of some similarity meet does not depend on
-the corpus; what drifts is how similar its documents are, how long and how many they are.
+Only changes beyond noise are reported: large enough to matter, and larger than three standard
+errors of both samples. Whether two documents of a given similarity share a bucket does not depend
+on the corpus; what drifts is how similar its documents are, how long and how many they are.
+
+What can be compared depends on the two operating points. Texts always can. Shingles can if both
+evaluations cut texts in the same way; how they are hashed changes no figure. Candidates can if
+everything of the operating points is the same.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
 
-from neardup.evaluation.profile import TENTHS, VOCABULARY, Profile, Spread, overlap
-from neardup.evaluation.snapshot import CUT, READ, Snapshot
+from neardup.errors import FormatError, ParameterError, UsageError
+from neardup.evaluation.profile import TENTHS, VOCABULARY, CorpusProfile, Spread, overlap
+from neardup.lsh.curve import parse_layout
+from neardup.spec import MINHASHES
+
+KIND: Final = "neardup evaluation"
+LARGEST: Final = 64 << 20
+COUNTED: Final = ("ignored",)
+"""What is counted in the corpus and drifts with it."""
+READ: Final = ("profile", "strip", "unicode", "version")
+"""What decides the words of a text..."""
+CUT: Final = (*READ, "unit", "size")
+"""...and its shingles."""
+NEARLY_ALL: Final = 0.95
+"""Pairs that meet with this chance can be compared, whatever the bands are."""
+
+
+@dataclass(frozen=True)
+class EvaluationRecord:
+    """What of an evaluation can be compared with another.
+
+    `point` has specification and parameters, those that are set. Document frequencies are counted
+    in the corpus: of weights, parameters say the kind.
+    """
+
+    point: dict[str, Any]
+    judged: str
+    golden: str
+    recall: dict[str, Any]
+    profile: CorpusProfile | None
+
+    @classmethod
+    def of(cls, record: Any, where: str) -> EvaluationRecord:
+        """Of what evaluation.json holds."""
+        if not isinstance(record, dict) or record.get("kind") != KIND:
+            raise FormatError(
+                f"{where} is not an evaluation: give the evaluation.json that neardup evaluate -o "
+                "wrote"
+            )
+        try:
+            point, profile = record["operating_point"], record["profile"]
+            recall = record["labels"]["recall"]
+            said = {**point["spec"], **point["parameters"]}
+            if not all(_is_share(recall[name]) for name in ("value", "low", "high")):
+                raise ValueError
+            return cls(
+                {name: x for name, x in said.items() if x and name not in COUNTED},
+                str(record["judged"]),
+                str(record["golden"]["digest"]),
+                recall,
+                None if profile is None else CorpusProfile.from_record(profile, where),
+            )
+        except (LookupError, TypeError, ValueError) as error:
+            raise FormatError(
+                f"{where} is damaged ({type(error).__name__}): evaluate the earlier corpus again"
+            ) from None
+
+    def same(self, other: EvaluationRecord, names: Iterable[str]) -> bool:
+        return all(self.point.get(name) == other.point.get(name) for name in names)
+
+    def differing(self, before: EvaluationRecord) -> str:
+        """What of the operating point is another one, from what to what; empty if nothing is."""
+        names = [name for name in {**before.point, **self.point} if not self.same(before, [name])]
+        return ", ".join(
+            f"{name} {before.point.get(name)} to {self.point.get(name)}" for name in names
+        )
+
+    @property
+    def all_meet_from(self) -> int | None:
+        """The first tenth of similarity in which nearly all pairs meet; None if nobody can say."""
+        tables = self.point.get("tables")
+        if self.point.get("sketch") not in MINHASHES or self.point.get("measure") != "jaccard":
+            return None
+        try:
+            curve = parse_layout(str(tables))
+        except ParameterError:
+            return None
+        found = (n for n in range(TENTHS) if curve.probability(n / TENTHS) >= NEARLY_ALL)
+        return next(found, None)
+
+
+def _is_share(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and 0.0 <= value <= 1.0)
+
+
+def read_baseline(path: Path) -> EvaluationRecord:
+    """An earlier evaluation.json."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise UsageError(f"{path} can't be read ({why}): give an earlier evaluation.json") from None
+    try:
+        record = json.loads(data) if len(data) <= LARGEST else None
+    except (ValueError, RecursionError):
+        record = None
+    return EvaluationRecord.of(record, str(path))
+
 
 LENGTH: Final = 0.1
 """A mean that changes by less than this share is not worth a word."""
@@ -24,7 +128,7 @@ EMPTY_BINS: Final = 0.02
 NOTHING: Final = "nothing moved"
 
 
-def moved(now: Snapshot, before: Snapshot) -> list[str]:
+def describe_drift(now: EvaluationRecord, before: EvaluationRecord) -> list[str]:
     """What has changed, a sentence each, what can't be compared first; or that nothing has."""
     same_words, same_shingles = now.same(before, READ), now.same(before, CUT)
     differing = now.differing(before)
@@ -53,7 +157,7 @@ def moved(now: Snapshot, before: Snapshot) -> list[str]:
     return said or [NOTHING]
 
 
-def _comparable_from(now: Snapshot, before: Snapshot) -> int | None:
+def _comparable_from(now: EvaluationRecord, before: EvaluationRecord) -> int | None:
     """The first tenth of similarity whose pairs nearly all meet, on both sides."""
     new, old = now.all_meet_from, before.all_meet_from
     return None if new is None or old is None else max(new, old)
@@ -75,7 +179,7 @@ def _not_compared(
     yield f"the {what} differ ({differing}): {', '.join(lost)} are not compared"
 
 
-def _recall(now: Snapshot, before: Snapshot) -> Iterator[str]:
+def _recall(now: EvaluationRecord, before: EvaluationRecord) -> Iterator[str]:
     if now.golden != before.golden:
         yield "the golden sets differ: recall is not compared"
         return
@@ -91,7 +195,7 @@ def _recall(now: Snapshot, before: Snapshot) -> Iterator[str]:
         yield f"recall went from {old['value']:.4f} to {new['value']:.4f}{follows}"
 
 
-def _words(now: Profile, before: Profile) -> Iterator[str]:
+def _words(now: CorpusProfile, before: CorpusProfile) -> Iterator[str]:
     """Larger samples have more words: only samples of about the same size are compared."""
     mine, theirs = now.words(), before.words()
     if mine.spec != theirs.spec or not _about_same(now.sampled, before.sampled):
@@ -109,7 +213,7 @@ def _about_same(one: float, other: float) -> bool:
     return 1 / FACTOR < one / other < FACTOR
 
 
-def _lengths(now: Profile, before: Profile) -> Iterator[str]:
+def _lengths(now: CorpusProfile, before: CorpusProfile) -> Iterator[str]:
     if _other_mean(now.bytes, before.bytes, now, before):
         ratio = now.bytes.mean / before.bytes.mean
         yield (
@@ -120,7 +224,7 @@ def _lengths(now: Profile, before: Profile) -> Iterator[str]:
         )
 
 
-def _shingles(now: Profile, before: Profile) -> Iterator[str]:
+def _shingles(now: CorpusProfile, before: CorpusProfile) -> Iterator[str]:
     if _other_mean(now.shingles, before.shingles, now, before):
         ratio = now.shingles.mean / before.shingles.mean
         yield (
@@ -130,7 +234,7 @@ def _shingles(now: Profile, before: Profile) -> Iterator[str]:
         )
 
 
-def _other_mean(new: Spread, old: Spread, now: Profile, before: Profile) -> bool:
+def _other_mean(new: Spread, old: Spread, now: CorpusProfile, before: CorpusProfile) -> bool:
     error = math.hypot(
         new.deviation / math.sqrt(now.sampled), old.deviation / math.sqrt(before.sampled)
     )
@@ -145,7 +249,7 @@ def _about(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def _empty_bins(now: Profile, before: Profile) -> Iterator[str]:
+def _empty_bins(now: CorpusProfile, before: CorpusProfile) -> Iterator[str]:
     new, old = now.empty_bins, before.empty_bins
     if new is None or old is None or abs(new - old) < EMPTY_BINS:
         return
@@ -153,7 +257,9 @@ def _empty_bins(now: Profile, before: Profile) -> Iterator[str]:
     yield f"empty bins went from {old:.1%} to {new:.1%} of the slots: {follows}"
 
 
-def _candidates(now: Profile, before: Profile, threshold: float | None) -> Iterator[str]:
+def _candidates(
+    now: CorpusProfile, before: CorpusProfile, threshold: float | None
+) -> Iterator[str]:
     if not before.met or not now.met:
         if now.met + before.met > ERRORS**2:
             yield f"candidates went from {before.candidates:.2f} to {now.candidates:.2f} a document"
@@ -170,7 +276,7 @@ def _candidates(now: Profile, before: Profile, threshold: float | None) -> Itera
     )
 
 
-def _why_candidates(now: Profile, before: Profile, threshold: float | None) -> str:
+def _why_candidates(now: CorpusProfile, before: CorpusProfile, threshold: float | None) -> str:
     """Bands can be chosen against pairs below the threshold; those above are what is looked for."""
     if threshold is None:
         return ""
@@ -184,7 +290,7 @@ def _why_candidates(now: Profile, before: Profile, threshold: float | None) -> s
 
 
 def _similarity(
-    now: Profile, before: Profile, threshold: float | None, first: int
+    now: CorpusProfile, before: CorpusProfile, threshold: float | None, first: int
 ) -> Iterator[str]:
     """Of the pairs that meet, from some tenth on, which tenths have grown or shrunk?"""
     new_all, old_all = sum(now.similarity[first:]), sum(before.similarity[first:])
@@ -207,7 +313,7 @@ def _similarity(
         )
 
 
-def _copies(now: Profile, before: Profile) -> Iterator[str]:
+def _copies(now: CorpusProfile, before: CorpusProfile) -> Iterator[str]:
     """Of copies, as of buckets, more is seen if a larger share of the documents is looked at."""
     if _about_same(now.share, before.share) and abs(now.identical - before.identical) > LENGTH:
         yield (
@@ -216,7 +322,7 @@ def _copies(now: Profile, before: Profile) -> Iterator[str]:
         )
 
 
-def _buckets(now: Profile, before: Profile) -> Iterator[str]:
+def _buckets(now: CorpusProfile, before: CorpusProfile) -> Iterator[str]:
     new, old = now.buckets, before.buckets
     if not _about_same(now.share, before.share) or _about_same(max(new.p99, 2), max(old.p99, 2)):
         return

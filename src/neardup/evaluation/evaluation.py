@@ -1,9 +1,9 @@
-"""How good is an operating point, or a run, by what people say? The composition.
+"""neardup.evaluate: how good is an operating point, a run or a service, by a golden set?
 
-    golden pairs -> their texts -> do they meet, are they similar -> scores, losses, the worst
+    golden pairs -> their texts -> candidates, similarities -> scores, losses, worst cases
 
-A label says what people say, similarity what texts say. What is lost because labelled duplicates
-have little text in common is told apart from what is lost because similar ones did not meet.
+A label is a person's judgement, similarity that of the texts. Labelled duplicates that are lost
+because their texts have little in common are counted apart from similar ones that share no bucket.
 """
 
 from __future__ import annotations
@@ -19,19 +19,22 @@ from numpy.typing import NDArray
 from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.frames import require_rereadable
 from neardup.errors import ParameterError, UsageError
-from neardup.evaluation.drift import moved
-from neardup.evaluation.golden import SEVERAL, Golden, golden_of, no_pairs, none_left
-from neardup.evaluation.golden_files import Names
-from neardup.evaluation.held import NOT_ALL_PAIRS, Held
-from neardup.evaluation.judges import Judge, OperatingPoint
-from neardup.evaluation.lookup import Finder, corpus_files, reader
-from neardup.evaluation.outcome import Case, Evaluation, Losses, Rand
-from neardup.evaluation.profile import Profile
-from neardup.evaluation.runs import Run
+from neardup.evaluation.drift import EvaluationRecord, describe_drift, read_baseline
+from neardup.evaluation.golden import (
+    SEVERAL,
+    LabelledPairs,
+    Names,
+    load_golden,
+    no_pairs_error,
+    no_pairs_left_error,
+)
+from neardup.evaluation.operating_point import GoldenFinder, OperatingPoint, corpus_files, reader
+from neardup.evaluation.profile import CorpusProfile
+from neardup.evaluation.results import Case, Evaluation, Losses, Rand
 from neardup.evaluation.sample import choose_among
-from neardup.evaluation.scores import Scores, adjusted_rand, components, sweep
-from neardup.evaluation.service import Service
-from neardup.evaluation.snapshot import Snapshot, read_baseline
+from neardup.evaluation.scores import Scores, adjusted_rand, components, sweep_thresholds
+from neardup.evaluation.service_client import ServiceClient
+from neardup.evaluation.systems import NOT_ALL_PAIRS, EvaluatedSystem, FinishedRun, IndexedDocuments
 from neardup.in_memory import find_frequencies, find_ignored_lines
 from neardup.options import Options
 from neardup.result import by_distance
@@ -92,13 +95,13 @@ def evaluate(
     """
     _check(corpus, run, service, operating_point)
     before = None if baseline is None else read_baseline(Path(baseline))
-    asked = golden_of(golden, pairs, clusters)
+    asked = load_golden(golden, pairs, clusters)
     if not len(asked):
-        raise no_pairs(asked)
+        raise no_pairs_error(asked)
     if service is not None:
-        held = Service(service, api_key).held(asked.ids, progress)
+        held = ServiceClient(service, api_key).held(asked.ids, progress)
         return _compared(_of_service(asked, held), before)
-    finished = None if run is None else Run.of(Path(run), asked.ids)
+    finished = None if run is None else FinishedRun.of(Path(run), asked.ids)
     if finished is not None and corpus is not None:
         finished.require_of(corpus_files(corpus, format))
     point = profile = None
@@ -110,7 +113,7 @@ def evaluate(
         )
     used, notes = _usable(asked, point, finished)
     progress.stage("comparing", len(used), "pairs")
-    judge: Judge = next(one for one in (finished, point) if one is not None)
+    judge: EvaluatedSystem = next(one for one in (finished, point) if one is not None)
     return _compared(_measured(used, judge, point, profile, notes), before)
 
 
@@ -129,10 +132,12 @@ def _check(corpus: Any, run: Any, service: str | None, operating_point: Mapping[
         raise UsageError(f"a {judged} has its operating point: leave out others, or the {judged}")
 
 
-def _compared(found: Evaluation, before: Snapshot | None) -> Evaluation:
+def _compared(found: Evaluation, before: EvaluationRecord | None) -> Evaluation:
     if before is None:
         return found
-    return replace(found, drift=moved(Snapshot.of(found.record, "this evaluation"), before))
+    return replace(
+        found, drift=describe_drift(EvaluationRecord.of(found.record, "this evaluation"), before)
+    )
 
 
 def _options(given: Mapping[str, Any]) -> Options:
@@ -147,7 +152,7 @@ def _options(given: Mapping[str, Any]) -> Options:
 
 
 def _looked_up(
-    asked: Golden,
+    asked: LabelledPairs,
     corpus: Any,
     columns: Columns,
     format: str,
@@ -155,7 +160,7 @@ def _looked_up(
     sample: int,
     workers: int,
     progress: Progress,
-) -> tuple[OperatingPoint, Profile]:
+) -> tuple[OperatingPoint, CorpusProfile]:
     """The golden documents as the options see them, and what the corpus looks like."""
     read = reader(corpus, columns, format, workers, progress)
 
@@ -169,22 +174,22 @@ def _looked_up(
     frequencies = find_frequencies(documents, options, ignored)
     options = options.weighing(frequencies.stated)
     sketcher = Sketcher(options.spec, ignored, None, frequencies)
-    finder = Finder(asked.ids)
+    finder = GoldenFinder(asked.ids)
     chosen = choose_among(finder.watch(read()), sample, SEED, options.spec)
-    profile = Profile.of(chosen, options, sketcher)
+    profile = CorpusProfile.of(chosen, options, sketcher)
     return OperatingPoint.of(options, finder.result(), sketcher, workers), profile
 
 
 def _usable(
-    asked: Golden, point: OperatingPoint | None, finished: Run | None
-) -> tuple[Golden, list[str]]:
+    asked: LabelledPairs, point: OperatingPoint | None, finished: FinishedRun | None
+) -> tuple[LabelledPairs, list[str]]:
     """The golden set without documents that can't be compared; and what else is to be said."""
     used, notes = asked, []
     if point is not None:
         used = used.without("unknown ids", np.flatnonzero(point.found.row < 0))
         used = used.without("empty documents", point.empty)
         if not len(used):
-            raise none_left(used, point.found.names)
+            raise no_pairs_left_error(used, point.found.names)
         used = replace(used, flaws=used.flaws | {SEVERAL: point.found.repeated})
     elif finished is not None:
         used = replace(used, flaws=used.flaws | {SEVERAL: finished.repeated})
@@ -196,12 +201,12 @@ def _usable(
     return used, notes + _one_sided(used)
 
 
-def _of_service(asked: Golden, held: Held) -> Evaluation:
+def _of_service(asked: LabelledPairs, held: IndexedDocuments) -> Evaluation:
     used = held.of_those(asked)
     return _measured(used, held, None, None, _one_sided(used))
 
 
-def _one_sided(used: Golden) -> list[str]:
+def _one_sided(used: LabelledPairs) -> list[str]:
     if not used.label.any():
         return ["no pair is a duplicate by its label: recall is undefined"]
     if used.label.all():
@@ -213,10 +218,10 @@ def _one_sided(used: Golden) -> list[str]:
 
 
 def _measured(
-    used: Golden,
-    judge: Judge,
+    used: LabelledPairs,
+    judge: EvaluatedSystem,
     point: OperatingPoint | None,
-    profile: Profile | None,
+    profile: CorpusProfile | None,
     notes: list[str],
 ) -> Evaluation:
     a, b, label = used.a, used.b, used.label
@@ -226,7 +231,7 @@ def _measured(
     similarity = met = similar = None
     if point is not None:
         similarity = point.similarity(a, b)
-        by_bands = not (isinstance(judge, Run) and judge.of_copies)
+        by_bands = not (isinstance(judge, FinishedRun) and judge.of_copies)
         met = point.met(a, b) if by_bands else None
         if by_bands and not by_distance(point.options):
             similar = similarity >= point.options.threshold
@@ -237,9 +242,9 @@ def _measured(
     if point is not None and similar is not None and met is not None:
         losses = _losses(missed, similar, met, met & point.verified(a, b))
     apart = missed.any() if losses is None else losses.apart
-    if isinstance(judge, Run) and not judge.of_pairs and apart:
+    if isinstance(judge, FinishedRun) and not judge.of_pairs and apart:
         notes.append(NO_PAIRS)
-    if isinstance(judge, Held) and apart:
+    if isinstance(judge, IndexedDocuments) and apart:
         notes.append(NOT_ALL_PAIRS)
     return Evaluation(
         judged=judge.described,
@@ -250,7 +255,7 @@ def _measured(
         similarity=None if similar is None else Scores.of(predicted, similar),
         losses=losses,
         rand=_rand(used, judge),
-        sweep=None if similarity is None else sweep(similarity, label),
+        sweep=None if similarity is None else sweep_thresholds(similarity, label),
         false_positives=_cases(used, wrong, similarity, met, point),
         false_negatives=_cases(used, missed, similarity, met, point),
         profile=profile,
@@ -264,7 +269,7 @@ def _losses(missed: Flags, similar: Flags, met: Flags, found: Flags) -> Losses:
     return Losses(*(int(np.count_nonzero(part)) for part in parts))
 
 
-def _rand(used: Golden, judge: Judge) -> Rand | None:
+def _rand(used: LabelledPairs, judge: EvaluatedSystem) -> Rand | None:
     """Over the documents of usable pairs; None without a pair that belongs together."""
     if not used.label.any():
         return None
@@ -277,7 +282,7 @@ def _rand(used: Golden, judge: Judge) -> Rand | None:
 
 
 def _cases(
-    used: Golden,
+    used: LabelledPairs,
     chosen: Flags,
     similarity: Reals | None,
     met: Flags | None,

@@ -1,4 +1,4 @@
-"""What does a corpus look like? Figures of a sample, small enough to keep and to compare later."""
+"""The profile of a corpus: figures of a sample, small enough to store and to compare later."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from neardup import cluster
 from neardup.errors import FormatError, StaleSketch
-from neardup.evaluation.judges import exact_judge
+from neardup.evaluation.operating_point import exact_verifier
 from neardup.evaluation.sample import Sample, as_documents
 from neardup.evaluation.truth import Truth
 from neardup.lsh.buckets import group
@@ -56,7 +56,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Buckets:
+class BucketSpread:
     """Of the buckets with two documents or more: how many, and how large they are."""
 
     count: int
@@ -65,7 +65,7 @@ class Buckets:
     largest: int
 
     @classmethod
-    def of(cls, sizes: NDArray[np.int64]) -> Buckets:
+    def of(cls, sizes: NDArray[np.int64]) -> BucketSpread:
         if not len(sizes):
             return cls(0, 0.0, 0.0, 0)
         p50, p99 = (float(np.quantile(sizes, share)) for share in (0.5, 0.99))
@@ -73,7 +73,7 @@ class Buckets:
 
 
 @dataclass(frozen=True)
-class Profile:
+class CorpusProfile:
     """A sample of a corpus, in figures.
 
     documents   in the corpus; `sampled` of them were looked at, all equally likely
@@ -98,16 +98,16 @@ class Profile:
     vocabulary: str
     halves: float
     empty_bins: float | None
-    buckets: Buckets
+    buckets: BucketSpread
     met: int
     effective: float
     candidates: float
     similarity: list[float]
 
     @classmethod
-    def of(cls, sample: Sample, options: Options, sketcher: Sketcher) -> Profile:
+    def of(cls, sample: Sample, options: Options, sketcher: Sketcher) -> CorpusProfile:
         sketch = sketcher(as_documents(sample.texts))
-        judge = exact_judge(sketch, options, sketcher.frequencies)
+        judge = exact_verifier(sketch, options, sketcher.frequencies)
         order = np.flatnonzero(sketch.shingles.sizes)
         leader = cluster.identical(sketch.content, order)
         unique = order[leader[order] == order]
@@ -132,7 +132,7 @@ class Profile:
             base64.b64encode(_vocabulary(words.data).to_bytes()).decode(),
             _halves(words),
             _empty_bins(sketch, options.spec),
-            Buckets.of(grouped.sizes),
+            BucketSpread.of(grouped.sizes),
             met,
             total**2 / float((weight_of**2).sum()) if met else 0.0,
             total / sample.documents,
@@ -152,13 +152,13 @@ class Profile:
         return asdict(self)
 
     @classmethod
-    def from_record(cls, record: dict[str, Any], where: str) -> Profile:
+    def from_record(cls, record: dict[str, Any], where: str) -> CorpusProfile:
         """The profile that `record` is of; anything else is damaged."""
         try:
             given = {field.name: record[field.name] for field in fields(cls)}
             given["bytes"] = Spread(**{k: _real(v) for k, v in given["bytes"].items()})
             given["shingles"] = Spread(**{k: _real(v) for k, v in given["shingles"].items()})
-            given["buckets"] = Buckets(**{k: _real(v) for k, v in given["buckets"].items()})
+            given["buckets"] = BucketSpread(**{k: _real(v) for k, v in given["buckets"].items()})
             given["similarity"] = [_real(share) for share in given["similarity"]]
             for name in NUMBERS:
                 given[name] = _real(given[name])

@@ -1,10 +1,10 @@
-"""Some documents of a corpus, chosen so that near-duplicates come together; edited copies of them.
+"""A sample of a corpus in which near-duplicates are chosen together; edited copies of documents.
 
 Few pairs of a corpus are similar. Of documents chosen one by one, a share of p, only p^2 of the
-similar pairs would be left. Here a document's least shingle, in an order that the seed decides,
+similar pairs would be left. Here a document's least shingle, in an order that depends on the seed,
 is hashed, and documents with the least hashes are chosen: each with the same chance p, but those
-that have the least shingle in common together. That is what a pair of similarity J has with
-chance J, so that it is in the sample with chance p (J + (1 - J) p).
+that share their least shingle together. A pair of similarity J shares it with chance J, so that it
+is in the sample with chance p (J + (1 - J) p).
 
 A crowd of near-copies would be in a sample whole or not at all, and with it most of the corpus's
 pairs: only the first few with the same least shingle are chosen together, each further one for
@@ -52,7 +52,7 @@ CROWD = 8
 CELLS = 1 << 24
 
 Hashes = NDArray[np.uint64]
-Held = tuple[int, int, bool, str, str]
+ChosenDocument = tuple[int, int, bool, str, str]
 """What a document is chosen by, its number, whether it is of a crowd, its id and its text."""
 
 
@@ -111,7 +111,7 @@ class Sample:
         return min(self.read / self.stored, 1.0) if self.stored else 1.0
 
 
-def choose(
+def choose_from_files(
     files: Sequence[InputFile],
     columns: Columns,
     count: int,
@@ -224,7 +224,7 @@ class _Best:
 
     def __init__(self, count: int, seed: int) -> None:
         self._count, self._seed, self._worst = count, seed, UNUSABLE
-        self._held: list[Held] = []
+        self._held: list[ChosenDocument] = []
         self._seen = self._usable = self._characters = 0
         self._cells = np.zeros(CELLS, np.uint8)
 
@@ -270,7 +270,7 @@ class _Best:
             self._characters = int(ends[fit - 1])
 
 
-def with_copies(texts: Sequence[str], seed: int) -> list[str]:
+def add_edited_copies(texts: Sequence[str], seed: int) -> list[str]:
     """The texts, and of each a copy in which a share of the words, up to 0.15, is replaced."""
     return [*texts, *_copies(texts, random.Random(seed))]  # noqa: S311  # not for security
 
@@ -279,10 +279,10 @@ def _copies(texts: Sequence[str], chance: random.Random) -> Iterator[str]:
     for text in texts:
         rate = MOST_EDITED * chance.random()
         other = texts[int(chance.random() * len(texts))]
-        yield edited(text, other, rate, chance)
+        yield edit_text(text, other, rate, chance)
 
 
-def edited(text: str, other: str, rate: float, chance: random.Random) -> str:
+def edit_text(text: str, other: str, rate: float, chance: random.Random) -> str:
     """The text with a share of its words replaced by words of another, by characters if it has
     few words."""
     between = " " if len(text.split()) >= FEW_WORDS else ""

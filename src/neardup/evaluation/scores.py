@@ -1,11 +1,11 @@
-"""How good is it? Recall, precision, F1 and the adjusted Rand index; all thresholds at once.
+"""Recall, precision, F1 and the adjusted Rand index; the scores at all thresholds.
 
-What can't be said is None: without positives there is no recall, and 0 or 1 would be a lie.
+What is undefined is None: without positives there is no recall, and 0 or 1 would be wrong.
 
 Intervals are those of Wilson, at 95 %: they hold for small sets and near 0 and 1. F1 is
 2 q / (1 + q) of q = tp / (tp + fp + fn), a share like the others, so its interval is that of q,
-carried over. All take pairs as independent; pairs that share documents are not quite, and the truth
-is then somewhat wider.
+transformed. All take pairs as independent; pairs that share documents are not quite, and the true
+interval is then somewhat wider.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _harmonic(share: float | None) -> float | None:
 
 
 @dataclass(frozen=True)
-class Sweep:
+class ThresholdSweep:
     """Recall, precision and F1 at each threshold; and the best one by F1.
 
     Without labels of both kinds there is no best one: None. Where several are equally good, the
@@ -126,7 +126,7 @@ class Sweep:
         return self.recall[place], self.precision[place], self.f1[place]
 
 
-def sweep(similarity: NDArray[np.float64], label: Flags) -> Sweep:
+def sweep_thresholds(similarity: NDArray[np.float64], label: Flags) -> ThresholdSweep:
     """All thresholds over the exact similarity of labelled pairs: nothing is lost to bands here."""
     thresholds = np.arange(1, THRESHOLDS + 1) / THRESHOLDS
     positives = int(np.count_nonzero(label))
@@ -142,7 +142,7 @@ def sweep(similarity: NDArray[np.float64], label: Flags) -> Sweep:
         most = max(value or 0.0 for value in f1)
         equal = [place for place, value in enumerate(f1) if (value or 0.0) == most]
         best = float(thresholds[equal[len(equal) // 2]])
-    return Sweep(
+    return ThresholdSweep(
         thresholds.tolist(),
         [one.recall.value for one in scores],
         [one.precision.value for one in scores],

@@ -1,1 +1,1 @@
-"""Which operating point meets what is asked? The planner, the sweep and its results."""
+"""Chooses an operating point: the planner by models, the tuner by trials on a sample."""

@@ -1,19 +1,21 @@
-"""Which trials have been run before? Results, each in a file under a hash of what was asked.
+"""Results of earlier trials, each in a file named by a hash of its configuration.
 
     FOLDER/3f/3f0c9a...-5ab1e2c4.json      key (32 hexadecimal digits), machine (8)
 
 A file is JSON: format, key, config, results, seconds, at, machine, version, and checksum, a BLAKE2b
-of the others. It is written under a name of its own and then renamed, so that any number of
-processes and machines can share a folder without locks: of two that write the same, the last one
-stays. What can't be trusted (truncated, altered, of another format, of another configuration with
-the same key) is as if it were not there, and the next result of that configuration replaces it.
+of the others. It is written under a temporary name and then renamed, so that any number of
+processes and machines can share a folder without locks: of two writers of the same entry, the last
+one wins. A file that can't be trusted (truncated, altered, of another format, of another
+configuration with the same key) is ignored, and the next result of that configuration replaces it.
 
-Counts are the same wherever they were counted, times are not: each machine has files of its own.
+Counts are the same on every machine, times are not: each machine has files of its own.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import os
 import platform
 import re
@@ -24,13 +26,54 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Final
 
 import neardup
 from neardup import runtime
 from neardup.errors import OutputError, ParameterError, UsageError
-from neardup.planner.canonical import canonical, digest, key_of, plain
+
+BYTES: Final = 16
+
+
+def canonical(config: Mapping[str, Any]) -> str:
+    """A configuration as text: the same for the same values, in whatever order and kind of number.
+
+    >>> canonical({"rows": 5.0, "threshold": 0.80}) == canonical({"threshold": 0.8, "rows": 5})
+    True
+    """
+    return json.dumps(plain(config), sort_keys=True, separators=(",", ":"))
+
+
+def plain(value: Any) -> Any:
+    """The same value in the kinds that JSON knows; whole numbers are integers."""
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real) and math.isfinite(value):
+        number = float(value)
+        return int(number) if number.is_integer() else number
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
+        return {name: plain(each) for name, each in value.items()}
+    kind = "a number that is not finite" if isinstance(value, Real) else type(value).__name__
+    raise ParameterError(
+        f"a configuration can't hold {kind}: give names with texts, finite numbers, lists or null"
+    )
+
+
+def key_of(config: Mapping[str, Any]) -> str:
+    """The name of a configuration."""
+    return digest(canonical(config))
+
+
+def digest(text: str, size: int = BYTES) -> str:
+    """BLAKE2b of ASCII, 128 bits unless told otherwise."""
+    return hashlib.blake2b(text.encode("ascii"), digest_size=size).hexdigest()
+
 
 FORMAT: Final = 1
 _FAN = re.compile(r"[0-9a-f]{2}")
@@ -74,7 +117,7 @@ def default_folder() -> Path:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CacheEntry:
     """A result, and what it is the result of. `at` is when it was written."""
 
     key: str
@@ -103,7 +146,7 @@ class Entry:
         }
 
 
-class Cache:
+class TrialCache:
     """Results of trials in a folder; the user's own if none is named.
 
     Nothing is made on disk before something is stored. `damaged` counts the files that were there
@@ -140,7 +183,7 @@ class Cache:
     ) -> None:
         """Keep results. A disk that does not take them is said once, and is no error."""
         key, time = key_of(config), at or datetime.now(UTC)
-        entry = Entry(
+        entry = CacheEntry(
             key,
             plain(config),
             dict(results),
@@ -169,11 +212,11 @@ class Cache:
                 "writable, or name another with --cache"
             ) from None
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[CacheEntry]:
         """All that can be trusted, by key."""
         return (entry for path in self._files() if (entry := self._read(path)) is not None)
 
-    def find(self, prefix: str) -> Entry:
+    def find(self, prefix: str) -> CacheEntry:
         """The entry whose key begins so; of several machines', the one of this machine."""
         found = [entry for entry in self.entries() if entry.key.startswith(prefix.lower())]
         if not found:
@@ -205,7 +248,7 @@ class Cache:
                     if named and named[1].startswith(key) and (unfinished or not named[3]):
                         yield file
 
-    def _read(self, path: Path) -> Entry | None:
+    def _read(self, path: Path) -> CacheEntry | None:
         try:
             return _entry(json.loads(path.read_bytes()), path.name)
         except (FileNotFoundError, NotADirectoryError):
@@ -255,12 +298,12 @@ def _checksum(record: Mapping[str, Any]) -> str:
     return digest(json.dumps(record, sort_keys=True, allow_nan=False))
 
 
-def _entry(record: dict[str, Any], name: str) -> Entry:
+def _entry(record: dict[str, Any], name: str) -> CacheEntry:
     """What a file says, if all of it holds."""
     checksum = record.pop("checksum")
     if checksum != _checksum(record) or record.pop("format") != FORMAT:
         raise ValueError("altered, or of another format")
-    entry = Entry(**record | {"at": datetime.fromisoformat(record["at"])})
+    entry = CacheEntry(**record | {"at": datetime.fromisoformat(record["at"])})
     if key_of(entry.config) != entry.key or not name.startswith(entry.key):
         raise ValueError("not where it belongs")
     if entry.at.tzinfo is None or not isinstance(entry.seconds, float):

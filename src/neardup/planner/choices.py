@@ -1,4 +1,4 @@
-"""Why is an operating point what it is? Each choice in a sentence, and what was not chosen."""
+"""Explains an operating point: a reason for each choice, and the rejected values."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 
 from neardup.formatting import format_bytes, format_duration, format_large_number, format_number
 from neardup.lsh.curve import Curve
-from neardup.planner.accuracy import FULL, chance_meeting, standard_error
-from neardup.planner.predict import stored_bytes
-from neardup.planner.search import SLOTS, WIDTHS, Found, Search, least_slots, over
+from neardup.planner.prediction import FULL, chance_collision_rate, standard_error, stored_bytes
+from neardup.planner.search import SLOTS, WIDTHS, Search, Solution, find_missed, least_slots
 
 WIDE, NARROW = 64, 1
 
 
 @dataclass(frozen=True)
-class Rejected:
+class RejectedValue:
     """Something that was not chosen: its figures, and why not."""
 
     value: str
@@ -30,10 +29,10 @@ class Choice:
     name: str
     value: str
     reason: str
-    rejected: list[Rejected] = field(default_factory=list)
+    rejected: list[RejectedValue] = field(default_factory=list)
 
 
-def choices(search: Search, found: Found) -> list[Choice]:
+def explain_choices(search: Search, found: Solution) -> list[Choice]:
     """All of them, in the order in which one follows from the other."""
     return [
         _width(search, found),
@@ -49,7 +48,7 @@ def _where(search: Search) -> str:
     return "memory" if search.sla.purpose == "index" else "disk"
 
 
-def _width(search: Search, found: Found) -> Choice:
+def _width(search: Search, found: Solution) -> Choice:
     """From the corpus and the memory: how much is stored of a slot?"""
     sla, spec, chosen = search.sla, found.options.spec, found.bits
     place = _where(search)
@@ -71,7 +70,7 @@ def _width(search: Search, found: Found) -> Choice:
             )
         else:
             why = "nothing asks for less"
-        rejected.append(Rejected(_bits(bits), figures, why))
+        rejected.append(RejectedValue(_bits(bits), figures, why))
     if search.given.bits is not None:
         reason = "as given"
     elif chosen == FULL:
@@ -96,7 +95,7 @@ def _bits(bits: int) -> str:
     return "1 bit" if bits == 1 else f"{bits} bits"
 
 
-def _slots(search: Search, found: Found) -> Choice:
+def _slots(search: Search, found: Solution) -> Choice:
     """From the accuracy: how many slots?"""
     sla, slots = search.sla, found.options.spec.slots
     least = least_slots(sla.threshold, sla.recall)
@@ -114,7 +113,7 @@ def _slots(search: Search, found: Found) -> Choice:
             why = "a larger error and flatter curves, and nothing asks for less"
         else:
             why = "twice the bytes, and nothing asks for a smaller error"
-        rejected.append(Rejected(f"{other} slots", figures, why))
+        rejected.append(RejectedValue(f"{other} slots", figures, why))
     if search.given.slots is not None:
         reason = "as given"
     elif found.slower is not None:
@@ -136,13 +135,13 @@ def _slots(search: Search, found: Found) -> Choice:
     )
 
 
-def _faster(found: Found, slower: Found) -> str:
+def _faster(found: Solution, slower: Solution) -> str:
     taken = format_duration(found.predicted.seconds)
     instead = format_duration(slower.predicted.seconds)
     return f"{found.options.spec.slots} slots make steeper bands: {taken} instead of {instead}"
 
 
-def _scheme(search: Search, found: Found) -> Choice:
+def _scheme(search: Search, found: Solution) -> Choice:
     """From the rate: how are signatures made?"""
     sla, spec, costs = search.sla, found.options.spec, search.predict.costs
     other = "oneperm" if spec.sketch == "minhash" else "minhash"
@@ -167,7 +166,7 @@ def _scheme(search: Search, found: Found) -> Choice:
         reason = "as given"
     elif spec.sketch == "minhash":
         reason = "one hash a slot, the default, is fast enough"
-        if "rate" in over(sla, found.predicted):
+        if "rate" in find_missed(sla, found.predicted):
             reason = "one hash a slot, the default"
     else:
         reason = "one permutation: a hash a slot would take too long"
@@ -177,11 +176,11 @@ def _scheme(search: Search, found: Found) -> Choice:
     elif sla.shingles < spec.slots:
         why = f"{sla.shingles:,.0f} shingles leave most of {spec.slots} slots empty"
     return Choice(
-        "scheme", spec.sketch, f"{reason}; {cost}", [Rejected(other, figures(other), why)]
+        "scheme", spec.sketch, f"{reason}; {cost}", [RejectedValue(other, figures(other), why)]
     )
 
 
-def _bands(search: Search, found: Found) -> Choice:
+def _bands(search: Search, found: Solution) -> Choice:
     """From the recall: how many bands of how many rows?"""
     sla, slots = search.sla, found.options.spec.slots
     curve = found.options.curve.parts[0]
@@ -198,12 +197,14 @@ def _bands(search: Search, found: Found) -> Choice:
             why = f"finds {recall:.3f} of the pairs at {sla.threshold:g}, {sla.recall:g} are asked"
         else:
             why = "finds enough, with more false candidates and more postings"
-        rejected.append(Rejected(f"{other.bands} x {other.rows}", _figures(other, search), why))
+        rejected.append(
+            RejectedValue(f"{other.bands} x {other.rows}", _figures(other, search), why)
+        )
     narrow = min(found.bits, NARROW)
     rejected.append(
-        Rejected(
+        RejectedValue(
             f"bands of {narrow}-bit slots",
-            {"meet by chance": chance_meeting(curve, narrow)},
+            {"meet by chance": chance_collision_rate(curve, narrow)},
             "unrelated documents would meet: bands are made of whole slots, which are cut "
             "afterwards",
         )
@@ -234,7 +235,7 @@ def _figures(curve: Curve, search: Search) -> dict[str, float]:
     }
 
 
-def _tables(search: Search, found: Found) -> Choice:
+def _tables(search: Search, found: Solution) -> Choice:
     """More recall: more tables, or more lookups a query?"""
     sla, curve = search.sla, found.options.curve
     recall = curve.probability(sla.threshold)
@@ -243,7 +244,7 @@ def _tables(search: Search, found: Found) -> Choice:
     enough = recall >= sla.recall
     why = "one finds enough" if enough else "give --slots for more"
     rejected = [
-        Rejected(
+        RejectedValue(
             "2 tables",
             {
                 "recall": twice,
@@ -252,7 +253,7 @@ def _tables(search: Search, found: Found) -> Choice:
             },
             f"{why}; a second one doubles slots, postings and lookups",
         ),
-        Rejected(
+        RejectedValue(
             "probes",
             {"lookups": float(found.options.tables.count + curve.slots)},
             "they cost lookups instead of memory, and what they find has no formula: "
@@ -269,7 +270,7 @@ def _tables(search: Search, found: Found) -> Choice:
     return Choice("tables", "1, no probes", reason, rejected)
 
 
-def _verification(search: Search, found: Found) -> Choice:
+def _verification(search: Search, found: Solution) -> Choice:
     """Who judges the candidates?"""
     options, sla = found.options, search.sla
     other = "estimate" if options.verify == "exact" else "exact"
@@ -292,4 +293,4 @@ def _verification(search: Search, found: Found) -> Choice:
         )
     if search.given.verify is not None:
         reason, why = f"as given: {reason}", "not asked for"
-    return Choice("verification", options.verify, reason, [Rejected(other, figures, why)])
+    return Choice("verification", options.verify, reason, [RejectedValue(other, figures, why)])

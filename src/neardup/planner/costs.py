@@ -1,9 +1,32 @@
-"""What does each kind of work cost? Stored figures, which a short measurement corrects."""
+"""The cost of each kind of work: stored figures, corrected by two small runs on this machine.
+
+One run is almost empty, one is larger. They are runs of `neardup dedup` in processes of their own,
+so that starting, memory and all cores are measured as they will be.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from neardup.corpus.documents import Columns
+from neardup.corpus.inputs import InputFile
+from neardup.corpus.read import chunks_of, parse
+from neardup.errors import NeardupError
+from neardup.formats.config import write_config
+from neardup.options import Options
 
 MB: Final = 1e6
 MEASURED_ON: Final = "2 cores of an AMD EPYC in a virtual machine, Linux, Python 3.11"
@@ -69,3 +92,181 @@ class Costs:
     def cores(self, wanted: int) -> float:
         """What several cores do, beside one."""
         return max(wanted * self.efficiency, 1.0)
+
+
+ENOUGH: Final = 32_000_000
+"""Bytes of text for the larger run."""
+FEW: Final = 8
+"""Documents of the almost empty one."""
+VOCABULARY: Final = 20_000
+DOUBT: Final = 0.1
+"""Seconds: what is measured in less says little, and the stored figures count for more."""
+LAUNCH: Final = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
+SERIAL: Final = ("rank", "tables", "filter")
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """What was seen of a run. Bytes are those of the texts, memory is the peak."""
+
+    documents: int
+    size: int
+    seconds: float
+    work: float
+    memory: int
+    record: Mapping[str, Any]
+
+    def stage(self, *names: str) -> float:
+        return sum(float(self.record["seconds"][name]) for name in names)
+
+
+def measure_costs(
+    texts: Iterable[str],
+    options: Options,
+    point: Mapping[str, Any],
+    shingles: float,
+    workers: int,
+    enough: int = ENOUGH,
+    folder: Path | None = None,
+) -> Costs:
+    """The stored figures, corrected by what was measured with some texts on so many cores."""
+    with tempfile.TemporaryDirectory(prefix="neardup-plan-", dir=folder) as work:
+        place = Path(work)
+        write_config(place / "point.toml", point)
+        texts = iter(texts)
+        few = list(islice(texts, FEW))
+        # With copies, so that every stage has something to do.
+        empty = _best_run(place, [*few, *(f"{text} again" for text in few)], workers)
+        large = _best_run(place, [*few, *_until(texts, enough)], workers)
+    return correct_costs(Costs(), empty, large, options, shingles, workers)
+
+
+def correct_costs(
+    costs: Costs,
+    empty: MeasuredRun,
+    large: MeasuredRun,
+    options: Options,
+    shingles: float,
+    workers: int,
+) -> Costs:
+    """What an empty run takes is fixed; what the larger one takes more is for its documents."""
+    count, cores = large.documents, costs.cores(workers)
+    sketching = max(large.stage("sketch") - empty.stage("sketch"), 0.0) * cores
+    slots = costs.signature(options.spec.sketch, options.spec.slots, shingles)
+    # Shared between what is paid by the byte and by the document as it is in the stored figures.
+    expected = costs.text * large.size / MB + costs.document * count
+    ratio = max(sketching - slots * count, 0.1 * expected) / expected
+    rest = max(large.stage("band", *SERIAL) - empty.stage("band", *SERIAL), 0.0)
+    banding = costs.band * count * options.tables.count
+    usual = (
+        banding / costs.cores(min(workers, options.tables.count))
+        + costs.rank * count
+        + costs.table * large.record["counts"]["removed"]
+        + costs.keep * large.size / MB
+    )
+    factor = (rest + DOUBT) / (usual + DOUBT)
+    return replace(
+        costs,
+        start=empty.seconds,
+        start_work=empty.work,
+        base=float(empty.memory),
+        text=costs.text * ratio,
+        document=costs.document * ratio,
+        **{
+            name: factor * getattr(costs, name)
+            for name in (
+                "rank",
+                "band",
+                "reread",
+                "match",
+                "set",
+                "pair",
+                "member",
+                "table",
+                "keep",
+                "lookup",
+            )
+        },
+        source=f"measured here with {count:,} documents on {workers} cores",
+    )
+
+
+def _best_run(folder: Path, texts: Sequence[str], workers: int) -> MeasuredRun:
+    """Of two runs: the first may have to compile, and others may use the machine, too."""
+    return min((_run_dedup(folder, texts, workers) for _ in range(2)), key=lambda one: one.seconds)
+
+
+def _run_dedup(folder: Path, texts: Sequence[str], workers: int) -> MeasuredRun:
+    """One run over these texts."""
+    source, out = folder / "documents.jsonl", folder / "out"
+    with source.open("wb") as file:
+        for number, text in enumerate(texts):
+            file.write(orjson.dumps({"id": f"document-{number}", "text": text}) + b"\n")
+    # Linux counts the memory of whoever starts a process as its own: something small starts it.
+    command = [
+        sys.executable,
+        "-S",
+        "-E",
+        "-c",
+        LAUNCH,
+        sys.executable,
+        "-m",
+        "neardup",
+        "dedup",
+        str(source),
+        "-o",
+        str(out),
+        "--force",
+        "--quiet",
+        "--config",
+        str(folder / "point.toml"),
+        "--workers",
+        str(workers),
+    ]
+    begun, before = time.perf_counter(), os.times()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    seconds, after = time.perf_counter() - begun, os.times()
+    if done.returncode:
+        raise NeardupError(
+            f"the measuring run failed: {done.stderr.strip()[-300:]}; --no-calibrate does without"
+        )
+    record = json.loads((out / "run.json").read_text("utf-8"))
+    work = (after.children_user - before.children_user) + (
+        after.children_system - before.children_system
+    )
+    size = sum(len(text.encode("utf-8")) for text in texts)
+    return MeasuredRun(len(texts), size, seconds, work, record["peak_memory_bytes"], record)
+
+
+def _until(texts: Iterator[str], enough: int) -> Iterator[str]:
+    """Texts of so many bytes together, or all."""
+    size = 0
+    while size < enough and (text := next(texts, None)) is not None:
+        size += len(text)
+        yield text
+
+
+def read_texts(files: Sequence[InputFile], columns: Columns) -> Iterator[str]:
+    """The texts of the files, from the first on."""
+    for chunk in chunks_of(files, columns):
+        documents = parse(chunk, columns)
+        for row, text in enumerate(documents.texts.to_pylist()):
+            if row not in documents.rejected and text.strip():
+                yield text.encode("utf-8", "replace").decode("utf-8")
+
+
+def random_texts(shingles: float, size: float, seed: int = 0) -> Iterator[str]:
+    """Texts of random words, as many and as long as asked for, one in ten a copy of the last."""
+    chance = random.Random(seed)  # noqa: S311  # not for security
+    words = max(round(shingles) + 4, 5)
+    length = size / words - 1
+    letters = "etaoinshrdlucmfwypvbgk"
+    known = [
+        "".join(chance.choices(letters, k=max(round(length + chance.uniform(-2, 2)), 1)))
+        for _ in range(VOCABULARY)
+    ]
+    while True:
+        text = chance.choices(known, k=words)
+        yield " ".join(text)
+        if chance.random() < 0.1:
+            yield " ".join([*text, "again"])

@@ -17,7 +17,7 @@ from neardup.keys import hasher
 from neardup.lsh.buckets import Buckets, group
 from neardup.options import Options
 from neardup.pipeline.set_files import sort_bags, sort_sets
-from neardup.planner.trial import Outcome, Point
+from neardup.planner.trial import TrialOutcome, TrialPoint
 from neardup.sketch import bulk
 from neardup.sketcher import Sketcher
 from neardup.spec import Spec
@@ -82,12 +82,12 @@ class Laboratory:
     reference: Reference
     shared: Mapping[str, Any]
 
-    def warm_up(self, point: Point) -> None:
+    def warm_up(self, point: TrialPoint) -> None:
         """Have everything compiled and loaded that the point needs."""
         # In one bucket they all meet, so that nothing is left out.
         self._some(min(FEW, len(self.documents)))._once(replace(point, buckets=1))
 
-    def measure(self, point: Point) -> Outcome:
+    def measure(self, point: TrialPoint) -> TrialOutcome:
         """The trial itself."""
         best, spent = self._once(point), 0.0
         for _ in range(1, REPEATS):
@@ -99,7 +99,7 @@ class Laboratory:
             best = replace(best, **least)
         return best
 
-    def _once(self, point: Point, judged: bool = True) -> Outcome:
+    def _once(self, point: TrialPoint, judged: bool = True) -> TrialOutcome:
         """The trial, once; to know its times alone, what it found need not be judged again."""
         options = point.options(**self.shared)
         begun = time.perf_counter()
@@ -142,7 +142,7 @@ class Laboratory:
 
     def _verified(
         self, buckets: Buckets, verifier: Any, classes: _Classes, judged: bool
-    ) -> Outcome:
+    ) -> TrialOutcome:
         """Counts of pairs; `t_rest` is the time that went into judging them."""
         leaders = classes.leaders[buckets.documents]
         counts = classes.counts[buckets.documents]
@@ -164,8 +164,8 @@ class Laboratory:
             right += int(stand_for[self.reference.similar(leaders[a], leaders[b])].sum())
             judging += time.perf_counter() - begun
         true = self.reference.true_pairs
-        return Outcome(
-            Point(),
+        return TrialOutcome(
+            TrialPoint(),
             candidates=candidates,
             far=far,
             pairs=pairs,
@@ -195,7 +195,7 @@ class _Classes:
     counts: Integers
 
 
-def _sketched(texts: pa.Array, point: Point, options: Options) -> _Made:
+def _sketched(texts: pa.Array, point: TrialPoint, options: Options) -> _Made:
     """Texts to signatures."""
     sketcher = Sketcher(options.spec)
     rows, content, sizes, kept = [], [], [], []
@@ -222,7 +222,7 @@ def _words(numbers: Words, spec: Spec) -> Words:
     return found
 
 
-def _keys(signatures: bulk.Signatures, point: Point, options: Options) -> Words:
+def _keys(signatures: bulk.Signatures, point: TrialPoint, options: Options) -> Words:
     """The keys in all tables, of a limited number if the point says so."""
     keys = options.tables.keys(signatures)
     if point.buckets is None:

@@ -1,4 +1,4 @@
-"""neardup.plan: from what is asked for to an operating point, with its reasons and its price."""
+"""neardup.plan: from requirements to an operating point, with its reasons and its cost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile, find_inputs
 from neardup.errors import ParameterError
-from neardup.evaluation.sample import choose
+from neardup.evaluation.sample import choose_from_files
 from neardup.formats.config import write_config
 from neardup.formatting import (
     format_bytes,
@@ -25,17 +25,22 @@ from neardup.formatting import (
 )
 from neardup.options import THRESHOLD, Options
 from neardup.pipeline.backends import ENGINES
-from neardup.planner import calibrate as measuring
-from neardup.planner.choices import Choice, choices
+from neardup.planner import costs as measuring
+from neardup.planner.choices import Choice, explain_choices
 from neardup.planner.costs import Costs
-from neardup.planner.executors import CORES, Sizing, misfits, remarks, sized
-from neardup.planner.predict import Prediction, Predictor, stored_bytes
-from neardup.planner.problems import Problem, notes, problems
-from neardup.planner.profile import Profile, assumed, grown
-from neardup.planner.run_on_spark import RunOnSpark
-from neardup.planner.search import Given, Search
-from neardup.planner.seen import Seen
+from neardup.planner.prediction import Prediction, Predictor, stored_bytes
+from neardup.planner.problems import UnmetLimit, find_problems, note_flat_bands
+from neardup.planner.search import FixedOptions, Search
 from neardup.planner.sla import BYTES_OF_A_SHINGLE, SHINGLES, Sla
+from neardup.planner.spark_cluster import (
+    CORES,
+    ClusterSize,
+    find_cluster_problems,
+    note_shuffles,
+    size_cluster,
+)
+from neardup.planner.spark_run import SparkRun
+from neardup.planner.workload import SampledCorpus, Workload, assume_workload, scale_workload
 from neardup.runtime import SILENT, Progress
 from neardup.spec import one_of, whole
 
@@ -57,10 +62,10 @@ class Plan:
     options: dict[str, Any]
     choices: list[Choice]
     predicted: Prediction
-    problems: list[Problem]
+    problems: list[UnmetLimit]
     sources: dict[str, str]
     notes: list[str] = field(default_factory=list)
-    spark: Sizing | None = None
+    spark: ClusterSize | None = None
 
     @property
     def met(self) -> bool:
@@ -164,7 +169,7 @@ def plan(
     whole("sample_size", sample_size, 2, MOST_SAMPLED)
     one_of("engine", engine, ENGINES)
     on_spark = engine == "spark"
-    given = Given(slots, bits, bands, rows, sketch, shingle, verify)
+    given = FixedOptions(slots, bits, bands, rows, sketch, shingle, verify)
     cores = (CORES if on_spark else cpu_count() or 1) if cores is None else cores
     paths = [sample] if isinstance(sample, (str, Path)) else list(sample)
     files, columns = find_inputs(paths, format) if paths else [], Columns(text=text)
@@ -187,58 +192,56 @@ def plan(
         raise ParameterError("an index is not on Spark: plan one with engine local, or plan files")
     seen = None
     if files:
-        seen = look(files, columns, given, sample_size, seed, cores, progress, threshold)
-        sla = as_seen(sla, seen, documents is None, shingles is None, bytes is None)
+        seen = sample_corpus(files, columns, given, sample_size, seed, cores, progress, threshold)
+        sla = fill_from_sample(sla, seen, documents is None, shingles is None, bytes is None)
     chosen_for = replace(sla, memory=None, disk=None, rate=None) if on_spark else sla
     search = Search(chosen_for, given, Predictor(chosen_for, Costs(), _profiles(sla, seen)))
     if calibrate:
         progress.say("measuring this machine, a few seconds")
         texts = (
-            measuring.first_texts(files, columns)
+            measuring.read_texts(files, columns)
             if files
-            else measuring.made_up(sla.shingles, sla.size)
+            else measuring.random_texts(sla.shingles, sla.size)
         )
         found = search.run()
-        costs = measuring.calibrated(
+        costs = measuring.measure_costs(
             texts, found.options, found.point, sla.shingles, min(cores, cpu_count() or 1)
         )
         search = replace(search, predict=replace(search.predict, costs=costs))
-    made = planned(search, seen)
-    return on_cluster(made, sla, search.predict) if on_spark else made
+    made = make_plan(search, seen)
+    return plan_cluster(made, sla, search.predict) if on_spark else made
 
 
-def on_cluster(made: Plan, sla: Sla, predict: Predictor) -> Plan:
+def plan_cluster(made: Plan, sla: Sla, predict: Predictor) -> Plan:
     """The same operating point on Spark, whose executors have what `sla` says."""
     options = Options.of(**made.options)
-    run = RunOnSpark(
-        sla, predict.costs, predict.profile_at(options), options, stored_bytes(options)
-    )
-    found = sized(run)
+    run = SparkRun(sla, predict.costs, predict.profile_at(options), options, stored_bytes(options))
+    found = size_cluster(run)
     return replace(
         made,
         sla=sla,
-        problems=[*made.problems, *misfits(found, run)],
-        notes=[*made.notes, *remarks(found, run)],
+        problems=[*made.problems, *find_cluster_problems(found, run)],
+        notes=[*made.notes, *note_shuffles(found, run)],
         spark=found,
         sources=made.sources | {"spark": run.spark.source},
     )
 
 
-def planned(search: Search, seen: Seen | None = None) -> Plan:
+def make_plan(search: Search, seen: SampledCorpus | None = None) -> Plan:
     """The plan that a search ends in."""
     found = search.run()
     return Plan(
         search.sla,
         found.point,
-        choices(search, found),
+        explain_choices(search, found),
         found.predicted,
-        problems(search, found),
+        find_problems(search, found),
         {"costs": search.predict.costs.source, "documents": _known_from(seen, search.sla)},
-        notes(search, found),
+        note_flat_bands(search, found),
     )
 
 
-def _known_from(seen: Seen | None, sla: Sla) -> str:
+def _known_from(seen: SampledCorpus | None, sla: Sla) -> str:
     if seen is None:
         return (
             "assumed to be like pages of manuals: a tenth is removed, and others meet as often as "
@@ -252,23 +255,25 @@ def _known_from(seen: Seen | None, sla: Sla) -> str:
     )
 
 
-def look(
+def sample_corpus(
     files: Sequence[InputFile],
     columns: Columns,
-    given: Given,
+    given: FixedOptions,
     count: int,
     seed: int,
     workers: int,
     progress: Progress = SILENT,
     threshold: float = THRESHOLD,
-) -> Seen:
+) -> SampledCorpus:
     """Choose a sample and compare everything in it."""
     spec = Options.of(shingle=given.shingle).spec
-    chosen = choose(files, columns, count, seed, spec, progress, workers)
-    return Seen.of(chosen, spec, chosen.read / chosen.documents, workers, threshold)
+    chosen = choose_from_files(files, columns, count, seed, spec, progress, workers)
+    return SampledCorpus.of(chosen, spec, chosen.read / chosen.documents, workers, threshold)
 
 
-def as_seen(sla: Sla, seen: Seen, documents: bool, shingles: bool, size: bool) -> Sla:
+def fill_from_sample(
+    sla: Sla, seen: SampledCorpus, documents: bool, shingles: bool, size: bool
+) -> Sla:
     """The same, with what a sample says of the corpus where nothing else was said."""
     return replace(
         sla,
@@ -291,11 +296,13 @@ def _sizes(shingles: float | str | None, size: float | str | None) -> dict[str, 
     return {"shingles": many, "size": many * BYTES_OF_A_SHINGLE}
 
 
-def _profiles(sla: Sla, seen: Seen | None) -> Callable[[Options], Profile]:
+def _profiles(sla: Sla, seen: SampledCorpus | None) -> Callable[[Options], Workload]:
     """What is known of the documents at an operating point, each looked at once."""
     if seen is None:
-        return cache(lambda options: assumed(sla, options))
+        return cache(lambda options: assume_workload(sla, options))
     times = max(sla.documents / seen.documents, 1.0)
     return cache(
-        lambda options: grown(seen.profile(options), times, options.tables.count * options.limit)
+        lambda options: scale_workload(
+            seen.profile(options), times, options.tables.count * options.limit
+        )
     )

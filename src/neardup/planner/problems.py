@@ -1,4 +1,4 @@
-"""What is asked for and can't be had: which limit binds, and what would loosen it?"""
+"""The limits that an operating point misses, and what would help."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from neardup.formatting import format_bytes, format_number
 from neardup.lsh.curve import Curve
 from neardup.pipeline.stages.rank import MAX_DOCUMENTS
-from neardup.planner.search import Found, Search, best_curve, least_slots, over
+from neardup.planner.search import Search, Solution, best_curve, find_missed, least_slots
 
 FLAT, FEW_DOCUMENTS = 2, 10_000
 """Rows of bands in which almost everything meets, and how many documents don't mind."""
 
 
 @dataclass(frozen=True)
-class Problem:
+class UnmetLimit:
     """Something that is missed."""
 
     limit: str
@@ -29,13 +29,13 @@ class Problem:
         return f"{self.message}: {', or '.join(self.cures)}"
 
 
-def problems(search: Search, found: Found) -> list[Problem]:
+def find_problems(search: Search, found: Solution) -> list[UnmetLimit]:
     """What the point misses, worst first."""
-    missed = over(search.sla, found.predicted)
+    missed = find_missed(search.sla, found.predicted)
     return [_TELL[name](search, found) for name in sorted(missed, key=lambda name: -missed[name])]
 
 
-def notes(search: Search, found: Found) -> list[str]:
+def note_flat_bands(search: Search, found: Solution) -> list[str]:
     """What is no failure, but should be known."""
     rows = min(part.rows for part in found.options.curve.parts)
     if rows > FLAT or search.sla.documents <= FEW_DOCUMENTS:
@@ -48,7 +48,7 @@ def notes(search: Search, found: Found) -> list[str]:
     ]
 
 
-def _recall(search: Search, found: Found) -> Problem:
+def _recall(search: Search, found: Solution) -> UnmetLimit:
     sla, curve = search.sla, found.options.curve.parts[0]
     reached, slots = found.predicted.recall, found.options.spec.slots
     cures = []
@@ -70,7 +70,7 @@ def _recall(search: Search, found: Found) -> Problem:
         f"recall {sla.recall:g} at {sla.threshold:g} is not reached, {curve.bands} bands of "
         f"{curve.rows} reach {reached:.4f}"
     )
-    return Problem("recall", sla.recall, reached, message, cures)
+    return UnmetLimit("recall", sla.recall, reached, message, cures)
 
 
 def _banded(curve: Curve, threshold: float) -> str:
@@ -83,17 +83,17 @@ def _reachable(curve: Curve, recall: float) -> float:
     return float(one_band ** (1 / curve.rows))
 
 
-def _precision(search: Search, found: Found) -> Problem:
+def _precision(search: Search, found: Solution) -> UnmetLimit:
     sla, reached = search.sla, found.predicted.precision
     message = (
         f"precision {sla.precision:g} is not reached, estimates of "
         f"{found.options.spec.slots} slots reach {reached:.3f}"
     )
     cures = [*_exact_disk(search, found), "use more slots"]
-    return Problem("precision", sla.precision or 0.0, reached, message, cures)
+    return UnmetLimit("precision", sla.precision or 0.0, reached, message, cures)
 
 
-def _exact_disk(search: Search, found: Found) -> Iterator[str]:
+def _exact_disk(search: Search, found: Solution) -> Iterator[str]:
     options = found.options
     exact = search.at(
         options.spec.slots, found.bits, options.spec.sketch, "exact", options.curve.parts[0]
@@ -101,7 +101,7 @@ def _exact_disk(search: Search, found: Found) -> Iterator[str]:
     yield f"give {format_bytes(exact.predicted.disk)} of disk for exact verification"
 
 
-def _memory(search: Search, found: Found) -> Problem:
+def _memory(search: Search, found: Solution) -> UnmetLimit:
     sla, needed = search.sla, found.predicted.memory
     room = sla.memory or 0
     message = f"{format_bytes(needed)} of memory are needed, {format_bytes(room)} are there"
@@ -112,10 +112,10 @@ def _memory(search: Search, found: Found) -> Problem:
             cures.append("leave --slots and --bits to the plan")
     fewer = int(sla.documents * room / needed)
     cures.append(f"hold {fewer:,} documents")
-    return Problem("memory", room, needed, message, cures)
+    return UnmetLimit("memory", room, needed, message, cures)
 
 
-def _disk(search: Search, found: Found) -> Problem:
+def _disk(search: Search, found: Solution) -> UnmetLimit:
     sla, needed = search.sla, found.predicted.disk
     room = sla.disk or 0
     cures = [f"give {format_bytes(needed)}"]
@@ -123,27 +123,27 @@ def _disk(search: Search, found: Found) -> Problem:
     if kept:
         cures.append(f"run with --no-kept, which saves {format_bytes(kept)}")
     message = f"{format_bytes(needed)} of disk are needed, {format_bytes(room)} are there"
-    return Problem("disk", room, needed, message, cures)
+    return UnmetLimit("disk", room, needed, message, cures)
 
 
-def _rate(search: Search, found: Found) -> Problem:
+def _rate(search: Search, found: Solution) -> UnmetLimit:
     sla, reached = search.sla, found.predicted.rate
     wanted = sla.rate or 0.0
     cores = math.ceil(sla.cores * wanted / reached)
     message = f"{wanted:,.0f} documents a second arrive, {sla.cores} cores take {reached:,.0f}"
     cures = [f"give {cores} cores", f"use {found.predicted.machines} machines"]
-    return Problem("rate", wanted, reached, message, cures)
+    return UnmetLimit("rate", wanted, reached, message, cures)
 
 
-def _documents(search: Search, _: Found) -> Problem:
+def _documents(search: Search, _: Solution) -> UnmetLimit:
     count = search.sla.documents
     runs = math.ceil(count / MAX_DOCUMENTS)
     message = f"{count:,} documents are more than the {MAX_DOCUMENTS:,} that one run takes"
     cures = [f"make {runs} runs, each --against those before"]
-    return Problem("documents", count, MAX_DOCUMENTS, message, cures)
+    return UnmetLimit("documents", count, MAX_DOCUMENTS, message, cures)
 
 
-_TELL: dict[str, Callable[[Search, Found], Problem]] = {
+_TELL: dict[str, Callable[[Search, Solution], UnmetLimit]] = {
     "recall": _recall,
     "precision": _precision,
     "memory": _memory,

@@ -1,8 +1,8 @@
-"""Which operating point? The first that does what is asked, in the order of what one would rather
-have: whole slots rather than narrow ones, exact answers rather than estimates.
+"""Searches the operating point: the first that meets the requirements, in order of preference.
 
-The defaults stand unless something speaks against them: what is asked, or a run that takes much
-longer than it would with more slots, which make steeper bands.
+Whole slots are preferred to narrow ones, exact verification to estimates. The defaults stand unless
+something speaks against them: the requirements, or a run that takes much longer than it would with
+more slots, which make steeper bands.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from neardup.errors import ParameterError
 from neardup.lsh.curve import Curve, choose_curve
 from neardup.options import Options
 from neardup.pipeline.stages.rank import MAX_DOCUMENTS
-from neardup.planner.accuracy import FULL
-from neardup.planner.predict import Prediction, Predictor
+from neardup.planner.prediction import FULL, Prediction, Predictor
 from neardup.planner.sla import Sla
 from neardup.spec import B_BITS, MINHASHES, one_of, whole
 
@@ -39,7 +38,7 @@ VERIFIED: Final = ("exact", "estimate")
 
 
 @dataclass(frozen=True)
-class Given:
+class FixedOptions:
     """What the caller has decided already."""
 
     slots: int | None = None
@@ -74,7 +73,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Found:
+class Solution:
     """An operating point and what is expected of it.
 
     slower     the one with fewer slots that does what is asked too, but takes too long
@@ -83,7 +82,7 @@ class Found:
     options: Options
     predicted: Prediction
     point: dict[str, Any]
-    slower: Found | None = None
+    slower: Solution | None = None
 
     @property
     def bits(self) -> int:
@@ -95,20 +94,20 @@ class Search:
     """Looks for the operating point of an SLA."""
 
     sla: Sla
-    given: Given
+    given: FixedOptions
     predict: Predictor
 
-    def run(self) -> Found:
+    def run(self) -> Solution:
         """The first that misses nothing, with more slots if it takes too long with these."""
         first = self._first()
-        if self.given.slots is not None or over(self.sla, first.predicted):
+        if self.given.slots is not None or find_missed(self.sla, first.predicted):
             return first
         found = [first, *self._steeper(first)]
         enough = TOO_LONG * min(one.predicted.seconds for one in found)
         chosen = next(one for one in found if one.predicted.seconds <= enough)
         return chosen if chosen is first else replace(chosen, slower=first)
 
-    def _steeper(self, first: Found) -> Iterator[Found]:
+    def _steeper(self, first: Solution) -> Iterator[Solution]:
         """The same with twice the slots and so on, as far as nothing is missed."""
         slots = 2 * first.options.spec.slots
         while slots <= STEEPEST:
@@ -116,15 +115,15 @@ class Search:
                 self.at(slots, first.bits, sketch, first.options.verify)
                 for sketch in self._sketches(slots)
             )
-            yield from islice((one for one in tried if not over(self.sla, one.predicted)), 1)
+            yield from islice((one for one in tried if not find_missed(self.sla, one.predicted)), 1)
             slots *= 2
 
-    def _first(self) -> Found:
+    def _first(self) -> Solution:
         """The first that misses nothing; if all do, the first of those that miss least."""
-        tried: list[tuple[tuple[int, int], Found]] = []
+        tried: list[tuple[tuple[int, int], Solution]] = []
         for verify, slots, bits, sketch in self._in_order():
             found = self.at(slots, bits, sketch, verify)
-            missed = over(self.sla, found.predicted)
+            missed = find_missed(self.sla, found.predicted)
             if not missed:
                 return found
             # In doublings: a little less to buy is not worth a worse operating point.
@@ -172,7 +171,7 @@ class Search:
 
     def at(
         self, slots: int, bits: int, sketch: str, verify: str, curve: Curve | None = None
-    ) -> Found:
+    ) -> Solution:
         """What is expected at one point; without a curve, with the bands that fit it best."""
         curve = curve or self.given.curve or best_curve(slots, self.sla.threshold, self.sla.recall)
         point: dict[str, Any] = {
@@ -188,10 +187,10 @@ class Search:
         }
         point = {name: value for name, value in point.items() if value is not None}
         options = Options.of(**point)
-        return Found(options, self.predict(options), point)
+        return Solution(options, self.predict(options), point)
 
 
-def over(sla: Sla, predicted: Prediction) -> dict[str, float]:
+def find_missed(sla: Sla, predicted: Prediction) -> dict[str, float]:
     """What is missed, and by how many doublings; empty if everything is met."""
     ratios = {
         "recall": _ratio(1 - predicted.recall, 1 - sla.recall),

@@ -1,4 +1,4 @@
-"""What is asked for: how many documents, how good, in how much memory, how fast?"""
+"""The requirements of a plan: documents, similarity, recall, memory, disk, rate."""
 
 from __future__ import annotations
 

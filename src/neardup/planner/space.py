@@ -1,4 +1,4 @@
-"""Which operating points are tried? All combinations of the axes that make sense."""
+"""The operating points of a sweep: all combinations of the axes that make sense."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from neardup.errors import ParameterError
 from neardup.lsh.curve import Curve, check_threshold, choose_curve
 from neardup.options import VERIFY
-from neardup.planner.trial import Point
+from neardup.planner.trial import TrialPoint
 from neardup.sketch.bulk import MAKE, MAKE_WEIGHTED
 from neardup.spec import (
     B_BITS,
@@ -34,7 +34,7 @@ STEEPER, FLATTER = 2, 1
 """How many rows more and less than the curve has that reaches the recall at the threshold."""
 
 Value = TypeVar("Value")
-Rule = Callable[[Point], bool]
+Rule = Callable[[TrialPoint], bool]
 
 
 RULES: Final[dict[str, Rule]] = {
@@ -57,7 +57,7 @@ RULES: Final[dict[str, Rule]] = {
 
 
 @dataclass(frozen=True)
-class Space:
+class SweepSpace:
     """The axes: each point has one value of each."""
 
     slots: tuple[int, ...] = (16, 32, 64, 128, 256)
@@ -71,7 +71,7 @@ class Space:
     vocabulary: tuple[int | None, ...] = (None,)
 
     @classmethod
-    def of(cls, reference: Point, **given: Any) -> Space:
+    def of(cls, reference: TrialPoint, **given: Any) -> SweepSpace:
         """The axes as people write them: `16,32`, a value or a list; None where nothing is said.
 
         Shingle and threshold are the reference's, unless others are given.
@@ -94,7 +94,7 @@ class Space:
                 axes[name] = _listed(name, values, readers[name])
         return cls(**axes)
 
-    def points(self, reference: Point, recall: float) -> tuple[list[Point], Counter[str]]:
+    def points(self, reference: TrialPoint, recall: float) -> tuple[list[TrialPoint], Counter[str]]:
         """What is tried, the reference first; and how much is not, by the reason."""
         size = 1
         for axis in fields(self):
@@ -113,7 +113,7 @@ class Space:
                 chosen[point] = None
         return list(chosen), pruned
 
-    def _all(self, reference: Point, recall: float) -> Iterator[Point]:
+    def _all(self, reference: TrialPoint, recall: float) -> Iterator[TrialPoint]:
         for sketch, shingle, threshold, slots, bits, verify, buckets, vocabulary in product(
             self.sketches,
             self.shingles,
@@ -124,7 +124,7 @@ class Space:
             self.buckets,
             self.vocabulary,
         ):
-            point = Point(
+            point = TrialPoint(
                 sketch=sketch,
                 shingle=shingle,
                 slots=slots,
@@ -141,20 +141,20 @@ class Space:
                 bands, rows = (curve.bands, curve.rows) if curve else (None, None)
                 yield replace(point, bands=bands, rows=rows)
 
-    def _curves(self, point: Point, recall: float) -> Iterator[Curve | None]:
+    def _curves(self, point: TrialPoint, recall: float) -> Iterator[Curve | None]:
         for curve in self.bands:
             if isinstance(curve, Curve):
                 yield curve
             elif point.sketch == "simhash":
                 yield None
             else:
-                yield from around(point.slots, point.threshold, recall)
+                yield from nearby_curves(point.slots, point.threshold, recall)
 
 
-def around(slots: int, threshold: float, recall: float) -> list[Curve]:
+def nearby_curves(slots: int, threshold: float, recall: float) -> list[Curve]:
     """The bands that reach a recall at the threshold with so many slots, and their neighbours.
 
-    >>> [f"{curve.bands}x{curve.rows}" for curve in around(128, 0.8, 0.99)]
+    >>> [f"{curve.bands}x{curve.rows}" for curve in nearby_curves(128, 0.8, 0.99)]
     ['25x5', '21x6', '18x7', '16x8']
     """
     try:

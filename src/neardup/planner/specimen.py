@@ -15,7 +15,7 @@ from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.frames import from_data
 from neardup.corpus.inputs import InputFile
 from neardup.errors import InputError
-from neardup.evaluation.sample import Sample, as_documents, choose, choose_among
+from neardup.evaluation.sample import Sample, as_documents, choose_among, choose_from_files
 from neardup.evaluation.truth import Truth
 from neardup.options import Options
 from neardup.pipeline.interrupts import InterruptibleProgress, hold_signals
@@ -87,7 +87,9 @@ def from_files(
     with hold_signals() as obey:
         steps = InterruptibleProgress(progress, obey)
         spec = options.spec
-        return Specimen.of(choose(files, columns, number, spec.seed, spec, steps, workers), options)
+        return Specimen.of(
+            choose_from_files(files, columns, number, spec.seed, spec, steps, workers), options
+        )
 
 
 def from_table(data: object, text: str, count: int, options: Options) -> Specimen:

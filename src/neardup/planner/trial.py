@@ -1,4 +1,4 @@
-"""One trial of a sweep: which operating point, and what was seen of it."""
+"""One trial of a sweep: an operating point, and its outcome."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATUSES: Final = (DONE, TIMEOUT, FAILED)
 
 
 @dataclass(frozen=True)
-class Point:
+class TrialPoint:
     """An operating point that is tried. A simhash has neither bands nor rows.
 
     `buckets` and `vocabulary` are axes of a sweep only, a run has nothing like them: band keys are
@@ -38,7 +38,7 @@ class Point:
     vocabulary: int | None = None
 
     @classmethod
-    def of(cls, options: Options) -> Point:
+    def of(cls, options: Options) -> TrialPoint:
         """The point that a run with these options is at."""
         spec = options.spec
         curve = None if options.by_bits else options.curve.parts[0]
@@ -98,8 +98,10 @@ class Point:
 
     def __str__(self) -> str:
         """
-        >>> print(Point(slots=16, bands=3, rows=5), Point(sketch="simhash", slots=64), sep="; ")
-        minhash, 16 slots, 3 bands of 5; simhash, 64 bits
+        >>> print(TrialPoint(slots=16, bands=3, rows=5))
+        minhash, 16 slots, 3 bands of 5
+        >>> print(TrialPoint(sketch="simhash", slots=64))
+        simhash, 64 bits
         """
         if self.bands is None:
             return f"{self.sketch}, {self.slots} bits"
@@ -108,7 +110,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrialOutcome:
     """What was seen of one point. Times are those of one core.
 
     t_sig            seconds from text to signatures
@@ -129,7 +131,7 @@ class Outcome:
     t_all            seconds for all documents, about
     """
 
-    point: Point
+    point: TrialPoint
     status: str = DONE
     t_sig: float = 0.0
     t_rest: float = 0.0
@@ -163,11 +165,11 @@ class Outcome:
         return asdict(self) | {"bucket_sizes": sizes}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Outcome:
+    def from_json(cls, values: Mapping[str, Any]) -> TrialOutcome:
         """What `to_json` gave."""
         try:
             sizes = {int(size): int(many) for size, many in values["bucket_sizes"].items()}
-            found = cls(**{**values, "point": Point(**values["point"]), "bucket_sizes": sizes})
+            found = cls(**{**values, "point": TrialPoint(**values["point"]), "bucket_sizes": sizes})
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise FormatError(f"not the outcome of a trial: {error}: run it again") from None
         if found.status not in STATUSES or set(values) != {each.name for each in fields(cls)}:

@@ -1,6 +1,6 @@
-"""Find the cheapest operating point that finds enough, on documents of one's own.
+"""neardup.tune: finds the cheapest operating point that finds enough, on the user's documents.
 
-    sample -> truth by brute force -> a trial of each point -> advice
+    sample -> ground truth by brute force -> a trial of each point -> recommendation
 
 A trial's recall and precision are those of the pairs that it finds, against the pairs whose exact
 similarity by the reference's shingles reaches the reference's threshold, whatever shingles, sketch
@@ -21,14 +21,13 @@ from neardup.evaluation.truth import Truth, brute_force, expected_seconds
 from neardup.formatting import parse_count
 from neardup.options import Options
 from neardup.pipeline.interrupts import InterruptibleProgress, hold_signals
-from neardup.planner.cache import Cache
-from neardup.planner.growth import Growth
-from neardup.planner.recommend import Wanted, advise
-from neardup.planner.space import Space, text_shingle
+from neardup.planner.cache import TrialCache
+from neardup.planner.recommendation import Growth, Target, advise
+from neardup.planner.space import SweepSpace, text_shingle
 from neardup.planner.specimen import USUAL, Specimen, from_table
-from neardup.planner.trial import COUNTING, DONE, TIMEOUT, Outcome, Point
+from neardup.planner.trial import COUNTING, DONE, TIMEOUT, TrialOutcome, TrialPoint
 from neardup.planner.tuning import Tuning
-from neardup.planner.worker import Worker, write_task
+from neardup.planner.worker import TrialWorker, write_task
 from neardup.runtime import SILENT, Progress
 from neardup.spec import real, whole
 
@@ -40,13 +39,13 @@ LOOSE = 0.5
 
 
 @dataclass(frozen=True)
-class Request:
+class SweepRequest:
     """What is wanted of a sweep, checked."""
 
-    reference: Point
+    reference: TrialPoint
     recall: float
     precision: float
-    space: Space
+    space: SweepSpace
     shared: Mapping[str, Any] = field(default_factory=dict)
     time_limit: float = TIME_LIMIT
     documents: int | None = None
@@ -65,7 +64,7 @@ class Request:
         time_limit: float = TIME_LIMIT,
         documents: float | str | None = None,
         **axes: Any,
-    ) -> Request:
+    ) -> SweepRequest:
         """As people write it."""
         if not 0.0 < real("time limit", time_limit) <= LONGEST:
             raise ParameterError(
@@ -79,11 +78,11 @@ class Request:
         default = Options.of(
             threshold=threshold, recall=recall, shingle=shingle, seed=seed, **shared
         )
-        reference = Point.of(default)
+        reference = TrialPoint.of(default)
         number = None
         if documents is not None:
             number = whole("documents", parse_count(documents, "documents"), 2, MOST_DOCUMENTS)
-        space = Space.of(reference, **axes)
+        space = SweepSpace.of(reference, **axes)
         return cls(
             reference, default.recall, float(precision), space, shared, float(time_limit), number
         )
@@ -93,12 +92,12 @@ class Request:
         return self.reference.options(**self.shared)
 
 
-def sweep(
+def run_sweep(
     specimen: Specimen,
-    request: Request,
+    request: SweepRequest,
     workers: int,
     progress: Progress,
-    results: Cache | None = None,
+    results: TrialCache | None = None,
 ) -> Tuning:
     """The truth, all trials, and what follows from them."""
     points, pruned = request.space.points(request.reference, request.recall)
@@ -107,7 +106,7 @@ def sweep(
         progress.say(f"{sum(pruned.values()):,} combinations make no sense and are not tried")
     progress.stage("trying", len(points), "points")
     documents = request.documents or specimen.corpus
-    wanted = Wanted(
+    wanted = Target(
         request.recall,
         request.precision,
         request.reference,
@@ -127,7 +126,7 @@ def sweep(
             request.shared,
         )
         rows = []
-        with Worker(task, request.time_limit) as worker:
+        with TrialWorker(task, request.time_limit) as worker:
             for point in points:
                 rows.append(_tried(point, worker, specimen, request, results))
                 progress.advance(1)
@@ -154,7 +153,7 @@ def sweep(
     )
 
 
-def _truth(specimen: Specimen, request: Request, workers: int, progress: Progress) -> Truth:
+def _truth(specimen: Specimen, request: SweepRequest, workers: int, progress: Progress) -> Truth:
     floor = LOOSE * request.reference.threshold
     with hold_signals() as obey:
         steps = InterruptibleProgress(progress, obey)
@@ -164,8 +163,12 @@ def _truth(specimen: Specimen, request: Request, workers: int, progress: Progres
 
 
 def _tried(
-    point: Point, worker: Worker, specimen: Specimen, request: Request, results: Cache | None
-) -> Outcome:
+    point: TrialPoint,
+    worker: TrialWorker,
+    specimen: Specimen,
+    request: SweepRequest,
+    results: TrialCache | None,
+) -> TrialOutcome:
     """The outcome of a trial, run now or earlier."""
     reference = request.reference
     config = point.stated | {
@@ -183,10 +186,10 @@ def _tried(
     return row
 
 
-def _known(found: Mapping[str, Any] | None, time_limit: float) -> Outcome | None:
+def _known(found: Mapping[str, Any] | None, time_limit: float) -> TrialOutcome | None:
     """An earlier outcome, unless it can't be read or took too long for less time than there is."""
     try:
-        row = None if found is None else Outcome.from_json(found["outcome"])
+        row = None if found is None else TrialOutcome.from_json(found["outcome"])
         if found is None or row is None or (not row.done and found["time_limit"] < time_limit):
             return None
         return row
@@ -194,7 +197,7 @@ def _known(found: Mapping[str, Any] | None, time_limit: float) -> Outcome | None
         return None
 
 
-def _timed_together(rows: Sequence[Outcome]) -> list[Outcome]:
+def _timed_together(rows: Sequence[TrialOutcome]) -> list[TrialOutcome]:
     """The least time counts that the same signatures took in any trial: others were disturbed."""
     least: dict[tuple[Any, ...], float] = {}
     for row in rows:
@@ -241,7 +244,7 @@ def tune(
         tuning = neardup.tune(texts, threshold=0.9)
         result = neardup.dedup(texts, **tuning.options)
     """
-    request = Request.of(
+    request = SweepRequest.of(
         threshold=threshold,
         recall=recall,
         precision=precision,
@@ -262,5 +265,5 @@ def tune(
     )
     threads = os.cpu_count() or 1 if workers is None else whole("workers", workers, 1, 1_000)
     specimen = from_table(data, text, sample, request.options)
-    results = None if cache is None else Cache(Path(cache))
-    return sweep(specimen, request, threads, SILENT, results)
+    results = None if cache is None else TrialCache(Path(cache))
+    return run_sweep(specimen, request, threads, SILENT, results)

@@ -1,4 +1,4 @@
-"""What came out of a sweep: its trials, the operating point to use, and why."""
+"""The result of a sweep: its trials, the recommended operating point, and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from neardup.evaluation.truth import Truth
 from neardup.formats.tables import write_text
-from neardup.planner.trial import Outcome, Point
+from neardup.planner.trial import TrialOutcome, TrialPoint
 
 COLUMNS: Final = (
     "hashes",
@@ -67,13 +67,13 @@ class Tuning:
     documents: int
     sampled: int
     copies: int
-    reference: Point
+    reference: TrialPoint
     recall: float
     precision: float
     truth: Truth
-    rows: Sequence[Outcome]
+    rows: Sequence[TrialOutcome]
     pruned: Mapping[str, int]
-    best: Outcome
+    best: TrialOutcome
     reasons: Sequence[str]
     met: bool | None
     shared: Mapping[str, Any] = field(default_factory=dict)
@@ -88,12 +88,12 @@ class Tuning:
         return self.best.point.chosen | wanted | dict(self.shared)
 
     @property
-    def default(self) -> Outcome:
+    def default(self) -> TrialOutcome:
         """The trial of the operating point without tuning."""
         return self.rows[0]
 
     @property
-    def ordered(self) -> list[Outcome]:
+    def ordered(self) -> list[TrialOutcome]:
         """The trials, the cheapest first; those that have no figures are last."""
         return sorted(self.rows, key=lambda row: (not row.done, row.t_all))
 
@@ -141,7 +141,7 @@ class Tuning:
             "trials": [row.to_json() for row in self.rows],
         }
 
-    def _cells(self, row: Outcome) -> dict[str, Any]:
+    def _cells(self, row: TrialOutcome) -> dict[str, Any]:
         point, threshold = row.point, self.reference.threshold
         cells: dict[str, Any] = {
             "hashes": point.slots,

@@ -1,4 +1,4 @@
-"""Trials in a process of their own, which can be killed when one takes too long.
+"""Runs trials in a process of their own, which can be killed when one takes too long.
 
 The process gets the documents once, as files in a private folder. After that a line of JSON goes
 in for each trial and two come out: one when the clock starts, one with the outcome.
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 import neardup
 from neardup import runtime
 from neardup.errors import NeardupError
-from neardup.planner.trial import FAILED, TIMEOUT, Outcome, Point
+from neardup.planner.trial import FAILED, TIMEOUT, TrialOutcome, TrialPoint
 
 if TYPE_CHECKING:
     from neardup.corpus.documents import Documents
@@ -45,7 +45,7 @@ PATIENCE = 5.0
 def write_task(
     folder: Path,
     documents: Documents,
-    reference: Point,
+    reference: TrialPoint,
     true_pairs: int,
     floor: float,
     shared: Mapping[str, Any],
@@ -68,7 +68,7 @@ def write_task(
     (folder / TASK).write_text(json.dumps(task), "utf-8")
 
 
-class Worker:
+class TrialWorker:
     """The near side: starts the process when there is something to do, and again if it is gone."""
 
     def __init__(self, folder: Path, limit: float) -> None:
@@ -82,21 +82,21 @@ class Worker:
     def __exit__(self, kind: object, error: object, at: object) -> None:
         self._end()
 
-    def run(self, point: Point) -> Outcome:
+    def run(self, point: TrialPoint) -> TrialOutcome:
         """The outcome of a trial, whatever happens to the process."""
         try:
             self._send(point)
             found = self._receive(None)
             if found == BEGUN:
                 found = self._receive(time.monotonic() + self._limit)
-            return Outcome.from_json(found)
+            return TrialOutcome.from_json(found)
         except TimeoutError:
             self._end()
-            return Outcome(point, TIMEOUT, error=f"took more than {self._limit:g} s")
+            return TrialOutcome(point, TIMEOUT, error=f"took more than {self._limit:g} s")
         except (EOFError, BrokenPipeError):
-            return Outcome(point, FAILED, error=self._why_it_ended())
+            return TrialOutcome(point, FAILED, error=self._why_it_ended())
 
-    def _send(self, point: Point) -> None:
+    def _send(self, point: TrialPoint) -> None:
         if self._process is None:
             self._process = self._started()
         assert self._process.stdin is not None  # noqa: S101  # it is a pipe
@@ -159,23 +159,23 @@ def serve(folder: str) -> None:
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
-    laboratory = opened(Path(folder))
+    laboratory = open_task(Path(folder))
     for line in sys.stdin.buffer:
-        point = Point(**json.loads(line))
+        point = TrialPoint(**json.loads(line))
         try:
             laboratory.warm_up(point)
             send(BEGUN)
             outcome = laboratory.measure(point)
         except MemoryError:
-            outcome = Outcome(point, FAILED, error="out of memory")
+            outcome = TrialOutcome(point, FAILED, error="out of memory")
         except Exception as error:
             # The message of an error that nobody expected could quote a document.
             why = str(error) if isinstance(error, NeardupError) else type(error).__name__
-            outcome = Outcome(point, FAILED, error=why)
+            outcome = TrialOutcome(point, FAILED, error=why)
         send(outcome.to_json())
 
 
-def opened(folder: Path) -> Laboratory:
+def open_task(folder: Path) -> Laboratory:
     """The documents and the reference that `write_task` wrote."""
     import numpy as np
     import pyarrow as pa
@@ -187,7 +187,7 @@ def opened(folder: Path) -> Laboratory:
     data, offsets = np.load(folder / TEXTS), np.load(folder / OFFSETS)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     texts = pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
-    documents, point = nameless(texts), Point(**task["reference"])
+    documents, point = nameless(texts), TrialPoint(**task["reference"])
     spec = point.options(**task["shared"]).spec
     reference = Reference.of(documents, spec, point.threshold, task["true_pairs"], task["floor"])
     return Laboratory(documents, reference, task["shared"])

@@ -1,1 +1,1 @@
-"""The report of a finished run: one HTML file, made from the run's folder alone."""
+"""HTML pages: a finished run, an evaluation, a sweep, sketches compared, hash functions."""

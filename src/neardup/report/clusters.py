@@ -1,4 +1,4 @@
-"""How do the clusters look? Their sizes, and the largest side by side with what differs marked."""
+"""The clusters of a run: their sizes, and the largest side by side with differences marked."""
 
 from __future__ import annotations
 
@@ -8,17 +8,24 @@ from itertools import groupby, islice
 from typing import Final
 
 from neardup.report import plots
-from neardup.report.differences import COMPARED, SHOWN, Comparison, Hunk, Piece, compare
+from neardup.report.differences import (
+    COMPARED,
+    SHOWN,
+    Hunk,
+    TextComparison,
+    TextPiece,
+    compare_texts,
+)
 from neardup.report.html import Html, document, note, table, tag
-from neardup.report.outline import section
-from neardup.report.tables import Row
+from neardup.report.run_folder import Row
+from neardup.report.sections import section
 
 COPIES: Final = 3
 EXCERPT: Final = 400
 
 
 @dataclass(frozen=True)
-class Clusters:
+class ClusterFigures:
     """How large the clusters are, and the largest ones; `samples` holds texts by cluster."""
 
     sizes: dict[tuple[int, int], int]
@@ -26,7 +33,7 @@ class Clusters:
     samples: dict[int, list[Row]] | None
 
 
-def sampled(rows: Iterable[Row], wanted: set[int]) -> dict[int, list[Row]]:
+def group_samples(rows: Iterable[Row], wanted: set[int]) -> dict[int, list[Row]]:
     """The sampled documents of the wanted clusters; rows of one cluster are together."""
     by_cluster = groupby(rows, key=lambda row: int(row["cluster"]))
     return {
@@ -36,7 +43,7 @@ def sampled(rows: Iterable[Row], wanted: set[int]) -> dict[int, list[Row]]:
     }
 
 
-def clusters(found: Clusters) -> Html:
+def clusters_section(found: ClusterFigures) -> Html:
     if not found.largest:
         return section("clusters", note("No document has a copy."))
     most = max(found.sizes.values())
@@ -64,7 +71,7 @@ def clusters(found: Clusters) -> Html:
     )
 
 
-def _cluster_notes(found: Clusters) -> Iterator[Html]:
+def _cluster_notes(found: ClusterFigures) -> Iterator[Html]:
     if found.samples is None:
         yield note("The texts are not there: this run has no samples.parquet.")
     else:
@@ -94,13 +101,13 @@ def _copy(kept: str | None, sample: Row, unfolded: bool) -> Html:
     if kept is None or sample["text"] is None:
         body = iter([note("The text could not be read again.")])
     else:
-        body = differences(kept, sample["text"], ("kept", "removed"))
+        body = side_by_side(kept, sample["text"], ("kept", "removed"))
     return tag("details", summary, *body, open=unfolded)
 
 
-def differences(kept: str, copy: str, sides: tuple[str, str]) -> Iterator[Html]:
+def side_by_side(kept: str, copy: str, sides: tuple[str, str]) -> Iterator[Html]:
     """Two texts side by side, each under its name, with what differs marked."""
-    found = compare(kept, copy)
+    found = compare_texts(kept, copy)
     if not found.hunks:
         yield from _same(found, kept)
         return
@@ -112,7 +119,7 @@ def differences(kept: str, copy: str, sides: tuple[str, str]) -> Iterator[Html]:
         )
 
 
-def _same(found: Comparison, kept: str) -> Iterator[Html]:
+def _same(found: TextComparison, kept: str) -> Iterator[Html]:
     """Two texts without a difference are shown once."""
     where = "" if found.complete else f" in the first {COMPARED:,} characters"
     yield note(f"Word for word the same{where}.")
@@ -121,7 +128,7 @@ def _same(found: Comparison, kept: str) -> Iterator[Html]:
     yield tag("div", text, class_="differences same")
 
 
-def _hunks(found: Comparison, sides: tuple[str, str]) -> Iterator[Html]:
+def _hunks(found: TextComparison, sides: tuple[str, str]) -> Iterator[Html]:
     yield tag("div", sides[0], class_="side kept")
     yield tag("div", sides[1], class_="side removed")
     for hunk in found.hunks:
@@ -140,7 +147,7 @@ def _hunk(hunk: Hunk) -> Iterator[Html]:
     yield tag("div", *_pieces(hunk.copy, "ins"), class_="text removed", dir="auto")
 
 
-def _pieces(pieces: Sequence[Piece], mark: str) -> Iterator[str]:
+def _pieces(pieces: Sequence[TextPiece], mark: str) -> Iterator[str]:
     for piece in pieces:
         if piece.changed:
             words = piece.text.rstrip()

@@ -1,4 +1,4 @@
-"""Where do two texts differ? Word by word, in bounded time whatever the texts are.
+"""The differences of two texts, word by word, in bounded time.
 
 Myers' algorithm (An O(ND) Difference Algorithm, 1986): its time grows with the number of
 differences, and near-duplicates have few. After MOST_EDITS words it stops looking for equal ones;
@@ -24,7 +24,7 @@ _WORD = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+|[^\w\s]")
 
 
 @dataclass(frozen=True)
-class Piece:
+class TextPiece:
     """A stretch of one text: equal in the other one, or not."""
 
     text: str
@@ -36,12 +36,12 @@ class Hunk:
     """Differences that are near one another, and the words around them, in both texts."""
 
     same_before: int
-    kept: list[Piece]
-    copy: list[Piece]
+    kept: list[TextPiece]
+    copy: list[TextPiece]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TextComparison:
     """The differences; `same_before` of each and `same_after` count the equal words left out."""
 
     hunks: list[Hunk]
@@ -49,7 +49,7 @@ class Comparison:
     complete: bool
 
 
-class Block(NamedTuple):
+class MatchingBlock(NamedTuple):
     """`size` equal words, from these places on."""
 
     kept: int
@@ -57,14 +57,14 @@ class Block(NamedTuple):
     size: int
 
 
-class Change(NamedTuple):
+class WordChange(NamedTuple):
     """Where words begin and end that are not equal."""
 
     kept: tuple[int, int]
     copy: tuple[int, int]
 
 
-class Words:
+class TextWords:
     """A text as words and punctuation marks; white space belongs to the word before it."""
 
     def __init__(self, text: str) -> None:
@@ -76,37 +76,37 @@ class Words:
     def __len__(self) -> int:
         return len(self.words)
 
-    def pieces(self, start: int, stop: int, changed: bool) -> list[Piece]:
+    def pieces(self, start: int, stop: int, changed: bool) -> list[TextPiece]:
         """These words as they stand in the text; nothing if there are none."""
         text = self._text[self._starts[start] : self._starts[stop]]
-        return [Piece(text, changed)] if start < stop else []
+        return [TextPiece(text, changed)] if start < stop else []
 
 
-def compare(kept: str, copy: str) -> Comparison:
+def compare_texts(kept: str, copy: str) -> TextComparison:
     """The differences of two texts, as far as they can be shown."""
-    left, right = Words(kept[:COMPARED]), Words(copy[:COMPARED])
+    left, right = TextWords(kept[:COMPARED]), TextWords(copy[:COMPARED])
     blocks = matching_blocks(left.words, right.words)
     cut = max(len(kept), len(copy)) > COMPARED
     if not (cut and blocks):  # what comes after the last equal words may be equal to what was cut
-        blocks.append(Block(len(left), len(right), 0))
+        blocks.append(MatchingBlock(len(left), len(right), 0))
     hunks, same_after = _hunks(left, right, blocks)
     shown = list(_shown(hunks))
-    return Comparison(shown, same_after, not cut and shown == hunks)
+    return TextComparison(shown, same_after, not cut and shown == hunks)
 
 
-def matching_blocks(a: Sequence[str], b: Sequence[str]) -> list[Block]:
+def matching_blocks(a: Sequence[str], b: Sequence[str]) -> list[MatchingBlock]:
     """The stretches of equal words, in order.
 
     >>> matching_blocks("a b c d e".split(), "a b x d e".split())
-    [Block(kept=0, copy=0, size=2), Block(kept=3, copy=3, size=2)]
+    [MatchingBlock(kept=0, copy=0, size=2), MatchingBlock(kept=3, copy=3, size=2)]
     """
     prefix = _common(a, b)
     suffix = _common(a[prefix:][::-1], b[prefix:][::-1])
     middle = _path(a[prefix : len(a) - suffix], b[prefix : len(b) - suffix])
     blocks = [
-        Block(0, 0, prefix),
-        *(Block(x + prefix, y + prefix, size) for x, y, size in middle),
-        Block(len(a) - suffix, len(b) - suffix, suffix),
+        MatchingBlock(0, 0, prefix),
+        *(MatchingBlock(x + prefix, y + prefix, size) for x, y, size in middle),
+        MatchingBlock(len(a) - suffix, len(b) - suffix, suffix),
     ]
     return [block for block in blocks if block.size]
 
@@ -120,11 +120,11 @@ def _common(a: Sequence[str], b: Sequence[str]) -> int:
 class _Path(NamedTuple):
     """A way through both texts: its last block, and the way to there."""
 
-    block: Block
+    block: MatchingBlock
     before: _Path | None
 
 
-def _path(a: Sequence[str], b: Sequence[str]) -> list[Block]:
+def _path(a: Sequence[str], b: Sequence[str]) -> list[MatchingBlock]:
     """The equal words on the way with the fewest edits; on the longest way when giving up."""
     # For each diagonal, which is the place in a minus that in b: how far in a, and by which path.
     reached: dict[int, tuple[int, _Path | None]] = {1: (0, None)}
@@ -139,7 +139,7 @@ def _path(a: Sequence[str], b: Sequence[str]) -> list[Block]:
             while x < len(a) and x - diagonal < len(b) and a[x] == b[x - diagonal]:
                 x += 1
             if x > start:
-                path = _Path(Block(start, start - diagonal, x - start), path)
+                path = _Path(MatchingBlock(start, start - diagonal, x - start), path)
             reached[diagonal] = x, path
             if x >= len(a) and x - diagonal >= len(b):
                 return _in_order(path)
@@ -151,7 +151,7 @@ def _end(path: _Path) -> int:
     return kept + copy + 2 * size
 
 
-def _in_order(path: _Path | None) -> list[Block]:
+def _in_order(path: _Path | None) -> list[MatchingBlock]:
     blocks = []
     while path is not None:
         blocks.append(path.block)
@@ -159,7 +159,9 @@ def _in_order(path: _Path | None) -> list[Block]:
     return blocks[::-1]
 
 
-def _hunks(left: Words, right: Words, blocks: Sequence[Block]) -> tuple[list[Hunk], int]:
+def _hunks(
+    left: TextWords, right: TextWords, blocks: Sequence[MatchingBlock]
+) -> tuple[list[Hunk], int]:
     """Differences with their surroundings; and how many equal words come after the last ones."""
     end = blocks[-1].kept + blocks[-1].size
     groups = _groups(_changes(blocks))
@@ -184,18 +186,18 @@ def _context(equal: int) -> int:
     return CONTEXT if equal >= CONTEXT + FOLDED else equal
 
 
-def _changes(blocks: Sequence[Block]) -> Iterator[Change]:
+def _changes(blocks: Sequence[MatchingBlock]) -> Iterator[WordChange]:
     """What is between the blocks."""
     x = y = 0
     for kept, copy, size in blocks:
         if x < kept or y < copy:
-            yield Change((x, kept), (y, copy))
+            yield WordChange((x, kept), (y, copy))
         x, y = kept + size, copy + size
 
 
-def _groups(changes: Iterator[Change]) -> list[list[Change]]:
+def _groups(changes: Iterator[WordChange]) -> list[list[WordChange]]:
     """Changes with too few equal words between them to be folded belong together."""
-    groups: list[list[Change]] = []
+    groups: list[list[WordChange]] = []
     for change in changes:
         if groups and change.kept[0] - groups[-1][-1].kept[1] < 2 * CONTEXT + FOLDED:
             groups[-1].append(change)
@@ -205,8 +207,8 @@ def _groups(changes: Iterator[Change]) -> list[list[Change]]:
 
 
 def _surrounded(
-    words: Words, spans: Sequence[tuple[int, int]], before: int, after: int
-) -> list[Piece]:
+    words: TextWords, spans: Sequence[tuple[int, int]], before: int, after: int
+) -> list[TextPiece]:
     """The changed words, and the equal ones between and around them."""
     pieces, done = [], spans[0][0] - before
     for start, stop in spans:
@@ -224,10 +226,10 @@ def _shown(hunks: Sequence[Hunk]) -> Iterator[Hunk]:
         room -= max(sum(len(piece.text) for piece in side) for side in (hunk.kept, hunk.copy))
 
 
-def _cut(pieces: Sequence[Piece], room: int) -> list[Piece]:
+def _cut(pieces: Sequence[TextPiece], room: int) -> list[TextPiece]:
     shown = []
     for piece in pieces:
         if room > 0:
-            shown.append(Piece(piece.text[:room], piece.changed))
+            shown.append(TextPiece(piece.text[:room], piece.changed))
         room -= len(piece.text)
     return shown

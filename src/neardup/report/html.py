@@ -1,15 +1,19 @@
-"""How does data become markup that can do nothing but be looked at?
+"""Markup that shows data and can do nothing else; the frame of every page.
 
-Every string is data, and is escaped where it enters markup, unless it is `Html`. What a page
-can't hold, what nobody would see and what would rearrange the text around it (lone surrogates,
-control characters, direction overrides) is shown as its escape: \\x00, \\u202e.
+Every string is data, and is escaped where it enters markup, unless it is `Html`. Characters that a
+page can't hold, that are invisible or that would rearrange the text around them (lone surrogates,
+control characters, direction overrides) are shown as their escapes: \\x00, \\u202e.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import re
 from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Final
 
 LONGEST_NAME = 160
 
@@ -24,9 +28,9 @@ class Html(str):
     __slots__ = ()
 
 
-def escaped(data: str) -> Html:
+def escape(data: str) -> Html:
     """
-    >>> escaped("<b>\\x00")
+    >>> escape("<b>\\x00")
     '&lt;b&gt;\\\\x00'
     """
     if isinstance(data, Html):
@@ -38,8 +42,8 @@ def _as_escape(found: re.Match[str]) -> str:
     return ascii(found.group())[1:-1]
 
 
-def joined(parts: Iterable[str]) -> Html:
-    return Html("".join(map(escaped, parts)))
+def join(parts: Iterable[str]) -> Html:
+    return Html("".join(map(escape, parts)))
 
 
 def tag(name: str, *content: str, **attributes: str | float | bool) -> Html:
@@ -49,22 +53,22 @@ def tag(name: str, *content: str, **attributes: str | float | bool) -> Html:
     '<p class="note">1 &lt; 2</p>'
     """
     given = "".join(_attribute(key, value) for key, value in attributes.items())
-    return Html(f"<{name}{given}>{joined(content)}</{name}>")
+    return Html(f"<{name}{given}>{join(content)}</{name}>")
 
 
 def _attribute(key: str, value: str | float | bool) -> str:
     key = key.removesuffix("_").replace("_", "-")
     if isinstance(value, bool):
         return f" {key}" if value else ""
-    return f' {key}="{escaped(str(value))}"'
+    return f' {key}="{escape(str(value))}"'
 
 
 def name(data: str) -> Html:
     """A document's id or a file's name: kept short, and its direction to itself."""
-    return tag("bdi", shortened(data), class_="name")
+    return tag("bdi", shorten(data), class_="name")
 
 
-def shortened(data: str) -> str:
+def shorten(data: str) -> str:
     if len(data) <= LONGEST_NAME:
         return data
     half = LONGEST_NAME // 2
@@ -78,7 +82,7 @@ def document(id: str, file: str, row: int, remark: str = "") -> Html:
         parts += [Html(" "), tag("span", remark, class_="badge")]
     if id not in (file, f"{file}:{row}"):
         parts.append(tag("small", name(f"{file}:{row}")))
-    return joined(parts)
+    return join(parts)
 
 
 def table(
@@ -102,3 +106,31 @@ def pairs(rows: Iterable[tuple[str, str]]) -> Html:
 
 def note(*content: str) -> Html:
     return tag("p", *content, class_="note")
+
+
+# No picture, no font, nothing from elsewhere: whatever a document holds, it is shown.
+POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+
+def security_policy(script: str) -> str:
+    """What a browser may do with the page: run this very script, if there is one, and no other."""
+    if not script:
+        return POLICY
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"{POLICY}; script-src 'sha256-{digest}'"
+
+
+def make_page(title: str, *content: Html, script: Html | None = None) -> Html:
+    """A complete page, with the only script that can run in it."""
+    style = Path(__file__).with_name("page.css").read_text("utf-8")
+    allowed = security_policy(script or "")
+    head = (
+        Html('<meta charset="utf-8">'),
+        Html(f'<meta http-equiv="Content-Security-Policy" content="{allowed}">'),
+        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Html('<meta name="color-scheme" content="light dark">'),
+        tag("title", title),
+        tag("style", Html(style)),
+    )
+    body = tag("body", tag("main", *content), *([tag("script", script)] if script else []))
+    return Html(f"<!doctype html>\n{tag('html', tag('head', *head), body, lang='en')}\n")

@@ -1,4 +1,4 @@
-"""What does each part of the report say? The clusters are in clusters.py."""
+"""The sections of a run's report but the clusters."""
 
 from __future__ import annotations
 
@@ -12,21 +12,31 @@ from numpy.typing import NDArray
 
 from neardup.lsh.curve import Curve, Meeting
 from neardup.report import plots
-from neardup.report.curves import Explorer
-from neardup.report.html import (
-    Html,
-    document,
-    joined,
-    name,
-    note,
-    pairs,
-    shortened,
-    table,
-    tag,
-)
-from neardup.report.outline import contents, section
-from neardup.report.record import Bucket, Counts, Cut, Input, Record
-from neardup.report.tables import Row
+from neardup.report.html import Html, document, join, name, note, pairs, shorten, table, tag
+from neardup.report.plots import CurveExplorer
+from neardup.report.run_folder import CutCounts, HotBucket, InputRecord, Row, RunCounts, RunRecord
+
+TITLES: Final = {
+    "similarity": "How similar",
+    "cut": "What was cut",
+    "clusters": "Clusters",
+    "buckets": "Hot buckets",
+    "rejected": "Rejected",
+    "resources": "Time and memory",
+    "settings": "Specification and inputs",
+}
+
+
+def section(anchor: str, *content: str) -> Html:
+    """A part of the page, under its title."""
+    return tag("section", tag("h2", TITLES[anchor]), *content, id=anchor)
+
+
+def contents(anchors: Iterable[str]) -> Html:
+    """Links to the parts that there are."""
+    links = (tag("a", TITLES[anchor], href=f"#{anchor}") for anchor in anchors)
+    return tag("nav", *links, aria_label="Contents")
+
 
 MOST_ROWS: Final = 100
 OPEN_ROWS: Final = 10
@@ -49,7 +59,7 @@ class Removals:
     closest: list[Row]
 
 
-def overview(record: Record, anchors: Iterable[str]) -> Html:
+def overview(record: RunRecord, anchors: Iterable[str]) -> Html:
     """What was kept, what was removed, and by which rule; links to the parts of the page."""
     counts = record.counts
     removed = [
@@ -78,7 +88,7 @@ def _tile(label: str, value: str, kind: str = "", detail: str = "") -> Html:
     return tag("div", tag("dt", label), tag("dd", *shown), class_=f"tile {kind}")
 
 
-def _headline(record: Record) -> str:
+def _headline(record: RunRecord) -> str:
     counts, cut = record.counts, record.cut
     if cut is not None:
         return f"{cut.cut:,} of {cut.found:,} {record.spec.get('unit', 'part')}s were cut"
@@ -88,11 +98,11 @@ def _headline(record: Record) -> str:
     return f"{counts.removed:,} of {counts.documents:,} documents {gone}"
 
 
-def _percent(count: int, counts: Counts) -> str:
+def _percent(count: int, counts: RunCounts) -> str:
     return f"{count / counts.documents:.1%}" if counts.documents else ""
 
 
-def _rule(record: Record) -> Iterator[Html]:
+def _rule(record: RunRecord) -> Iterator[Html]:
     """Why a document goes, if the run tells."""
     given, spec = record.parameters, record.spec
     if record.is_exact:
@@ -102,12 +112,12 @@ def _rule(record: Record) -> Iterator[Html]:
         return
     measure = "estimated" if given.get("verify") == "estimate" else "exact"
     similar = f"is at least {record.threshold:g} similar to"
-    shingle = shortened(f"{spec['unit']}:{spec['size']}")
+    shingle = shorten(f"{spec['unit']}:{spec['size']}")
     weighted = "weighted " if spec.get("sketch") == "weighted" else ""
     how = f"{measure} {weighted}Jaccard of {shingle} shingles"
     if "hamming" in given and given.get("verify") == "estimate":
         how = (
-            f"{shortened(given['hamming'])} or fewer of {shortened(spec['slots'])} bits differ, "
+            f"{shorten(given['hamming'])} or fewer of {shorten(spec['slots'])} bits differ, "
             f"SimHash of {shingle} shingles"
         )
     if given.get("verify") == "none":
@@ -144,7 +154,7 @@ def _filter_rule(kind: str | None) -> str:
     )
 
 
-def cut(found: Cut, unit: str, most: Sequence[Row]) -> Html:
+def cut(found: CutCounts, unit: str, most: Sequence[Row]) -> Html:
     """Paragraphs or lines that are gone, and the documents that lost most."""
     shown = [
         (f"{unit}s", f"{found.found:,}"),
@@ -162,7 +172,7 @@ def cut(found: Cut, unit: str, most: Sequence[Row]) -> Html:
     return section("cut", pairs(shown), *((title, lost) if most else ()))
 
 
-def candidates(record: Record, removals: Removals) -> Html:
+def candidates(record: RunRecord, removals: Removals) -> Html:
     """The S-curve, what was observed, and the closest decisions."""
     shown = [
         (label, format(record.metrics[key], style))
@@ -191,7 +201,7 @@ def candidates(record: Record, removals: Removals) -> Html:
     )
 
 
-def _curve(record: Record, curve: Meeting, at: float, similarities: NDArray[np.int64]) -> Html:
+def _curve(record: RunRecord, curve: Meeting, at: float, similarities: NDArray[np.int64]) -> Html:
     """The S-curve, with sliders where there are bands to choose."""
     caption = (
         "The line is the chance that two documents of a similarity share a bucket, so that they "
@@ -202,13 +212,13 @@ def _curve(record: Record, curve: Meeting, at: float, similarities: NDArray[np.i
     if has_explorer(record) and isinstance(curve, Curve):
         slots = record.spec.get("slots", "")
         known = int(slots) if slots.isdecimal() else None
-        return Explorer(curve, at, similarities, things, known).shown(caption)
+        return CurveExplorer(curve, at, similarities, things, known).shown(caption)
     half = pairs([("found every other time", f"{curve.half:.3f}")])
     image = plots.s_curve(curve, at, similarities, things)
     return tag("div", tag("figure", image, tag("figcaption", caption)), half)
 
 
-def has_explorer(record: Record) -> bool:
+def has_explorer(record: RunRecord) -> bool:
     """Whether the S-curve has sliders: those of b bands of r rows."""
     at = record.threshold
     return isinstance(record.curve, Curve) and at is not None and 0.0 < at <= 1.0
@@ -233,7 +243,7 @@ def _closest(removals: Removals) -> Iterator[Html]:
     )
 
 
-def hot_buckets(buckets: Sequence[Bucket]) -> Html:
+def hot_buckets(buckets: Sequence[HotBucket]) -> Html:
     if not buckets:
         none = note("No bucket was so full that documents in it were not compared.")
         return section("buckets", none)
@@ -241,7 +251,7 @@ def hot_buckets(buckets: Sequence[Bucket]) -> Html:
         (
             f"{bucket.size:,}",
             f"{bucket.not_compared:,}",
-            joined(tag("div", name(id)) for id in bucket.sample[:SAMPLED_IDS]),
+            join(tag("div", name(id)) for id in bucket.sample[:SAMPLED_IDS]),
             str(bucket.band),
             tag("code", name(bucket.key)),
         )
@@ -263,7 +273,7 @@ def hot_buckets(buckets: Sequence[Bucket]) -> Html:
     )
 
 
-def rejected(record: Record, examples: Sequence[Row]) -> Html:
+def rejected(record: RunRecord, examples: Sequence[Row]) -> Html:
     """Documents that could not be compared, and files that were not read."""
     parts: list[Html] = []
     if record.counts.rejected:
@@ -290,7 +300,7 @@ def rejected(record: Record, examples: Sequence[Row]) -> Html:
     return section("rejected", *parts)
 
 
-def resources(record: Record) -> Html:
+def resources(record: RunRecord) -> Html:
     """Time and memory, stage by stage."""
     total = record.seconds or sum(stage.seconds for stage in record.stages)
     rows = (
@@ -334,7 +344,7 @@ def _size(count: int | None) -> str:
     return f"{shown:,.0f} {unit}" if unit == "bytes" else f"{shown:,.1f} {unit}"
 
 
-def settings(record: Record) -> Html:
+def settings(record: RunRecord) -> Html:
     """What would have to be the same to get this answer again."""
     named = [
         ("fingerprint", tag("code", name(record.fingerprint))),
@@ -359,7 +369,7 @@ def _named(values: dict[str, str]) -> Iterable[tuple[str, str]]:
     return ((name(key.replace("_", " ")), name(value)) for key, value in shown)
 
 
-def _inputs(inputs: Sequence[Input]) -> Html:
+def _inputs(inputs: Sequence[InputRecord]) -> Html:
     rows = [
         (name(file.file), f"{file.documents:,}", _size(file.size), tag("code", name(file.digest)))
         for file in inputs
@@ -371,7 +381,7 @@ def _folded(
     label: str, columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Iterable[str] = ()
 ) -> Html:
     """A table, closed if it is long, and ended where it would be endless."""
-    shown = joined(
+    shown = join(
         [table(label, columns, rows[:MOST_ROWS], set(numeric)), *_more(len(rows) - MOST_ROWS)]
     )
     if len(rows) <= OPEN_ROWS:

@@ -1,4 +1,4 @@
-"""How does a sweep look? Curves, rates, recall against cost, sizes of buckets; colours by slots."""
+"""The plots of a sweep: curves, rates, recall against cost, sizes of buckets; colours by slots."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.lsh.curve import Curve
-from neardup.planner.trial import Outcome, Point
+from neardup.planner.trial import TrialOutcome, TrialPoint
 from neardup.report import plots
 from neardup.report.html import Html, tag
-from neardup.report.plots import rule, text
-from neardup.report.sketches import spread
+from neardup.report.plots import rule, spread, text
 
 WIDTH: Final = 640
 HEIGHT: Final = 364
@@ -32,14 +31,14 @@ TINTS: Final = 6
 Scale = Callable[[float], float]
 
 
-def curve_of(point: Point) -> Curve | None:
+def curve_of(point: TrialPoint) -> Curve | None:
     """The S-curve of a point; None for what has no bands."""
     return None if point.bands is None or point.rows is None else Curve(point.bands, point.rows)
 
 
-def shape(point: Point) -> str:
+def shape(point: TrialPoint) -> str:
     """
-    >>> shape(Point(bands=21, rows=6)), shape(Point(sketch="simhash", slots=64))
+    >>> shape(TrialPoint(bands=21, rows=6)), shape(TrialPoint(sketch="simhash", slots=64))
     ('minhash 21 × 6', 'simhash 64')
     """
     layout = f"{point.slots}" if point.bands is None else f"{point.bands} × {point.rows}"
@@ -49,7 +48,7 @@ def shape(point: Point) -> str:
 class Tints:
     """Which colour stands for which number of slots."""
 
-    def __init__(self, points: Iterable[Point]) -> None:
+    def __init__(self, points: Iterable[TrialPoint]) -> None:
         self.slots = sorted({point.slots for point in points})
 
     def __getitem__(self, slots: int) -> str:
@@ -64,7 +63,11 @@ class Tints:
 
 
 def s_curves(
-    points: Sequence[Point], best: Point, threshold: float, counts: NDArray[np.int64], tints: Tints
+    points: Sequence[TrialPoint],
+    best: TrialPoint,
+    threshold: float,
+    counts: NDArray[np.int64],
+    tints: Tints,
 ) -> Html:
     """All bands that were tried, those of the best in front, the pairs of the sample behind."""
     shapes = {curve: point.slots for point in points if (curve := curve_of(point))}
@@ -87,7 +90,7 @@ def s_curves(
     )
 
 
-def rates(points: Sequence[Point], threshold: float, tints: Tints) -> Html | None:
+def rates(points: Sequence[TrialPoint], threshold: float, tints: Tints) -> Html | None:
     """False positives (dashed) and false negatives (dotted) over rows; None without any bands.
 
     Lines go through all whole divisions of the slots into bands; rings are what was tried.
@@ -126,9 +129,9 @@ RATES: Final[Mapping[str, Callable[[Curve, float], float]]] = {
 }
 
 
-def pareto(rows: Iterable[Outcome]) -> list[Outcome]:
+def pareto(rows: Iterable[TrialOutcome]) -> list[TrialOutcome]:
     """Those for which nothing that is as cheap finds more, the cheapest first."""
-    front: list[Outcome] = []
+    front: list[TrialOutcome] = []
     measured = [row for row in rows if row.done and row.recall is not None]
     for row in sorted(measured, key=lambda row: (row.t_all, -(row.recall or 0.0))):
         if not front or (row.recall or 0.0) > (front[-1].recall or 0.0):
@@ -136,7 +139,7 @@ def pareto(rows: Iterable[Outcome]) -> list[Outcome]:
     return front
 
 
-def recall_by_cost(rows: Sequence[Outcome], best: Outcome, tints: Tints) -> Html | None:
+def recall_by_cost(rows: Sequence[TrialOutcome], best: TrialOutcome, tints: Tints) -> Html | None:
     """Every finished trial; the front, along which more recall costs more, is a line.
 
     None where no trial has a recall.
@@ -148,7 +151,7 @@ def recall_by_cost(rows: Sequence[Outcome], best: Outcome, tints: Tints) -> Html
     least = math.floor(10 * min(row.recall or 0.0 for row in measured) - 1e-9) / 10
     x, y = _scale(low, high, LEFT, LABELLED), _scale(max(least, 0.0), 1, BOTTOM, TOP)
 
-    def place(row: Outcome) -> tuple[float, float]:
+    def place(row: TrialOutcome) -> tuple[float, float]:
         return x(math.log10(max(row.t_all, 10.0**low))), y(row.recall or 0.0)
 
     front = pareto(rows)
@@ -173,7 +176,9 @@ def recall_by_cost(rows: Sequence[Outcome], best: Outcome, tints: Tints) -> Html
 
 
 def _labels(
-    named: list[Outcome], best: Outcome, place: Callable[[Outcome], tuple[float, float]]
+    named: list[TrialOutcome],
+    best: TrialOutcome,
+    place: Callable[[TrialOutcome], tuple[float, float]],
 ) -> Iterator[Html]:
     """Names of trials, at the right, from the top."""
     named.sort(key=lambda row: place(row)[1])

@@ -21,10 +21,10 @@ import numpy as np
 
 from neardup.corpus.documents import Columns
 from neardup.errors import ColumnError, InputError
-from neardup.evaluation.golden import Golden, no_pairs, read_golden
-from neardup.evaluation.judges import OperatingPoint, together
-from neardup.evaluation.lookup import Finder, Found, reader
+from neardup.evaluation.golden import LabelledPairs, no_pairs_error, read_golden
+from neardup.evaluation.operating_point import GoldenDocuments, GoldenFinder, OperatingPoint, reader
 from neardup.evaluation.scores import Scores
+from neardup.evaluation.systems import same_cluster
 from neardup.runtime import SILENT
 from neardup.service.background import BackgroundThread
 
@@ -45,8 +45,8 @@ TEXTS, INDEX = "texts", "index"
 class GoldenSet:
     """Labelled pairs, and the texts of their documents where they are known."""
 
-    pairs: Golden
-    found: Found | None
+    pairs: LabelledPairs
+    found: GoldenDocuments | None
 
     @classmethod
     def read(cls, file: Path, texts: Path | None = None) -> GoldenSet:
@@ -56,7 +56,7 @@ class GoldenSet:
         """
         pairs = read_golden(file)
         if not len(pairs):
-            raise no_pairs(pairs)
+            raise no_pairs_error(pairs)
         if len(pairs) > MOST_PAIRS or len(pairs.ids) > MOST_DOCUMENTS:
             raise InputError(
                 f"{file} has {len(pairs):,} pairs of {len(pairs.ids):,} documents, too many to be "
@@ -65,8 +65,8 @@ class GoldenSet:
         return cls(pairs, _texts(pairs, file, texts))
 
 
-def _texts(pairs: Golden, file: Path, texts: Path | None) -> Found | None:
-    finder = Finder(pairs.ids)
+def _texts(pairs: LabelledPairs, file: Path, texts: Path | None) -> GoldenDocuments | None:
+    finder = GoldenFinder(pairs.ids)
     try:
         for _ in finder.watch(reader(str(texts or file), Columns(), "auto", 1, SILENT)()):
             pass
@@ -110,7 +110,7 @@ def score_by_index(golden: GoldenSet, index: Index) -> Scores | None:
     usable = (held[a] | held[b]) & known[a] & known[b]
     if not usable.any():
         return None
-    return Scores.of(together(cluster, a[usable], b[usable]), pairs.label[usable])
+    return Scores.of(same_cluster(cluster, a[usable], b[usable]), pairs.label[usable])
 
 
 class GoldenWatch(BackgroundThread):

@@ -18,7 +18,7 @@ from neardup.errors import InputError, NeardupError, OutputError, RowError, Usag
 from neardup.options import Options
 from neardup.pipeline.backends.spark.inputs import ParseLines
 from neardup.pipeline.backends.spark.urls import dedup_urls
-from neardup.report.page import write_report
+from neardup.report.run_page import write_report
 
 REPORT = partial(write_report, title="a run")
 OPTIONS = Options.of(**engine.SMALL)

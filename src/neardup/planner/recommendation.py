@@ -1,42 +1,101 @@
-"""Which of the trials is to be followed, and why?
+"""Recommends one of the trials of a sweep, and says why.
 
-The one that finds enough and costs least for all documents (`growth.py`). A recall is enough if it
-is at least the wanted one twice over: as measured, and as the S-curve expects it for the
-similarities of the true pairs. The measured one alone would favour whatever was lucky with its
-hashes; the expected one alone would take theory's word for it. No confidence bound is asked for,
-because a sample with a hundred pairs could never give one above 0.97; the interval is said instead,
-and how large a sample would narrow it. The default stands unless something is cheaper by a fifth:
-less than that is not worth the pairs that are found no more.
+The recommended trial is the one that reaches the target and costs least for all documents. A
+recall is enough if it is at least the target's twice over: as measured, and as the S-curve expects
+it for the similarities of the true pairs. The measured one alone would favour lucky hashes; the
+expected one alone would trust theory without a test. No confidence bound is required, because a
+sample with a hundred pairs could never give one above 0.97; the interval is reported instead, and
+how large a sample would narrow it. The default stands unless a trial is cheaper by a fifth: less
+than that is not worth the pairs that are lost.
+
+The cost for all documents is extrapolated. Signatures, keys and buckets take time in proportion to
+the documents. Comparisons don't:
+
+- A document that is removed is compared with the one that it is removed for: one comparison each.
+- Pairs of the truth that share a bucket without being similar enough stand for as many pairs of the
+  corpus as the sample says.
+- Other candidates are far apart and were chosen one by one: if a document of the sample stands for
+  t documents, such a pair stands for t^2 pairs.
+
+If there will be g times the documents of the corpus, of the same kind, the second are g^2 times as
+many, too. That a run compares a document with the first kept ones of a bucket only is left out:
+where that limit saves time it loses recall, and bands for which it matters are no bargain.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from neardup.evaluation.scores import Share, Z
 from neardup.evaluation.truth import Truth
 from neardup.formatting import format_duration, format_number
 from neardup.planner.specimen import LARGEST
-from neardup.planner.trial import Outcome, Point
+from neardup.planner.trial import TrialOutcome, TrialPoint
 from neardup.spec import MINHASHES
+
+
+@dataclass(frozen=True)
+class Growth:
+    """From a sample to all documents.
+
+    times      how many documents each one of the sample stands for
+    weights    how many pairs each pair of the truth stands for
+    """
+
+    times: float
+    truth: Truth
+    weights: NDArray[np.float64]
+    reference: TrialPoint
+
+    def __call__(self, row: TrialOutcome) -> TrialOutcome:
+        """The same row, with what it would be for all documents."""
+        if not row.done:
+            return row
+        compared = self.compared(row)
+        each = row.t_compare / row.candidates if row.candidates else 0.0
+        seconds = (row.seconds - row.t_compare) * self.times + compared * each
+        return replace(row, all_candidates=compared, t_all=seconds)
+
+    def compared(self, row: TrialOutcome) -> float:
+        """How many pairs would be compared."""
+        similar = self.truth.similarity >= self.reference.threshold
+        recall = row.recall or 0.0
+        removed = len(np.unique(self.truth.b[similar])) * recall
+        near = max(row.candidates - row.far - recall * np.count_nonzero(similar), 0.0)
+        in_vain = near * self._stands_for(row.point, ~similar) + row.far * self.times**2
+        return float(removed * self.times + in_vain)
+
+    def _stands_for(self, point: TrialPoint, chosen: NDArray[np.bool_]) -> float:
+        """For how many pairs one stands that met, of these pairs of the truth."""
+        if not chosen.any():
+            return 1.0
+        weights = self.weights[chosen]
+        if point.sketch not in MINHASHES or point.shingle != self.reference.shingle:
+            return float(weights.mean())
+        values, place = np.unique(self.truth.similarity[chosen], return_inverse=True)
+        curve = point.meeting
+        met = np.array([curve.probability(value) for value in values.tolist()])[place]
+        return float(met @ weights / met.sum()) if met.sum() else float(weights.mean())
+
 
 GAIN: Final = 0.8
 """What is better than the default takes at most this share of its time."""
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Target:
     """What an operating point has to reach, and what that is measured by."""
 
     recall: float
     precision: float
-    reference: Point
+    reference: TrialPoint
     truth: Truth
     documents: int
     """All of them, of which a sample was tried."""
@@ -56,7 +115,7 @@ class Wanted:
         values, counts = np.unique(similar, return_counts=True)
         return list(zip(values.tolist(), counts.tolist(), strict=True))
 
-    def expected(self, point: Point) -> float | None:
+    def expected(self, point: TrialPoint) -> float | None:
         """The recall by the S-curve, for the similarities that there are; None if it has no say."""
         if not self.true_pairs or not self._as_the_reference(point):
             return None
@@ -64,7 +123,7 @@ class Wanted:
         met = sum(count * curve.probability(value) for value, count in self.similarities)
         return met / self.true_pairs
 
-    def reached(self, row: Outcome) -> bool:
+    def reached(self, row: TrialOutcome) -> bool:
         """Whether a trial finds enough, and not too much."""
         expected = self.expected(row.point)
         return (
@@ -75,7 +134,7 @@ class Wanted:
             and row.precision >= self.precision
         )
 
-    def predicted(self, row: Outcome) -> bool:
+    def predicted(self, row: TrialOutcome) -> bool:
         """Whether theory says that it finds enough of the pairs exactly at the threshold."""
         point = row.point
         at_threshold = self.reference.threshold
@@ -83,7 +142,7 @@ class Wanted:
             self._as_the_reference(point) and point.meeting.probability(at_threshold) >= self.recall
         )
 
-    def _as_the_reference(self, point: Point) -> bool:
+    def _as_the_reference(self, point: TrialPoint) -> bool:
         """Whether the similarities of the true pairs are those that the bands depend on."""
         mine, theirs = self.reference, point
         return (
@@ -98,12 +157,12 @@ class Wanted:
 class Advice:
     """The trial to follow; whether it does what is wanted, None if that can't be measured."""
 
-    best: Outcome
+    best: TrialOutcome
     met: bool | None
     reasons: Sequence[str]
 
 
-def advise(rows: Sequence[Outcome], wanted: Wanted) -> Advice:
+def advise(rows: Sequence[TrialOutcome], wanted: Target) -> Advice:
     """The first row is that of the default. Rows that no run can be at are not advised."""
     usable = [row for row in rows if row.done and not row.point.only_for_sweeps]
     if not usable:
@@ -124,7 +183,7 @@ def advise(rows: Sequence[Outcome], wanted: Wanted) -> Advice:
     return Advice(best, False, [none, _said(best, wanted)])
 
 
-def _by_theory(usable: list[Outcome], default: Outcome, wanted: Wanted) -> Advice:
+def _by_theory(usable: list[TrialOutcome], default: TrialOutcome, wanted: Target) -> Advice:
     """What to do where nothing is similar."""
     enough = [row for row in usable if wanted.predicted(row)] or [default]
     best, _ = _chosen(enough, default)
@@ -142,19 +201,19 @@ def _by_theory(usable: list[Outcome], default: Outcome, wanted: Wanted) -> Advic
     )
 
 
-def _chosen(enough: list[Outcome], default: Outcome) -> tuple[Outcome, Outcome]:
+def _chosen(enough: list[TrialOutcome], default: TrialOutcome) -> tuple[TrialOutcome, TrialOutcome]:
     """Which to follow, and the cheapest: the default stands unless there is a gain."""
     cheapest = min(enough, key=_cost)
     stands = default in enough and cheapest.t_all > GAIN * default.t_all
     return default if stands else cheapest, cheapest
 
 
-def _cost(row: Outcome) -> tuple[float, int, float]:
+def _cost(row: TrialOutcome) -> tuple[float, int, float]:
     """Times that differ in their third digit are the same: then memory counts."""
     return float(f"{row.t_all:.2g}"), row.memory, row.t_all
 
 
-def _said(row: Outcome, wanted: Wanted) -> str:
+def _said(row: TrialOutcome, wanted: Target) -> str:
     recall, expected = _recall(row), wanted.expected(row.point)
     theory = "" if expected is None else f", {expected:.4f} by the S-curve"
     precision = "undefined" if row.precision is None else f"{row.precision:.4f}"
@@ -168,11 +227,11 @@ def _said(row: Outcome, wanted: Wanted) -> str:
     )
 
 
-def _recall(row: Outcome) -> Share:
+def _recall(row: TrialOutcome) -> Share:
     return Share.of(round((row.recall or 0.0) * row.true_pairs), row.true_pairs)
 
 
-def _costs(row: Outcome, wanted: Wanted) -> str:
+def _costs(row: TrialOutcome, wanted: Target) -> str:
     each = row.all_candidates / wanted.documents
     return (
         f"{format_number(each)} pairs compared and "
@@ -181,7 +240,7 @@ def _costs(row: Outcome, wanted: Wanted) -> str:
     )
 
 
-def _interval(row: Outcome, wanted: Wanted) -> list[str]:
+def _interval(row: TrialOutcome, wanted: Target) -> list[str]:
     """What to do about an interval that reaches below what is wanted."""
     if (_recall(row).low or 0.0) >= wanted.recall:
         return []
@@ -218,7 +277,7 @@ def rounded_up(value: float) -> int:
 
 
 def _beside_default(
-    best: Outcome, cheapest: Outcome, default: Outcome, wanted: Wanted
+    best: TrialOutcome, cheapest: TrialOutcome, default: TrialOutcome, wanted: Target
 ) -> list[str]:
     name = f"default for a recall of {wanted.recall:g}"
     if cheapest is default:

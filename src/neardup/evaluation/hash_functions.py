@@ -1,8 +1,8 @@
-"""How fast and how random are hash functions, on this machine?
+"""Measures how fast and how random hash functions are on this machine.
 
 Every function gives 64 bits; of longer digests the first 64 count. The four that elements can be
 hashed with run as compiled loops, the others a call at a time, because that is how Python has them.
-Python's `hash` is measured and never used: each process seeds it anew.
+Python's `hash` is measured and never used: its seed changes with every process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Hashes = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
-class Rows:
+class Messages:
     """Messages as one array of bytes, and as Python has them."""
 
     data: NDArray[np.uint8]
@@ -37,7 +37,7 @@ class Rows:
     messages: list[bytes]
 
     @classmethod
-    def of(cls, messages: list[bytes]) -> Rows:
+    def of(cls, messages: list[bytes]) -> Messages:
         ends = np.cumsum([0, *map(len, messages)], dtype=np.int64)
         return cls(np.frombuffer(b"".join(messages), np.uint8), ends, messages)
 
@@ -47,7 +47,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Figures:
+class HashFigures:
     """What was measured of one function."""
 
     name: str
@@ -62,7 +62,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Theory:
+class RandomFunction:
     """What a random function would be expected to have."""
 
     avalanche_worst: float
@@ -70,9 +70,9 @@ class Theory:
     longest_chain: float
 
 
-def functions() -> dict[str, Callable[[Rows], Hashes]]:
+def hash_functions() -> dict[str, Callable[[Messages], Hashes]]:
     """All functions by name. SipHash has a key that everybody knows: only its speed counts here."""
-    compiled: dict[str, Callable[[Rows], Hashes]] = {
+    compiled: dict[str, Callable[[Messages], Hashes]] = {
         name: partial(_compiled, kind) for kind, name in enumerate(HASHES)
     }
     return compiled | {
@@ -82,13 +82,13 @@ def functions() -> dict[str, Callable[[Rows], Hashes]]:
     }
 
 
-def _compiled(kind: int, rows: Rows) -> Hashes:
+def _compiled(kind: int, rows: Messages) -> Hashes:
     hasher = (kind, np.uint64(0), np.uint64(0))
     found: Hashes = kernels.element_hashes(rows.data, rows.offsets, hasher)
     return found
 
 
-def _called(function: Callable[[bytes], int], rows: Rows) -> Hashes:
+def _called(function: Callable[[bytes], int], rows: Messages) -> Hashes:
     return np.fromiter(map(function, rows.messages), np.uint64, len(rows.messages))
 
 
@@ -104,24 +104,30 @@ def _python_hash(message: bytes) -> int:
     return hash(message) & 0xFFFFFFFFFFFFFFFF
 
 
-def measure(keys: int = KEYS) -> list[Figures]:
+def measure_hashes(keys: int = KEYS) -> list[HashFigures]:
     """The figures of all functions, on the words w0, w1, w2, ... and on rows of 3,000 bytes."""
-    words = Rows.of([b"w%d" % number for number in range(keys)])
+    words = Messages.of([b"w%d" % number for number in range(keys)])
     random = np.random.default_rng(4)
-    long = Rows.of([random.bytes(LONG) for _ in range(max(1, keys // 200))])
-    flips = Rows.of(flipped(random.bytes(MESSAGES * MESSAGE)))
-    return [_figures(name, function, words, long, flips) for name, function in functions().items()]
+    long = Messages.of([random.bytes(LONG) for _ in range(max(1, keys // 200))])
+    flips = Messages.of(flip_bits(random.bytes(MESSAGES * MESSAGE)))
+    return [
+        _figures(name, function, words, long, flips) for name, function in hash_functions().items()
+    ]
 
 
 def _figures(
-    name: str, function: Callable[[Rows], Hashes], words: Rows, long: Rows, flips: Rows
-) -> Figures:
+    name: str,
+    function: Callable[[Messages], Hashes],
+    words: Messages,
+    long: Messages,
+    flips: Messages,
+) -> HashFigures:
     # Only once where Python calls: bytes remember their own hash.
     attempts = 3 if name in HASHES else 1
     hashes, words_mb_s = _timed(function, words, attempts)
     _, long_mb_s = _timed(function, long, attempts)
     mean, worst = avalanche(function(flips))
-    return Figures(
+    return HashFigures(
         name,
         words_mb_s,
         long_mb_s,
@@ -132,7 +138,9 @@ def _figures(
     )
 
 
-def _timed(function: Callable[[Rows], Hashes], rows: Rows, attempts: int) -> tuple[Hashes, float]:
+def _timed(
+    function: Callable[[Messages], Hashes], rows: Messages, attempts: int
+) -> tuple[Hashes, float]:
     """The hashes, and the best speed."""
     best = math.inf
     for _ in range(attempts):
@@ -142,7 +150,7 @@ def _timed(function: Callable[[Rows], Hashes], rows: Rows, attempts: int) -> tup
     return hashes, rows.megabytes / best
 
 
-def flipped(data: bytes) -> list[bytes]:
+def flip_bits(data: bytes) -> list[bytes]:
     """Messages of eight bytes, each followed by the 64 messages that differ from it in one bit."""
     found = []
     for at in range(0, len(data), MESSAGE):
@@ -155,7 +163,7 @@ def flipped(data: bytes) -> list[bytes]:
 def avalanche(hashes: Hashes) -> tuple[float, float]:
     """How far from one half is the chance that an input bit turns an output bit over?
 
-    Of the hashes of `flipped` messages: the mean over all pairs of bits, and the worst pair.
+    Of the hashes of `flip_bits` messages: the mean over all pairs of bits, and the worst pair.
     """
     of_messages = hashes.reshape(-1, 8 * MESSAGE + 1)
     turned = of_messages[:, :1] ^ of_messages[:, 1:]
@@ -177,12 +185,12 @@ def longest_chain(hashes: Hashes, buckets: int) -> int:
     return int(np.bincount((hashes % np.uint64(buckets)).astype(np.int64)).max())
 
 
-def theory(keys: int = KEYS) -> Theory:
+def expect_of_random(keys: int = KEYS) -> RandomFunction:
     """What a random function would be expected to have, with this many different keys."""
     # The largest of 64 x 64 shares, each with the spread of so many throws of a coin.
     worst = math.sqrt(2 * math.log(2 * 64 * 8 * MESSAGE)) * 0.5 / math.sqrt(MESSAGES)
     same = keys + 2**32 * math.expm1(keys * math.log1p(-(2.0**-32)))
-    return Theory(worst, same, _expected_longest(keys, buckets_for(keys)))
+    return RandomFunction(worst, same, _expected_longest(keys, buckets_for(keys)))
 
 
 def _expected_longest(keys: int, buckets: int) -> float:

@@ -1,4 +1,4 @@
-"""How many executors, of which size, and what does that make of Spark's settings?
+"""The size of a Spark cluster for a run: executors, their memory, and Spark's settings.
 
 An executor is a Java process with a heap, and beside it a Python process for each core, which
 hold what Spark calls overhead. Kernels and their data are in the latter.
@@ -12,10 +12,9 @@ from itertools import pairwise
 from typing import Final
 
 from neardup.formatting import format_bytes, format_count, format_duration, format_number
-from neardup.planner.problems import Problem
-from neardup.planner.run_on_spark import RunOnSpark, SparkStage
-from neardup.planner.shuffles import shuffle_bytes
+from neardup.planner.problems import UnmetLimit
 from neardup.planner.sla import Sla
+from neardup.planner.spark_run import SparkRun, SparkStageCost, shuffle_bytes
 
 CORES, MEMORY = 4, 16 * 10**9
 """Of an executor, if nothing is said."""
@@ -50,7 +49,7 @@ MOST_ROWS: Final = 6
 
 
 @dataclass(frozen=True)
-class Memory:
+class ExecutorMemory:
     """Bytes that are needed, of each executor and of the driver.
 
     worker      a Python process: `python`, `bitmaps` of all documents (the most of them for a
@@ -74,7 +73,7 @@ class Memory:
     results: float
 
     @classmethod
-    def of(cls, run: RunOnSpark, cores: int, executor: float) -> Memory:
+    def of(cls, run: SparkRun, cores: int, executor: float) -> ExecutorMemory:
         count, candidates = run.amounts.documents, run.amounts.candidates
         sieve = SIEVE * max(candidates, run.amounts.removed)
         bitmaps, rounds = BITMAPS * count + sieve, candidates if run.amounts.ranges else 0.0
@@ -96,7 +95,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Sizing:
+class ClusterSize:
     """A run on Spark.
 
     cores, memory   of an executor
@@ -128,26 +127,26 @@ class Sizing:
     work_folder: float
     out: float
     ranges: int
-    needs: Memory
+    needs: ExecutorMemory
     settings: dict[str, str]
-    stages: tuple[SparkStage, ...]
+    stages: tuple[SparkStageCost, ...]
 
 
-def sized(run: RunOnSpark) -> Sizing:
+def size_cluster(run: SparkRun) -> ClusterSize:
     """The cluster for a run. Without a limit, executors have what they need."""
     sla, stages = run.sla, run.stages()
-    needs = Memory.of(run, sla.cores, MEMORY if sla.memory is None else sla.memory)
+    needs = ExecutorMemory.of(run, sla.cores, MEMORY if sla.memory is None else sla.memory)
     memory = needs.overhead + needs.heap if sla.memory is None else sla.memory
     shuffled = sum(stage.shuffled for stage in stages)
     ordered = shuffle_bytes(replace(run.amounts, ordered=True), run.spark)
-    clock = Clock.of(run, stages)
+    clock = RunTime.of(run, stages)
     executors = max(
         clock.executors(NIGHT if sla.rate is None else sla.documents / sla.rate),
         1 if sla.disk is None else math.ceil(shuffled / sla.disk),
     )
     work = sum(stage.work for stage in stages)
     largest = max(ordered["ranking"], ordered["banding"], run.amounts.sets)
-    return Sizing(
+    return ClusterSize(
         sla.cores,
         memory,
         executors,
@@ -172,7 +171,7 @@ def sized(run: RunOnSpark) -> Sizing:
 
 
 @dataclass(frozen=True)
-class Clock:
+class RunTime:
     """Seconds of a run: at its start, of what one task does alone, of one executor for the rest."""
 
     start: float
@@ -180,7 +179,7 @@ class Clock:
     shared: float
 
     @classmethod
-    def of(cls, run: RunOnSpark, stages: tuple[SparkStage, ...]) -> Clock:
+    def of(cls, run: SparkRun, stages: tuple[SparkStageCost, ...]) -> RunTime:
         """In each stage the slower of cores and bytes counts."""
         fast, speed = run.costs.cores(run.sla.cores), run.spark.speed
         shared = sum(
@@ -213,7 +212,7 @@ class Clock:
         return tuple(useful)
 
 
-def _settings(executors: int, cores: int, needs: Memory, largest: float) -> dict[str, str]:
+def _settings(executors: int, cores: int, needs: ExecutorMemory, largest: float) -> dict[str, str]:
     partitions = max(PARTITIONS, 2 * executors * cores, math.ceil(largest / PARTITION))
     found = {
         "spark.executor.instances": str(executors),
@@ -234,12 +233,12 @@ def _mebibytes(size: float) -> str:
     return f"{max(math.ceil(size / 2**20), 1)}m"
 
 
-def misfits(found: Sizing, run: RunOnSpark) -> list[Problem]:
+def find_cluster_problems(found: ClusterSize, run: SparkRun) -> list[UnmetLimit]:
     """What is asked of the cluster and can't be had."""
     return [*_memory(run.sla, found), *_rate(run, found)]
 
 
-def _memory(sla: Sla, found: Sizing) -> list[Problem]:
+def _memory(sla: Sla, found: ClusterSize) -> list[UnmetLimit]:
     needed = found.needs.overhead + HEAP_OF_A_CORE * sla.cores
     if sla.memory is None or needed <= sla.memory:
         return []
@@ -251,11 +250,11 @@ def _memory(sla: Sla, found: Sizing) -> list[Problem]:
         f"an executor of {format_count(sla.cores, 'core')} needs {format_bytes(needed)} of memory, "
         f"{format_bytes(sla.memory)} are there"
     )
-    return [Problem("memory", sla.memory, needed, message, cures)]
+    return [UnmetLimit("memory", sla.memory, needed, message, cures)]
 
 
-def _rate(run: RunOnSpark, found: Sizing) -> list[Problem]:
-    sla, least = run.sla, Clock.of(run, found.stages).least
+def _rate(run: SparkRun, found: ClusterSize) -> list[UnmetLimit]:
+    sla, least = run.sla, RunTime.of(run, found.stages).least
     if sla.rate is None or sla.documents / sla.rate > least:
         return []
     reached = sla.documents / least
@@ -264,10 +263,10 @@ def _rate(run: RunOnSpark, found: Sizing) -> list[Problem]:
         f"and what one task does alone, take {format_duration(least)}"
     )
     cures = [f"ask for fewer than {reached:,.0f} a second"]
-    return [Problem("rate", sla.rate, reached, message, cures)]
+    return [UnmetLimit("rate", sla.rate, reached, message, cures)]
 
 
-def remarks(found: Sizing, run: RunOnSpark) -> list[str]:
+def note_shuffles(found: ClusterSize, run: SparkRun) -> list[str]:
     """What is no failure, but should be known."""
     deciding = next(stage.shuffled for stage in found.stages if stage.name == "deciding")
     if not found.ranges or deciding < found.shuffled / 2:

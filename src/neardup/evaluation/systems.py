@@ -1,4 +1,7 @@
-"""What does a finished run say about golden documents?"""
+"""The systems that can be evaluated besides an operating point: a finished run, an index.
+
+Documents are the golden ids by their number.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,21 +19,63 @@ from neardup.corpus import columnar
 from neardup.corpus.columns import valid_utf8
 from neardup.corpus.inputs import InputFile, find_inputs
 from neardup.corpus.streams import reading
-from neardup.errors import FormatError, UsageError
-from neardup.evaluation.golden import Flaw
-from neardup.evaluation.judges import PARAMETERS, among_all, together
+from neardup.errors import FormatError, InputError, UsageError
+from neardup.evaluation.golden import SHOWN, Flaw, LabelledPairs, printable_id
 from neardup.formats.tables import ROW, TEXT
 from neardup.pipeline.output import RUN_FILE, is_run
 
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
+PARAMETERS: Final = (
+    "threshold",
+    "tables",
+    "hamming",
+    "blocks",
+    "verify",
+    "measure",
+    "strip",
+    "weights",
+)
+"""What of the options matters besides the specification."""
+
+
+def same_cluster(cluster: Integers, a: Integers, b: Integers) -> Flags:
+    """Which pairs are of one cluster, if documents that are in none have -1."""
+    same: Flags = (cluster[a] == cluster[b]) & (cluster[a] >= 0)
+    return same
+
+
+def with_singletons(cluster: Integers) -> Integers:
+    """The same clusters; documents that are in none are each in one of their own."""
+    alone = cluster.max(initial=0) + 1 + np.arange(len(cluster))
+    return np.where(cluster >= 0, cluster, alone)
+
+
+class EvaluatedSystem(Protocol):
+    """Says of golden documents which are duplicates, and which belong together."""
+
+    @property
+    def described(self) -> str:
+        """What is judged by, in words."""
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """The operating point, as evaluation.json has it: spec, fingerprint, parameters."""
+
+    def duplicates(self, a: Integers, b: Integers) -> Flags:
+        """Of each pair: is it one?"""
+
+    def clusters(self) -> Integers:
+        """Of each golden document: a number that documents of one cluster share."""
+
+
 BATCH: Final = 1 << 20
-SHOWN: Final = 2
+SHOWN_FILES: Final = 2
 
 
 @dataclass(frozen=True)
-class Run:
+class FinishedRun:
     """A finished run: documents of one cluster are duplicates, and those in pairs.parquet.
 
     cluster   of each golden id, or -1 if no table names it: kept alone, or unknown
@@ -47,7 +92,7 @@ class Run:
     of_pairs: bool
 
     @classmethod
-    def of(cls, run: Path, ids: Sequence[str]) -> Run:
+    def of(cls, run: Path, ids: Sequence[str]) -> FinishedRun:
         if not is_run(run):
             raise UsageError(
                 f"{run} holds no finished run: give the folder that neardup dedup -o wrote"
@@ -157,10 +202,10 @@ class Run:
 
     def duplicates(self, a: Integers, b: Integers) -> Flags:
         code = np.minimum(a, b) * len(self.cluster) + np.maximum(a, b)
-        return together(self.cluster, a, b) | np.isin(code, self.pairs)
+        return same_cluster(self.cluster, a, b) | np.isin(code, self.pairs)
 
     def clusters(self) -> Integers:
-        return among_all(self.cluster)
+        return with_singletons(self.cluster)
 
 
 def _is_of_copies(record: dict[str, Any]) -> bool:
@@ -170,7 +215,7 @@ def _is_of_copies(record: dict[str, Any]) -> bool:
 def _first(names: Iterable[str]) -> str:
     """The first names, and whether there are more."""
     some = list(names)
-    return ", ".join(some[:SHOWN]) + (", ..." if len(some) > SHOWN else "")
+    return ", ".join(some[:SHOWN_FILES]) + (", ..." if len(some) > SHOWN_FILES else "")
 
 
 def _rows(path: Path, columns: tuple[str, str]) -> Iterator[tuple[Any, Any]]:
@@ -196,3 +241,45 @@ def _values(column: pa.Array, path: Path) -> list[Any]:
         raise FormatError(f"{path} is not of a run: run neardup dedup again")
     found: list[Any] = (valid_utf8(column)[0] if column.type == TEXT else column).to_pylist()
     return found
+
+
+NOT_ALL_PAIRS: Final = (
+    "an index says which documents are copies of which kept one, not all pairs: similar documents "
+    "of different clusters count as missed"
+)
+
+
+@dataclass(frozen=True)
+class IndexedDocuments:
+    """Golden documents in an index. `cluster` of each golden id; -1 if it is not there."""
+
+    where: str
+    stated: dict[str, Any]
+    cluster: Integers
+
+    @classmethod
+    def of(
+        cls, where: str, stated: dict[str, Any], clusters: Sequence[int | None]
+    ) -> IndexedDocuments:
+        return cls(where, stated, np.array([-1 if c is None else c for c in clusters], np.int64))
+
+    @property
+    def described(self) -> str:
+        return f"{self.where}: documents of one cluster are duplicates"
+
+    def of_those(self, asked: LabelledPairs) -> LabelledPairs:
+        """The pairs of documents that are held."""
+        used = asked.without("unknown ids", np.flatnonzero(self.cluster < 0))
+        if not len(used):
+            ids = " and ".join(map(printable_id, asked.ids[:SHOWN]))
+            raise InputError(
+                f"no labelled pair is left: {self.where} does not hold both documents of any, and "
+                f"the golden set has ids as {ids}: add them, or give ids of documents that it holds"
+            )
+        return used
+
+    def duplicates(self, a: Integers, b: Integers) -> Flags:
+        return same_cluster(self.cluster, a, b)
+
+    def clusters(self) -> Integers:
+        return with_singletons(self.cluster)

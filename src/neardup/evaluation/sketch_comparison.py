@@ -1,4 +1,7 @@
-"""Every sketch on the same documents: what it costs, what it finds, how wrong its estimate is."""
+"""Measures every sketch on the same documents: cost, recall, and the error of its estimate.
+
+The baseline without a sketch is sorted neighbourhood: sort by a key, compare what is near.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup import cluster
-from neardup.evaluation.neighbourhood import KEY, neighbours
 from neardup.evaluation.sample import as_documents
 from neardup.evaluation.truth import Truth, brute_force
 from neardup.lsh.buckets import group
@@ -21,6 +23,31 @@ from neardup.pipeline.set_files import sort_sets
 from neardup.sketch import bulk
 from neardup.sketch.bottomk import BottomK
 from neardup.sketcher import SketchedDocuments, Sketcher
+
+KEY = 64
+WINDOW = 10
+
+Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def keys_of(text: str) -> tuple[str, str]:
+    """How a text begins, and how it ends, backwards: lower case, one space between words."""
+    plain = " ".join(text.lower().split())
+    return plain[:KEY], plain[: -KEY - 1 : -1]
+
+
+def neighbours(texts: Sequence[str], window: int = WINDOW) -> Pairs:
+    """Pairs a < b that are fewer than `window` places apart when sorted by either key."""
+    keys = [keys_of(text) for text in texts]
+    found: list[NDArray[np.int64]] = []
+    for which in range(2):
+        order = np.array(sorted(range(len(keys)), key=lambda row: (keys[row][which], row)))
+        for distance in range(1, min(window, len(order))):
+            near = np.sort(np.stack([order[:-distance], order[distance:]]), axis=0)
+            found.append(near[0] * len(texts) + near[1])
+    code = np.unique(np.concatenate([np.empty(0, np.int64), *found]))
+    return code // len(texts), code % len(texts)
+
 
 FLOOR = 0.1
 """Pairs below this similarity are not looked at: almost all are, and nobody asks for them."""
@@ -33,7 +60,7 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
-class Contender:
+class SketchVariant:
     """A sketch with a name, and the options that lead to it."""
 
     name: str
@@ -42,23 +69,23 @@ class Contender:
 
 BY_BITS = {"threshold": None, "recall": None}
 """Fingerprints are found by their distance."""
-CONTENDERS = (
-    Contender("minhash 128 x 32", {}),
-    Contender("minhash 128 x 64", {"family": "affine-m61"}),
-    Contender("minhash 128 x 1", {"bits": 1}),
-    Contender("minhash 128 x 8", {"bits": 8}),
-    Contender("oneperm 128 x 32", {"sketch": "oneperm"}),
-    Contender("oneperm 1024 x 1", {"sketch": "oneperm", "slots": 1024, "bits": 1}),
-    Contender("weighted 128 x 32, tf", {"sketch": "weighted"}),
-    Contender("simhash 64 x 1, 3 differ", {"sketch": "simhash", **BY_BITS}),
-    Contender(
+VARIANTS = (
+    SketchVariant("minhash 128 x 32", {}),
+    SketchVariant("minhash 128 x 64", {"family": "affine-m61"}),
+    SketchVariant("minhash 128 x 1", {"bits": 1}),
+    SketchVariant("minhash 128 x 8", {"bits": 8}),
+    SketchVariant("oneperm 128 x 32", {"sketch": "oneperm"}),
+    SketchVariant("oneperm 1024 x 1", {"sketch": "oneperm", "slots": 1024, "bits": 1}),
+    SketchVariant("weighted 128 x 32, tf", {"sketch": "weighted"}),
+    SketchVariant("simhash 64 x 1, 3 differ", {"sketch": "simhash", **BY_BITS}),
+    SketchVariant(
         "simhash 128 x 1, 7 differ", {"sketch": "simhash", **BY_BITS, "slots": 128, "hamming": 7}
     ),
 )
 
 
 @dataclass(frozen=True)
-class Measured:
+class SketchFigures:
     """What was seen of one contender.
 
     size         bytes of a stored signature
@@ -81,7 +108,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Contest:
+class SketchComparison:
     """Documents, all similar pairs among them, and a threshold to reach."""
 
     texts: Sequence[str]
@@ -90,20 +117,22 @@ class Contest:
     asked: dict[str, Any]
 
     @classmethod
-    def of(cls, texts: Sequence[str], threshold: float, workers: int, **asked: Any) -> Contest:
+    def of(
+        cls, texts: Sequence[str], threshold: float, workers: int, **asked: Any
+    ) -> SketchComparison:
         """Brute force over all pairs; `asked` are options that all contenders share."""
         options = Options.of(threshold=threshold, **asked)
         cut = Sketcher(options.spec).cut(as_documents(texts)).shingles
         truth = brute_force(sort_sets(cut), min(FLOOR, threshold), workers)
         return cls(texts, truth, threshold, asked)
 
-    def results(self, contenders: Sequence[Contender] = CONTENDERS) -> Iterator[Measured]:
+    def results(self, contenders: Sequence[SketchVariant] = VARIANTS) -> Iterator[SketchFigures]:
         for contender in contenders:
             yield self.measure(contender)
         yield self.bottom_k()
         yield self.baseline()
 
-    def measure(self, contender: Contender) -> Measured:
+    def measure(self, contender: SketchVariant) -> SketchFigures:
         options = Options.of(
             **{"threshold": self.threshold, "verify": "estimate", **self.asked, **contender.options}
         )
@@ -127,7 +156,7 @@ class Contest:
             verdict,
         )
 
-    def bottom_k(self) -> Measured:
+    def bottom_k(self) -> SketchFigures:
         """The least values of each set. They have no tables: all pairs above 0.1 are judged."""
         spec = Options.of(**self.asked).spec
         documents, sketcher = as_documents(self.texts), Sketcher(spec)
@@ -146,7 +175,7 @@ class Contest:
         judged = self._measured(f"bottomk {LEAST} x 64", 8 * LEAST, speed, exact, error, verdict)
         return replace(judged, found=None, candidates=None)
 
-    def baseline(self) -> Measured:
+    def baseline(self) -> SketchFigures:
         """Sorted neighbourhood: no sketch, whatever is near when sorted is compared exactly."""
         a, b = neighbours(self.texts)
         name = "sorted neighbourhood"
@@ -171,7 +200,7 @@ class Contest:
         exact: NDArray[np.float64],
         error: float | None,
         verdict: NDArray[np.bool_] | None,
-    ) -> Measured:
+    ) -> SketchFigures:
         """`exact` is the similarity of the pairs that met, `verdict` what signatures say of it."""
         similar, all_similar = exact >= self.threshold, self.truth.similar(self.threshold)
         recall = precision = None
@@ -179,7 +208,7 @@ class Contest:
             right = np.count_nonzero(similar & verdict)
             recall = _share(right, all_similar)
             precision = _share(right, np.count_nonzero(verdict))
-        return Measured(
+        return SketchFigures(
             name,
             size,
             speed,

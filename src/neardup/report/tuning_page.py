@@ -1,4 +1,4 @@
-"""How did a sweep go? tuning.html: what to use and why, the plots, and every trial."""
+"""tuning.html: the recommended operating point and why, the plots, and every trial."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from neardup.formatting import format_duration, format_number
-from neardup.planner.trial import FAILED, TIMEOUT, Outcome, Point
+from neardup.planner.trial import FAILED, TIMEOUT, TrialOutcome, TrialPoint
 from neardup.planner.tuning import Tuning
-from neardup.report import curves, sweep_plots
-from neardup.report.curves import Explorer
-from neardup.report.frame import whole
-from neardup.report.html import Html, joined, note, pairs, table, tag
+from neardup.report import plots, sweep_plots
+from neardup.report.html import Html, join, make_page, note, pairs, table, tag
+from neardup.report.plots import CurveExplorer
 from neardup.report.sweep_plots import Tints, curve_of
 
 THINGS: Final = "pairs of the sample"
-POINT: Final[Mapping[str, Callable[[Point], str]]] = {
+POINT: Final[Mapping[str, Callable[[TrialPoint], str]]] = {
     "sketch": lambda point: point.sketch,
     "shingle": lambda point: point.shingle,
     "hashes": lambda point: f"{point.slots:,}",
@@ -30,7 +29,7 @@ POINT: Final[Mapping[str, Callable[[Point], str]]] = {
 }
 ALWAYS: Final = {"hashes", "bands", "rows"}
 """Columns of a point that are shown even if all trials have the same there."""
-FIGURES: Final[Mapping[str, Callable[[Outcome], str]]] = {
+FIGURES: Final[Mapping[str, Callable[[TrialOutcome], str]]] = {
     "t_sig s": lambda row: f"{row.t_sig:.4f}",
     "t_rest s": lambda row: f"{row.t_rest:.4f}",
     "all s": lambda row: format_number(row.t_all),
@@ -50,7 +49,7 @@ MEANING: Final = (
 )
 
 
-def page(tuning: Tuning) -> Html:
+def tuning_page(tuning: Tuning) -> Html:
     """The whole page."""
     parts = dict(_parts(tuning))
     links = (tag("a", title, href=f"#part-{n}") for n, title in enumerate(parts))
@@ -58,12 +57,12 @@ def page(tuning: Tuning) -> Html:
         tag("section", tag("h2", title), content, id=f"part-{n}")
         for n, (title, content) in enumerate(parts.items())
     )
-    return whole(
+    return make_page(
         "neardup: tuning",
         _head(tuning),
         tag("nav", *links, aria_label="Contents"),
         *sections,
-        script=curves.script() if _explored(tuning) else None,
+        script=plots.explorer_script() if _explored(tuning) else None,
     )
 
 
@@ -159,7 +158,7 @@ def _parts(tuning: Tuning) -> Iterator[tuple[str, Html]]:
             "Buckets of all bands together.",
         ),
     )
-    yield "Every trial", joined([_trials(tuning), note(MEANING), *_settings(tuning)])
+    yield "Every trial", join([_trials(tuning), note(MEANING), *_settings(tuning)])
 
 
 def _figure(plot: Html | None, instead: str, caption: str, tints: Tints | None = None) -> Html:
@@ -170,12 +169,12 @@ def _figure(plot: Html | None, instead: str, caption: str, tints: Tints | None =
     return tag("figure", plot, *legend, tag("figcaption", caption), class_="narrow")
 
 
-def _explored(tuning: Tuning) -> Explorer | None:
+def _explored(tuning: Tuning) -> CurveExplorer | None:
     """Sliders that begin where the recommended bands are, or else those without tuning."""
     for point in (tuning.best.point, tuning.reference):
         if curve := curve_of(point):
             counts = tuning.truth.histogram()
-            return Explorer(curve, tuning.reference.threshold, counts, THINGS, point.slots)
+            return CurveExplorer(curve, tuning.reference.threshold, counts, THINGS, point.slots)
     return None
 
 
@@ -212,7 +211,7 @@ def _trials(tuning: Tuning) -> Html:
     )
 
 
-def _remark(row: Outcome, tuning: Tuning) -> Html:
+def _remark(row: TrialOutcome, tuning: Tuning) -> Html:
     """What is special about a trial."""
     words = {TIMEOUT: "timed out", FAILED: f"failed: {row.error}"}
     remarks = [words[row.status]] if row.status in words else []
@@ -220,7 +219,7 @@ def _remark(row: Outcome, tuning: Tuning) -> Html:
         remarks.append("default")
     if row.done and row.point == tuning.best.point:
         remarks.append("recommended")
-    return joined(tag("span", remark, class_="badge") for remark in remarks)
+    return join(tag("span", remark, class_="badge") for remark in remarks)
 
 
 def _settings(tuning: Tuning) -> Iterator[Html]:

@@ -1,6 +1,6 @@
-"""What does a running service say about golden documents? It is only read, nothing is added.
+"""Asks a running service which cluster each golden document is in. Nothing is added to it.
 
-One connection stays open; a service that says "later" is asked again later.
+One connection stays open; a request that is answered 429 or 503 is sent again later.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from neardup.errors import Busy, FormatError, InputError, UsageError
-from neardup.evaluation.held import Held
-from neardup.evaluation.judges import PARAMETERS
+from neardup.evaluation.systems import PARAMETERS, IndexedDocuments
 from neardup.runtime import SILENT, Progress
 
 TIMEOUT: Final = 30.0
@@ -25,7 +24,7 @@ TRIES: Final = 20
 LONGEST_WAIT: Final = 30.0
 
 
-class Service:
+class ServiceClient:
     """A service at an address, for one thread. An API key needs the scope `read`."""
 
     def __init__(
@@ -35,7 +34,7 @@ class Service:
         self._connection, self._base = _connection(url)
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
-    def held(self, ids: Sequence[str], progress: Progress = SILENT) -> Held:
+    def held(self, ids: Sequence[str], progress: Progress = SILENT) -> IndexedDocuments:
         """What it says of the documents with these ids, and by which operating point."""
         stats = self._asked("/v1/stats")
         if stats is None or not all(isinstance(stats.get(name), kind) for name, kind in POINT):
@@ -51,7 +50,7 @@ class Service:
             "fingerprint": stats["fingerprint"],
             "parameters": {name: stats["parameters"].get(name) for name in PARAMETERS},
         }
-        return Held.of("a running service", stated, clusters)
+        return IndexedDocuments.of("a running service", stated, clusters)
 
     def _cluster(self, id: str) -> int | None:
         found = self._asked(f"/v1/documents/{quote(id, safe='')}")

@@ -1,20 +1,94 @@
-"""How does an evaluation look? One page: figures, curves, the worst cases side by side."""
+"""evaluation.html: scores, threshold curves, the worst cases side by side, the corpus."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from neardup.evaluation.gates import Gate
 from neardup.evaluation.golden import SEVERAL
-from neardup.evaluation.outcome import Case, Evaluation
-from neardup.evaluation.profile import Profile, Spread
-from neardup.evaluation.scores import Scores, Share
-from neardup.report.clusters import differences
-from neardup.report.frame import whole
-from neardup.report.html import Html, joined, name, note, pairs, shortened, table, tag
-from neardup.report.plots import bar
-from neardup.report.threshold_plots import by_threshold, precision_recall
+from neardup.evaluation.profile import CorpusProfile, Spread
+from neardup.evaluation.results import Case, Evaluation, QualityGate
+from neardup.evaluation.scores import Scores, Share, ThresholdSweep
+from neardup.report.clusters import side_by_side
+from neardup.report.html import Html, join, make_page, name, note, pairs, shorten, table, tag
+from neardup.report.plots import bar, rule, text
+
+WIDTH: Final = 640
+HEIGHT: Final = 340
+LEFT: Final = 52
+RIGHT: Final = 600
+TOP: Final = 40
+BOTTOM: Final = 284
+
+
+def _x(share: float) -> float:
+    return round(LEFT + (RIGHT - LEFT) * share, 2)
+
+
+def _y(share: float) -> float:
+    return round(BOTTOM - (BOTTOM - TOP) * share, 2)
+
+
+def _frame(title: str, below: str, *marks: Html) -> Html:
+    grid = [text((LEFT + RIGHT) / 2, HEIGHT - 14, below, "middle")]
+    for fifth in range(6):
+        share = fifth / 5
+        grid += [
+            rule(LEFT, _y(share), RIGHT, _y(share)),
+            text(LEFT - 8, _y(share) + 4, f"{share:g}", "end"),
+            text(_x(share), BOTTOM + 20, f"{share:g}", "middle"),
+        ]
+    return tag(
+        "svg",
+        tag("title", title),
+        *grid,
+        *marks,
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        role="img",
+        class_="plot",
+    )
+
+
+def _line(points: Iterable[tuple[float | None, float | None]], kind: str) -> Html:
+    known = (f"{_x(x):g},{_y(y):g}" for x, y in points if x is not None and y is not None)
+    return tag("polyline", points=" ".join(known), class_=kind)
+
+
+def by_threshold(sweep: ThresholdSweep, threshold: float | None, precise: bool) -> Html:
+    """Recall; precision and F1 too if there is a precision to speak of."""
+    thresholds = sweep.thresholds
+    shown = "Recall, precision and F1" if precise else "Recall"
+    marks = [
+        _line(zip(thresholds, sweep.recall, strict=True), "curve"),
+        text(LEFT, TOP - 20, "recall", "curve-label start"),
+    ]
+    if precise:
+        marks += [
+            _line(zip(thresholds, sweep.precision, strict=True), "curve second"),
+            _line(zip(thresholds, sweep.f1, strict=True), "curve third"),
+            text(LEFT + 60, TOP - 20, "precision", "second-label start"),
+            text(LEFT + 136, TOP - 20, "F1", "third-label start"),
+        ]
+    if sweep.best is not None:
+        marks.append(rule(_x(sweep.best), TOP, _x(sweep.best), BOTTOM, "threshold"))
+        marks.append(text(_x(sweep.best) + 6, BOTTOM - 28, f"best {sweep.best:g}", "start strong"))
+    if threshold is not None:
+        marks.append(rule(_x(threshold), TOP, _x(threshold), BOTTOM, "threshold"))
+        marks.append(text(_x(threshold) - 6, BOTTOM - 8, f"now {threshold:g}", "end strong"))
+    return _frame(f"{shown} by threshold", "threshold", *marks)
+
+
+def precision_recall(sweep: ThresholdSweep) -> Html:
+    """One against the other, at all thresholds; the best one is marked."""
+    points = list(zip(sweep.recall, sweep.precision, strict=True))
+    marks = [text(0, TOP - 20, "precision", "curve-label start"), _line(points, "curve")]
+    if sweep.best is not None:
+        recall, precision, _ = sweep.at_best
+        if recall is not None and precision is not None:
+            marks.append(tag("circle", cx=_x(recall), cy=_y(precision), r=5, class_="point"))
+            marks.append(text(_x(recall) - 8, _y(precision) + 18, f"{sweep.best:g}", "end strong"))
+    return _frame("Precision against recall", "recall", *marks)
+
 
 TITLE: Final = "neardup: evaluation"
 SCORES: Final = ("against", "recall", "precision", "F1", "found", "wrong", "missed", "right")
@@ -28,10 +102,12 @@ FLAWS: Final = {
 }
 
 
-def page(found: Evaluation, golden: str, run: str | None, gates: Sequence[Gate]) -> Html:
+def evaluation_page(
+    found: Evaluation, golden: str, run: str | None, gates: Sequence[QualityGate]
+) -> Html:
     """The whole page. `golden` and `run` are the names of what was judged, and by what."""
-    subject = _subject(found, shortened(golden), run and shortened(run))
-    return whole(
+    subject = _subject(found, shorten(golden), run and shorten(run))
+    return make_page(
         f"{TITLE}, {subject}",
         tag("p", "neardup evaluate", class_="brand"),
         tag("h1", subject),
@@ -69,7 +145,7 @@ def _subject(found: Evaluation, golden: str, run: str | None) -> str:
     return f"{golden}: {spec['sketch']} of {spec['unit']}:{spec['size']}, {how}"
 
 
-def _tiles(found: Evaluation, gates: Sequence[Gate]) -> Html:
+def _tiles(found: Evaluation, gates: Sequence[QualityGate]) -> Html:
     """Figures; those of which something is asked are green if it is so."""
     missed = {(gate.name, gate.by): not gate.met for gate in gates}
     tone = {True: "near", False: "kept", None: ""}
@@ -91,7 +167,7 @@ def _tiles(found: Evaluation, gates: Sequence[Gate]) -> Html:
     return tag("dl", *tiles, class_="tiles")
 
 
-def _gates(gates: Sequence[Gate]) -> Iterator[Html]:
+def _gates(gates: Sequence[QualityGate]) -> Iterator[Html]:
     if gates:
         said = (tag("li", str(gate), class_="" if gate.met else "missed") for gate in gates)
         yield _section("What was asked for", tag("ul", *said))
@@ -113,7 +189,7 @@ def _scores(found: Evaluation) -> Html:
         "are pairs that were judged to be duplicates, missed and right those that were not. Labels "
         "are what people say, the exact similarity is what texts say."
     )
-    return joined([table("Scores", SCORES, rows, SCORES[1:]), meaning])
+    return join([table("Scores", SCORES, rows, SCORES[1:]), meaning])
 
 
 def _row(against: str, scores: Scores) -> list[str]:
@@ -204,7 +280,7 @@ def _texts(case: Case) -> Iterator[Html]:
     if case.texts is None:
         yield note("The texts are not there: give --corpus.")
     else:
-        yield from differences(*case.texts, (shortened(case.id1), shortened(case.id2)))
+        yield from side_by_side(*case.texts, (shorten(case.id1), shorten(case.id2)))
 
 
 def _golden(found: Evaluation) -> Iterator[Html]:
@@ -222,7 +298,7 @@ def _golden(found: Evaluation) -> Iterator[Html]:
             flaw_name,
             f"{flaw.count:,}",
             FLAWS[flaw_name],
-            ", ".join(shortened(" ~ ".join(one)) for one in flaw.listed),
+            ", ".join(shorten(" ~ ".join(one)) for one in flaw.listed),
         )
         for flaw_name, flaw in golden.flaws.items()
         if flaw.count
@@ -232,7 +308,7 @@ def _golden(found: Evaluation) -> Iterator[Html]:
         yield table("Flaws", ("what", "how many", "meaning", "the first"), rows, ("how many",))
 
 
-def _profile(profile: Profile | None) -> Iterator[Html]:
+def _profile(profile: CorpusProfile | None) -> Iterator[Html]:
     if profile is None:
         return
     shown = [

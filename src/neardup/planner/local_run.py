@@ -1,7 +1,7 @@
-"""What does a run over files take, stage by stage? The model of docs/scale.md.
+"""The cost of a run over files on one machine, stage by stage. The model of docs/scale.md.
 
 N documents with sketches of s bytes, b bands; of the documents c share a bucket with others,
-p pairs a document are compared, d are removed. Memory is limited to what is given: what does not
+p pairs a document are compared, d are removed. Memory is limited to the budget: what does not
 fit is sorted in slices, each of which reads everything again.
 """
 
@@ -18,8 +18,8 @@ from neardup.pipeline.sketch_files import BLOCK_ROWS, SignatureStorage
 from neardup.pipeline.stages.band import BYTES_PER_HELD_KEY, BYTES_PER_KEY
 from neardup.pipeline.stages.rank import BYTES_PER_HASH, count_slice_bits
 from neardup.planner.costs import MB, Costs
-from neardup.planner.profile import Profile
 from neardup.planner.sla import Sla
+from neardup.planner.workload import Workload
 from neardup.runtime import AHEAD
 
 # Bytes on disk.
@@ -39,7 +39,7 @@ A_COMPARED, A_MEETING = 100, 24
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageCost:
     """Seconds, seconds of all cores, bytes read and written, bytes of memory at its peak."""
 
     name: str
@@ -51,16 +51,16 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class RunOverFiles:
+class LocalRun:
     """A run at one operating point; `slots` are the bytes of a document's slots as compared."""
 
     sla: Sla
     costs: Costs
-    profile: Profile
+    profile: Workload
     options: Options
     slots: int
 
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[StageCost, ...]:
         """All stages, in order."""
         stages = self._in_memory()
         if self._text + self._kept + self._sketches <= self._room:
@@ -71,7 +71,7 @@ class RunOverFiles:
             for one in stages
         )
 
-    def _in_memory(self) -> tuple[Stage, ...]:
+    def _in_memory(self) -> tuple[StageCost, ...]:
         sla, costs, seen, spec = self.sla, self.costs, self.profile, self.options.spec
         count, cores, bands = sla.documents, costs.cores(sla.cores), self.options.tables.count
         hashes, keys, workers = self._slices
@@ -82,7 +82,7 @@ class RunOverFiles:
         )
         sketching = costs.sketch(spec.sketch, spec.slots, sla.shingles, sla.size)
         return (
-            Stage("start", costs.start, costs.start_work, 0, 0, costs.base),
+            StageCost("start", costs.start, costs.start_work, 0, 0, costs.base),
             self._stage("sketch", count * sketching, cores, self._text, self._sketches),
             self._stage("rank", costs.rank * count * hashes, 1, 20 * count * hashes, 0),
             self._stage(
@@ -112,8 +112,10 @@ class RunOverFiles:
             self._stage("filter", costs.keep * self._kept / MB, 1, self._text, self._kept),
         )
 
-    def _stage(self, name: str, work: float, cores: float, read: float, written: float) -> Stage:
-        return Stage(name, work / cores, work, read, written, self._memory(name))
+    def _stage(
+        self, name: str, work: float, cores: float, read: float, written: float
+    ) -> StageCost:
+        return StageCost(name, work / cores, work, read, written, self._memory(name))
 
     # -- bytes ----------------------------------------------------------------------------------
 
