@@ -16,7 +16,7 @@ from table import Figure, Row
 
 from neardup.sketch import bbit, bulk
 from neardup.spec import Spec
-from neardup.text.shingle import shingled
+from neardup.text.shingle import shingle_documents
 
 BATCH = 1 << 20
 SLOTS = (128, 1024, 9000)
@@ -60,8 +60,8 @@ def _per_document(texts: pa.Array, spec: Spec, repeat: int) -> float:
     for _ in range(1 + repeat):  # the first compiles
         begun = time.perf_counter()
         for at in range(0, len(texts), rows):
-            cut = shingled(texts[at : at + rows], spec).shingles
-            bulk.signatures(cut.data, cut.offsets, spec)
+            cut = shingle_documents(texts[at : at + rows], spec).shingles
+            bulk.make_signatures(cut.data, cut.offsets, spec)
         best = min(best, time.perf_counter() - begun)
     return best / len(texts) * 1e6
 
@@ -80,7 +80,7 @@ def error(bench: Any) -> Figure:
                     size,
                     similarity,
                     WORK // (size + 4 * many),
-                    lambda *sets, spec=spec: bulk.signatures(*sets, spec),
+                    lambda *sets, spec=spec: bulk.make_signatures(*sets, spec),
                     _share,
                 )
                 ratio = float(found.var() / (truth * (1 - truth) / many))
@@ -105,11 +105,11 @@ def bits(bench: Any) -> Figure:
     rng, rows, targets = np.random.default_rng(2), [], {}
     for width in (1, 2, 4, 8, 16, 32):
         spec = Spec(bits=width)
-        chance = bbit.chance(width) if spec.narrow else 0.0
+        chance = bbit.collision_chance(width) if spec.narrow else 0.0
 
         def sketch(*sets: np.ndarray, spec: Spec = spec) -> np.ndarray:
-            rows = bulk.compared(bulk.signatures(*sets, spec), spec)
-            return bbit.unpacked(rows, spec.bits, spec.slots) if spec.narrow else rows
+            rows = bulk.pack_signatures(bulk.make_signatures(*sets, spec), spec)
+            return bbit.unpack_slots(rows, spec.bits, spec.slots) if spec.narrow else rows
 
         def estimate(a: np.ndarray, b: np.ndarray, chance: float = chance) -> np.ndarray:
             return (_share(a, b) - chance) / (1 - chance)

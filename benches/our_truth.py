@@ -24,7 +24,7 @@ import neardup
 from neardup import kernels
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
-from neardup.corpus.read import chunks_of, parse
+from neardup.corpus.read import chunks_of, parse_chunk
 from neardup.evaluation.truth import expected_seconds, similar_sets
 from neardup.pipeline.set_files import sort_sets
 from neardup.runtime import map_in_order
@@ -41,7 +41,7 @@ def sets_of(path: Path, shingle: str, documents: int | None) -> Ragged:
     columns, sketcher = Columns(), Sketcher(Spec.of(shingle))
 
     def cut(chunk: object) -> Ragged:
-        return sort_sets(sketcher.cut(parse(chunk, columns)).shingles)
+        return sort_sets(sketcher.cut(parse_chunk(chunk, columns)).shingles)
 
     parts, held = [], 0
     for chunk in chunks_of(find_inputs([str(path)], "auto"), columns):

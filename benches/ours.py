@@ -9,7 +9,7 @@ from harness import Contender, main
 from neardup import kernels
 from neardup.sketch import bulk, minhash
 from neardup.spec import Spec
-from neardup.text.shingle import unit_hashes
+from neardup.text.shingle import hash_units
 
 SPEC = Spec()
 BITS = Spec.of(sketch="simhash")
@@ -35,8 +35,8 @@ def _in_batches(texts: pa.Array, spec: Spec) -> list[np.ndarray]:
 
 
 def _sketched(texts: pa.Array, spec: Spec) -> np.ndarray:
-    units = unit_hashes(texts, spec)
-    return bulk.signatures(*kernels.shingle(units.data, units.offsets, spec.size), spec)
+    units = hash_units(texts, spec)
+    return bulk.make_signatures(*kernels.shingle(units.data, units.offsets, spec.size), spec)
 
 
 def kernel(shingles: np.ndarray, offsets: np.ndarray) -> np.ndarray:

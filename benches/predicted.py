@@ -36,7 +36,7 @@ from table import Figure
 
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
-from neardup.corpus.read import chunks_of, parse
+from neardup.corpus.read import chunks_of, parse_chunk
 from neardup.evaluation.truth import similar_sets
 from neardup.pipeline.set_files import sort_sets
 from neardup.sketcher import Sketcher
@@ -201,7 +201,7 @@ def joined(corpus: Path, threshold: float) -> Exact:
     columns, sketcher = Columns(id="id"), Sketcher(Spec())
     ids, sets = [], []
     for chunk in chunks_of(find_inputs([corpus]), columns):
-        read = parse(chunk, columns)
+        read = parse_chunk(chunk, columns)
         ids.append(read.ids)
         sets.append(sort_sets(sketcher.cut(read).shingles))
     sizes = np.concatenate([some.sizes for some in sets])

@@ -22,7 +22,7 @@ import orjson
 import pyarrow as pa
 
 from neardup import MinHashLSH, RemovableMinHash, Spec
-from neardup.text.shingle import shingled
+from neardup.text.shingle import shingle_documents
 
 EDGES = (0.6, 0.7, 0.8, 0.9)
 MORE_TABLES = (2, 4)
@@ -59,7 +59,9 @@ class Row:
 
 def read(documents: Path, pairs: Path) -> Corpus:
     rows = [orjson.loads(line) for line in documents.open("rb")]
-    cut = shingled(pa.array([row["text"] for row in rows], pa.large_string()), Spec()).shingles
+    cut = shingle_documents(
+        pa.array([row["text"] for row in rows], pa.large_string()), Spec()
+    ).shingles
     shingles = [np.unique(cut.data[cut.offsets[i] : cut.offsets[i + 1]]) for i in range(len(rows))]
     with pairs.open() as file:
         found = [(a, b, float(j)) for a, b, j in list(csv.reader(file, delimiter="\t"))[1:]]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import neardup
 from neardup import MinHash, Spec, reference
 from neardup.errors import ParameterError, SpecMismatch, UsageError
-from neardup.keys import Key, hasher, require_key, seeded
+from neardup.keys import Key, make_hasher, require_key, seeded
 from neardup.reference.hashes import constants_seed, key_id
 from neardup.reference.sketches import signature
 from neardup.spec import HASHES
@@ -71,7 +71,7 @@ def test_it_is_never_shown_or_pickled():
 
 def test_a_missing_or_wrong_key_is_named():
     spec = Spec(hash="siphash", key=KEY_ID)
-    for act in (require_key, hasher, seeded):
+    for act in (require_key, make_hasher, seeded):
         with pytest.raises(ParameterError, match=f"key {KEY_ID} is missing: give"):
             act(spec, None)
         with pytest.raises(SpecMismatch, match=f"{Key(OTHER).id} was given, {KEY_ID} is needed"):

@@ -199,7 +199,7 @@ def test_full_buckets_are_counted_and_listed():
 
 def test_pairs_of_many_copies_stop_at_the_limit():
     from neardup.corpus.documents import Columns
-    from neardup.corpus.frames import from_data
+    from neardup.corpus.frames import read_data
     from neardup.in_memory import Corpus
     from neardup.options import Options
     from neardup.sketcher import Sketcher
@@ -208,7 +208,7 @@ def test_pairs_of_many_copies_stop_at_the_limit():
     texts = [base] * 30_000 + [base + " end"] * 3
     options = Options.of()
     corpus, sketcher = Corpus(options), Sketcher(options.spec)
-    for documents in from_data(texts, Columns()):
+    for documents in read_data(texts, Columns()):
         corpus.add(documents, sketcher(documents))
     found = corpus.pairs(most=1_000)
     every = 30_000 * 29_999 // 2 + 3 + 30_000 * 3

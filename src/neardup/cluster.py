@@ -1,7 +1,7 @@
-"""Who stays: documents in rank order and their candidates to a keep list.
+"""The keep list: documents in rank order and their candidates to kept and removed ones.
 
-`stars` gives the answer that the promises are about: every removed document is similar to a
-kept one of better rank. `components` is what other tools do, as an option: whole connected
+`keep_stars` gives the answer that the promises are about: every removed document is similar to a
+kept one of better rank. `keep_components` is what other tools do, as an option: whole connected
 components are removed but for one document, however long the chain.
 """
 
@@ -103,7 +103,7 @@ class Pairs:
     capped: int
 
 
-def identical(content: NDArray[np.uint64], order: Integers) -> Integers:
+def find_identical(content: NDArray[np.uint64], order: Integers) -> Integers:
     """For each document the best-ranked one with the same 128-bit content hash.
 
     `order` lists the documents that take part, best rank first; the others get -1.
@@ -119,20 +119,20 @@ def identical(content: NDArray[np.uint64], order: Integers) -> Integers:
     return leader
 
 
-def stars(grouped: Grouped, verifier: Verifier, limit: int) -> Kept:
+def keep_stars(grouped: Grouped, verifier: Verifier, limit: int) -> Kept:
     """The keep list as DESIGN defines it, for candidates numbered in rank order."""
     room = np.concatenate([[0], np.cumsum(np.minimum(grouped.sizes, limit))]).astype(np.int64)
     return Kept(*verifier.keep(grouped.numbers, room))
 
 
-def components(grouped: Grouped, verifier: Verifier, cap: int = BUCKET_CAP) -> Kept:
+def keep_components(grouped: Grouped, verifier: Verifier, cap: int = BUCKET_CAP) -> Kept:
     """Connected components of the similar pairs; each keeps its best-ranked document.
 
     A document is compared with the first `cap` documents of its bucket.
     """
     members, starts = grouped.members()
     root, compared = verifier.connect(members, starts, cap)
-    left_out = beyond_cap(root[members], starts, cap)
+    left_out = count_beyond_cap(root[members], starts, cap)
     places = np.arange(len(root))
     witness = np.where(root == places, -1, root)
     gone = np.flatnonzero(witness >= 0)
@@ -141,7 +141,7 @@ def components(grouped: Grouped, verifier: Verifier, cap: int = BUCKET_CAP) -> K
     return Kept(witness, similarity, compared, left_out)
 
 
-def beyond_cap(roots: Integers, starts: Integers, cap: int = BUCKET_CAP) -> Integers:
+def count_beyond_cap(roots: Integers, starts: Integers, cap: int = BUCKET_CAP) -> Integers:
     """By bucket: members that were not compared with all others, unless all are connected."""
     sizes = np.diff(starts)
     if not len(sizes):
@@ -150,7 +150,7 @@ def beyond_cap(roots: Integers, starts: Integers, cap: int = BUCKET_CAP) -> Inte
     return np.where(alike, 0, np.maximum(sizes - cap, 0))
 
 
-def candidates(grouped: Grouped, cap: int = BUCKET_CAP) -> Iterator[tuple[Integers, Integers]]:
+def pair_candidates(grouped: Grouped, cap: int = BUCKET_CAP) -> Iterator[tuple[Integers, Integers]]:
     """Every pair that shares a bucket, once, in blocks; u < v by rank.
 
     Of a bucket only the first `cap` documents are paired.

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Final
 
 from neardup.errors import ParameterError
-from neardup.spec import real
+from neardup.spec import check_number
 
 BYTE_UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 COUNT_UNITS: Final = {"K": 10**3, "M": 10**6, "G": 10**9, "B": 10**9, "T": 10**12}
@@ -119,7 +119,7 @@ def parse_bytes(value: object, name: str = "size") -> int:
     (1500000000, 4096)
     """
     if not isinstance(value, str):
-        size = real(name, value)
+        size = check_number(name, value)
         if not math.isfinite(size):
             raise ParameterError(f"{name} can't be {size}: give a size such as 100GB")
         return int(size)
@@ -138,7 +138,7 @@ def parse_number(value: object, name: str = "number") -> float:
     (300000000.0, 0.5)
     """
     if not isinstance(value, str):
-        return real(name, value)
+        return check_number(name, value)
     digits, multiple = value.strip().upper().replace(",", "").replace("_", ""), 1
     if digits and digits[-1] in COUNT_UNITS:
         digits, multiple = digits[:-1], COUNT_UNITS[digits[-1]]

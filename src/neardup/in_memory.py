@@ -19,20 +19,20 @@ from numpy.typing import NDArray
 from neardup import cluster, kernels
 from neardup.cluster import KEPT, REJECTED, Decisions, FullBucket, Pairs
 from neardup.corpus.documents import Columns, Documents, concat_keep
-from neardup.corpus.frames import from_data, require_rereadable
+from neardup.corpus.frames import read_data, require_rereadable
 from neardup.errors import ParameterError
 from neardup.formats.spool import Spool
-from neardup.keys import Key, key_of
-from neardup.lsh.buckets import Buckets, group
+from neardup.keys import Key, to_key
+from neardup.lsh.buckets import Buckets, group_by_key
 from neardup.options import MEASURES, Options, parse_strip
 from neardup.result import Result
 from neardup.sketch import bulk
 from neardup.sketcher import Integers, SketchedDocuments, Sketcher
-from neardup.spec import Spec, one_of
+from neardup.spec import Spec, check_choice
 from neardup.text.frequencies import Frequencies, FrequencyCounts
-from neardup.text.html import without_markup
+from neardup.text.html import strip_markup
 from neardup.text.lines import IgnoredLines, LineCounts
-from neardup.text.shingle import shingled
+from neardup.text.shingle import shingle_documents
 from neardup.verify import Estimated, Exact, Weighed
 
 MAX_PAIRS = 10_000_000
@@ -69,7 +69,7 @@ class Corpus:
         if self.options.verify == "exact":
             self._spool.append(sketch.shingles.data, sketch.shingles.offsets)
         else:
-            columns["signatures"] = bulk.compared(sketch.signatures, self.options.spec)
+            columns["signatures"] = bulk.pack_signatures(sketch.signatures, self.options.spec)
         for name, values in columns.items():
             self._columns.setdefault(name, []).append(values)
         if documents.keep is not None:
@@ -80,9 +80,9 @@ class Corpus:
         """The keep list of everything that was added."""
         order, leader, buckets, verifier = self._candidates()
         kept = (
-            cluster.stars(buckets, verifier, self.options.limit)
+            cluster.keep_stars(buckets, verifier, self.options.limit)
             if self.options.cluster == "stars"
-            else cluster.components(buckets, verifier)
+            else cluster.keep_components(buckets, verifier)
         )
         witness = np.full(self.size, REJECTED, np.int64)
         similarity = np.ones(self.size)
@@ -131,7 +131,7 @@ class Corpus:
     ) -> Iterator[tuple[Integers, Integers, NDArray[np.float64]]]:
         copied = unique[ends[unique + 1] - ends[unique] > 1]
         yield copied, copied, np.ones(len(copied))
-        for left, right in cluster.candidates(buckets):
+        for left, right in cluster.pair_candidates(buckets):
             similar = verifier.pairs(left, right)
             good = similar >= 0.0
             yield shared[left[good]], shared[right[good]], similar[good]
@@ -140,9 +140,11 @@ class Corpus:
         """Rank order, each document's best identical copy, the buckets, and the verifier."""
         if self._found is None:
             order = self._ranked()
-            leader = cluster.identical(self._column("content", 2, np.uint64), order)
+            leader = cluster.find_identical(self._column("content", 2, np.uint64), order)
             unique = order[leader[order] == order]
-            buckets = group(self._column("keys", self.options.tables.count, np.uint64), unique)
+            buckets = group_by_key(
+                self._column("keys", self.options.tables.count, np.uint64), unique
+            )
             verifier = self._verifier(unique[buckets.documents])
             self._found = order, leader, buckets, verifier
             # Nothing asks for these again.
@@ -172,7 +174,7 @@ class Corpus:
             if not spec.of_bags:
                 offsets = kernels.unique_sorted(rows, offsets)
             return self.options.exact(rows[: offsets[-1]], offsets, self._frequencies.weights)
-        rows = self._column("signatures", *bulk.compared_shape(spec))[shared]
+        rows = self._column("signatures", *bulk.packed_shape(spec))[shared]
         return self.options.estimated(rows)
 
     def _full_buckets(
@@ -284,7 +286,7 @@ def dedup(
     >>> result.removed
     [Removed(id=1, witness=0, similarity=1.0, exact=True, cluster=0)]
     """
-    secret = key_of(key)
+    secret = to_key(key)
     options = Options.of(
         preset=preset,
         sketch=sketch,
@@ -320,14 +322,14 @@ def dedup(
     )
     if options.strip.lines is not None or options.weights == "tf-idf":
         require_rereadable(data)
-    ignored = find_ignored_lines(lambda: from_data(data, columns), options, secret)
+    ignored = find_ignored_lines(lambda: read_data(data, columns), options, secret)
     options = options.ignoring(ignored.digest)
-    frequencies = find_frequencies(lambda: from_data(data, columns), options, ignored, secret)
+    frequencies = find_frequencies(lambda: read_data(data, columns), options, ignored, secret)
     options = options.weighing(frequencies.stated)
     sketcher = Sketcher(options.spec, ignored, secret, frequencies)
     corpus = Corpus(options, frequencies=frequencies)
     ids: list[pa.Array | list[Any]] = []
-    for documents in from_data(data, columns):
+    for documents in read_data(data, columns):
         corpus.add(documents, sketcher(documents))
         ids.append(documents.ids)
     return Result(options, corpus.decide(), corpus.rejected, ids, corpus.pairs, ignored)
@@ -349,7 +351,7 @@ def similarity(
     >>> similarity("the cat sat", "and the cat sat down", shingle="word:2", measure="containment")
     1.0
     """
-    one_of("measure", measure, MEASURES)
+    check_choice("measure", measure, MEASURES)
     if not isinstance(a, str) or not isinstance(b, str):
         raise ParameterError("similarity compares two strings")
     asked = parse_strip(strip)
@@ -358,8 +360,8 @@ def similarity(
         raise ParameterError("similarity compares texts: choose word, char or line shingles")
     if asked.lines is not None:
         raise ParameterError("frequent lines are those of a corpus: strip html, or nothing")
-    texts = without_markup(pa.array([a, b], pa.large_string()), spec)
-    cut = shingled(texts, spec).shingles
+    texts = strip_markup(pa.array([a, b], pa.large_string()), spec)
+    cut = shingle_documents(texts, spec).shingles
     end_of_a = cut.offsets[1]
     mine, theirs = np.unique(cut.data[:end_of_a]), np.unique(cut.data[end_of_a:])
     if not (mine.size and theirs.size):

@@ -81,14 +81,14 @@ def require_key(spec: Spec, key: Key | None) -> None:
         )
 
 
-def hasher(spec: Spec, key: Key | None) -> Hasher:
+def make_hasher(spec: Spec, key: Key | None) -> Hasher:
     """What the specification hashes elements with."""
     require_key(spec, key)
     k0, k1 = key.halves() if key else (spec.seed, 0)
     return HASHES.index(spec.hash), np.uint64(k0), np.uint64(k1)
 
 
-def key_of(given: bytes | Key | None) -> Key | None:
+def to_key(given: bytes | Key | None) -> Key | None:
     """The key, if there is one, as people give it."""
     return given if given is None or isinstance(given, Key) else Key(given)
 

@@ -13,7 +13,7 @@ from neardup.errors import ParameterError
 from neardup.lsh.bands import Bands, probe_keys
 from neardup.lsh.buckets import LiveBuckets
 from neardup.lsh.curve import Curve, lay_bands
-from neardup.spec import MINHASHES, Spec, real, whole
+from neardup.spec import MINHASHES, Spec, check_number, check_whole
 
 SLOTTED = (*MINHASHES, "weighted")
 """Sketches whose slots are compared one by one."""
@@ -78,7 +78,9 @@ class MinHashLSH:
         if params is not None:
             if not isinstance(params, (tuple, list)) or len(params) != 2:
                 raise ParameterError(f"params are (bands, rows), two whole numbers, not {params!r}")
-            bands, rows = (whole("bands and rows", number, 1, self.spec.slots) for number in params)
+            bands, rows = (
+                check_whole("bands and rows", number, 1, self.spec.slots) for number in params
+            )
             given = Curve(bands, rows)
         self.curve = lay_bands(self.spec.slots, threshold, recall, given, tables)
         self._clear()
@@ -121,7 +123,7 @@ class MinHashLSH:
         more buckets are looked into, the likeliest first: the query must be a `RemovableMinHash`
         with a spare value.
         """
-        least = 0.0 if min_jaccard is None else real("min_jaccard", min_jaccard)
+        least = 0.0 if min_jaccard is None else check_number("min_jaccard", min_jaccard)
         slots = self._slots_of(minhash)
         places = list(enumerate(self._keys_of(slots))) + self._probes(minhash, slots, probes)
         with self._lock:
@@ -185,7 +187,7 @@ class MinHashLSH:
         return self._bands.keys(slots[None, :])[0].tolist()  # type: ignore[no-any-return]
 
     def _probes(self, minhash: Slotted, slots: NDArray[Any], many: int) -> list[tuple[int, int]]:
-        if not whole("probes", many, 0, 2**31 - 1):
+        if not check_whole("probes", many, 0, 2**31 - 1):
             return []
         seconds = getattr(minhash, "seconds", None)
         if seconds is None:

@@ -27,10 +27,10 @@ from neardup.lsh.curve import (
     jaccard_of,
     lay_bands,
 )
-from neardup.sketch.bbit import chance, unpacked
+from neardup.sketch.bbit import collision_chance, unpack_slots
 from neardup.sketch.bulk import MAKE, MAKE_WEIGHTED
 from neardup.sketch.weighted import occurrence_weights
-from neardup.spec import WEIGHTED, Spec, one_of, real, whole
+from neardup.spec import WEIGHTED, Spec, check_choice, check_number, check_whole
 from neardup.text.html import require_html_library
 from neardup.verify import Contained, Estimated, Exact, Near, Weighed
 
@@ -117,11 +117,11 @@ class Options:
     weights: str = "tf"
 
     def __post_init__(self) -> None:
-        one_of("verify", self.verify, VERIFY)
-        one_of("cluster", self.cluster, CLUSTER)
-        one_of("weights", self.weights, WEIGHTS)
+        check_choice("verify", self.verify, VERIFY)
+        check_choice("cluster", self.cluster, CLUSTER)
+        check_choice("weights", self.weights, WEIGHTS)
         self._check_sketch()
-        one_of("measure", self.measure, MEASURES)
+        check_choice("measure", self.measure, MEASURES)
         if self.measure == "containment" and (self.verify, self.cluster) != ("exact", "stars"):
             raise ParameterError(
                 "containment is exact and has a direction, which signatures and components don't "
@@ -135,13 +135,13 @@ class Options:
         if self.strip.lines is not None and self.spec.unit == "token":
             raise ParameterError("tokens have no lines: strip texts, or nothing")
         plain = {
-            "threshold": real("threshold", self.threshold),
-            "recall": real("recall", self.recall),
-            "limit": whole("limit", self.limit, 1, MOST),
+            "threshold": check_number("threshold", self.threshold),
+            "recall": check_number("recall", self.recall),
+            "limit": check_whole("limit", self.limit, 1, MOST),
         }
         for name in ("bands", "rows"):
             if (given := getattr(self, name)) is not None:
-                plain[name] = whole(name, given, 1, MOST)
+                plain[name] = check_whole(name, given, 1, MOST)
         for name, value in plain.items():
             object.__setattr__(self, name, value)
         check_threshold(self.threshold)
@@ -207,7 +207,7 @@ class Options:
         """Options as people write them; what is given goes before what a preset says."""
         base: dict[str, Any] = {"shingle": "word:5", "sketch": "minhash"}
         if preset is not None:
-            one_of("preset", preset, tuple(PRESETS))
+            check_choice("preset", preset, tuple(PRESETS))
             base.update(PRESETS[preset])
         given = {
             "shingle": shingle,
@@ -307,7 +307,7 @@ class Options:
         if not self.spec.narrow:
             return Estimated(rows, least)
         bits = self.spec.bits
-        return Estimated(unpacked(rows, bits, self.spec.slots), least, chance(bits))
+        return Estimated(unpack_slots(rows, bits, self.spec.slots), least, collision_chance(bits))
 
     @property
     def keep_policy(self) -> tuple[str, str | None]:

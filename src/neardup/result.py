@@ -169,14 +169,14 @@ class Result:
 
     def filter(self, data: Any) -> Any:
         """The kept rows of the data that went in, as the type that it has."""
-        from neardup.corpus.frames import take
+        from neardup.corpus.frames import take_rows
 
         if hasattr(data, "__len__") and len(data) != len(self):
             raise UsageError(
                 f"the result is about {len(self)} documents, this data has {len(data)} rows: "
                 "pass the data that was given to dedup"
             )
-        return take(data, self.kept_rows)
+        return take_rows(data, self.kept_rows)
 
     def why(self, id: Any = None, *, row: int | None = None) -> Verdict:
         """What became of a document, by its id or its row number."""
@@ -186,31 +186,33 @@ class Result:
             raise UsageError(f"row {row} is not there: rows go from 0 to {len(self) - 1}")
         name = self.ids[row]
         if row in self._rejected:
-            return rejected_verdict(name, self._rejected[row])
+            return explain_rejected(name, self._rejected[row])
         if self._decisions.kept[row]:
-            return kept_verdict(name, int(np.count_nonzero(self._decisions.witness == row)))
+            return explain_kept(name, int(np.count_nonzero(self._decisions.witness == row)))
         gone = self._removed(row)
-        return removed_verdict(self.options, name, gone.witness, gone.similarity, gone.exact)
+        return explain_removed(self.options, name, gone.witness, gone.similarity, gone.exact)
 
     def summary(self) -> str:
         """The end of a run as a person sees it."""
         options = self.options
         lines = [
-            counts_line(
+            format_counts(
                 len(self),
                 len(self.kept_rows),
                 len(self._decisions.removed),
                 self._decisions.identical,
                 len(self._rejected),
             ),
-            method_line(options, options.meeting.probability(options.threshold)),
+            format_method(options, options.meeting.probability(options.threshold)),
         ]
         if str(options.strip):
-            lines.append(strip_line(options.strip, len(self._ignored)))
+            lines.append(format_strip(options.strip, len(self._ignored)))
         if self.clusters:
-            lines.append(largest_line([(repr(c.id), c.size - 1) for c in self.clusters[:3]]))
+            lines.append(
+                format_largest_clusters([(repr(c.id), c.size - 1) for c in self.clusters[:3]])
+            )
         lines += [
-            example_line(options, repr(gone.id), repr(gone.witness), gone.similarity)
+            format_example(options, repr(gone.id), repr(gone.witness), gone.similarity)
             for gone in self.removed[:3]
         ]
         return "\n".join(lines)
@@ -264,24 +266,24 @@ class Result:
         return f"<p>{escape(repr(self))}</p>{table}"
 
 
-def kept_verdict(name: Any, copies: int) -> Verdict:
+def explain_kept(name: Any, copies: int) -> Verdict:
     """Of a document that stays, with so many removed because of it."""
     also = f"; {copies} removed because of it" if copies else ""
     return Verdict(name, "kept", f"{name!r} was kept{also}")
 
 
-def rejected_verdict(name: Any, reason: str) -> Verdict:
+def explain_rejected(name: Any, reason: str) -> Verdict:
     """Of a document that could not be compared."""
     return Verdict(name, "rejected", f"{name!r} was rejected: {reason}")
 
 
-def removed_verdict(
+def explain_removed(
     options: Options, name: Any, witness: Any, similarity: float, exact: bool
 ) -> Verdict:
     """Of a document that goes."""
-    how = f"exact {measured(options)}" if exact else estimated(options)
+    how = f"exact {name_measure(options)}" if exact else name_estimate(options)
     judged = f"{how} of {options.spec.shingle} shingles{_judgement(options)}"
-    alike = likeness(options, f"{similarity:.4f}", repr(witness))
+    alike = describe_likeness(options, f"{similarity:.4f}", repr(witness))
     sentence = f"{name!r} was removed: {alike}, which was kept ({judged})"
     return Verdict(name, "removed", sentence, witness, similarity)
 
@@ -291,19 +293,19 @@ def _judgement(options: Options) -> str:
         return ", not decisive: both are in one component"
     if options.verify == "none":
         return ", not decisive: a shared bucket is enough"
-    if by_distance(options):
+    if is_by_distance(options):
         return f", at most {options.hamming} bits differ"
     return f", threshold {options.threshold:g}"
 
 
-def counts_line(documents: int, kept: int, removed: int, identical: int, rejected: int) -> str:
+def format_counts(documents: int, kept: int, removed: int, identical: int, rejected: int) -> str:
     return (
         f"{documents:,} documents   {kept:,} kept   "
         f"{removed:,} removed ({identical:,} identical)   {rejected:,} rejected"
     )
 
 
-def largest_line(largest: list[tuple[str, int]]) -> str:
+def format_largest_clusters(largest: list[tuple[str, int]]) -> str:
     """The kept documents with the most copies."""
     (name, copies), *others = largest
     shown = [f"{copies:,} {'copy' if copies == 1 else 'copies'} of {name}"]
@@ -311,16 +313,16 @@ def largest_line(largest: list[tuple[str, int]]) -> str:
     return "largest clusters    " + "   ".join(shown)
 
 
-def method_line(options: Options, recall: float) -> str:
-    if by_distance(options):
+def format_method(options: Options, recall: float) -> str:
+    if is_by_distance(options):
         return (
-            f"Hamming distance <= {options.hamming} of {estimated(options)} of "
+            f"Hamming distance <= {options.hamming} of {name_estimate(options)} of "
             f"{options.spec.shingle} shingles, {options.meeting}: all pairs within it meet"
         )
     how = "exact" if options.verify == "exact" else "estimated"
     exactly = options.threshold == round(options.threshold, 2)
     threshold = f"{options.threshold:.2f}" if exactly else f"{options.threshold:g}"
-    judged = f"{how} {measured(options)} >= {threshold} of"
+    judged = f"{how} {name_measure(options)} >= {threshold} of"
     if options.verify == "none":
         judged = "not verified, a shared bucket is enough:"
     return (
@@ -329,38 +331,38 @@ def method_line(options: Options, recall: float) -> str:
     )
 
 
-def by_distance(options: Options) -> bool:
+def is_by_distance(options: Options) -> bool:
     """Whether documents are judged by the distance of their fingerprints."""
     return options.by_bits and options.verify == "estimate"
 
 
-def estimated(options: Options) -> str:
+def name_estimate(options: Options) -> str:
     """What candidates are judged by in a sentence, if that is their signatures."""
     if options.by_bits:
         return f"{options.spec.slots}-bit SimHash"
-    return f"estimated {measured(options)}"
+    return f"estimated {name_measure(options)}"
 
 
-def measured(options: Options) -> str:
+def name_measure(options: Options) -> str:
     """The measure's name in a sentence."""
     if options.spec.of_bags:
         return "weighted Jaccard"
     return "Jaccard" if options.measure == "jaccard" else options.measure
 
 
-def likeness(options: Options, similarity: str, witness: str) -> str:
+def describe_likeness(options: Options, similarity: str, witness: str) -> str:
     """How a removed document is like its witness."""
     if options.measure == "containment":
         return f"{similarity} of it is in {witness}"
     return f"{similarity} similar to {witness}"
 
 
-def example_line(options: Options, name: str, witness: str, similarity: float) -> str:
-    alike = likeness(options, f"{similarity:.2f}", witness)
+def format_example(options: Options, name: str, witness: str, similarity: float) -> str:
+    alike = describe_likeness(options, f"{similarity:.2f}", witness)
     return f"an example          {name} removed, {alike}"
 
 
-def strip_line(strip: Strip, ignored: int) -> str:
+def format_strip(strip: Strip, ignored: int) -> str:
     """What was not compared."""
     lines = f"   {ignored:,} {'line' if ignored == 1 else 'lines'} ignored"
     return f"stripped            {strip}" + (lines if strip.lines is not None else "")

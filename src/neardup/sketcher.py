@@ -14,10 +14,10 @@ from neardup.keys import Key, require_key, seeded
 from neardup.lsh.bands import Tables
 from neardup.sketch import bulk
 from neardup.spec import Spec
-from neardup.text.arrays import Ragged, integers, strings
+from neardup.text.arrays import Ragged, view_integers, view_strings
 from neardup.text.frequencies import Frequencies, require_frequencies
-from neardup.text.lines import IgnoredLines, require_list, stripped
-from neardup.text.shingle import Shingled, shingled
+from neardup.text.lines import IgnoredLines, require_ignored_lines, strip_texts
+from neardup.text.shingle import ShingledDocuments, shingle_documents
 
 Integers = NDArray[np.int64]
 
@@ -60,16 +60,16 @@ class Sketcher:
     """Whether empty slots stay empty, because signatures will be merged."""
 
     def __post_init__(self) -> None:
-        require_list(self.spec, self.ignored)
+        require_ignored_lines(self.spec, self.ignored)
         require_key(self.spec, self.key)
         require_frequencies(self.spec, self.frequencies)
 
     def __call__(self, documents: Documents) -> SketchedDocuments:
         return self.sketched(documents, self.cut(documents))
 
-    def sketched(self, documents: Documents, cut: Shingled) -> SketchedDocuments:
+    def sketched(self, documents: Documents, cut: ShingledDocuments) -> SketchedDocuments:
         """The sketches of documents whose shingles are there."""
-        signatures, empty_slots = bulk.sketched(
+        signatures, empty_slots = bulk.sketch_sets(
             cut.shingles.data,
             cut.shingles.offsets,
             seeded(self.spec, self.key),
@@ -85,10 +85,10 @@ class Sketcher:
             empty_slots=empty_slots,
         )
 
-    def cut(self, documents: Documents) -> Shingled:
+    def cut(self, documents: Documents) -> ShingledDocuments:
         """The documents' shingles and content hashes, without a sketch."""
-        texts = stripped(documents.texts, self.spec, self.ignored, self.key)
-        found = shingled(texts, self.spec, self.key)
+        texts = strip_texts(documents.texts, self.spec, self.ignored, self.key)
+        found = shingle_documents(texts, self.spec, self.key)
         if (apart := apart_hashes(documents)) is not None:
             np.bitwise_xor(found.content, apart[:, None], out=found.content)
         return found
@@ -100,7 +100,7 @@ def apart_hashes(documents: Documents) -> NDArray[np.uint64] | None:
 
 
 def _group_hashes(values: pa.Array) -> NDArray[np.uint64]:
-    column = strings(values)
+    column = view_strings(values)
     hashes = kernels.hash_rows(column.data, column.offsets, np.uint64(0))
     hashes[values.is_null().to_numpy(zero_copy_only=False)] = 0
     return hashes  # type: ignore[no-any-return]
@@ -108,5 +108,5 @@ def _group_hashes(values: pa.Array) -> NDArray[np.uint64]:
 
 def raw_lengths(texts: pa.Array) -> Integers:
     """Raw UTF-8 bytes of a text, or the number of tokens."""
-    rows = strings(texts) if pa.types.is_large_string(texts.type) else integers(texts)
+    rows = view_strings(texts) if pa.types.is_large_string(texts.type) else view_integers(texts)
     return rows.sizes

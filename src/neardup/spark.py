@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from neardup.errors import UsageError
-from neardup.keys import Key, key_of
+from neardup.keys import Key, to_key
 from neardup.options import Options
 from neardup.result import (
     Verdict,
-    counts_line,
-    example_line,
-    kept_verdict,
-    largest_line,
-    method_line,
-    rejected_verdict,
-    removed_verdict,
-    strip_line,
+    explain_kept,
+    explain_rejected,
+    explain_removed,
+    format_counts,
+    format_example,
+    format_largest_clusters,
+    format_method,
+    format_strip,
 )
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def dedup(
     from neardup.pipeline.backends.spark.session import require_spark
 
     require_spark()
-    secret = key_of(key)
+    secret = to_key(key)
     options = Options.of(
         preset=preset,
         sketch=sketch,
@@ -270,10 +270,10 @@ class SparkResult:
             if not found:
                 raise UsageError(f"no document has the id {id!r}")
             if found[0]["reason"] is not None:
-                return rejected_verdict(id, found[0]["reason"])
+                return explain_rejected(id, found[0]["reason"])
             for row in self.removed.where(sql.col("id") == wanted).collect():
-                return removed_verdict(self.options, id, *row[1:])
-            return kept_verdict(id, self.removed.where(sql.col("witness") == wanted).count())
+                return explain_removed(self.options, id, *row[1:])
+            return explain_kept(id, self.removed.where(sql.col("witness") == wanted).count())
 
     def summary(self) -> str:
         """The end of a run as a person sees it."""
@@ -282,16 +282,18 @@ class SparkResult:
         options, counts = self.options, self.counts
         shown = ("documents", "kept", "removed", "identical", "rejected")
         lines = [
-            counts_line(**{name: counts[name] for name in shown}),
-            method_line(options, options.meeting.probability(options.threshold)),
+            format_counts(**{name: counts[name] for name in shown}),
+            format_method(options, options.meeting.probability(options.threshold)),
         ]
         if str(options.strip):
-            lines.append(strip_line(options.strip, 0))
+            lines.append(format_strip(options.strip, 0))
         largest = self.clusters.orderBy(sql.desc("size"), "id").limit(SHOWN).collect()
         if largest:
-            lines.append(largest_line([(repr(row["id"]), row["size"] - 1) for row in largest]))
+            lines.append(
+                format_largest_clusters([(repr(row["id"]), row["size"] - 1) for row in largest])
+            )
         lines += [
-            example_line(options, repr(row["id"]), repr(row["witness"]), row["similarity"])
+            format_example(options, repr(row["id"]), repr(row["witness"]), row["similarity"])
             for row in self.removed.orderBy("id").limit(SHOWN).collect()
         ]
         return "\n".join(lines)

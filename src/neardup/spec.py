@@ -87,16 +87,16 @@ class Spec:
     weights: str = ""
 
     def __post_init__(self) -> None:
-        one_of("text profile", self.profile, PROFILES)
-        one_of("shingle unit", self.unit, UNITS)
-        one_of("hash", self.hash, HASHES)
-        one_of("sketch", self.sketch, tuple(FAMILIES))
-        one_of(f"family of {self.sketch}", self.family, tuple(FAMILIES[self.sketch]))
+        check_choice("text profile", self.profile, PROFILES)
+        check_choice("shingle unit", self.unit, UNITS)
+        check_choice("hash", self.hash, HASHES)
+        check_choice("sketch", self.sketch, tuple(FAMILIES))
+        check_choice(f"family of {self.sketch}", self.family, tuple(FAMILIES[self.sketch]))
         narrow = B_BITS if self.sketch in MINHASHES else ()
-        one_of(f"slot width of {self.family}", self.bits, (*narrow, self.width))
-        one_of("Unicode version", self.unicode, (UNICODE,))
-        one_of("format version", self.version, (VERSION,))
-        one_of("strip", self.strip, STRIPS)
+        check_choice(f"slot width of {self.family}", self.bits, (*narrow, self.width))
+        check_choice("Unicode version", self.unicode, (UNICODE,))
+        check_choice("format version", self.version, (VERSION,))
+        check_choice("strip", self.strip, STRIPS)
         if not isinstance(self.ignored, str) or not re.fullmatch("([0-9a-f]{32})?", self.ignored):
             raise ParameterError(
                 f"ignored lines {self.ignored!r} are not known: give their list's digest, 32 digits"
@@ -116,9 +116,9 @@ class Spec:
             ("seed", "seed", 0, 2**64 - 1),
         ):
             # Plain ints, also when a NumPy integer came: the fingerprint is made of them.
-            object.__setattr__(self, name, whole(what, getattr(self, name), low, high))
+            object.__setattr__(self, name, check_whole(what, getattr(self, name), low, high))
         if self.sketch == "simhash":
-            one_of("number of bits (slots) of a SimHash", self.slots, FINGERPRINTS)
+            check_choice("number of bits (slots) of a SimHash", self.slots, FINGERPRINTS)
 
     def _check_weights(self) -> None:
         if not isinstance(self.weights, str) or not re.fullmatch(
@@ -155,10 +155,10 @@ class Spec:
             raise ParameterError(
                 f"shingle {shingle!r} is not UNIT:SIZE: write word:5, char:24, line:1 or token:5"
             )
-        one_of("sketch", sketch, tuple(FAMILIES))
+        check_choice("sketch", sketch, tuple(FAMILIES))
         ways = FAMILIES[sketch]
         family = next(iter(ways)) if family is None else family
-        one_of(f"family of {sketch}", family, tuple(ways))
+        check_choice(f"family of {sketch}", family, tuple(ways))
         return cls(
             unit=unit,
             size=int(size),
@@ -254,7 +254,7 @@ def _shown(value: object) -> str:
     return "nothing" if value == "" else repr(value)
 
 
-def one_of(what: str, value: object, allowed: tuple[object, ...]) -> None:
+def check_choice(what: str, value: object, allowed: tuple[object, ...]) -> None:
     """Refuse a value that is not, in type too, one of those allowed."""
     if not any(type(value) is type(choice) and value == choice for choice in allowed):
         raise ParameterError(
@@ -262,7 +262,7 @@ def one_of(what: str, value: object, allowed: tuple[object, ...]) -> None:
         )
 
 
-def whole(what: str, value: object, low: int, high: int) -> int:
+def check_whole(what: str, value: object, low: int, high: int) -> int:
     """The value as an int, if it is a whole number in this range."""
     try:
         if isinstance(value, bool):
@@ -277,7 +277,7 @@ def whole(what: str, value: object, low: int, high: int) -> int:
     return number
 
 
-def real(what: str, value: object) -> float:
+def check_number(what: str, value: object) -> float:
     """The value as a float, if it is a number."""
     if isinstance(value, (str, bytes, bool)):
         raise ParameterError(f"{what} must be a number, not {value!r}")

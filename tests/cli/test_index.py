@@ -91,7 +91,7 @@ def test_many_commits_give_the_answer_of_one(tmp_path, monkeypatch):
     ]
     given = write_jsonl(tmp_path / "in.jsonl", rows)
     monkeypatch.setattr("neardup.index.load.TOGETHER", 7)
-    monkeypatch.setattr("neardup.corpus.read.chunks.__defaults__", (2_000, None))
+    monkeypatch.setattr("neardup.corpus.read.read_chunks.__defaults__", (2_000, None))
     assert index("build", tmp_path / "a", given, "-q", "--workers", "3").code == 0
     monkeypatch.undo()
     assert index("build", tmp_path / "b", given, "-q", "--workers", "1").code == 0

@@ -13,7 +13,7 @@ import pytest
 
 from neardup.corpus.documents import Columns, concat_keep
 from neardup.corpus.inputs import find_inputs
-from neardup.corpus.read import chunks, parse
+from neardup.corpus.read import parse_chunk, read_chunks
 from neardup.corpus.write import write_kept
 
 
@@ -22,8 +22,8 @@ def _read(path: Path, columns: Columns | None = None, size: int = 1 << 20) -> Si
     (file,) = find_inputs([path])
     found = SimpleNamespace(texts=[], ids=[], within=[], rejected={}, keep=None, batches=0)
     keeps = []
-    for chunk in chunks(file, columns, size):
-        documents = parse(pickle.loads(pickle.dumps(chunk)), columns)
+    for chunk in read_chunks(file, columns, size):
+        documents = parse_chunk(pickle.loads(pickle.dumps(chunk)), columns)
         start = len(found.texts)
         found.rejected |= {start + row: why for row, why in documents.rejected.items()}
         found.texts += documents.texts.to_pylist()

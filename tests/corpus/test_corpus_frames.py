@@ -18,7 +18,7 @@ import pytest
 
 from neardup.corpus import frames
 from neardup.corpus.documents import Columns, Documents, concat_keep
-from neardup.corpus.frames import from_data, take
+from neardup.corpus.frames import read_data, take_rows
 from neardup.errors import ColumnError, ParameterError, UsageError
 
 TEXTS = ["one", None, "drei \U0001f600", "", "five", "one"]
@@ -99,7 +99,7 @@ def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("name", TABLES)
 def test_tables(name: str) -> None:
-    batches = list(from_data(TABLES[name](), Columns(keep="q", within="id")))
+    batches = list(read_data(TABLES[name](), Columns(keep="q", within="id")))
     assert whole(batches) == (TEXTS, IDS, {1: "text is null"})
     keeps = concat_keep([batch.keep for batch in batches]).to_pylist()
     expected = [1.5, 2, None, 3, 4, 5]
@@ -110,36 +110,36 @@ def test_tables(name: str) -> None:
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_sequences(name: str) -> None:
-    texts, ids, rejected = whole(list(from_data(SEQUENCES[name](), Columns())))
+    texts, ids, rejected = whole(list(read_data(SEQUENCES[name](), Columns())))
     assert (texts, ids, rejected) == (TEXTS, [None] * 6, {1: "text is null"})
 
 
 @pytest.mark.parametrize("name", sorted((TABLES | SEQUENCES).keys() - ONE_SHOT))
 def test_take_gives_the_type_that_came_in(name: str) -> None:
     data = (TABLES | SEQUENCES)[name]()
-    taken = take(data, np.array([0, 2, 5]))
+    taken = take_rows(data, np.array([0, 2, 5]))
     assert type(taken) is type(data) or name == "stream"
-    assert whole(list(from_data(taken, Columns())))[0] == ["one", "drei \U0001f600", "one"]
-    nothing = take(data, np.array([], np.int64))
-    assert whole(list(from_data(nothing, Columns())))[0] == []
+    assert whole(list(read_data(taken, Columns())))[0] == ["one", "drei \U0001f600", "one"]
+    nothing = take_rows(data, np.array([], np.int64))
+    assert whole(list(read_data(nothing, Columns())))[0] == []
 
 
 @pytest.mark.parametrize("name", sorted(ONE_SHOT))
 def test_what_was_read_cannot_be_taken_from(name: str) -> None:
     with pytest.raises(UsageError, match="cannot be read again"):
-        take((TABLES | SEQUENCES)[name](), np.array([0]))
+        take_rows((TABLES | SEQUENCES)[name](), np.array([0]))
 
 
 def test_take_keeps_index_and_all_columns() -> None:
     frame = pd.DataFrame(COLUMNS, index=list("abcdef"))
-    assert list(take(frame, np.array([1, 3])).index) == ["b", "d"]
-    assert take(TABLE, np.array([1, 3])) == TABLE.take([1, 3])
+    assert list(take_rows(frame, np.array([1, 3])).index) == ["b", "d"]
+    assert take_rows(TABLE, np.array([1, 3])) == TABLE.take([1, 3])
 
 
 @pytest.mark.parametrize("wrap", [list, lambda rows: pd.Series(rows, dtype=object)])
 def test_elements_that_are_not_texts(wrap: Callable[[list[Any]], Any]) -> None:
     rows = ["ok", 3, 2.5, float("nan"), b"bytes", ["list"], {"a": 1}, "\ud800", object(), True]
-    texts, _, rejected = whole(list(from_data(wrap(rows), Columns())))
+    texts, _, rejected = whole(list(read_data(wrap(rows), Columns())))
     assert texts == ["ok"] + [None] * 9
     assert list(rejected.values()) == [
         "text is a number, not a string",
@@ -156,7 +156,7 @@ def test_elements_that_are_not_texts(wrap: Callable[[list[Any]], Any]) -> None:
 
 def test_dicts_that_differ() -> None:
     rows = [{"text": "a", "id": 1}, "loose", {"id": "two"}, {"text": 3}, {"text": "b", "id": None}]
-    texts, ids, rejected = whole(list(from_data(rows, Columns())))
+    texts, ids, rejected = whole(list(read_data(rows, Columns())))
     assert texts == ["a", None, None, None, "b"]
     assert rejected == {
         1: "not a dict, as others are",
@@ -165,7 +165,7 @@ def test_dicts_that_differ() -> None:
     }
     assert ids == [1, None, "two", None, None]
     with pytest.raises(ParameterError, match="no common order"):
-        list(from_data([{"text": "a", "k": 1}, {"text": "b", "k": "x"}], Columns(keep="k")))
+        list(read_data([{"text": "a", "k": 1}, {"text": "b", "k": "x"}], Columns(keep="k")))
 
 
 @pytest.mark.parametrize(
@@ -178,19 +178,19 @@ def test_dicts_that_differ() -> None:
     ids=["list", "series", "arrays"],
 )
 def test_token_lists(data: Any) -> None:
-    texts, _, rejected = whole(list(from_data(data, Columns(tokens=True))))
+    texts, _, rejected = whole(list(read_data(data, Columns(tokens=True))))
     assert texts == [[1, 2], [], None, None, None]
     assert set(rejected) == {2, 3, 4}
 
 
 def test_token_columns() -> None:
     for table in (pl.DataFrame({"text": [[1, 2], [3]]}), pa.table({"text": [[1, 2], [3]]})):
-        assert whole(list(from_data(table, Columns(tokens=True))))[0] == [[1, 2], [3]]
+        assert whole(list(read_data(table, Columns(tokens=True))))[0] == [[1, 2], [3]]
 
 
 @pytest.mark.parametrize("empty", [[], (), pd.DataFrame({"text": []}), pl.DataFrame({"text": []})])
 def test_nothing(empty: Any) -> None:
-    assert whole(list(from_data(empty, Columns()))) == ([], [], {})
+    assert whole(list(read_data(empty, Columns()))) == ([], [], {})
 
 
 @pytest.mark.parametrize(
@@ -210,32 +210,32 @@ def test_nothing(empty: Any) -> None:
 )
 def test_refused(data: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        from_data(data, Columns())
+        read_data(data, Columns())
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_missing_columns_name_the_python_option(name: str) -> None:
     data = TABLES[name]()
     with pytest.raises(ColumnError, match=r"no column 'body'; it has: text, id, q, junk.*text="):
-        list(from_data(data, Columns(text="body")))
+        list(read_data(data, Columns(text="body")))
 
 
 def test_a_single_column_has_no_id() -> None:
     with pytest.raises(ColumnError, match=r"'key'.*id="):
-        list(from_data(["a"], Columns(id="key")))
+        list(read_data(["a"], Columns(id="key")))
 
 
 def test_column_of_another_type() -> None:
     with pytest.raises(UsageError, match=r"column 'id' is int64, not text.*text="):
-        list(from_data(TABLE, Columns(text="id")))
+        list(read_data(TABLE, Columns(text="id")))
 
 
 def test_pieces_follow_the_size_of_the_texts() -> None:
     data = ["x" * 100_000] * 600
-    sizes = [len(batch) for batch in from_data(data, Columns())]
+    sizes = [len(batch) for batch in read_data(data, Columns())]
     assert sum(sizes) == 600
     assert max(sizes[1:]) <= 168
-    assert len(list(from_data(["x"] * 200_000, Columns()))) < 12
+    assert len(list(read_data(["x"] * 200_000, Columns()))) < 12
 
 
 def test_no_library_is_imported(tmp_path: Path) -> None:
@@ -245,13 +245,13 @@ import sys, numpy
 from neardup.corpus.inputs import find_inputs
 assert "pyarrow" not in sys.modules
 from neardup.corpus.documents import Columns
-from neardup.corpus.frames import from_data, take
-from neardup.corpus.read import chunks, parse
-list(from_data(["a"], Columns()))
-list(from_data([{{"text": "a"}}], Columns()))
-take(["a"], numpy.array([0]))
-for chunk in chunks(find_inputs([{str(tmp_path)!r}])[0], Columns()):
-    parse(chunk, Columns())
+from neardup.corpus.frames import read_data, take_rows
+from neardup.corpus.read import read_chunks, parse_chunk
+list(read_data(["a"], Columns()))
+list(read_data([{{"text": "a"}}], Columns()))
+take_rows(["a"], numpy.array([0]))
+for chunk in read_chunks(find_inputs([{str(tmp_path)!r}])[0], Columns()):
+    parse_chunk(chunk, Columns())
 print({{"pandas", "polars", "datasets"}} & set(sys.modules))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

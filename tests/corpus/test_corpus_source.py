@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from neardup.corpus.inputs import InputFile, find_inputs
-from neardup.corpus.read import Columns, chunks, chunks_of, parse
+from neardup.corpus.read import Columns, chunks_of, parse_chunk, read_chunks
 from neardup.errors import InputError, UsageError
 
 Read = Callable[..., Any]
@@ -99,7 +99,7 @@ def test_a_file_that_goes_away(tmp_path: Path) -> None:
     for name in ("a.jsonl", "a.csv", "a.jsonl.gz", "a.parquet", "a.txt"):
         file = InputFile(tmp_path / name, name, name, "jsonl", None)
         with pytest.raises(InputError, match=f"{name}: cannot be read .No such file"):
-            list(chunks(file, Columns()))
+            list(read_chunks(file, Columns()))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -112,10 +112,10 @@ def test_no_permission(tmp_path: Path, read: Read) -> None:
 
 def test_a_file_that_shrinks_between_cutting_and_parsing(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(CONTENT)
-    (chunk,) = chunks(find_inputs([tmp_path])[0], Columns())
+    (chunk,) = read_chunks(find_inputs([tmp_path])[0], Columns())
     (tmp_path / "a.jsonl").write_bytes(CONTENT[:100])
     with pytest.raises(InputError, match="changed during the run"):
-        parse(chunk, Columns())
+        parse_chunk(chunk, Columns())
 
 
 def test_text_files_share_a_chunk(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_text_files_share_a_chunk(tmp_path: Path) -> None:
     assert len(list(chunks_of(files, Columns()))) == 1
     for size in (1, 20, 1 << 20):
         pieces = list(chunks_of(files, Columns(), size))
-        found = [parse(piece, Columns()) for piece in pieces]
+        found = [parse_chunk(piece, Columns()) for piece in pieces]
         texts = [text for documents in found for text in documents.texts.to_pylist()]
         assert texts[2:8] == ["text 2", None, "marked", "", "packed", "text 7"]
         assert [len(piece.files) for piece in pieces] == list(map(len, found))
@@ -151,4 +151,4 @@ def test_text_and_data_files_keep_their_order(tmp_path: Path) -> None:
 def test_text_files_have_no_columns(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x")
     with pytest.raises(UsageError, match="leave out --keep"):
-        list(chunks(find_inputs([tmp_path])[0], Columns(keep="date")))
+        list(read_chunks(find_inputs([tmp_path])[0], Columns(keep="date")))

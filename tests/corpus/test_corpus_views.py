@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from neardup.corpus.documents import as_plain
-from neardup.corpus.rows import filtered_column
+from neardup.corpus.rows import filter_column
 
 VALUES = ["short", None, "long enough to need a buffer", "", None, "another that needs a buffer"]
 
@@ -24,7 +24,7 @@ def test_slices(kind: pa.DataType) -> None:
             part.validate(full=True)
             assert part.to_pylist() == values[start : start + length]
     keep = np.array([False, True, True, False, False, True])
-    kept = filtered_column(column, keep)
+    kept = filter_column(column, keep)
     assert kept.type == kind
     assert kept.to_pylist() == [values[1], values[2], values[5]]
 

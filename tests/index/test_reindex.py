@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import neardup
-from neardup.corpus.documents import Documents, strings
+from neardup.corpus.documents import Documents, make_strings
 from neardup.errors import Busy, IndexLocked, ParameterError, SpecMismatch, UsageError
 from neardup.index import folder
 from neardup.index.follower import Follower, MissingTexts
@@ -364,7 +364,7 @@ def test_what_waits_is_sketched_again(tmp_path):
 
     with filled(tmp_path / "index") as index, ThreadPoolExecutor() as pool:
         writer = index._now.writer
-        sketch = Sketcher(index.spec)(Documents(strings(texts[:1]), [], None, None, {}))
+        sketch = Sketcher(index.spec)(Documents(make_strings(texts[:1]), [], None, None, {}))
         pool.submit(index.between_commits, hold_up)
         begun.wait(30)
         done = pool.submit(index.reindex, shingle="word:3")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup import kernels, reference
-from neardup.lsh.buckets import meeting
+from neardup.lsh.buckets import find_shared_keys
 
 words = st.integers(0, 2**64 - 1)
 seeds = st.integers(0, 2**32 - 1)
@@ -63,7 +63,7 @@ def naive_meeting(keys: list[int]) -> tuple[list[int], list[int]]:
 
 
 def check_meeting(keys: list[int]) -> None:
-    places, sizes = meeting(np.array(keys, np.uint64))
+    places, sizes = find_shared_keys(np.array(keys, np.uint64))
     assert (places.tolist(), sizes.tolist()) == naive_meeting(keys)
 
 
@@ -85,7 +85,7 @@ def test_the_ends_of_the_range_meet_too(keys):
 def test_many_places_need_many_of_the_lowest_bits():
     random = np.random.default_rng(1)
     keys = random.integers(0, 1 << 18, 70_000, np.uint64)
-    places, sizes = meeting(keys)
+    places, sizes = find_shared_keys(keys)
     values, counts = np.unique(keys, return_counts=True)
     assert sizes.tolist() == counts[counts > 1].tolist()
     assert keys[places].tolist() == np.repeat(values[counts > 1], sizes).tolist()

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neardup import cluster, reference
-from neardup.lsh.buckets import group
+from neardup.lsh.buckets import group_by_key
 from neardup.verify import Contained
 
 sets = st.sets(st.integers(0, 40), min_size=1, max_size=40)
@@ -44,9 +44,9 @@ def test_the_keep_list_equals_the_definition(ranges, threshold, limit, random):
         (u, v): reference.containment(rows[v], rows[u]) for v in range(len(rows)) for u in range(v)
     }
     want = reference.keep_list(keys, similarity, threshold, limit)
-    buckets = group(np.array(keys, np.uint64))
+    buckets = group_by_key(np.array(keys, np.uint64))
     shared = [rows[d] for d in buckets.documents.tolist()]
-    kept = cluster.stars(buckets, contained(shared, threshold), limit)
+    kept = cluster.keep_stars(buckets, contained(shared, threshold), limit)
     got = [None] * len(rows)
     for place, document in enumerate(buckets.documents.tolist()):
         if kept.witness[place] >= 0:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neardup import cluster, reference
-from neardup.lsh.buckets import group
+from neardup.lsh.buckets import group_by_key
 from neardup.verify import Estimated, Exact
 
 
@@ -32,11 +32,11 @@ def test_stars_equal_the_definition(graph, threshold, limit):
         (u, v): reference.jaccard(rows[u], rows[v]) for v in range(len(rows)) for u in range(v)
     }
     want = reference.keep_list(keys, similarity, threshold, limit)
-    buckets = group(np.array(keys, np.uint64))
+    buckets = group_by_key(np.array(keys, np.uint64))
     shared = [rows[d] for d in buckets.documents.tolist()]
     flat = np.array([x for row in shared for x in sorted(row)], np.uint64)
     offsets = np.cumsum([0, *map(len, shared)]).astype(np.int64)
-    kept = cluster.stars(buckets, Exact(flat, offsets, threshold), limit)
+    kept = cluster.keep_stars(buckets, Exact(flat, offsets, threshold), limit)
     got = [None] * len(rows)
     for place, document in enumerate(buckets.documents.tolist()):
         if kept.witness[place] >= 0:
@@ -68,11 +68,11 @@ def test_components_equal_a_naive_search(graph, threshold):
     best = naive_components(
         len(rows), keys, lambda u, v: reference.jaccard(rows[u], rows[v]) >= threshold
     )
-    buckets = group(np.array(keys, np.uint64))
+    buckets = group_by_key(np.array(keys, np.uint64))
     shared = [rows[d] for d in buckets.documents.tolist()]
     flat = np.array([x for row in shared for x in sorted(row)], np.uint64)
     offsets = np.cumsum([0, *map(len, shared)]).astype(np.int64)
-    kept = cluster.components(buckets, Exact(flat, offsets, threshold))
+    kept = cluster.keep_components(buckets, Exact(flat, offsets, threshold))
     got = list(range(len(rows)))
     for place, document in enumerate(buckets.documents.tolist()):
         if kept.witness[place] >= 0:
@@ -90,9 +90,9 @@ def test_components_by_slots_equal_a_naive_search(count, slots, threshold, rando
     best = naive_components(
         count, keys, lambda u, v: reference.estimate(rows[u], rows[v]) >= threshold
     )
-    buckets = group(np.array(keys, np.uint64))
+    buckets = group_by_key(np.array(keys, np.uint64))
     chosen = np.array([rows[d] for d in buckets.documents.tolist()], np.uint32).reshape(-1, slots)
-    kept = cluster.components(buckets, Estimated(chosen, threshold))
+    kept = cluster.keep_components(buckets, Estimated(chosen, threshold))
     got = list(range(count))
     for place, document in enumerate(buckets.documents.tolist()):
         if kept.witness[place] >= 0:
@@ -104,8 +104,8 @@ def test_a_hot_bucket_of_similar_documents_is_one_component():
     count = 5_000
     flat = np.tile(np.arange(5, dtype=np.uint64), count)
     offsets = np.arange(count + 1, dtype=np.int64) * 5
-    buckets = group(np.zeros((count, 2), np.uint64))
-    kept = cluster.components(buckets, Exact(flat, offsets, 0.8), cap=10)
+    buckets = group_by_key(np.zeros((count, 2), np.uint64))
+    kept = cluster.keep_components(buckets, Exact(flat, offsets, 0.8), cap=10)
     assert (kept.witness[1:] == 0).all()
     assert kept.compared == count - 1
     assert not kept.turned_away.any()
@@ -113,8 +113,8 @@ def test_a_hot_bucket_of_similar_documents_is_one_component():
 
 def test_a_cap_that_is_reached_is_counted():
     flat = np.arange(30, dtype=np.uint64)
-    buckets = group(np.zeros((30, 1), np.uint64))
-    kept = cluster.components(buckets, Exact(flat, np.arange(31), 0.8), cap=10)
+    buckets = group_by_key(np.zeros((30, 1), np.uint64))
+    kept = cluster.keep_components(buckets, Exact(flat, np.arange(31), 0.8), cap=10)
     assert (kept.witness == -1).all()
     assert kept.turned_away[0] == 20
 
@@ -122,8 +122,8 @@ def test_a_cap_that_is_reached_is_counted():
 @given(graphs())
 def test_every_candidate_pair_once(graph):
     _, keys = graph
-    buckets = group(np.array(keys, np.uint64))
-    blocks = list(cluster.candidates(buckets))
+    buckets = group_by_key(np.array(keys, np.uint64))
+    blocks = list(cluster.pair_candidates(buckets))
     got = [
         (int(buckets.documents[u]), int(buckets.documents[v]))
         for left, right in blocks
@@ -144,7 +144,7 @@ def test_identical_follow_the_best_ranked(contents, random):
     content = np.array([[c, 7] for c in contents], np.uint64).reshape(-1, 2)
     order = [d for d in range(len(contents)) if random.random() < 0.8]
     random.shuffle(order)
-    leader = cluster.identical(content, np.array(order, np.int64))
+    leader = cluster.find_identical(content, np.array(order, np.int64))
     for document in range(len(contents)):
         same = [d for d in order if contents[d] == contents[document]]
         assert leader[document] == (same[0] if document in order else -1)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from support.strategies import specs, texts
 
 from neardup import kernels, reference
-from neardup.keys import hasher
+from neardup.keys import make_hasher
 from neardup.spec import Spec
-from neardup.text.arrays import strings
-from neardup.text.characters import character_table, normalised
-from neardup.text.lines import ignore_lines, line_hashes
+from neardup.text.arrays import view_strings
+from neardup.text.characters import character_table, normalise_texts
+from neardup.text.lines import hash_lines, ignore_lines
 
 seeds = st.sampled_from([0, 7, 2**64 - 1])
 lined = st.one_of(
@@ -34,7 +34,7 @@ def column(found) -> pa.Array:
 @given(st.lists(lined, max_size=6), specs, seeds)
 def test_line_hashes_equal_their_twin(found, shape, seed):
     spec = Spec.of(shape[0], profile=shape[1], seed=seed)
-    got = line_hashes(column(found), spec)
+    got = hash_lines(column(found), spec)
     for i, text in enumerate(found):
         lines = (reference.line_hash(line, spec) for line in text.replace("\r", "\n").split("\n"))
         row = got.data[got.offsets[i] : got.offsets[i + 1]].tolist()
@@ -44,7 +44,7 @@ def test_line_hashes_equal_their_twin(found, shape, seed):
 @given(st.lists(st.one_of(lined, st.none()), max_size=6), specs, seeds, st.data())
 def test_ignoring_lines_equals_its_twin(found, shape, seed, data):
     spec = Spec.of(shape[0], profile=shape[1], seed=seed)
-    there = sorted(set(line_hashes(column(found), spec).data.tolist()))
+    there = sorted(set(hash_lines(column(found), spec).data.tolist()))
     ignored = data.draw(st.sets(st.sampled_from(there))) if there else set()
     ignored |= data.draw(st.sets(hashes, max_size=3))
     got = ignore_lines(column(found), np.array(sorted(ignored), np.uint64), spec)
@@ -55,7 +55,7 @@ def test_ignoring_lines_equals_its_twin(found, shape, seed, data):
 
 def test_slices_of_columns():
     found = column(["zero", "a\nb", None, "b\nc"])[1:]
-    ignored = np.unique(line_hashes(column(["b"]), Spec()).data)
+    ignored = np.unique(hash_lines(column(["b"]), Spec()).data)
     assert ignore_lines(found, ignored, Spec()).to_pylist() == ["a\n", None, "\nc"]
     assert ignore_lines(column([]), ignored, Spec()).to_pylist() == []
 
@@ -70,7 +70,10 @@ def test_texts_of_lines_equal_their_twin(found, shape, seed, most):
     }
     want.pop(None, None)
     wanted = np.array(sorted(want), np.uint64)
-    plain, table = normalised(strings(column(found)), spec.profile), character_table(spec.profile)
+    plain, table = (
+        normalise_texts(view_strings(column(found)), spec.profile),
+        character_table(spec.profile),
+    )
     data, begins, ends = kernels.line_texts(
         plain.data,
         plain.offsets,
@@ -79,7 +82,7 @@ def test_texts_of_lines_equal_their_twin(found, shape, seed, most):
         spec.profile != "conservative",
         spec.profile == "aggressive",
         wanted,
-        hasher(spec, None),
+        make_hasher(spec, None),
         most,
     )
     for line, begin, end in zip(wanted.tolist(), begins, ends, strict=True):

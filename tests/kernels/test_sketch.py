@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from neardup import reference
 from neardup.lsh.bands import Bands
-from neardup.lsh.buckets import group
+from neardup.lsh.buckets import group_by_key
 from neardup.lsh.curve import Curve
 from neardup.sketch.minhash import minhash_signatures, permutations
 from neardup.spec import Spec
@@ -44,7 +44,7 @@ def test_permutations_come_from_the_seed_alone():
 @given(st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), max_size=12))
 def test_groups_are_what_shares_a_key(keys):
     table = np.array(keys, np.uint64).reshape(-1, 3)
-    buckets = group(table)
+    buckets = group_by_key(table)
     for place, document in enumerate(buckets.documents.tolist()):
         for band in range(3):
             mates = {d for d in range(len(keys)) if keys[d][band] == keys[document][band]}

@@ -12,7 +12,7 @@ from support.strategies import specs, texts
 
 from neardup import kernels, reference
 from neardup.spec import Spec
-from neardup.text.shingle import shingled, unit_hashes
+from neardup.text.shingle import hash_units, shingle_documents
 
 
 def rows(ragged) -> list[list[int]]:
@@ -25,14 +25,14 @@ def rows(ragged) -> list[list[int]]:
 @given(st.lists(texts, max_size=6), specs, st.sampled_from([0, 1, 2**64 - 1]))
 def test_units_equal_their_twin(found, shape, seed):
     spec = Spec.of(shape[0], profile=shape[1], seed=seed)
-    got = rows(unit_hashes(pa.array(found, pa.large_string()), spec))
+    got = rows(hash_units(pa.array(found, pa.large_string()), spec))
     assert got == [reference.unit_hashes(reference.units(text, spec), spec) for text in found]
 
 
 @given(st.lists(texts, max_size=5), specs)
 def test_shingles_and_content_equal_their_twins(found, shape):
     spec = Spec.of(shape[0], profile=shape[1])
-    cut = shingled(pa.array(found, pa.large_string()), spec)
+    cut = shingle_documents(pa.array(found, pa.large_string()), spec)
     hashes = [reference.unit_hashes(reference.units(text, spec), spec) for text in found]
     assert [set(row) for row in rows(cut.shingles)] == [
         reference.shingles(one, spec.size) for one in hashes
@@ -45,7 +45,7 @@ def test_shingles_and_content_equal_their_twins(found, shape):
 @given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=9), max_size=5))
 def test_tokens_equal_their_twin(lists):
     spec = Spec.of("token:3")
-    got = rows(unit_hashes(pa.array(lists, pa.large_list(pa.int64())), spec))
+    got = rows(hash_units(pa.array(lists, pa.large_list(pa.int64())), spec))
     assert got == [reference.unit_hashes(reference.token_units(one), spec) for one in lists]
 
 
@@ -55,7 +55,7 @@ def test_every_character_alone_and_after_a_letter():
     for profile in ("standard", "aggressive"):
         spec = Spec(profile=profile)
         found = ["a" + chr(c) + "b" for c in codes]
-        got = unit_hashes(pa.array(found, pa.large_string()), spec)
+        got = hash_units(pa.array(found, pa.large_string()), spec)
         counts = got.sizes.tolist()
         sample = range(0, len(codes), 7) if profile == "standard" else range(0, len(codes), 23)
         for i in sample:
@@ -67,7 +67,7 @@ def test_words_of_every_length_at_every_place(length):
     word = "x" * length
     spec = Spec()
     found = [" " * shift + word + " y" for shift in range(9)]
-    got = rows(unit_hashes(pa.array(found, pa.large_string()), spec))
+    got = rows(hash_units(pa.array(found, pa.large_string()), spec))
     want = [xxhash.xxh64_intdigest(w) for w in ([word.encode()] if length else []) + [b"y"]]
     assert got == [want] * 9
 
@@ -86,14 +86,14 @@ def test_xxh64_equals_the_library(found, seed):
 
 def test_slices_and_nulls_of_arrow_columns():
     column = pa.array(["zero", "one two", None, "three"], pa.large_string())[1:]
-    assert unit_hashes(column, Spec()).sizes.tolist() == [2, 0, 1]
+    assert hash_units(column, Spec()).sizes.tolist() == [2, 0, 1]
     lists = pa.array([[9], [1, 2], None, [3]], pa.large_list(pa.int64()))[1:]
-    assert unit_hashes(lists, Spec.of("token:1")).sizes.tolist() == [2, 0, 1]
-    assert len(unit_hashes(pa.array([], pa.large_string()), Spec())) == 0
+    assert hash_units(lists, Spec.of("token:1")).sizes.tolist() == [2, 0, 1]
+    assert len(hash_units(pa.array([], pa.large_string()), Spec())) == 0
 
 
 @given(st.lists(st.text("e\u0301 a\u0323\u0301ộ", max_size=60), max_size=4), specs)
 def test_texts_with_many_stretches_to_normalise(found, shape):
     spec = Spec.of(shape[0], profile=shape[1])
-    got = rows(unit_hashes(pa.array(found, pa.large_string()), spec))
+    got = rows(hash_units(pa.array(found, pa.large_string()), spec))
     assert got == [reference.unit_hashes(reference.units(text, spec), spec) for text in found]

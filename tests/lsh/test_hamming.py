@@ -11,7 +11,7 @@ from neardup import HammingIndex
 from neardup.errors import ParameterError
 from neardup.lsh import hamming
 from neardup.lsh.blocks import Blocks
-from neardup.lsh.hamming import blocks_for
+from neardup.lsh.hamming import choose_blocks
 
 
 def planted(count: int, bits: int, distance: int, seed: int = 1):
@@ -100,7 +100,12 @@ def test_threads():
 
 
 def test_the_number_of_blocks_follows_the_number_of_fingerprints():
-    assert [blocks_for(64, 3, count).blocks for count in (10, 10**7, 10**8, 10**10)] == [4, 4, 5, 6]
+    assert [choose_blocks(64, 3, count).blocks for count in (10, 10**7, 10**8, 10**10)] == [
+        4,
+        4,
+        5,
+        6,
+    ]
     assert HammingIndex(64, 3, blocks=6).blocks == Blocks(64, 3, 6)
     index = HammingIndex(64, 3)
     index.insert_many(range(1000), np.arange(1000, dtype=np.uint64))

@@ -13,7 +13,7 @@ from support import engine
 
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
-from neardup.corpus.read import chunks, parse
+from neardup.corpus.read import parse_chunk, read_chunks
 
 LIMITED = """
 import resource, sys
@@ -104,7 +104,7 @@ def test_of_a_thousand_columns_only_those_needed_are_read(tmp_path: Path) -> Non
     pq.write_table(pa.table(columns), path, row_group_size=100, compression="none")
     (file,) = find_inputs([path])
     before = read_so_far()
-    found = sum(len(parse(chunk, Columns())) for chunk in chunks(file, Columns()))
+    found = sum(len(parse_chunk(chunk, Columns())) for chunk in read_chunks(file, Columns()))
     read = read_so_far() - before
     assert found == rows
     layout = pq.ParquetFile(path).metadata.serialized_size

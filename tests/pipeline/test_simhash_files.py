@@ -12,7 +12,7 @@ from support import engine
 from support.command_line import dedup, edited, neardup, refused, table, write_jsonl
 
 import neardup as package
-from neardup.corpus.shards import cut
+from neardup.corpus.shards import cut_shards
 from neardup.errors import FormatError
 from neardup.pipeline import stage_files as work_folder
 from neardup.pipeline.saved import read_frequencies
@@ -166,7 +166,7 @@ def test_frequencies_of_other_documents_are_never_taken_for_these(
     def counted(seed: int) -> str:
         paths = engine.write(tmp_path / f"in{seed}", engine.rows(seed, 40, words=30))
         job = engine.job(paths, tmp_path / "out", **OURS, hamming=3, weights="tf-idf")
-        shards = cut(job.in_order(), job.reading)
+        shards = cut_shards(job.in_order(), job.reading)
         return frequencies.count_document_frequencies(job, work, shards, engine.Silent()).stated
 
     first = counted(1)

@@ -13,8 +13,8 @@ from neardup import BBitMinHash, MinHash, Spec
 from neardup.errors import FormatError, ParameterError, SpecMismatch
 from neardup.reference import sketches as reference
 from neardup.sketch import base
-from neardup.sketch.bbit import packed, unpacked
-from neardup.sketch.bulk import signatures
+from neardup.sketch.bbit import pack_slots, unpack_slots
+from neardup.sketch.bulk import make_signatures
 
 BITS = st.sampled_from([1, 2, 4, 8, 16])
 
@@ -22,16 +22,16 @@ BITS = st.sampled_from([1, 2, 4, 8, 16])
 @given(BITS, st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=40))
 def test_packing_equals_its_twin(bits, slots):
     spec = Spec(slots=len(slots), bits=bits)
-    got = packed(np.array([slots, slots], np.uint32), bits)
+    got = pack_slots(np.array([slots, slots], np.uint32), bits)
     assert [row.tobytes() for row in got] == [reference.b_bits(slots, spec)] * 2
-    back = unpacked(got, bits, len(slots))[0].tolist()
+    back = unpack_slots(got, bits, len(slots))[0].tolist()
     assert back == [slot * 0x9E3779B1 % 2**32 >> (32 - bits) for slot in slots]
 
 
 @given(BITS, st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=20))
 def test_packing_of_wide_slots_equals_its_twin(bits, slots):
     spec = Spec.of(family="affine-m61", slots=len(slots), bits=bits)
-    got = packed(np.array([slots], np.uint64), bits)
+    got = pack_slots(np.array([slots], np.uint64), bits)
     assert got.tobytes() == reference.b_bits(slots, spec)
 
 
@@ -55,10 +55,12 @@ def test_errors_are_as_in_theory(how, size, bits, similarity):
     )
     offsets = np.arange(trials + 1, dtype=np.int64) * size
     left, right = (
-        packed(signatures(np.ascontiguousarray(half).reshape(-1), offsets, Spec.of(**how)), bits)
+        pack_slots(
+            make_signatures(np.ascontiguousarray(half).reshape(-1), offsets, Spec.of(**how)), bits
+        )
         for half in (union[:, :size], union[:, size - common :])
     )
-    equal = (unpacked(left, bits, slots) == unpacked(right, bits, slots)).mean(axis=1)
+    equal = (unpack_slots(left, bits, slots) == unpack_slots(right, bits, slots)).mean(axis=1)
     estimates = (equal - chance) / (1 - chance)
     share = chance + (1 - chance) * truth
     theory = np.sqrt(share * (1 - share) / slots) / (1 - chance)
@@ -100,7 +102,7 @@ def test_bytes_round_trip():
     with pytest.raises(FormatError, match="bits of a slot 32"):
         BBitMinHash.from_bytes(sketch_of("a").to_bytes())
     with pytest.raises(FormatError, match="sketch of a BBitMinHash 'simhash'"):
-        BBitMinHash.from_bytes(base.pack(Spec.of(sketch="simhash"), bytes(8)))
+        BBitMinHash.from_bytes(base.pack_sketch(Spec.of(sketch="simhash"), bytes(8)))
     with pytest.raises(FormatError, match="b_bit"):
         MinHash.from_bytes(small.to_bytes())
 

@@ -126,5 +126,5 @@ def test_impossible_contents_are_refused():
     payload = sketch._payload()
     for wrong in (payload[:-3], payload[:12] + payload[20:] + payload[12:20], payload + bytes(8)):
         with pytest.raises(FormatError, match="BottomK"):
-            BottomK.from_bytes(base.pack(sketch.spec, wrong))
+            BottomK.from_bytes(base.pack_sketch(sketch.spec, wrong))
     assert issubclass(StaleSketch, NeardupError)

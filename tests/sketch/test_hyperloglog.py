@@ -61,4 +61,4 @@ def test_impossible_contents_are_refused():
         *(payload[:at] + b"\x4f" + payload[at + 1 :] for at in range(45)),
     ):
         with pytest.raises(FormatError):
-            HyperLogLog.from_bytes(base.pack(sketch.spec, wrong))
+            HyperLogLog.from_bytes(base.pack_sketch(sketch.spec, wrong))

@@ -109,4 +109,4 @@ def test_impossible_contents_are_refused():
     swapped = payload[:20] + payload[28:36] + payload[20:28] + payload[36:]
     for wrong in (payload[:-8], b"\x09" + payload[1:], swapped):
         with pytest.raises(FormatError, match="RemovableMinHash"):
-            RemovableMinHash.from_bytes(base.pack(sketch.spec, wrong))
+            RemovableMinHash.from_bytes(base.pack_sketch(sketch.spec, wrong))

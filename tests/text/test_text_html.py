@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup import errors
-from neardup.text.html import html_to_text, shown_by
+from neardup.text.html import html_to_text, render_page
 
 PAGE = """<!DOCTYPE html>
 <html><head><title>Title</title><style>p { color: red }</style><meta charset=utf-8></head>
@@ -122,7 +122,7 @@ def test_hostile_pages(page, lines):
     ).map("".join)
 )
 def test_anything_can_be_a_page(text):
-    shown_by(text).encode()
+    render_page(text).encode()
     html_to_text(pa.array([text, None], pa.large_string())).validate(full=True)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from neardup import reference
 from neardup.errors import FormatError, SpecMismatch, UsageError
 from neardup.spec import Spec
-from neardup.text.lines import IgnoredLines, LineCounts, require_list
+from neardup.text.lines import IgnoredLines, LineCounts, require_ignored_lines
 
 LINES = [f"line {i}" for i in range(9)] + ["LINE  1", "", " ", "été", "e\u0301té"]
 documents = st.lists(st.lists(st.sampled_from(LINES), max_size=6).map("\n".join), max_size=30)
@@ -145,11 +145,11 @@ def test_altered_bytes_are_noticed():
 def test_the_list_must_be_the_one_that_the_specification_names():
     ignored = found_in([["a", "a"]], Fraction(1, 2), Spec())
     assert IgnoredLines().digest == ""
-    require_list(Spec(ignored=ignored.digest), ignored)
+    require_ignored_lines(Spec(ignored=ignored.digest), ignored)
     with pytest.raises(SpecMismatch, match="pass the list"):
-        require_list(Spec(), ignored)
+        require_ignored_lines(Spec(), ignored)
     with pytest.raises(SpecMismatch, match="the list at hand is empty"):
-        require_list(Spec(ignored=ignored.digest), IgnoredLines())
+        require_ignored_lines(Spec(ignored=ignored.digest), IgnoredLines())
 
 
 def test_the_digest_is_that_of_the_format_page():

@@ -57,9 +57,9 @@ def compare_sketches(
     from neardup.evaluation.sample import add_edited_copies, choose_from_files
     from neardup.evaluation.sketch_comparison import VARIANTS, SketchComparison
     from neardup.formats.tables import write_text
-    from neardup.spec import Spec, whole
+    from neardup.spec import Spec, check_whole
 
-    count = whole("--sample", sample, 2, 20_000)
+    count = check_whole("--sample", sample, 2, 20_000)
     if plot is not None and not (plot.suffix == ".html" and plot.parent.is_dir()):
         raise ParameterError(
             f"--plot {plot}: give a name that ends in .html, in a folder that exists"

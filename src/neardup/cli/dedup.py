@@ -323,9 +323,9 @@ def check_engine(engine: str, master: str | None, workers: int | None) -> None:
     """Refuse what does not go together."""
     from neardup.errors import UsageError
     from neardup.pipeline.backends import ENGINES
-    from neardup.spec import one_of
+    from neardup.spec import check_choice
 
-    one_of("engine", engine, ENGINES)
+    check_choice("engine", engine, ENGINES)
     if engine == "local" and master is not None:
         raise UsageError("--master belongs to --engine spark: give both, or leave it out")
     if engine == "spark" and workers is not None:
@@ -432,7 +432,7 @@ def chosen_anew(config: Path | None, options: Options) -> str:
 def summary(finished: FinishedRun, options: Options, out: Path | str) -> str:
     """The end of a run, as a person sees it."""
     from neardup.cli.summary import last_lines, rejected_line
-    from neardup.result import counts_line, example_line, largest_line, method_line
+    from neardup.result import format_counts, format_example, format_largest_clusters, format_method
 
     record = finished.record
     counts = {
@@ -440,13 +440,13 @@ def summary(finished: FinishedRun, options: Options, out: Path | str) -> str:
         for name in ("documents", "kept", "removed", "identical", "rejected")
     }
     lines = [
-        counts_line(**counts),
-        method_line(options, record["predicted"]["recall_at_threshold"]),
+        format_counts(**counts),
+        format_method(options, record["predicted"]["recall_at_threshold"]),
     ]
     if finished.largest:
-        lines.append(largest_line(finished.largest))
+        lines.append(format_largest_clusters(finished.largest))
     for name, witness, similarity in finished.examples:
-        lines.append(example_line(options, name, witness, similarity))
+        lines.append(format_example(options, name, witness, similarity))
     lines += rejected_line(record)
     if ignored := record.get("ignored_lines"):
         lines.append(

@@ -158,7 +158,7 @@ def exact(
 def summary(finished: FinishedRun, out: Path) -> Iterator[str]:
     """The end of a run, as a person sees it."""
     from neardup.cli.summary import last_lines, rejected_line
-    from neardup.result import largest_line
+    from neardup.result import format_largest_clusters
 
     record = finished.record
     counts, spec, cut = record["counts"], record["spec"], record.get("cut")
@@ -176,7 +176,7 @@ def summary(finished: FinishedRun, out: Path) -> Iterator[str]:
     if found:
         yield filter_line(found)
     if finished.largest:
-        yield largest_line(finished.largest)
+        yield format_largest_clusters(finished.largest)
     for name, witness, _ in finished.examples:
         yield f"an example          {name} removed, " + (
             f"nothing new in it: it begins as in {witness}" if cut else f"the same as {witness}"

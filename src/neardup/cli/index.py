@@ -84,12 +84,12 @@ def open_to_write(
 
 
 def describe_index(index: Index) -> dict[str, object]:
-    from neardup.result import method_line
+    from neardup.result import format_method
 
     options = index.options
     return {
         "fingerprint": index.spec.fingerprint,
         "parent": index.settings.parent or None,
-        "point": method_line(options, options.meeting.probability(options.threshold)),
+        "point": format_method(options, options.meeting.probability(options.threshold)),
         "keep_texts": index.settings.keep_texts,
     }

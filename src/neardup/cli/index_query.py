@@ -202,18 +202,18 @@ def _answer_lines(index: Index, column: str, id: str) -> None:
     """Answers to JSON lines, as they come, one JSON line each."""
     import json
 
-    from neardup.corpus.columns import as_strings
+    from neardup.corpus.columns import to_strings
     from neardup.corpus.documents import Columns
     from neardup.corpus.jsonl import parse_lines
-    from neardup.corpus.streams import whole_lines
+    from neardup.corpus.streams import cut_at_newlines
     from neardup.errors import UsageError
 
     if sys.stdin.isatty():
         raise UsageError("nothing to look for: give a text, --file, or JSON lines by a pipe")
     columns = Columns(text=column, id=id, tokens=index.spec.unit == "token")
-    for block in whole_lines(_read_pieces()):
+    for block in cut_at_newlines(_read_pieces()):
         documents = parse_lines(block, False, columns, "standard input")
-        texts, ids = documents.texts.to_pylist(), as_strings(documents.ids).to_pylist()
+        texts, ids = documents.texts.to_pylist(), to_strings(documents.ids).to_pylist()
         answers = index.query_batch(texts)
         for row, (name, answer) in enumerate(zip(ids, answers, strict=True)):
             why = documents.rejected.get(row, answer.reason)

@@ -262,7 +262,7 @@ def _print_json(done: Reindexed) -> None:
 
 
 def _print_reindexed(done: Reindexed, folder: Path, undone: bool) -> None:
-    from neardup.result import method_line
+    from neardup.result import format_method
 
     options, left = done.options, f", {len(done.missing):,} left out" if done.missing else ""
     if undone:
@@ -272,7 +272,7 @@ def _print_reindexed(done: Reindexed, folder: Path, undone: bool) -> None:
         )
     else:
         print(f"{done.carried:,} documents indexed anew{left}")
-    print(method_line(options, options.meeting.probability(options.threshold)))
+    print(format_method(options, options.meeting.probability(options.threshold)))
     print(f"specification {done.spec.fingerprint}")
     for line in earlier_lines(folder):
         print(line)

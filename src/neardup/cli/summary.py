@@ -113,9 +113,9 @@ def print_loaded(loaded: LoadedRun, quiet: bool, as_json: bool) -> None:
 
 
 def _method(options: Options) -> str:
-    from neardup.result import method_line
+    from neardup.result import format_method
 
-    return method_line(options, options.meeting.probability(options.threshold))
+    return format_method(options, options.meeting.probability(options.threshold))
 
 
 def _print(lines: Iterable[str]) -> None:

@@ -261,14 +261,14 @@ def make_folder(out: Path, force: bool) -> None:
     import tempfile
 
     from neardup.errors import OutputError
-    from neardup.formats.tables import no_room
+    from neardup.formats.tables import write_error
 
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):
             pass
     except OSError as error:
-        raise no_room(out, error) from None
+        raise write_error(out, error) from None
     there = [name for name in FILES if (out / name).exists()]
     if there and not is_sweep(out / FILES[0]):
         raise OutputError(f"{out / there[0]} is there, and not from a sweep: choose another folder")

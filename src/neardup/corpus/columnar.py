@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.streams import Meter, reading
+from neardup.corpus.streams import Meter, name_read_errors
 from neardup.errors import InputError
 
 _MOST_ROWS = 4096  # a dictionary makes rows look small in the file
@@ -30,7 +30,7 @@ _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 Choose = Callable[[list[str]], list[str]]
 
 
-def batches(
+def read_batches(
     file: InputFile,
     size: int,
     choose: Choose = lambda names: names,
@@ -70,7 +70,7 @@ def _opened(file: InputFile) -> pa.OSFile:
 
 def row_group_sizes(file: InputFile) -> list[int]:
     """How many stored bytes each row group of a Parquet file has, about."""
-    with reading(file), open_parquet(file) as parquet:
+    with name_read_errors(file), open_parquet(file) as parquet:
         layout = parquet.metadata
         groups = [layout.row_group(number) for number in range(layout.num_row_groups)]
         weight = max(sum(group.total_byte_size for group in groups), 1)

@@ -22,9 +22,9 @@ from neardup.corpus.documents import (
     Columns,
     Documents,
     as_plain,
-    booleans,
-    rendered_column,
-    strings,
+    make_booleans,
+    make_strings,
+    render_column,
 )
 from neardup.errors import ColumnError, UsageError
 
@@ -39,7 +39,7 @@ class Source:
     option: str = "--{}"  # of the command line; "{}=" in Python
 
 
-def resolve(columns: Columns, names: Sequence[str], source: Source) -> Columns:
+def resolve_columns(columns: Columns, names: Sequence[str], source: Source) -> Columns:
     """The columns with `id` decided; an error if one that was asked for is not there."""
     if columns.id is None and "id" in names:
         columns = replace(columns, id="id")
@@ -52,16 +52,16 @@ def resolve(columns: Columns, names: Sequence[str], source: Source) -> Columns:
     return columns
 
 
-def documents(table: pa.RecordBatch | pa.Table, columns: Columns, source: Source) -> Documents:
+def convert_table(table: pa.RecordBatch | pa.Table, columns: Columns, source: Source) -> Documents:
     """The table's rows; `columns` have been resolved. Ids keep their type."""
     text = _column(table, columns.text)
     read = _token_column if columns.tokens else _text_column
     texts, rejected = read(text, source, columns.text)
-    ids = strings([None] * len(texts)) if columns.id is None else _column(table, columns.id)
+    ids = make_strings([None] * len(texts)) if columns.id is None else _column(table, columns.id)
     keep = None
     if columns.keep is not None:
-        keep = rankable(_column(table, columns.keep), source, columns.keep)
-    within = None if columns.within is None else as_strings(_column(table, columns.within))
+        keep = to_rankable(_column(table, columns.keep), source, columns.keep)
+    within = None if columns.within is None else to_strings(_column(table, columns.within))
     return Documents(texts, ids, keep, within, dict(sorted(rejected.items())))
 
 
@@ -70,26 +70,26 @@ def _column(table: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     if isinstance(column, pa.ChunkedArray):  # over 2 GiB: no single array of this type can be
-        column = pa.chunked_array(map(decoded, column.chunks)).combine_chunks()
+        column = pa.chunked_array(map(decode_strings, column.chunks)).combine_chunks()
     return column
 
 
-def decoded(column: pa.Array) -> pa.Array:
+def decode_strings(column: pa.Array) -> pa.Array:
     """Strings of every Arrow kind as large_string, not validated; other types as they are."""
     if pa.types.is_dictionary(column.type):
-        words = decoded(column.dictionary)
+        words = decode_strings(column.dictionary)
         column = pa.DictionaryArray.from_arrays(column.indices, words).dictionary_decode()
     column = as_plain(column)
     return column.cast(TEXT) if column.type == pa.string() else column
 
 
 def _text_column(column: pa.Array, source: Source, name: str) -> tuple[pa.Array, dict[int, str]]:
-    texts = decoded(column)
+    texts = decode_strings(column)
     if pa.types.is_null(texts.type):
         texts = texts.cast(TEXT)
     if texts.type != TEXT:
         raise _wrong_type(source, "text", name, column.type, "text")
-    texts, invalid = valid_utf8(texts)
+    texts, invalid = blank_invalid_utf8(texts)
     rejected = dict.fromkeys(_true(texts.is_null()), "text is null")
     rejected |= dict.fromkeys(invalid, "invalid UTF-8")
     return _without_giants(texts, pc.binary_length, LONGEST, rejected)
@@ -114,7 +114,7 @@ def _token_column(column: pa.Array, source: Source, name: str) -> tuple[pa.Array
     holes = pc.list_flatten(tokens).is_null()
     gaps = set(pc.filter(parents, holes).to_pylist())
     rejected |= dict.fromkeys(gaps, "a token id is null")
-    return _without_giants(blank(tokens, gaps), pc.list_value_length, LONGEST // 8, rejected)
+    return _without_giants(blank_rows(tokens, gaps), pc.list_value_length, LONGEST // 8, rejected)
 
 
 def _without_giants(
@@ -123,17 +123,17 @@ def _without_giants(
     if texts.nbytes <= LONGEST:
         return texts, rejected
     giants = set(_true(pc.fill_null(pc.greater(measure(texts), longest), False)))
-    return blank(texts, giants), rejected | dict.fromkeys(giants, TOO_LONG)
+    return blank_rows(texts, giants), rejected | dict.fromkeys(giants, TOO_LONG)
 
 
-def valid_utf8(strings: pa.Array) -> tuple[pa.Array, set[int]]:
+def blank_invalid_utf8(strings: pa.Array) -> tuple[pa.Array, set[int]]:
     """The large_string column with null where the bytes are not UTF-8, and where that is."""
     try:
         strings.validate(full=True)
     except pa.ArrowInvalid:
         rows = enumerate(strings.cast(pa.large_binary()).to_pylist())
         invalid = {row for row, value in rows if value is not None and not _decodes(value)}
-        return blank(strings, invalid), invalid
+        return blank_rows(strings, invalid), invalid
     return strings, set()
 
 
@@ -145,23 +145,23 @@ def _decodes(value: bytes) -> bool:
     return True
 
 
-def as_strings(column: pa.Array) -> pa.Array:
+def to_strings(column: pa.Array) -> pa.Array:
     """Any column as large_string, for ids and for values to compare within."""
-    column = decoded(column)
+    column = decode_strings(column)
     if column.type == TEXT:
-        return valid_utf8(column)[0]
+        return blank_invalid_utf8(column)[0]
     simple = pa.types.is_primitive(column.type) and not pa.types.is_floating(column.type)
     if simple or pa.types.is_decimal(column.type):
         return column.cast(TEXT)
-    return rendered_column(column.to_pylist())
+    return render_column(column.to_pylist())
 
 
-def rankable(column: pa.Array, source: Source, name: str) -> pa.Array:
+def to_rankable(column: pa.Array, source: Source, name: str) -> pa.Array:
     """Values to rank by: numbers, large_string or timestamps."""
-    column, is_ = decoded(column), pa.types
+    column, is_ = decode_strings(column), pa.types
     kind = column.type
     if kind == TEXT:
-        return valid_utf8(column)[0]
+        return blank_invalid_utf8(column)[0]
     if is_.is_null(kind):
         return column
     if kind == pa.uint64() or is_.is_decimal(kind):
@@ -189,10 +189,10 @@ def _true(mask: pa.Array) -> list[int]:
     return rows
 
 
-def blank(array: pa.Array, rows: set[int]) -> pa.Array:
+def blank_rows(array: pa.Array, rows: set[int]) -> pa.Array:
     """The array with null in these rows."""
     if not rows:
         return array
     mask = np.zeros(len(array), bool)
     mask[list(rows)] = True
-    return pc.if_else(booleans(mask), pa.scalar(None, array.type), array)
+    return pc.if_else(make_booleans(mask), pa.scalar(None, array.type), array)

@@ -14,10 +14,10 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from neardup.corpus.columns import Source, resolve
-from neardup.corpus.documents import LONGEST, Columns, Documents, mixed_keep, strings
+from neardup.corpus.columns import Source, resolve_columns
+from neardup.corpus.documents import LONGEST, Columns, Documents, make_strings, mixed_keep_error
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.streams import BOM, Meter, line_blocks
+from neardup.corpus.streams import BOM, Meter, read_line_blocks
 from neardup.errors import InputError, UsageError
 
 _BOM = BOM.decode("latin-1")
@@ -28,7 +28,7 @@ DELIMITERS = {"csv": ",", "tsv": "\t"}
 Batch = tuple[pa.RecordBatch, dict[int, str]]
 
 
-def records(
+def split_records(
     file: InputFile, lines: list[str] | None = None, meter: Meter | None = None
 ) -> Iterator[list[str]]:
     """The fields of every record, the header's first; blank lines are no records.
@@ -55,7 +55,7 @@ def records(
 
 
 def _feed(file: InputFile, lines: list[str] | None, meter: Meter | None) -> Iterator[str]:
-    for number, block in enumerate(line_blocks(file, _BLOCK, meter)):
+    for number, block in enumerate(read_line_blocks(file, _BLOCK, meter)):
         for line in block.splitlines(keepends=True):
             text = line.decode("latin-1")
             if lines is not None:
@@ -64,17 +64,17 @@ def _feed(file: InputFile, lines: list[str] | None, meter: Meter | None) -> Iter
             yield text.removeprefix(_BOM) if number == 0 else text
 
 
-def batches(
+def parse_records(
     file: InputFile, columns: Columns, size: int, meter: Meter | None = None
 ) -> Iterator[Batch]:
     """Tables of the needed columns, of about `size` bytes of text, and the refused rows."""
     if columns.tokens:
         raise UsageError(f"{file.name}: CSV has no lists: token ids need JSONL, Parquet or Arrow")
-    rows = records(file, meter=meter)
-    header = decoded_header(next(rows, []))
+    rows = split_records(file, meter=meter)
+    header = decode_header(next(rows, []))
     if not header:
         return
-    columns = resolve(columns, header, Source(file.name))
+    columns = resolve_columns(columns, header, Source(file.name))
     text = header.index(columns.text)
     fields: list[list[str]] = []
     rejected: dict[int, str] = {}
@@ -97,13 +97,13 @@ def _table(rows: list[list[str]], header: list[str], columns: Columns) -> pa.Rec
         place = header.index(name)
         cells = [row[place].encode("latin-1") for row in rows]
         # Only a text can be empty; elsewhere an empty cell is a missing value.
-        return strings(cells if name == columns.text else [cell or None for cell in cells])
+        return make_strings(cells if name == columns.text else [cell or None for cell in cells])
 
     names = dict.fromkeys(columns.asked().values())
     return pa.RecordBatch.from_pydict({name: column(name) for name in names})
 
 
-def typed(documents: Documents) -> Documents:
+def infer_types(documents: Documents) -> Documents:
     """Cells have no type: the keep values are numbers if all of them are."""
     if documents.keep is None:
         return documents
@@ -113,10 +113,10 @@ def typed(documents: Documents) -> Documents:
 def _numbers_or_strings(cells: pa.Array) -> pa.Array:
     values = cells.to_pylist()
     numbers = [_number(value) for value in values]
-    strings = cells.null_count < numbers.count(None)
-    if strings and numbers.count(None) < len(numbers):
-        raise mixed_keep(("numbers", "strings"))
-    return cells if strings else pa.array(numbers)
+    has_strings = cells.null_count < numbers.count(None)
+    if has_strings and numbers.count(None) < len(numbers):
+        raise mixed_keep_error(("numbers", "strings"))
+    return cells if has_strings else pa.array(numbers)
 
 
 def _number(value: str | None) -> float | None:
@@ -126,6 +126,6 @@ def _number(value: str | None) -> float | None:
         return None
 
 
-def decoded_header(fields: list[str]) -> list[str]:
+def decode_header(fields: list[str]) -> list[str]:
     """The names of the columns."""
     return [field.encode("latin-1").decode("utf-8", "backslashreplace") for field in fields]

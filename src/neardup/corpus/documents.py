@@ -95,7 +95,7 @@ def concat_keep(arrays: Iterable[pa.Array]) -> pa.Array:
     if len(kinds) > 1 and all(map(pa.types.is_timestamp, kinds)):
         kinds = {pa.timestamp("us")}
     if len(kinds) > 1:
-        raise mixed_keep(str(kind) for kind in kinds)
+        raise mixed_keep_error(str(kind) for kind in kinds)
     kind = kinds.pop() if kinds else pa.null()
     # safe=False: integers beyond 2**53 may round, as they do in any comparison with a double.
     cast = [array.cast(kind, safe=False) for array in arrays]
@@ -107,7 +107,7 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
-def mixed_keep(kinds: Iterable[str]) -> ParameterError:
+def mixed_keep_error(kinds: Iterable[str]) -> ParameterError:
     """The error for a keep column whose values have no common order."""
     both = " and ".join(sorted(kinds))
     return ParameterError(
@@ -122,7 +122,7 @@ _NONE = type(None)
 _RENDERING = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 
 
-def strings(values: Sequence[str | bytes | None]) -> pa.Array:
+def make_strings(values: Sequence[str | bytes | None]) -> pa.Array:
     """A large_string column; bytes are taken unseen, a lone surrogate is a UnicodeEncodeError.
 
     As fast as pa.array, which imports pandas (0.4 s, 40 MB) wherever it is installed.
@@ -150,7 +150,7 @@ def string_column(
     return pa.Array.from_buffers(TEXT, len(offsets) - 1, buffers)
 
 
-def booleans(mask: npt.NDArray[np.bool_]) -> pa.Array:
+def make_booleans(mask: npt.NDArray[np.bool_]) -> pa.Array:
     """The mask as an Arrow column, for the same reason."""
     return pa.Array.from_buffers(pa.bool_(), len(mask), [None, _bits(mask)])
 
@@ -167,14 +167,14 @@ def text_column(values: list[Any], tokens: bool) -> tuple[pa.Array, dict[int, st
     refuse = _no_tokens if tokens else _no_text
     rejected = {row: why for row, value in enumerate(values) if (why := refuse(value))}
     good = [None if row in rejected else value for row, value in enumerate(values)]
-    return (pa.array(good, TOKENS) if tokens else strings(good)), rejected
+    return (pa.array(good, TOKENS) if tokens else make_strings(good)), rejected
 
 
 def _all_good(values: list[Any], tokens: bool) -> pa.Array | None:
     """The column if every row is fine, without a look at each; None says: look."""
     try:
         if not tokens:
-            return strings(values) if set(map(type, values)) <= {str} else None
+            return make_strings(values) if set(map(type, values)) <= {str} else None
         # Asked for int64, PyArrow would round 1.5 to 1: so it has to find out the type.
         array = pa.array(values)
         whole = pa.types.is_list(array.type) and pa.types.is_integer(array.type.value_type)
@@ -232,7 +232,7 @@ _KINDS: Sequence[tuple[tuple[type, ...], str]] = (
 )
 
 
-def rendered_column(values: list[Any]) -> pa.Array:
+def render_column(values: list[Any]) -> pa.Array:
     """Ids, or values to compare within, as large_string: strings as they are, others as JSON."""
     kinds = set(map(type, values))
     if kinds <= {int, _NONE}:
@@ -240,9 +240,9 @@ def rendered_column(values: list[Any]) -> pa.Array:
     elif not kinds <= {str, _NONE}:
         values = [render(value) for value in values]
     try:
-        return strings(values)
+        return make_strings(values)
     except UnicodeEncodeError:
-        return strings([v if v is None or _encodes(v) else None for v in values])
+        return make_strings([v if v is None or _encodes(v) else None for v in values])
 
 
 def render(value: Any) -> str | None:
@@ -266,13 +266,13 @@ def keep_column(values: list[Any]) -> pa.Array:
     if kinds <= {bool, int, float}:
         return _numbers(scalars, kinds)
     if kinds == {str}:
-        return rendered_column(scalars)
+        return render_column(scalars)
     if str in kinds and kinds & {bool, int, float}:
-        raise mixed_keep(("numbers", "strings"))
+        raise mixed_keep_error(("numbers", "strings"))
     try:
         return pa.array(scalars)
     except (ValueError, TypeError, OverflowError, pa.ArrowException):
-        raise mixed_keep(kind.__name__ for kind in kinds) from None
+        raise mixed_keep_error(kind.__name__ for kind in kinds) from None
 
 
 def _numbers(values: list[Any], kinds: set[type]) -> pa.Array:

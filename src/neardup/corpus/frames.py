@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from neardup.corpus.columns import Source, documents, resolve
-from neardup.corpus.documents import Columns, Documents, keep_column, rendered_column, text_column
-from neardup.corpus.rows import filtered, filtered_column
+from neardup.corpus.columns import Source, convert_table, resolve_columns
+from neardup.corpus.documents import Columns, Documents, keep_column, render_column, text_column
+from neardup.corpus.rows import filter_batch, filter_column
 from neardup.errors import UsageError
 
 _PIECE = 16 << 20
@@ -28,7 +28,7 @@ _FEW, _MANY = 256, 1 << 16
 Cut = Callable[[int, int], Documents]  # of the rows from, to
 
 
-def from_data(data: Any, columns: Columns) -> Iterator[Documents]:
+def read_data(data: Any, columns: Columns) -> Iterator[Documents]:
     """The documents of `data`, in order, in pieces of about 16 MB.
 
     A single column (a list of strings, a Series, an Arrow array) is the texts; of a table,
@@ -37,7 +37,7 @@ def from_data(data: Any, columns: Columns) -> Iterator[Documents]:
     _refuse(data)
     source = Source(f"this {type(data).__name__}", "{}=")
     if _is(data, "polars", "LazyFrame"):
-        data = data.select(_needed(resolve(columns, data.collect_schema().names(), source)))
+        data = data.select(_needed(resolve_columns(columns, data.collect_schema().names(), source)))
         data = data.collect()
     if _is(data, "pandas", "DataFrame"):
         return _pandas(data, columns, source)
@@ -91,7 +91,7 @@ def _refuse(data: object) -> None:
 
 def _only_text(columns: Columns, source: Source) -> Columns:
     """A single column has no others."""
-    return resolve(columns, [columns.text], source)
+    return resolve_columns(columns, [columns.text], source)
 
 
 def _needed(columns: Columns) -> list[str]:
@@ -113,25 +113,25 @@ def paced(total: int, cut: Cut) -> Iterator[Documents]:
 
 def _tables(tables: Iterable[Any], columns: Columns, source: Source) -> Iterator[Documents]:
     for table in tables:
-        chosen = resolve(columns, table.schema.names, source)
+        chosen = resolve_columns(columns, table.schema.names, source)
         needed = table.select(_needed(chosen))
 
         def cut(start: int, end: int, needed: Any = needed, chosen: Columns = chosen) -> Documents:
-            return documents(needed.slice(start, end - start), chosen, source)
+            return convert_table(needed.slice(start, end - start), chosen, source)
 
         yield from paced(needed.num_rows, cut)
 
 
 def _hugging_face(data: Any, columns: Columns, source: Source) -> Iterator[Documents]:
-    chosen = resolve(columns, data.column_names, source)
+    chosen = resolve_columns(columns, data.column_names, source)
     # Rows, not data.data: after select or shuffle they are another selection of the table.
     rows = data.select_columns(_needed(chosen)).with_format("arrow")
-    return paced(len(data), lambda start, end: documents(rows[start:end], chosen, source))
+    return paced(len(data), lambda start, end: convert_table(rows[start:end], chosen, source))
 
 
 def _pandas(data: Any, columns: Columns, source: Source) -> Iterator[Documents]:
     names = [str(name) for name in data.columns]
-    chosen = resolve(columns, names, source)
+    chosen = resolve_columns(columns, names, source)
 
     def cut(start: int, end: int) -> Documents:
         def column(name: str) -> Any:
@@ -158,7 +158,7 @@ def _objects(items: Iterator[Any], columns: Columns, source: Source) -> Iterator
     fields = list(
         dict.fromkeys(str(key) for item in head if isinstance(item, dict) for key in item)
     )
-    chosen = resolve(columns, fields, source)
+    chosen = resolve_columns(columns, fields, source)
     return paced(
         sys.maxsize,
         lambda start, end: _from_dicts(list(islice(items, end - start)), chosen, source),
@@ -193,14 +193,14 @@ def _from_columns(column: Callable[[str], Any], columns: Columns, source: Source
         elif name == columns.keep:
             values[name] = keep_column(values[name])
         else:
-            values[name] = rendered_column(values[name])
-    found = documents(pa.Table.from_pydict(values), columns, source)
+            values[name] = render_column(values[name])
+    found = convert_table(pa.Table.from_pydict(values), columns, source)
     # Python objects keep their type as ids, whatever their neighbours are.
     ids = own_ids if isinstance(own_ids, list) else found.ids
     return replace(found, ids=ids, rejected=found.rejected | reasons)
 
 
-def take(data: Any, positions: npt.NDArray[np.int64]) -> Any:
+def take_rows(data: Any, positions: npt.NDArray[np.int64]) -> Any:
     """The documents at these ascending positions, as the type that `data` has."""
     if isinstance(data, list):
         return [data[place] for place in positions.tolist()]
@@ -229,13 +229,13 @@ def _take_arrow(data: Any, positions: npt.NDArray[np.int64]) -> Any:
     keep = np.zeros(len(data), bool)
     keep[positions] = True
     if isinstance(data, pa.Array):
-        return filtered_column(data, keep)
+        return filter_column(data, keep)
     if isinstance(data, pa.RecordBatch):
-        return filtered(data, keep)
+        return filter_batch(data, keep)
     # A chunk at a time: the parts of a column together may be more than one array can hold.
     if isinstance(data, pa.ChunkedArray):
         ends = np.cumsum([len(chunk) for chunk in data.chunks])[:-1]
         parts = zip(data.chunks, np.split(keep, ends), strict=True) if data.num_chunks else ()
-        return pa.chunked_array([filtered_column(*part) for part in parts], data.type)
+        return pa.chunked_array([filter_column(*part) for part in parts], data.type)
     columns = [_take_arrow(column, positions) for column in data.columns]
     return pa.Table.from_arrays(columns, schema=data.schema)

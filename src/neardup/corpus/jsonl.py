@@ -17,14 +17,14 @@ import numpy.typing as npt
 import orjson
 
 from neardup import kernels
-from neardup.corpus.columns import Source, resolve
+from neardup.corpus.columns import Source, resolve_columns
 from neardup.corpus.documents import (
     LONGEST,
     TOO_LONG,
     Columns,
     Documents,
     keep_column,
-    rendered_column,
+    render_column,
     string_column,
     text_column,
 )
@@ -43,7 +43,7 @@ def is_blank(line: bytes) -> bool:
     return not line or line.isspace()
 
 
-def line_bounds(data: bytes, first: bool) -> LineBounds:
+def find_line_bounds(data: bytes, first: bool) -> LineBounds:
     """Where lines begin and end (with their newline), and which of them are documents."""
     letters = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(letters == ord("\n")) + 1
@@ -60,11 +60,11 @@ def line_bounds(data: bytes, first: bool) -> LineBounds:
     return starts, ends, is_document
 
 
-def some_lines(data: bytes, first: bool, rows: npt.NDArray[np.int64]) -> tuple[bytes, int]:
+def select_lines(data: bytes, first: bool, rows: npt.NDArray[np.int64]) -> tuple[bytes, int]:
     """The lines of some documents, and how many documents there are in all."""
     if first:
         data = data.removeprefix(BOM)
-    starts, ends, is_document = line_bounds(data, first)
+    starts, ends, is_document = find_line_bounds(data, first)
     count = int(np.count_nonzero(is_document))
     if len(rows) and rows[-1] >= count:
         return b"", count
@@ -83,7 +83,7 @@ def parse_lines(data: bytes, first: bool, columns: Columns, name: str) -> Docume
     records, rejected = _records(lines, len(data) > LONGEST)
     if first and len(rejected) < len(lines):
         fields = list(dict.fromkeys(field for record in records for field in record))
-        resolve(columns, fields, Source(name))
+        resolve_columns(columns, fields, Source(name))
     texts, reasons = _texts(records, columns)
     keep = None if columns.keep is None else keep_column(_values(records, columns.keep))
     within = None if columns.within is None else _rendered(lines, records, columns.within)
@@ -179,4 +179,4 @@ def _rendered(lines: list[bytes], records: list[Record], name: str) -> Any:
             # orjson made a double of an integer beyond 64 bits: the line still has its digits.
             with suppress(RecursionError, ValueError):
                 values[row] = json.loads(lines[row], parse_int=str)[name]
-    return rendered_column(values)
+    return render_column(values)

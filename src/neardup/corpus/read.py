@@ -1,8 +1,8 @@
-"""Which documents are in a file? `chunks` cuts it, `parse` reads a piece.
+"""The documents of a file: `read_chunks` cuts it, `parse_chunk` reads a piece.
 
-`chunks` runs in the parent process and is cheap: it finds where records end, decompresses, and
-decodes columns. A Chunk is picklable; `parse` runs in a worker and does the rest. The documents
-of all chunks, in order, are the rows of the file, numbered from 0.
+`read_chunks` runs in the parent process and is cheap: it finds where records end, decompresses, and
+decodes columns. A Chunk is picklable; `parse_chunk` runs in a worker and does the rest. The
+documents of all chunks, in order, are the rows of the file, numbered from 0.
 """
 
 from __future__ import annotations
@@ -15,19 +15,26 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from neardup.corpus import columnar, delimited
-from neardup.corpus.columns import Source, as_strings, blank, decoded, documents, resolve
-from neardup.corpus.documents import LONGEST, TOO_LONG, Columns, Documents, strings
+from neardup.corpus.columns import (
+    Source,
+    blank_rows,
+    convert_table,
+    decode_strings,
+    resolve_columns,
+    to_strings,
+)
+from neardup.corpus.documents import LONGEST, TOO_LONG, Columns, Documents, make_strings
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.jsonl import parse_lines, some_lines
+from neardup.corpus.jsonl import parse_lines, select_lines
 from neardup.corpus.streams import (
     BOM,
     Meter,
-    changed,
-    decompressed,
-    line_blocks,
-    line_ranges,
+    changed_error,
+    find_line_ranges,
+    name_read_errors,
+    read_decompressed,
+    read_line_blocks,
     read_range,
-    reading,
 )
 from neardup.errors import UsageError
 
@@ -60,7 +67,7 @@ class Chunk:
 Part = tuple[int, int] | None
 
 
-def chunks(
+def read_chunks(
     file: InputFile, columns: Columns, size: int = CHUNK, part: Part = None
 ) -> Iterator[Chunk]:
     """The file in pieces of about `size` bytes, whole records each.
@@ -87,7 +94,7 @@ def chunks_of(files: Iterable[InputFile], columns: Columns, size: int = CHUNK) -
             texts.append(file)
             length += _stored_size(file)
         else:
-            yield from chunks(file, columns, size)
+            yield from read_chunks(file, columns, size)
     if texts:
         yield Chunk(tuple(texts), True, stored=length)
 
@@ -100,7 +107,7 @@ def _refuse_columns(file: InputFile, columns: Columns) -> None:
 
 
 def _stored_size(file: InputFile) -> int:
-    with reading(file):
+    with name_read_errors(file):
         return file.path.stat().st_size
 
 
@@ -109,7 +116,7 @@ def _numbered(
 ) -> Iterator[Chunk]:
     before = 0
     begins = part is None or part[0] == 0
-    with reading(file):
+    with name_read_errors(file):
         for number, piece in enumerate(pieces):
             yield replace(piece, first=begins and number == 0, stored=meter.at - before)
             before = meter.at
@@ -120,27 +127,27 @@ def _pieces(
 ) -> Iterator[Chunk]:
     one = (file,)
     if file.format == "jsonl" and file.compression is None:
-        for span in line_ranges(file, size, part):
+        for span in find_line_ranges(file, size, part):
             meter.at += span[1]
             yield Chunk(one, False, span=span)
     elif file.format == "jsonl":
-        for block in line_blocks(file, size, meter):
+        for block in read_line_blocks(file, size, meter):
             yield Chunk(one, False, block)
     elif file.format in ("csv", "tsv"):
-        for table, rejected in delimited.batches(file, columns, size, meter):
+        for table, rejected in delimited.parse_records(file, columns, size, meter):
             yield Chunk(one, False, _packed(table), rejected=rejected)
     else:
 
         def choose(names: list[str]) -> list[str]:
-            return list(resolve(columns, names, Source(file.name)).asked().values())
+            return list(resolve_columns(columns, names, Source(file.name)).asked().values())
 
-        for table in columnar.batches(file, size, choose, meter, part):
+        for table in columnar.read_batches(file, size, choose, meter, part):
             yield Chunk(one, False, _packed(table))
 
 
 def _packed(table: pa.RecordBatch) -> bytes:
     # Decoded first: a slice of a dictionary or of string views would drag all its values along.
-    columns = {name: decoded(table.column(name)) for name in table.schema.names}
+    columns = {name: decode_strings(table.column(name)) for name in table.schema.names}
     table = pa.RecordBatch.from_pydict(columns)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -154,10 +161,10 @@ def stored_bytes(chunk: Chunk) -> bytes:
     return chunk.data if chunk.span is None else read_range(chunk.files[0], *chunk.span)
 
 
-def parse(chunk: Chunk, columns: Columns) -> Documents:
-    """The documents of a chunk. `columns` as they were given to `chunks`."""
+def parse_chunk(chunk: Chunk, columns: Columns) -> Documents:
+    """The documents of a chunk. `columns` as they were given to `read_chunks`."""
     file = chunk.files[0]
-    with reading(file):
+    with name_read_errors(file):
         if file.format == "jsonl":
             return parse_lines(stored_bytes(chunk), chunk.first, columns, file.name)
         if file.format == "text":
@@ -165,20 +172,20 @@ def parse(chunk: Chunk, columns: Columns) -> Documents:
         return _unpacked(chunk, columns)
 
 
-def parse_some(chunk: Chunk, columns: Columns, rows: npt.NDArray[np.int64], size: int) -> Documents:
+def parse_rows(chunk: Chunk, columns: Columns, rows: npt.NDArray[np.int64], size: int) -> Documents:
     """Some documents of a chunk, by their rows in it; an error if it has not `size` documents."""
     file = chunk.files[0]
     if file.format == "jsonl":
-        with reading(file):
-            lines, count = some_lines(stored_bytes(chunk), chunk.first, rows)
+        with name_read_errors(file):
+            lines, count = select_lines(stored_bytes(chunk), chunk.first, rows)
             if count != size:
-                raise changed(file)
+                raise changed_error(file)
             return parse_lines(lines, False, columns, file.name)
     if file.format == "text":
         return _text_files(tuple(chunk.files[row] for row in rows.tolist()))
-    documents = parse(chunk, columns)
+    documents = parse_chunk(chunk, columns)
     if len(documents) != size:
-        raise changed(file)
+        raise changed_error(file)
     return documents.take(rows)
 
 
@@ -186,29 +193,29 @@ def _unpacked(chunk: Chunk, columns: Columns) -> Documents:
     file = chunk.files[0]
     source = Source(file.name)
     table = pa.ipc.open_stream(chunk.data, options=_ALONE).read_next_batch()
-    found = documents(table, resolve(columns, table.schema.names, source), source)
-    found.ids = as_strings(found.ids)
-    found.texts = blank(found.texts, set(chunk.rejected))
+    found = convert_table(table, resolve_columns(columns, table.schema.names, source), source)
+    found.ids = to_strings(found.ids)
+    found.texts = blank_rows(found.texts, set(chunk.rejected))
     found.rejected = dict(sorted((found.rejected | chunk.rejected).items()))
-    return delimited.typed(found) if file.format in ("csv", "tsv") else found
+    return delimited.infer_types(found) if file.format in ("csv", "tsv") else found
 
 
 def _text_files(files: tuple[InputFile, ...]) -> Documents:
     texts: list[str | None] = []
     rejected: dict[int, str] = {}
     for row, file in enumerate(files):
-        with reading(file):
+        with name_read_errors(file):
             text, reason = _text_file(file)
         texts.append(text)
         if reason:
             rejected[row] = reason
     ids = [file.kept_name.encode("utf-8", "backslashreplace").decode() for file in files]
-    return Documents(strings(texts), strings(ids), None, None, rejected)
+    return Documents(make_strings(texts), make_strings(ids), None, None, rejected)
 
 
 def _text_file(file: InputFile) -> tuple[str | None, str | None]:
     pieces, length = [], 0
-    for piece in decompressed(file, CHUNK):
+    for piece in read_decompressed(file, CHUNK):
         length += len(piece)
         if length > LONGEST:
             return None, TOO_LONG

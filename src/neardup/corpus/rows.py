@@ -16,14 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from neardup import kernels
-from neardup.corpus.columns import decoded
-from neardup.corpus.delimited import DELIMITERS, decoded_header
-from neardup.corpus.documents import PLAIN, Columns, as_plain, booleans, strings
+from neardup.corpus.columns import decode_strings
+from neardup.corpus.delimited import DELIMITERS, decode_header
+from neardup.corpus.documents import PLAIN, Columns, as_plain, make_booleans, make_strings
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.jsonl import LineBounds, parse_lines, some_lines
-from neardup.corpus.streams import BOM, changed
+from neardup.corpus.jsonl import LineBounds, parse_lines, select_lines
+from neardup.corpus.streams import BOM, changed_error
 from neardup.errors import UsageError
-from neardup.text.arrays import strings as ragged
+from neardup.text.arrays import view_strings as ragged
 
 Mask = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
@@ -58,30 +58,30 @@ class Rows:
         mask = self._keep[self.next : self.next + count]
         self.next += count
         if len(mask) < count:
-            raise changed(self.file)
+            raise changed_error(self.file)
         self._advance(count)
         return mask
 
     def check_end(self) -> None:
         """All rows must have been taken."""
         if self.next != len(self._keep):
-            raise changed(self.file)
+            raise changed_error(self.file)
 
 
-def filtered(batch: pa.RecordBatch, keep: Mask) -> pa.RecordBatch:
+def filter_batch(batch: pa.RecordBatch, keep: Mask) -> pa.RecordBatch:
     """The rows of the batch where `keep` is true."""
-    columns = [filtered_column(column, keep) for column in batch.columns]
+    columns = [filter_column(column, keep) for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
-def filtered_column(column: pa.Array, keep: Mask) -> pa.Array:
+def filter_column(column: pa.Array, keep: Mask) -> pa.Array:
     """The same for one column, of any Arrow type."""
     if column.type in PLAIN:
         # PyArrow cannot filter views (apache/arrow#43010); this also leaves behind the bytes of
         # the rows that go.
-        return filtered_column(as_plain(column), keep).cast(column.type)
+        return filter_column(as_plain(column), keep).cast(column.type)
     try:
-        return column.filter(booleans(keep))
+        return column.filter(make_booleans(keep))
     except pa.ArrowNotImplementedError:  # views inside lists, run-end encoding
         edges = np.flatnonzero(np.diff(keep, prepend=False, append=False)).tolist()
         runs = [column.slice(a, b - a) for a, b in zip(edges[::2], edges[1::2], strict=True)]
@@ -102,7 +102,7 @@ def edit_lines(
     if not len(rows):
         return block
     lines = documents[rows]
-    texts = parse_lines(some_lines(block, first, rows)[0], False, edit.columns, name).texts
+    texts = parse_lines(select_lines(block, first, rows)[0], False, edit.columns, name).texts
     fresh = edit.rewrite(rows + start, texts)
     return edit_strings(block, starts[lines], ends[lines], edit.columns.text, fresh)
 
@@ -161,7 +161,7 @@ def _value(line: bytes, field: str) -> tuple[int, int]:
 def edit_records(
     records: Iterator[list[str]], lines: list[str], edit: Edit, file: InputFile
 ) -> Iterator[list[str]]:
-    """The records, the header's first, as `delimited.records` gives them; with the new texts.
+    """The records, the header's first, as `delimited.split_records` gives them; with the new texts.
 
     What is in `lines` is changed too. They are read some way ahead, to be rewritten together.
     """
@@ -170,10 +170,10 @@ def edit_records(
         return
     yield header
     lines.clear()
-    place, start = decoded_header(header).index(edit.columns.text), 0
+    place, start = decode_header(header).index(edit.columns.text), 0
     while held := _some_records(records, lines):
         rows = np.flatnonzero(edit.changed[start : start + len(held)])
-        texts = strings([held[row][0][place].encode("latin-1") for row in rows.tolist()])
+        texts = make_strings([held[row][0][place].encode("latin-1") for row in rows.tolist()])
         fresh = dict(zip(rows.tolist(), edit.rewrite(rows + start, texts).to_pylist(), strict=True))
         for row, (record, own) in enumerate(held):
             if row in fresh:
@@ -217,7 +217,9 @@ def edit_record(record: str, place: int, delimiter: str, text: str) -> str:
 def edit_text(data: bytes, edit: Edit) -> bytes:
     """The content of a text file, which is one row, with the new text."""
     mark = BOM if data.startswith(BOM) else b""
-    (fresh,) = edit.rewrite(np.zeros(1, np.int64), strings([data.removeprefix(BOM)])).to_pylist()
+    (fresh,) = edit.rewrite(
+        np.zeros(1, np.int64), make_strings([data.removeprefix(BOM)])
+    ).to_pylist()
     return mark + str(fresh).encode()
 
 
@@ -233,7 +235,7 @@ def edit_batch(batch: pa.RecordBatch, start: int, edit: Edit, name: str) -> pa.R
             f"{name}: column {edit.columns.text!r} is a dictionary, in which texts can't be cut: "
             "store it as plain strings"
         )
-    texts = decoded(old)
+    texts = decode_strings(old)
     fresh = edit.rewrite(rows + start, texts.take(_column(rows)))
     order = np.arange(len(texts))
     order[rows] = len(texts) + np.arange(len(rows))

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from neardup.corpus.columnar import row_group_sizes
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.read import CHUNK, Chunk, chunks, chunks_of
-from neardup.corpus.streams import changed
-from neardup.corpus.streams import reading as being_read
+from neardup.corpus.read import CHUNK, Chunk, chunks_of, read_chunks
+from neardup.corpus.streams import changed_error
+from neardup.corpus.streams import name_read_errors as being_read
 from neardup.errors import InputError
 
 SHARD = 64 << 20
@@ -48,13 +48,13 @@ class Shard:
         columns, size = self.reading.columns, self.reading.chunk
         if self.part is None:
             return chunks_of(self.files, columns, size)
-        return chunks(self.files[0], columns, size, self.part)
+        return read_chunks(self.files[0], columns, size, self.part)
 
     def check(self) -> None:
         """An error if a file is not what it was when the shard was cut."""
         for file, stamp in zip(self.files, self.stamps, strict=True):
-            if stamp_of(file) != stamp:
-                raise changed(file)
+            if read_stamp(file) != stamp:
+                raise changed_error(file)
 
     @property
     def stored(self) -> int:
@@ -75,14 +75,16 @@ class Shard:
         return first if len(self.files) == 1 else f"{first} and {len(self.files) - 1} more"
 
 
-def stamp_of(file: InputFile) -> Stamp:
+def read_stamp(file: InputFile) -> Stamp:
     """The file's size and the time of its last change."""
     with being_read(file):
         found = os.stat(file.path)
     return found.st_size, found.st_mtime_ns
 
 
-def cut(files: Iterable[InputFile], reading: Reading, without: Collection[str] = ()) -> list[Shard]:
+def cut_shards(
+    files: Iterable[InputFile], reading: Reading, without: Collection[str] = ()
+) -> list[Shard]:
     """All files in shards, in order.
 
     Files named in `without` are left out; the other shards stay as they are.
@@ -102,7 +104,7 @@ def cut(files: Iterable[InputFile], reading: Reading, without: Collection[str] =
 
     for file in files:
         left_out = file.name in without
-        stamp = _stamp_or_nothing(file) if left_out else stamp_of(file)
+        stamp = _stamp_or_nothing(file) if left_out else read_stamp(file)
         if held + stamp[0] > size or count == _MOST_FILES:
             flush()
         if stamp[0] <= size:
@@ -117,7 +119,7 @@ def cut(files: Iterable[InputFile], reading: Reading, without: Collection[str] =
 
 def _stamp_or_nothing(file: InputFile) -> Stamp:
     with suppress(InputError):
-        return stamp_of(file)
+        return read_stamp(file)
     return 0, 0
 
 

@@ -25,7 +25,7 @@ _STEP = 1 << 16
 
 
 @contextmanager
-def reading(file: InputFile, cure: str = SKIP) -> Iterator[None]:
+def name_read_errors(file: InputFile, cure: str = SKIP) -> Iterator[None]:
     """Turn whatever goes wrong while a file is read into an InputError with its name.
 
     `cure` is what to do about data that is damaged.
@@ -53,7 +53,7 @@ def _corrupt(file: InputFile, error: Exception, cure: str) -> InputError:
     return InputError(f"{file.name}: truncated or corrupt {kind} data ({why}): {cure}", file.name)
 
 
-def changed(file: InputFile) -> InputError:
+def changed_error(file: InputFile) -> InputError:
     """The error for a file that is not the one that was read before."""
     return InputError(
         f"{file.name}: changed during the run: leave it alone and run again", file.name
@@ -68,13 +68,13 @@ class Meter:
 
 
 @contextmanager
-def opened(file: InputFile) -> Iterator[IO[bytes]]:
+def open_unbuffered(file: InputFile) -> Iterator[IO[bytes]]:
     """The file's bytes as they are stored, without a buffer."""
     with open(file.path, "rb", buffering=0) as raw:
         yield raw
 
 
-def line_ranges(
+def find_line_ranges(
     file: InputFile, size: int, part: tuple[int, int] | None = None
 ) -> Iterator[tuple[int, int]]:
     """(start, length) of stretches of whole lines of an uncompressed file.
@@ -84,7 +84,7 @@ def line_ranges(
     loses its end: it is still too long, and will be refused. Of a part, a range of bytes, the
     lines that begin in it are given.
     """
-    with opened(file) as raw:
+    with open_unbuffered(file) as raw:
         start, total = 0, os.fstat(raw.fileno()).st_size
         if part is not None:
             start, total = (
@@ -108,32 +108,32 @@ def _after_newline(handle: int, position: int, total: int) -> int:
 
 def read_range(file: InputFile, start: int, length: int) -> bytes:
     """The bytes of one stretch."""
-    with opened(file) as raw:
+    with open_unbuffered(file) as raw:
         parts = []
         while length > 0:
             part = os.pread(raw.fileno(), min(length, LONGEST), start)
             if not part:
-                raise changed(file)
+                raise changed_error(file)
             parts.append(part)
             start, length = start + len(part), length - len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def line_blocks(file: InputFile, size: int, meter: Meter | None = None) -> Iterator[bytes]:
+def read_line_blocks(file: InputFile, size: int, meter: Meter | None = None) -> Iterator[bytes]:
     """The file's contents as blocks of whole lines, of about `size` bytes."""
     meter = meter or Meter()
     if file.compression is None:
-        for start, length in line_ranges(file, size):
+        for start, length in find_line_ranges(file, size):
             meter.at = start + length
             yield read_range(file, start, length)
     else:
-        yield from whole_lines(decompressed(file, size, meter))
+        yield from cut_at_newlines(read_decompressed(file, size, meter))
 
 
-def decompressed(file: InputFile, size: int, meter: Meter | None = None) -> Iterator[bytes]:
+def read_decompressed(file: InputFile, size: int, meter: Meter | None = None) -> Iterator[bytes]:
     """The file's contents, in pieces of `size` bytes, whatever its compression."""
     meter = meter or Meter()
-    with opened(file) as raw:
+    with open_unbuffered(file) as raw:
         if file.compression is None:
             source: IO[bytes] | pa.NativeFile = raw
         elif os.fstat(raw.fileno()).st_size == 0:
@@ -147,7 +147,7 @@ def decompressed(file: InputFile, size: int, meter: Meter | None = None) -> Iter
             yield piece
 
 
-def whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def cut_at_newlines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Cut after newlines. A line beyond LONGEST loses its middle: it will be refused anyway."""
     held: list[bytes] = []
     length = 0

@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 from neardup.corpus import columnar, delimited
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.jsonl import LineBounds, line_bounds
-from neardup.corpus.read import Chunk, chunks, stored_bytes
+from neardup.corpus.jsonl import LineBounds, find_line_bounds
+from neardup.corpus.read import Chunk, read_chunks, stored_bytes
 from neardup.corpus.rows import (
     Advance,
     Edit,
@@ -35,9 +35,9 @@ from neardup.corpus.rows import (
     edit_lines,
     edit_records,
     edit_text,
-    filtered,
+    filter_batch,
 )
-from neardup.corpus.streams import decompressed, opened, reading
+from neardup.corpus.streams import name_read_errors, open_unbuffered, read_decompressed
 from neardup.errors import OutputError
 from neardup.runtime import map_in_order
 
@@ -47,7 +47,7 @@ _ROW_GROUP = 64 << 20
 
 def write_parquet(rows: Rows, beside: Path) -> None:
     file = rows.file
-    with reading(file), columnar.open_parquet(file) as parquet:
+    with name_read_errors(file), columnar.open_parquet(file) as parquet:
         schema, layout = parquet.schema_arrow, parquet.metadata
         codecs = _codecs(layout)
     groups = layout.num_row_groups
@@ -86,7 +86,7 @@ def _grouped(batches: Iterator[pa.RecordBatch], schema: pa.Schema, most: int) ->
 
 def write_arrow(rows: Rows, beside: Path) -> None:
     file = rows.file
-    with reading(file):
+    with name_read_errors(file):
         schema = columnar.arrow_schema(file)
     new = pa.ipc.new_file if file.format == "arrow" else pa.ipc.new_stream
     # Feather's own writer compresses with LZ4; the others don't.
@@ -101,11 +101,11 @@ def write_arrow(rows: Rows, beside: Path) -> None:
 
 
 def _kept_batches(rows: Rows) -> Iterator[pa.RecordBatch]:
-    with reading(rows.file):
-        for batch in columnar.batches(rows.file, _BATCH):
+    with name_read_errors(rows.file):
+        for batch in columnar.read_batches(rows.file, _BATCH):
             if rows.edit is not None:
                 batch = edit_batch(batch, rows.next, rows.edit, rows.file.name)
-            kept = filtered(batch, rows.take(batch.num_rows))
+            kept = filter_batch(batch, rows.take(batch.num_rows))
             if kept.num_rows:
                 yield kept
 
@@ -169,7 +169,7 @@ def _sink(file: InputFile, beside: Path) -> Iterator[IO[bytes] | pa.NativeFile]:
 
 
 def _read(file: InputFile, blocks: Iterator[bytes]) -> Iterator[bytes]:
-    with reading(file):
+    with name_read_errors(file):
         yield from blocks
 
 
@@ -182,7 +182,7 @@ def _write_jsonl(rows: Rows, beside: Path) -> None:
 
 def _all_lines(rows: Rows) -> Iterator[tuple[bytes, LineBounds]]:
     """The lines of the file, some at a time, with new texts where there are any."""
-    found = map_in_order(chunks(rows.file, Columns()), _lines, rows.workers)
+    found = map_in_order(read_chunks(rows.file, Columns()), _lines, rows.workers)
     if rows.edit is None:
         return (lines for _, lines in found)
     edited = map_in_order(_numbered(found), partial(_edited, rows.edit), rows.workers)
@@ -202,13 +202,13 @@ def _numbered(
 def _edited(edit: Edit, lines: tuple[Chunk, bytes, LineBounds, int]) -> tuple[bytes, LineBounds]:
     chunk, data, bounds, row = lines
     fresh = edit_lines(data, bounds, chunk.first, row, edit, chunk.files[0].name)
-    return fresh, bounds if fresh is data else line_bounds(fresh, chunk.first)
+    return fresh, bounds if fresh is data else find_line_bounds(fresh, chunk.first)
 
 
 def _lines(chunk: Chunk) -> tuple[bytes, LineBounds]:
-    with reading(chunk.files[0]):
+    with name_read_errors(chunk.files[0]):
         data = stored_bytes(chunk)
-    return data, line_bounds(data, chunk.first)
+    return data, find_line_bounds(data, chunk.first)
 
 
 def _kept_runs(bounds: LineBounds, rows: Rows) -> list[tuple[int, int]]:
@@ -229,7 +229,7 @@ def _write_delimited(rows: Rows, beside: Path) -> None:
 def _kept_records(rows: Rows) -> Iterator[bytes]:
     held: list[str] = []
     lines: list[str] = []
-    records = delimited.records(rows.file, lines)
+    records = delimited.split_records(rows.file, lines)
     if rows.edit is not None:
         records = edit_records(records, lines, rows.edit, rows.file)
     for number, _ in enumerate(records):
@@ -244,8 +244,8 @@ def _kept_records(rows: Rows) -> Iterator[bytes]:
 def _write_text(rows: Rows, beside: Path) -> None:
     rows.take(1)
     if rows.edit is not None and rows.edit.changed[0]:
-        with reading(rows.file):
-            fresh = edit_text(b"".join(decompressed(rows.file, _BLOCK)), rows.edit)
+        with name_read_errors(rows.file):
+            fresh = edit_text(b"".join(read_decompressed(rows.file, _BLOCK)), rows.edit)
         with _sink(rows.file, beside) as sink:
             sink.write(fresh)
         return
@@ -255,7 +255,7 @@ def _write_text(rows: Rows, beside: Path) -> None:
 
 
 def _stored(file: InputFile) -> Iterator[bytes]:
-    with opened(file) as raw:
+    with open_unbuffered(file) as raw:
         while block := raw.read(_BLOCK):
             yield block
 

@@ -37,7 +37,7 @@ from neardup.evaluation.service_client import ServiceClient
 from neardup.evaluation.systems import NOT_ALL_PAIRS, EvaluatedSystem, FinishedRun, IndexedDocuments
 from neardup.in_memory import find_frequencies, find_ignored_lines
 from neardup.options import Options
-from neardup.result import by_distance
+from neardup.result import is_by_distance
 from neardup.runtime import SILENT, Progress
 from neardup.sketcher import Sketcher
 from neardup.spec import KEYED
@@ -233,7 +233,7 @@ def _measured(
         similarity = point.similarity(a, b)
         by_bands = not (isinstance(judge, FinishedRun) and judge.of_copies)
         met = point.met(a, b) if by_bands else None
-        if by_bands and not by_distance(point.options):
+        if by_bands and not is_by_distance(point.options):
             similar = similarity >= point.options.threshold
             if len(used) and not similar.any():
                 notes.append("no pair reaches the threshold: recall by similarity is undefined")

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.corpus import columnar, delimited
-from neardup.corpus.columns import as_strings
+from neardup.corpus.columns import to_strings
 from neardup.corpus.documents import render
 from neardup.corpus.inputs import InputFile, find_inputs
-from neardup.corpus.streams import reading
+from neardup.corpus.streams import name_read_errors
 from neardup.errors import ColumnError, InputError, UsageError
 
 Row = tuple[int, Sequence[str | None]]
@@ -74,7 +74,7 @@ def _split(names: Names) -> Sequence[str] | None:
 
 
 def _read(file: InputFile) -> Iterator[Row]:
-    with reading(file, "get it again"):
+    with name_read_errors(file, "get it again"):
         yield from _table_rows(file) if file.format in TABLES else _delimited_rows(file)
 
 
@@ -130,7 +130,7 @@ class _Lines(list[str]):
 
 def _delimited_rows(file: InputFile) -> Iterator[Row]:
     lines = _Lines()
-    for fields in delimited.records(file, lines):
+    for fields in delimited.split_records(file, lines):
         yield lines.taken, [field if field.isascii() else _decoded(field) for field in fields]
 
 
@@ -142,10 +142,10 @@ def _decoded(field: str) -> str:
 def _table_rows(file: InputFile) -> Iterator[Row]:
     """The names of the columns, then the rows."""
     number = 0
-    for batch in columnar.batches(file, BATCH):
+    for batch in columnar.read_batches(file, BATCH):
         if not number:
             yield 0, batch.schema.names
-        columns = [as_strings(column).to_pylist() for column in batch.columns]
+        columns = [to_strings(column).to_pylist() for column in batch.columns]
         for fields in zip(*columns, strict=True):
             number += 1
             yield number, fields

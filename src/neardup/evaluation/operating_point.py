@@ -15,18 +15,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from neardup.corpus.columns import as_strings
-from neardup.corpus.documents import Columns, Documents, render, strings
-from neardup.corpus.frames import from_data
+from neardup.corpus.columns import to_strings
+from neardup.corpus.documents import Columns, Documents, make_strings, render
+from neardup.corpus.frames import read_data
 from neardup.corpus.inputs import InputFile, find_inputs
-from neardup.corpus.read import Chunk, chunks_of, parse
+from neardup.corpus.read import Chunk, chunks_of, parse_chunk
 from neardup.evaluation.golden import LISTED, Flaw
 from neardup.evaluation.systems import PARAMETERS
 from neardup.in_memory import Corpus
 from neardup.lsh.curve import format_layout
 from neardup.options import Options
 from neardup.pipeline.set_files import sort_bags, sort_sets
-from neardup.result import method_line
+from neardup.result import format_method
 from neardup.runtime import Progress, map_in_order
 from neardup.sketch import bulk
 from neardup.sketcher import SketchedDocuments, Sketcher
@@ -77,7 +77,7 @@ class GoldenFinder:
 
     def result(self) -> GoldenDocuments:
         return GoldenDocuments(
-            pa.concat_arrays([strings([]), *self._texts]),
+            pa.concat_arrays([make_strings([]), *self._texts]),
             self._row,
             Flaw.of([[name] for name in self._repeated]),
             self._names,
@@ -132,13 +132,13 @@ def _of_files(
     progress.stage("reading", sum(file.path.stat().st_size for file in files), "bytes")
 
     def read(chunk: Chunk) -> Documents:
-        return parse(chunk, columns)
+        return parse_chunk(chunk, columns)
 
     file, row = None, 0
     for chunk, documents in map_in_order(chunks_of(files, columns), read, workers):
         if chunk.files[0] != file:
             file, row = chunk.files[0], 0
-        ids = as_strings(documents.ids).to_pylist()
+        ids = to_strings(documents.ids).to_pylist()
         yield documents, [id or f"{file.name}:{row + n}" for n, id in enumerate(ids)]
         row += len(documents)
         progress.advance(chunk.stored)
@@ -146,9 +146,9 @@ def _of_files(
 
 def _of_data(data: Any, columns: Columns) -> Iterator[NamedDocuments]:
     row = 0
-    for documents in from_data(data, columns):
+    for documents in read_data(data, columns):
         ids = documents.ids
-        own = map(render, ids) if isinstance(ids, list) else as_strings(ids).to_pylist()
+        own = map(render, ids) if isinstance(ids, list) else to_strings(ids).to_pylist()
         yield documents, [str(row + n) if id is None else id for n, id in enumerate(own)]
         row += len(documents)
 
@@ -192,7 +192,7 @@ class OperatingPoint:
 
     @property
     def described(self) -> str:
-        return method_line(self.options, self.options.meeting.probability(self.options.threshold))
+        return format_method(self.options, self.options.meeting.probability(self.options.threshold))
 
     @property
     def stated(self) -> dict[str, Any]:
@@ -233,7 +233,7 @@ class OperatingPoint:
         """Which pairs are similar enough by what the options verify by, whether they met or not."""
         if self.options.verify == "exact":
             return self._each(a, b, np.bool_, lambda x, y: self.judge.pairs(x, y) >= 0.0)
-        rows = bulk.compared(self.sketch.signatures, self.options.spec)
+        rows = bulk.pack_signatures(self.sketch.signatures, self.options.spec)
         judge = self.options.estimated(rows)
         return self._each(a, b, np.bool_, lambda x, y: judge.pairs(x, y) >= 0.0)
 

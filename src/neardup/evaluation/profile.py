@@ -17,7 +17,7 @@ from neardup.errors import FormatError, StaleSketch
 from neardup.evaluation.operating_point import exact_verifier
 from neardup.evaluation.sample import Sample, as_documents
 from neardup.evaluation.truth import Truth
-from neardup.lsh.buckets import group
+from neardup.lsh.buckets import group_by_key
 from neardup.options import Options
 from neardup.sketch.bottomk import BottomK
 from neardup.sketcher import SketchedDocuments, Sketcher
@@ -109,12 +109,12 @@ class CorpusProfile:
         sketch = sketcher(as_documents(sample.texts))
         judge = exact_verifier(sketch, options, sketcher.frequencies)
         order = np.flatnonzero(sketch.shingles.sizes)
-        leader = cluster.identical(sketch.content, order)
+        leader = cluster.find_identical(sketch.content, order)
         unique = order[leader[order] == order]
-        grouped = group(sketch.keys(options.tables), unique)
+        grouped = group_by_key(sketch.keys(options.tables), unique)
         count = len(sample.texts)
         met, weight_of, similarity = 0, np.zeros(count), np.zeros(TENTHS)
-        for left, right in cluster.candidates(grouped):
+        for left, right in cluster.pair_candidates(grouped):
             a, b = (unique[grouped.documents[side]] for side in (left, right))
             found = judge.pairs(a, b, least=0.0)
             weights = sample.weights(Truth(count, 0.0, a, b, found))

@@ -26,14 +26,14 @@ from numpy.typing import NDArray
 from neardup import kernels
 from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.read import Chunk, parse
-from neardup.corpus.shards import Reading, Shard, cut
+from neardup.corpus.read import Chunk, parse_chunk
+from neardup.corpus.shards import Reading, Shard, cut_shards
 from neardup.errors import InputError, ParameterError
 from neardup.evaluation.truth import Truth
 from neardup.formatting import format_bytes
 from neardup.runtime import SILENT, Progress, map_in_order
 from neardup.sketcher import Sketcher
-from neardup.spec import Spec, whole
+from neardup.spec import Spec, check_whole
 
 MOST_EDITED = 0.15
 """Up to this share of a copy's words is replaced: five-word shingles are then 0.3 similar."""
@@ -126,7 +126,7 @@ def choose_from_files(
     Of the specification only the shingles count: the seed makes hashes that have nothing to do
     with those of a run, or a run would be measured on pairs that are like what it finds.
     """
-    shards = cut(files, Reading(columns))
+    shards = cut_shards(files, Reading(columns))
     stored = sum(shard.stored for shard in shards)
     everything = stored <= most_read
     sketcher = _one_slot(spec, seed)
@@ -134,7 +134,7 @@ def choose_from_files(
     progress.stage("sampling", min(stored, most_read), "bytes")
 
     def look(piece: tuple[Shard, Chunk]) -> tuple[Documents, Hashes]:
-        documents = parse(piece[1], columns)
+        documents = parse_chunk(piece[1], columns)
         return documents, _hashes(documents, sketcher)
 
     pieces = _pieces(shards if everything else _some(shards, most_read, seed), most_read)
@@ -168,7 +168,7 @@ def _load_kernels(files: Sequence[InputFile], sketcher: Sketcher) -> None:
 def _one_slot(spec: Spec, seed: int) -> Sketcher:
     if spec.unit == "token":
         raise ParameterError("a sample is made of texts: shingle by word, char or line, not token")
-    own = xxhash.xxh64_intdigest(b"sample", whole("seed", seed, 0, 2**64 - 1))
+    own = xxhash.xxh64_intdigest(b"sample", check_whole("seed", seed, 0, 2**64 - 1))
     one = Spec(
         profile=spec.profile,
         unit=spec.unit,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from neardup import cluster
 from neardup.evaluation.sample import as_documents
 from neardup.evaluation.truth import Truth, brute_force
-from neardup.lsh.buckets import group
+from neardup.lsh.buckets import group_by_key
 from neardup.options import Options
 from neardup.pipeline.set_files import sort_sets
 from neardup.sketch import bulk
@@ -139,7 +139,7 @@ class SketchComparison:
         sketch, speed = self._sketched(options)
         keys = sketch.keys(options.tables)
         a, b = _met(keys)
-        stored = bulk.compared(sketch.signatures, options.spec)
+        stored = bulk.pack_signatures(sketch.signatures, options.spec)
         verifier = options.estimated(stored)
         exact = self.truth.of(a, b)
         verdict = verifier.pairs(a, b) >= 0.0
@@ -239,8 +239,8 @@ def _jaccard(equal_bits: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _met(keys: NDArray[np.uint64]) -> tuple[Integers, Integers]:
     """All pairs that share a bucket."""
-    buckets = group(keys)
-    parts = list(cluster.candidates(buckets, cap=len(keys)))
+    buckets = group_by_key(keys)
+    parts = list(cluster.pair_candidates(buckets, cap=len(keys)))
     empty = np.empty(0, np.int64)
     a = np.concatenate([empty, *(left for left, _ in parts)])
     b = np.concatenate([empty, *(right for _, right in parts)])

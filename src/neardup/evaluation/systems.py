@@ -16,9 +16,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from neardup.corpus import columnar
-from neardup.corpus.columns import valid_utf8
+from neardup.corpus.columns import blank_invalid_utf8
 from neardup.corpus.inputs import InputFile, find_inputs
-from neardup.corpus.streams import reading
+from neardup.corpus.streams import name_read_errors
 from neardup.errors import FormatError, InputError, UsageError
 from neardup.evaluation.golden import SHOWN, Flaw, LabelledPairs, printable_id
 from neardup.formats.tables import ROW, TEXT
@@ -229,8 +229,8 @@ def _rows(path: Path, columns: tuple[str, str]) -> Iterator[tuple[Any, Any]]:
             raise FormatError(f"{path} is not of a run: run neardup dedup again")
         return list(columns)
 
-    with reading(file, "run neardup dedup again"):
-        for batch in columnar.batches(file, BATCH, choose):
+    with name_read_errors(file, "run neardup dedup again"):
+        for batch in columnar.read_batches(file, BATCH, choose):
             left, right = (_values(batch.column(name), path) for name in columns)
             yield from zip(left, right, strict=True)
 
@@ -239,7 +239,9 @@ def _values(column: pa.Array, path: Path) -> list[Any]:
     """Strings or whole numbers, as a run has them."""
     if column.type not in (TEXT, ROW):
         raise FormatError(f"{path} is not of a run: run neardup dedup again")
-    found: list[Any] = (valid_utf8(column)[0] if column.type == TEXT else column).to_pylist()
+    found: list[Any] = (
+        blank_invalid_utf8(column)[0] if column.type == TEXT else column
+    ).to_pylist()
     return found
 
 

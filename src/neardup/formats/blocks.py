@@ -23,7 +23,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from neardup.errors import FormatError
-from neardup.formats.tables import no_room
+from neardup.formats.tables import write_error
 
 FRONT, END = b"ndblock1", b"1kcolbdn"
 HEAD, TAIL = Struct("<8sI"), Struct("<QQ8s")
@@ -48,7 +48,7 @@ class BlockWriter:
             handle = os.open(self._beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             self._file = os.fdopen(handle, "wb", buffering=0)
         except OSError as error:
-            raise no_room(path, error) from None
+            raise write_error(path, error) from None
         self._write(front + SUM.pack(xxhash.xxh3_64_intdigest(front)))
 
     def add(self, columns: dict[str, Array], **note: Any) -> None:
@@ -82,7 +82,7 @@ class BlockWriter:
             if durable:
                 sync_folder(self.path.parent)
         except OSError as error:
-            raise no_room(self.path, error) from None
+            raise write_error(self.path, error) from None
 
     def _write(self, data: bytes | memoryview) -> None:
         rest = memoryview(data)
@@ -91,7 +91,7 @@ class BlockWriter:
             while rest:
                 rest = rest[self._file.write(rest) :]
         except OSError as error:
-            raise no_room(self.path, error) from None
+            raise write_error(self.path, error) from None
 
     def __enter__(self) -> Self:
         return self

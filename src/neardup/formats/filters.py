@@ -27,7 +27,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from neardup.errors import FormatError, ParameterError
-from neardup.formats.tables import no_room
+from neardup.formats.tables import write_error
 from neardup.membership.bloom import BloomFilter, CountingBloomFilter, ScalableBloomFilter
 from neardup.membership.cuckoo import CuckooFilter
 from neardup.membership.exact import ExactSet
@@ -64,7 +64,7 @@ def save_filter(filter: Filter, path: str | os.PathLike[str]) -> None:
                     file.write(b"\0" * (place - file.tell()))
                     file.write(values.data)
         except OSError as error:
-            raise no_room(target, error) from None
+            raise write_error(target, error) from None
 
 
 @contextmanager

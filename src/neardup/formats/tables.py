@@ -50,7 +50,7 @@ SAMPLES = pa.schema(
 PAIRS = pa.schema([("a", TEXT), ("b", TEXT), ("similarity", pa.float64())])
 
 
-def column(values: NDArray[Any] | pa.Array) -> pa.Array:
+def to_arrow(values: NDArray[Any] | pa.Array) -> pa.Array:
     """A NumPy array as an Arrow column, without pa.array.
 
     That one imports pandas wherever it is installed, which takes 0.2 s and 40 MB.
@@ -82,13 +82,13 @@ class TableWriter:
             # Opened by bytes: a folder's name need not be UTF-8.
             self._sink = pa.OSFile(os.fsencode(self._beside), "wb")
         except OSError as error:
-            raise no_room(self._path, error) from None
+            raise write_error(self._path, error) from None
         self._writer = pq.ParquetWriter(self._sink, self._schema, compression="zstd")
         return self
 
     def add(self, columns: dict[str, Any]) -> None:
         """Write some rows."""
-        arrays = [column(columns[name]) for name in self._schema.names]
+        arrays = [to_arrow(columns[name]) for name in self._schema.names]
         self._held.append(pa.Table.from_arrays(arrays, schema=self._schema))
         self._rows += len(self._held[-1])
         if self._rows >= GROUP_ROWS:
@@ -100,7 +100,7 @@ class TableWriter:
         try:
             self._writer.write_table(held.slice(0, count), row_group_size=GROUP_ROWS)
         except OSError as error:
-            raise no_room(self._path, error) from None
+            raise write_error(self._path, error) from None
         self._held, self._rows = [held.slice(count)], self._rows - count
 
     def __exit__(self, kind: object, error: object, at: object) -> None:
@@ -112,7 +112,7 @@ class TableWriter:
                 self._beside.replace(self._path)
         except OSError as failed:
             if error is None:
-                raise no_room(self._path, failed) from None
+                raise write_error(self._path, failed) from None
         finally:
             self._beside.unlink(missing_ok=True)
 
@@ -130,10 +130,10 @@ def write_text(path: Path, text: str) -> None:
         beside.replace(path)
     except OSError as error:
         beside.unlink(missing_ok=True)
-        raise no_room(path, error) from None
+        raise write_error(path, error) from None
 
 
-def no_room(path: Path, error: OSError) -> OutputError:
+def write_error(path: Path, error: OSError) -> OutputError:
     why = os.strerror(error.errno) if error.errno else str(error)
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     again = "free some space and run again, it goes on; or choose another output"

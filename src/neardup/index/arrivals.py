@@ -83,7 +83,7 @@ class ArrivalSketcher:
     ) -> SketchedTexts:
         """Without shingles they are compared by their signatures."""
         spec = self.settings.options.spec
-        compared = bulk.compared(sketch.signatures, spec)
+        compared = bulk.pack_signatures(sketch.signatures, spec)
         keys = sketch.keys(tables)
         shingles = sketch.shingles
         places = [row for row in range(len(sketch.content)) if row not in rejected]
@@ -99,7 +99,7 @@ class ArrivalSketcher:
 
 def _require_fit(sketch: SketchedDocuments, spec: Spec) -> None:
     """Slots of another shape would be stored, and could never be read."""
-    expected = (len(sketch.content), bulk.columns(spec)), np.dtype(bulk.column_type(spec))
+    expected = (len(sketch.content), bulk.column_count(spec)), np.dtype(bulk.column_type(spec))
     shingled = not len(sketch.shingles.data) or len(sketch.shingles) == len(sketch.content)
     if (sketch.signatures.shape, sketch.signatures.dtype) != expected or not shingled:
         raise SpecMismatch("sketches of another specification: make them by the index's sketcher")
@@ -155,7 +155,7 @@ class SignatureCodec:
 
     def unpacked(self, blobs: Sequence[bytes]) -> tuple[Keys, NDArray[Any]]:
         """Band keys, and what is compared, of some documents."""
-        _, kind = bulk.compared_shape(self.options.spec)
+        _, kind = bulk.packed_shape(self.options.spec)
         rows = np.frombuffer(b"".join(blobs), np.uint8).reshape(len(blobs), -1)
         first = self._key_bytes
         compared: NDArray[Any] = np.ascontiguousarray(rows[:, first:]).view(kind)

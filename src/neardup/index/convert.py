@@ -122,7 +122,7 @@ def _copy_rows(
         target.add_blobs(table, source.blobs(table, numbers).items())
     blobs = source.blobs("signatures", numbers)
     keys, slots = wide.unpacked([blobs[number] for number in numbers])
-    cut = narrow.packed(keys, bulk.compared(slots, narrow.options.spec))
+    cut = narrow.packed(keys, bulk.pack_signatures(slots, narrow.options.spec))
     target.add_blobs("signatures", zip(numbers, cut, strict=True))
 
 

@@ -18,7 +18,7 @@ from neardup.index import folder
 from neardup.index.follower import Follower
 from neardup.index.index import Index
 from neardup.index.store import Store
-from neardup.keys import Key, key_of
+from neardup.keys import Key, to_key
 
 LOOK: Final = 0.1
 """Seconds between two looks at whether somebody has gone over."""
@@ -61,7 +61,7 @@ def accept_offer(live: Index, key: bytes | Key | None = None) -> bool:
             return False
         try:
             if offered.generation != live.generation:
-                with live.beside(offered.generation, key_of(key)) as target:
+                with live.beside(offered.generation, to_key(key)) as target:
                     cut_over_in_writer(live, _follower(live.store, target, offered))
         except NeardupError as error:
             folder.write_offer(live.path, replace(offered, problem=str(error)))

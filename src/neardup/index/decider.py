@@ -12,10 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.cluster import identical
+from neardup.cluster import find_identical
 from neardup.index.arrivals import Arrivals
 from neardup.index.postings import Integers, Keys, Numbers
-from neardup.lsh.buckets import Buckets, group
+from neardup.lsh.buckets import Buckets, group_by_key
 from neardup.options import Options
 from neardup.verify import Estimated, Exact, Weighed
 
@@ -163,7 +163,7 @@ class Decider:
     ) -> tuple[Integers, Integers, NDArray[np.float64], int, int]:
         """Those that met among themselves: who they are, each one's witness among them, how
         similar; pairs that turned out similar, and comparisons."""
-        buckets = group(arrivals.keys[left])
+        buckets = group_by_key(arrivals.keys[left])
         among = left[buckets.documents]
         if not len(among):
             return among, among, np.empty(0), 0, 0
@@ -191,7 +191,7 @@ def first_identical(content: NDArray[np.uint64]) -> Integers:
     """For each document the first one with the same content."""
     if len(content) == 1:
         return np.zeros(1, np.int64)
-    return identical(content, np.arange(len(content)))
+    return find_identical(content, np.arange(len(content)))
 
 
 def first_similar(pairs: CandidatePairs) -> list[tuple[int, int]]:

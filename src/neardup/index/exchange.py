@@ -183,7 +183,7 @@ def import_index(file: str | Path, path: str | Path, progress: Progress = SILENT
 
 def _load(export: Export, loader: Loader, progress: Progress) -> None:
     signing = SignatureCodec(export.settings.options)
-    columns, kind = bulk.compared_shape(signing.options.spec)
+    columns, kind = bulk.packed_shape(signing.options.spec)
     size = columns * np.dtype(kind).itemsize
     size += 8 * signing.tables.count if signing.options.spec.narrow else 0
     kept: set[int] = set()

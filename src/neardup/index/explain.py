@@ -17,7 +17,7 @@ from neardup.index.lookup import ALL
 from neardup.index.store import Row, Store
 from neardup.index.view import StoredCandidates, TablesBehind, View, matches, rows_like
 from neardup.options import Options
-from neardup.result import by_distance, estimated, measured
+from neardup.result import is_by_distance, name_estimate, name_measure
 
 NEAREST: Final = 5
 """So many candidates are shown."""
@@ -185,9 +185,9 @@ def measure_of(options: Options) -> str:
     """What counts as similar, as people read it."""
     if options.verify == "none":
         return "a shared bucket is enough"
-    if by_distance(options):
+    if is_by_distance(options):
         return f"at most {options.hamming} bits differ"
-    what = measured(options) if options.verify == "exact" else estimated(options)
+    what = name_measure(options) if options.verify == "exact" else name_estimate(options)
     return f"{what} >= {options.threshold:g}"
 
 

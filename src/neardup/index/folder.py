@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from neardup.errors import FormatError, IndexLocked, OutputError, UsageError
 from neardup.formats.blocks import sync_folder
-from neardup.formats.tables import no_room
+from neardup.formats.tables import write_error
 from neardup.index.store import Store
 
 LISTED: Final = "index.json"
@@ -115,7 +115,7 @@ def _write(path: Path, stated: dict[str, Any]) -> None:
         sync_folder(path.parent)
     except OSError as error:
         beside.unlink(missing_ok=True)
-        raise no_room(path, error) from None
+        raise write_error(path, error) from None
 
 
 def file_identity(path: Path) -> tuple[int, int]:
@@ -203,7 +203,7 @@ class Lock:
         try:
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise no_room(path, error) from None
+            raise write_error(path, error) from None
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

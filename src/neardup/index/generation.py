@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from neardup.errors import FormatError, OutputError, ParameterError, UsageError
 from neardup.formats.blocks import sync_folder
-from neardup.formats.tables import no_room
+from neardup.formats.tables import write_error
 from neardup.index import folder, snapshot
 from neardup.index.arrivals import ArrivalSketcher, SignatureCodec
 from neardup.index.decider import Decider
@@ -127,7 +127,7 @@ def _make(path: Path, options: Options | None, keep_texts: bool) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise no_room(path, error) from None
+        raise write_error(path, error) from None
     with folder.locked(path):
         if folder.read_generations(path) is None:  # or somebody else was faster
             create_generation(path / folder.FIRST, settings)
@@ -141,7 +141,7 @@ def create_generation(path: Path, settings: IndexSettings) -> None:
         Store.create(path / folder.STORE, settings.stored)
         sync_folder(path)
     except OSError as error:
-        raise no_room(path, error) from None
+        raise write_error(path, error) from None
 
 
 FEW_CHANGES = 10_000

@@ -45,11 +45,11 @@ from neardup.index.view import (
     text_with,
 )
 from neardup.index.writer import MOST_WAITING, IndexWriter
-from neardup.keys import Key, key_of
+from neardup.keys import Key, to_key
 from neardup.options import Options
 from neardup.runtime import SILENT, Progress
 from neardup.sketcher import SketchedDocuments, Sketcher
-from neardup.spec import Spec, whole
+from neardup.spec import Spec, check_whole
 
 if TYPE_CHECKING:
     from neardup.index.rebuild import Reindexed
@@ -264,10 +264,10 @@ class Index(Holder):
         indexed anew by another specification. Past `memory` (bytes, or "4 GB") tables go to disk,
         where they still answer. `say` hears what takes long.
         """
-        path, secret = Path(path), key_of(key)
+        path, secret = Path(path), to_key(key)
         budget = parse_bytes(memory) if isinstance(memory, str) else memory
         if budget is not None:
-            whole("memory", budget, 1, 2**62)
+            check_whole("memory", budget, 1, 2**62)
         how, given = (
             OpenOptions(clock, most_waiting, say, budget),
             {"threshold": threshold, **options},

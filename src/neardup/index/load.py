@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from neardup.corpus.columns import as_strings
+from neardup.corpus.columns import to_strings
 from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.read import Chunk, chunks_of, parse
+from neardup.corpus.read import Chunk, chunks_of, parse_chunk
 from neardup.errors import RowError, UsageError
 from neardup.formats.blocks import sync_folder
-from neardup.formats.tables import no_room
+from neardup.formats.tables import write_error
 from neardup.index import folder, snapshot
 from neardup.index.answer import DUPLICATE, NEW, Answer
 from neardup.index.arrivals import SignatureCodec
@@ -153,13 +153,13 @@ def batches(
     """The documents of files, each called by its id, or else by its file and row."""
 
     def read(chunk: Chunk) -> Documents:
-        return parse(chunk, columns)
+        return parse_chunk(chunk, columns)
 
     batch, file, row = DocumentBatch(), None, 0
     for chunk, documents in map_in_order(chunks_of(files, columns), read, workers):
         if chunk.files[0] != file:
             file, row = chunk.files[0], 0
-        ids = as_strings(documents.ids).to_pylist()
+        ids = to_strings(documents.ids).to_pylist()
         names = [f"{file.name}:{row + at}" if id is None else id for at, id in enumerate(ids)]
         row += len(documents)
         batch.take(names, documents)
@@ -233,7 +233,7 @@ def new_index(path: Path, settings: IndexSettings) -> Iterator[Loader]:
             folder.write_generations(place, folder.Generations(folder.FIRST))
         sync_folder(place.parent)
     except OSError as error:
-        raise no_room(path, error) from None
+        raise write_error(path, error) from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 

@@ -24,7 +24,7 @@ from neardup.index.generation import create_generation
 from neardup.index.index import Index
 from neardup.index.settings import IndexSettings, respecify_settings
 from neardup.index.store import Store
-from neardup.keys import Key, key_of, require_key
+from neardup.keys import Key, require_key, to_key
 from neardup.options import Options
 from neardup.runtime import SILENT, Progress
 from neardup.spec import Spec
@@ -73,7 +73,7 @@ def reindex(
 
     `key` is that of the new specification. If texts are not stored, no other process may write.
     """
-    secret = key_of(key)
+    secret = to_key(key)
     with _workplace(where, corpus is not None) as place:
         settings = respecify_settings(place.settings, spec, secret, keep_texts, options)
         require_key(settings.options.spec, secret)
@@ -106,7 +106,7 @@ def undo(
 
     `key` is the one that generation needs.
     """
-    secret = key_of(key)
+    secret = to_key(key)
     with _workplace(where, True) as place:
         name = place.listed.previous
         if name is None:

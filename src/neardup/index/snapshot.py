@@ -19,7 +19,7 @@ import numpy as np
 
 from neardup.errors import FormatError
 from neardup.formats.blocks import BlockReader, BlockWriter
-from neardup.formats.tables import no_room
+from neardup.formats.tables import write_error
 from neardup.index import settings
 from neardup.index.arrivals import SignatureCodec
 from neardup.index.cold import Segments
@@ -57,7 +57,7 @@ class SpillFolders:
             try:
                 path.mkdir(exist_ok=True, mode=0o700)
             except OSError as error:
-                raise no_room(path, error) from None
+                raise write_error(path, error) from None
         segments = Segments(path, spills, read_only=self.read_only)
         budget = None if self.read_only else self.budget
         return LookupTables(options.tables.count, segments, budget)

@@ -26,7 +26,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from neardup.errors import FormatError, OutputError
-from neardup.formats.tables import no_room
+from neardup.formats.tables import write_error
 from neardup.index.connections import Connections
 
 VERSION: Final = 1
@@ -131,7 +131,7 @@ class Store:
         except sqlite3.Error as error:
             raise OutputError(f"{path} can't be written ({error}): choose another folder") from None
         except OSError as error:
-            raise no_room(path, error) from None
+            raise write_error(path, error) from None
 
     def close(self) -> None:
         """End all connections; nobody may be reading any more."""

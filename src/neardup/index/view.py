@@ -32,7 +32,7 @@ from neardup.index.validation import decode_text
 from neardup.keys import Key
 from neardup.lsh.bands import Bands, probe_keys
 from neardup.sketch.removable import RemovableMinHash
-from neardup.spec import whole
+from neardup.spec import check_whole
 from neardup.text.arrays import Ragged
 
 
@@ -46,7 +46,7 @@ class Probing:
 
     def __post_init__(self) -> None:
         spec = self.signing.options.spec
-        whole("probes", self.most, 1, spec.slots)
+        check_whole("probes", self.most, 1, spec.slots)
         if (spec.sketch, spec.family, spec.narrow) != ("minhash", "affine32", False):
             raise ParameterError(
                 "probes are for whole slots of a minhash of the family affine32: leave them out"

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from neardup import kernels
 from neardup.errors import ParameterError
 from neardup.lsh.curve import Meeting
-from neardup.spec import one_of, whole
+from neardup.spec import check_choice, check_whole
 
 WIDTHS = (64, 128)
 SELECTIVE = 30
@@ -44,7 +44,9 @@ class Blocks(Meeting):
     def __post_init__(self) -> None:
         check_distance(self.bits, self.distance)
         least = self.distance + 1
-        whole(f"the number of blocks for distance {self.distance}", self.blocks, least, self.bits)
+        check_whole(
+            f"the number of blocks for distance {self.distance}", self.blocks, least, self.bits
+        )
         if self.count > MOST_TABLES:
             raise ParameterError(
                 f"{self.blocks} blocks for distance {self.distance} make {self.count:,} tables, "
@@ -162,5 +164,5 @@ class ByJaccard(Meeting):
 
 
 def check_distance(bits: int, distance: int) -> None:
-    one_of("number of bits", bits, WIDTHS)
-    whole(f"the Hamming distance of {bits} bits", distance, 0, bits - 1)
+    check_choice("number of bits", bits, WIDTHS)
+    check_whole(f"the Hamming distance of {bits} bits", distance, 0, bits - 1)

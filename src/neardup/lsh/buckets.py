@@ -34,7 +34,7 @@ class Buckets:
         return place[order].astype(np.int64), np.concatenate([[0], np.cumsum(self.sizes)])
 
 
-def group(keys: NDArray[np.uint64], rows: NDArray[np.int64] | None = None) -> Buckets:
+def group_by_key(keys: NDArray[np.uint64], rows: NDArray[np.int64] | None = None) -> Buckets:
     """Group documents by equal keys, band by band, by sorting.
 
     Document v has the keys of row v, or of row rows[v] when only some rows take part.
@@ -48,7 +48,7 @@ def group(keys: NDArray[np.uint64], rows: NDArray[np.int64] | None = None) -> Bu
     total = 0
     for band in range(bands):
         column = np.ascontiguousarray(keys[:, band] if rows is None else keys[rows, band])
-        members, size = meeting(column)
+        members, size = find_shared_keys(column)
         shared[members] = True
         found.append((members, np.repeat(np.arange(len(size)), size) + total))
         sizes.append(size)
@@ -66,7 +66,7 @@ def group(keys: NDArray[np.uint64], rows: NDArray[np.int64] | None = None) -> Bu
     )
 
 
-def meeting(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def find_shared_keys(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The places whose key is there more than once, bucket by bucket, and the buckets' sizes.
 
     Buckets are in the order of their keys, places in a bucket are ascending. Sorting values is

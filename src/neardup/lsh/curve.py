@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import ClassVar
 
 from neardup.errors import ParameterError
-from neardup.spec import whole
+from neardup.spec import check_whole
 
 STEPS = 2_000
 
@@ -216,7 +216,7 @@ def lay_bands(
     """The given bands, or those chosen for the recall at the threshold, in one or several tables.
 
     `tables` is a number: the given bands so many times, or in each so many-th part of the slots the
-    bands chosen for that; or it says the bands themselves, as `parse` reads them.
+    bands chosen for that; or it says the bands themselves, as `parse_layout` reads them.
 
     >>> lay(256, 0.8, 0.99, Curve(20, 5), tables=2)
     Curve(bands=40, rows=5)
@@ -228,7 +228,7 @@ def lay_bands(
             raise ParameterError("tables say the bands already: leave out bands, rows and preset")
         curve = parse_layout(tables)
     else:
-        many = whole("tables", int(tables) if isinstance(tables, str) else tables, 1, slots)
+        many = check_whole("tables", int(tables) if isinstance(tables, str) else tables, 1, slots)
         curve = join_curves([given or choose_curve(slots // many, threshold, recall)] * many)
     if curve.slots > slots:
         raise TooFewSlots(curve, slots, f"--slots {curve.slots}")
@@ -253,7 +253,7 @@ def parse_layout(text: str) -> Curve | Curves:
 
 
 def format_layout(curve: Curve | Curves) -> str:
-    """What `parse` reads."""
+    """What `parse_layout` reads."""
     return ",".join(f"{part.bands}x{part.rows}" for part in curve.parts)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from neardup import kernels
 from neardup.errors import ParameterError
 from neardup.lsh.blocks import Blocks, check_distance
-from neardup.spec import whole
+from neardup.spec import check_whole
 
 TAIL, TAIL_SHARE = 1024, 256
 """The short list: so many, and one for every so many that are sorted."""
@@ -34,7 +34,7 @@ Integers = NDArray[np.int64]
 Matches = tuple[Integers, Integers, Integers]
 
 
-def blocks_for(bits: int, distance: int, count: int) -> Blocks:
+def choose_blocks(bits: int, distance: int, count: int) -> Blocks:
     """The blocks with which a query among so many fingerprints looks at least."""
 
     def cost(blocks: Blocks) -> float:
@@ -44,7 +44,7 @@ def blocks_for(bits: int, distance: int, count: int) -> Blocks:
 
 
 @dataclass(frozen=True)
-class Table:
+class KeyTable:
     """All fingerprints in the order of one table's key, and where each lead of a key begins."""
 
     fingerprints: Words
@@ -53,7 +53,7 @@ class Table:
     lead: int
 
     @classmethod
-    def of(cls, fingerprints: Words, mask: Words) -> Table:
+    def of(cls, fingerprints: Words, mask: Words) -> KeyTable:
         packed = np.empty(len(fingerprints), np.uint64)
         kernels.packed_keys(fingerprints, mask, packed)
         packed.sort()
@@ -68,24 +68,24 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Sorted:
+class SortedFingerprints:
     """Fingerprints, by ascending id, and their tables. `there` says which are not removed."""
 
     ids: Integers
     fingerprints: Words
     there: NDArray[np.bool_]
     blocks: Blocks
-    tables: list[Table] = field(default_factory=list)
+    tables: list[KeyTable] = field(default_factory=list)
 
     @classmethod
-    def of(cls, ids: Integers, fingerprints: Words, blocks: Blocks) -> Sorted:
+    def of(cls, ids: Integers, fingerprints: Words, blocks: Blocks) -> SortedFingerprints:
         if len(ids) > MOST:
             raise ParameterError(f"an index holds {MOST:,} fingerprints at most: use several")
         order = np.argsort(ids)
         ids, fingerprints = ids[order], fingerprints[order]
         if (twice := ids[1:][ids[1:] == ids[:-1]]).size:
             raise _there_already(int(twice[0]))
-        tables = [Table.of(fingerprints, mask) for mask in blocks.masks]
+        tables = [KeyTable.of(fingerprints, mask) for mask in blocks.masks]
         return cls(ids, fingerprints, np.ones(len(ids), bool), blocks, tables)
 
     def row(self, id: int) -> int:
@@ -224,15 +224,17 @@ class HammingIndex:
         rows = np.concatenate([known.fingerprints[known.there], recent, rows])
         self._sorted, self._tail = self._sort(ids, rows), {}
 
-    def _sort(self, ids: Integers, rows: Words) -> Sorted:
-        return Sorted.of(ids, rows, self._given or blocks_for(self.bits, self.distance, len(ids)))
+    def _sort(self, ids: Integers, rows: Words) -> SortedFingerprints:
+        return SortedFingerprints.of(
+            ids, rows, self._given or choose_blocks(self.bits, self.distance, len(ids))
+        )
 
     def _require_new(self, id: int) -> None:
         if id in self._tail or self._sorted.row(id) >= 0:
             raise _there_already(id)
 
     def _fingerprint(self, given: object) -> int:
-        return whole(f"a fingerprint of {self.bits} bits", given, 0, (1 << self.bits) - 1)
+        return check_whole(f"a fingerprint of {self.bits} bits", given, 0, (1 << self.bits) - 1)
 
     def _unpacked(self, fingerprints: list[int]) -> Words:
         data = b"".join(one.to_bytes(self.bits // 8, "little") for one in fingerprints)
@@ -260,7 +262,7 @@ class HammingIndex:
 
 
 def _id(given: object) -> int:
-    return whole("an id", given, 0, 2**63 - 1)
+    return check_whole("an id", given, 0, 2**63 - 1)
 
 
 def _ids(given: Iterable[int]) -> Integers:

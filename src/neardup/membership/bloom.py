@@ -22,7 +22,7 @@ from neardup.membership.sizing import (
     check_keys,
     check_rate,
 )
-from neardup.spec import whole
+from neardup.spec import check_whole
 
 WORDS, COUNTER_BYTES = BLOCK // 64, BLOCK // 2
 NO_LIMIT = 2**62
@@ -57,10 +57,10 @@ class _Shaped(Filter):
         found = cls.__new__(cls)
         Filter.__init__(found, parameters["seed"])
         shape = BloomShape(
-            whole("blocks", parameters["blocks"], 1, MOST_KEYS),
-            whole("probes", parameters["probes"], 1, MOST_PROBES),
+            check_whole("blocks", parameters["blocks"], 1, MOST_KEYS),
+            check_whole("probes", parameters["probes"], 1, MOST_PROBES),
         )
-        found._take(shape, whole("number of keys", parameters["keys"], 0, MOST_COUNT))
+        found._take(shape, check_whole("number of keys", parameters["keys"], 0, MOST_COUNT))
         return found
 
     @property
@@ -332,7 +332,7 @@ class ScalableBloomFilter(Filter):
         Filter.__init__(found, parameters["seed"])
         found.n, found.fpr = check_keys(parameters["n"]), _check_rate(parameters["fpr"])
         described: list[dict[str, Any]] = parameters["generations"]
-        whole("generations", len(described), 1, MOST_GENERATIONS)
+        check_whole("generations", len(described), 1, MOST_GENERATIONS)
         if any(one["seed"] != found.seed for one in described):
             raise ParameterError("its generations have other seeds")
         found._filters = [

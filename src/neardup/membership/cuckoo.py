@@ -11,7 +11,7 @@ from neardup import kernels
 from neardup.errors import FilterFull, ParameterError
 from neardup.membership.filter import Arrays, Filter, Flags, Hashes, Parameters, check_array, zeros
 from neardup.membership.sizing import MOST_KEYS, CuckooShape
-from neardup.spec import whole
+from neardup.spec import check_whole
 
 BUCKET_BYTES: Final = 6
 SPARE_BYTES: Final = 2
@@ -93,8 +93,8 @@ class CuckooFilter(Filter):
     def restore(cls, parameters: Parameters, arrays: Arrays) -> Self:
         found = cls.__new__(cls)
         Filter.__init__(found, parameters["seed"])
-        found.shape = CuckooShape(whole("buckets", parameters["buckets"], 1, MOST_KEYS))
-        found._count = whole("number of keys", parameters["keys"], 0, found.shape.places)
+        found.shape = CuckooShape(check_whole("buckets", parameters["buckets"], 1, MOST_KEYS))
+        found._count = check_whole("number of keys", parameters["keys"], 0, found.shape.places)
         found._table = check_array(arrays, "table", "|u1", found._bytes)
         if found._used_places() != found._count:
             raise ParameterError(f"its table does not hold {found._count:,} keys")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from neardup import kernels
 from neardup.errors import ParameterError
 from neardup.membership.filter import Arrays, Filter, Flags, Hashes, Parameters, check_array, zeros
-from neardup.spec import one_of, whole
+from neardup.spec import check_choice, check_whole
 
 LEAST_SLOTS: Final = 1024
 MOST_LOAD: Final = 0.75
@@ -35,8 +35,8 @@ class HashTable:
     """
 
     def __init__(self, keys: int = 0, words: int = 1) -> None:
-        keys = whole("number of keys", keys, 0, MOST_KEYS)
-        self.words = whole("words of a key", words, 1, 2)
+        keys = check_whole("number of keys", keys, 0, MOST_KEYS)
+        self.words = check_whole("words of a key", words, 1, 2)
         self._new = self._array(max(int(keys / MOST_LOAD) + 1, LEAST_SLOTS))
         self._old = np.empty(0, np.uint64)
         self._state = np.zeros(2, np.int64)
@@ -155,7 +155,7 @@ class ExactSet(Filter):
 
     def __init__(self, n: int = 0, *, bits: int = 128, seed: int = 0) -> None:
         super().__init__(seed)
-        one_of("bits of a hash", bits, (64, 128))
+        check_choice("bits of a hash", bits, (64, 128))
         self.bits = bits
         self._table = HashTable(n, bits // 64)
 
@@ -195,6 +195,6 @@ class ExactSet(Filter):
         if not entries.size:
             raise ParameterError("it has no entries")
         entries = check_array(arrays, "entries", "<u8", entries.size)
-        keys = whole("number of keys", parameters["keys"], 0, entries.size)
+        keys = check_whole("number of keys", parameters["keys"], 0, entries.size)
         found._table = HashTable.of_entries(entries, keys, found.bits // 64)
         return found

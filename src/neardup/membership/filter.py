@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.errors import ParameterError, UsageError
-from neardup.spec import HASHES, whole
+from neardup.spec import HASHES, check_whole
 
 Hashes = NDArray[np.uint64]
 
@@ -35,7 +35,7 @@ MOST_SEED = 2**64 - 1
 SIPHASH = HASHES.index("siphash")
 
 
-def hash_one(key: object, seed: int, words: int) -> Hashes:
+def hash_key(key: object, seed: int, words: int) -> Hashes:
     """One row, with as many words."""
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         if words > 1:
@@ -43,7 +43,7 @@ def hash_one(key: object, seed: int, words: int) -> Hashes:
                 f"a number has 64 bits, keys here have {64 * words}: "
                 "use ExactSet(bits=64), or give strings or bytes"
             )
-        return np.array([[whole("a hash", key, 0, MOST_SEED)]], np.uint64)
+        return np.array([[check_whole("a hash", key, 0, MOST_SEED)]], np.uint64)
     data = as_bytes(key)
     if words > 1:
         return _hashed(np.frombuffer(data, np.uint8), np.array([0, len(data)]), seed, words)
@@ -51,7 +51,7 @@ def hash_one(key: object, seed: int, words: int) -> Hashes:
     return np.array([[xxhash.xxh64_intdigest(data, seed)]], np.uint64)
 
 
-def hash_many(keys: Any, seed: int, words: int) -> Hashes:
+def hash_keys(keys: Any, seed: int, words: int) -> Hashes:
     """A row for each key, with as many words."""
     if isinstance(keys, (str, bytes, bytearray, memoryview)):
         raise ParameterError("many keys are expected, not a single one: use the method for one")
@@ -139,7 +139,7 @@ class Filter(ABC):
     kind: ClassVar[str]
 
     def __init__(self, seed: int = 0) -> None:
-        self.seed = whole("seed", seed, 0, MOST_SEED)
+        self.seed = check_whole("seed", seed, 0, MOST_SEED)
         self._salt = np.uint64(xxhash.xxh64_intdigest(b"filter", self.seed))
         self._lock = threading.RLock()
 
@@ -147,7 +147,7 @@ class Filter(ABC):
 
     def insert(self, key: object, *, once: bool = False) -> bool:
         """Put a key in; whether it was, or seemed to be, there before."""
-        return bool(self._put(hash_one(key, self.seed, self._key_words), once)[0])
+        return bool(self._put(hash_key(key, self.seed, self._key_words), once)[0])
 
     def insert_many(self, keys: Any, *, once: bool = False) -> Flags:
         """Put keys in, in order; for each, whether it was there before, in this batch or earlier.
@@ -155,22 +155,22 @@ class Filter(ABC):
         With `once`, what is there is left out. That makes a difference only to filters that
         count how often a key was put in, so that it can be removed as often.
         """
-        return self._put(hash_many(keys, self.seed, self._key_words), once)
+        return self._put(hash_keys(keys, self.seed, self._key_words), once)
 
     def __contains__(self, key: object) -> bool:
-        return bool(self._has(hash_one(key, self.seed, self._key_words))[0])
+        return bool(self._has(hash_key(key, self.seed, self._key_words))[0])
 
     def contains_many(self, keys: Any) -> Flags:
         """For each key, whether it is there."""
-        return self._has(hash_many(keys, self.seed, self._key_words))
+        return self._has(hash_keys(keys, self.seed, self._key_words))
 
     def remove(self, key: object) -> bool:
         """Take a key out; False, and nothing is changed, if it is not there."""
-        return bool(self._drop(hash_one(key, self.seed, self._key_words))[0])
+        return bool(self._drop(hash_key(key, self.seed, self._key_words))[0])
 
     def remove_many(self, keys: Any) -> Flags:
         """Take keys out; for each, whether it was there."""
-        return self._drop(hash_many(keys, self.seed, self._key_words))
+        return self._drop(hash_keys(keys, self.seed, self._key_words))
 
     @abstractmethod
     def __len__(self) -> int:

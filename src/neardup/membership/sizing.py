@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.errors import ParameterError
-from neardup.spec import real, whole
+from neardup.spec import check_number, check_whole
 
 BLOCK: Final = 512
 MOST_PROBES: Final = 32
@@ -169,12 +169,12 @@ def _bits_for(rate: float, probes: int) -> float:
 
 
 def check_keys(keys: object) -> int:
-    return whole("number of keys", keys, 1, MOST_KEYS)
+    return check_whole("number of keys", keys, 1, MOST_KEYS)
 
 
 def check_rate(rate: object) -> float:
     """The rate as a float between 0 and 1, both excluded."""
-    value = real("false-positive rate", rate)
+    value = check_number("false-positive rate", rate)
     if not 0 < value < 1:
         raise ParameterError(f"false-positive rate must be above 0 and below 1, not {rate!r}")
     return value

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from neardup.corpus.documents import strings
+from neardup.corpus.documents import make_strings
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.shards import Shard
-from neardup.formats.tables import column
+from neardup.formats.tables import to_arrow
 from neardup.pipeline.merge_rows import DocumentRows
 from neardup.pipeline.sketch_files import Sketches
 
@@ -29,7 +29,7 @@ class RowPlaces:
     def of(self, rows: Integers) -> tuple[pa.Array, pa.Array]:
         """The file's name and the place in it of each row."""
         file = np.searchsorted(self.starts, rows, side="right") - 1
-        return self.files.take(column(file)), column(rows - self.starts[file])
+        return self.files.take(to_arrow(file)), to_arrow(rows - self.starts[file])
 
     def named(self, own: pa.Array, rows: Integers) -> pa.Array:
         """The ids of documents: their own, or file:row."""
@@ -38,7 +38,7 @@ class RowPlaces:
             return own
         files, places = (part.to_pylist() for part in self.of(rows))
         names = [f"{file}:{row}" for file, row in zip(files, places, strict=True)]
-        return pc.coalesce(own, strings(names))
+        return pc.coalesce(own, make_strings(names))
 
 
 def list_files(
@@ -87,7 +87,7 @@ class Catalogue:
     @cached_property
     def places(self) -> RowPlaces:
         """Where each row is."""
-        return RowPlaces(strings([file.name for file in self.files]), self.starts)
+        return RowPlaces(make_strings([file.name for file in self.files]), self.starts)
 
     def place(self, documents: Integers) -> tuple[pa.Array, pa.Array]:
         """The file's name and the row in it of each document, of its first row."""
@@ -98,7 +98,9 @@ class Catalogue:
         rows = self.first_rows(documents)
         wanted, back = np.unique(rows, return_inverse=True)
         # Without pa.chunked_array and pa.array, which import pandas for nothing.
-        own = pa.concat_arrays([strings([]), *self._ids(wanted)]).take(column(back.reshape(-1)))
+        own = pa.concat_arrays([make_strings([]), *self._ids(wanted)]).take(
+            to_arrow(back.reshape(-1))
+        )
         return self.places.named(own, rows)
 
     def first_rows(self, documents: Integers) -> Integers:
@@ -113,4 +115,4 @@ class Catalogue:
         for block in self.sketches.blocks:
             begin, end = np.searchsorted(documents, [block.start, block.end])
             if begin < end:
-                yield block.arrow("ids").take(column(documents[begin:end] - block.start))
+                yield block.arrow("ids").take(to_arrow(documents[begin:end] - block.start))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import neardup
 from neardup.corpus.documents import Columns
 from neardup.corpus.rows import Edit, Integers
-from neardup.corpus.streams import changed
+from neardup.corpus.streams import changed_error
 from neardup.formats import tables
 from neardup.formats.tables import TableWriter
 from neardup.pipeline.catalogue import Catalogue
@@ -207,7 +207,7 @@ class _KeptEdits:
         def rewrite(rows: Integers, texts: pa.Array) -> pa.Array:
             found = self.cuts.rewrite(rows + start, texts)
             if found is None:
-                raise changed(self.catalogue.files[place])
+                raise changed_error(self.catalogue.files[place])
             return found
 
         return Edit(self.cuts.shorter[start:end], Columns(text=self.text), rewrite)

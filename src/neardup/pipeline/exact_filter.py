@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.corpus.shards import cut
+from neardup.corpus.shards import cut_shards
 from neardup.errors import FilterFull, NeardupError, ParameterError, UsageError
 from neardup.formatting import format_bytes
 from neardup.membership.bloom import BloomFilter
@@ -28,7 +28,7 @@ from neardup.pipeline.stages.rank import rank_documents
 from neardup.pipeline.stages.removed import RemovedDocuments
 from neardup.pipeline.stages.sketch import estimate_disk
 from neardup.runtime import Progress
-from neardup.spec import one_of
+from neardup.spec import check_choice
 
 FILTER_KINDS: Final = ("set", "bloom", "cuckoo")
 DEFAULT_RATE: Final = 0.01
@@ -45,7 +45,7 @@ class ExactFilter:
     expected: int | None = None
 
     def __post_init__(self) -> None:
-        one_of("filter", self.kind, FILTER_KINDS)
+        check_choice("filter", self.kind, FILTER_KINDS)
         if self.expected is not None:
             object.__setattr__(self, "expected", check_keys(self.expected))
         if self.kind == "bloom":
@@ -96,7 +96,7 @@ class ExactFilter:
             return
         documents = 0
         with suppress(NeardupError):  # whoever reads all of it will say so
-            shards = cut(job.in_order(), job.reading)
+            shards = cut_shards(job.in_order(), job.reading)
             documents = estimate_disk(job, shards, HashMaker(sameness)).documents
         planned = self.expected or documents
         if not planned:

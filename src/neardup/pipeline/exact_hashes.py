@@ -26,16 +26,10 @@ from neardup.errors import ParameterError
 from neardup.pipeline.sketch_files import SketchedChunk
 from neardup.pipeline.stages.sketch import BYTES_BESIDES_SLOTS
 from neardup.sketcher import apart_hashes
-from neardup.spec import PROFILES, Spec, one_of, whole
-from neardup.text.arrays import strings
-from neardup.text.parts import (
-    Parts,
-    part_hashes,
-    parts_of,
-    text_hashes,
-    unit_sequence_hashes,
-)
-from neardup.text.shingle import unit_hashes
+from neardup.spec import PROFILES, Spec, check_choice, check_whole
+from neardup.text.arrays import view_strings
+from neardup.text.parts import Parts, find_parts, hash_parts, hash_texts, hash_unit_sequences
+from neardup.text.shingle import hash_units
 
 BY: Final = ("text", "words")
 UNITS: Final = ("document", "paragraph", "line")
@@ -61,12 +55,12 @@ class ExactSpec:
     version: int = VERSION
 
     def __post_init__(self) -> None:
-        one_of("by", self.by, BY)
-        one_of("unit", self.unit, UNITS)
-        one_of("text profile", self.profile, PROFILES)
+        check_choice("by", self.by, BY)
+        check_choice("unit", self.unit, UNITS)
+        check_choice("text profile", self.profile, PROFILES)
         least = 0 if self.unit == "document" else 1
         object.__setattr__(
-            self, "min_length", whole("min length", self.min_length, least, MAX_LENGTH)
+            self, "min_length", check_whole("min length", self.min_length, least, MAX_LENGTH)
         )
 
     @classmethod
@@ -104,7 +98,7 @@ class ExactSpec:
 
     def parts(self, texts: pa.Array) -> Parts:
         """The parts of texts that may be cut."""
-        return parts_of(texts, self.unit, self.min_length)
+        return find_parts(texts, self.unit, self.min_length)
 
 
 @dataclass(frozen=True)
@@ -124,7 +118,7 @@ class HashMaker:
     def __call__(self, chunk: Chunk, documents: Documents) -> SketchedChunk:
         made = self._whole if self.spec.unit == "document" else self._in_parts
         columns, empty = made(documents)
-        columns["lengths"] = strings(documents.texts).sizes
+        columns["lengths"] = view_strings(documents.texts).sizes
         rejected = dict.fromkeys(empty.tolist(), "empty") if self.spec.by == "words" else {}
         return SketchedChunk(
             columns,
@@ -138,17 +132,17 @@ class HashMaker:
     def _whole(self, documents: Documents) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
         """The hash of each document, and which ones are empty."""
         if self.spec.spec is None:
-            hashes, empty = text_hashes(documents.texts), np.empty(0, np.int64)
+            hashes, empty = hash_texts(documents.texts), np.empty(0, np.int64)
         else:
-            units = unit_hashes(documents.texts, self.spec.spec)
-            hashes, empty = unit_sequence_hashes(units), np.flatnonzero(units.sizes == 0)
+            units = hash_units(documents.texts, self.spec.spec)
+            hashes, empty = hash_unit_sequences(units), np.flatnonzero(units.sizes == 0)
         if (apart := apart_hashes(documents)) is not None:
             hashes = hashes ^ apart[:, None]
         return {"content": np.ascontiguousarray(hashes.T)}, empty
 
     def _in_parts(self, documents: Documents) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
         parts = self.spec.parts(documents.texts)
-        hashes, counts = part_hashes(parts, self.spec.spec), np.diff(parts.firsts)
+        hashes, counts = hash_parts(parts, self.spec.spec), np.diff(parts.firsts)
         if (apart := apart_hashes(documents)) is not None:
             hashes = hashes ^ np.repeat(apart, counts)[:, None]
         columns: dict[str, NDArray[Any]] = {

@@ -32,7 +32,7 @@ from neardup.pipeline.sorting import SortedStream, Sorter
 from neardup.pipeline.stage_files import StageFiles
 from neardup.pipeline.stages.rank import Ranking, count_slice_bits, group_equal_hashes, in_slice
 from neardup.runtime import Progress
-from neardup.text.parts import without_parts
+from neardup.text.parts import remove_parts
 
 CUTS_KIND = "cuts"
 CUTS_FILE = "parts"
@@ -206,7 +206,7 @@ class Cuts:
         flags = [np.empty(0, np.uint8), *self._flags(documents)]
         if not np.array_equal(np.diff(parts.firsts), [len(some) for some in flags[1:]]):
             return None
-        return without_parts(parts, np.concatenate(flags))
+        return remove_parts(parts, np.concatenate(flags))
 
     def _flags(self, documents: Integers) -> Iterator[NDArray[np.uint8]]:
         starts = [block.start for block in self._sketches.blocks]

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from neardup import kernels
 from neardup.corpus.documents import concat_keep
 from neardup.formats.blocks import BlockReader, BlockWriter
-from neardup.formats.tables import column
+from neardup.formats.tables import to_arrow
 from neardup.in_memory import by_value
 from neardup.pipeline.job import Job
 from neardup.pipeline.set_files import CandidateSets, sort_sets
 from neardup.pipeline.sketch_files import EMPTY, SKETCHES_KIND, SketchBlock, Sketches, pack_column
-from neardup.sketch.bulk import closed, empty_columns
-from neardup.text.arrays import Ragged, strings
+from neardup.sketch.bulk import empty_columns, fill_merged
+from neardup.text.arrays import Ragged, view_strings
 
 Integers = NDArray[np.int64]
 
@@ -79,7 +79,7 @@ def _hash_ids(rows: Sketches) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     halves: list[tuple[NDArray[np.uint64], NDArray[np.uint64]]] = []
     for block in rows.blocks:
         ids = block.arrow("ids")
-        text = strings(ids)
+        text = view_strings(ids)
         first = kernels.hash_rows(text.data, text.offsets, np.uint64(1))
         second = kernels.hash_rows(text.data, text.offsets, np.uint64(2))
         alone = np.flatnonzero(ids.is_null().to_numpy(zero_copy_only=False))
@@ -158,7 +158,7 @@ class MergeWindow:
         self._content.append((documents[usable], block.column("content")[:, rows[usable]]))
         self._note_reasons(block, rows[~usable], documents[~usable])
         if block.file.has(block.number, "keep"):
-            values = block.arrow("keep").take(column(rows))
+            values = block.arrow("keep").take(to_arrow(rows))
             nothing = pa.scalar(None, values.type)
             self._keep.append((documents, pc.if_else(pa.array(usable), values, nothing)))
         if block.file.has(block.number, "apart"):
@@ -191,7 +191,7 @@ class MergeWindow:
 
     def columns(self) -> dict[str, NDArray[Any]]:
         found: dict[str, NDArray[Any]] = {
-            "slots": closed(self._slots, self._job.options.spec),
+            "slots": fill_merged(self._slots, self._job.options.spec),
             "content": self._contents(),
             "lengths": self._lengths,
             "rejected": np.where(self._usable, np.uint32(0), self._reason),
@@ -237,7 +237,7 @@ class MergeWindow:
         values = concat_keep(values for _, values in self._keep)
         order = by_value(values, "descending" if policy == "max" else "ascending")
         _, best = np.unique(documents[order], return_index=True)
-        return values.take(column(order[best]))
+        return values.take(to_arrow(order[best]))
 
 
 class MergedSets:

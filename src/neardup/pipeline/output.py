@@ -17,7 +17,7 @@ from pathlib import Path
 
 from neardup.corpus.inputs import InputFile
 from neardup.errors import OutputError, UsageError
-from neardup.formats.tables import no_room
+from neardup.formats.tables import write_error
 
 RUN_FILE = "run.json"
 # run.json is moved last: while it is there, the rest is complete.
@@ -95,7 +95,7 @@ def _translate_write_errors(out: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise no_room(out, error) from None
+        raise write_error(out, error) from None
 
 
 def _check_free(out: Path, force: bool) -> None:

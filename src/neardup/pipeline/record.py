@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 import neardup
 from neardup import kernels
-from neardup.cluster import beyond_cap
+from neardup.cluster import count_beyond_cap
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.shards import Shard
-from neardup.corpus.streams import reading
+from neardup.corpus.streams import name_read_errors
 from neardup.formats.tables import write_json
 from neardup.lsh.curve import format_layout
 from neardup.options import Options
@@ -206,7 +206,7 @@ class BucketStatistics:
                 kept = kernels.kept_in(some.members, some.starts, state)
                 beyond = np.maximum(kept - limit, 0)
             else:
-                beyond = beyond_cap(roots[some.members].astype(np.int64), some.starts)
+                beyond = count_beyond_cap(roots[some.members].astype(np.int64), some.starts)
             self._count(some.sizes)
             self.full += int(np.count_nonzero(beyond))
             hot = [
@@ -300,7 +300,7 @@ class InputHasher:
 def hash_file(file: InputFile) -> tuple[int, str]:
     """A file's size and the hash of its bytes."""
     digest, size = xxhash.xxh3_128(), 0
-    with reading(file), open(file.path, "rb", buffering=0) as stream:
+    with name_read_errors(file), open(file.path, "rb", buffering=0) as stream:
         while block := stream.read(1 << 20):
             digest.update(block)
             size += len(block)

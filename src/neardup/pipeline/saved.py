@@ -30,7 +30,7 @@ from neardup.corpus.inputs import InputFile
 from neardup.corpus.shards import Reading, Shard
 from neardup.errors import FormatError, NeardupError, OutputError, UsageError
 from neardup.formats.blocks import BlockReader, BlockWriter
-from neardup.formats.tables import no_room, write_json
+from neardup.formats.tables import write_error, write_json
 from neardup.pipeline.sketch_files import SKETCHES_KIND, Sketches, are_alike
 from neardup.spec import Spec
 from neardup.text.frequencies import Frequencies
@@ -107,7 +107,7 @@ class SketchSet:
             if self.frequencies:
                 (folder / FREQUENCIES_FILE).write_bytes(self.frequencies.to_bytes())
         except OSError as error:
-            raise no_room(folder, error) from None
+            raise write_error(folder, error) from None
         write_json(
             folder / SET_FILE,
             {
@@ -220,7 +220,7 @@ def merge_sketch_sets(folders: Sequence[Path], out: Path) -> SketchSet:
         joined.write(beside)
         beside.rename(out)
     except OSError as error:
-        raise no_room(out, error) from None
+        raise write_error(out, error) from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return joined

@@ -26,7 +26,7 @@ from neardup.corpus.shards import Shard
 from neardup.errors import UsageError
 from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.lsh.bands import Tables
-from neardup.sketch.bulk import Signatures, compared
+from neardup.sketch.bulk import Signatures, pack_signatures
 from neardup.sketcher import SketchedDocuments
 from neardup.spec import Spec
 
@@ -56,7 +56,7 @@ class SignatureStorage:
             return full
         narrow = {
             KEYS: np.ascontiguousarray(self.tables.keys(signatures).T),
-            PACKED: np.ascontiguousarray(compared(signatures, self.spec).T),
+            PACKED: np.ascontiguousarray(pack_signatures(signatures, self.spec).T),
         }
         return narrow | (full if self.keep_full else {})
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 from neardup.corpus.shards import Shard
 from neardup.errors import FormatError, NeardupError
 from neardup.formats.blocks import BlockReader
-from neardup.formats.tables import no_room, write_text
+from neardup.formats.tables import write_error, write_text
 from neardup.pipeline.output import discard
 
 KEY_FILE = "made-of"
@@ -49,7 +49,7 @@ class StageFiles:
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
-            raise no_room(folder, error) from None
+            raise write_error(folder, error) from None
 
     def path(self, name: str) -> Path:
         return self.folder / name
@@ -105,6 +105,6 @@ def load_or_make(
     try:
         (folder / name).write_bytes(made.to_bytes())
     except OSError as error:
-        raise no_room(folder / name, error) from None
+        raise write_error(folder / name, error) from None
     write_text(folder / KEY_FILE, key)
     return made

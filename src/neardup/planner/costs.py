@@ -23,7 +23,7 @@ import orjson
 
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.read import chunks_of, parse
+from neardup.corpus.read import chunks_of, parse_chunk
 from neardup.errors import NeardupError
 from neardup.formats.config import write_config
 from neardup.options import Options
@@ -249,7 +249,7 @@ def _until(texts: Iterator[str], enough: int) -> Iterator[str]:
 def read_texts(files: Sequence[InputFile], columns: Columns) -> Iterator[str]:
     """The texts of the files, from the first on."""
     for chunk in chunks_of(files, columns):
-        documents = parse(chunk, columns)
+        documents = parse_chunk(chunk, columns)
         for row, text in enumerate(documents.texts.to_pylist()):
             if row not in documents.rejected and text.strip():
                 yield text.encode("utf-8", "replace").decode("utf-8")

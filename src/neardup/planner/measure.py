@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from neardup import cluster, kernels
 from neardup.corpus.documents import Documents
-from neardup.keys import hasher
-from neardup.lsh.buckets import Buckets, group
+from neardup.keys import make_hasher
+from neardup.lsh.buckets import Buckets, group_by_key
 from neardup.options import Options
 from neardup.pipeline.set_files import sort_bags, sort_sets
 from neardup.planner.trial import TrialOutcome, TrialPoint
@@ -106,9 +106,9 @@ class Laboratory:
         made = _sketched(self.documents.texts, point, options)
         signed = time.perf_counter()
         keys = _keys(made.signatures, point, options)
-        compared = bulk.compared(made.signatures, options.spec)
+        compared = bulk.pack_signatures(made.signatures, options.spec)
         classes = self._classes(made)
-        buckets = group(keys, classes.leaders)
+        buckets = group_by_key(keys, classes.leaders)
         verifier = _verifier(made, compared, classes.leaders[buckets.documents], options)
         found = self._verified(buckets, verifier, classes, judged)
         ended = time.perf_counter()
@@ -136,7 +136,7 @@ class Laboratory:
         """Documents that are the same to the trial and to the reference are looked at once."""
         takes_part = np.flatnonzero(made.sizes > 0)
         same = made.content + self.reference.content * APART
-        leader = cluster.identical(same, takes_part)[takes_part]
+        leader = cluster.find_identical(same, takes_part)[takes_part]
         leaders, counts = np.unique(leader, return_counts=True)
         return _Classes(leaders, counts.astype(np.int64))
 
@@ -149,7 +149,7 @@ class Laboratory:
         candidates, far, comparing, judging = 0, 0, 0.0, 0.0
         pairs = right = int((classes.counts * (classes.counts - 1) // 2).sum())
         most = min(len(leaders), cluster.PAIRS_AT_ONCE)
-        for u, v in cluster.candidates(buckets, cap=most):
+        for u, v in cluster.pair_candidates(buckets, cap=most):
             started = time.perf_counter()
             good = verifier.pairs(u, v) >= 0.0
             begun = time.perf_counter()
@@ -204,7 +204,7 @@ def _sketched(texts: pa.Array, point: TrialPoint, options: Options) -> _Made:
         data, offsets = cut.shingles.data, cut.shingles.offsets
         if point.vocabulary is not None:
             data = _words(data % np.uint64(point.vocabulary), options.spec)
-        rows.append(bulk.signatures(data, offsets, options.spec))
+        rows.append(bulk.make_signatures(data, offsets, options.spec))
         content.append(cut.content)
         sizes.append(cut.shingles.sizes)
         if options.verify == "exact":
@@ -218,7 +218,7 @@ def _sketched(texts: pa.Array, point: TrialPoint, options: Options) -> _Made:
 def _words(numbers: Words, spec: Spec) -> Words:
     """The hashes of numbered words."""
     ends = np.arange(len(numbers) + 1, dtype=np.int64) * 8
-    found: Words = kernels.element_hashes(numbers.view(np.uint8), ends, hasher(spec, None))
+    found: Words = kernels.element_hashes(numbers.view(np.uint8), ends, make_hasher(spec, None))
     return found
 
 

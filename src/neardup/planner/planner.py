@@ -42,7 +42,7 @@ from neardup.planner.spark_cluster import (
 from neardup.planner.spark_run import SparkRun
 from neardup.planner.workload import SampledCorpus, Workload, assume_workload, scale_workload
 from neardup.runtime import SILENT, Progress
-from neardup.spec import one_of, whole
+from neardup.spec import check_choice, check_whole
 
 MOST_SAMPLED = 100_000
 MANY_TIMES = 1.5
@@ -166,8 +166,8 @@ def plan(
     >>> found.options["bands"], found.options["rows"], found.met
     (14, 9, True)
     """
-    whole("sample_size", sample_size, 2, MOST_SAMPLED)
-    one_of("engine", engine, ENGINES)
+    check_whole("sample_size", sample_size, 2, MOST_SAMPLED)
+    check_choice("engine", engine, ENGINES)
     on_spark = engine == "spark"
     given = FixedOptions(slots, bits, bands, rows, sketch, shingle, verify)
     cores = (CORES if on_spark else cpu_count() or 1) if cores is None else cores

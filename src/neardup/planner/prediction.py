@@ -25,7 +25,7 @@ from neardup.planner.costs import Costs
 from neardup.planner.local_run import LocalRun, StageCost
 from neardup.planner.sla import Sla
 from neardup.planner.workload import PairCounts, Workload
-from neardup.sketch.bbit import chance, packed_size
+from neardup.sketch.bbit import collision_chance, packed_size
 
 FULL = 32
 """Bits of a whole slot; wider ones don't estimate better."""
@@ -38,14 +38,14 @@ def standard_error(similarity: float, slots: int, bits: int = FULL) -> float:
     >>> f"{standard_error(0.85, 128):.4f} {standard_error(0.85, 128, bits=1):.4f}"
     '0.0316 0.0466'
     """
-    by_chance = chance(bits) if bits < FULL else 0.0
+    by_chance = collision_chance(bits) if bits < FULL else 0.0
     equal = similarity + (1.0 - similarity) * by_chance
     return math.sqrt(equal * (1.0 - equal) / slots) / (1.0 - by_chance)
 
 
 def pass_probability(similarity: float, threshold: float, slots: int, bits: int = FULL) -> float:
     """The chance that the estimate of a similarity reaches the threshold: a binomial tail."""
-    by_chance = chance(bits) if bits < FULL else 0.0
+    by_chance = collision_chance(bits) if bits < FULL else 0.0
     equal = similarity + (1.0 - similarity) * by_chance
     # The same rounding as in comparing: so many equal slots are enough.
     least = math.ceil(slots * (threshold * (1.0 - by_chance) + by_chance) - 1e-9)
@@ -74,7 +74,7 @@ def chance_collision_rate(curve: Curve | Curves, bits: int) -> float:
     >>> f"{chance_collision_rate(Curve(16, 8), 1):.3f}"
     '0.061'
     """
-    return curve.probability(chance(bits))
+    return curve.probability(collision_chance(bits))
 
 
 @dataclass(frozen=True)

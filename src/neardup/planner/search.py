@@ -19,7 +19,7 @@ from neardup.options import Options
 from neardup.pipeline.stages.rank import MAX_DOCUMENTS
 from neardup.planner.prediction import FULL, Prediction, Predictor
 from neardup.planner.sla import Sla
-from neardup.spec import B_BITS, MINHASHES, one_of, whole
+from neardup.spec import B_BITS, MINHASHES, check_choice, check_whole
 
 SLOTS: Final = 128
 MOST_SLOTS: Final = 1 << 14
@@ -63,9 +63,9 @@ class FixedOptions:
                 )
         for name in ("slots", "bands", "rows"):
             if (number := getattr(self, name)) is not None:
-                whole(name, number, 1, MOST_SLOTS)
+                check_whole(name, number, 1, MOST_SLOTS)
         if self.bits is not None:
-            one_of("bits", self.bits, WIDTHS)
+            check_choice("bits", self.bits, WIDTHS)
 
     @property
     def curve(self) -> Curve | None:

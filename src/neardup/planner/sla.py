@@ -10,7 +10,7 @@ from neardup.errors import ParameterError
 from neardup.formatting import format_bytes, format_number
 from neardup.options import THRESHOLD
 from neardup.pipeline.budget import LEAST
-from neardup.spec import one_of
+from neardup.spec import check_choice
 
 PURPOSES: Final = ("files", "index")
 MOST_DOCUMENTS: Final = 10**13
@@ -49,7 +49,7 @@ class Sla:
     purpose: str = "files"
 
     def __post_init__(self) -> None:
-        one_of("what a plan is for", self.purpose, PURPOSES)
+        check_choice("what a plan is for", self.purpose, PURPOSES)
         _within("documents", self.documents, 1, MOST_DOCUMENTS, "say how many there will be")
         _within("shingles", self.shingles, 1, 1e9, "give the mean of distinct shingles a document")
         _within("bytes", self.size, 1, 1e12, "give the mean size of a document's text")

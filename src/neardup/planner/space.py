@@ -20,9 +20,9 @@ from neardup.spec import (
     MAX_SLOTS,
     MINHASHES,
     Spec,
-    one_of,
-    real,
-    whole,
+    check_choice,
+    check_number,
+    check_whole,
 )
 
 AUTO: Final = "auto"
@@ -179,14 +179,14 @@ def _listed(name: str, given: Any, read: Callable[[Any], Value]) -> tuple[Value,
 def _number(name: str, most: int) -> Callable[[Any], int]:
     def read(value: Any) -> int:
         plain = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12
-        return whole(name, int(value) if plain else value, 1, most)
+        return check_whole(name, int(value) if plain else value, 1, most)
 
     return read
 
 
 def _one_of(name: str, known: Iterable[str]) -> Callable[[Any], str]:
     def read(value: Any) -> str:
-        one_of(name, value, tuple(known))
+        check_choice(name, value, tuple(known))
         return str(value)
 
     return read
@@ -194,7 +194,7 @@ def _one_of(name: str, known: Iterable[str]) -> Callable[[Any], str]:
 
 def _threshold(value: Any) -> float:
     try:
-        number = float(value) if isinstance(value, str) else real("threshold", value)
+        number = float(value) if isinstance(value, str) else check_number("threshold", value)
     except ValueError:
         raise ParameterError(f"thresholds: {value!r} is not a number") from None
     check_threshold(number)

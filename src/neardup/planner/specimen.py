@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from neardup import cluster
 from neardup.corpus.documents import Columns, Documents
-from neardup.corpus.frames import from_data
+from neardup.corpus.frames import read_data
 from neardup.corpus.inputs import InputFile
 from neardup.errors import InputError
 from neardup.evaluation.sample import Sample, as_documents, choose_among, choose_from_files
@@ -22,8 +22,8 @@ from neardup.pipeline.interrupts import InterruptibleProgress, hold_signals
 from neardup.pipeline.set_files import sort_sets
 from neardup.runtime import Progress
 from neardup.sketcher import Sketcher
-from neardup.spec import whole
-from neardup.text.arrays import Ragged, strings
+from neardup.spec import check_whole
+from neardup.text.arrays import Ragged, view_strings
 
 USUAL = 5_000
 LARGEST = 100_000
@@ -47,7 +47,7 @@ class Specimen:
         documents = as_documents(sample.texts)
         cut = Sketcher(options.spec).cut(documents)
         visible = np.flatnonzero(cut.shingles.sizes > 0)
-        different = np.unique(cluster.identical(cut.content, visible)[visible])
+        different = np.unique(cluster.find_identical(cut.content, visible)[visible])
         if len(different) < 2:
             raise InputError(
                 "there are fewer than two different documents with a text: nothing to compare"
@@ -68,7 +68,7 @@ class Specimen:
     @cached_property
     def digest(self) -> str:
         """Which documents these are."""
-        texts = strings(self.documents.texts)
+        texts = view_strings(self.documents.texts)
         found = hashlib.blake2b(texts.offsets.tobytes(), digest_size=16)
         found.update(texts.data[texts.offsets[0] : texts.offsets[-1]].tobytes())
         return found.hexdigest()
@@ -83,7 +83,7 @@ def from_files(
     progress: Progress,
 ) -> Specimen:
     """Some documents of files."""
-    number, columns = whole("the sample", count, 2, LARGEST), Columns(text=text)
+    number, columns = check_whole("the sample", count, 2, LARGEST), Columns(text=text)
     with hold_signals() as obey:
         steps = InterruptibleProgress(progress, obey)
         spec = options.spec
@@ -94,5 +94,8 @@ def from_files(
 
 def from_table(data: object, text: str, count: int, options: Options) -> Specimen:
     """Some documents of a list or a table."""
-    number, batches = whole("the sample", count, 2, LARGEST), from_data(data, Columns(text=text))
+    number, batches = (
+        check_whole("the sample", count, 2, LARGEST),
+        read_data(data, Columns(text=text)),
+    )
     return Specimen.of(choose_among(batches, number, options.spec.seed, options.spec), options)

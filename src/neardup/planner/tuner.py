@@ -29,7 +29,7 @@ from neardup.planner.trial import COUNTING, DONE, TIMEOUT, TrialOutcome, TrialPo
 from neardup.planner.tuning import Tuning
 from neardup.planner.worker import TrialWorker, write_task
 from neardup.runtime import SILENT, Progress
-from neardup.spec import real, whole
+from neardup.spec import check_number, check_whole
 
 TIME_LIMIT = 60.0
 LONGEST = 10.0**6
@@ -66,12 +66,12 @@ class SweepRequest:
         **axes: Any,
     ) -> SweepRequest:
         """As people write it."""
-        if not 0.0 < real("time limit", time_limit) <= LONGEST:
+        if not 0.0 < check_number("time limit", time_limit) <= LONGEST:
             raise ParameterError(
                 f"the time limit must be above 0 and at most {LONGEST:,.0f} seconds, not "
                 f"{time_limit:g}"
             )
-        if not 0.0 <= real("precision", precision) <= 1.0:
+        if not 0.0 <= check_number("precision", precision) <= 1.0:
             raise ParameterError(f"precision must be from 0 to 1, not {precision}")
         text_shingle(shingle)
         shared: dict[str, Any] = {"text_profile": text_profile}
@@ -81,7 +81,9 @@ class SweepRequest:
         reference = TrialPoint.of(default)
         number = None
         if documents is not None:
-            number = whole("documents", parse_count(documents, "documents"), 2, MOST_DOCUMENTS)
+            number = check_whole(
+                "documents", parse_count(documents, "documents"), 2, MOST_DOCUMENTS
+            )
         space = SweepSpace.of(reference, **axes)
         return cls(
             reference, default.recall, float(precision), space, shared, float(time_limit), number
@@ -263,7 +265,7 @@ def tune(
         buckets=buckets,
         vocabulary=vocabulary,
     )
-    threads = os.cpu_count() or 1 if workers is None else whole("workers", workers, 1, 1_000)
+    threads = os.cpu_count() or 1 if workers is None else check_whole("workers", workers, 1, 1_000)
     specimen = from_table(data, text, sample, request.options)
     results = None if cache is None else TrialCache(Path(cache))
     return run_sweep(specimen, request, threads, SILENT, results)

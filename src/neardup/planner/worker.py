@@ -53,9 +53,9 @@ def write_task(
     """What a worker reads when it starts."""
     import numpy as np
 
-    from neardup.text.arrays import strings
+    from neardup.text.arrays import view_strings
 
-    texts = strings(documents.texts)
+    texts = view_strings(documents.texts)
     np.save(folder / TEXTS, texts.data[texts.offsets[0] : texts.offsets[-1]])
     np.save(folder / OFFSETS, texts.offsets - texts.offsets[0])
     task = {

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from neardup import cluster, kernels
 from neardup.evaluation.sample import Sample, as_documents
 from neardup.evaluation.truth import Truth, brute_force
-from neardup.lsh.buckets import Buckets, group
+from neardup.lsh.buckets import Buckets, group_by_key
 from neardup.options import Options
 from neardup.pipeline.set_files import sort_sets
 from neardup.planner.sla import Sla
@@ -248,10 +248,10 @@ class SampledCorpus:
     def _met(self, options: Options) -> SampleCandidates:
         """What would happen to the sample alone."""
         everyone = np.arange(len(self.sets))
-        unique = np.flatnonzero(cluster.identical(self.content, everyone) == everyone)
-        signatures = bulk.signatures(self.sets.data, self.sets.offsets, options.spec)
-        buckets = group(options.tables.keys(signatures), unique)
-        blocks = [np.empty((2, 0), np.int64), *map(np.stack, cluster.candidates(buckets))]
+        unique = np.flatnonzero(cluster.find_identical(self.content, everyone) == everyone)
+        signatures = bulk.make_signatures(self.sets.data, self.sets.offsets, options.spec)
+        buckets = group_by_key(options.tables.keys(signatures), unique)
+        blocks = [np.empty((2, 0), np.int64), *map(np.stack, cluster.pair_candidates(buckets))]
         left, right = places = np.concatenate(blocks, axis=1)
         first = _with_the_first(buckets, left, right)
         left, right = unique[buckets.documents][places]

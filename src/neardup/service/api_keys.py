@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from neardup.errors import FormatError, ParameterError
 from neardup.formats.blocks import sync_folder
-from neardup.formats.tables import no_room
+from neardup.formats.tables import write_error
 from neardup.index.folder import API_KEYS
 
 VERSION: Final = 1
@@ -126,7 +126,7 @@ class ApiKeys:
             folder.mkdir(parents=True, exist_ok=True)
             handle = os.open(folder, os.O_RDONLY)
         except OSError as error:
-            raise no_room(self.path, error) from None
+            raise write_error(self.path, error) from None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
@@ -146,7 +146,7 @@ class ApiKeys:
             sync_folder(self.path.parent)  # A key that was revoked does not come back.
         except OSError as error:
             beside.unlink(missing_ok=True)
-            raise no_room(self.path, error) from None
+            raise write_error(self.path, error) from None
 
 
 def hash_of(token: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from neardup.errors import SpecMismatch
 from neardup.service.error_responses import invalid
 from neardup.service.models import Signature
-from neardup.sketch.bulk import column_type, columns
+from neardup.sketch.bulk import column_count, column_type
 from neardup.sketcher import SketchedDocuments
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged
@@ -19,7 +19,7 @@ from neardup.text.arrays import Ragged
 def sketch_of(given: Sequence[Signature], spec: Spec) -> SketchedDocuments:
     """What an index takes in. Without its content hash, a document's signature stands for it."""
     kind = np.dtype(column_type(spec)).newbyteorder("<")
-    size = columns(spec) * kind.itemsize
+    size = column_count(spec) * kind.itemsize
     slots, contents = [], []
     for signature in given:
         if signature.fingerprint != spec.fingerprint:
@@ -36,7 +36,7 @@ def sketch_of(given: Sequence[Signature], spec: Spec) -> SketchedDocuments:
     return SketchedDocuments(
         content=np.frombuffer(b"".join(contents), "<u8").reshape(count, 2).astype(np.uint64),
         signatures=np.frombuffer(b"".join(slots), kind)
-        .reshape(count, columns(spec))
+        .reshape(count, column_count(spec))
         .astype(column_type(spec)),
         shingles=Ragged(np.empty(0, np.uint64), np.zeros(count + 1, np.int64)),
         apart=None,

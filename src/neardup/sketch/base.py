@@ -25,20 +25,20 @@ from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.errors import FormatError, ParameterError
-from neardup.keys import Key, hasher, key_of, require_key, seeded
+from neardup.keys import Key, make_hasher, require_key, seeded, to_key
 from neardup.spec import Spec
 
 MAGIC = b"nds1"
 HEAD, TAIL = 8, 8
 
 
-def pack(spec: Spec, payload: bytes) -> bytes:
+def pack_sketch(spec: Spec, payload: bytes) -> bytes:
     text = spec.canonical.encode()
     body = MAGIC + len(text).to_bytes(4, "little") + text + payload
     return body + xxhash.xxh3_64_intdigest(body).to_bytes(TAIL, "little")
 
 
-def unpack(
+def unpack_sketch(
     data: bytes,
     require: Callable[[Spec], None],
     payload_size: Callable[[Spec], int] | None = None,
@@ -78,22 +78,22 @@ def unpack(
 Hashes = NDArray[np.uint64]
 
 
-def element_hash(element: str | bytes, spec: Spec, key: Key | None = None) -> Hashes:
+def hash_element(element: str | bytes, spec: Spec, key: Key | None = None) -> Hashes:
     """One element's hash, as an array."""
     if spec.hash != "xxh64":
-        return element_hashes([element], spec, key)
+        return hash_elements([element], spec, key)
     # The library's function is the fastest way to a single hash.
     return np.array([xxhash.xxh64_intdigest(as_bytes(element), spec.seed)], np.uint64)
 
 
-def element_hashes(elements: Iterable[str | bytes], spec: Spec, key: Key | None = None) -> Hashes:
+def hash_elements(elements: Iterable[str | bytes], spec: Spec, key: Key | None = None) -> Hashes:
     """The elements' hashes, in order."""
     if isinstance(elements, (str, bytes)):
         raise ParameterError("update_batch takes many elements: use update for a single one")
     data = [as_bytes(element) for element in elements]
     ends = np.cumsum([0, *map(len, data)], dtype=np.int64)
     joined = np.frombuffer(b"".join(data), np.uint8)
-    found: Hashes = kernels.element_hashes(joined, ends, hasher(spec, key))
+    found: Hashes = kernels.element_hashes(joined, ends, make_hasher(spec, key))
     return found
 
 
@@ -115,7 +115,7 @@ class Sketch(ABC):
         self, spec: Spec | None, key: bytes | Key | None = None, **made: int | str
     ) -> None:
         """As the specification says; without one, as usual except for what is `made` otherwise."""
-        self._key = key_of(key)
+        self._key = to_key(key)
         if spec is None:
             key_id = self._key.id if self._key else ""
             spec = Spec.of(sketch=self.KIND, key=key_id, **made)  # type: ignore[arg-type]
@@ -159,7 +159,7 @@ class Sketch(ABC):
     def to_bytes(self) -> bytes:
         """The sketch with its specification and a checksum; `from_bytes` reads it."""
         with self._lock:
-            return pack(self.spec, self._payload())
+            return pack_sketch(self.spec, self._payload())
 
     @classmethod
     def from_bytes(cls, data: bytes, key: bytes | Key | None = None) -> Self:
@@ -167,7 +167,7 @@ class Sketch(ABC):
 
         A keyed sketch can be compared and merged without its key, but not updated.
         """
-        spec, payload = unpack(data, cls._require)
+        spec, payload = unpack_sketch(data, cls._require)
         sketch = cls.__new__(cls)
         Sketch.__init__(sketch, spec, key)
         sketch._restore(payload)
@@ -180,11 +180,11 @@ class Sketch(ABC):
 
     def _hash(self, element: str | bytes) -> Hashes:
         """One element's hash, as an array."""
-        return element_hash(element, self.spec, self._key)
+        return hash_element(element, self.spec, self._key)
 
     def _hashes(self, elements: Iterable[str | bytes]) -> Hashes:
         """The elements' hashes, in order."""
-        return element_hashes(elements, self.spec, self._key)
+        return hash_elements(elements, self.spec, self._key)
 
     def _snapshot(self, other: object) -> Self:
         """The other as it is now, if it may be compared with this one."""
@@ -233,7 +233,7 @@ class SetSketch(Sketch):
             self._add(np.ascontiguousarray(values))
 
 
-def mixed(values: Hashes) -> Hashes:
+def mix_hashes(values: Hashes) -> Hashes:
     """MurmurHash3's 64-bit finaliser of each value: one to one."""
     h: Hashes = values ^ (values >> np.uint64(33))
     h = h * np.uint64(0xFF51AFD7ED558CCD)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from neardup.errors import ParameterError
 from neardup.sketch import base
-from neardup.spec import B_BITS, MINHASHES, Spec, one_of
+from neardup.spec import B_BITS, MINHASHES, Spec, check_choice
 
 SPREAD = {4: np.uint32(0x9E3779B1), 8: np.uint64(0x9E3779B97F4A7C15)}
 """Bytes of a slot -> the constant that it is multiplied with."""
@@ -32,7 +32,7 @@ def packed_size(spec: Spec) -> int:
     return -(-spec.slots * spec.bits // 8)
 
 
-def packed(rows: Rows, bits: int) -> NDArray[np.uint8]:
+def pack_slots(rows: Rows, bits: int) -> NDArray[np.uint8]:
     """The bits of each slot, one row of bytes a document: slot 0 in the lowest ones of byte 0."""
     size = rows.itemsize
     cut = rows * SPREAD[size] >> rows.dtype.type(8 * size - bits)
@@ -47,7 +47,7 @@ def packed(rows: Rows, bits: int) -> NDArray[np.uint8]:
     return found
 
 
-def unpacked(rows: NDArray[np.uint8], bits: int, slots: int) -> Rows:
+def unpack_slots(rows: NDArray[np.uint8], bits: int, slots: int) -> Rows:
     """One value a slot, in bytes, or in four of them for 16 bits."""
     if bits == 16:
         return np.ascontiguousarray(rows).view("<u2").astype(np.uint32)
@@ -58,7 +58,7 @@ def unpacked(rows: NDArray[np.uint8], bits: int, slots: int) -> Rows:
     return np.ascontiguousarray(found[:, :slots])
 
 
-def chance(bits: int) -> float:
+def collision_chance(bits: int) -> float:
     """How often slots of different values are equal."""
     return 2.0**-bits
 
@@ -89,7 +89,7 @@ class BBitMinHash:
     def slots(self) -> Rows:
         """The bits of each slot."""
         row = np.frombuffer(self.packed, np.uint8)[None]
-        found: Rows = unpacked(row, self.spec.bits, self.spec.slots)[0]
+        found: Rows = unpack_slots(row, self.spec.bits, self.spec.slots)[0]
         return found
 
     def jaccard(self, other: BBitMinHash) -> float:
@@ -100,7 +100,7 @@ class BBitMinHash:
             )
         self.spec.require_same(other.spec, "this BBitMinHash", "the other")
         share = np.count_nonzero(self.slots == other.slots) / self.spec.slots
-        by_chance = chance(self.spec.bits)
+        by_chance = collision_chance(self.spec.bits)
         return max(float((share - by_chance) / (1 - by_chance)), 0.0)
 
     def update(self, *_: object) -> None:
@@ -114,12 +114,12 @@ class BBitMinHash:
 
     def to_bytes(self) -> bytes:
         """The sketch with its specification and a checksum; `from_bytes` reads it."""
-        return base.pack(self.spec, self.packed)
+        return base.pack_sketch(self.spec, self.packed)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> BBitMinHash:
         """The sketch that `to_bytes` wrote; anything truncated or altered is an error."""
-        return cls(*base.unpack(data, _require, packed_size))
+        return cls(*base.unpack_sketch(data, _require, packed_size))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BBitMinHash):
@@ -138,5 +138,5 @@ class BBitMinHash:
 
 def _require(spec: Spec) -> None:
     """Refuse a specification that a BBitMinHash can't have, whether given or read."""
-    one_of("sketch of a BBitMinHash", spec.sketch, MINHASHES)
-    one_of("bits of a slot", spec.bits, B_BITS)
+    check_choice("sketch of a BBitMinHash", spec.sketch, MINHASHES)
+    check_choice("bits of a slot", spec.bits, B_BITS)

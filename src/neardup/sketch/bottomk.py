@@ -15,8 +15,8 @@ import xxhash
 
 from neardup.errors import FormatError, StaleSketch
 from neardup.keys import Key
-from neardup.sketch.base import Hashes, SetSketch, mixed
-from neardup.spec import MAX_SLOTS, Spec, whole
+from neardup.sketch.base import Hashes, SetSketch, mix_hashes
+from neardup.spec import MAX_SLOTS, Spec, check_whole
 
 ALL: Final = 2**64
 MAX_SPARE: Final = 2**31 - 1
@@ -54,14 +54,14 @@ class BottomK(SetSketch):
         spec: Spec | None = None,
     ) -> None:
         super().__init__(spec, key, slots=k, seed=seed, hash=hash)
-        self.spare = whole("number of spare values", spare, 0, MAX_SPARE)
+        self.spare = check_whole("number of spare values", spare, 0, MAX_SPARE)
         self._values = np.empty(0, np.uint64)
         self._limit = ALL
 
     @classmethod
     def _require(cls, spec: Spec) -> None:
         super()._require(spec)
-        whole("k", spec.slots, 2, MAX_SLOTS)
+        check_whole("k", spec.slots, 2, MAX_SLOTS)
 
     @property
     def k(self) -> int:
@@ -158,7 +158,7 @@ class BottomK(SetSketch):
         return values[: self.k]
 
     def _mixed(self, hashes: Hashes) -> Hashes:
-        return mixed(hashes ^ np.uint64(_key(self._seed)))
+        return mix_hashes(hashes ^ np.uint64(_key(self._seed)))
 
     def _add(self, hashes: Hashes) -> None:
         self._keep(np.union1d(self._values, _below(self._mixed(hashes), self._limit)))

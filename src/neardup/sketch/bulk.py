@@ -31,7 +31,7 @@ MAKE_WEIGHTED: dict[str, MakeWeighted] = {
 or, without them, all alike."""
 
 
-def signatures(
+def make_signatures(
     shingles: NDArray[np.uint64],
     offsets: NDArray[np.int64],
     spec: Spec,
@@ -43,7 +43,7 @@ def signatures(
     return MAKE[spec.sketch](shingles, offsets, spec)
 
 
-def sketched(
+def sketch_sets(
     shingles: NDArray[np.uint64],
     offsets: NDArray[np.int64],
     spec: Spec,
@@ -58,10 +58,10 @@ def sketched(
     if spec.sketch == "oneperm":
         rows, empty = minhash.oneperm_signatures(shingles, offsets, spec, fill=not open)
         return rows, int(empty[np.diff(offsets) > 0].sum())
-    return signatures(shingles, offsets, spec, weights), 0
+    return make_signatures(shingles, offsets, spec, weights), 0
 
 
-def closed(columns: Signatures, spec: Spec) -> Signatures:
+def fill_merged(columns: Signatures, spec: Spec) -> Signatures:
     """Merged open signatures, as columns, with their empty slots filled."""
     if spec.sketch != "oneperm":
         return columns
@@ -73,7 +73,7 @@ def column_type(spec: Spec) -> type[np.uint32] | type[np.uint64]:
     return np.uint32 if spec.width == 32 else np.uint64
 
 
-def columns(spec: Spec) -> int:
+def column_count(spec: Spec) -> int:
     """How many columns a signature has: a slot each, unless slots are narrower than a column."""
     return spec.slots * spec.width // (8 * np.dtype(column_type(spec)).itemsize)
 
@@ -81,16 +81,16 @@ def columns(spec: Spec) -> int:
 def empty_columns(spec: Spec, documents: int) -> Signatures:
     """Signatures of nothing, as columns: what any others are merged into by the least value."""
     kind = column_type(spec)
-    return np.full((columns(spec), documents), np.iinfo(kind).max, kind)
+    return np.full((column_count(spec), documents), np.iinfo(kind).max, kind)
 
 
-def compared(rows: Signatures, spec: Spec) -> Signatures:
+def pack_signatures(rows: Signatures, spec: Spec) -> Signatures:
     """What is kept of signatures to compare them: all, or some bits of each slot, packed."""
-    return bbit.packed(rows, spec.bits) if spec.narrow else rows
+    return bbit.pack_slots(rows, spec.bits) if spec.narrow else rows
 
 
-def compared_shape(spec: Spec) -> tuple[int, type]:
+def packed_shape(spec: Spec) -> tuple[int, type]:
     """How many columns that has, and what they hold."""
     if spec.narrow:
         return bbit.packed_size(spec), np.uint8
-    return columns(spec), column_type(spec)
+    return column_count(spec), column_type(spec)

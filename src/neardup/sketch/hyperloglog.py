@@ -16,7 +16,7 @@ import numpy as np
 from neardup.errors import FormatError, UsageError
 from neardup.keys import Key
 from neardup.sketch.base import Hashes, SetSketch
-from neardup.spec import Spec, one_of, whole
+from neardup.spec import Spec, check_choice, check_whole
 
 REGISTERS = tuple(2**power for power in range(7, 17))
 HEAD = 40
@@ -55,7 +55,7 @@ class HyperLogLog(SetSketch):
     @classmethod
     def _require(cls, spec: Spec) -> None:
         super()._require(spec)
-        one_of("number of registers", spec.slots, REGISTERS)
+        check_choice("number of registers", spec.slots, REGISTERS)
 
     def count(self) -> float:
         """The estimated number of distinct elements."""
@@ -64,7 +64,7 @@ class HyperLogLog(SetSketch):
 
     def bounds(self, deviations: int = 2) -> tuple[float, float]:
         """Where the number is 68, 95 or 99.7 times of 100: 1, 2 or 3 standard deviations around."""
-        wide = whole("deviations", deviations, 1, 3)
+        wide = check_whole("deviations", deviations, 1, 3)
         with self._lock:
             settled = self._settled()
         return float(settled.get_lower_bound(wide)), float(settled.get_upper_bound(wide))

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.errors import ParameterError
-from neardup.keys import Key, key_of, require_key, seeded
+from neardup.keys import Key, require_key, seeded, to_key
 from neardup.sketch import base
-from neardup.sketch.base import element_hash, element_hashes
-from neardup.sketch.bbit import BBitMinHash, packed
-from neardup.spec import B_BITS, MINHASHES, Spec, one_of
+from neardup.sketch.base import hash_element, hash_elements
+from neardup.sketch.bbit import BBitMinHash, pack_slots
+from neardup.spec import B_BITS, MINHASHES, Spec, check_choice
 
 EMPTY = np.uint32(0xFFFFFFFF)
 FIRST_ROUND = 1 << 31
@@ -153,7 +153,7 @@ class MinHash:
         key: bytes | Key | None = None,
         spec: Spec | None = None,
     ) -> None:
-        self._key = key_of(key)
+        self._key = to_key(key)
         if spec is None:
             spec = Spec(slots=slots, seed=seed, hash=hash, key=self._key.id if self._key else "")
         if self._key is not None:
@@ -185,11 +185,11 @@ class MinHash:
 
     def update(self, element: str | bytes) -> None:
         """Add one element to the set."""
-        self._add(element_hash(element, self.spec, self._key))
+        self._add(hash_element(element, self.spec, self._key))
 
     def update_batch(self, elements: Iterable[str | bytes]) -> None:
         """Add many elements; the same as `update` for each, and much faster."""
-        self._add(element_hashes(elements, self.spec, self._key))
+        self._add(hash_elements(elements, self.spec, self._key))
 
     def update_hashes(self, hashes: NDArray[np.uint64]) -> None:
         """Add elements that are 64-bit hashes already, such as shingles."""
@@ -233,13 +233,15 @@ class MinHash:
 
     def b_bit(self, bits: int) -> BBitMinHash:
         """The sketch with b bits a slot (1, 2, 4, 8, 16), to be stored and compared."""
-        one_of("bits of a slot", bits, B_BITS)
-        return BBitMinHash(replace(self.spec, bits=bits), packed(self.slots[None], bits).tobytes())
+        check_choice("bits of a slot", bits, B_BITS)
+        return BBitMinHash(
+            replace(self.spec, bits=bits), pack_slots(self.slots[None], bits).tobytes()
+        )
 
     def to_bytes(self) -> bytes:
         """The sketch with its specification and a checksum; `from_bytes` reads it."""
         slots = self._snapshot()
-        return base.pack(self.spec, slots.astype(slots.dtype.newbyteorder("<")).tobytes())
+        return base.pack_sketch(self.spec, slots.astype(slots.dtype.newbyteorder("<")).tobytes())
 
     @classmethod
     def from_bytes(cls, data: bytes, key: bytes | Key | None = None) -> MinHash:
@@ -247,7 +249,7 @@ class MinHash:
 
         A keyed sketch can be compared and merged without its key, but not updated.
         """
-        spec, payload = base.unpack(data, _require, lambda spec: spec.slots * spec.bits // 8)
+        spec, payload = base.unpack_sketch(data, _require, lambda spec: spec.slots * spec.bits // 8)
         sketch = cls(spec=spec, key=key)
         kind = sketch._slots.dtype
         sketch._slots = np.frombuffer(payload, kind.newbyteorder("<")).astype(kind)
@@ -282,7 +284,7 @@ class MinHash:
 
 def _require(spec: Spec) -> None:
     """Refuse a specification that a MinHash can't have, whether given or read."""
-    one_of("sketch of a MinHash", spec.sketch, MINHASHES)
+    check_choice("sketch of a MinHash", spec.sketch, MINHASHES)
     if spec.narrow:
         raise ParameterError(
             f"a MinHash has slots of {spec.width} bits: make it without bits, then call "

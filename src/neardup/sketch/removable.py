@@ -15,7 +15,7 @@ from neardup.errors import FormatError, ParameterError, StaleSketch
 from neardup.keys import Key
 from neardup.sketch.base import Hashes, SetSketch
 from neardup.sketch.minhash import MinHash, permutations
-from neardup.spec import Spec, whole
+from neardup.spec import Spec, check_whole
 
 NONE = np.uint64(2**64 - 1)
 MAX_SPARE = 1_023
@@ -51,7 +51,7 @@ class RemovableMinHash(SetSketch):
         spec: Spec | None = None,
     ) -> None:
         super().__init__(spec, key, slots=slots, seed=seed, hash=hash)
-        width = whole("number of spare values", spare, 0, MAX_SPARE) + 1
+        width = check_whole("number of spare values", spare, 0, MAX_SPARE) + 1
         self._rows = np.full((self.spec.slots, width), NONE)
         self._limits = np.full(self.spec.slots, NONE)
 

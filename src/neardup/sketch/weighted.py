@@ -1,8 +1,9 @@
 """Weighted MinHash: k slots that estimate the weighted Jaccard similarity of two bags.
 
 That is the sum over all elements of the lesser weight, divided by the sum of the greater one; for
-equal weights it is Jaccard. `WeightedMinHash` is one bag's sketch, for people; `signatures` is the
-bulk form. A slot is the least rank of its darts (`kernels/darts.py`), the bits of a float32.
+equal weights it is Jaccard. `WeightedMinHash` is one bag's sketch, for people;
+`weighted_signatures` is the bulk form. A slot is the least rank of its darts
+(`kernels/darts.py`), the bits of a float32.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from neardup import kernels
 from neardup.errors import FormatError, ParameterError
 from neardup.keys import Key, seeded
 from neardup.sketch.base import Hashes, Sketch
-from neardup.spec import MAX_SLOTS, Spec, whole
+from neardup.spec import MAX_SLOTS, Spec, check_whole
 
 EMPTY: Final = np.uint32(0x7F800000)
 """Infinity: no dart."""
@@ -95,7 +96,7 @@ class WeightedMinHash(Sketch):
     @classmethod
     def _require(cls, spec: Spec) -> None:
         super()._require(spec)
-        whole("number of slots", spec.slots, 2, MAX_SLOTS)  # one says nothing of the total
+        check_whole("number of slots", spec.slots, 2, MAX_SLOTS)  # one says nothing of the total
 
     @property
     def slots(self) -> NDArray[np.uint32]:
@@ -105,7 +106,7 @@ class WeightedMinHash(Sketch):
 
     def update(self, element: str | bytes, weight: float = 1.0) -> None:
         """Add one element with its weight."""
-        self._add(self._hash(element), fixed([weight]))
+        self._add(self._hash(element), to_fixed_point([weight]))
 
     def update_batch(self, weights: Mapping[str, float] | Mapping[bytes, float]) -> None:
         """Add many elements, each with its weight; the same as `update` for each."""
@@ -114,7 +115,7 @@ class WeightedMinHash(Sketch):
                 "update_batch takes elements with their weights, {element: weight}: "
                 "use collections.Counter to count"
             )
-        self._add(self._hashes(weights), fixed(list(weights.values())))
+        self._add(self._hashes(weights), to_fixed_point(list(weights.values())))
 
     def jaccard(self, other: WeightedMinHash) -> float:
         """The estimated weighted Jaccard similarity of the two bags: the share of equal slots.
@@ -166,7 +167,7 @@ class WeightedMinHash(Sketch):
         )
 
 
-def fixed(weights: list[float]) -> Hashes:
+def to_fixed_point(weights: list[float]) -> Hashes:
     """Weights as whole multiples of 1/65536, rounded to the nearest, halves to even."""
     found = [round(_checked(weight) * UNIT) for weight in weights]
     return np.array(found, np.uint64)

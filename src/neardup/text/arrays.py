@@ -38,7 +38,7 @@ class Ragged:
         return Ragged(out, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
 
-def strings(array: pa.Array) -> Ragged:
+def view_strings(array: pa.Array) -> Ragged:
     """The bytes of a large_string column, without a copy; nulls are empty."""
     if array.null_count:
         array = array.fill_null("")
@@ -49,7 +49,7 @@ def strings(array: pa.Array) -> Ragged:
     return Ragged(np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8), here)
 
 
-def integers(array: pa.Array) -> Ragged:
+def view_integers(array: pa.Array) -> Ragged:
     """The values of a large_list<int64> column; null lists are empty."""
     sizes = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
     values = array.flatten().to_numpy(zero_copy_only=False)

@@ -45,7 +45,7 @@ class Ranges:
 
 
 @cache
-def ranges() -> Ranges:
+def load_ranges() -> Ranges:
     path = Path(__file__).with_name(f"unicode-{UNICODE}.txt")
     lines = re.findall(
         r"^([0-9A-F]+) ([0-9A-F]+) (\S) (\d+) ([YNM]) (-?\d+)$",
@@ -74,7 +74,7 @@ class CharacterTable:
 @cache
 def character_table(profile: str) -> CharacterTable:
     """The table of a text profile."""
-    r = ranges()
+    r = load_ranges()
     combining = {ccc: rank for rank, ccc in enumerate(sorted(set(r.ccc)))}
     packed = np.zeros(CODES, dtype=np.uint32)
     for first, last, kind, ccc, check, lower in zip(
@@ -105,7 +105,7 @@ def accents() -> re.Pattern[str]:
 
 
 def _any_of(wanted: str) -> re.Pattern[str]:
-    r = ranges()
+    r = load_ranges()
     spans = (
         f"\\U{first:08x}-\\U{last:08x}"
         for first, last, kind in zip(r.first, r.last, r.kind, strict=True)
@@ -114,7 +114,7 @@ def _any_of(wanted: str) -> re.Pattern[str]:
     return re.compile("([" + "".join(spans) + "]+)")
 
 
-def normalised(texts: Ragged, profile: str) -> Ragged:
+def normalise_texts(texts: Ragged, profile: str) -> Ragged:
     """The texts in the profile's normal form (case is folded later, by the kernels).
 
     A space never combines with what follows it, so stretches between spaces can be taken one

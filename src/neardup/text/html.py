@@ -60,16 +60,16 @@ def html_to_text(texts: pa.Array) -> pa.Array:
 
     require_html_library()
     pages = pc.match_substring_regex(texts, PAGE).fill_null(False)
-    shown = [shown_by(page) for page in texts.filter(pages).to_pylist()]
+    shown = [render_page(page) for page in texts.filter(pages).to_pylist()]
     return pc.replace_with_mask(texts, pages, pa.array(shown, texts.type))
 
 
-def without_markup(texts: pa.Array, spec: Spec) -> pa.Array:
+def strip_markup(texts: pa.Array, spec: Spec) -> pa.Array:
     """The texts with or without their markup, as the specification says."""
     return html_to_text(texts) if spec.strip else texts
 
 
-def shown_by(page: str) -> str:
+def render_page(page: str) -> str:
     """The text that a page shows, a line for each block of it; the page, if that is nothing.
 
     >>> shown_by("<title>Hi</title><p>Fish &amp; <b>chip</b>s<p>twice")

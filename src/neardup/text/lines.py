@@ -37,12 +37,12 @@ from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.errors import FormatError, SpecMismatch, UsageError
-from neardup.keys import Key, hasher
+from neardup.keys import Key, make_hasher
 from neardup.spec import Spec
-from neardup.text.arrays import Ragged, strings
-from neardup.text.characters import character_table, normalised
-from neardup.text.html import without_markup
-from neardup.text.shingle import unit_hashes
+from neardup.text.arrays import Ragged, view_strings
+from neardup.text.characters import character_table, normalise_texts
+from neardup.text.html import strip_markup
+from neardup.text.shingle import hash_units
 
 MAGIC = b"ndl1"
 HEAD, TAIL = 16, 8
@@ -122,9 +122,9 @@ FULL = 2**32 - 1
 Lines = NDArray[np.uint64]
 
 
-def line_hashes(texts: pa.Array, spec: Spec, key: Key | None = None) -> Ragged:
+def hash_lines(texts: pa.Array, spec: Spec, key: Key | None = None) -> Ragged:
     """What the lines of each text are known by: the hashes of the specification's unit `line`."""
-    return unit_hashes(texts, replace(spec, unit="line", size=1), key)
+    return hash_units(texts, replace(spec, unit="line", size=1), key)
 
 
 def ignore_lines(texts: pa.Array, ignored: Lines, spec: Spec, key: Key | None = None) -> pa.Array:
@@ -135,8 +135,8 @@ def ignore_lines(texts: pa.Array, ignored: Lines, spec: Spec, key: Key | None = 
     """
     if not ignored.size:
         return texts
-    raw = strings(texts)
-    plain = normalised(raw, spec.profile)
+    raw = view_strings(texts)
+    plain = normalise_texts(raw, spec.profile)
     data, offsets = kernels.ignore_lines(
         raw.data,
         raw.offsets,
@@ -145,7 +145,7 @@ def ignore_lines(texts: pa.Array, ignored: Lines, spec: Spec, key: Key | None = 
         plain is raw,
         *_rules(spec),
         ignored,
-        hasher(spec, key),
+        make_hasher(spec, key),
     )
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     left = pa.Array.from_buffers(texts.type, len(texts), buffers)
@@ -160,7 +160,7 @@ def _rules(spec: Spec) -> tuple[Any, ...]:
 
 def _distinct_lines(texts: pa.Array, spec: Spec, key: Key | None) -> tuple[Lines, int]:
     """Every document's lines, each once, one after another; and how many documents have any."""
-    found = line_hashes(texts, spec, key)
+    found = hash_lines(texts, spec, key)
     lines, _ = kernels.distinct_rows(found.data, found.offsets)
     return lines, int(np.count_nonzero(found.sizes))
 
@@ -193,7 +193,7 @@ class LineCounts(_Shared):
 
     def add(self, texts: pa.Array) -> None:
         """Count the lines of some documents. Nulls and texts without any line don't count."""
-        texts = without_markup(texts, self.spec)
+        texts = strip_markup(texts, self.spec)
         lines, documents = _distinct_lines(texts, self.spec, self.key)
         with self._lock:
             self.documents += documents
@@ -237,7 +237,7 @@ class FrequentLines(_Shared):
 
     def add(self, texts: pa.Array) -> None:
         """Count the lines of some documents: of all those that pass 1 has counted, once each."""
-        texts = without_markup(texts, self.spec)
+        texts = strip_markup(texts, self.spec)
         lines, documents = _distinct_lines(texts, self.spec, self.key)
         likely = kernels.lines_above(lines, self._table, min(self.limit, FULL - 1))
         found, counts = np.unique(likely, return_counts=True)
@@ -279,10 +279,10 @@ def _texts_of(lines: Lines, texts: pa.Array, spec: Spec, key: Key | None) -> dic
     """Hash -> the line as it is compared, cut. The same wherever the line was found."""
     if not lines.size:
         return {}
-    plain = normalised(strings(texts), spec.profile)
+    plain = normalise_texts(view_strings(texts), spec.profile)
     # A character has up to four bytes; one that the cut has hit is dropped by the second cut.
     data, begins, ends = kernels.line_texts(
-        plain.data, plain.offsets, *_rules(spec), lines, hasher(spec, key), 4 * SAMPLE
+        plain.data, plain.offsets, *_rules(spec), lines, make_hasher(spec, key), 4 * SAMPLE
     )
     return {
         line: data[begin:end].tobytes().decode(errors="ignore")[:SAMPLE]
@@ -290,14 +290,14 @@ def _texts_of(lines: Lines, texts: pa.Array, spec: Spec, key: Key | None) -> dic
     }
 
 
-def stripped(
+def strip_texts(
     texts: pa.Array, spec: Spec, ignored: IgnoredLines, key: Key | None = None
 ) -> pa.Array:
     """The texts as they are cut into shingles. A step that would leave nothing is left out."""
-    return ignore_lines(without_markup(texts, spec), ignored.hashes, spec, key)
+    return ignore_lines(strip_markup(texts, spec), ignored.hashes, spec, key)
 
 
-def require_list(spec: Spec, ignored: IgnoredLines) -> None:
+def require_ignored_lines(spec: Spec, ignored: IgnoredLines) -> None:
     """Refuse a list of ignored lines that is not the one which the specification names."""
     if spec.ignored != ignored.digest:
         raise SpecMismatch(

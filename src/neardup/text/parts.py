@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.spec import Spec
-from neardup.text.arrays import Ragged, strings
+from neardup.text.arrays import Ragged, view_strings
 from neardup.text.characters import character_table
-from neardup.text.shingle import unit_hashes
+from neardup.text.shingle import hash_units
 
 Integers = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
@@ -44,22 +44,22 @@ class Parts:
         return len(self.begins)
 
 
-def parts_of(texts: pa.Array, unit: str, least: int) -> Parts:
+def find_parts(texts: pa.Array, unit: str, least: int) -> Parts:
     """The lines or paragraphs with at least `least` characters that are not white space."""
-    rows, table = strings(texts), character_table("standard")
+    rows, table = view_strings(texts), character_table("standard")
     found = kernels.parts(
         rows.data, rows.offsets, table.stage1, table.stage2, unit == "paragraph", least
     )
     return Parts(rows, *found)
 
 
-def text_hashes(texts: pa.Array) -> Hashes:
+def hash_texts(texts: pa.Array) -> Hashes:
     """128 bits for each text as it is."""
-    rows = strings(texts)
+    rows = view_strings(texts)
     return _spans(rows.data, rows.offsets[:-1], rows.offsets[1:])
 
 
-def part_hashes(parts: Parts, spec: Spec | None) -> Hashes:
+def hash_parts(parts: Parts, spec: Spec | None) -> Hashes:
     """128 bits for each part: of its bytes, or of its units as a specification has them."""
     if spec is None:
         return _spans(parts.texts.data, parts.begins, parts.ends)
@@ -69,16 +69,16 @@ def part_hashes(parts: Parts, spec: Spec | None) -> Hashes:
     edges = np.stack([parts.begins, parts.ends], axis=1).reshape(-1)
     buffers = [None, pa.py_buffer(edges), pa.py_buffer(parts.texts.data)]
     texts = pa.Array.from_buffers(pa.large_string(), len(edges) - 1, buffers)
-    return unit_sequence_hashes(unit_hashes(texts, spec))[::2]
+    return hash_unit_sequences(hash_units(texts, spec))[::2]
 
 
-def unit_sequence_hashes(units: Ragged) -> Hashes:
+def hash_unit_sequences(units: Ragged) -> Hashes:
     """128 bits for each row of units, as the specification has it."""
     found: Hashes = kernels.content_hashes(units.data.view(np.uint8), units.offsets)
     return found
 
 
-def without_parts(parts: Parts, gone: NDArray[np.uint8]) -> pa.Array:
+def remove_parts(parts: Parts, gone: NDArray[np.uint8]) -> pa.Array:
     """The texts without the parts where `gone` is not 0."""
     data, offsets = kernels.without_parts(
         parts.texts.data, parts.texts.offsets, parts.begins, parts.nexts, parts.firsts, gone

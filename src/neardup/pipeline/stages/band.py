@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.lsh.bands import Tables
-from neardup.lsh.buckets import meeting
+from neardup.lsh.buckets import find_shared_keys
 from neardup.pipeline.budget import Budget
 from neardup.pipeline.job import Job
 from neardup.pipeline.sketch_files import Sketches
@@ -161,7 +161,7 @@ class BandWriter:
         self, keys: NDArray[np.uint64], ranks: NDArray[np.uint32]
     ) -> dict[str, NDArray[Any]]:
         """Those in which a new document is: the last member is the worst in rank."""
-        places, sizes = meeting(keys)
+        places, sizes = find_shared_keys(keys)
         ends = np.cumsum(sizes)
         if self.sketches.first_new:
             has_new = ranks[places[ends - 1]] >= self.sketches.first_new

@@ -18,7 +18,7 @@ from neardup.pipeline.stages.rank import (
     Ranking,
 )
 from neardup.runtime import map_in_order
-from neardup.sketch.bulk import compared_shape
+from neardup.sketch.bulk import packed_shape
 from neardup.text.arrays import Ragged
 from neardup.verify import Estimated, Exact, Weighed
 
@@ -81,7 +81,7 @@ class PairComparer:
         options = self._options
         if options.verify == "exact":
             return options.exact(rows.data, rows.offsets, self._weights)
-        return options.estimated(rows.data.reshape(-1, compared_shape(options.spec)[0]))
+        return options.estimated(rows.data.reshape(-1, packed_shape(options.spec)[0]))
 
     def _compared(
         self,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from neardup.corpus.read import Chunk, parse
+from neardup.corpus.read import Chunk, parse_chunk
 from neardup.corpus.shards import Shard
 from neardup.pipeline.job import Job
 from neardup.pipeline.saved import FREQUENCIES_FILE, IGNORED_FILE, read_frequencies, read_ignored
@@ -44,7 +44,7 @@ def _read_texts(
 
     def do(item: tuple[Shard, Chunk]) -> None:
         shard, chunk = item
-        take(parse(chunk, shard.reading.columns).texts)
+        take(parse_chunk(chunk, shard.reading.columns).texts)
 
     work = ((shard, chunk) for shard in shards for chunk in shard.chunks())
     for (_, chunk), _ in map_in_order(work, do, job.budget.threads(job.workers)):
@@ -72,7 +72,7 @@ def _count_shingles(job: Job, shards: list[Shard], progress: Progress) -> Freque
 
     def do(item: tuple[Shard, Chunk]) -> None:
         shard, chunk = item
-        counts.add(sketcher.cut(parse(chunk, shard.reading.columns)).shingles)
+        counts.add(sketcher.cut(parse_chunk(chunk, shard.reading.columns)).shingles)
 
     work = ((shard, chunk) for shard in shards for chunk in shard.chunks())
     for (_, chunk), _ in map_in_order(work, do, job.budget.threads(job.workers)):

@@ -14,9 +14,9 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from neardup.corpus.read import Chunk, parse_some
+from neardup.corpus.read import Chunk, parse_rows
 from neardup.corpus.shards import Shard
-from neardup.corpus.streams import changed
+from neardup.corpus.streams import changed_error
 from neardup.formats.blocks import BlockReader
 from neardup.pipeline.job import Job
 from neardup.pipeline.merge_rows import MergedSets
@@ -41,7 +41,7 @@ from neardup.pipeline.stages.rank import (
     RankedDocuments,
 )
 from neardup.runtime import Progress, map_in_order
-from neardup.sketch.bulk import compared_shape
+from neardup.sketch.bulk import packed_shape
 from neardup.sketcher import Sketcher
 from neardup.text.arrays import Ragged
 
@@ -59,12 +59,12 @@ class CandidateChunk:
 
 def shingle_candidates(wanted: CandidateChunk, shard: Shard, sketcher: Sketcher) -> Ragged:
     """The sorted sets, or bags, of a chunk's candidates."""
-    documents = parse_some(wanted.chunk, shard.reading.columns, wanted.rows, wanted.size)
+    documents = parse_rows(wanted.chunk, shard.reading.columns, wanted.rows, wanted.size)
     cut = sketcher.cut(documents)
     different = (wanted.content != cut.content.T).any(axis=0)
     if different.any():
         files = wanted.chunk.files
-        raise changed(files[wanted.rows[different][0]] if len(files) > 1 else files[0])
+        raise changed_error(files[wanted.rows[different][0]] if len(files) > 1 else files[0])
     return sort_bags(cut.shingles) if sketcher.spec.of_bags else sort_sets(cut.shingles)
 
 
@@ -80,7 +80,7 @@ def find_candidate_chunks(
         for count in block.chunks:
             chunk = next(chunks, None)
             if chunk is None:
-                raise changed(sketches.shards[shard].files[-1])
+                raise changed_error(sketches.shards[shard].files[-1])
             here = chosen[np.searchsorted(chosen, start) : np.searchsorted(chosen, start + count)]
             if len(here) and content is not None:
                 in_block = here - (block.start - origin)
@@ -131,7 +131,7 @@ class CandidateMatcher:
         sets = CandidateSets(
             [files[place] for place in range(len(sketches.files))],
             sketches.starts,
-            np.uint64 if exact else compared_shape(self._job.options.spec)[1],
+            np.uint64 if exact else packed_shape(self._job.options.spec)[1],
             self._job.workers,
         )
         parts = self._ranked.parts

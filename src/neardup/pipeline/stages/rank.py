@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from neardup.corpus.documents import concat_keep
 from neardup.errors import UsageError
 from neardup.in_memory import by_value
-from neardup.lsh.buckets import meeting
+from neardup.lsh.buckets import find_shared_keys
 from neardup.options import Options
 from neardup.pipeline.budget import Budget
 from neardup.pipeline.job import Job
@@ -115,7 +115,7 @@ def group_equal_hashes(
 ) -> tuple[Ranks, Ranks, Ranks]:
     """The places of hashes that are there more than once, group by group; where each group
     begins, and its size. Hashes come as halves. A group may be of one that only seemed equal."""
-    members, sizes = meeting(first)
+    members, sizes = find_shared_keys(first)
     starts = np.cumsum(sizes) - sizes
     if (second[members] != np.repeat(second[members[starts]], sizes)).any():
         # Half of a hash is shared by what is not identical.

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from neardup.corpus.documents import strings
-from neardup.corpus.read import parse_some
+from neardup.corpus.documents import make_strings
+from neardup.corpus.read import parse_rows
 from neardup.errors import NeardupError
 from neardup.formats import tables
 from neardup.formats.tables import TableWriter
@@ -147,13 +147,13 @@ def read_texts(catalogue: Catalogue, documents: list[int]) -> pa.Array:
                 here = sorted(d for d in wanted if start <= d < start + count)
                 if here:
                     rows = np.array(here, np.int64) - start
-                    column = parse_some(chunk, reading.columns, rows, count).texts
+                    column = parse_rows(chunk, reading.columns, rows, count).texts
                     for place, document in enumerate(here):
                         found[document] = cut_text(column[place].as_py())
                 start += count
         except NeardupError:
             continue
-    return strings([found.get(document) for document in documents])
+    return make_strings([found.get(document) for document in documents])
 
 
 def cut_text(text: str | list[int] | None) -> str:

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from neardup.corpus.documents import Documents
-from neardup.corpus.read import Chunk, parse
-from neardup.corpus.shards import Shard, cut
+from neardup.corpus.read import Chunk, parse_chunk
+from neardup.corpus.shards import Shard, cut_shards
 from neardup.errors import InputError, NeardupError, OutputError, RowError
 from neardup.formats.blocks import BlockReader
 from neardup.formatting import format_bytes
@@ -96,7 +96,7 @@ def default_maker(job: Job) -> SketchMaker:
 
 def make_chunk(chunk: Chunk, shard: Shard, making: ChunkMaker) -> SketchedChunk:
     """What is done with a chunk of a shard."""
-    return making(chunk, parse(chunk, shard.reading.columns))
+    return making(chunk, parse_chunk(chunk, shard.reading.columns))
 
 
 SAMPLED_SHARDS = 8
@@ -123,7 +123,7 @@ def estimate_disk(job: Job, shards: list[Shard], making: ChunkMaker) -> DiskEsti
     for place in np.unique(np.linspace(0, len(shards) - 1, SAMPLED_SHARDS).astype(int)).tolist():
         with suppress(NeardupError):  # whoever reads all of it will say so
             for chunk in shards[place].chunks():
-                found = parse(chunk, shards[place].reading.columns)
+                found = parse_chunk(chunk, shards[place].reading.columns)
                 documents += len(found)
                 read += chunk.stored
                 length += int(raw_lengths(found.texts).sum())
@@ -279,7 +279,7 @@ def sketch_inputs(
     sketching = ShardSketcher(job, folder, progress, making)
     while True:
         try:
-            shards = cut(job.in_order(), job.reading, set(bad))
+            shards = cut_shards(job.in_order(), job.reading, set(bad))
             if not bad:
                 check_disk(job, folder, shards, progress, making)
             ignored = earlier.ignored
@@ -295,7 +295,7 @@ def sketch_inputs(
             job = replace(job, options=options, frequencies=frequencies)
             exact = job.options.verify == "exact"
             earlier.check(job.storing, exact, job.columns.within)
-            others = cut(earlier.inputs, replace(job.reading, columns=job.columns.plain))
+            others = cut_shards(earlier.inputs, replace(job.reading, columns=job.columns.plain))
             sketching.run(job, [*others, *shards])
             break
         except RowError:

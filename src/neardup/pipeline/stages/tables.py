@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from neardup.corpus.documents import strings
+from neardup.corpus.documents import make_strings
 from neardup.corpus.rows import Edit
 from neardup.corpus.write import write_kept
 from neardup.formats import tables
-from neardup.formats.tables import TableWriter, column
+from neardup.formats.tables import TableWriter, to_arrow
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.sketch_files import Sketches
 from neardup.pipeline.stages.removed import RemovedBatch, RemovedDocuments
@@ -40,8 +40,8 @@ def _removed_columns(catalogue: Catalogue, some: RemovedBatch) -> dict[str, obje
         "witness": catalogue.names(witnesses),
         "witness_file": witness_file,
         "witness_row": witness_row,
-        "similarity": column(some.similarity[known]),
-        "cluster": column(witnesses),
+        "similarity": to_arrow(some.similarity[known]),
+        "cluster": to_arrow(witnesses),
     }
     return {
         "id": catalogue.names(some.documents),
@@ -94,7 +94,7 @@ def write_rejected(folder: Path, catalogue: Catalogue, sketches: Sketches) -> Co
                     "id": catalogue.names(documents),
                     "file": file,
                     "row": row,
-                    "reason": strings(reasons),
+                    "reason": make_strings(reasons),
                 }
             )
             counted.update(reasons)

@@ -195,7 +195,7 @@ def test_full_buckets_are_those_of_several_components(spark: SparkSession) -> No
     whole, cap = corpus.whole(), 4
     roots = np.array([doc % 2 if doc in whole[0, 7][:20] else 0 for doc in range(50)], np.uint32)
     rows = Ragged(np.concatenate(list(whole.values())), np.cumsum([0, *map(len, whole.values())]))
-    beyond = cluster.beyond_cap(roots[rows.data].astype(np.int64), rows.offsets, cap)
+    beyond = cluster.count_beyond_cap(roots[rows.data].astype(np.int64), rows.offsets, cap)
     sent = spark.sparkContext.broadcast(roots)
     found = SparkBucketStatistics.of(buckets, CountBeyondLimit(sent, cap), pieces=True)
     assert found.full == np.count_nonzero(beyond) > 2

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from neardup.errors import UsageError
-from neardup.formats.tables import column, write_text
+from neardup.formats.tables import to_arrow, write_text
 from neardup.pipeline.backends.spark.failures import tag_errors, translate_spark_errors
 from neardup.pipeline.output import discard
 from neardup.pipeline.stage_files import KEY_FILE
@@ -116,7 +116,7 @@ def cogroup_in_arrow(
 def make_batch(**columns: NDArray[Any] | list[Any] | pa.Array) -> pa.RecordBatch:
     """A batch of NumPy arrays, of lists of bytes, or of Arrow arrays."""
     arrays = [
-        pa.array(values, pa.binary()) if isinstance(values, list) else column(values)
+        pa.array(values, pa.binary()) if isinstance(values, list) else to_arrow(values)
         for values in columns.values()
     ]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))

@@ -21,8 +21,8 @@ from pyspark import Broadcast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from neardup.cluster import identical
-from neardup.lsh.buckets import group
+from neardup.cluster import find_identical
+from neardup.lsh.buckets import group_by_key
 from neardup.pipeline.backends.spark.arrow import (
     Batches,
     StageTables,
@@ -302,11 +302,11 @@ class FindCopiesAndBuckets:
             return
         rank, content, keys = (np.concatenate(column) for column in zip(*parts, strict=True))
         order = np.argsort(rank)
-        leader = identical(content, order)
+        leader = find_identical(content, order)
         twins = order[leader[order] != order]
         yield from _pad_rows(COPY_ROW, leader=rank[leader[twins]], rank=rank[twins])
         unique = order[leader[order] == order]
-        found = group(keys, unique)
+        found = group_by_key(keys, unique)
         members, starts = found.members()
         places = Ragged(members.astype(np.uint32), starts)
         yield from _pad_rows(

@@ -28,7 +28,7 @@ from neardup.pipeline.backends.spark.arrow import (
     run_in_arrow,
 )
 from neardup.pipeline.packed_pairs import PAIRS_AT_ONCE, split_pairs
-from neardup.sketch.bulk import compared_shape
+from neardup.sketch.bulk import packed_shape
 from neardup.text.arrays import Ragged
 from neardup.verify import Estimated, Exact, Weighed
 
@@ -105,12 +105,12 @@ def make_verifier(rows: Ragged, options: Options, weights: NDArray[np.uint32] | 
     """Judges candidates by what is compared of them, a row each."""
     if options.verify == "exact":
         return options.exact(rows.data, rows.offsets, weights)
-    return options.estimated(rows.data.reshape(-1, compared_shape(options.spec)[0]))
+    return options.estimated(rows.data.reshape(-1, packed_shape(options.spec)[0]))
 
 
 def read_sets(table: pa.Table, options: Options) -> tuple[NDArray[np.int64], Ragged]:
     """Documents in ascending order, and their sets."""
-    dtype = np.uint64 if options.verify == "exact" else compared_shape(options.spec)[1]
+    dtype = np.uint64 if options.verify == "exact" else packed_shape(options.spec)[1]
     docs, ends = [np.empty(0, np.int64)], [np.zeros(1, np.int64)]
     parts: list[NDArray[Any]] = [np.empty(0, dtype)]
     for batch in table.to_batches():

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sql
 from pyspark.sql.types import BinaryType, DataType
 
-from neardup.corpus.documents import strings
+from neardup.corpus.documents import make_strings
 from neardup.formats import tables
 from neardup.formats.tables import TableWriter, write_json
 from neardup.pipeline.backends.spark.arrow import Batches, make_batch, narrow_strings, run_in_arrow
@@ -116,7 +116,9 @@ class CutTexts:
         for batch in batches:
             for some in self.parse(batch):
                 texts = [cut_text(text) for text in some.texts.to_pylist()]
-                yield make_batch(id=narrow_strings(some.ids), text=narrow_strings(strings(texts)))
+                yield make_batch(
+                    id=narrow_strings(some.ids), text=narrow_strings(make_strings(texts))
+                )
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ class MakePage:
         self._write_samples(folder, largest)
 
     def _write_samples(self, folder: Path, clusters: dict[str, int]) -> None:
-        ids = strings([id for _, id, _, _ in self.samples])
+        ids = make_strings([id for _, id, _, _ in self.samples])
         with TableWriter(folder / "samples.parquet", tables.SAMPLES) as table:
             table.add(
                 {
@@ -163,7 +165,7 @@ class MakePage:
                     "row": np.zeros(len(ids), np.int64),
                     "kept": np.array([one == id for one, id, _, _ in self.samples], bool),
                     "similarity": np.array([one[2] for one in self.samples], np.float64),
-                    "text": strings([one[3] for one in self.samples]),
+                    "text": make_strings([one[3] for one in self.samples]),
                 }
             )
 

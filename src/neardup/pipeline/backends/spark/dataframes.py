@@ -16,7 +16,7 @@ from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 
 from neardup.corpus.documents import render
 from neardup.errors import RowError, UsageError
-from neardup.formats.tables import column
+from neardup.formats.tables import to_arrow
 from neardup.pipeline import record
 from neardup.pipeline.backends.spark.arrow import StageTables, run_in_arrow
 from neardup.pipeline.backends.spark.bitmap import Bitmap
@@ -97,7 +97,7 @@ def _test_bitmap(places: Broadcast[Bitmap]) -> Callable[[pa.Array], pa.Array]:
     """In a task: which places are among those with a bit."""
 
     def among(place: pa.Array) -> pa.Array:
-        return column(places.value.has(place.to_numpy(zero_copy_only=False)))
+        return to_arrow(places.value.has(place.to_numpy(zero_copy_only=False)))
 
     return among
 

@@ -81,9 +81,9 @@ class DecideAll:
         grouped = to_buckets(buckets, len(docs), self.options.tables.count)
         judge = make_verifier(rows, self.options, self.weights)
         kept = (
-            cluster.stars(grouped, judge, self.options.limit)
+            cluster.keep_stars(grouped, judge, self.options.limit)
             if self.options.cluster == "stars"
-            else cluster.components(grouped, judge)
+            else cluster.keep_components(grouped, judge)
         )
         gone = np.flatnonzero(kept.witness >= 0)
         return pa.Table.from_batches(

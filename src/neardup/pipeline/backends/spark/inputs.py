@@ -27,9 +27,9 @@ from pyspark.sql.types import (
 )
 
 from neardup.corpus.columns import Source as Called
-from neardup.corpus.columns import documents, resolve
+from neardup.corpus.columns import convert_table, resolve_columns
 from neardup.corpus.documents import Columns, Documents
-from neardup.corpus.frames import from_data, paced
+from neardup.corpus.frames import paced, read_data
 from neardup.corpus.jsonl import parse_lines
 from neardup.errors import InputError, UsageError
 from neardup.pipeline.backends.spark.arrow import (
@@ -64,7 +64,7 @@ class DataFrameInput:
     called: Called = field(default_factory=lambda: Called("this DataFrame", "{}="))
 
     def __post_init__(self) -> None:
-        columns = resolve(self.columns, self.frame.columns, self.called)
+        columns = resolve_columns(self.columns, self.frame.columns, self.called)
         if columns.id is None:
             raise UsageError(
                 "rows that Spark reads have no numbers: say with "
@@ -74,7 +74,7 @@ class DataFrameInput:
         # Refuse what can't be text or can't be ranked, before a task does.
         table = self.read().limit(0).toArrow()
         named = {name: table.column(option) for option, name in columns.asked().items()}
-        documents(pa.Table.from_pydict(named), columns, self.called)
+        convert_table(pa.Table.from_pydict(named), columns, self.called)
 
     @property
     def id_type(self) -> DataType:
@@ -166,7 +166,7 @@ class ParseRows:
     columns: Columns
 
     def __call__(self, batch: pa.RecordBatch) -> Iterator[Documents]:
-        return from_data(batch, self.columns)
+        return read_data(batch, self.columns)
 
 
 @dataclass(frozen=True)

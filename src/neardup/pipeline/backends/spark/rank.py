@@ -22,9 +22,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.types import DoubleType, FloatType
 
-from neardup.corpus.documents import mixed_keep, strings
+from neardup.corpus.documents import make_strings, mixed_keep_error
 from neardup.errors import UsageError
-from neardup.formats.tables import column
+from neardup.formats.tables import to_arrow
 from neardup.options import Options
 from neardup.pipeline.backends.spark.arrow import (
     Batches,
@@ -79,7 +79,7 @@ def split_keep_values(values: pa.Array | None, count: int) -> dict[str, Any]:
     if name in TIME_COLUMNS:
         found["keep_micros"] = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
     found[name] = _cast_exactly(values, name)
-    found["keep_type"] = strings([str(values.type)] * count).cast(pa.string())
+    found["keep_type"] = make_strings([str(values.type)] * count).cast(pa.string())
     return found
 
 
@@ -89,7 +89,7 @@ def _find_column(kind: str) -> str:
 
 def _cast_exactly(values: pa.Array, name: str) -> pa.Array:
     if name == "keep_unsigned":
-        flipped = column(values.fill_null(0).to_numpy() ^ SIGN_BIT).view(pa.int64())
+        flipped = to_arrow(values.fill_null(0).to_numpy() ^ SIGN_BIT).view(pa.int64())
         return pc.if_else(values.is_valid(), flipped, pa.nulls(len(values), pa.int64()))
     try:
         return values.cast(ARROW_TYPES[name])
@@ -119,7 +119,7 @@ def choose_keep_column(kinds: set[str]) -> str:
         return "keep_real"
     if names <= TIME_COLUMNS:
         return "keep_micros"
-    raise mixed_keep(kinds)
+    raise mixed_keep_error(kinds)
 
 
 PARTITION_SHIFT = 33

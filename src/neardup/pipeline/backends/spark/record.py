@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from neardup.cluster import BUCKET_CAP
-from neardup.corpus.documents import strings
+from neardup.corpus.documents import make_strings
 from neardup.corpus.inputs import InputFile
 from neardup.pipeline import record
 from neardup.pipeline.backends.spark.arrow import (
@@ -281,6 +281,6 @@ def _name_candidates(
     rows = documents.where(sql.col("rank").isin(ranks.tolist())).select("rank", "number", "id")
     found = {row["rank"]: row for row in rows.collect()} if docs else {}
     placed = np.array([found[rank]["number"] for rank in ranks.tolist()], np.int64)
-    own = strings([found[rank]["id"] for rank in ranks.tolist()])
+    own = make_strings([found[rank]["id"] for rank in ranks.tolist()])
     names = read.places.value.named(own, placed).to_pylist()
     return dict(zip(some.tolist(), names, strict=True))

@@ -16,7 +16,7 @@ from pyspark import Broadcast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from neardup.formats.tables import column
+from neardup.formats.tables import to_arrow
 from neardup.pipeline.backends.spark.arrow import Batches, read_numbers, run_in_arrow
 from neardup.pipeline.backends.spark.bitmap import Bitmap
 from neardup.pipeline.backends.spark.decide import SparkDecision
@@ -77,7 +77,7 @@ def _name_on_driver(
         at, of_witness = (np.searchsorted(ranks, some) for some in (rank, witness))
         known, ids = read_numbers(names, "number"), names.column("id")
         number, by = known[at], known[of_witness]
-        id, witness_id = ids.take(column(at)), ids.take(column(of_witness))
+        id, witness_id = ids.take(to_arrow(at)), ids.take(to_arrow(of_witness))
     return pa.table(
         {
             "number": number,
@@ -130,4 +130,4 @@ class SelectRanks:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield batch.filter(column(self.wanted.value.has(read_numbers(batch, "rank"))))
+            yield batch.filter(to_arrow(self.wanted.value.has(read_numbers(batch, "rank"))))

@@ -19,7 +19,7 @@ from pyspark.sql import functions as sql
 
 from neardup.errors import UsageError
 from neardup.formats import tables
-from neardup.formats.tables import column
+from neardup.formats.tables import to_arrow
 from neardup.in_memory import MAX_PAIRS
 from neardup.options import Options
 from neardup.pipeline import record
@@ -219,4 +219,4 @@ class DropDocuments:
             number = read_numbers(batch, "number")
             early = number < len(dropped)
             early[early] = dropped[number[early]]
-            yield batch.filter(column(~early))
+            yield batch.filter(to_arrow(~early))

@@ -26,10 +26,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 import neardup
-from neardup.corpus.documents import strings
+from neardup.corpus.documents import make_strings
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.read import parse
-from neardup.corpus.shards import Shard, cut
+from neardup.corpus.read import parse_chunk
+from neardup.corpus.shards import Shard, cut_shards
 from neardup.errors import InputError, RowError
 from neardup.options import Options
 from neardup.pipeline.backends.spark.arrow import (
@@ -49,7 +49,7 @@ from neardup.pipeline.earlier_corpus import EarlierCorpus
 from neardup.pipeline.job import Job
 from neardup.pipeline.stage_files import digest, shard_key
 from neardup.runtime import Progress
-from neardup.sketch.bulk import compared
+from neardup.sketch.bulk import pack_signatures
 from neardup.sketcher import Sketcher
 
 
@@ -84,12 +84,12 @@ class MakeSketchRows:
             "length": sketch.lengths,
             "c0": np.ascontiguousarray(content[:, 0]),
             "c1": np.ascontiguousarray(content[:, 1]),
-            "reason": narrow_strings(strings(reasons)),
+            "reason": narrow_strings(make_strings(reasons)),
             "empty_slots": empty_slots,
             "keys": pack_matrix(sketch.keys(self.options.tables)),
         }
         if self.options.verify != "exact":
-            columns["slots"] = pack_matrix(compared(sketch.signatures, self.options.spec))
+            columns["slots"] = pack_matrix(pack_signatures(sketch.signatures, self.options.spec))
         return make_batch(**columns)
 
 
@@ -154,7 +154,7 @@ def sketch_files(
 
 def _find_unreadable(work: StageTables, job: Job, skipped: dict[str, str]) -> dict[str, str]:
     """The other files that can't be read, and why."""
-    shards = cut(job.in_order(), job.reading, set(skipped))
+    shards = cut_shards(job.in_order(), job.reading, set(skipped))
     parts = work.spark.range(0, len(shards), 1, max(len(shards), 1))
     look = TryReading(work.spark.sparkContext.broadcast(shards))
     with translate_spark_errors("reading"):
@@ -175,14 +175,14 @@ class TryReading:
                 for file, stamp in zip(shard.files, shard.stamps, strict=True):
                     alone = replace(shard, files=(file,), stamps=(stamp,))
                     if why := _find_read_error(alone):
-                        told = strings([file.name, why]).cast(pa.string())
+                        told = make_strings([file.name, why]).cast(pa.string())
                         yield make_batch(file=told[:1], why=told[1:])
 
 
 def _find_read_error(shard: Shard) -> str | None:
     try:
         for chunk in shard.chunks():
-            parse(chunk, shard.reading.columns)
+            parse_chunk(chunk, shard.reading.columns)
         shard.check()
     except InputError as error:
         return str(error)
@@ -218,9 +218,10 @@ def _sketch_once(
 ) -> SketchedFiles:
     earlier.check(job.storing, job.options.verify == "exact", job.columns.within)
     before = [
-        _drop_keep_column(shard) for shard in [*earlier.shards, *cut(earlier.inputs, job.reading)]
+        _drop_keep_column(shard)
+        for shard in [*earlier.shards, *cut_shards(earlier.inputs, job.reading)]
     ]
-    shards = [*before, *cut(job.in_order(), job.reading, set(skipped))]
+    shards = [*before, *cut_shards(job.in_order(), job.reading, set(skipped))]
     together = job.options.keep_policy[0] == "first"
     source = FileSource(work.spark, shards, job.sketcher, together)
     if work.begin(_make_work_key(job, earlier, shards, memory)):
@@ -233,7 +234,7 @@ def _sketch_once(
     files, starts, others = list_files(shards, rows, len(before))
     of_parts = np.concatenate([[0], np.cumsum([sum(some) for some in rows])]).astype(np.int64)
     places = work.spark.sparkContext.broadcast(
-        RowPlaces(strings([file.name for file in files]), starts)
+        RowPlaces(make_strings([file.name for file in files]), starts)
     )
     found = SketchedFiles(
         source,

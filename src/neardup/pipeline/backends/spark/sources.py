@@ -19,9 +19,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from neardup.corpus.documents import Documents
-from neardup.corpus.read import Chunk, parse, parse_some
+from neardup.corpus.read import Chunk, parse_chunk, parse_rows
 from neardup.corpus.shards import Shard
-from neardup.corpus.streams import changed
+from neardup.corpus.streams import changed_error
 from neardup.pipeline.backends.spark.arrow import (
     Batches,
     make_batch,
@@ -151,7 +151,7 @@ class ShardReader:
         begins = 0
         files = {file.path: number for number, file in enumerate(shard.files)}
         for number, chunk in enumerate(shard.chunks()):
-            documents = parse(chunk, shard.reading.columns)
+            documents = parse_chunk(chunk, shard.reading.columns)
             rows = len(documents)
             of_files = [files[file.path] for file in chunk.files]
             where = {"part": part, "chunk": number, "begins": begins, "rows": rows}
@@ -199,7 +199,7 @@ class ReadTexts:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for shard, docs, some in _find_candidate_chunks(batches, self.shards.value):
-            read = parse_some(some.chunk, shard.reading.columns, some.rows, some.size).texts
+            read = parse_rows(some.chunk, shard.reading.columns, some.rows, some.size).texts
             shown = [cut_text(text) for text in read.to_pylist()]
             yield make_batch(doc=docs, text=pa.array(shown, pa.string()))
 
@@ -257,4 +257,4 @@ def _seek_chunk(read: Iterator[tuple[int, Chunk]], wanted: int, shard: Shard) ->
     for number, chunk in read:
         if number == wanted:
             return chunk
-    raise changed(shard.files[-1])
+    raise changed_error(shard.files[-1])

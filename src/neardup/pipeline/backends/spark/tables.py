@@ -15,9 +15,9 @@ from pyspark import Broadcast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from neardup.corpus.documents import strings
+from neardup.corpus.documents import make_strings
 from neardup.formats import tables
-from neardup.formats.tables import column
+from neardup.formats.tables import to_arrow
 from neardup.pipeline.backends.spark.arrow import read_numbers
 from neardup.pipeline.backends.spark.failures import translate_spark_errors
 from neardup.pipeline.backends.spark.sources import FileSource
@@ -113,7 +113,7 @@ class ClusterRows:
         """The rows of clusters that begin at some places in a batch."""
         kept = read_numbers(batch, "witness")[starts]
         file, row = places.of(kept)
-        names = places.named(batch.column("witness_id").take(column(starts)), kept)
+        names = places.named(batch.column("witness_id").take(to_arrow(starts)), kept)
         largest = np.lexsort((kept, -copies))[:SAMPLED_CLUSTERS]
         found = [
             {
@@ -260,7 +260,7 @@ class SampleLookup:
         return self.at.of(documents)
 
     def names(self, documents: Integers) -> pa.Array:
-        return strings([self.named[document] for document in documents.tolist()])
+        return make_strings([self.named[document] for document in documents.tolist()])
 
     def texts(self, documents: Integers) -> pa.Array:
-        return strings([self.read.get(document) for document in documents.tolist()])
+        return make_strings([self.read.get(document) for document in documents.tolist()])
