@@ -14,13 +14,14 @@ import xxhash
 
 from neardup import BloomFilter, CountingBloomFilter, CuckooFilter, load_filter, save_filter
 from neardup.errors import FormatError, OutputError, ParameterError
-from neardup.formats.filters import HEAD, LINE, MAGIC, SUM, VERSION
+from neardup.formats.filters import HEAD, LINE, MAGIC, VERSION
+from neardup.framing import CHECKSUM
 
 
 def made_up(path: Path, header: bytes, *arrays: np.ndarray[Any, Any]) -> Path:
     """A file with this header and right checksums."""
     front = HEAD.pack(MAGIC, VERSION, len(header)) + header
-    front += SUM.pack(xxhash.xxh3_64_intdigest(front))
+    front += CHECKSUM.pack(xxhash.xxh3_64_intdigest(front))
     parts = [front, *(values.tobytes() for values in arrays)]
     path.write_bytes(b"".join(part.ljust(-(-len(part) // LINE) * LINE, b"\0") for part in parts))
     return path

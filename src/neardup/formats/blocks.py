@@ -19,15 +19,14 @@ from struct import Struct
 from typing import Any, Self
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from neardup.errors import FormatError
 from neardup.formats.tables import write_error
+from neardup.framing import CHECKSUM, checksum, seal
 
 FRONT, END = b"ndblock1", b"1kcolbdn"
 HEAD, TAIL = Struct("<8sI"), Struct("<QQ8s")
-SUM = Struct("<Q")
 MOST_HEADER = 1 << 26
 DTYPES = ("|u1", "<u4", "<u8", "<i8", "<f8")
 
@@ -49,7 +48,7 @@ class BlockWriter:
             self._file = os.fdopen(handle, "wb", buffering=0)
         except OSError as error:
             raise write_error(path, error) from None
-        self._write(front + SUM.pack(xxhash.xxh3_64_intdigest(front)))
+        self._write(seal(front))
 
     def add(self, columns: dict[str, Array], **note: Any) -> None:
         """Write a block; `note` is kept in the index."""
@@ -61,7 +60,7 @@ class BlockWriter:
                 "type": values.dtype.str,
                 "shape": values.shape,
                 "at": self._at,
-                "sums": [xxhash.xxh3_64_intdigest(_bytes(part)) for part in parts],
+                "sums": [checksum(_bytes(part)) for part in parts],
             }
             self._write(_bytes(values))
         self._blocks.append({"columns": placed, "note": note})
@@ -72,7 +71,7 @@ class BlockWriter:
         A durable one is on the disk, and so is its name, when this returns.
         """
         index = json.dumps({"blocks": self._blocks, "note": note}).encode()
-        sums = TAIL.pack(len(index), xxhash.xxh3_64_intdigest(index), END)
+        sums = TAIL.pack(len(index), checksum(index), END)
         self._write(index + sums)
         try:
             if durable:
@@ -181,7 +180,7 @@ class BlockReader:
         for part, expected in zip(
             out if len(shape) == 2 else out[None], column["sums"][first:last], strict=True
         ):
-            if xxhash.xxh3_64_intdigest(_bytes(part)) != expected:
+            if checksum(_bytes(part)) != expected:
                 raise self.damaged(f"checksum of {name}, block {block}")
         return out
 
@@ -210,7 +209,7 @@ class BlockReader:
         length = HEAD.unpack(head)[1]
         if length > MOST_HEADER:
             raise self.damaged("header")
-        rest = os.pread(handle, length + SUM.size, HEAD.size)
+        rest = os.pread(handle, length + CHECKSUM.size, HEAD.size)
         return self._json(head + rest[:length], rest[length:], HEAD.size)
 
     def _index(self, handle: int) -> dict[str, Any]:
@@ -222,10 +221,10 @@ class BlockReader:
         if length > size:
             raise self.damaged("index")
         index = os.pread(handle, length, size - TAIL.size - length)
-        return self._json(index, SUM.pack(expected), 0)
+        return self._json(index, CHECKSUM.pack(expected), 0)
 
     def _json(self, text: bytes, expected: bytes, start: int) -> dict[str, Any]:
-        if SUM.pack(xxhash.xxh3_64_intdigest(text)) != expected:
+        if CHECKSUM.pack(checksum(text)) != expected:
             raise self.damaged("checksum of its description")
         found: dict[str, Any] = json.loads(text[start:])
         return found

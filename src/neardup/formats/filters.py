@@ -23,11 +23,11 @@ from tempfile import mkstemp
 from typing import Any, BinaryIO, Final
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from neardup.errors import FormatError, ParameterError
 from neardup.formats.tables import write_error
+from neardup.framing import CHECKSUM, checksum, is_sealed, seal
 from neardup.membership.bloom import BloomFilter, CountingBloomFilter, ScalableBloomFilter
 from neardup.membership.cuckoo import CuckooFilter
 from neardup.membership.exact import ExactSet
@@ -35,7 +35,7 @@ from neardup.membership.filter import Filter
 
 MAGIC: Final = b"ndfilter"
 VERSION: Final = 1
-HEAD, SUM = Struct("<8sII"), Struct("<Q")
+HEAD = Struct("<8sII")
 LINE: Final = 64
 MOST_HEADER: Final = 1 << 20
 TYPES: Final = ("<u8", "|u1")
@@ -96,14 +96,13 @@ def _front(
                 "type": values.dtype.str,
                 "size": values.size,
                 "at": at,
-                "xxh3_64": xxhash.xxh3_64_intdigest(values.data),
+                "xxh3_64": checksum(values.data),
             }
         )
         at = _next_line(at + values.nbytes)
     header = {"kind": kind, "parameters": parameters, "arrays": described}
     text = json.dumps(header, sort_keys=True).encode()
-    front = HEAD.pack(MAGIC, VERSION, len(text)) + text
-    front += SUM.pack(xxhash.xxh3_64_intdigest(front))
+    front = seal(HEAD.pack(MAGIC, VERSION, len(text)) + text)
     start = _next_line(len(front))
     return front, [start + one["at"] for one in described]
 
@@ -147,11 +146,11 @@ def _read_front(path: Path, mapped: NDArray[np.uint8]) -> tuple[dict[str, Any], 
             "wrote it, or make it again"
         )
     end = HEAD.size + length
-    front = mapped[: end + SUM.size].tobytes()
-    if length > MOST_HEADER or front[end:] != SUM.pack(xxhash.xxh3_64_intdigest(front[:end])):
+    front = mapped[: end + CHECKSUM.size].tobytes()
+    if length > MOST_HEADER or len(front) < end + CHECKSUM.size or not is_sealed(front):
         raise _damaged(path, "checksum of its header")
     header = json.loads(front[HEAD.size : end])
-    return header, _next_line(end + SUM.size)
+    return header, _next_line(end + CHECKSUM.size)
 
 
 def _array(
@@ -164,7 +163,7 @@ def _array(
     end = begin + described["size"] * np.dtype(described["type"]).itemsize
     if not start <= begin <= end <= len(mapped):
         raise _damaged(path, "too short")
-    if xxhash.xxh3_64_intdigest(mapped[begin:end].data) != described["xxh3_64"]:
+    if checksum(mapped[begin:end].data) != described["xxh3_64"]:
         raise _damaged(path, f"checksum of {described['name']}")
     found: NDArray[Any] = np.asarray(mapped)[begin:end].view(described["type"])
     return found

@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.errors import FormatError, ParameterError
-from neardup.formats.blocks import SUM, BlockReader, BlockWriter
+from neardup.formats.blocks import BlockReader, BlockWriter
+from neardup.framing import CHECKSUM
 from neardup.index.postings import Dead, Integers, Keys, Numbers
 from neardup.membership.sizing import BloomShape
 
@@ -141,7 +142,7 @@ def pack_pages(keys: Keys, numbers: Numbers, first: int) -> NDArray[np.uint64]:
 
 def page_sum(page: memoryview, number: int) -> int:
     """The checksum of a page, by its number too: in another one's place it is wrong."""
-    return xxhash.xxh3_64_intdigest(page[SUM.size :], number)
+    return xxhash.xxh3_64_intdigest(page[CHECKSUM.size :], number)
 
 
 class _Sizes:
@@ -336,7 +337,7 @@ class Segment:
             self._fill(bytes_read[at : at + count * PAGE], self._start + first * PAGE)
             for page in range(first, first + count):
                 found = bytes_read[at : at + PAGE]
-                if page_sum(found, page) != SUM.unpack_from(found)[0]:
+                if page_sum(found, page) != CHECKSUM.unpack_from(found)[0]:
                     raise self.damaged(f"page {page}")
                 at += PAGE
         return read

@@ -25,17 +25,17 @@ from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.errors import FormatError, ParameterError
+from neardup.framing import seal, unseal
 from neardup.keys import Key, make_hasher, require_key, seeded, to_key
 from neardup.spec import Spec
 
 MAGIC = b"nds1"
-HEAD, TAIL = 8, 8
+HEAD = 8
 
 
 def pack_sketch(spec: Spec, payload: bytes) -> bytes:
     text = spec.canonical.encode()
-    body = MAGIC + len(text).to_bytes(4, "little") + text + payload
-    return body + xxhash.xxh3_64_intdigest(body).to_bytes(TAIL, "little")
+    return seal(MAGIC + len(text).to_bytes(4, "little") + text + payload)
 
 
 def unpack_sketch(
@@ -50,15 +50,8 @@ def unpack_sketch(
     """
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise FormatError(f"a sketch is read from bytes, not from {type(data).__name__}")
-    data = bytes(data)
-    if data[:4] != MAGIC:
-        raise FormatError(f"not a neardup sketch: expected {MAGIC!r} first, got {data[:4]!r}")
-    body = data[:-TAIL]
-    if len(data) < HEAD + TAIL or data[-TAIL:] != xxhash.xxh3_64_intdigest(body).to_bytes(
-        TAIL, "little"
-    ):
-        raise FormatError("the sketch's bytes are truncated or altered: make or fetch it again")
-    end = HEAD + int.from_bytes(data[4:HEAD], "little")
+    body = unseal(bytes(data), MAGIC, "a neardup sketch", HEAD)
+    end = HEAD + int.from_bytes(body[4:HEAD], "little")
     try:
         spec = Spec.from_json(body[HEAD:end])
     except ParameterError as error:

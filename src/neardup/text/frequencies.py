@@ -19,16 +19,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.errors import FormatError, SpecMismatch
+from neardup.framing import seal, unseal
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged
 
 MAGIC = b"ndf1" + bytes(4)
-HEAD, TAIL = 16, 8
+HEAD = 16
 CELLS = 1 << 22
 
 
@@ -60,20 +60,13 @@ class Frequencies:
 
     def to_bytes(self) -> bytes:
         head = MAGIC + self.documents.to_bytes(8, "little")
-        body = head + zlib.compress(self.cells.astype("<u4").tobytes(), 1)
-        return body + xxhash.xxh3_64_intdigest(body).to_bytes(TAIL, "little")
+        return seal(head + zlib.compress(self.cells.astype("<u4").tobytes(), 1))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Frequencies:
         """The counts that `to_bytes` wrote, checked in every respect."""
-        if data[:8] != MAGIC:
-            raise FormatError(
-                f"not document frequencies: expected {MAGIC!r} first, got {data[:8]!r}"
-            )
-        body, tail = data[:-TAIL], data[-TAIL:]
+        body = unseal(data, MAGIC, "document frequencies", HEAD)
         try:
-            if tail != xxhash.xxh3_64_intdigest(body).to_bytes(TAIL, "little"):
-                raise ValueError
             stream = zlib.decompressobj()
             inflated = stream.decompress(body[HEAD:], 4 * CELLS + 1)
             if len(inflated) != 4 * CELLS or not stream.eof or stream.unused_data:
@@ -84,7 +77,8 @@ class Frequencies:
                 raise ValueError
         except (ValueError, zlib.error):
             raise FormatError(
-                "the document frequencies are truncated or altered: make or fetch them again"
+                "the bytes of document frequencies are truncated or altered: make them again, or "
+                "fetch them again"
             ) from None
         return cls(documents, cells)
 

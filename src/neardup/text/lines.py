@@ -32,11 +32,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import xxhash
 from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.errors import FormatError, SpecMismatch, UsageError
+from neardup.framing import seal, unseal
 from neardup.keys import Key, make_hasher
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged, view_strings
@@ -45,7 +45,7 @@ from neardup.text.html import strip_markup
 from neardup.text.shingle import hash_units
 
 MAGIC = b"ndl1"
-HEAD, TAIL = 16, 8
+HEAD = 16
 SAMPLE = 200
 """Characters of a line that are kept to show it."""
 
@@ -77,7 +77,7 @@ class IgnoredLines:
         return sorted(rows, key=lambda row: (-row[1], row[0]))
 
     def to_bytes(self) -> bytes:
-        body = b"".join(
+        content = b"".join(
             (
                 MAGIC,
                 len(self).to_bytes(4, "little"),
@@ -87,22 +87,12 @@ class IgnoredLines:
                 "\n".join(self.samples).encode(),
             )
         )
-        return body + xxhash.xxh3_64_intdigest(body).to_bytes(TAIL, "little")
+        return seal(content)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> IgnoredLines:
         """The list that `to_bytes` wrote, checked in every respect."""
-        if data[:4] != MAGIC:
-            raise FormatError(
-                f"not a list of ignored lines: expected {MAGIC!r} first, got {data[:4]!r}"
-            )
-        body, tail = data[:-TAIL], data[-TAIL:]
-        if len(data) < HEAD + TAIL or tail != xxhash.xxh3_64_intdigest(body).to_bytes(
-            TAIL, "little"
-        ):
-            raise FormatError(
-                "the list of ignored lines is truncated or altered: make or fetch it again"
-            )
+        body = unseal(data, MAGIC, "a list of ignored lines", HEAD)
         size = int.from_bytes(body[4:8], "little")
         columns = np.frombuffer(body[HEAD : HEAD + 16 * size], "<u8")
         samples = body[HEAD + 16 * size :].decode(errors="replace").split("\n")

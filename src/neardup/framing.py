@@ -1,0 +1,59 @@
+"""One framing for bytes that are stored or sent: a magic number in front, a checksum at the end.
+
+    0   m  magic, which includes the version of the format
+    m   n  the content
+    m+n 8  XXH3-64 of everything before, little-endian
+
+Sketches, lists of ignored lines, document frequencies, the headers of filters and of files of
+blocks are framed like this; blocks and filters carry an XXH3-64 for each of their arrays, too.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+import xxhash
+
+from neardup.errors import FormatError
+
+CHECKSUM = Struct("<Q")
+
+
+def checksum(data: bytes | memoryview) -> int:
+    """The XXH3-64 of some bytes."""
+    return xxhash.xxh3_64_intdigest(data)
+
+
+def seal(content: bytes) -> bytes:
+    """The content, which begins with its magic number, and its checksum.
+
+    >>> is_sealed(seal(b"nds1 and more")), is_sealed(b"nds1 and more")
+    (True, False)
+    """
+    return content + CHECKSUM.pack(checksum(content))
+
+
+def is_sealed(data: bytes) -> bool:
+    """Whether the last eight bytes are the checksum of all before them."""
+    return data[-CHECKSUM.size :] == CHECKSUM.pack(checksum(data[: -CHECKSUM.size]))
+
+
+def unseal(data: bytes, magic: bytes, name: str, smallest: int = 0) -> bytes:
+    """The content of framed bytes, its magic number included; a `FormatError` if it is damaged.
+
+    Args:
+        data: What `seal` made.
+        magic: What the content must begin with.
+        name: What the bytes are, for messages: "a neardup sketch".
+        smallest: The least number of bytes that the content may have.
+
+    >>> unseal(seal(b"nds1 and more"), b"nds1", "a neardup sketch")
+    b'nds1 and more'
+    """
+    if not data.startswith(magic):
+        raise FormatError(f"not {name}: expected {magic!r} first, got {data[: len(magic)]!r}")
+    if len(data) < smallest + CHECKSUM.size or not is_sealed(data):
+        raise FormatError(
+            f"the bytes of {name} are truncated or altered: make them again, or fetch them again"
+        )
+    return data[: -CHECKSUM.size]
