@@ -39,6 +39,7 @@ myst_enable_extensions = ["html_image"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
+maximum_signature_line_length = 90
 autodoc_mock_imports = ["pyspark"]
 default_role = "literal"  # docstrings write `name`, as Markdown does
 python_use_unqualified_type_names = True
