@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-NEEDS_SPARK = {"spark_dataframe.py"}  # tests/pipeline/spark has a session for it
+NEEDS_SPARK = {"spark_dataframe.py"}  # tests/pipeline/backends/spark has a session for it
 NAMES = sorted({path.name for path in EXAMPLES.glob("*.py")} - NEEDS_SPARK)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
-EXAMPLE = Path(__file__).parents[3] / "examples/spark_dataframe.py"
+EXAMPLE = Path(__file__).parents[4] / "examples/spark_dataframe.py"
 
 
 def test_spark_example_runs(spark):
