@@ -33,7 +33,7 @@ from neardup.text.frequencies import Frequencies, FrequencyCounts
 from neardup.text.html import strip_markup
 from neardup.text.lines import IgnoredLines, LineCounts
 from neardup.text.shingle import shingle_documents
-from neardup.verify import Estimated, Exact, Weighed
+from neardup.verify import Comparison
 
 MAX_PAIRS = 10_000_000
 
@@ -167,7 +167,7 @@ class Corpus:
             )
         return order[takes_part[order]]
 
-    def _verifier(self, shared: Integers) -> Exact | Weighed | Estimated:
+    def _verifier(self, shared: Integers) -> Comparison:
         spec = self.options.spec
         if self.options.verify == "exact":
             rows, offsets = self._spool.sorted_sets(shared)

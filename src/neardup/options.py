@@ -32,7 +32,7 @@ from neardup.sketch.bulk import MAKE, MAKE_WEIGHTED
 from neardup.sketch.weighted import occurrence_weights
 from neardup.spec import WEIGHTED, Spec, check_choice, check_number, check_whole
 from neardup.text.html import require_html_library
-from neardup.verify import Contained, Estimated, Exact, Near, Weighed
+from neardup.verify import Comparison, Contained, Estimated, Exact, Near, Weighed
 
 VERIFY: Final = ("exact", "estimate", "none")
 MEASURES: Final = ("jaccard", "containment")
@@ -299,7 +299,7 @@ class Options:
         judge = Contained if self.measure == "containment" else Exact
         return judge(shingles, offsets, self.threshold)
 
-    def estimated(self, rows: NDArray[Any]) -> Estimated:
+    def estimated(self, rows: NDArray[Any]) -> Comparison:
         """How candidates are judged by their signatures, a row each."""
         least = self.threshold if self.verify == "estimate" else 0.0
         if self.by_bits:

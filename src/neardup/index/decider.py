@@ -17,7 +17,7 @@ from neardup.index.arrivals import Arrivals
 from neardup.index.postings import Integers, Keys, Numbers
 from neardup.lsh.buckets import Buckets, group_by_key
 from neardup.options import Options
-from neardup.verify import Estimated, Exact, Weighed
+from neardup.verify import Comparison
 
 KEPT = -1
 
@@ -147,7 +147,7 @@ class Decider:
 
     def _verifier(
         self, arrivals: Arrivals, sets: dict[int, bytes]
-    ) -> tuple[Exact | Weighed, dict[int, int]]:
+    ) -> tuple[Comparison, dict[int, int]]:
         """By shingles: of the stored documents, which have places, then of the arrivals."""
         assert arrivals.sets is not None  # noqa: S101  # `_by_sets` says so
         stored = [np.frombuffer(data, np.uint64) for data in sets.values()]
@@ -180,7 +180,7 @@ class Decider:
     def _by_sets(self, arrivals: Arrivals) -> bool:
         return self.options.verify == "exact" and arrivals.shingles is not None
 
-    def _estimated(self, rows: NDArray[Any]) -> Estimated:
+    def _estimated(self, rows: NDArray[Any]) -> Comparison:
         options = self.options
         if options.verify == "exact":
             options = replace(options, verify="estimate")

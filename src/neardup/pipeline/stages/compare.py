@@ -20,14 +20,14 @@ from neardup.pipeline.stages.rank import (
 from neardup.runtime import map_in_order
 from neardup.sketch.bulk import packed_shape
 from neardup.text.arrays import Ragged
-from neardup.verify import Estimated, Exact, Weighed
+from neardup.verify import Comparison
 
 PAIRS_PER_CALL = 1 << 14
 BYTES_PER_PAIR = 64
 """What a pair takes besides its sets, about."""
 
 Integers = NDArray[np.int64]
-Verifier = Exact | Weighed | Estimated
+Verifier = Comparison
 
 
 class PairComparer:

@@ -30,7 +30,7 @@ from neardup.pipeline.backends.spark.arrow import (
 from neardup.pipeline.packed_pairs import PAIRS_AT_ONCE, split_pairs
 from neardup.sketch.bulk import packed_shape
 from neardup.text.arrays import Ragged
-from neardup.verify import Estimated, Exact, Weighed
+from neardup.verify import Comparison
 
 SLICES = 1 << 12
 """Of so many slices the bytes are known; inside of one, sets are taken to be equally large."""
@@ -88,7 +88,7 @@ class CandidateRanges:
         return np.unique(np.append(0, cuts.astype(np.int64)))
 
 
-Verifier = Exact | Weighed | Estimated
+Verifier = Comparison
 
 
 def left_document(pair: str = "pair") -> Column:
