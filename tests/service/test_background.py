@@ -13,6 +13,12 @@ import pytest
 import neardup
 from neardup.index import generation
 from neardup.service.background import Upkeep
+from neardup.service.metrics import Metrics
+
+
+def metrics() -> Metrics:
+    return Metrics(lambda: None)
+
 
 TEXT = "a text that is long enough to have some shingles of three words and of five"
 
@@ -34,11 +40,11 @@ class Heard:
 
 
 def test_goes_over_to_what_another_process_has_indexed_anew(tmp_path: Path) -> None:
-    heard = Heard("went_over")
+    heard = Heard("generation_switched")
     with neardup.Index.open(tmp_path / "index", keep_texts=True) as index:
         index.add("a", TEXT)
         before = index.spec.fingerprint
-        upkeep = Upkeep(index, heard)
+        upkeep = Upkeep(index, metrics(), heard)
         upkeep.start()
         command = [sys.executable, "-m", "neardup", "index", "reindex", str(tmp_path / "index")]
         subprocess.run([*command, "--shingle", "word:3", "--quiet"], check=True, timeout=120)
@@ -58,7 +64,7 @@ def test_snapshots_when_there_is_something_to_write(
         index.add("a", TEXT)
         assert not index.snapshot_if_due()
         index.add_batch(list("bcde"), [TEXT] * 4)
-        upkeep = Upkeep(index, heard, snapshot_every=0.0)
+        upkeep = Upkeep(index, metrics(), heard, snapshot_seconds=0.0)
         upkeep.start()
         heard.wait()
         upkeep.stop()
@@ -69,7 +75,7 @@ def test_what_fails_is_told_and_tried_again(tmp_path: Path) -> None:
     heard = Heard("upkeep_failed")
     with neardup.Index.open(tmp_path / "index") as index:
         (tmp_path / "index" / "next.json").write_text("nonsense")
-        upkeep = Upkeep(index, heard)
+        upkeep = Upkeep(index, metrics(), heard)
         upkeep.start()
         heard.wait()
         upkeep.stop()

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.requests import ClientDisconnect
 
-from neardup.service.bodies import Gone, lines, whole_body
+from neardup.service.bodies import read_body, read_lines
 from neardup.service.error_responses import Refusal
 from neardup.service.limits import ServiceLimits
 
@@ -34,7 +35,7 @@ def sent(*parts: bytes, end: dict[str, Any] | None = None) -> Receive:
 
 
 def whole(receive: Receive, headers: dict[bytes, bytes], settings: ServiceLimits = SMALL) -> bytes:
-    return asyncio.run(whole_body(receive, headers, settings, lambda _: None))
+    return asyncio.run(read_body(receive, headers, settings, lambda _: None))
 
 
 def all_lines(
@@ -43,7 +44,7 @@ def all_lines(
     async def read() -> list[bytes | None]:
         return [
             line
-            async for group in lines(receive, headers, settings, lambda _: None)
+            async for group in read_lines(receive, headers, settings, lambda _: None)
             for line in group
         ]
 
@@ -129,7 +130,7 @@ def test_a_client_that_leaves_or_is_silent() -> None:
         return {}
 
     for read in (whole, all_lines):
-        with pytest.raises(Gone):
+        with pytest.raises(ClientDisconnect):
             read(sent(b"x", end={"type": "http.disconnect"}), {})
         with pytest.raises(Refusal) as caught:
             read(silent, {})

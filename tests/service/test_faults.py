@@ -59,7 +59,7 @@ def test_a_folder_whose_name_is_not_utf8(tmp_path: Path) -> None:
     with serving(data) as client:
         (data / "api-keys.json").write_text("{")
         assert client.get("/v1/stats").status_code == 503
-        assert "can't be read as API keys" in events(client, "said")[0]
+        assert "can't be read as API keys" in events(client, "message")[0]
     with serving(tmp_path / os.fsdecode(b"\xfe")) as client, full_disk(100_000):
         refused = client.post("/v1/documents", json={"documents": documents(0)})
         assert (refused.status_code, refused.json()["error"]) == (507, "output_error")

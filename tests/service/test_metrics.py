@@ -77,7 +77,7 @@ def test_it_says_what_the_index_says(index, metrics):
     said, stats = values(metrics), index.stats()
     assert said["neardup_documents"] == stats.documents == 24
     assert said["neardup_documents_kept"] == 19 and said["neardup_documents_copies"] == 5
-    assert said["neardup_documents_buried"] == 1
+    assert said["neardup_tombstones"] == 1
     assert said["neardup_added_total"] == 25 and said["neardup_documents_rejected_total"] == 1
     assert said["neardup_removed_total"] == 1 and said["neardup_queries_total"] == 1
     assert said["neardup_sequence"] == stats.sequence

@@ -229,7 +229,7 @@ def test_the_secret_key_is_changed_beside_the_service(tmp_path: Path) -> None:
             before = client.get("/v1/stats").json()["spec"]["key"]
             ran = process("index", "reindex", data, "--key-file", new, "--quiet")
             assert ran.returncode == 0, ran.stderr
-            assert service.event("went_over")
+            assert service.event("generation_switched")
             assert client.get("/v1/stats").json()["spec"]["key"] != before
             assert client.post("/v1/check", json={"text": text(1)}).json()["duplicate_of"] == "a"
             assert process("index", "reindex", data, "--forget").returncode == 0
@@ -244,7 +244,7 @@ def test_what_takes_long_at_the_first_start_is_said_in_the_log(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with running(tmp_path / "data") as service:
-        assert "compiling" in service.event("said")["message"]
+        assert "compiling" in service.event("message")["message"]
 
 
 def test_a_key_file_that_others_can_read_is_said_in_the_log(tmp_path: Path) -> None:
@@ -252,4 +252,4 @@ def test_a_key_file_that_others_can_read_is_said_in_the_log(tmp_path: Path) -> N
     (tmp_path / "key").chmod(0o644)
     options = ("--hash", "siphash", "--key-file", str(tmp_path / "key"))
     with running(tmp_path / "data", *options) as service:
-        assert "chmod 600" in service.event("said")["message"]
+        assert "chmod 600" in service.event("message")["message"]

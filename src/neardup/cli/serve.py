@@ -149,10 +149,10 @@ def serve(
     log = Log()
 
     def warn(message: str) -> None:
-        log.event("said", message=message)
+        log.event("message", message=message)
 
     runtime.say = warn
-    settings = ServiceLimits().with_limits(limit or ())
+    limits = ServiceLimits().with_limits(limit or ())
     key, next_key = (read_key(file, say=warn) for file in (key_file, next_key_file))
     options = operating_point(
         config,
@@ -171,7 +171,7 @@ def serve(
     with listen(host, port) as bound:
         service = IndexService(
             load,
-            settings,
+            limits,
             data,
             log=log,
             guarded=guarded,

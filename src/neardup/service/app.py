@@ -1,32 +1,40 @@
-"""The application: an index behind HTTP."""
+"""The application: FastAPI with the routes of the service, its middleware and error handlers."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 import neardup
-from neardup.service.access import require_scope
-from neardup.service.calls import Call
-from neardup.service.error_responses import Refusal, error_name, error_response
+from neardup.errors import NeardupError
+from neardup.service.error_responses import Refusal, validation_refusal
 from neardup.service.index_service import IndexService
-from neardup.service.middleware import RequestMiddleware
-from neardup.service.openapi import describe, extra_of, responses_of
-from neardup.service.routes import ROUTES, Route
+from neardup.service.limits import ServiceLimits
+from neardup.service.middleware import RequestMiddleware, refuse
+from neardup.service.routes import router
 
-DESCRIPTION = "Is this new document a copy of something that came before?"
+DESCRIPTION: Final = "Is this new document a copy of something that came before?"
+NOT_ALLOWED: Final = 405
+ROUTING_MESSAGES: Final = {
+    404: "there is no such path: /openapi.json lists them",
+    NOT_ALLOWED: "this path has other methods: the header Allow lists them",
+}
 
 
 def create_app(service: IndexService) -> FastAPI:
     """The application of a service; its index is loaded when it starts.
 
     There are no pages of documentation in it, because they would fetch scripts from elsewhere:
-    `/openapi.json` is for the tools that you have.
+    `/openapi.json` is for tools.
+
+    Args:
+        service: the index, its limits, its log and its metrics.
     """
 
     @asynccontextmanager
@@ -35,7 +43,7 @@ def create_app(service: IndexService) -> FastAPI:
         yield
         await service.stop()
 
-    app = FastAPI(
+    app = DescribedApp(
         title="neardup",
         version=neardup.__version__,
         description=DESCRIPTION,
@@ -43,62 +51,60 @@ def create_app(service: IndexService) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        routes=[*router.routes],
+        exception_handlers={
+            NeardupError: _answer_refusal,
+            RequestValidationError: _answer_invalid,
+            HTTPException: _answer_unroutable,
+        },
     )
-    for route in ROUTES:
-        app.add_api_route(
-            route.path,
-            _endpoint(route, service),
-            methods=[route.method],
-            status_code=route.status,
-            response_class=Response,
-            response_model=None,
-            responses=responses_of(route),
-            openapi_extra=extra_of(route),
-            operation_id=route.handler.__name__,
-            name=route.handler.__name__,
-        )
-    app.add_exception_handler(HTTPException, _no_such_route)
-    app.add_middleware(RequestMiddleware, service=service)
     app.state.service = service
-    made: dict[str, Any] = {}
-
-    def openapi() -> dict[str, Any]:
-        if not made:
-            made.update(describe(app, service.settings))
-        return made
-
-    app.openapi = openapi  # type: ignore[method-assign]
+    app.add_middleware(RequestMiddleware, service=service)
     return app
 
 
-def _endpoint(route: Route, service: IndexService) -> Callable[[Request], Awaitable[Response]]:
-    seconds = service.settings.request_seconds
+class DescribedApp(FastAPI):
+    """FastAPI, whose OpenAPI description states the limits of the service too."""
 
-    async def endpoint(request: Request) -> Response:
-        record = request.scope["record"]
-        record.route = route.path
-        require_scope(record, route.scope)
-        try:
-            async with asyncio.timeout(seconds):
-                return await route.handler(Call(service, request, record))
-        except TimeoutError:
-            raise Refusal(
-                503, f"no answer in {seconds} s: send it again, nothing is added twice by an id"
-            ) from None
-
-    endpoint.__doc__ = route.handler.__doc__
-    return endpoint
+    def openapi(self) -> dict[str, Any]:
+        made = self.openapi_schema is not None
+        description = super().openapi()
+        if not made:
+            _state_limits(description["components"]["schemas"], self.state.service.limits)
+        return description
 
 
-async def _no_such_route(request: Request, error: Exception) -> Response:
-    """What is not a route, or not with this method."""
-    status, headers = getattr(error, "status_code", 500), getattr(error, "headers", None)
-    known = {
-        404: "there is no such path: /openapi.json lists them",
-        405: "this path has other methods: the header Allow lists them",
-    }
-    record = request.scope["record"]
-    told = known.get(status, "the request can't be answered")
-    refused = Refusal(status, told, list((headers or {}).items()))
-    record.error = error_name(refused)
-    return error_response(refused, record.id)
+def _state_limits(schemas: dict[str, Any], limits: ServiceLimits) -> None:
+    for name in ("OneDocument", "NewDocument"):
+        schemas[name]["properties"]["text"]["anyOf"][0]["maxLength"] = limits.text_length
+    schemas["CheckText"]["properties"]["text"]["maxLength"] = limits.text_length
+    texts = schemas["CheckTexts"]["properties"]["texts"]
+    texts["maxItems"], texts["items"]["maxLength"] = limits.batch, limits.text_length
+    schemas["NewDocuments"]["properties"]["documents"]["maxItems"] = limits.batch
+
+
+async def _answer_refusal(request: Request, error: NeardupError) -> Response:
+    return refuse(request.app.state.service, request.scope, error)
+
+
+async def _answer_invalid(request: Request, error: RequestValidationError) -> Response:
+    # A location begins with body, path or query.
+    return await _answer_refusal(request, validation_refusal(error.errors(), prefix=1))
+
+
+async def _answer_unroutable(request: Request, error: HTTPException) -> Response:
+    """The answer to a path that is no route, or not with this method."""
+    headers = dict(error.headers or {})
+    if error.status_code == NOT_ALLOWED:
+        headers["allow"] = ", ".join(_methods_of_path(request))
+    message = ROUTING_MESSAGES.get(error.status_code, "the request can't be answered")
+    return await _answer_refusal(
+        request, Refusal(error.status_code, message, list(headers.items()))
+    )
+
+
+def _methods_of_path(request: Request) -> list[str]:
+    """All methods of a path: the framework names those of its first route."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in matching for method in route.methods or ()})

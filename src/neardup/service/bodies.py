@@ -1,27 +1,40 @@
-"""Reading what a client sends, never more than is allowed, and never for ever."""
+"""Request bodies: bounded while they are read, and bounded again before they are validated."""
 
 from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, MutableMapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any, Final
 
-from neardup.service.error_responses import Refusal, too_large
+import orjson
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive
+
+from neardup.service.error_responses import Refusal, invalid, too_large
 from neardup.service.limits import ServiceLimits
 
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-JSON, LINES = "application/json", "application/x-ndjson"
+JSON, NDJSON = "application/json", "application/x-ndjson"
 Hold = Callable[[int], None]
+Headers = dict[bytes, bytes]
 GZIP: Final = 31  # zlib's number for "gzip alone"
 PIECE: Final = 1 << 16
+MOST_FIELDS: Final = 16
+DEEPEST: Final = 4
+TEXTS: Final = ("text", "texts")
+"""Fields whose length is that of texts."""
 
 
-class Gone(Exception):  # noqa: N818  # reads as what happened
-    """The client has closed the connection: there is nobody to answer."""
+def content_type(headers: Headers) -> str:
+    """The Content-Type without its parameters.
+
+    >>> content_type({b"content-type": b"Application/JSON; charset=utf-8"})
+    'application/json'
+    """
+    return headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
 
 
-async def pieces(receive: Receive, headers: dict[bytes, bytes]) -> AsyncIterator[bytes]:
+async def read_pieces(receive: Receive, headers: Headers) -> AsyncIterator[bytes]:
     """A body as it comes in, unpacked."""
     if b"upgrade" in headers:  # What follows such headers is not read as HTTP any more.
         raise Refusal(400, "the protocol can't be changed: send it as HTTP/1.1, without Upgrade")
@@ -30,91 +43,160 @@ async def pieces(receive: Receive, headers: dict[bytes, bytes]) -> AsyncIterator
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Gone
+            raise ClientDisconnect
         more = message.get("more_body", False)
         for number, piece in enumerate(unpack(message.get("body", b""))):
-            if number:  # A packed body may go on for long: others have their turn.
+            if number:  # A packed body may go on for long: other requests have their turn.
                 await asyncio.sleep(0)
             yield piece
     unpack(None)
 
 
-async def whole_body(
-    receive: Receive, headers: dict[bytes, bytes], settings: ServiceLimits, hold: Hold
-) -> bytes:
-    """A body of at most the size that is allowed. `hold` hears how many bytes there are so far."""
-    most = settings.body_bytes
+async def read_body(receive: Receive, headers: Headers, limits: ServiceLimits, hold: Hold) -> bytes:
+    """A whole body, of at most the size that is allowed.
+
+    Args:
+        receive: gives the messages of the ASGI server.
+        headers: of the request.
+        limits: the sizes and times that are allowed.
+        hold: is called with the number of bytes that are in memory, and may refuse them.
+    """
+    most = limits.body_bytes
     stated = headers.get(b"content-length", b"0")
     if not stated.isdigit() or int(stated) > most:
         raise too_large("the body", most, "bytes", "body_bytes")
-    held: list[bytes] = []
+    pieces: list[bytes] = []
     size = 0
     try:
-        async with asyncio.timeout(settings.body_seconds):
-            async for piece in pieces(receive, headers):
+        async with asyncio.timeout(limits.body_seconds):
+            async for piece in read_pieces(receive, headers):
                 size += len(piece)
                 if size > most:
                     raise too_large("the body", most, "bytes", "body_bytes")
                 hold(size)
-                held.append(piece)
+                pieces.append(piece)
     except TimeoutError:
         raise Refusal(
-            408, f"the body did not arrive in {settings.body_seconds} s: send less at once"
+            408, f"the body did not arrive in {limits.body_seconds} s: send less at once"
         ) from None
-    return b"".join(held)
+    return b"".join(pieces)
 
 
-async def lines(
-    receive: Receive, headers: dict[bytes, bytes], settings: ServiceLimits, hold: Hold
+async def read_lines(
+    receive: Receive, headers: Headers, limits: ServiceLimits, hold: Hold
 ) -> AsyncIterator[list[bytes | None]]:
-    """The lines of a body, as many at a time as have come in; None is one that is too long."""
+    """The lines of a body, as many at a time as have come in; None is one that is too long.
+
+    Args:
+        receive: gives the messages of the ASGI server.
+        headers: of the request.
+        limits: the sizes and times that are allowed.
+        hold: is called with the number of bytes that are in memory, and may refuse them.
+    """
     rest = bytearray()
     skipping = False
-    source = aiter(pieces(receive, headers))
+    source = aiter(read_pieces(receive, headers))
     while True:
         try:
-            async with asyncio.timeout(settings.idle_seconds):
+            async with asyncio.timeout(limits.idle_seconds):
                 piece = await anext(source)
         except StopAsyncIteration:
             break
         except TimeoutError:
             raise Refusal(
-                408, f"nothing came for {settings.idle_seconds} s: send the rest again"
+                408, f"no data for {limits.idle_seconds} s: send the rest again"
             ) from None
         hold(len(rest) + len(piece))
         *ended, last = piece.split(b"\n")
-        found: list[bytes | None] = []
+        lines: list[bytes | None] = []
         for line in ended:
             rest += line
-            too_long = skipping or len(rest) > settings.body_bytes
-            found.append(None if too_long else bytes(rest))
+            too_long = skipping or len(rest) > limits.body_bytes
+            lines.append(None if too_long else bytes(rest))
             rest.clear()
             skipping = False
         if not skipping:
             rest += last
-            if len(rest) > settings.body_bytes:
+            if len(rest) > limits.body_bytes:
                 skipping = True
                 rest.clear()
-        if found:
-            yield found
+        if lines:
+            yield lines
     if rest or skipping:
         yield [None if skipping else bytes(rest)]
 
 
-def _unpacker(headers: dict[bytes, bytes]) -> Callable[[bytes | None], Iterable[bytes]]:
-    """How pieces of a body are unpacked; None says that there are no more."""
+def parse_json(body: bytes, limits: ServiceLimits) -> dict[str, Any]:
+    """The JSON object of a body or a line, in which nothing is larger than the limits allow.
+
+    Very many fields or items are refused here, because a model would make an error of each.
+
+    >>> parse_json(b'{"text": "a"}', ServiceLimits())
+    {'text': 'a'}
+    """
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        # Its whole message could quote the body.
+        raise Refusal(400, f"not valid JSON, at character {error.pos}: send one object") from None
+    if not isinstance(value, dict):
+        raise invalid(f"the body must be a JSON object, not {type(value).__name__}")
+    _check_sizes(value, limits, DEEPEST)
+    return value
+
+
+def _check_sizes(value: Any, limits: ServiceLimits, depth: int, *, text: bool = False) -> None:
+    if isinstance(value, str):
+        if text and len(value) > limits.text_length:
+            raise too_large("a text", limits.text_length, "characters", "text_length")
+    elif isinstance(value, list):
+        if len(value) > limits.batch:
+            raise too_large("the batch", limits.batch, "documents", "batch")
+        for item in value if depth else ():
+            _check_sizes(item, limits, depth - 1, text=text)
+    elif isinstance(value, dict):
+        if len(value) > MOST_FIELDS:
+            raise invalid(f"an object has more than {MOST_FIELDS} fields: send those that are used")
+        for name, item in value.items() if depth else ():
+            if name == "metadata":
+                _check_metadata(item, limits)
+            else:
+                _check_sizes(item, limits, depth - 1, text=name in TEXTS)
+
+
+def _check_metadata(metadata: Any, limits: ServiceLimits) -> None:
+    level: list[Any] = [metadata]
+    for _ in range(limits.metadata_depth):
+        level = [inner for each in level for inner in _containers_in(each)]
+    if level:
+        raise invalid(f"metadata is nested deeper than {limits.metadata_depth}: make it flatter")
+    if len(orjson.dumps(metadata)) > limits.metadata_bytes:
+        raise invalid(
+            f"metadata is longer than {limits.metadata_bytes} bytes: keep it elsewhere, by id"
+        )
+
+
+def _containers_in(value: Any) -> list[Any]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [each for each in inner if isinstance(each, dict | list)]
+
+
+def _unpacker(headers: Headers) -> Callable[[bytes | None], Iterable[bytes]]:
+    """How pieces of a body are unpacked; None ends the body."""
     coding = headers.get(b"content-encoding", b"").strip().lower()
     if coding in (b"", b"identity"):
         return lambda piece: (piece,) if piece else ()
     if coding == b"gzip":
         return Gunzip()
     raise Refusal(
-        415, "this Content-Encoding is not known: use gzip, or none", [("accept-encoding", "gzip")]
+        415,
+        "this Content-Encoding is not supported: use gzip, or none",
+        [("accept-encoding", "gzip")],
     )
 
 
 class Gunzip:
-    """Unpacks in pieces of a bounded size: a body that unpacks to a huge one is found early."""
+    """Unpacks in pieces of a bounded size, so that a decompression bomb is found early."""
 
     def __init__(self) -> None:
         self._state = zlib.decompressobj(GZIP)
@@ -125,9 +207,9 @@ class Gunzip:
             if self._started and not self._state.eof:
                 raise Refusal(400, "the gzip body ends too early: send all of it")
             return iter(())
-        return self._unpacked(packed)
+        return self._unpack(packed)
 
-    def _unpacked(self, packed: bytes) -> Iterator[bytes]:
+    def _unpack(self, packed: bytes) -> Iterator[bytes]:
         while packed:
             if self._state.eof:  # Another member follows.
                 self._state = zlib.decompressobj(GZIP)

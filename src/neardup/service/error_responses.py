@@ -12,23 +12,13 @@ import orjson
 from fastapi import Response
 
 import neardup
-from neardup.errors import FormatError, NeardupError
-
-
-class JsonResponse(Response):
-    """A JSON answer with a status and headers."""
-
-    media_type = "application/json"
-
-    def __init__(
-        self, content: Any, status: int = 200, headers: Iterable[tuple[str, str]] = ()
-    ) -> None:
-        super().__init__(orjson.dumps(content), status, dict(headers))
-
+from neardup.errors import FormatError, NeardupError, OutputError
 
 UNAVAILABLE: Final = 503
 RETRY_SECONDS: Final = 1
-"""What somebody is told who came when there was no room."""
+"""The Retry-After of a request that found no room."""
+ERRORS_LISTED: Final = 3
+"""Of a body with many errors, the message has the first ones."""
 ERROR_NAMES: Final = {
     400: "bad_request",
     401: "unauthorized",
@@ -45,12 +35,38 @@ ERROR_NAMES: Final = {
     503: "unavailable",
     507: "no_room",
 }
-"""For programs to compare; Python's own names of them change."""
+"""Names for programs to compare; Python's own names of statuses change."""
+MODEL_TAGS: Final = frozenset(["<one>", "<many>", "<signature>"])
+"""What Pydantic calls the alternatives of a body, which are not fields."""
 Header = tuple[str, str]
 
 
+class JsonResponse(Response):
+    """A JSON answer, made by orjson; dataclasses are written as they are.
+
+    Args:
+        content: what orjson can write.
+        status: the HTTP status.
+        headers: further headers.
+
+    >>> JsonResponse({"status": "ok"}).body
+    b'{"status":"ok"}'
+    """
+
+    media_type = "application/json"
+
+    def __init__(self, content: Any, status: int = 200, headers: Iterable[Header] = ()) -> None:
+        super().__init__(orjson.dumps(content), status, dict(headers))
+
+
 class Refusal(NeardupError):  # noqa: N818  # reads as what happened
-    """A request that is refused before the index is asked."""
+    """A request that is refused before the index is used.
+
+    Args:
+        status: the HTTP status.
+        message: what is wrong, and the cure.
+        headers: headers of the answer.
+    """
 
     def __init__(self, status: int, message: str, headers: Sequence[Header] = ()) -> None:
         super().__init__(message)
@@ -62,38 +78,67 @@ def unauthorized(message: str) -> Refusal:
     return Refusal(401, message, [("www-authenticate", "Bearer")])
 
 
-def too_many(seconds: float) -> Refusal:
+def rate_exceeded(seconds: float) -> Refusal:
     wait = max(1, int(seconds + 0.999))
     message = f"more documents a second than the limit allows: try again in {wait} s"
     return Refusal(429, message, [("retry-after", str(wait))])
 
 
-def at_once(most: int) -> Refusal:
-    message = f"a key may have {most} requests under way at once: wait for an answer first"
+def key_busy(most: int) -> Refusal:
+    message = f"an API key may have {most} requests under way: wait for an answer first"
     return Refusal(429, message, [("retry-after", str(RETRY_SECONDS))])
 
 
-def too_large(what: str, most: int, unit: str, limit: str) -> Refusal:
-    return Refusal(413, f"{what} is longer than {most} {unit}: send less, or raise --limit {limit}")
+def too_large(thing: str, most: int, unit: str, limit: str) -> Refusal:
+    return Refusal(
+        413, f"{thing} is longer than {most} {unit}: send less, or raise --limit {limit}"
+    )
 
 
 def invalid(message: str) -> Refusal:
     return Refusal(422, message)
 
 
+def validation_refusal(errors: Sequence[Any], prefix: int = 0) -> Refusal:
+    """The refusal of a value that a model does not take.
+
+    Args:
+        errors: as Pydantic lists them. Fields are named; the values that were sent are not
+            repeated.
+        prefix: how many parts of a location come before the first field.
+
+    >>> str(validation_refusal([{"loc": ("body", "text"), "msg": "Field required"}], prefix=1))
+    'text: Field required'
+    """
+    listed = [
+        _field_path(error["loc"][prefix:]) + error["msg"].removeprefix("Value error, ")
+        for error in errors[:ERRORS_LISTED]
+    ]
+    more = f"; and {len(errors) - ERRORS_LISTED} more" if len(errors) > ERRORS_LISTED else ""
+    return invalid("; ".join(listed) + more)
+
+
+def _field_path(location: tuple[int | str, ...]) -> str:
+    path = ".".join(str(part)[:40] for part in location if part not in MODEL_TAGS)
+    return f"{path}: " if path else ""
+
+
 def describe_error(error: BaseException) -> tuple[int, dict[str, Any], list[Header]]:
-    """The status, what the client is told, and headers."""
+    """The status, the answer and the headers for an error. Paths of files stay in the log."""
     if not isinstance(error, NeardupError):
-        name = ERROR_NAMES[500]
-        message = "a mistake in neardup; the log of the service has the place, by the request id"
-        return 500, {"error": name, "message": message}, []
-    # Files of the service that are damaged are not the client's mistake.
-    status = 500 if isinstance(error, FormatError) else error.http_status
+        message = "internal error: the log of the service has the place, by the request id"
+        return 500, {"error": ERROR_NAMES[500], "message": message}, []
+    status, message = error.http_status, str(error)
+    if isinstance(error, FormatError):  # Damaged files of the service, not the client's.
+        status, message = 500, "a file of the index is damaged: see the service's log"
+    elif isinstance(error, OutputError):
+        message = "the service can't write to its disk, nothing was stored: see the service's log"
+    message = message.encode(
+        errors="backslashreplace"
+    ).decode()  # Names of files need not be UTF-8.
     headers = list(getattr(error, "headers", ()))
     if status == UNAVAILABLE:
         headers.append(("retry-after", str(RETRY_SECONDS)))
-    # The name of a file need not be UTF-8.
-    message = str(error).encode(errors="backslashreplace").decode()
     return status, {"error": error_name(error), "message": message}, headers
 
 
@@ -110,12 +155,12 @@ def error_name(error: NeardupError) -> str:
 
 def error_response(error: BaseException, request_id: str) -> JsonResponse:
     """The answer to a request that failed."""
-    status, told, headers = describe_error(error)
-    return JsonResponse({**told, "request_id": request_id}, status, headers)
+    status, body, headers = describe_error(error)
+    return JsonResponse({**body, "request_id": request_id}, status, headers)
 
 
 def error_place(error: BaseException) -> str:
-    """Where an unexpected error came from. Its message could quote a document: it is not told."""
+    """Where an unexpected error came from. Its message could quote a document: it is left out."""
     home = str(Path(neardup.__file__).parent)
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if frame.filename.startswith(home)]

@@ -28,19 +28,22 @@ from neardup.service.metrics import Metrics
 from neardup.spec import Spec
 
 if TYPE_CHECKING:
-    from neardup.index.answer import Answer
     from neardup.index.index import Index
     from neardup.index.stats import Stats
 
-
 MOST_QUERIES: Final = 64
 MOST_CHARACTERS: Final = 1 << 20
-"""A call with more text than this would keep others waiting."""
+"""A call with more text than this would keep other requests waiting."""
 Waiting = tuple[str, "asyncio.Future[Answer]"]
 
 
 class QueryBatcher:
-    """Collects texts, and answers them in a thread. Used by one event loop."""
+    """Collects texts, and answers them in a thread. Used by one event loop.
+
+    Args:
+        answer: answers texts, in order; called in a thread.
+        executor: of that thread.
+    """
 
     def __init__(self, answer: Callable[[list[str]], list[Answer]], executor: Executor) -> None:
         self._answer, self._executor = answer, executor
@@ -49,7 +52,7 @@ class QueryBatcher:
         """A call is under way, or about to begin."""
 
     def ask(self, text: str) -> asyncio.Future[Answer]:
-        """The answer, later."""
+        """A future with the answer to a text."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer] = loop.create_future()
         self._waiting.append((text, future))
@@ -60,7 +63,7 @@ class QueryBatcher:
         return future
 
     def _start(self) -> None:
-        taken = self._taken()
+        taken = self._take_waiting()
         self._busy = bool(taken)
         if not taken:
             return
@@ -74,7 +77,7 @@ class QueryBatcher:
         else:
             work.add_done_callback(partial(self._finish, futures))
 
-    def _taken(self) -> list[Waiting]:
+    def _take_waiting(self) -> list[Waiting]:
         taken: list[Waiting] = []
         room = MOST_CHARACTERS
         while self._waiting and len(taken) < MOST_QUERIES and room > 0:
@@ -104,7 +107,7 @@ def _fail_all(futures: list[asyncio.Future[Answer]], error: BaseException) -> No
 
 READERS: Final = 2
 WRITERS: Final = 2
-"""Threads that ask, and that take in: they make sketches, one commits for all."""
+"""Threads that query the index, and that sketch new documents; one thread of the index commits."""
 Say = Callable[[str], None]
 Result = TypeVar("Result")
 
@@ -112,13 +115,23 @@ Result = TypeVar("Result")
 class IndexService:
     """Loads the index when it starts, in the background, and closes it at the end.
 
-    Used by one event loop; the index is asked in threads.
+    Used by one event loop; the index is used in threads.
+
+    Args:
+        load: opens the index; it gets a function for messages to the operator.
+        limits: of requests and connections.
+        data: the folder with the API keys.
+        log: gets an event for each request, among others.
+        guarded: whether API keys are needed.
+        golden: labelled pairs that are checked again and again.
+        golden_every: seconds between two checks.
+        next_key: the secret key of an index that may take the place of this one.
     """
 
     def __init__(
         self,
         load: Callable[[Say], Index],
-        settings: ServiceLimits,
+        limits: ServiceLimits,
         data: Path,
         *,
         log: Log,
@@ -127,8 +140,8 @@ class IndexService:
         golden_every: float = CHECK_EVERY,
         next_key: Key | None = None,
     ) -> None:
-        self.settings, self.log = settings, log
-        self.gate = AccessGate(settings, ApiKeys(data), self._say, guarded=guarded)
+        self.limits, self.log = limits, log
+        self.gate = AccessGate(limits, ApiKeys(data), self._say, guarded=guarded)
         self.metrics = Metrics(self.stats)
         self._golden: GoldenWatch | None = None
         if golden is not None:
@@ -158,7 +171,7 @@ class IndexService:
         return None if self._index is None else self._index.stats()
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """What every answer says of the index: its specification, and its last change."""
+        """The headers of every answer: the specification of the index, and its last change."""
         index = self._index
         if index is None:
             return []
@@ -168,18 +181,18 @@ class IndexService:
         ]
 
     async def check(self, text: str) -> Answer:
-        """Ask about one text, together with others that are asked about now."""
+        """Query the index for one text, together with those of other requests."""
         _ = self.index
         return await self._checks.ask(text)
 
-    async def apart(self, work: Callable[[], Result]) -> Result:
-        """Do something that takes a while, and needs no index, in a thread."""
+    async def run_in_thread(self, work: Callable[[], Result]) -> Result:
+        """Run work that takes a while and needs no index, in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._reads, work)
 
-    async def read(self, ask: Callable[[Index], Result]) -> Result:
-        """Ask the index something, in a thread."""
+    async def read(self, query: Callable[[Index], Result]) -> Result:
+        """Query the index, in a thread."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._reads, ask, self.index)
+        return await loop.run_in_executor(self._reads, query, self.index)
 
     async def add(self, submit: Callable[[Index], Future[list[Answer]]]) -> list[Answer]:
         """Add documents; no thread waits while they are stored."""
@@ -197,36 +210,36 @@ class IndexService:
         self._loading = asyncio.create_task(self._open())
 
     def _say(self, message: str) -> None:
-        self.log.event("said", message=message)
+        self.log.event("message", message=message)
 
-    def _loaded(self) -> Index:
+    def _load_and_warm(self) -> Index:
         index = self._load(self._say)
-        # The first question takes a second or two, until all kernels are there.
-        index.query("who asks first")
+        # The first query takes a second or two, until all kernels are loaded.
+        index.query("the first query")
         return index
 
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
         try:
-            index = self._index = await loop.run_in_executor(self._writes, self._loaded)
+            index = self._index = await loop.run_in_executor(self._writes, self._load_and_warm)
         except Exception as error:
             self.failure = error
             self.when_failed()
         else:
             self.log.event("ready", documents=len(index), sequence=index.sequence)
-            self._upkeep = Upkeep(index, self.log.event, self._next_key)
+            self._upkeep = Upkeep(index, self.metrics, self.log.event, self._next_key)
             self._upkeep.start()
             if self._golden is not None:
                 self._golden.start()
 
     async def stop(self) -> None:
-        """Finish what is under way, then close the index, with a snapshot."""
+        """Finish the requests under way, then close the index, with a snapshot."""
         if self._loading is not None:
             await self._loading
         loop = asyncio.get_running_loop()
-        for beside in (self._golden, self._upkeep):
-            if beside is not None:
-                await loop.run_in_executor(None, beside.stop)
+        for thread in (self._golden, self._upkeep):
+            if thread is not None:
+                await loop.run_in_executor(None, thread.stop)
         for pool in (self._reads, self._writes):
             await loop.run_in_executor(None, pool.shutdown)
         if self._index is not None:

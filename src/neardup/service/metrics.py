@@ -29,15 +29,18 @@ from neardup.evaluation.scores import Scores
 from neardup.index.stats import BOUNDS, Counters, Stats, Times, quantile
 
 WINDOW_SECONDS: Final = 300.0
-"""Seconds that are looked back."""
 LOOKS: Final = 10
-"""So many looks are remembered in a window, however often somebody looks."""
+"""Readings that are remembered in a window, however often the counters are read."""
 
 
 class RecentGrowth:
-    """Of counters that are looked at again and again. Memory is bounded.
+    """By how much counters have grown in the last minutes. Memory is bounded.
 
-    A counter that is less than it was has begun again at 0, and so have the others.
+    A counter that is less than it was has begun again at 0, and so have the others. Time comes in
+    as an argument; a clock that goes backwards counts as standing still.
+
+    Args:
+        window: seconds to look back.
     """
 
     def __init__(self, window: float = WINDOW_SECONDS) -> None:
@@ -46,7 +49,7 @@ class RecentGrowth:
         self._looks: deque[tuple[float, Sequence[int]]] = deque()
 
     def since(self, counters: Sequence[int], now: float) -> list[int]:
-        """Since about the beginning of the window, or since the counters began."""
+        """The growth since about the beginning of the window, or since the counters began."""
         nothing = (0,) * len(counters)
         before = self._last or nothing
         if not self._looks or any(new < old for new, old in zip(counters, before, strict=True)):
@@ -78,7 +81,7 @@ GAUGES: Final[Mapping[str, tuple[str, Callable[[Stats], float | None]]]] = {
     "neardup_documents": ("Documents in the index", lambda s: s.documents),
     "neardup_documents_kept": ("Documents that are no copies", lambda s: s.kept),
     "neardup_documents_copies": ("Documents that are copies of kept ones", lambda s: s.copies),
-    "neardup_documents_buried": (
+    "neardup_tombstones": (
         "Removed documents that tables hold until compaction",
         lambda s: s.buried,
     ),
@@ -284,6 +287,11 @@ class Metrics:
             ("reason",),
             registry=self._registry,
         )
+        self._upkeep_failures = Counter(
+            "neardup_upkeep_failures",
+            "Snapshots and switches of the generation that failed",
+            registry=self._registry,
+        )
         for reason in WATCHED:
             self._rejected.labels(reason)
         ProcessCollector(registry=self._registry)
@@ -303,6 +311,10 @@ class Metrics:
     def observe_rejected(self, reason: str, count: int = 1) -> None:
         """Requests or documents were refused. There are few reasons; none quotes what was sent."""
         self._rejected.labels(reason).inc(count)
+
+    def observe_upkeep_failure(self) -> None:
+        """A snapshot or a switch of the generation failed; it is tried again."""
+        self._upkeep_failures.inc()
 
     def expect_golden(self, interval: float) -> None:
         """A golden set will be checked in so many seconds: from now on its age is shown."""

@@ -11,17 +11,21 @@ from dataclasses import dataclass
 from ipaddress import IPv6Network, ip_address
 from typing import TYPE_CHECKING, Any, Final
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from neardup.errors import Busy, FormatError, NeardupError, OutputError
 from neardup.service.access import OPEN_PATHS
 from neardup.service.api_keys import ApiKey
-from neardup.service.bodies import Gone
-from neardup.service.error_responses import describe_error, error_place, error_response
+from neardup.service.error_responses import (
+    JsonResponse,
+    describe_error,
+    error_place,
+    error_response,
+)
 
 if TYPE_CHECKING:
     from neardup.service.index_service import IndexService
-
 
 SANE_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 UNKNOWN: Final = "unknown"
@@ -51,10 +55,19 @@ class RequestRecord:
     error: str | None = None
     body_read: bool = True
     """Whether nothing of the body is left."""
+    several_keys: bool = False
+    """Whether there is more than one Authorization header."""
 
 
 def start_record(scope: Mapping[str, Any], now: float) -> RequestRecord:
-    headers = dict(scope["headers"])
+    """The record of a request that has just come.
+
+    Args:
+        scope: of the ASGI server.
+        now: seconds of a monotonic clock.
+    """
+    listed = scope["headers"]
+    headers = dict(listed)
     client = scope.get("client")
     return RequestRecord(
         choose_request_id(headers.get(b"x-request-id", b"")),
@@ -64,17 +77,19 @@ def start_record(scope: Mapping[str, Any], now: float) -> RequestRecord:
         now,
         body_read=headers.get(b"content-length", b"0") == b"0"
         and headers.keys().isdisjoint((b"transfer-encoding", b"upgrade")),
+        several_keys=len(listed) > len(headers)
+        and sum(name == b"authorization" for name, _ in listed) > 1,
     )
 
 
 def choose_request_id(given: bytes) -> str:
-    """The client's, if it is a harmless one."""
+    """The client's, if it is a harmless one, or a random one."""
     text = given.decode("latin-1")
     return text if SANE_ID.fullmatch(text) else uuid.uuid4().hex
 
 
 def source_name(address: str) -> str:
-    """Whom an address stands for. In IPv6 people have whole networks.
+    """The name by which rates and the log count an address: of IPv6, its /64 network.
 
     >>> source_name("192.0.2.7"), source_name("2001:db8:1:2:3::4")
     ('192.0.2.7', '2001:db8:1:2::/64')
@@ -89,12 +104,17 @@ def source_name(address: str) -> str:
     return str(mapped or IPv6Network((int(found), 64), strict=False))
 
 
-CLOSED_BY_CLIENT = 499
-"""In the log and the metrics; nobody is there to see it as an answer."""
+CLOSED_BY_CLIENT: Final = 499
+"""In the log and the metrics alone: the client is not there to be answered."""
 
 
 class RequestMiddleware:
-    """ASGI middleware. Plain, because it is passed by every request."""
+    """ASGI middleware, without Starlette's helpers because every request passes it.
+
+    Args:
+        app: the application that answers.
+        service: whose gate, log and metrics are used.
+    """
 
     def __init__(self, app: ASGIApp, service: IndexService) -> None:
         self._app, self._service = app, service
@@ -106,24 +126,24 @@ class RequestMiddleware:
         service = self._service
         record = start_record(scope, time.monotonic())
         scope["record"] = record
-        answer = self._answering(record, send)
+        answer = self._add_headers(record, send)
         try:
             service.gate.enter(record, scope["path"])
             await self._app(scope, receive, answer)
-        except Gone:
+        except ClientDisconnect:
             record.status = CLOSED_BY_CLIENT
         except asyncio.CancelledError:
             stopped = Busy("the service is being stopped: send it to the next one")
-            await self._refuse(record, stopped, scope, receive, answer)
+            await self._refuse(stopped, scope, receive, answer)
         except Exception as error:
-            await self._refuse(record, error, scope, receive, answer)
+            await self._refuse(error, scope, receive, answer)
         finally:
             service.gate.leave(record)
-            self._record(record)
+            self._finish(record)
 
-    def _answering(self, record: RequestRecord, send: Send) -> Send:
-        """Adds what every answer carries; who is not let in is told nothing of the index."""
-        common = self._service.headers
+    def _add_headers(self, record: RequestRecord, send: Send) -> Send:
+        """Adds what every answer carries; only requests that were let in learn of the index."""
+        index_headers = self._service.headers
         own = (b"x-request-id", record.id.encode())
 
         async def answer(message: MutableMapping[str, Any]) -> None:
@@ -131,37 +151,28 @@ class RequestMiddleware:
                 record.status = message["status"]
                 message["headers"] = [*message["headers"], own]
                 if record.inside:
-                    message["headers"] += common()
+                    message["headers"] += index_headers()
                 if not record.body_read:
-                    # What is left of the body is not wanted: nothing can follow it.
+                    # The rest of the body is not read: no other request can follow it.
                     message["headers"].append((b"connection", b"close"))
             await send(message)
 
         return answer
 
-    async def _refuse(
-        self, record: RequestRecord, error: Exception, scope: Scope, receive: Receive, answer: Send
-    ) -> None:
-        status, told, _ = describe_error(error)
-        record.error = told["error"]
-        if isinstance(error, FormatError | OutputError):
-            self._service.log.event("failed", request_id=record.id, message=str(error))
-        if not isinstance(error, NeardupError):
-            self._service.log.event(
-                "mistake", request_id=record.id, kind=type(error).__name__, place=error_place(error)
-            )
+    async def _refuse(self, error: Exception, scope: Scope, receive: Receive, answer: Send) -> None:
+        response = refuse(self._service, scope, error)
+        record: RequestRecord = scope["record"]
         if record.status:  # The answer has begun: all that can be done is to end it.
-            record.status = status
+            record.status = response.status_code
             raise ConnectionAbortedError
-        if scope["path"] not in OPEN_PATHS:  # "Not ready yet" turns nobody away.
-            self._service.metrics.observe_rejected(record.error)
-        await error_response(error, record.id)(scope, receive, answer)
+        await response(scope, receive, answer)
 
-    def _record(self, record: RequestRecord) -> None:
+    def _finish(self, record: RequestRecord) -> None:
         seconds = time.monotonic() - record.started
         status = record.status or 500
-        told = None if record.streamed else seconds
-        self._service.metrics.observe_request(record.route, record.method, status, told)
+        self._service.metrics.observe_request(
+            record.route, record.method, status, None if record.streamed else seconds
+        )
         more = {} if record.error is None else {"error": record.error}
         if record.key is not None:
             more["key"] = record.key.name
@@ -176,3 +187,28 @@ class RequestMiddleware:
             source=record.source,
             **more,
         )
+
+
+def refuse(service: IndexService, scope: Scope, error: Exception) -> JsonResponse:
+    """The answer to a request that failed; its reason is logged and counted.
+
+    Args:
+        service: whose log and metrics are used.
+        scope: of the request.
+        error: why it failed.
+    """
+    record: RequestRecord = scope["record"]
+    _, body, _ = describe_error(error)
+    record.error = body["error"]
+    if isinstance(error, FormatError | OutputError):
+        service.log.event("failed", request_id=record.id, message=str(error))
+    elif not isinstance(error, NeardupError):
+        service.log.event(
+            "internal_error",
+            request_id=record.id,
+            kind=type(error).__name__,
+            place=error_place(error),
+        )
+    if scope["path"] not in OPEN_PATHS:  # A service that is not ready yet has refused nothing.
+        service.metrics.observe_rejected(record.error)
+    return error_response(error, record.id)

@@ -1,28 +1,77 @@
-"""What requests and answers look like: for validation, and for the OpenAPI description."""
+"""The models of requests and answers: they validate, and the OpenAPI description is made of them.
+
+Sizes that an operator may change (`limits.py`) are checked before, by `bodies.parse_json`.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from typing import Annotated, Any, Self
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+import numpy as np
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 
+from neardup.errors import SpecMismatch
 from neardup.index.answer import Answer, Document
+from neardup.index.validation import LONGEST_ID, check_id
 from neardup.service.error_responses import invalid
+from neardup.sketch.bulk import column_count, column_type
+from neardup.sketcher import SketchedDocuments
+from neardup.spec import Spec
+from neardup.text.arrays import Ragged
 
-Text = Annotated[str, Field(min_length=1, pattern=r"^[^\x00]+$")]
+LARGEST_NUMBER: Final = 2**63 - 1
 
 
-def _as_text(value: Any) -> Any:
+def _valid_id(id: str) -> str:
+    check_id(id)
+    return id
+
+
+def _digits_as_text(value: Any) -> Any:
     return str(value) if type(value) is int else value
 
 
-Id = Annotated[
-    Text,
-    BeforeValidator(_as_text, json_schema_input_type=Text | int),
-    Field(description="Any text but NUL; a whole number stands for its decimal digits."),
+def _require_digits(value: Any) -> Any:
+    """Pydantic takes more for a number than its digits: spaces, underscores, other scripts."""
+    if not (isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20):
+        raise ValueError("must be the number of a cluster, as answers about documents have it")
+    return int(value)
+
+
+def _decode_base64(value: Any) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        raise ValueError("must be the base64 of the slots' bytes") from None
+
+
+IdText = Annotated[
+    str,
+    AfterValidator(_valid_id),
+    Field(
+        json_schema_extra={"minLength": 1, "maxLength": LONGEST_ID, "pattern": r"^[^\x00]+$"},
+        description=f"1 to {LONGEST_ID:,} bytes of UTF-8, without NUL.",
+    ),
 ]
+Id = Annotated[
+    IdText,
+    BeforeValidator(_digits_as_text, json_schema_input_type=IdText | int),
+    Field(description="A whole number stands for its decimal digits."),
+]
+ClusterNumber = Annotated[int, Field(ge=0, le=LARGEST_NUMBER), BeforeValidator(_require_digits)]
 
 
 class StrictModel(BaseModel):
@@ -34,19 +83,16 @@ class StrictModel(BaseModel):
 class Signature(StrictModel):
     """A signature that the client made, by the specification of the index."""
 
-    fingerprint: str = Field(description="Of the specification: GET /v1/stats tells it.")
-    slots: Annotated[str, Field(description="Base64 of the slots, little-endian, in order.")]
+    fingerprint: str = Field(description="Of the specification, as GET /v1/stats has it.")
+    slots: Annotated[
+        bytes,
+        BeforeValidator(_decode_base64, json_schema_input_type=str),
+        Field(description="Base64 of the slots, little-endian, in order."),
+    ]
     content: Annotated[
         str | None,
         Field(pattern="^[0-9a-f]{32}$", description="The content hash, 32 hexadecimal digits."),
     ] = None
-
-    def packed(self) -> bytes:
-        """The bytes of the slots."""
-        try:
-            return base64.b64decode(self.slots, validate=True)
-        except (binascii.Error, ValueError):
-            raise invalid("signature.slots is not base64: encode the slots' bytes") from None
 
 
 class CheckText(StrictModel):
@@ -56,21 +102,35 @@ class CheckText(StrictModel):
 
 
 class CheckTexts(StrictModel):
-    """Are these texts copies of something? Each is asked about by itself."""
+    """Are these texts copies of something? Each is checked by itself."""
 
     texts: Annotated[list[str], Field(min_length=1)]
 
 
 class CheckSignature(StrictModel):
-    """The same, of a ready-made signature."""
+    """Is the document of this signature a copy of something?"""
 
     signature: Signature
+
+
+OBJECT: Final[dict[str, Any]] = {"type": "object"}
+NO_TEXT: Final[dict[str, Any]] = {"text": {"type": "null"}}
+NO_SIGNATURE: Final[dict[str, Any]] = {"signature": {"type": "null"}}
 
 
 class NewDocument(StrictModel):
     """A document to add: its text, or a ready-made signature."""
 
-    id: Annotated[Id | None, Field(description="Without one it gets a random one.")] = None
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {"required": ["text"], "properties": {"text": {"type": "string"}, **NO_SIGNATURE}},
+                {"required": ["signature"], "properties": {"signature": OBJECT, **NO_TEXT}},
+            ]
+        }
+    )
+
+    id: Annotated[Id | None, Field(description="Without one, a random one is chosen.")] = None
     text: str | None = None
     signature: Signature | None = None
     metadata: Annotated[dict[str, Any] | None, Field(description="Kept with the document.")] = None
@@ -93,6 +153,46 @@ class NewDocuments(StrictModel):
 
     documents: Annotated[list[NewDocument], Field(min_length=1)]
     replace: bool = False
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if len({document.signature is None for document in self.documents}) > 1:
+            raise ValueError("a batch has texts or signatures: send them in two batches")
+        return self
+
+
+class StreamOptions(BaseModel):
+    """The query of a stream of documents."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    replace: Annotated[
+        bool,
+        BeforeValidator(lambda value: {"true": True, "false": False}.get(value, value)),
+        Field(strict=True, description="Documents take the place of those with the same ids."),
+    ] = False
+
+
+def _tag_by_field(**tags: str) -> Callable[[Any], str]:
+    """Chooses the model of a body by the field that only this model has."""
+
+    def choose(value: Any) -> str:
+        names = value if isinstance(value, dict) else type(value).model_fields
+        return next((tag for field, tag in tags.items() if field in names), "<one>")
+
+    return choose
+
+
+CheckRequest = Annotated[
+    Annotated[CheckText, Tag("<one>")]
+    | Annotated[CheckTexts, Tag("<many>")]
+    | Annotated[CheckSignature, Tag("<signature>")],
+    Discriminator(_tag_by_field(texts="<many>", signature="<signature>")),
+]
+AddRequest = Annotated[
+    Annotated[OneDocument, Tag("<one>")] | Annotated[NewDocuments, Tag("<many>")],
+    Discriminator(_tag_by_field(documents="<many>")),
+]
 
 
 class LabelledPair(StrictModel):
@@ -137,16 +237,16 @@ class ClusterAnswer(BaseModel):
 
 
 class HealthStatus(BaseModel):
-    """How it is."""
+    """Whether the service answers, and whether its index is loaded."""
 
     status: str
     documents: int | None = None
 
 
 class PromotionResult(BaseModel):
-    """The shadow answers from now on; of so many documents the answer has changed."""
+    """The shadow answers from now on."""
 
-    moved: int
+    moved: Annotated[int, Field(description="Documents whose answer has changed.")]
 
 
 class ErrorBody(BaseModel):
@@ -155,3 +255,41 @@ class ErrorBody(BaseModel):
     error: str
     message: str
     request_id: str
+
+
+def make_sketch(signatures: Sequence[Signature], spec: Spec) -> SketchedDocuments:
+    """The sketches that clients have sent, as an index takes them.
+
+    Args:
+        signatures: without its content hash, a signature stands for the document's content.
+        spec: of the index.
+    """
+    kind = np.dtype(column_type(spec)).newbyteorder("<")
+    size = column_count(spec) * kind.itemsize
+    contents = []
+    for signature in signatures:
+        if signature.fingerprint != spec.fingerprint:
+            raise SpecMismatch(
+                "a signature has another specification than the index, which has "
+                f"{spec.fingerprint}: make it by the one that GET /v1/stats shows"
+            )
+        if len(signature.slots) != size:
+            raise invalid(
+                f"signature.slots has {len(signature.slots)} bytes, not {size}: send all slots"
+            )
+        contents.append(_content_hash(signature))
+    count = len(signatures)
+    slots = np.frombuffer(b"".join(signature.slots for signature in signatures), kind)
+    return SketchedDocuments(
+        content=np.frombuffer(b"".join(contents), "<u8").reshape(count, 2).astype(np.uint64),
+        signatures=slots.reshape(count, column_count(spec)).astype(column_type(spec)),
+        shingles=Ragged(np.empty(0, np.uint64), np.zeros(count + 1, np.int64)),
+        apart=None,
+        lengths=np.zeros(count, np.int64),
+    )
+
+
+def _content_hash(signature: Signature) -> bytes:
+    if signature.content is not None:
+        return bytes.fromhex(signature.content)
+    return hashlib.blake2b(signature.slots, digest_size=16).digest()

@@ -1,117 +1,296 @@
-"""What the service answers: each route with its scope, what it takes and what it gives."""
+"""The routes of the service: each with its scope, what it takes and what it answers.
+
+Answers are written by orjson as they are; the declared models describe them, and tests compare.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from fastapi import Response
-from pydantic import BaseModel
-from starlette.convertors import Convertor, register_url_convertor
+from fastapi import APIRouter, Body, Path, Query, Response, Security
 
+from neardup.errors import Conflict
 from neardup.index.answer import Answer, Document
 from neardup.index.explain import Explanation
-from neardup.service import reading, shadowing, writing
+from neardup.index.index import Index
+from neardup.index.planner import CONFLICT
+from neardup.index.settings import stated
 from neardup.service.api_keys import ADMIN, READ, WRITE
-from neardup.service.calls import Call
+from neardup.service.bodies import NDJSON
+from neardup.service.error_responses import ERROR_NAMES, JsonResponse, Refusal, invalid
+from neardup.service.ingestion import DocumentStream, add_documents
+from neardup.service.metrics import CONTENT_TYPE
 from neardup.service.models import (
+    AddRequest,
     AnswerList,
+    CheckRequest,
     CheckSignature,
     CheckText,
     CheckTexts,
     ClusterAnswer,
+    ClusterNumber,
+    ErrorBody,
     HealthStatus,
-    NewDocument,
+    IdText,
     NewDocuments,
-    OneDocument,
     PromotionResult,
     ShadowRequest,
+    StreamOptions,
+    make_sketch,
+)
+from neardup.service.service_route import (
+    API_KEY,
+    NdjsonRoute,
+    ServiceRequest,
+    ServiceRoute,
 )
 
-
-class AnyText(Convertor[str]):
-    """Of a path: all that is left of it, slashes and ends of lines too."""
-
-    regex = r"[\s\S]*"
-
-    def convert(self, value: str) -> str:
-        return value
-
-    def to_string(self, value: str) -> str:
-        return value
-
-
-register_url_convertor("any", AnyText())
-Handler = Callable[[Call], Awaitable[Response]]
+router = APIRouter(route_class=ServiceRoute, generate_unique_id_function=lambda route: route.name)
 BODY_ERRORS: Final = (400, 408, 413, 415, 422)
+OPEN_ERRORS: Final = (500, 503)
+GUARDED_ERRORS: Final = (401, 403, 429, *OPEN_ERRORS)
+REPLACE_SCHEMA: Final = StreamOptions.model_json_schema()["properties"]["replace"]
+DocumentId = Annotated[
+    IdText, Path(description="Percent-encoded UTF-8; slashes may stand as they are.")
+]
 
 
-@dataclass(frozen=True)
-class Route:
-    """A method of a path."""
-
-    method: str
-    path: str
-    scope: str | None
-    """What an API key must be good for; None: everybody may ask."""
-    handler: Handler
-    gives: tuple[Any, ...] = ()
-    """One of these."""
-    takes: tuple[type[BaseModel], ...] = ()
-    lines: type[BaseModel] | None = None
-    """What a line is, if it takes a stream too."""
-    errors: tuple[int, ...] = ()
-    """Besides those that every route has."""
-    status: int = 200
+def scope(name: str) -> Any:
+    """The scope that an API key needs for a route."""
+    return Security(API_KEY, scopes=[name])
 
 
-ROUTES: Final = (
-    Route(
-        "POST",
-        "/v1/check",
-        READ,
-        reading.check,
-        (Answer, AnswerList),
-        (CheckText, CheckTexts, CheckSignature),
-        errors=(409,),
-    ),
-    Route("POST", "/v1/explain", READ, reading.explain, (Explanation,), (CheckText,)),
-    Route(
-        "POST",
-        "/v1/documents",
-        WRITE,
-        writing.add,
-        (Answer, AnswerList),
-        (OneDocument, NewDocuments),
-        lines=NewDocument,
-        errors=(409, 507),
-    ),
-    Route("GET", "/v1/documents/{id:any}", READ, reading.document, (Document,), errors=(404, 422)),
-    Route(
-        "DELETE",
-        "/v1/documents/{id:any}",
-        WRITE,
-        writing.remove,
-        errors=(404, 422, 507),
-        status=204,
-    ),
-    Route(
-        "GET", "/v1/clusters/{number}", READ, reading.cluster, (ClusterAnswer,), errors=(404, 422)
-    ),
-    Route("POST", "/v1/shadow/start", ADMIN, shadowing.start, (dict[str, Any],), (ShadowRequest,)),
-    Route("GET", "/v1/shadow/report", ADMIN, shadowing.report, (dict[str, Any],), errors=(400,)),
-    Route(
-        "POST",
-        "/v1/shadow/promote",
-        ADMIN,
-        shadowing.promote,
-        (PromotionResult,),
-        errors=(400, 507),
-    ),
-    Route("POST", "/v1/shadow/drop", ADMIN, shadowing.drop, errors=(400,), status=204),
-    Route("GET", "/v1/stats", READ, reading.stats, (dict[str, Any],)),
-    Route("GET", "/metrics", READ, reading.metrics),
-    Route("GET", "/healthz", None, reading.health, (HealthStatus,)),
-    Route("GET", "/readyz", None, reading.ready, (HealthStatus,)),
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The answers to errors, for the OpenAPI description."""
+    return {
+        status: {"model": ErrorBody, "description": ERROR_NAMES[status].replace("_", " ")}
+        for status in sorted(statuses)
+    }
+
+
+@router.post(
+    "/v1/check",
+    dependencies=[scope(READ)],
+    response_model=Answer | AnswerList,
+    responses=errors(*GUARDED_ERRORS, *BODY_ERRORS, 409),
 )
+async def check(request: ServiceRequest, body: Annotated[CheckRequest, Body()]) -> Response:
+    """Is a text, or are several, a copy of a document in the index? Nothing is added."""
+    service = request.service
+    if isinstance(body, CheckTexts):
+        texts = body.texts
+        request.charge(len(texts))
+        answers = await service.read(lambda index: index.query_batch(texts))
+        return JsonResponse({"answers": answers})
+    if isinstance(body, CheckSignature):
+        sketch = make_sketch([body.signature], service.index.spec)
+        request.charge(1)
+        return JsonResponse((await service.read(lambda index: index.query_sketches(sketch)))[0])
+    request.charge(1)
+    return JsonResponse(await service.check(body.text))
+
+
+@router.post(
+    "/v1/explain",
+    dependencies=[scope(READ)],
+    response_model=Explanation,
+    responses=errors(*GUARDED_ERRORS, *BODY_ERRORS),
+)
+async def explain(request: ServiceRequest, body: CheckText) -> Response:
+    """How the answer to a text comes about, step by step. Nothing is added."""
+    request.charge(1)
+    return JsonResponse(await request.service.read(lambda index: index.explain(body.text)))
+
+
+async def add_stream(
+    request: ServiceRequest, options: Annotated[StreamOptions, Query()]
+) -> Response:
+    """Check and add a stream of documents, one a line."""
+    return DocumentStream(request, replace=options.replace)
+
+
+router.add_api_route(
+    "/v1/documents",
+    add_stream,
+    methods=["POST"],
+    dependencies=[scope(WRITE)],
+    route_class_override=NdjsonRoute,
+    include_in_schema=False,  # The route below describes both: OpenAPI has one operation a path.
+)
+
+
+@router.post(
+    "/v1/documents",
+    dependencies=[scope(WRITE)],
+    response_model=Answer | AnswerList,
+    responses={
+        **errors(*GUARDED_ERRORS, *BODY_ERRORS, 409, 507),
+        200: {"content": {NDJSON: {"schema": {"type": "string"}}}},
+    },
+    openapi_extra={
+        "requestBody": {"content": {NDJSON: {"schema": {"type": "string"}}}},
+        "parameters": [{"name": "replace", "in": "query", "schema": REPLACE_SCHEMA}],
+    },
+)
+async def add(request: ServiceRequest, body: Annotated[AddRequest, Body()]) -> Response:
+    """Check and add: one document, several together, or (as NDJSON) a stream of them.
+
+    A document that is there already, with the same id and content, is not added again.
+    """
+    if request.query_params:
+        raise invalid("a query is for streams: put replace into the JSON object")
+    if isinstance(body, NewDocuments):
+        request.charge(len(body.documents))
+        answers = await add_documents(request.service, body.documents, body.replace)
+        return JsonResponse({"answers": answers})
+    request.charge(1)
+    answer = (await add_documents(request.service, [body], body.replace))[0]
+    if answer.reason == CONFLICT:
+        raise Conflict(CONFLICT)
+    return JsonResponse(answer)
+
+
+@router.get(
+    "/v1/documents/{id:any}",
+    dependencies=[scope(READ)],
+    response_model=Document,
+    responses=errors(*GUARDED_ERRORS, 404, 422),
+)
+async def document(request: ServiceRequest, id: DocumentId) -> Response:
+    """What the index has of a document: its status, its cluster, its metadata."""
+    found = await request.service.read(lambda index: index.get(id))
+    if found is None:
+        raise Refusal(404, "there is no document with this id")
+    return JsonResponse(found)
+
+
+@router.delete(
+    "/v1/documents/{id:any}",
+    dependencies=[scope(WRITE)],
+    status_code=204,
+    responses=errors(*GUARDED_ERRORS, 404, 422, 507),
+)
+async def remove(request: ServiceRequest, id: DocumentId) -> Response:
+    """Remove a document. Copies of it find another one to be a copy of, or are kept."""
+    if not await request.service.write(lambda index: index.remove(id)):
+        raise Refusal(404, "there is no document with this id")
+    return Response(status_code=204)
+
+
+@router.get(
+    "/v1/clusters/{number}",
+    dependencies=[scope(READ)],
+    response_model=ClusterAnswer,
+    responses=errors(*GUARDED_ERRORS, 404, 422),
+)
+async def cluster(request: ServiceRequest, number: Annotated[ClusterNumber, Path()]) -> Response:
+    """A kept document, and those that are copies of it, in the order in which they came."""
+    found = await request.service.read(lambda index: index.cluster(number))
+    if found is None:
+        raise Refusal(404, "there is no cluster with this number: documents name theirs")
+    return JsonResponse(
+        {
+            "number": found.number,
+            "size": found.size,
+            "representative": found.representative,
+            "members": found.members[: request.limits.members],
+        }
+    )
+
+
+@router.post(
+    "/v1/shadow/start",
+    dependencies=[scope(ADMIN)],
+    response_model=dict[str, Any],
+    responses=errors(*GUARDED_ERRORS, *BODY_ERRORS),
+)
+async def start_shadow(request: ServiceRequest, body: ShadowRequest) -> Response:
+    """Try another operating point beside the current one."""
+    pairs = [(pair.a, pair.b, pair.duplicate) for pair in body.golden or ()]
+    point = body.model_dump(exclude_none=True, exclude={"golden"})
+    await request.service.write(lambda index: index.shadow.start(golden=pairs, **point))
+    return await report_shadow(request)
+
+
+@router.get(
+    "/v1/shadow/report",
+    dependencies=[scope(ADMIN)],
+    response_model=dict[str, Any],
+    responses=errors(*GUARDED_ERRORS, 400),
+)
+async def report_shadow(request: ServiceRequest) -> Response:
+    """How the shadow's answers differ from the current ones."""
+    return JsonResponse(await request.service.read(lambda index: index.shadow.report().as_dict))
+
+
+@router.post(
+    "/v1/shadow/promote",
+    dependencies=[scope(ADMIN)],
+    response_model=PromotionResult,
+    responses=errors(*GUARDED_ERRORS, 400, 507),
+)
+async def promote_shadow(request: ServiceRequest) -> Response:
+    """Let the shadow answer from now on."""
+    moved = await request.service.write(lambda index: index.shadow.promote())
+    return JsonResponse({"moved": moved})
+
+
+@router.post(
+    "/v1/shadow/drop",
+    dependencies=[scope(ADMIN)],
+    status_code=204,
+    responses=errors(*GUARDED_ERRORS, 400),
+)
+async def drop_shadow(request: ServiceRequest) -> Response:
+    """Forget the shadow."""
+    await request.service.write(lambda index: index.shadow.drop())
+    return Response(status_code=204)
+
+
+@router.get(
+    "/v1/stats",
+    dependencies=[scope(READ)],
+    response_model=dict[str, Any],
+    responses=errors(*GUARDED_ERRORS),
+)
+async def stats(request: ServiceRequest) -> Response:
+    """How many documents there are, in how much memory, and the specification of the index."""
+    return JsonResponse(await request.service.read(_describe_index))
+
+
+def _describe_index(index: Index) -> dict[str, Any]:
+    return {
+        "fingerprint": index.spec.fingerprint,
+        "spec": index.spec.stated,
+        "parameters": stated(index.options),
+        **index.stats().as_dict,
+    }
+
+
+@router.get(
+    "/metrics",
+    dependencies=[scope(READ)],
+    response_class=Response,
+    responses={
+        **errors(*GUARDED_ERRORS),
+        200: {"content": {CONTENT_TYPE.partition(";")[0]: {"schema": {"type": "string"}}}},
+    },
+)
+async def metrics(request: ServiceRequest) -> Response:
+    """Counts, times and sizes, for Prometheus."""
+    content = await request.service.run_in_thread(request.service.metrics.render)
+    return Response(content, media_type=CONTENT_TYPE)
+
+
+@router.head("/healthz", include_in_schema=False)
+@router.get("/healthz", response_model=HealthStatus, responses=errors(*OPEN_ERRORS))
+async def health(_: ServiceRequest) -> Response:
+    """Whether the process answers."""
+    return JsonResponse({"status": "ok"})
+
+
+@router.head("/readyz", include_in_schema=False)
+@router.get("/readyz", response_model=HealthStatus, responses=errors(*OPEN_ERRORS))
+async def ready(request: ServiceRequest) -> Response:
+    """Whether the index is loaded."""
+    return JsonResponse({"status": "ready", "documents": len(request.service.index)})

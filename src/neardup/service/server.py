@@ -28,70 +28,77 @@ AHEAD: Final = 16
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """HTTP, with an end to patience: headers must come in time and must not be huge, answers
-    must be read, and requests that come ahead of their turn must be few."""
+    """HTTP with limits: headers and trailers must be small and headers must come in time, answers
+    must be read, and few requests may come ahead of their turn."""
 
-    settings: ServiceLimits
+    limits: ServiceLimits
 
     def __init__(self, *args: Any, **others: Any) -> None:
         super().__init__(*args, **others)
         self._deadline: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._in_head = True
-        self._head = 0
+        self._unparsed = 0
+        """Bytes since a request began, or since the last piece of its body."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         # Writing pauses as soon as the other side does not read.
         transport.set_write_buffer_limits(0)
-        if len(self.connections) > self.settings.connections:
+        if len(self.connections) > self.limits.connections:
             transport.abort()
         else:
             self._wait()
 
     def data_received(self, data: bytes) -> None:
-        self._head += len(data)
+        self._unparsed += len(data)
         super().data_received(data)
-        if self.transport.is_closing() or not self._in_head:
+        if self.transport.is_closing():
             return
         # The beginning of a request, or nothing that could become one.
-        if self._idle:
+        if self._in_head and self._idle:
             self._wait()
-        if self._head > self.settings.header_bytes:
+        # Headers, or what follows the last chunk of a body.
+        if self._unparsed > self.limits.header_bytes:
             self._refuse()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # Trailers are not used.
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        self._patience_kept()
-        self._in_head = False
+        self._cancel_deadline()
+        self._in_head, self._unparsed = False, 0
         if self.transport.is_closing():
             return
         if len(self.pipeline) >= AHEAD:
             self.transport.abort()
-        elif _size(self.url, self.headers) > self.settings.header_bytes:
+        elif _size(self.url, self.headers) > self.limits.header_bytes:
             self._refuse()
         else:
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
+        self._unparsed = 0
         if not self.transport.is_closing():
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._in_head, self._head = True, 0
+        self._in_head, self._unparsed = True, 0
         if not self.transport.is_closing():
             super().on_message_complete()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._unread = self.loop.call_later(self.settings.idle_seconds, self.transport.abort)
+        self._unread = self.loop.call_later(self.limits.idle_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._answer_read()
+        self._cancel_unread()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._patience_kept()
-        self._answer_read()
+        self._cancel_deadline()
+        self._cancel_unread()
         super().connection_lost(exc)
 
     @property
@@ -100,19 +107,19 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def _wait(self) -> None:
         if self._deadline is None:
-            self._deadline = self.loop.call_later(self.settings.header_seconds, self._give_up)
+            self._deadline = self.loop.call_later(self.limits.header_seconds, self._close_idle)
 
-    def _patience_kept(self) -> None:
+    def _cancel_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _give_up(self) -> None:
+    def _close_idle(self) -> None:
         self._deadline = None
         if self._idle and not self.transport.is_closing():
             self.transport.abort()
 
-    def _answer_read(self) -> None:
+    def _cancel_unread(self) -> None:
         if self._unread is not None:
             self._unread.cancel()
             self._unread = None
@@ -130,7 +137,12 @@ def _size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that is bound, or an error that names the cure."""
+    """A socket that is bound.
+
+    Args:
+        host: a name or address of this machine.
+        port: 0 is a free one.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=1024)
@@ -142,14 +154,20 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def run(app: FastAPI, bound: socket.socket, proxy: str | None) -> None:
-    """Serve until told to stop; then finish what is under way. An index that can't be loaded
-    ends it too, with the error."""
+    """Serve until a signal says to stop; then finish the requests under way. An index that can't be
+    loaded ends it too, with the error.
+
+    Args:
+        app: with the service in its state.
+        bound: the socket to listen on.
+        proxy: the address of a proxy whose X-Forwarded-For is believed.
+    """
     service: IndexService = app.state.service
-    settings = service.settings
+    limits = service.limits
     forward(service.log, "uvicorn", "uvicorn.error", "asyncio")
     config = uvicorn.Config(
         app,
-        http=type("Protocol", (BoundedHttpProtocol,), {"settings": settings}),
+        http=type("Protocol", (BoundedHttpProtocol,), {"limits": limits}),
         loop="uvloop",
         ws="none",
         log_config=None,
@@ -158,8 +176,8 @@ def run(app: FastAPI, bound: socket.socket, proxy: str | None) -> None:
         lifespan="on",
         proxy_headers=proxy is not None,
         forwarded_allow_ips=proxy or "",
-        timeout_keep_alive=settings.keep_alive_seconds,
-        timeout_graceful_shutdown=settings.shutdown_seconds,
+        timeout_keep_alive=limits.keep_alive_seconds,
+        timeout_graceful_shutdown=limits.shutdown_seconds,
     )
     server = uvicorn.Server(config)
 
@@ -190,7 +208,7 @@ def tune_process() -> None:
 
     With Python's usual five milliseconds a thread that is busy makes all others wait that long.
     The C library raises by itself the size from which memory is given back, up to 32 MB; what is
-    smaller is kept in pieces, and a process grows without an end in sight.
+    smaller is kept in pieces, and a process that runs for months grows without end.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     with suppress(OSError, AttributeError):  # another C library than glibc

@@ -1,0 +1,210 @@
+"""The classes of FastAPI's requests and routes: what every route of the service has in common.
+
+FastAPI reads the body of a request before it runs dependencies. So a route checks the scope of the
+API key first, then reads the body within its limits, and leaves the rest to FastAPI: validation by
+the declared models, parameters of path and query, the OpenAPI description.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote_to_bytes
+
+from fastapi import Request, Response, params
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.models import HTTPBearer
+from fastapi.routing import APIRoute
+from fastapi.security.base import SecurityBase
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.routing import Match
+from starlette.types import Scope
+
+from neardup.service.access import require_scope
+from neardup.service.bodies import JSON, NDJSON, content_type, parse_json, read_body
+from neardup.service.error_responses import Refusal, invalid
+
+if TYPE_CHECKING:
+    from neardup.service.index_service import IndexService
+    from neardup.service.limits import ServiceLimits
+    from neardup.service.middleware import RequestRecord
+
+ANY_ID: Final = "{id:any}"
+"""The end of a path that is an id, which may have slashes in it."""
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class ServiceRequest(Request):
+    """A request that the middleware has let in; its body is bounded."""
+
+    _value: dict[str, Any] | None = None
+
+    @property
+    def service(self) -> IndexService:
+        service: IndexService = self.scope["app"].state.service
+        return service
+
+    @property
+    def limits(self) -> ServiceLimits:
+        return self.service.limits
+
+    @property
+    def record(self) -> RequestRecord:
+        record: RequestRecord = self.scope["record"]
+        return record
+
+    async def read_json(self) -> None:
+        """Read and parse the body, within the limits."""
+        if content_type(self.record.headers) != JSON:
+            raise Refusal(415, f"Content-Type must be {JSON}: say what the body is")
+        body = await read_body(self.receive, self.record.headers, self.limits, self.hold)
+        self.record.body_read = True
+        self._value = parse_json(body, self.limits)
+
+    async def body(self) -> bytes:
+        """For FastAPI, which asks whether there is a body and then for its JSON."""
+        return b"" if self._value is None else b"{}"
+
+    async def json(self) -> Any:
+        return self._value
+
+    def hold(self, count: int) -> None:
+        """Reserve the memory of a body.
+
+        Args:
+            count: bytes of the body that are in memory now.
+        """
+        self.service.gate.hold(self.record, count)
+
+    def charge(self, documents: int) -> None:
+        """Count documents against the rates of the key and the address."""
+        self.service.gate.charge(self.record, documents, time.monotonic())
+
+    def wait_seconds(self) -> float:
+        """Seconds until the key and the address may send more."""
+        return self.service.gate.wait_seconds(self.record, time.monotonic())
+
+    def check_key_again(self, scope: str) -> None:
+        """Refuse to go on if the key has been revoked since the request came.
+
+        Args:
+            scope: that the key must have.
+        """
+        self.service.gate.check_again(self.record, scope)
+
+
+class ServiceRoute(APIRoute):
+    """Checks the scope, reads the body, and ends what takes too long.
+
+    The scopes are those of the route's `Security` dependencies, which FastAPI writes into the
+    OpenAPI description: what is described is what is enforced.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        endpoint: Callable[..., Any],
+        *,
+        dependencies: Sequence[params.Depends] | None = None,
+        **options: Any,
+    ) -> None:
+        self._scopes = [
+            scope
+            for dependency in dependencies or ()
+            if isinstance(dependency, params.Security)
+            for scope in dependency.scopes or ()
+        ]
+        self._prefix = path.removesuffix(ANY_ID) if path.endswith(ANY_ID) else None
+        super().__init__(path, endpoint, dependencies=dependencies, **options)
+
+    def get_route_handler(self) -> Handler:
+        handle = super().get_route_handler() if self._has_parameters else self._call_endpoint
+
+        async def handle_bounded(starlette_request: Request) -> Response:
+            request = ServiceRequest(starlette_request.scope, starlette_request.receive)
+            record, limits = request.record, request.limits
+            record.route = self.path
+            for scope in self._scopes:
+                require_scope(record, scope)
+            if self._prefix is not None:
+                request.path_params["id"] = _decode_path(request).removeprefix(self._prefix)
+            try:
+                async with asyncio.timeout(limits.request_seconds):
+                    if self.body_field is not None:
+                        await request.read_json()
+                    return await handle(request)
+            except TimeoutError:
+                raise Refusal(
+                    503,
+                    f"no answer in {limits.request_seconds} s: send it again, nothing is added "
+                    "twice by an id",
+                ) from None
+
+        return handle_bounded
+
+    @property
+    def _has_parameters(self) -> bool:
+        dependant = self.dependant
+        return bool(dependant.path_params or dependant.query_params or dependant.header_params)
+
+    async def _call_endpoint(self, request: Any) -> Response:
+        """Call an endpoint that takes the request and its body alone.
+
+        FastAPI would solve its dependencies for each request, which costs a sixth of a check.
+        """
+        if self.body_field is None:
+            response: Response = await self.endpoint(request)
+            return response
+        body, errors = self.body_field.validate(await request.json(), {}, loc=("body",))
+        if errors:
+            raise RequestValidationError(errors)
+        response = await self.endpoint(request, body)
+        return response
+
+
+def _decode_path(request: Request) -> str:
+    """The path as it was sent: the server puts U+FFFD for bytes that are not UTF-8."""
+    try:
+        return unquote_to_bytes(request.scope["raw_path"]).decode("utf-8")
+    except UnicodeDecodeError:
+        raise invalid("the id is not UTF-8: percent-encode its UTF-8 bytes") from None
+
+
+class NdjsonRoute(ServiceRoute):
+    """A route for bodies of JSON lines; another route of the same path takes the others."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        match, child = super().matches(scope)
+        if match is Match.FULL and content_type(dict(scope["headers"])) != NDJSON:
+            return Match.NONE, {}
+        return match, child
+
+
+class ApiKeyScheme(SecurityBase):
+    """The API key in the OpenAPI description. The middleware has checked it already."""
+
+    def __init__(self) -> None:
+        self.model, self.scheme_name = HTTPBearer(), "api_key"
+
+    async def __call__(self) -> None:
+        return
+
+
+API_KEY = ApiKeyScheme()
+
+
+class AnyText(Convertor[str]):
+    """Of a path: all that is left of it, slashes and ends of lines too."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("any", AnyText())
