@@ -220,3 +220,24 @@ def test_the_index_is_loaded_in_the_background_and_closed_at_the_end(tmp_path: P
     with serving(tmp_path) as again:
         assert again.get("/v1/documents/a").json()["status"] == "new"
         assert "ready" in names(again)
+
+
+def test_several_authorization_headers_are_refused(tmp_path: Path) -> None:
+    header = key(tmp_path, "read")["Authorization"]
+    with serving(tmp_path) as client:
+        several = [("Authorization", header), ("Authorization", "Bearer other")]
+        for headers in (several, several[::-1], several[:1] * 2):
+            answer = client.get("/v1/stats", headers=headers)
+            assert (answer.status_code, answer.json()["error"]) == (401, "unauthorized")
+            assert "several" in answer.json()["message"]
+
+
+def test_the_scope_is_checked_before_the_body_is_read(tmp_path: Path) -> None:
+    header = key(tmp_path, "read")
+    with serving(tmp_path) as client:
+        for kind in ("application/json", "application/x-ndjson", "text/plain"):
+            answer = client.post(
+                "/v1/documents", content=b"not json", headers={**header, "Content-Type": kind}
+            )
+            assert answer.status_code == 403, kind
+            assert answer.headers["connection"] == "close", "the body is left unread"

@@ -12,6 +12,7 @@ import pytest
 
 import neardup
 from neardup.index import generation
+from neardup.service import background
 from neardup.service.background import Upkeep
 from neardup.service.metrics import Metrics
 
@@ -80,3 +81,27 @@ def test_what_fails_is_told_and_tried_again(tmp_path: Path) -> None:
         heard.wait()
         upkeep.stop()
         assert index.add("a", TEXT).status == "new"
+
+
+def test_upkeep_goes_on_after_an_error_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard, counts = Heard("snapshot"), metrics()
+    monkeypatch.setattr(background, "LOOK_SECONDS", 0.01)
+    with neardup.Index.open(tmp_path / "index") as index:
+        failures = iter([OSError(24, "Too many open files"), RuntimeError("unexpected")])
+
+        def take_over(**_: Any) -> bool:
+            if (failure := next(failures, None)) is not None:
+                raise failure
+            return False
+
+        monkeypatch.setattr(index, "take_over", take_over)
+        monkeypatch.setattr(index, "snapshot_if_due", lambda: True)
+        upkeep = Upkeep(index, counts, heard, snapshot_seconds=0.0)
+        upkeep.start()
+        heard.wait()
+        upkeep.stop()
+    failed = [about["error"] for name, about in heard.events if name == "upkeep_failed"]
+    assert failed == ["OSError", "RuntimeError"]
+    assert "neardup_upkeep_failures_total 2.0" in counts.render().decode()

@@ -134,3 +134,18 @@ def test_a_change_of_protocol_is_not_taken_for_an_empty_body(service: Running) -
     assert plain.startswith(b"HTTP/1.1 200 ")
     assert b"connection: close" in plain
     assert time.monotonic() - begun < 0.9  # sooner than keep_alive_seconds
+
+
+def test_what_follows_the_last_chunk_is_bounded(service: Running) -> None:
+    head = REQUEST + b"Transfer-Encoding: chunked\r\n\r\n" + b"2\r\n{}\r\n0\r\n"
+    few = service.raw(head + b"X-T: v\r\n\r\n")
+    assert few.startswith(b"HTTP/1.1 422 "), "trailers are allowed, and ignored"
+    for piece in (b"X-T: " + b"v" * 90 + b"\r\n", b"v" * 100):
+        with socket.create_connection(service.address, timeout=10) as connection:
+            connection.sendall(head + b"X-T: ")
+            sent = 0
+            with pytest.raises(ConnectionError):
+                while sent < 50_000_000:
+                    connection.sendall(piece * 100)
+                    sent += len(piece) * 100
+            assert sent < 50_000_000

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.serving import Served, serving, text
 
+from neardup.errors import ParameterError
 from neardup.service.limits import ServiceLimits
 
 JSON = {"Content-Type": "application/json"}
@@ -210,3 +211,45 @@ def test_the_log_has_a_line_a_request_and_nothing_of_what_was_sent(client: Serve
     assert [line["status"] for line in lines] == [200, 422, 404]
     assert lines[2]["route"] == "/v1/documents/{id:any}"
     assert SECRET not in json.dumps(lines)
+
+
+def test_allow_lists_all_methods_of_a_path(client: Served) -> None:
+    assert client.patch("/v1/documents/a").headers["allow"] == "DELETE, GET"
+    assert client.get("/v1/documents").headers["allow"] == "POST"
+    assert client.post("/healthz").headers["allow"] == "GET, HEAD"
+
+
+def test_an_invalid_id_has_one_message_everywhere(client: Served) -> None:
+    bad = "x" * 1_025
+    body = client.post("/v1/documents", json={"id": bad, "text": "a"}).json()["message"]
+    many = {"documents": [{"id": bad, "text": "a"}]}
+    batch = client.post("/v1/documents", json=many).json()["message"]
+    path = client.get(f"/v1/documents/{bad}").json()["message"]
+    lines = {"Content-Type": "application/x-ndjson"}
+    line = json.dumps({"id": bad, "text": "a"}).encode()
+    stream = client.post("/v1/documents", content=line, headers=lines).json()["message"]
+    with pytest.raises(ParameterError) as library:
+        client.service.index.add(bad, "a")
+    assert body == path == stream == f"id: {library.value}"
+    assert batch == f"documents.0.id: {library.value}"
+
+
+def test_names_of_unknown_fields_are_kept_as_they_were_sent(client: Served) -> None:
+    for name in ("body", "Text", "path"):
+        answer = client.post("/v1/check", json={"text": "a", name: 1})
+        assert answer.json()["message"].startswith(f"{name}: "), answer.text
+
+
+def test_internal_errors_are_logged_by_place_and_quote_nothing(
+    client: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError(SECRET)
+
+    monkeypatch.setattr(client.service, "check", fail)
+    answer = client.post("/v1/check", json={"text": "a"})
+    assert (answer.status_code, answer.json()["error"]) == (500, "internal_error")
+    assert SECRET not in answer.text
+    logged = next(line for line in client.logged if line["event"] == "internal_error")
+    assert logged["kind"] == "KeyError"
+    assert SECRET not in json.dumps(logged)

@@ -30,10 +30,12 @@ def test_a_full_disk(tmp_path: Path) -> None:
                 client.post("/v1/documents", content=lines, headers=LINES),
             ):
                 assert (refused.status_code, refused.json()["error"]) == (507, "output_error")
+                assert str(tmp_path) not in refused.text, "paths are for the log"
             assert client.get("/v1/documents/d50").status_code == 404
             assert client.post("/v1/check", json={"text": text(3, 300)}).json()["cluster"] == 4
             assert client.get("/readyz").json()["documents"] == 50
         assert len(events(client, "failed")) == 2
+        assert str(tmp_path) in events(client, "failed")[0]
         again = client.post("/v1/documents", json={"documents": documents(50)}).json()["answers"]
         assert [one["status"] for one in again] == ["new"] * 50
 
@@ -50,6 +52,7 @@ def test_a_damaged_file_is_no_mistake_of_the_client(tmp_path: Path) -> None:
         stored.write_bytes(content)
         answer = client.get("/v1/documents/d500")
         assert (answer.status_code, answer.json()["error"]) == (500, "format_error")
+        assert str(tmp_path) not in answer.text
         assert "damaged" in events(client, "failed")[0]
         assert client.get("/healthz").status_code == 200
 

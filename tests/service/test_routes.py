@@ -242,3 +242,9 @@ def test_metrics_are_for_prometheus(client: Served) -> None:
     answer = client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain")
     assert 'neardup_requests_total{method="POST",route="/v1/check",status="200"}' in answer.text
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_health_is_answered_to_head_requests(client: Served, path: str) -> None:
+    answer = client.head(path)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")

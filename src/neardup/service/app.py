@@ -94,13 +94,11 @@ async def _answer_invalid(request: Request, error: RequestValidationError) -> Re
 
 async def _answer_unroutable(request: Request, error: HTTPException) -> Response:
     """The answer to a path that is no route, or not with this method."""
-    headers = dict(error.headers or {})
+    headers = list((error.headers or {}).items())
     if error.status_code == NOT_ALLOWED:
-        headers["allow"] = ", ".join(_methods_of_path(request))
+        headers = [("allow", ", ".join(_methods_of_path(request)))]
     message = ROUTING_MESSAGES.get(error.status_code, "the request can't be answered")
-    return await _answer_refusal(
-        request, Refusal(error.status_code, message, list(headers.items()))
-    )
+    return await _answer_refusal(request, Refusal(error.status_code, message, headers))
 
 
 def _methods_of_path(request: Request) -> list[str]:
