@@ -47,6 +47,15 @@ class MinHashLSH:
 
     Safe for several threads: one lock, and each call happens as a whole.
 
+    Args:
+        threshold: The similarity at which `recall` is reached.
+        slots: The number of slots of the sketches.
+        recall: The share of sets exactly at the threshold that a query finds, at least.
+        params: The bands and rows, instead of those chosen for threshold and recall.
+        tables: The number of groups of bands, or the bands themselves: `20x5,10x8`.
+        seed: The seed of the sketches.
+        spec: The whole specification of the sketches, instead of slots and seed.
+
     >>> from neardup import MinHash
     >>> one, other = MinHash(), MinHash()
     >>> one.update_batch(["a cat", "sat on", "the mat", "at noon"])

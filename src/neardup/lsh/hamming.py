@@ -127,6 +127,11 @@ class HammingIndex:
     blocks is chosen by the number of fingerprints, unless it is given; `nbytes` says what that
     takes.
 
+    Args:
+        bits: The bits of a fingerprint, 64 or 128.
+        distance: Fingerprints that differ in at most this many bits are found.
+        blocks: The blocks that a fingerprint is cut into; None chooses by the number of them.
+
     >>> index = HammingIndex(bits=64, distance=3)
     >>> index.insert(7, 0b1011)
     >>> index.query(0b0001)

@@ -86,6 +86,11 @@ class BloomFilter(_Shaped):
     Made for `n` keys and a rate of false positives `fpr` when they are all in. Thread-safe. The
     rate goes up, slowly, when more come: `estimated_fpr` says what it is.
 
+    Args:
+        n: The number of keys to make room for.
+        fpr: The rate of false positives when n keys are in it.
+        seed: The seed of the hashes; filters are merged only if it is the same.
+
     >>> seen = BloomFilter(1000, 0.01)
     >>> seen.insert("a"), seen.insert("a"), "a" in seen
     (False, True, True)

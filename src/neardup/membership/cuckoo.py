@@ -26,6 +26,10 @@ class CuckooFilter(Filter):
     Whatever was put in can be removed, and nothing else goes with it. A filter that is full says
     so with `FilterFull`, stays as it was, and works on. Thread-safe.
 
+    Args:
+        n: The number of keys to make room for.
+        seed: The seed of the hashes.
+
     >>> seen = CuckooFilter(1000)
     >>> seen.insert("a"), seen.remove("a"), "a" in seen, seen.remove("a")
     (False, True, False, False)

@@ -144,6 +144,11 @@ class ExactSet(Filter):
     billion keys, it is 3 %. Keys that somebody made for it may have the same: no hash here is a
     cryptographic one. Thread-safe. It grows as needed, without a pause that grows with it.
 
+    Args:
+        n: The number of keys to make room for; it grows beyond that.
+        bits: The bits of a key's hash, 64 or 128.
+        seed: The seed of the hashes.
+
     >>> seen = ExactSet()
     >>> seen.insert_many(["a", "b", "a"]).tolist()
     [False, False, True]

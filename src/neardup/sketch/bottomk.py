@@ -30,6 +30,14 @@ class BottomK(SetSketch):
     raise `StaleSketch`, and only a new sketch of what is left helps. A merged sketch has the lesser
     of both spares.
 
+    Args:
+        k: The number of least values that estimates use.
+        spare: Further values, so that as many elements can be removed.
+        seed: The seed of the hashes; only sketches with the same seed can be compared.
+        hash: The hash function: `xxh64`, `murmur3`, `fnv1a` or `siphash`.
+        key: A secret that makes the hashes unpredictable to others; None for none.
+        spec: The whole specification, instead of the arguments above.
+
     >>> a, b = BottomK(), BottomK()
     >>> a.update_batch(["the cat", "cat sat"])
     >>> b.update_batch(["the cat", "cat lay"])

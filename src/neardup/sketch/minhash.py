@@ -137,6 +137,13 @@ class MinHash:
     Updates and merges may come from several threads. The sketch of a union is the merge of the
     sketches, whatever the order; adding an element twice changes nothing.
 
+    Args:
+        slots: The number k of slots; the standard error is at most 1 / (2 sqrt(k)).
+        seed: The seed of the hashes; only sketches with the same seed can be compared.
+        hash: The hash function: `xxh64`, `murmur3`, `fnv1a` or `siphash`.
+        key: A secret that makes the hashes unpredictable to others; None for none.
+        spec: The whole specification, instead of the arguments above.
+
     >>> a, b = MinHash(), MinHash()
     >>> a.update_batch(["the cat", "cat sat"])
     >>> b.update_batch(["the cat", "cat lay"])

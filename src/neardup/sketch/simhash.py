@@ -50,6 +50,13 @@ class SimHash(Sketch):
     merge of their sketches, whatever the order. It is a bag, not a set: adding an element twice
     counts it twice, and merging a sketch with itself doubles all weights.
 
+    Args:
+        bits: The bits of a fingerprint, 64 or 128.
+        seed: The seed of the hashes; only sketches with the same seed can be compared.
+        hash: The hash function: `xxh64`, `murmur3`, `fnv1a` or `siphash`.
+        key: A secret that makes the hashes unpredictable to others; None for none.
+        spec: The whole specification, instead of the arguments above.
+
     >>> a, b = SimHash(), SimHash()
     >>> a.update_batch(["cat", "sat", "mat"], [3, 2, 2])
     >>> b.update_batch(["cat", "sat", "rat"], [3, 2, 2])
