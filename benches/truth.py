@@ -23,7 +23,8 @@ from table import Figure, Row
 
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
-from neardup.evaluation.sample import as_documents, choose_from_files
+from neardup.evaluation.lab import as_documents
+from neardup.evaluation.sample import choose_from_files
 from neardup.evaluation.truth import brute_force
 from neardup.pipeline.set_files import sort_sets
 from neardup.sketcher import Sketcher

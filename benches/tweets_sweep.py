@@ -30,11 +30,10 @@ from harness import documents
 from suite import Suite, work_folder
 from table import Figure, Row
 
-from neardup.evaluation.sample import as_documents
+from neardup.evaluation.lab import as_documents, unnamed_documents
 from neardup.evaluation.truth import similar_sets
 from neardup.options import Options
 from neardup.pipeline.set_files import sort_sets
-from neardup.planner.measure import nameless
 from neardup.planner.trial import TrialOutcome, TrialPoint
 from neardup.planner.worker import TrialWorker, write_task
 from neardup.sketcher import Sketcher
@@ -106,7 +105,7 @@ def points() -> list[TrialPoint]:
 def sweep(bench: Bench) -> Figure:
     texts = pa.concat_arrays(list(_texts(bench)))
     true_pairs = _true_pairs(texts, bench.workers)
-    write_task(bench.work, nameless(texts), REFERENCE, true_pairs, THRESHOLD, {})
+    write_task(bench.work, unnamed_documents(texts), REFERENCE, true_pairs, THRESHOLD, {})
     with TrialWorker(bench.work, bench.limit) as worker:
         rows = []
         for number, point in enumerate(points(), 1):
@@ -126,7 +125,7 @@ def _true_pairs(texts: pa.Array, workers: int) -> int:
     """By an exact join of different sets, each with the number of its copies."""
     sketcher, parts, ends = Sketcher(REFERENCE.options().spec), [], [np.zeros(1, np.int64)]
     for start in range(0, len(texts), AT_ONCE):
-        sets = sort_sets(sketcher.cut(nameless(texts[start : start + AT_ONCE])).shingles)
+        sets = sort_sets(sketcher.cut(unnamed_documents(texts[start : start + AT_ONCE])).shingles)
         parts.append(sets.data)
         ends.append(sets.offsets[1:] + ends[-1][-1])
     sets = Ragged(np.concatenate(parts), np.concatenate(ends))

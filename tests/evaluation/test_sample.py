@@ -16,7 +16,8 @@ from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
 from neardup.errors import InputError, ParameterError
 from neardup.evaluation import sample as sampling
-from neardup.evaluation.sample import Sample, as_documents, choose_among, choose_from_files
+from neardup.evaluation.lab import as_documents
+from neardup.evaluation.sample import Sample, choose_among, choose_from_files
 from neardup.evaluation.truth import Truth, brute_force
 from neardup.pipeline.set_files import sort_sets
 from neardup.sketcher import Sketcher

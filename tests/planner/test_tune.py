@@ -17,13 +17,14 @@ import pytest
 from support.command_line import neardup, refused, write_jsonl
 
 from neardup.errors import InputError, ParameterError
-from neardup.evaluation.sample import as_documents, choose_among
+from neardup.evaluation.lab import as_documents
+from neardup.evaluation.sample import choose_among
 from neardup.formats.config import load_config
 from neardup.in_memory import dedup
 from neardup.planner import cache as kept
 from neardup.planner.cache import TrialCache
+from neardup.planner.laboratory import TrialSample
 from neardup.planner.recommendation import Target
-from neardup.planner.specimen import Specimen
 from neardup.planner.tuner import SweepRequest, run_sweep, tune
 from neardup.planner.tuning import COLUMNS
 from neardup.runtime import SILENT
@@ -193,9 +194,9 @@ def test_what_can_not_be_wanted_is_refused(asked, message):
         tune(tweets(10), **asked)
 
 
-def specimen_of(texts: list[str], request: SweepRequest) -> Specimen:
+def specimen_of(texts: list[str], request: SweepRequest) -> TrialSample:
     options = request.options
-    return Specimen.of(choose_among([as_documents(texts)], 5_000, 0, options.spec), options)
+    return TrialSample.of(choose_among([as_documents(texts)], 5_000, 0, options.spec), options)
 
 
 class Interrupted(TrialCache):

@@ -15,9 +15,9 @@ from support.strategies import corpora
 
 from neardup import reference
 from neardup.errors import FormatError
-from neardup.evaluation.sample import as_documents
+from neardup.evaluation.lab import as_documents
 from neardup.options import Options
-from neardup.planner.measure import Laboratory, Reference
+from neardup.planner.laboratory import Reference, TrialLaboratory
 from neardup.planner.trial import TrialOutcome, TrialPoint
 from neardup.spec import Spec
 
@@ -45,10 +45,10 @@ def similar(sets: list[set[int]], threshold: float) -> set[tuple[int, int]]:
     }
 
 
-def laboratory(texts: list[str], of: TrialPoint) -> Laboratory:
+def laboratory(texts: list[str], of: TrialPoint) -> TrialLaboratory:
     true = similar(sets_of(texts, of.shingle), of.threshold)
     documents = as_documents(texts)
-    return Laboratory(
+    return TrialLaboratory(
         documents, Reference.of(documents, of.options().spec, of.threshold, len(true), FLOOR), {}
     )
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from neardup.evaluation.sample import as_documents
+from neardup.evaluation.lab import as_documents
 from neardup.options import Options
 from neardup.planner.trial import TrialPoint
 from neardup.planner.worker import TrialWorker, write_task

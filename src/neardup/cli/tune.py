@@ -211,7 +211,7 @@ def tune(
     """
     from neardup.cli.progress import progress_for
     from neardup.corpus.inputs import find_inputs
-    from neardup.planner.specimen import from_files
+    from neardup.planner.laboratory import from_files
     from neardup.planner.tuner import SweepRequest, run_sweep
 
     request = SweepRequest.of(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup import kernels
+from neardup.evaluation.lab import time_best
 from neardup.spec import HASHES
 
 KEYS = 500_000
@@ -124,8 +124,8 @@ def _figures(
 ) -> HashFigures:
     # Only once where Python calls: bytes remember their own hash.
     attempts = 3 if name in HASHES else 1
-    hashes, words_mb_s = _timed(function, words, attempts)
-    _, long_mb_s = _timed(function, long, attempts)
+    hashes, words_mb_s = _measure_speed(function, words, attempts)
+    _, long_mb_s = _measure_speed(function, long, attempts)
     mean, worst = avalanche(function(flips))
     return HashFigures(
         name,
@@ -138,16 +138,12 @@ def _figures(
     )
 
 
-def _timed(
+def _measure_speed(
     function: Callable[[Messages], Hashes], rows: Messages, attempts: int
 ) -> tuple[Hashes, float]:
     """The hashes, and the best speed."""
-    best = math.inf
-    for _ in range(attempts):
-        start = time.perf_counter()
-        hashes = function(rows)
-        best = min(best, time.perf_counter() - start)
-    return hashes, rows.megabytes / best
+    hashes, seconds = time_best(lambda: function(rows), attempts)
+    return hashes, rows.megabytes / seconds
 
 
 def flip_bits(data: bytes) -> list[bytes]:

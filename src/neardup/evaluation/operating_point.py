@@ -21,17 +21,15 @@ from neardup.corpus.frames import read_data
 from neardup.corpus.inputs import InputFile, find_inputs
 from neardup.corpus.read import Chunk, chunks_of, parse_chunk
 from neardup.evaluation.golden import LISTED, Flaw
+from neardup.evaluation.lab import estimate_verifier, exact_verifier, unnamed_documents
 from neardup.evaluation.systems import PARAMETERS
 from neardup.in_memory import Corpus
 from neardup.lsh.curve import format_layout
 from neardup.options import Options
-from neardup.pipeline.set_files import sort_bags, sort_sets
 from neardup.result import format_method
 from neardup.runtime import Progress, map_in_order
-from neardup.sketch import bulk
 from neardup.sketcher import SketchedDocuments, Sketcher
 from neardup.spec import WEIGHTED
-from neardup.text.arrays import Ragged
 from neardup.text.frequencies import Frequencies
 from neardup.verify import Exact, Weighed
 
@@ -105,7 +103,7 @@ class GoldenDocuments:
 
     @property
     def documents(self) -> Documents:
-        return Documents(self.texts, pa.nulls(len(self.texts), pa.large_string()), None, None, {})
+        return unnamed_documents(self.texts)
 
 
 def reader(
@@ -159,15 +157,6 @@ Reals = NDArray[np.float64]
 AT_ONCE: Final = 1 << 16
 
 
-def exact_verifier(
-    sketch: SketchedDocuments, options: Options, frequencies: Frequencies
-) -> Exact | Weighed:
-    """By the sets or bags of shingles of sketched documents, which stay as they are."""
-    cut = Ragged(sketch.shingles.data.copy(), sketch.shingles.offsets.copy())
-    sets = sort_bags(cut) if options.spec.of_bags else sort_sets(cut)
-    return options.exact(sets.data, sets.offsets, frequencies.weights)
-
-
 @dataclass(frozen=True)
 class OperatingPoint:
     """Golden documents' texts, sketched and compared as options say. Judges pair by pair.
@@ -178,7 +167,7 @@ class OperatingPoint:
     options: Options
     found: GoldenDocuments
     sketch: SketchedDocuments
-    judge: Exact | Weighed
+    verifier: Exact | Weighed
     frequencies: Frequencies
     workers: int
 
@@ -187,8 +176,8 @@ class OperatingPoint:
         cls, options: Options, found: GoldenDocuments, sketcher: Sketcher, workers: int
     ) -> OperatingPoint:
         sketch = sketcher(found.documents)
-        judge = exact_verifier(sketch, options, sketcher.frequencies)
-        return cls(options, found, sketch, judge, sketcher.frequencies, workers)
+        verifier = exact_verifier(sketch.shingles, options, sketcher.frequencies.weights)
+        return cls(options, found, sketch, verifier, sketcher.frequencies, workers)
 
     @property
     def described(self) -> str:
@@ -216,7 +205,7 @@ class OperatingPoint:
 
     def similarity(self, a: Integers, b: Integers) -> Reals:
         """Exact, whatever the options verify by."""
-        return self._each(a, b, np.float64, lambda x, y: self.judge.pairs(x, y, least=0.0))
+        return self._each(a, b, np.float64, lambda x, y: self.verifier.pairs(x, y, least=0.0))
 
     def met(self, a: Integers, b: Integers) -> Flags:
         """Which pairs share a bucket, or are identical."""
@@ -232,10 +221,9 @@ class OperatingPoint:
     def verified(self, a: Integers, b: Integers) -> Flags:
         """Which pairs are similar enough by what the options verify by, whether they met or not."""
         if self.options.verify == "exact":
-            return self._each(a, b, np.bool_, lambda x, y: self.judge.pairs(x, y) >= 0.0)
-        rows = bulk.pack_signatures(self.sketch.signatures, self.options.spec)
-        judge = self.options.estimated(rows)
-        return self._each(a, b, np.bool_, lambda x, y: judge.pairs(x, y) >= 0.0)
+            return self._each(a, b, np.bool_, lambda x, y: self.verifier.pairs(x, y) >= 0.0)
+        verifier = estimate_verifier(self.sketch.signatures, self.options)
+        return self._each(a, b, np.bool_, lambda x, y: verifier.pairs(x, y) >= 0.0)
 
     def duplicates(self, a: Integers, b: Integers) -> Flags:
         return self.met(a, b) & self.verified(a, b)

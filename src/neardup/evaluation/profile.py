@@ -12,12 +12,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup import cluster
 from neardup.errors import FormatError, StaleSketch
-from neardup.evaluation.operating_point import exact_verifier
-from neardup.evaluation.sample import Sample, as_documents
+from neardup.evaluation.lab import (
+    BucketedSample,
+    DistinctDocuments,
+    as_documents,
+    exact_verifier,
+)
+from neardup.evaluation.sample import Sample
 from neardup.evaluation.truth import Truth
-from neardup.lsh.buckets import group_by_key
 from neardup.options import Options
 from neardup.sketch.bottomk import BottomK
 from neardup.sketcher import SketchedDocuments, Sketcher
@@ -107,16 +110,15 @@ class CorpusProfile:
     @classmethod
     def of(cls, sample: Sample, options: Options, sketcher: Sketcher) -> CorpusProfile:
         sketch = sketcher(as_documents(sample.texts))
-        judge = exact_verifier(sketch, options, sketcher.frequencies)
+        verifier = exact_verifier(sketch.shingles, options, sketcher.frequencies.weights)
         order = np.flatnonzero(sketch.shingles.sizes)
-        leader = cluster.find_identical(sketch.content, order)
-        unique = order[leader[order] == order]
-        grouped = group_by_key(sketch.keys(options.tables), unique)
+        unique = DistinctDocuments.of(sketch.content, order).first
+        bucketed = BucketedSample.of(sketch.keys(options.tables), unique)
         count = len(sample.texts)
         met, weight_of, similarity = 0, np.zeros(count), np.zeros(TENTHS)
-        for left, right in cluster.pair_candidates(grouped):
-            a, b = (unique[grouped.documents[side]] for side in (left, right))
-            found = judge.pairs(a, b, least=0.0)
+        for left, right in bucketed.candidates():
+            a, b = bucketed.documents[left], bucketed.documents[right]
+            found = verifier.pairs(a, b, least=0.0)
             weights = sample.weights(Truth(count, 0.0, a, b, found))
             weight_of += np.bincount(a, weights, count) + np.bincount(b, weights, count)
             similarity += _tenths(found, weights)
@@ -128,11 +130,11 @@ class CorpusProfile:
             count,
             1 - len(unique) / max(len(order), 1),
             Spread.of(sketch.lengths),
-            Spread.of(np.diff(judge.offsets)),
+            Spread.of(np.diff(verifier.offsets)),
             base64.b64encode(_vocabulary(words.data).to_bytes()).decode(),
             _halves(words),
             _empty_bins(sketch, options.spec),
-            BucketSpread.of(grouped.sizes),
+            BucketSpread.of(bucketed.buckets.sizes),
             met,
             total**2 / float((weight_of**2).sum()) if met else 0.0,
             total / sample.documents,

@@ -29,6 +29,7 @@ from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import Chunk, parse_chunk
 from neardup.corpus.shards import Reading, Shard, cut_shards
 from neardup.errors import InputError, ParameterError
+from neardup.evaluation.lab import as_documents
 from neardup.evaluation.truth import Truth
 from neardup.formatting import format_bytes
 from neardup.runtime import SILENT, Progress, map_in_order
@@ -291,12 +292,3 @@ def edit_text(text: str, other: str, rate: float, chance: random.Random) -> str:
         if chance.random() < rate:
             parts[place] = others[int(chance.random() * len(others))]
     return between.join(parts)
-
-
-def as_documents(texts: Sequence[str]) -> Documents:
-    """The texts as the sketcher takes them."""
-    data = [text.encode("utf-8", "replace") for text in texts]
-    ends = np.cumsum([0, *map(len, data)], dtype=np.int64)
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(data))]
-    column = pa.Array.from_buffers(pa.large_string(), len(data), buffers)
-    return Documents(column, pa.nulls(len(data), pa.large_string()), None, None, {})

@@ -5,21 +5,17 @@ The baseline without a sketch is sorted neighbourhood: sort by a key, compare wh
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup import cluster
-from neardup.evaluation.sample import as_documents
+from neardup.evaluation.lab import BucketedSample, ShingleSets, as_documents, time_best
 from neardup.evaluation.truth import Truth, brute_force
-from neardup.lsh.buckets import group_by_key
 from neardup.options import Options
-from neardup.pipeline.set_files import sort_sets
 from neardup.sketch import bulk
 from neardup.sketch.bottomk import BottomK
 from neardup.sketcher import SketchedDocuments, Sketcher
@@ -56,7 +52,6 @@ LEAST = 128
 """How many values of a set a bottom-k sketch holds here."""
 
 Integers = NDArray[np.int64]
-Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -86,7 +81,7 @@ VARIANTS = (
 
 @dataclass(frozen=True)
 class SketchFigures:
-    """What was seen of one contender.
+    """What was seen of one variant.
 
     size         bytes of a stored signature
     speed        MB of text a second, from text to signature, on one core
@@ -114,31 +109,32 @@ class SketchComparison:
     texts: Sequence[str]
     truth: Truth
     threshold: float
-    asked: dict[str, Any]
+    shared: dict[str, Any]
 
     @classmethod
     def of(
-        cls, texts: Sequence[str], threshold: float, workers: int, **asked: Any
+        cls, texts: Sequence[str], threshold: float, workers: int, **shared: Any
     ) -> SketchComparison:
-        """Brute force over all pairs; `asked` are options that all contenders share."""
-        options = Options.of(threshold=threshold, **asked)
-        cut = Sketcher(options.spec).cut(as_documents(texts)).shingles
-        truth = brute_force(sort_sets(cut), min(FLOOR, threshold), workers)
-        return cls(texts, truth, threshold, asked)
+        """Brute force over all pairs; `shared` are options that all variants have."""
+        options = Options.of(threshold=threshold, **shared)
+        sets = ShingleSets.of(as_documents(texts), options.spec).sets
+        truth = brute_force(sets, min(FLOOR, threshold), workers)
+        return cls(texts, truth, threshold, shared)
 
-    def results(self, contenders: Sequence[SketchVariant] = VARIANTS) -> Iterator[SketchFigures]:
-        for contender in contenders:
-            yield self.measure(contender)
+    def results(self, variants: Sequence[SketchVariant] = VARIANTS) -> Iterator[SketchFigures]:
+        for variant in variants:
+            yield self.measure(variant)
         yield self.bottom_k()
         yield self.baseline()
 
-    def measure(self, contender: SketchVariant) -> SketchFigures:
+    def measure(self, variant: SketchVariant) -> SketchFigures:
         options = Options.of(
-            **{"threshold": self.threshold, "verify": "estimate", **self.asked, **contender.options}
+            **{"threshold": self.threshold, "verify": "estimate", **self.shared, **variant.options}
         )
-        sketch, speed = self._sketched(options)
-        keys = sketch.keys(options.tables)
-        a, b = _met(keys)
+        sketch, speed = self._sketch(options)
+        bucketed = BucketedSample.of(sketch.keys(options.tables))
+        left, right = bucketed.all_candidates(most=len(self.texts))
+        a, b = bucketed.documents[left], bucketed.documents[right]
         stored = bulk.pack_signatures(sketch.signatures, options.spec)
         verifier = options.estimated(stored)
         exact = self.truth.of(a, b)
@@ -147,8 +143,8 @@ class SketchComparison:
         if options.by_bits:
             estimates = _jaccard(estimates)
         error = np.abs(estimates - self.truth.similarity)
-        return self._measured(
-            contender.name,
+        return self._score(
+            variant.name,
             stored.nbytes / len(self.texts),
             speed,
             exact,
@@ -158,41 +154,41 @@ class SketchComparison:
 
     def bottom_k(self) -> SketchFigures:
         """The least values of each set. They have no tables: all pairs above 0.1 are judged."""
-        spec = Options.of(**self.asked).spec
+        spec = Options.of(**self.shared).spec
         documents, sketcher = as_documents(self.texts), Sketcher(spec)
 
-        def sketched() -> list[BottomK]:
+        def sketch() -> list[BottomK]:
             cut = sketcher.cut(documents).shingles
             return [_least(cut.data[a:b]) for a, b in pairwise(cut.offsets.tolist())]
 
-        sketches, seconds = _timed(sketched)
+        sketches, seconds = time_best(sketch)
         pairs = zip(self.truth.a.tolist(), self.truth.b.tolist(), strict=True)
         estimates = np.array([sketches[a].jaccard(sketches[b]) for a, b in pairs])
         errors = np.abs(estimates - self.truth.similarity)
         verdict, exact = estimates >= self.threshold, self.truth.similarity
         error = float(errors.mean()) if len(errors) else None
         speed = self._size / seconds / 1e6
-        judged = self._measured(f"bottomk {LEAST} x 64", 8 * LEAST, speed, exact, error, verdict)
+        judged = self._score(f"bottomk {LEAST} x 64", 8 * LEAST, speed, exact, error, verdict)
         return replace(judged, found=None, candidates=None)
 
     def baseline(self) -> SketchFigures:
         """Sorted neighbourhood: no sketch, whatever is near when sorted is compared exactly."""
         a, b = neighbours(self.texts)
         name = "sorted neighbourhood"
-        return self._measured(name, 2 * KEY, None, self.truth.of(a, b), None, None)
+        return self._score(name, 2 * KEY, None, self.truth.of(a, b), None, None)
 
     @property
     def _size(self) -> int:
         """Bytes of all texts."""
         return sum(len(text.encode("utf-8", "replace")) for text in self.texts)
 
-    def _sketched(self, options: Options) -> tuple[SketchedDocuments, float]:
+    def _sketch(self, options: Options) -> tuple[SketchedDocuments, float]:
         documents, sketcher = as_documents(self.texts), Sketcher(options.spec)
         sketcher(documents.take(np.arange(1)))  # what has to be compiled is compiled now
-        sketch, seconds = _timed(lambda: sketcher(documents))
+        sketch, seconds = time_best(lambda: sketcher(documents))
         return sketch, self._size / seconds / 1e6
 
-    def _measured(
+    def _score(
         self,
         name: str,
         size: float,
@@ -201,7 +197,7 @@ class SketchComparison:
         error: float | None,
         verdict: NDArray[np.bool_] | None,
     ) -> SketchFigures:
-        """`exact` is the similarity of the pairs that met, `verdict` what signatures say of it."""
+        """`exact` are the similarities of the candidates, `verdict` what signatures decide."""
         similar, all_similar = exact >= self.threshold, self.truth.similar(self.threshold)
         recall = precision = None
         if verdict is not None:
@@ -235,23 +231,3 @@ def _jaccard(equal_bits: NDArray[np.float64]) -> NDArray[np.float64]:
     """The Jaccard similarity of sets of equal size at the angle that so many equal bits mean."""
     cosine = np.cos(np.pi * (1 - equal_bits))
     return np.maximum(cosine, 0.0) / (2 - cosine)  # type: ignore[no-any-return]
-
-
-def _met(keys: NDArray[np.uint64]) -> tuple[Integers, Integers]:
-    """All pairs that share a bucket."""
-    buckets = group_by_key(keys)
-    parts = list(cluster.pair_candidates(buckets, cap=len(keys)))
-    empty = np.empty(0, np.int64)
-    a = np.concatenate([empty, *(left for left, _ in parts)])
-    b = np.concatenate([empty, *(right for _, right in parts)])
-    return buckets.documents[a], buckets.documents[b]
-
-
-def _timed(work: Callable[[], Made], times: int = 3) -> tuple[Made, float]:
-    """The result, and the shortest of some attempts in seconds."""
-    seconds = []
-    for _ in range(times):
-        begun = time.perf_counter()
-        made = work()
-        seconds.append(time.perf_counter() - begun)
-    return made, min(seconds)

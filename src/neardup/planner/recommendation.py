@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from neardup.evaluation.scores import Share, Z
 from neardup.evaluation.truth import Truth
 from neardup.formatting import format_duration, format_number
-from neardup.planner.specimen import LARGEST
+from neardup.planner.laboratory import LARGEST
 from neardup.planner.trial import TrialOutcome, TrialPoint
 from neardup.spec import MINHASHES
 

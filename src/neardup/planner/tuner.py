@@ -22,9 +22,9 @@ from neardup.formatting import parse_count
 from neardup.options import Options
 from neardup.pipeline.interrupts import InterruptibleProgress, hold_signals
 from neardup.planner.cache import TrialCache
+from neardup.planner.laboratory import USUAL, TrialSample, from_table
 from neardup.planner.recommendation import Growth, Target, advise
 from neardup.planner.space import SweepSpace, text_shingle
-from neardup.planner.specimen import USUAL, Specimen, from_table
 from neardup.planner.trial import COUNTING, DONE, TIMEOUT, TrialOutcome, TrialPoint
 from neardup.planner.tuning import Tuning
 from neardup.planner.worker import TrialWorker, write_task
@@ -95,7 +95,7 @@ class SweepRequest:
 
 
 def run_sweep(
-    specimen: Specimen,
+    specimen: TrialSample,
     request: SweepRequest,
     workers: int,
     progress: Progress,
@@ -155,7 +155,7 @@ def run_sweep(
     )
 
 
-def _truth(specimen: Specimen, request: SweepRequest, workers: int, progress: Progress) -> Truth:
+def _truth(specimen: TrialSample, request: SweepRequest, workers: int, progress: Progress) -> Truth:
     floor = LOOSE * request.reference.threshold
     with hold_signals() as obey:
         steps = InterruptibleProgress(progress, obey)
@@ -167,7 +167,7 @@ def _truth(specimen: Specimen, request: SweepRequest, workers: int, progress: Pr
 def _tried(
     point: TrialPoint,
     worker: TrialWorker,
-    specimen: Specimen,
+    specimen: TrialSample,
     request: SweepRequest,
     results: TrialCache | None,
 ) -> TrialOutcome:

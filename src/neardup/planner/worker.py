@@ -25,7 +25,7 @@ from neardup.planner.trial import FAILED, TIMEOUT, TrialOutcome, TrialPoint
 
 if TYPE_CHECKING:
     from neardup.corpus.documents import Documents
-    from neardup.planner.measure import Laboratory
+    from neardup.planner.laboratory import TrialLaboratory
 
 TEXTS, OFFSETS, TASK = "texts.npy", "offsets.npy", "task.json"
 BEGUN = {"begun": True}
@@ -175,19 +175,20 @@ def serve(folder: str) -> None:
         send(outcome.to_json())
 
 
-def open_task(folder: Path) -> Laboratory:
+def open_task(folder: Path) -> TrialLaboratory:
     """The documents and the reference that `write_task` wrote."""
     import numpy as np
     import pyarrow as pa
 
-    from neardup.planner.measure import Laboratory, Reference, nameless
+    from neardup.evaluation.lab import unnamed_documents
+    from neardup.planner.laboratory import Reference, TrialLaboratory
 
     task = json.loads((folder / TASK).read_bytes())
     runtime.quiet = task["quiet"]
     data, offsets = np.load(folder / TEXTS), np.load(folder / OFFSETS)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     texts = pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
-    documents, point = nameless(texts), TrialPoint(**task["reference"])
+    documents, point = unnamed_documents(texts), TrialPoint(**task["reference"])
     spec = point.options(**task["shared"]).spec
     reference = Reference.of(documents, spec, point.threshold, task["true_pairs"], task["floor"])
-    return Laboratory(documents, reference, task["shared"])
+    return TrialLaboratory(documents, reference, task["shared"])

@@ -15,15 +15,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup import cluster, kernels
-from neardup.evaluation.sample import Sample, as_documents
+from neardup import kernels
+from neardup.evaluation.lab import BucketedSample, DistinctDocuments, ShingleSets, as_documents
+from neardup.evaluation.sample import Sample
 from neardup.evaluation.truth import Truth, brute_force
-from neardup.lsh.buckets import Buckets, group_by_key
+from neardup.lsh.buckets import Buckets
 from neardup.options import Options
-from neardup.pipeline.set_files import sort_sets
 from neardup.planner.sla import Sla
 from neardup.sketch import bulk
-from neardup.sketcher import Sketcher
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged
 
@@ -192,11 +191,9 @@ class SampledCorpus:
         cls, sample: Sample, spec: Spec, stored: float, workers: int, threshold: float = FLOOR
     ) -> SampledCorpus:
         """Cut the sample into shingles, and compare everything in it."""
-        cut = Sketcher(spec).cut(as_documents(sample.texts))
-        sets = sort_sets(cut.shingles)
-        return cls(
-            sample, stored, cut.content, sets, _pairs(sample, sets, workers, min(threshold, FLOOR))
-        )
+        cut = ShingleSets.of(as_documents(sample.texts), spec)
+        pairs = _pairs(sample, cut.sets, workers, min(threshold, FLOOR))
+        return cls(sample, stored, cut.content, cut.sets, pairs)
 
     @property
     def documents(self) -> float:
@@ -247,23 +244,30 @@ class SampledCorpus:
 
     def _met(self, options: Options) -> SampleCandidates:
         """What would happen to the sample alone."""
-        everyone = np.arange(len(self.sets))
-        unique = np.flatnonzero(cluster.find_identical(self.content, everyone) == everyone)
+        count = len(self.sets)
+        unique = DistinctDocuments.of(self.content, np.arange(count)).first
         signatures = bulk.make_signatures(self.sets.data, self.sets.offsets, options.spec)
-        buckets = group_by_key(options.tables.keys(signatures), unique)
-        blocks = [np.empty((2, 0), np.int64), *map(np.stack, cluster.pair_candidates(buckets))]
-        left, right = places = np.concatenate(blocks, axis=1)
-        first = _with_the_first(buckets, left, right)
-        left, right = unique[buckets.documents][places]
+        bucketed = BucketedSample.of(options.tables.keys(signatures), unique)
+        left, right = bucketed.all_candidates()
+        first = _with_the_first(bucketed.buckets, left, right)
+        left, right = bucketed.documents[left], bucketed.documents[right]
         similarity = kernels.exact_pairs(self.sets.data, self.sets.offsets, left, right, 0.0)
-        removing, compared = _decided(len(everyone), left, right, similarity, options.threshold)
-        found = Truth(len(everyone), 0.0, left, right, similarity)
+        removing, compared = _decided(count, left, right, similarity, options.threshold)
+        found = Truth(count, 0.0, left, right, similarity)
         stands = np.maximum(self.sample.weights(found) * self.sample.share, 1.0)
         # In a crowd, there are as many partners as one stands for; otherwise the one is likely all.
         crowded = self.sample.crowded[left] | self.sample.crowded[right]
         none = (1.0 - 1.0 / stands) ** np.where(crowded, stands, 1.0)
         return SampleCandidates(
-            unique, buckets, left, right, similarity, stands, none, removing, compared | first
+            unique,
+            bucketed.buckets,
+            left,
+            right,
+            similarity,
+            stands,
+            none,
+            removing,
+            compared | first,
         )
 
 

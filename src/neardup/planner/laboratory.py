@@ -1,10 +1,15 @@
-"""What does an operating point cost, and what does it find? One trial, on one core."""
+"""Runs trials: the sample that operating points are tried on, and one trial on one core.
+
+The sample has no identical documents: a run finds those without bands.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,16 +17,30 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from neardup import cluster, kernels
-from neardup.corpus.documents import Documents
+from neardup.corpus.documents import Columns, Documents
+from neardup.corpus.frames import read_data
+from neardup.corpus.inputs import InputFile
+from neardup.errors import InputError
+from neardup.evaluation.lab import (
+    BucketedSample,
+    DistinctDocuments,
+    ShingleSets,
+    as_documents,
+    exact_verifier,
+    unnamed_documents,
+)
+from neardup.evaluation.sample import Sample, choose_among, choose_from_files
+from neardup.evaluation.truth import Truth
 from neardup.keys import make_hasher
-from neardup.lsh.buckets import Buckets, group_by_key
+from neardup.lsh.buckets import Buckets
 from neardup.options import Options
-from neardup.pipeline.set_files import sort_bags, sort_sets
+from neardup.pipeline.interrupts import InterruptibleProgress, hold_signals
 from neardup.planner.trial import TrialOutcome, TrialPoint
+from neardup.runtime import Progress
 from neardup.sketch import bulk
 from neardup.sketcher import Sketcher
-from neardup.spec import Spec
-from neardup.text.arrays import Ragged
+from neardup.spec import Spec, check_whole
+from neardup.text.arrays import Ragged, view_strings
 from neardup.verify import Exact
 
 AT_ONCE = 100_000
@@ -57,8 +76,8 @@ class Reference:
     def of(
         cls, documents: Documents, spec: Spec, threshold: float, true_pairs: int, floor: float
     ) -> Reference:
-        cut = Sketcher(spec).cut(documents)
-        return cls(sort_sets(cut.shingles), cut.content, threshold, true_pairs, floor)
+        cut = ShingleSets.of(documents, spec)
+        return cls(cut.sets, cut.content, threshold, true_pairs, floor)
 
     def similar(self, a: Integers, b: Integers) -> NDArray[np.bool_]:
         """Which of these pairs are true?"""
@@ -75,7 +94,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Laboratory:
+class TrialLaboratory:
     """Documents to try operating points on. `shared` are options that all points have."""
 
     documents: Documents
@@ -103,16 +122,16 @@ class Laboratory:
         """The trial, once; to know its times alone, what it found need not be judged again."""
         options = point.options(**self.shared)
         begun = time.perf_counter()
-        made = _sketched(self.documents.texts, point, options)
+        made = _sketch(self.documents.texts, point, options)
         signed = time.perf_counter()
         keys = _keys(made.signatures, point, options)
         compared = bulk.pack_signatures(made.signatures, options.spec)
-        classes = self._classes(made)
-        buckets = group_by_key(keys, classes.leaders)
-        verifier = _verifier(made, compared, classes.leaders[buckets.documents], options)
-        found = self._verified(buckets, verifier, classes, judged)
+        distinct = self._distinct(made)
+        bucketed = BucketedSample.of(keys, distinct.first)
+        verifier = _verifier(made, compared, bucketed.documents, options)
+        found = self._verify(bucketed, verifier, distinct, judged)
         ended = time.perf_counter()
-        sizes = _bucket_sizes(buckets, len(classes.leaders))
+        sizes = _bucket_sizes(bucketed.buckets, len(distinct.first))
         many = sum(sizes.values())
         return replace(
             found,
@@ -121,35 +140,35 @@ class Laboratory:
             t_rest=ended - signed - found.t_rest,  # where the time of judging is
             buckets=many,
             bucket_sizes=sizes,
-            average_bucket=len(classes.leaders) * keys.shape[1] / many if many else 0.0,
+            average_bucket=len(distinct.first) * keys.shape[1] / many if many else 0.0,
             memory=compared.nbytes + keys.nbytes,
         )
 
-    def _some(self, count: int) -> Laboratory:
+    def _some(self, count: int) -> TrialLaboratory:
         """The same with the first documents only."""
         reference = self.reference
         sets = Ragged(reference.sets.data, reference.sets.offsets[: count + 1])
         few = replace(reference, sets=sets, content=reference.content[:count])
-        return replace(self, documents=nameless(self.documents.texts[:count]), reference=few)
+        return replace(
+            self, documents=unnamed_documents(self.documents.texts[:count]), reference=few
+        )
 
-    def _classes(self, made: _Made) -> _Classes:
+    def _distinct(self, made: _Made) -> DistinctDocuments:
         """Documents that are the same to the trial and to the reference are looked at once."""
         takes_part = np.flatnonzero(made.sizes > 0)
         same = made.content + self.reference.content * APART
-        leader = cluster.find_identical(same, takes_part)[takes_part]
-        leaders, counts = np.unique(leader, return_counts=True)
-        return _Classes(leaders, counts.astype(np.int64))
+        return DistinctDocuments.of(same, takes_part)
 
-    def _verified(
-        self, buckets: Buckets, verifier: Any, classes: _Classes, judged: bool
+    def _verify(
+        self, bucketed: BucketedSample, verifier: Any, distinct: DistinctDocuments, judged: bool
     ) -> TrialOutcome:
         """Counts of pairs; `t_rest` is the time that went into judging them."""
-        leaders = classes.leaders[buckets.documents]
-        counts = classes.counts[buckets.documents]
+        documents = bucketed.documents
+        counts = distinct.copies[bucketed.buckets.documents]
         candidates, far, comparing, judging = 0, 0, 0.0, 0.0
-        pairs = right = int((classes.counts * (classes.counts - 1) // 2).sum())
-        most = min(len(leaders), cluster.PAIRS_AT_ONCE)
-        for u, v in cluster.pair_candidates(buckets, cap=most):
+        pairs = right = int((distinct.copies * (distinct.copies - 1) // 2).sum())
+        most = min(len(documents), cluster.PAIRS_AT_ONCE)
+        for u, v in bucketed.candidates(most):
             started = time.perf_counter()
             good = verifier.pairs(u, v) >= 0.0
             begun = time.perf_counter()
@@ -159,9 +178,9 @@ class Laboratory:
             a, b = u[good], v[good]
             stand_for = counts[a] * counts[b]
             candidates += len(u)
-            far += self.reference.far(leaders[u], leaders[v])
+            far += self.reference.far(documents[u], documents[v])
             pairs += int(stand_for.sum())
-            right += int(stand_for[self.reference.similar(leaders[a], leaders[b])].sum())
+            right += int(stand_for[self.reference.similar(documents[a], documents[b])].sum())
             judging += time.perf_counter() - begun
         true = self.reference.true_pairs
         return TrialOutcome(
@@ -187,20 +206,12 @@ class _Made:
     shingles: Ragged | None
 
 
-@dataclass(frozen=True)
-class _Classes:
-    """The first of each class of equal documents, ascending, and how many they are."""
-
-    leaders: Integers
-    counts: Integers
-
-
-def _sketched(texts: pa.Array, point: TrialPoint, options: Options) -> _Made:
+def _sketch(texts: pa.Array, point: TrialPoint, options: Options) -> _Made:
     """Texts to signatures."""
     sketcher = Sketcher(options.spec)
     rows, content, sizes, kept = [], [], [], []
     for start in range(0, len(texts), AT_ONCE):
-        cut = sketcher.cut(nameless(texts[start : start + AT_ONCE]))
+        cut = sketcher.cut(unnamed_documents(texts[start : start + AT_ONCE]))
         data, offsets = cut.shingles.data, cut.shingles.offsets
         if point.vocabulary is not None:
             data = _words(data % np.uint64(point.vocabulary), options.spec)
@@ -234,9 +245,7 @@ def _verifier(made: _Made, compared: Any, candidates: Integers, options: Options
     """How candidates are judged, as in a run: by their sorted shingles or their signatures."""
     if made.shingles is None:
         return options.estimated(compared[candidates])
-    rows = _rows(made.shingles, candidates)
-    sets = sort_bags(rows) if options.spec.of_bags else sort_sets(rows)
-    return options.exact(sets.data, sets.offsets, None)
+    return exact_verifier(_rows(made.shingles, candidates), options, copy=False)
 
 
 def _rows(rows: Ragged, chosen: Integers) -> Ragged:
@@ -255,6 +264,77 @@ def _bucket_sizes(buckets: Buckets, documents: int) -> dict[int, int]:
     return ({1: alone} if alone else {}) | shared
 
 
-def nameless(texts: pa.Array) -> Documents:
-    """A column of texts as documents without names."""
-    return Documents(texts, pa.nulls(len(texts), pa.large_string()), None, None, {})
+USUAL = 5_000
+LARGEST = 100_000
+
+
+@dataclass(frozen=True)
+class TrialSample:
+    """The sample without identical documents, and its sets of shingles by the reference.
+
+    `chosen` are the numbers of the others in the sample.
+    """
+
+    sample: Sample
+    chosen: NDArray[np.int64]
+    documents: Documents
+    sets: Ragged
+    copies: int
+
+    @classmethod
+    def of(cls, sample: Sample, options: Options) -> TrialSample:
+        documents = as_documents(sample.texts)
+        cut = Sketcher(options.spec).cut(documents)
+        visible = np.flatnonzero(cut.shingles.sizes > 0)
+        different = DistinctDocuments.of(cut.content, visible).first
+        if len(different) < 2:
+            raise InputError(
+                "there are fewer than two different documents with a text: nothing to compare"
+            )
+        documents = documents.take(different)
+        sets = ShingleSets.of(documents, options.spec).sets
+        return cls(sample, different, documents, sets, len(visible) - len(different))
+
+    def weights(self, truth: Truth) -> NDArray[np.float64]:
+        """How many pairs of the corpus each pair stands for."""
+        return self.sample.weights(replace(truth, a=self.chosen[truth.a], b=self.chosen[truth.b]))
+
+    @property
+    def corpus(self) -> int:
+        """How many documents the corpus has, about."""
+        return round(len(self.sample.texts) / self.sample.share)
+
+    @cached_property
+    def digest(self) -> str:
+        """Which documents these are."""
+        texts = view_strings(self.documents.texts)
+        found = hashlib.blake2b(texts.offsets.tobytes(), digest_size=16)
+        found.update(texts.data[texts.offsets[0] : texts.offsets[-1]].tobytes())
+        return found.hexdigest()
+
+
+def from_files(
+    files: Sequence[InputFile],
+    text: str,
+    count: int,
+    options: Options,
+    workers: int,
+    progress: Progress,
+) -> TrialSample:
+    """Some documents of files."""
+    number, columns = check_whole("the sample", count, 2, LARGEST), Columns(text=text)
+    with hold_signals() as obey:
+        steps = InterruptibleProgress(progress, obey)
+        spec = options.spec
+        return TrialSample.of(
+            choose_from_files(files, columns, number, spec.seed, spec, steps, workers), options
+        )
+
+
+def from_table(data: object, text: str, count: int, options: Options) -> TrialSample:
+    """Some documents of a list or a table."""
+    number, batches = (
+        check_whole("the sample", count, 2, LARGEST),
+        read_data(data, Columns(text=text)),
+    )
+    return TrialSample.of(choose_among(batches, number, options.spec.seed, options.spec), options)

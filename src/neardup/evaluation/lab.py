@@ -1,0 +1,132 @@
+"""The lab: documents of a sample, sketched, grouped into buckets, verified and timed.
+
+Every measurement of an operating point takes these steps, so that `plan`, `tune`,
+`compare-sketches` and `evaluate` mean the same by a candidate and by a similar pair.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from neardup import cluster
+from neardup.corpus.documents import Documents
+from neardup.lsh.buckets import Buckets, group_by_key
+from neardup.options import Options
+from neardup.pipeline.set_files import sort_bags, sort_sets
+from neardup.sketch import bulk
+from neardup.sketcher import Sketcher
+from neardup.spec import Spec
+from neardup.text.arrays import Ragged
+from neardup.verify import Exact, Weighed
+
+Integers = NDArray[np.int64]
+Words = NDArray[np.uint64]
+Result = TypeVar("Result")
+
+
+def as_documents(texts: Sequence[str]) -> Documents:
+    """Python strings as documents without names."""
+    data = [text.encode("utf-8", "replace") for text in texts]
+    ends = np.cumsum([0, *map(len, data)], dtype=np.int64)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(data))]
+    return unnamed_documents(pa.Array.from_buffers(pa.large_string(), len(data), buffers))
+
+
+def unnamed_documents(texts: pa.Array) -> Documents:
+    """A column of texts as documents without names."""
+    return Documents(texts, pa.nulls(len(texts), pa.large_string()), None, None, {})
+
+
+@dataclass(frozen=True)
+class ShingleSets:
+    """Documents as sorted sets of shingles, with their content hashes."""
+
+    sets: Ragged
+    content: Words
+
+    @classmethod
+    def of(cls, documents: Documents, spec: Spec) -> ShingleSets:
+        """Cut documents into the shingles of a specification."""
+        cut = Sketcher(spec).cut(documents)
+        return cls(sort_sets(cut.shingles), cut.content)
+
+
+@dataclass(frozen=True)
+class DistinctDocuments:
+    """The first of each group of identical documents, ascending, and the sizes of the groups."""
+
+    first: Integers
+    copies: Integers
+
+    @classmethod
+    def of(cls, content: Words, documents: Integers) -> DistinctDocuments:
+        """Of some documents, in rank order, by their content hashes."""
+        leaders = cluster.find_identical(content, documents)[documents]
+        first, copies = np.unique(leaders, return_counts=True)
+        return cls(first, copies.astype(np.int64))
+
+
+@dataclass(frozen=True)
+class BucketedSample:
+    """The documents that share a bucket, and the buckets.
+
+    documents   their numbers in the sample, ascending; pairs are places in this array
+    """
+
+    documents: Integers
+    buckets: Buckets
+
+    @classmethod
+    def of(cls, keys: Words, rows: Integers | None = None) -> BucketedSample:
+        """Group documents by their keys, a column for each table; only some rows, if given."""
+        buckets = group_by_key(keys, rows)
+        found = buckets.documents
+        return cls(found if rows is None else rows[found], buckets)
+
+    def candidates(self, most: int = cluster.BUCKET_CAP) -> Iterator[tuple[Integers, Integers]]:
+        """Every pair that shares a bucket, once, in blocks; of a bucket the first `most` pair."""
+        return cluster.pair_candidates(self.buckets, cap=most)
+
+    def all_candidates(self, most: int = cluster.BUCKET_CAP) -> tuple[Integers, Integers]:
+        """The same in one block."""
+        blocks = [np.empty((2, 0), np.int64), *map(np.stack, self.candidates(most))]
+        left, right = np.concatenate(blocks, axis=1)
+        return left, right
+
+
+def exact_verifier(
+    shingles: Ragged, options: Options, weights: Any = None, copy: bool = True
+) -> Exact | Weighed:
+    """Verification by the documents' sets or bags of shingles.
+
+    Args:
+        shingles: A row for each document, as the sketcher cut it.
+        options: The operating point; its threshold and measure count.
+        weights: The weight of each shingle, if there are document frequencies.
+        copy: Whether the rows must stay as they are; sorting is in place otherwise.
+    """
+    rows = Ragged(shingles.data.copy(), shingles.offsets.copy()) if copy else shingles
+    sets = sort_bags(rows) if options.spec.of_bags else sort_sets(rows)
+    return options.exact(sets.data, sets.offsets, weights)
+
+
+def estimate_verifier(signatures: bulk.Signatures, options: Options) -> Any:
+    """Verification by the signatures, as they are stored."""
+    return options.estimated(bulk.pack_signatures(signatures, options.spec))
+
+
+def time_best(work: Callable[[], Result], attempts: int = 3) -> tuple[Result, float]:
+    """The result, and the seconds of the fastest attempt: the others were disturbed."""
+    seconds = []
+    for _ in range(attempts):
+        begun = time.perf_counter()
+        result = work()
+        seconds.append(time.perf_counter() - begun)
+    return result, min(seconds)
