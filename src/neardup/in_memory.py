@@ -346,6 +346,13 @@ def similarity(
 ) -> float:
     """The exact Jaccard similarity of two texts' shingles; or the share of a that is inside b.
 
+    Args:
+        a, b: The texts.
+        shingle: What is compared, and how long: `word:5`, `char:8`, `line:1`.
+        text_profile: How texts are normalised: `conservative`, `standard` or `aggressive`.
+        strip: What is left out before, `html`; None for nothing.
+        measure: `jaccard`, or `containment`: the share of a that is inside b.
+
     >>> similarity("the cat sat", "the cat lay", shingle="word:2")
     0.3333333333333333
     >>> similarity("the cat sat", "and the cat sat down", shingle="word:2", measure="containment")

@@ -173,6 +173,11 @@ class CountingBloomFilter(_Shaped):
     remove only what was put in. A counter that has reached 15 stays, and its keys with it:
     `saturated` says how many there are. Thread-safe; four times the memory of a Bloom filter.
 
+    Args:
+        n: The number of keys to make room for.
+        fpr: The rate of false positives when n keys are in it.
+        seed: The seed of the hashes.
+
     >>> seen = CountingBloomFilter(1000, 0.01)
     >>> seen.insert("a"), seen.remove("a"), "a" in seen, seen.remove("a")
     (False, True, False, False)
@@ -250,6 +255,11 @@ class ScalableBloomFilter(Filter):
     11.5, 14.2, 16.0, 17.4 and so on, 21.7 in the ninth. The last one may be nearly empty: a guess
     that is far too low ends at 20 to 40 bits a key. Every question goes to all generations. A
     good guess saves memory and time. Thread-safe.
+
+    Args:
+        n: The number of keys that the first generation has room for.
+        fpr: The rate of false positives, however many keys come.
+        seed: The seed of the hashes.
 
     >>> seen = ScalableBloomFilter(100, 0.01)
     >>> int(seen.insert_many([f"key {i}" for i in range(10_000)]).sum()) < 100

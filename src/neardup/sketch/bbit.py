@@ -66,6 +66,10 @@ def collision_chance(bits: int) -> float:
 class BBitMinHash:
     """What is left of a MinHash when it is stored: b bits a slot. It can be compared, not updated.
 
+    Args:
+        spec: The specification, which has the slots and the bits of each.
+        data: The packed slots; `MinHash.b_bit` makes them.
+
     >>> from neardup import MinHash
     >>> sketch = MinHash()
     >>> sketch.update_batch(["the cat", "cat sat"])

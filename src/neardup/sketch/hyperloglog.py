@@ -31,6 +31,13 @@ class HyperLogLog(SetSketch):
     Needs `pip install 'neardup[sketches]'`. The same elements give the same estimate, whatever
     their order and however often they come.
 
+    Args:
+        registers: The number of registers, a power of two; more make a smaller error.
+        seed: The seed of the hashes; only sketches with the same seed can be compared.
+        hash: The hash function: `xxh64`, `murmur3`, `fnv1a` or `siphash`.
+        key: A secret that makes the hashes unpredictable to others; None for none.
+        spec: The whole specification, instead of the arguments above.
+
     >>> sketch = HyperLogLog()
     >>> sketch.update_batch(["a", "b", "a"])
     >>> round(sketch.count())

@@ -29,6 +29,14 @@ class RemovableMinHash(SetSketch):
     element that was added twice is there once, and `remove` takes it out. A merged sketch has the
     lesser of both spares.
 
+    Args:
+        slots: The number of slots.
+        spare: Further values that each slot keeps, so that elements can be removed.
+        seed: The seed of the hashes; only sketches with the same seed can be compared.
+        hash: The hash function: `xxh64`, `murmur3`, `fnv1a` or `siphash`.
+        key: A secret that makes the hashes unpredictable to others; None for none.
+        spec: The whole specification, instead of the arguments above.
+
     >>> a, b = RemovableMinHash(), RemovableMinHash()
     >>> a.update_batch(["the cat", "cat sat", "sat down"])
     >>> b.update_batch(["the cat", "cat sat"])

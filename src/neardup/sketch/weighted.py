@@ -72,6 +72,13 @@ class WeightedMinHash(Sketch):
     the order does not matter; the merge of two sketches is that of the greater weights. Count
     first (`collections.Counter`) where repetitions should add up. Weights are rounded to 1/65536.
 
+    Args:
+        slots: The number of slots.
+        seed: The seed of the hashes; only sketches with the same seed can be compared.
+        hash: The hash function: `xxh64`, `murmur3`, `fnv1a` or `siphash`.
+        key: A secret that makes the hashes unpredictable to others; None for none.
+        spec: The whole specification, instead of the arguments above.
+
     >>> a, b = WeightedMinHash(), WeightedMinHash()
     >>> a.update_batch({"cat": 3.0, "sat": 1.0})
     >>> b.update_batch({"cat": 3.0, "lay": 1.0})
