@@ -80,13 +80,26 @@ def evaluate(
     progress: Progress = SILENT,
     **operating_point: Any,
 ) -> Evaluation:
-    """How good is an operating point on a corpus, a finished run, or a service, by a golden set?
+    """Measure recall and precision of an operating point, a finished run or a service.
 
-    `golden` is a TSV, CSV, Parquet or Arrow file of pairs (id1, id2, label) or of clusters (id,
-    cluster), a list of (id1, id2, label), or a dict of clusters by id. `corpus` is a path or a
-    list of `Path`s, or a list or table as `neardup.dedup` takes it; `run` the folder of a finished
-    run, which then is what is judged; `service` the address of a running service, which is judged
-    by the documents that it holds. `operating_point` are parameters of `neardup.dedup`.
+    Args:
+        golden: A TSV, CSV, Parquet or Arrow file of pairs (id1, id2, label) or clusters (id,
+            cluster), a list of (id1, id2, label), or a dict of clusters by id.
+        corpus: The documents: a path, a list of `Path`s, or a list or table as `neardup.dedup`
+            takes it.
+        run: The folder of a finished run to evaluate, instead of an operating point.
+        service: The address of a running service to evaluate by the documents in its index.
+        api_key: The service's API key, with the scope `read`.
+        text: The column of the texts in the corpus.
+        id: The column of the ids in the corpus; by default documents are known by their row.
+        format: The format of the corpus's files, `auto` to take it from their names.
+        pairs: The columns of pairs in the golden file, if they have other names.
+        clusters: The columns of clusters in the golden file, if they have other names.
+        baseline: An earlier evaluation.json, to describe what has changed since.
+        sample: How many documents the profile of the corpus is made of.
+        workers: Threads.
+        progress: Receives the steps of the work.
+        **operating_point: Parameters of `neardup.dedup`.
 
     >>> texts = ["the cat sat on the mat today", "The cat sat on the mat, today!", "a dog"]
     >>> found = evaluate([(0, 1, 1), (0, 2, 0)], corpus=texts)

@@ -151,15 +151,37 @@ def plan(
     engine: str = "local",
     progress: Progress = SILENT,
 ) -> Plan:
-    """From what is asked for to an operating point.
+    """Choose an operating point from requirements: slots, bands, verification, and their cost.
 
-    `sample` are files of the corpus, or of one like it: shingles, bytes and duplicates are measured
-    on them, and the number of documents is theirs unless it is given. Numbers may be written as
-    people do: "300M", "100GB". `rate` is that of documents that arrive, in a second; then the plan
-    is for an index, unless `purpose` says files. See `Sla` for the rest.
+    Numbers may be texts such as "300M", sizes such as "100GB".
 
-    With `engine="spark"` memory, disk and cores are those of an executor, and the rate is that of
-    documents that a run over files gets through; `spark` of the plan has the cluster.
+    Args:
+        documents: How many there will be; by default those of `sample`.
+        sample: Files of the corpus, or of one like it: shingles, bytes and duplicates are measured.
+        text: The column of the texts in `sample`.
+        format: The format of `sample`, `auto` to take it from the names.
+        shingles: Distinct shingles of a document, on average.
+        bytes: Bytes of a document's text, on average.
+        threshold: Documents at least this similar are duplicates.
+        recall: The least share of pairs exactly at the threshold to find.
+        precision: The least share of reported duplicates that must be duplicates.
+        memory: Bytes of memory that one machine may use; on Spark, one executor.
+        disk: Bytes of disk that one machine may use; on Spark, one executor.
+        rate: Documents a second that arrive; on Spark, that a run gets through.
+        cores: Of one machine, or of one executor.
+        purpose: `files` or `index`; by default `index` if there is a rate.
+        shingle: Fixed already: what is compared, such as `word:5`.
+        sketch: Fixed already: `minhash` or `oneperm`.
+        slots: Fixed already: slots of a signature.
+        bits: Fixed already: stored bits of a slot.
+        bands: Fixed already, together with `rows`.
+        rows: Fixed already, together with `bands`.
+        verify: Fixed already: `exact` or `estimate`.
+        sample_size: How many documents of `sample` are compared.
+        seed: The seed of the sample.
+        calibrate: Measure this machine for a few seconds instead of using stored costs.
+        engine: `local`, or `spark`: then `Plan.spark` has the size of the cluster.
+        progress: Receives the steps of the work.
 
     >>> found = plan("300M", threshold=0.85, recall=0.95, memory="100GB", rate=5000, cores=4,
     ...              shingles=300, calibrate=False)

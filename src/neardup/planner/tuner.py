@@ -234,17 +234,40 @@ def tune(
     workers: int | None = None,
     cache: str | Path | None = None,
 ) -> Tuning:
-    """Try operating points on a sample of the documents, and find the cheapest that finds enough.
+    """Try operating points on a sample of the documents; recommend the cheapest that finds enough.
 
-    `data` is what `neardup.dedup` takes. All pairs of the sample are compared; those that are at
-    least `threshold` similar by `shingle` shingles are to be found, a share of `recall` of them,
-    and a share of `precision` of what is found is to be so. `documents` is how many there will be,
-    if the data is only some of them: what costs least is another point then. The other parameters
-    are the axes of the sweep: a value, a list, or a text such as `"16,32"`. In a folder `cache`,
-    results of trials are kept, which are then not run again. For example::
+    All pairs of the sample are compared, so that the recall and precision of each trial are known.
+    Axes of the sweep are a value, a list, or a text such as `"16,32"`.
 
-        tuning = neardup.tune(texts, threshold=0.9)
-        result = neardup.dedup(texts, **tuning.options)
+    Args:
+        data: Documents, as `neardup.dedup` takes them.
+        text: The column of the texts, if the documents have columns.
+        sample: How many documents to try operating points on.
+        documents: How many there will be, if the data is only a part of them.
+        threshold: Pairs at least this similar are to be found.
+        recall: The share of them that must be found.
+        precision: The share of the pairs that are found that must be so similar.
+        shingle: The shingles by which similarity is defined.
+        text_profile: How texts are normalised.
+        slots: Axis: slots of a signature.
+        bands: Axis: bands and rows such as `"14x8"`, or `"auto"`.
+        shingles: Axis: shingles of the trials; by default `shingle`.
+        sketches: Axis: `minhash`, `oneperm`, `weighted`, `simhash`.
+        thresholds: Axis: thresholds of the trials; by default `threshold`.
+        verify: Axis: `exact`, `estimate`, `none`.
+        bits: Axis: stored bits of a slot, for `estimate`.
+        buckets: Axis of experiments: buckets of a band.
+        vocabulary: Axis of experiments: different shingles.
+        time_limit: Seconds after which a trial is ended.
+        seed: The seed of the hashes and of the sample.
+        workers: Threads that compare the pairs of the sample; by default all cores.
+        cache: A folder of results of trials, which are not run again.
+
+    >>> words = [f"w{n}" for n in range(300)]
+    >>> texts = [" ".join(words[n : n + 60]) for n in range(0, 240, 30)]
+    >>> tuning = tune([*texts, texts[0] + " end"], slots=16, sketches="minhash")
+    >>> tuning.options["slots"] in (16, 128)
+    True
     """
     request = SweepRequest.of(
         threshold=threshold,
