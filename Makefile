@@ -9,7 +9,7 @@ INSTALL_newest = $(BIN)/python -m pip install --quiet
 INSTALL_lowest = $(BIN)/python -m pip install --quiet uv && \
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --resolution lowest-direct
 
-.PHONY: setup java test soak lint bench bench-core bench-sketches bench-batch bench-plan \
+.PHONY: setup java test test-fast coverage soak lint bench bench-core bench-sketches bench-batch bench-plan \
 	bench-online bench-spark demo docs release pictures clean
 
 setup: .venv/ready java
@@ -52,13 +52,32 @@ ifeq ($(DEPENDENCIES),newest)
 	$(BIN)/lint-imports --no-cache
 endif
 
+# Tests run on two cores; those of Spark on one of them, in one session. Kernels are compiled before, once.
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+COMPILE := $(BIN)/python tests/support/compile_kernels.py
+
+# make test ROOM=index: the tests and the examples of one room.
 test: lint
-	$(BIN)/python -m pytest --numprocesses 2
-	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest tests/kernels --numprocesses 2
+	$(COMPILE)
+	$(PYTEST) $(if $(ROOM),$(wildcard tests/$(ROOM) src/neardup/$(ROOM)))
+ifeq ($(filter-out kernels,$(ROOM)),)
+	NUMBA_BOUNDSCHECK=1 $(COMPILE)
+	NUMBA_BOUNDSCHECK=1 $(PYTEST) tests/kernels
+endif
+
+# About a minute: without Spark, kills and processes of their own.
+test-fast: setup
+	$(COMPILE)
+	$(PYTEST) -m "not slow and not spark and not process and not kill"
+
+# Lines that the tests run; those of compiled kernels can't be counted. htmlcov/ shows them.
+coverage: setup
+	$(COMPILE)
+	$(PYTEST) --cov --cov-report term:skip-covered --cov-report html
 
 # Kills, corruption and random settings in full size: some minutes.
 soak: setup
-	$(BIN)/python -m pytest tests -m slow --numprocesses 2
+	$(PYTEST) tests -m slow
 
 # The corpora are not part of the repository: make bench DATA=folder, see benches/README.md.
 bench: bench-core bench-sketches bench-batch bench-plan bench-online bench-spark

@@ -1,16 +1,121 @@
-"""Settings of all tests; `support` is the package of what they share."""
+"""Settings of all tests, the one Spark session of a run, and what kind a test is.
+
+Kinds are found, not written down: `spark` needs Java and shares a session, `process` starts
+processes, `kill` kills them. `make test-fast` leaves them out. `support` is the package of what
+tests share.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from types import CodeType, FunctionType
 
+import pytest
 from hypothesis import HealthCheck, settings
 
-sys.path.insert(0, str(Path(__file__).parent))
+TESTS = Path(__file__).parent
+sys.path.insert(0, str(TESTS))
 
 # Kernels compile on first use, which is slow and is no failure.
 settings.register_profile(
     "neardup", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("neardup")
+
+SPARK_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    # Everything here is over before Java's better compiler pays.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.sql.shuffle.partitions": "3",
+    "spark.default.parallelism": "2",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """Two cores of this machine; a task that fails is tried once more."""
+    from neardup.pipeline.backends.spark.session import spark_session
+
+    folder = tmp_path_factory.mktemp("spark")
+    settings = SPARK_SETTINGS | {
+        "spark.local.dir": f"{folder}/local",
+        "spark.sql.warehouse.dir": f"{folder}/warehouse",
+    }
+    given = " ".join(f"--conf {name}={value}" for name, value in settings.items())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(os.environ, "PYSPARK_SUBMIT_ARGS", f"{given} pyspark-shell")
+        patch.delitem(os.environ, "PYSPARK_PYTHON", raising=False)
+        session = spark_session("local[2,2]")
+        yield session
+        session.stop()
+
+
+# -- kinds of tests -----------------------------------------------------------------------------
+
+STARTERS = {
+    "subprocess",
+    "multiprocessing",
+    "Popen",
+    "fork",
+    "process",
+    "unprivileged",
+    "running",
+    "browser",
+}
+"""Names by which a test, a fixture or a helper of theirs starts a process."""
+STARTING = (
+    "planner/test_tune.py",
+    "planner/test_tune_worker.py",
+    "golden/test_golden_files.py::test_service",
+)
+"""Tests of code that starts processes by itself."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if not isinstance(item, pytest.Function) or TESTS not in item.path.parents:
+            continue
+        place = f"{item.path.relative_to(TESTS)}::{item.name}"
+        if "spark" in item.fixturenames or "/spark/" in place or "cli_spark" in place:
+            item.add_marker("spark")
+        if item.get_closest_marker("spark"):
+            # One worker has the session: starting one takes longer than most tests.
+            item.add_marker(pytest.mark.xdist_group("spark"))
+        if "killed" in place:
+            item.add_marker("kill")
+        definitions = item._fixtureinfo.name2fixturedefs.values()
+        functions = [item.function, *(one.func for found in definitions for one in found)]
+        if place.startswith(STARTING) or _starts_a_process(functions, set()):
+            item.add_marker("process")
+
+
+def _starts_a_process(functions: Iterable[object], seen: set[object]) -> bool:
+    for function in functions:
+        if not isinstance(function, FunctionType) or function in seen:
+            continue
+        seen.add(function)
+        names = _names(function.__code__)
+        if names & STARTERS:
+            return True
+        called = [function.__globals__.get(name) for name in names]
+        ours = [
+            one for one in called if getattr(one, "__module__", "").startswith(("test", "support"))
+        ]
+        if _starts_a_process(ours, seen):
+            return True
+    return False
+
+
+def _is_of_the_tests(value: object) -> bool:
+    """Helpers are looked into, neardup itself is not."""
+    return str(getattr(value, "__module__", "")).startswith(("tests", "support"))
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = (one for one in code.co_consts if isinstance(one, CodeType))
+    return {*code.co_names}.union(*map(_names, inner))

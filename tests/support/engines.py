@@ -1,0 +1,209 @@
+"""Every engine behind one call: documents and a question in, decisions out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import neardup
+from support import engine
+from support.definition import Decisions, Row
+from support.serving import serving
+
+Ask = Callable[..., Decisions]
+"""Documents, options; by name: `earlier` documents, a `folder` to work in, a `seed`, `spark`."""
+
+SCHEMA = pa.schema(
+    [("id", pa.string()), ("text", pa.string()), ("score", pa.float64()), ("lang", pa.string())]
+)
+COLUMNS = "id string, text string, score double, lang string"
+ONE_TASK, IN_ROUNDS = 10**9, 4_000
+"""Bytes that a task may hold: all of a small corpus, or so little that Spark decides by rounds."""
+
+
+def in_memory(documents: Sequence[Row], options: Row, **how: Any) -> Decisions:
+    table = pa.Table.from_pylist(list(documents), SCHEMA)
+    result = neardup.dedup(table, **options)
+    assert sum(one.size for one in result.clusters) == len(
+        {*(r.witness for r in result.removed), *(r.id for r in result.removed)}
+    )
+    assert {one.reason for one in result.rejected} <= {"empty"}
+    return Decisions(
+        result.kept,
+        {r.id: (r.witness, r.similarity, r.exact) for r in result.removed},
+        [r.id for r in result.rejected],
+    )
+
+
+def _of_folder(out: Path) -> Decisions:
+    got = engine.outcome(out)
+    lines = b"".join(data for _, data in sorted(got.kept.items())).splitlines()
+    sizes: dict[str, int] = {}
+    for row in got.removed:
+        sizes[row["witness"]] = sizes.get(row["witness"], 1) + 1
+    counted = {row["id"]: row["size"] for row in got.clusters}
+    assert {id: counted.get(id) for id in sizes} == sizes
+    assert {row["reason"] for row in got.rejected} <= {"empty"}
+    return Decisions(
+        [line.split(b'"id": "')[1].split(b'"')[0].decode() for line in lines],
+        {row["id"]: (row["witness"], row["similarity"], row["exact"]) for row in got.removed},
+        [row["id"] for row in got.rejected],
+    )
+
+
+def _job(
+    documents: Sequence[Row], options: Row, folder: Path, earlier: Sequence[Row], **sizes: int
+) -> Any:
+    paths = engine.write(folder / "in", documents)
+    others: Row = {}
+    if earlier:
+        others["against"] = (engine.write(folder / "earlier", earlier, files=1)[0],)
+    return engine.job(
+        paths, folder / "out", others=others, **sizes, **dict.fromkeys(engine.SMALL) | options
+    )
+
+
+def local_files(
+    documents: Sequence[Row],
+    options: Row,
+    *,
+    folder: Path,
+    earlier: Sequence[Row] = (),
+    seed: int = 0,
+    **how: Any,
+) -> Decisions:
+    """The work is cut into other pieces for every seed."""
+    sizes = {"workers": 1 + seed % 2, "shard": 300 + 700 * seed, "chunk": 100 + 150 * seed}
+    engine.run(_job(documents, options, folder, earlier, **sizes), engine.Silent())
+    return _of_folder(folder / "out")
+
+
+def _spark_files(memory: int) -> Ask:
+    def ask(
+        documents: Sequence[Row],
+        options: Row,
+        *,
+        folder: Path,
+        spark: Any,
+        earlier: Sequence[Row] = (),
+        **how: Any,
+    ) -> Decisions:
+        from neardup.pipeline.backends.spark.run import near_duplicates_on
+
+        job = _job(documents, options, folder, earlier)
+        engine.run(job, engine.Silent(), near_duplicates_on(spark, memory))
+        return _of_folder(folder / "out")
+
+    return ask
+
+
+def spark_dataframes(
+    documents: Sequence[Row],
+    options: Row,
+    *,
+    spark: Any,
+    earlier: Sequence[Row] = (),
+    seed: int = 0,
+    **how: Any,
+) -> Decisions:
+    """Rows come in no order: that of the ids is what counts."""
+    import neardup.spark
+
+    def frame(rows: Sequence[Row]) -> Any:
+        shuffled = random.Random(seed).sample(list(rows), len(rows))
+        cells = [tuple(row[name] for name in SCHEMA.names) for row in shuffled]
+        return spark.createDataFrame(cells, COLUMNS).repartition(2)
+
+    more = {"against": frame(earlier)} if earlier else {}
+    with neardup.spark.dedup(frame(documents), id="id", **options, **more) as result:
+        removed = {
+            row["id"]: (row["witness"], row["similarity"], row["exact"])
+            for row in result.removed.collect()
+        }
+        order = [row["id"] for row in documents]
+        kept = {row["id"] for row in result.kept.collect()}
+        rejected = {row["id"] for row in result.rejected.collect()}
+    return Decisions(
+        [id for id in order if id in kept],
+        {id: removed[id] for id in order if id in removed},
+        [id for id in order if id in rejected],
+    )
+
+
+def _batches(count: int, seed: int) -> list[slice]:
+    chance = random.Random(seed)
+    places = sorted({0, count, *(chance.randrange(count + 1) for _ in range(3))})
+    return [slice(a, b) for a, b in pairwise(places)]
+
+
+def _of_answers(answers: Sequence[Row]) -> Decisions:
+    return Decisions(
+        [one["id"] for one in answers if one["status"] == "new"],
+        {
+            one["id"]: (one["duplicate_of"], one["similarity"], one["exact"])
+            for one in answers
+            if one["status"] == "duplicate"
+        },
+        [one["id"] for one in answers if one["status"] == "rejected"],
+    )
+
+
+FIELDS = ("id", "status", "duplicate_of", "similarity", "exact")
+
+
+def index(
+    documents: Sequence[Row], options: Row, *, folder: Path, seed: int = 0, **how: Any
+) -> Decisions:
+    """Added in order, in batches; afterwards a query for each text names the same kept document."""
+    answers: list[Row] = []
+    with neardup.Index.open(folder / "index", **options) as opened:
+        for some in _batches(len(documents), seed):
+            rows = documents[some]
+            added = opened.add_batch([row["id"] for row in rows], [row["text"] for row in rows])
+            answers += [{name: getattr(one, name) for name in FIELDS} for one in added]
+        assert opened.verify() == []
+        asked = opened.query_batch([row["text"] for row in documents])
+    assert [one.status for one in asked] == [
+        "rejected" if one["status"] == "rejected" else "duplicate" for one in answers
+    ]
+    assert [one.duplicate_of for one in asked if one.status == "duplicate"] == [
+        one["duplicate_of"] or one["id"] for one in answers if one["status"] != "rejected"
+    ]
+    return _of_answers(answers)
+
+
+def service(
+    documents: Sequence[Row], options: Row, *, folder: Path, seed: int = 0, **how: Any
+) -> Decisions:
+    """Sent over HTTP, some documents alone and the others in batches."""
+    answers: list[Row] = []
+    with serving(folder / "data", **options) as client:
+        for some in _batches(len(documents), seed):
+            rows = [{"id": row["id"], "text": row["text"]} for row in documents[some]]
+            alone, together = rows[:2], rows[2:]
+            for row in alone:
+                got = client.post("/v1/documents", json=row)
+                assert got.status_code == 200, got.text
+                answers.append(got.json())
+            if together:
+                got = client.post("/v1/documents", json={"documents": together})
+                assert got.status_code == 200, got.text
+                answers += got.json()["answers"]
+    return _of_answers(answers)
+
+
+ENGINES: dict[str, Ask] = {
+    "in memory": in_memory,
+    "local files": local_files,
+    "Spark files": _spark_files(ONE_TASK),
+    "Spark files in rounds": _spark_files(IN_ROUNDS),
+    "Spark DataFrames": spark_dataframes,
+    "index": index,
+    "service": service,
+}
+SPARK = tuple(name for name in ENGINES if name.startswith("Spark"))
