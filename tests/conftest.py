@@ -39,7 +39,7 @@ SPARK_SETTINGS = {
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """Two cores of this machine; a task that fails is tried once more."""
-    from neardup.pipeline.backends.spark.session import spark_session
+    from neardup.pipeline.backends.spark.session import open_session
 
     folder = tmp_path_factory.mktemp("spark")
     settings = SPARK_SETTINGS | {
@@ -50,7 +50,7 @@ def spark(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, "PYSPARK_SUBMIT_ARGS", f"{given} pyspark-shell")
         patch.delitem(os.environ, "PYSPARK_PYTHON", raising=False)
-        session = spark_session("local[2,2]")
+        session = open_session("local[2,2]")
         yield session
         session.stop()
 

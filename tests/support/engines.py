@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 import neardup
+from neardup.pipeline.run import run_job
 from support import engine
 from support.definition import Decisions, Row
 from support.serving import serving
@@ -79,7 +80,7 @@ def local_files(
 ) -> Decisions:
     """The work is cut into other pieces for every seed."""
     sizes = {"workers": 1 + seed % 2, "shard": 300 + 700 * seed, "chunk": 100 + 150 * seed}
-    engine.run(_job(documents, options, folder, earlier, **sizes), engine.Silent())
+    run_job(_job(documents, options, folder, earlier, **sizes), engine.Silent())
     return _of_folder(folder / "out")
 
 
@@ -93,10 +94,10 @@ def _spark_files(memory: int) -> Ask:
         earlier: Sequence[Row] = (),
         **how: Any,
     ) -> Decisions:
-        from neardup.pipeline.backends.spark.run import near_duplicates_on
+        from neardup.pipeline.backends.spark.run import find_near_duplicates_on
 
         job = _job(documents, options, folder, earlier)
-        engine.run(job, engine.Silent(), near_duplicates_on(spark, memory))
+        run_job(job, engine.Silent(), find_near_duplicates_on(spark, memory))
         return _of_folder(folder / "out")
 
     return ask
