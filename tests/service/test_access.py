@@ -72,7 +72,7 @@ def test_wrong_keys_are_refused(tmp_path: Path, header: str) -> None:
         assert answer.headers["www-authenticate"] == "Bearer"
 
 
-def test_who_has_no_key_is_told_nothing_of_the_index(tmp_path: Path) -> None:
+def test_unauthenticated_answers_reveal_nothing_of_the_index(tmp_path: Path) -> None:
     header = key(tmp_path, "read")
     with serving(tmp_path) as client:
         for path in ("/v1/stats", "/nothing", "/healthz", "/readyz", "/openapi.json"):
@@ -142,7 +142,7 @@ def test_requests_count_against_the_rate_of_an_address(tmp_path: Path) -> None:
         assert client.get("/healthz").status_code == 200
 
 
-def test_more_requests_than_there_is_room_for(tmp_path: Path) -> None:
+def test_requests_beyond_the_limit_get_503(tmp_path: Path) -> None:
     with serving(tmp_path, ServiceLimits(requests=1, bytes_under_way=1_000)) as client:
         gate = client.service.gate
         gate.requests += 1
@@ -175,7 +175,7 @@ def test_one_key_can_not_take_all_the_room(tmp_path: Path) -> None:
         assert client.get("/v1/stats", headers=first).status_code == 200
 
 
-def test_who_needs_no_key_takes_nobodys_place(tmp_path: Path) -> None:
+def test_open_paths_take_no_place(tmp_path: Path) -> None:
     under_way = []
     with serving(tmp_path) as client:
 
@@ -189,7 +189,7 @@ def test_who_needs_no_key_takes_nobodys_place(tmp_path: Path) -> None:
         assert client.service.gate.requests == 0
 
 
-def test_what_a_broken_key_file_does(tmp_path: Path) -> None:
+def test_broken_key_file_gives_503(tmp_path: Path) -> None:
     header = key(tmp_path, "read")
     with serving(tmp_path) as client:
         (tmp_path / "api-keys.json").write_text("{")
@@ -197,7 +197,7 @@ def test_what_a_broken_key_file_does(tmp_path: Path) -> None:
         assert client.get("/v1/stats").status_code == 503
 
 
-def test_asking_whether_it_is_ready_turns_nobody_away(tmp_path: Path) -> None:
+def test_readyz_503_is_not_counted_as_rejected(tmp_path: Path) -> None:
     log = Log(io.StringIO())
     not_started = IndexService(
         lambda _: Index.open(tmp_path), ServiceLimits(), tmp_path, log=log, guarded=False

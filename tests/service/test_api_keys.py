@@ -57,7 +57,7 @@ def test_a_reader_notices_what_another_process_changes(tmp_path: Path) -> None:
     assert running.guarded, "without any key left nobody has access"
 
 
-def test_a_file_that_is_gone_does_not_open_the_service(tmp_path: Path) -> None:
+def test_deleted_key_file_does_not_open_the_service(tmp_path: Path) -> None:
     keys = ApiKeys(tmp_path)
     token = keys.add("a", ("read",), WHEN)
     assert keys.find(token) is not None

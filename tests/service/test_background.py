@@ -40,7 +40,7 @@ class Heard:
         assert self._there.wait(60), self.events
 
 
-def test_goes_over_to_what_another_process_has_indexed_anew(tmp_path: Path) -> None:
+def test_upkeep_switches_to_a_rebuilt_generation(tmp_path: Path) -> None:
     heard = Heard("generation_switched")
     with neardup.Index.open(tmp_path / "index", keep_texts=True) as index:
         index.add("a", TEXT)
@@ -72,7 +72,7 @@ def test_snapshots_when_there_is_something_to_write(
         assert index.stats().snapshot_sequence == index.sequence
 
 
-def test_what_fails_is_told_and_tried_again(tmp_path: Path) -> None:
+def test_upkeep_failure_is_logged_and_retried(tmp_path: Path) -> None:
     heard = Heard("upkeep_failed")
     with neardup.Index.open(tmp_path / "index") as index:
         (tmp_path / "index" / "next.json").write_text("nonsense")

@@ -78,7 +78,7 @@ def test_headers_that_are_too_large(service: Running) -> None:
         REQUEST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ],
 )
-def test_what_is_not_http(service: Running, sent: bytes) -> None:
+def test_malformed_http_is_refused(service: Running, sent: bytes) -> None:
     status = service.raw(sent)[:12]
     assert status in (b"", b"HTTP/1.1 400", b"HTTP/1.1 405", b"HTTP/1.1 505"), status
 
@@ -136,7 +136,7 @@ def test_a_change_of_protocol_is_not_taken_for_an_empty_body(service: Running) -
     assert time.monotonic() - begun < 0.9  # sooner than keep_alive_seconds
 
 
-def test_what_follows_the_last_chunk_is_bounded(service: Running) -> None:
+def test_trailers_are_bounded(service: Running) -> None:
     head = REQUEST + b"Transfer-Encoding: chunked\r\n\r\n" + b"2\r\n{}\r\n0\r\n"
     few = service.raw(head + b"X-T: v\r\n\r\n")
     assert few.startswith(b"HTTP/1.1 422 "), "trailers are allowed, and ignored"

@@ -54,7 +54,7 @@ def refused(answer: Any, status: int, *parts: str) -> None:
     ],
 )
 @pytest.mark.parametrize("path", ["/v1/check", "/v1/documents", "/v1/shadow/start"])
-def test_what_is_not_json(client: Served, path: str, body: bytes) -> None:
+def test_invalid_json_gives_400(client: Served, path: str, body: bytes) -> None:
     refused(client.post(path, content=body, headers=JSON), 400, "not valid JSON")
 
 
@@ -94,17 +94,17 @@ def test_what_is_not_json(client: Served, path: str, body: bytes) -> None:
         {"documents": [{"text": "a"}, {"signature": {"fingerprint": "", "slots": ""}}]},
     ],
 )
-def test_what_is_not_a_document(client: Served, value: Any) -> None:
+def test_invalid_document_gives_422(client: Served, value: Any) -> None:
     answer = client.post("/v1/documents", content=json.dumps(value), headers=JSON)
     refused(answer, 422)
 
 
 @pytest.mark.parametrize("value", [{"text": "a", "id": "b"}, {"texts": [None]}, {"signature": []}])
-def test_what_is_no_question(client: Served, value: Any) -> None:
+def test_invalid_check_gives_422(client: Served, value: Any) -> None:
     refused(client.post("/v1/check", json=value), 422)
 
 
-def test_what_stands_in_the_wrong_place(client: Served) -> None:
+def test_replace_in_the_query_of_a_json_body_gives_422(client: Served) -> None:
     answer = client.post("/v1/documents?replace=true", json={"text": "a"})
     refused(answer, 422, "put replace into")
 
@@ -119,7 +119,7 @@ def test_unknown_fields_and_wrong_ones_are_named(client: Served) -> None:
     assert len(client.post("/v1/check", json=long_name).json()["message"]) < 200
 
 
-def test_what_is_too_large(client: Served) -> None:
+def test_oversized_values_give_413(client: Served) -> None:
     refused(client.post("/v1/check", json={"text": "a" * 1_001}), 413, "text_length")
     refused(client.post("/v1/check", json={"texts": ["a"] * 4}), 413, "batch")
     refused(client.post("/v1/documents", json={"documents": [{"text": "a"}] * 4}), 413, "batch")

@@ -44,7 +44,7 @@ def add(index, rows):
     index.add_batch([row["id"] for row in rows], [row["text"] for row in rows])
 
 
-def test_by_texts_it_says_what_evaluate_says(golden, index):
+def test_scores_by_texts_equal_those_of_evaluate(golden, index):
     want = evaluate(SET.golden, corpus=SET.rows).labels
     assert 0.1 < want.recall.value < 0.95
     assert score_golden_set(golden, index) == {"texts": want}
@@ -128,7 +128,7 @@ class Watched:
             assert self.told.wait_for(lambda: len(self.events) >= count, timeout=30)
 
 
-def test_a_drop_is_told(golden, folder):
+def test_recall_drop_is_logged(golden, folder):
     with (
         Index.open(folder / "loose", threshold=0.5) as loose,
         Index.open(folder / "strict", threshold=0.95) as strict,
@@ -144,7 +144,7 @@ def test_a_drop_is_told(golden, folder):
     assert f'recall_on_labeled_set{{by="texts"}} {drop["recall"]}' in said
 
 
-def test_it_goes_on_after_a_failure_and_stops_when_told(golden, index):
+def test_golden_watch_continues_after_a_failure_and_stops(golden, index):
     answers = iter([None, index, index])
     watched = Watched(golden, lambda: next(answers, index), every=0.01)
     watched.watch.start()

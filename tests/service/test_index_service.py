@@ -29,7 +29,7 @@ def test_each_gets_its_own_answer(texts: list[str]) -> None:
     assert [answer.id for answer in asyncio.run(ask())] == texts
 
 
-def test_what_comes_meanwhile_is_answered_together_and_in_bounds() -> None:
+def test_texts_that_wait_are_batched_within_bounds() -> None:
     calls: list[list[str]] = []
     go = threading.Event()
 
@@ -78,7 +78,7 @@ def test_an_error_reaches_all_and_the_next_ones_are_answered() -> None:
     asyncio.run(ask())
 
 
-def test_without_a_thread_nobody_waits_for_ever() -> None:
+def test_missing_thread_fails_waiting_queries() -> None:
     async def ask() -> None:
         pool = ThreadPoolExecutor(1)
         pool.shutdown()

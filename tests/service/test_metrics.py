@@ -69,7 +69,7 @@ def add(index, some, first=0):
     return index.add_batch([f"d{first + n}" for n in range(len(some))], some)
 
 
-def test_it_says_what_the_index_says(index, metrics):
+def test_metrics_equal_the_statistics_of_the_index(index, metrics):
     some = texts(20)
     add(index, [*some, *some[:5], ""])
     index.query(some[0])

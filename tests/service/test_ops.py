@@ -63,7 +63,7 @@ def test_the_reader_of_expressions():
     assert found == {"a_total", "c", "d"}
 
 
-def test_alerts_speak_of_metrics_that_there_are(samples):
+def test_alerts_use_existing_metrics(samples):
     for name, rule in RULES.items():
         assert metrics_in(rule["expr"]) <= samples, name
     assert set(SEVEN) <= set().union(*(metrics_in(rule["expr"]) for rule in RULES.values()))
@@ -80,7 +80,7 @@ def test_the_thresholds_of_the_seven():
         assert f"{metric} {threshold}" in expressions
 
 
-def test_each_alert_says_how_bad_it_is_and_where_to_read_on():
+def test_alerts_have_a_severity_and_a_runbook_section():
     sections = {
         line.lstrip("# ").lower() for line in RUNBOOK.splitlines() if line.startswith("###")
     }
@@ -101,7 +101,7 @@ def test_prometheus_takes_the_alerts(command):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_dashboard_speaks_of_metrics_that_there_are(samples):
+def test_dashboard_uses_existing_metrics(samples):
     for panel in PANELS:
         assert panel["targets"], panel["title"]
         for target in panel["targets"]:
@@ -134,7 +134,7 @@ def test_panels_of_the_dashboard_lie_side_by_side():
         assert apart and one["x"] + one["w"] <= 24
 
 
-def test_the_runbook_speaks_of_metrics_that_there_are(samples):
+def test_runbook_names_existing_metrics(samples):
     bases = {re.sub("_(bucket|sum|count)$", "", name) for name in samples}
     named = set(re.findall(r"\b(neardup_\w+)", RUNBOOK))
     named |= {word for word in re.findall(r"`(\w+)[`{]", RUNBOOK) if word in SEVEN}

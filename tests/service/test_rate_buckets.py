@@ -12,7 +12,7 @@ STEPS = st.lists(st.tuples(st.floats(0, 3), st.integers(1, BATCH)), max_size=60)
 
 
 @given(st.integers(1, 100), st.integers(1, 200), STEPS)
-def test_what_is_let_through_keeps_to_the_rate(
+def test_accepted_requests_keep_to_the_rate(
     rate: int, burst: int, steps: list[tuple[float, int]]
 ) -> None:
     buckets, now, taken = RateBuckets(rate, burst, 10), 0.0, 0
@@ -24,7 +24,9 @@ def test_what_is_let_through_keeps_to_the_rate(
 
 
 @given(st.integers(1, 100), STEPS)
-def test_whoever_waits_as_told_is_let_through(rate: int, steps: list[tuple[float, int]]) -> None:
+def test_request_is_accepted_after_the_stated_wait(
+    rate: int, steps: list[tuple[float, int]]
+) -> None:
     buckets, now = RateBuckets(rate, rate, 10), 0.0
     for pause, cost in steps:
         now += pause

@@ -123,7 +123,7 @@ def test_any_id_can_be_asked_for_and_removed(client: Served, id: str) -> None:
     assert client.delete(path).status_code == 404
 
 
-def test_a_cluster_and_what_happens_when_its_document_goes(client: Served) -> None:
+def test_removing_a_representative_makes_a_copy_the_next_one(client: Served) -> None:
     for id in ("first", "second", "third"):
         client.post("/v1/documents", json={"id": id, "text": text(7), "metadata": {"from": id}})
     number = client.get("/v1/documents/second").json()["cluster"]
@@ -186,7 +186,7 @@ def test_other_signatures_are_refused(client: Served, changed: dict[str, str], s
         assert client.post(path, json={"signature": signature}).status_code == status
 
 
-def test_every_answer_says_by_what_it_was_made(client: Served) -> None:
+def test_answers_carry_fingerprint_and_sequence(client: Served) -> None:
     answers = [client.get("/v1/stats"), client.get("/v1/documents/none"), client.get("/nothing")]
     for answer in answers:
         assert answer.headers["x-neardup-fingerprint"] == Spec().fingerprint

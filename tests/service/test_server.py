@@ -89,7 +89,7 @@ def test_a_port_that_is_taken(service: Running) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_told_to_stop_it_finishes_what_is_under_way(tmp_path: Path, number: int) -> None:
+def test_sigterm_finishes_requests_under_way(tmp_path: Path, number: int) -> None:
     data = tmp_path / "data"
     header = key(data, "read", "write")
     with running(data, "--proxy", "127.0.0.1") as service:
@@ -116,7 +116,7 @@ def test_told_to_stop_it_finishes_what_is_under_way(tmp_path: Path, number: int)
         assert len(index) == 1_000
 
 
-def test_told_to_stop_a_stream_is_told_too(tmp_path: Path) -> None:
+def test_sigterm_ends_a_stream_with_a_busy_line(tmp_path: Path) -> None:
     line = json.dumps({"text": text(1)}).encode() + b"\n"
     with running(tmp_path / "data") as service:
         service.event("ready")
@@ -135,7 +135,7 @@ def test_told_to_stop_a_stream_is_told_too(tmp_path: Path) -> None:
         assert len(index) == told["line"] - 1
 
 
-def test_a_silent_stream_is_told_too_when_patience_ends(tmp_path: Path) -> None:
+def test_sigterm_ends_a_silent_stream_after_shutdown_seconds(tmp_path: Path) -> None:
     line = json.dumps({"text": text(1)}).encode() + b"\n"
     with running(tmp_path / "data", "--limit", "shutdown_seconds=1") as service:
         service.event("ready")
@@ -239,15 +239,13 @@ def test_the_secret_key_is_changed_beside_the_service(tmp_path: Path) -> None:
         assert again.event("ready")["documents"] == 1
 
 
-def test_what_takes_long_at_the_first_start_is_said_in_the_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compiling_kernels_is_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with running(tmp_path / "data") as service:
         assert "compiling" in service.event("message")["message"]
 
 
-def test_a_key_file_that_others_can_read_is_said_in_the_log(tmp_path: Path) -> None:
+def test_readable_key_file_is_logged(tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(bytes(16))
     (tmp_path / "key").chmod(0o644)
     options = ("--hash", "siphash", "--key-file", str(tmp_path / "key"))

@@ -36,7 +36,7 @@ def free_port() -> int:
 
 
 @pytest.mark.skipif(not (shutil.which("curl") and shutil.which("bash")), reason="needs curl, bash")
-def test_the_commands_print_what_the_page_shows(tmp_path: Path) -> None:
+def test_commands_of_the_page_print_what_it_shows(tmp_path: Path) -> None:
     found = BLOCK.findall(PAGE.replace("8080", str(free_port())))
     assert [kind for kind, _ in found] == ["sh", "json"] * (len(found) // 2)
     (tmp_path / "neardup").write_text(f'#!/bin/sh\nexec {sys.executable} -m neardup "$@"\n')
@@ -87,7 +87,7 @@ def test_the_client_reads_while_it_sends(
 
 
 @pytest.mark.skipif(not (shutil.which("curl") and shutil.which("jq")), reason="needs curl, jq")
-def test_the_runbook_goes_over_to_another_operating_point(tmp_path: Path) -> None:
+def test_runbook_promotes_another_operating_point(tmp_path: Path) -> None:
     asking, trying = (
         re.search(rf"^(    {first}.*?)\n\n", RUNBOOK, re.MULTILINE | re.DOTALL)
         for first in ("umask 077", "ask .*/v1/shadow/start")

@@ -107,7 +107,7 @@ def test_a_stream_is_slowed_down_not_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["application/x-ndjson; charset=utf-8", "Application/X-NDJSON"])
-def test_how_the_type_may_be_written(tmp_path: Path, kind: str) -> None:
+def test_content_type_parameters_and_case_are_ignored(tmp_path: Path, kind: str) -> None:
     with serving(tmp_path) as client:
         answer = client.post(
             "/v1/documents", content=b'{"text": "a"}', headers={"Content-Type": kind}
