@@ -182,12 +182,10 @@ def _session_of(df: object) -> SparkSession:
 
     if not isinstance(df, DataFrame):
         raise UsageError(
-            f"a {type(df).__name__} is no Spark DataFrame: for other tables there is neardup.dedup"
+            f"a {type(df).__name__} is not a Spark DataFrame: use neardup.dedup for other tables"
         )
     if df.isStreaming:
-        raise UsageError(
-            "a stream has no end to wait for: pass a DataFrame that is read as a whole"
-        )
+        raise UsageError("streaming DataFrames are not supported: pass a batch DataFrame")
     if find_context(df.sparkSession) is None:
         raise UsageError(
             "this DataFrame is of Spark Connect, which has no broadcast variables: use a session "
@@ -215,7 +213,7 @@ class SparkResult:
     @property
     def _outcome(self) -> DataFrameOutcome:
         if self._closed:
-            raise UsageError("this result is closed: read or write its frames before")
+            raise UsageError("this result is closed: read or write its frames before close()")
         return self._decided
 
     @property

@@ -101,7 +101,9 @@ def test_what_will_be_lost_is_said_before_and_after(tmp_path: Path) -> None:
     ran = neardup("exact", source, "-o", tmp_path / "out", "--filter", "bloom", "--fpr", "0.2")
     assert ran.code == 0
     first = ran.err.splitlines()[0]
-    said = re.search(r"bloom filter for ([\d,]+) documents, .*: about ([\d,]+) that are no", first)
+    said = re.search(
+        r"bloom filter for ([\d,]+) documents, .*: about ([\d,]+) documents that are no", first
+    )
     assert said, first
     documents_, lost = (int(number.replace(",", "")) for number in said.groups())
     assert documents_ == COUNT and 100 < lost < 0.2 * COUNT
@@ -117,14 +119,14 @@ def test_what_is_expected_counts_for_what_is_said(tmp_path: Path) -> None:
         "exact", source, "-o", tmp_path / "out", "--filter", "cuckoo", "--expected", 1_000_000
     )
     assert ran.code == 0
-    assert "cuckoo filter for 1,000,000 documents, 1.6 MB: about 918 that" in ran.err
+    assert "cuckoo filter for 1,000,000 documents, 1.6 MB: about 918 documents that" in ran.err
 
 
 def test_a_filter_that_is_too_small(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", documents())
     out = tmp_path / "out"
     full = neardup("exact", source, "-o", out, "--filter", "cuckoo", "--expected", 100, "-q")
-    refused(full, 2, "the filter is full at 1", "larger --expected")
+    refused(full, 2, "the filter is full with 1", "larger --expected")
     record = exact(source, "-o", out, "--filter", "bloom", "--expected", 100)
     assert record["filter"]["estimated_fpr"] > 0.9, "it works, and says what it is worth"
 
@@ -134,7 +136,7 @@ def test_a_filter_for_too_few_says_what_that_costs(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", rows)
     ran = neardup("exact", source, "-o", tmp_path / "out", "--filter", "bloom", "--expected", 100)
     said = re.search(
-        r"filter for 100 documents, and about 3,000 come, .*: about ([\d,]+) that", ran.err
+        r"filter for 100 documents, and about 3,000 come, .*: about ([\d,]+) documents that", ran.err
     )
     assert said, ran.err
     lost = len(table(tmp_path / "out", "removed"))
@@ -175,10 +177,10 @@ def test_a_filter_that_does_not_fit_is_refused_before_anything_is_hashed(
         (["--filter", "bloom", "--fpr", "1.5"], ["above 0 and below 1"]),
         (["--filter", "bloom", "--fpr", "nan"], ["above 0 and below 1"]),
         (["--filter", "bloom", "--expected", "0"], ["number of keys", "1 to"]),
-        (["--filter", "set", "--fpr", "0.1"], ["leave --fpr out"]),
+        (["--filter", "set", "--fpr", "0.1"], ["--fpr is not supported with --filter set"]),
         (["--filter", "cuckoo", "--fpr", "0.001"], ["0.0019 or less", "--filter bloom"]),
         (["--filter", "set", "--keep", "longest"], ["input order", "--keep first"]),
-        (["--filter", "bloom", "--unit", "line"], ["--unit document", "leave it out"]),
+        (["--filter", "bloom", "--unit", "line"], ["--unit document only"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )
@@ -198,7 +200,7 @@ def test_a_filter_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.M
         patched.setattr(batch, "write_tables", None)
         assert neardup("exact", source, "-o", tmp_path / "out", "--filter", "bloom").code == 1
     ran = neardup("exact", source, "-o", tmp_path / "out", "--filter", "bloom")
-    assert ran.code == 0 and "going on" in ran.err
+    assert ran.code == 0 and "resuming" in ran.err
     assert table(tmp_path / "out", "removed") == table(tmp_path / "whole", "removed")
     record = json.loads((tmp_path / "out" / "run.json").read_text())
     assert record["counts"] == whole["counts"]

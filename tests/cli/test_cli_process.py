@@ -126,7 +126,7 @@ def test_as_a_user_types_it(tmp_path: Path) -> None:
     assert ran.returncode == 0
     assert ran.stdout.startswith("17 documents   9 kept   7 removed (3 identical)   1 rejected\n")
     first, *others = ran.stderr.splitlines()
-    assert first.startswith("neardup: about 17 documents: takes about ")
+    assert first.startswith("neardup: about 17 documents: needs about ")
     assert [line.rsplit(" ", 2)[0] for line in others] == [
         "neardup: reading",
         "neardup: ranking",

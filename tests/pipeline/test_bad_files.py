@@ -109,7 +109,7 @@ def test_what_was_read_before_a_bad_file_is_not_read_again(tmp_path: Path) -> No
     paths[-1].write_bytes(whole)
     shown = engine.Silent()
     batch_run.run_job(engine.job(paths, tmp_path / "out", shard=600), shown)
-    assert any("are read already" in message for message in shown.said)
+    assert any("are already read" in message for message in shown.said)
 
 
 def test_on_the_command_line(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_a_signal_leaves_a_run_that_goes_on(
     assert len(complete) >= 5
     going_on = engine.process(DRIVER, "dedup", *inputs, "-o", out, "--workers", 2)
     assert going_on.returncode == 0, going_on.stderr
-    assert "neardup: going on: " in going_on.stderr
+    assert "neardup: resuming: " in going_on.stderr
     run_json = json.loads((out / "run.json").read_bytes())
     options = {"threshold": run_json["parameters"]["threshold"]}
     plain = tmp_path / "plain"

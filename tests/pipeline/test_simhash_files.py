@@ -92,7 +92,7 @@ def test_frequencies_are_counted_once(
     going_on = neardup(*command)
     assert going_on.code == 0
     assert "counting shingles" not in going_on.err
-    assert "going on: " in going_on.err
+    assert "resuming: " in going_on.err
     plain = dedup(pages, "-o", tmp_path / "plain", "--sketch", "simhash", "--weights", "tf-idf")
     record = json.loads((tmp_path / "out" / "run.json").read_bytes())
     assert record["fingerprint"] == plain["fingerprint"]

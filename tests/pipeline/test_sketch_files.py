@@ -163,8 +163,8 @@ def test_open_and_filled_sketches_do_not_meet(corpus: Path) -> None:
     [
         (["--bits", "3"], "choose one of 1, 2, 4, 8, 16, 32"),
         (["--bits", "64"], "choose one of 1, 2, 4, 8, 16, 32"),
-        (["--bits", "1", "--merge-rows", "id"], "leave out --bits or --merge-rows"),
-        (["--keep-full"], "--keep-full belongs to --bits"),
+        (["--bits", "1", "--merge-rows", "id"], "--merge-rows is not supported with --bits"),
+        (["--keep-full"], "--keep-full needs --bits"),
         (["--sketch", "oneperm", "--family", "affine32"], "choose one of rounds"),
     ],
 )

@@ -54,7 +54,7 @@ def test_a_run_that_goes_on_and_one_that_was_stopped(tmp_path: Path, large: Path
         run.send_signal(signal.SIGKILL)
         run.communicate()
     assert describe_status(out).startswith("stopped: ")
-    assert describe_status(out).endswith("; the same command goes on from here")
+    assert describe_status(out).endswith("; run the same command to resume")
 
 
 class Silent:

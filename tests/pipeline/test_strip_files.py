@@ -62,4 +62,4 @@ def test_lines_are_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert neardup(*command, "-q").code == 1
     going_on = neardup(*command)
     assert going_on.code == 0
-    assert "counting lines" not in going_on.err and "going on: " in going_on.err
+    assert "counting lines" not in going_on.err and "resuming: " in going_on.err

@@ -96,8 +96,8 @@ class EarlierCorpus:
                     shard.check()
                 except InputError as error:
                     raise InputError(
-                        f"{error.file}: saved sketches are of this file, and it is gone or has "
-                        "changed: put it back, or compare signatures with --verify estimate",
+                        f"{error.file}: the input of saved sketches is missing or has changed: "
+                        "restore it, or compare signatures with --verify estimate",
                         error.file,
                     ) from None
 

@@ -54,10 +54,10 @@ class ExactFilter:
             )
         elif self.fpr is not None:
             raise ParameterError(
-                "--filter set makes no mistakes: leave --fpr out"
+                "--fpr is not supported with --filter set, which is exact"
                 if self.kind == "set"
-                else "a cuckoo filter always has a false-positive rate of 0.0019 or less: leave "
-                "--fpr out, or use --filter bloom"
+                else "--fpr is not supported with --filter cuckoo, whose rate is always 0.0019 or "
+                "less: use --filter bloom"
             )
 
     @classmethod
@@ -72,13 +72,13 @@ class ExactFilter:
         """As people write it; None if no filter is asked for."""
         if kind is None:
             if fpr is not None or expected is not None:
-                raise UsageError("--fpr and --expected are for a filter: add --filter bloom")
+                raise UsageError("--fpr and --expected need a filter: add --filter bloom")
             return None
         if sameness.unit != "document":
-            raise UsageError("--filter is for --unit document: leave it out")
+            raise UsageError("--filter is supported with --unit document only")
         if keep != "first":
             raise UsageError(
-                "--filter takes documents in input order: use --keep first, or leave --filter out"
+                "--filter processes documents in input order: use --keep first, or drop --filter"
             )
         return cls(kind, fpr, expected)
 
@@ -106,7 +106,7 @@ class ExactFilter:
         progress.say(
             f"{self.kind} filter for {planned:,} documents{more}, "
             f"{format_bytes(made.nbytes)}: about "
-            f"{made.shape.expected_lost(coming):,.0f} that are no copies will be lost"
+            f"{made.shape.expected_lost(coming):,.0f} documents that are no copies will be lost"
         )
 
 
@@ -179,8 +179,8 @@ class _FilterPass:
             there = self._filter.insert_many(hashes[:, 0], once=True)
         except FilterFull as full:
             raise UsageError(
-                f"the filter is full at {len(self._filter):,} documents, and there are more from "
-                f"{int(numbers[full.taken]):,} on: give a larger --expected, or leave it out"
+                f"the filter is full with {len(self._filter):,} documents, at document "
+                f"{int(numbers[full.taken]):,}: give a larger --expected, or drop it"
             ) from None
         self._taken += len(there)
         verdicts.add_unwitnessed(numbers[there])

@@ -69,7 +69,9 @@ class ExactSpec:
         if min_length is None:
             min_length = 0 if unit == "document" else MIN_LENGTH
         elif unit == "document":
-            raise ParameterError("--min-length is for --unit paragraph and line: leave it out")
+            raise ParameterError(
+                "--min-length is supported with --unit paragraph and --unit line only"
+            )
         return cls(by, unit, min_length, profile)
 
     @property

@@ -60,10 +60,10 @@ class Job:
         narrow = self.options.spec.narrow
         if narrow and self.merge_rows:
             raise UsageError(
-                "--bits cuts slots, and then rows can't be merged: leave out --bits or --merge-rows"
+                "--merge-rows is not supported with --bits, whose slots can't be merged"
             )
         if self.keep_full and not narrow:
-            raise UsageError("--keep-full belongs to --bits: without that, slots are full anyway")
+            raise UsageError("--keep-full needs --bits: without it, full slots are stored anyway")
 
     def prefers(self, file: InputFile) -> bool:
         """Whether a file goes before the others."""

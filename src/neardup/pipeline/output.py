@@ -51,8 +51,8 @@ def check_output(
         other = earlier.resolve()
         if other.is_relative_to(place) or place.is_relative_to(other):
             raise UsageError(
-                f"{out} and --against {earlier} are in each other, and what is there already is "
-                "only read: choose another output"
+                f"{out} and --against {earlier} contain one another, and the earlier corpus is "
+                "never written: choose another output"
             )
     for folder in folders:
         if place.is_relative_to(Path(folder).resolve()):
@@ -107,7 +107,7 @@ def _check_free(out: Path, force: bool) -> None:
     foreign = not is_run(out) and [name for name in RUN_NAMES if os.path.lexists(out / name)]
     if foreign:
         raise OutputError(
-            f"{foreign[0]} in {out} is not of a finished run, and would be replaced: "
+            f"{foreign[0]} in {out} does not belong to a finished run, and would be replaced: "
             "move it away, or choose another output"
         )
     if force:

@@ -94,7 +94,7 @@ class SketchSet:
         same &= self.ignored.digest == self.spec.ignored
         same &= self.frequencies.stated == self.spec.weights
         if rows != len(self.kept) or not same:
-            raise FormatError(f"{folder}: its files don't belong together: make the set again")
+            raise FormatError(f"{folder}: its files don't belong together: save the sketches again")
 
     def write(self, folder: Path) -> None:
         """List the sketch files, which are in the folder already."""
@@ -200,7 +200,8 @@ def merge_sketch_sets(folders: Sequence[Path], out: Path) -> SketchSet:
         first.spec.require_same(other.spec, str(folders[0]), str(folder))
         if [s.reading for s in other.shards[:1]] != [s.reading for s in first.shards[:1]]:
             raise UsageError(
-                f"{folders[0]} and {folder} were read by different columns: merge sets of one kind"
+                f"{folders[0]} and {folder} were read with different columns: merge sets with the "
+                "same columns"
             )
     if not are_alike([file for one in sets for file in one.files]):
         raise UsageError(

@@ -41,7 +41,7 @@ class RunStatus:
             f"{self.stage} {format_amount(self.done, self.unit)} of "
             f"{format_amount(self.total, self.unit)}, "
             f"{format_amount(rate, self.unit)}/s{left}, {format_bytes(self.memory)} of memory, "
-            f"{self.written - self.began:.0f} s since it was started"
+            f"{self.written - self.began:.0f} s since the start"
         )
 
 
@@ -88,14 +88,14 @@ def describe_status(out: Path) -> str:
     if status is not None:
         if is_locked(out):
             return f"running, process {status.pid}: {status.line()}"
-        return f"stopped: {status.line()}; the same command goes on from here"
+        return f"stopped: {status.line()}; run the same command to resume"
     if is_run(out):
         counts = json.loads((out / RUN_FILE).read_bytes())["counts"]
         return (
             f"finished: {counts['documents']:,} documents, {counts['kept']:,} kept, "
             f"{counts['removed']:,} removed, {counts['rejected']:,} rejected"
         )
-    raise UsageError(f"{out} holds no run: give the folder that was OUT")
+    raise UsageError(f"{out} holds no run: give the output folder (-o) of a run")
 
 
 def _read_status(path: Path) -> RunStatus | None:

@@ -50,7 +50,7 @@ def rank_documents(sketches: Sketches, options: Options, classes: list[int]) -> 
     """The documents before each number in `classes` rank before those after it."""
     if len(sketches) >= MAX_DOCUMENTS:
         raise UsageError(
-            f"{len(sketches):,} documents are more than one run takes ({MAX_DOCUMENTS:,}): "
+            f"{len(sketches):,} documents are more than one run can take ({MAX_DOCUMENTS:,}): "
             "split the input, and use --against"
         )
     policy, _ = options.keep_policy

@@ -146,15 +146,14 @@ def check_disk(
     free = shutil.disk_usage(place).free
     there = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     progress.say(
-        f"about {need.documents:,} documents: takes about {format_bytes(need.total)} of disk, "
+        f"about {need.documents:,} documents: needs about {format_bytes(need.total)} of disk, "
         f"{format_bytes(free)} are free"
     )
     if need.total > free + there:
         raise OutputError(
-            f"{job.out}: about {format_bytes(need.total)} of disk are needed "
-            f"({format_bytes(need.kept)} of them "
-            f"for kept files), {format_bytes(free)} are free: choose another output, or use "
-            "--no-kept"
+            f"{job.out}: the run needs about {format_bytes(need.total)} of disk "
+            f"({format_bytes(need.kept)} for kept files), {format_bytes(free)} are free: choose "
+            "another output, or use --no-kept"
         )
 
 
@@ -198,7 +197,7 @@ class ShardSketcher:
         if self._files:
             done = total - sum(shards[place].stored for place in missing)
             self._progress.say(
-                f"going on: {format_bytes(done)} of {format_bytes(total)} are read already"
+                f"resuming: {format_bytes(done)} of {format_bytes(total)} are already read"
             )
             self._progress.advance(done)
         self._sketch(missing)
@@ -255,7 +254,7 @@ class ShardSketcher:
                 row += self._files[self.keys[before]].note["rows"][shard.files.index(file)]
         raise RowError(
             f"{file.name}, row {row + writer.rows_of(file)}: {reason}. "
-            "Mend it, or run without --strict to set such rows aside"
+            "Fix the row, or drop --strict to collect bad rows in rejected.parquet"
         )
 
 

@@ -254,11 +254,11 @@ def test_other_ids_that_will_not_do(spark):
         neardup.spark.dedup(df.selectExpr("array(text) id", "text"), id="id")
     with pytest.raises(UsageError, match="`against`: column 'text' is int32, not text"):
         neardup.spark.dedup(df, id="id", against=df.withColumn("text", df.id))
-    with pytest.raises(UsageError, match="say with id= which column"):
+    with pytest.raises(UsageError, match="column of unique ids with id="):
         neardup.spark.dedup(df.withColumnRenamed("id", "n"), id=None)
-    with pytest.raises(UsageError, match="a stream has no end"):
+    with pytest.raises(UsageError, match="streaming DataFrames are not supported"):
         neardup.spark.dedup(spark.readStream.format("rate").load(), id="value", text="timestamp")
-    with pytest.raises(UsageError, match=r"a list is no Spark DataFrame.*neardup\.dedup"):
+    with pytest.raises(UsageError, match=r"a list is not a Spark DataFrame.*neardup\.dedup"):
         neardup.spark.dedup(TWO, id="id")
 
 

@@ -197,7 +197,7 @@ def test_a_run_that_was_stopped_goes_on(
         patch.setattr(OutTables, "told", looked)
         job = engine.job(paths, tmp_path / "spark")
         run_job(job, progress, find_near_duplicates_on(spark, BY_ROUNDS))
-    assert any("going on" in said for said in progress.said)
+    assert any("resuming" in said for said in progress.said)
     assert files(tmp_path / "spark") == files(tmp_path / "local")
 
 

@@ -83,9 +83,9 @@ def test_a_java_home_without_java(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("said", "trouble"),
     [
-        ('openjdk version "11.0.2" 2019-01-15', "a later Java than 11"),
-        ('java version "1.8.0_392"', "a later Java than 8"),
-        ("Segmentation fault", "does not say which Java it is"),
+        ('openjdk version "11.0.2" 2019-01-15', "is Java 11"),
+        ('java version "1.8.0_392"', "is Java 8"),
+        ("Segmentation fault", "does not report its version"),
     ],
 )
 def test_a_java_that_is_too_old(said, trouble, monkeypatch, tmp_path):
@@ -142,7 +142,9 @@ def test_a_master_that_does_not_answer():
 def test_one_session_is_enough(spark):
     assert open_session(None) is spark
     assert open_session(spark.sparkContext.master) is spark
-    with pytest.raises(UsageError, match=r"master local\[2,2\] runs already, and yarn was asked"):
+    with pytest.raises(
+        UsageError, match=r"master local\[2,2\] is running already, not one with yarn"
+    ):
         open_session("yarn")
 
 

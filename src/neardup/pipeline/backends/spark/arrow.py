@@ -146,8 +146,8 @@ def pack_rows(rows: Ragged) -> pa.Array:
     begin, end = int(rows.offsets[0]), int(rows.offsets[-1])
     if (end - begin) * each > MAX_COLUMN_BYTES:
         raise UsageError(
-            f"{(end - begin) * each:,} bytes of documents that are read together are more than the "
-            f"{MAX_COLUMN_BYTES:,} that Spark takes: leave out or split very long texts, or use "
+            f"{(end - begin) * each:,} bytes of documents in one batch are more than the "
+            f"{MAX_COLUMN_BYTES:,} that Spark supports: remove or split very long texts, or use "
             "--engine local"
         )
     offsets = ((rows.offsets - begin) * each).astype(np.int32)

@@ -169,7 +169,7 @@ class DataFrameRun:
             why, many = reasons.most_common(1)[0]
             raise RowError(
                 f"{many:,} documents can't be used: {why}. "
-                "Mend them, or run without --strict to set such rows aside"
+                "Fix the rows, or drop --strict to collect bad rows in rejected.parquet"
             )
         return reasons, count, sum(row["all"] for row in rows if row["earlier"])
 
@@ -194,8 +194,7 @@ def _require_ids(sketches: DataFrame, missing: int) -> None:
     """Every document that can be used has an id; no id is there twice."""
     if missing:
         raise UsageError(
-            f"{missing:,} rows have no id, and nothing else would tell them apart: give them one, "
-            "or leave them out"
+            f"{missing:,} rows have no id: give each row a unique id, or filter them out"
         )
     shared = (
         sketches.where("id IS NOT NULL")

@@ -72,15 +72,15 @@ def translate_trace(trace: str, doing: str) -> NeardupError:
     if found := OTHER_PYTHON.search(trace):
         here, there = _parse_versions(found[0])
         return UsageError(
-            f"executors run Python {there} and the driver {here}, not the same: {SHIPPING}"
+            f"executors run Python {there}, the driver runs Python {here}: {SHIPPING}"
         )
     raised = RAISED.findall(trace)
     if raised and (missing := re.match(r"\w+: No module named '([\w.]+)'", raised[-1])):
         return UsageError(f"the Python of executors has no {missing[1]}: {SHIPPING}")
     if found := LOST.search(trace):
         return NeardupError(
-            f"{doing} lost executors again and again ({found[0]}): often they have too little "
-            "memory for Python; raise spark.executor.memoryOverhead"
+            f"{doing} lost executors repeatedly ({found[0]}), often for lack of memory for "
+            "Python: raise spark.executor.memoryOverhead"
         )
     told = raised[-1] if raised else trace.splitlines()[0]
     return NeardupError(f"{doing} failed in Spark: {told}; --debug shows the whole trace")

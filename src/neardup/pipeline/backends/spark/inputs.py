@@ -67,8 +67,8 @@ class DataFrameInput:
         columns = resolve_columns(self.columns, self.frame.columns, self.called)
         if columns.id is None:
             raise UsageError(
-                "rows that Spark reads have no numbers: say with "
-                f"{self.called.option.format('id')} which column names them"
+                "rows that Spark reads have no order: give a column of unique ids with "
+                f"{self.called.option.format('id')}"
             )
         object.__setattr__(self, "columns", columns)
         # Refuse what can't be text or can't be ranked, before a task does.
@@ -255,7 +255,7 @@ class DataFrameSource:
         kind = new.id_type
         if not isinstance(kind, ID_TYPES):
             raise UsageError(
-                f"ids of type {kind.simpleString()} have no order that Arrow and Spark share: "
+                f"ids of type {kind.simpleString()} are not supported: "
                 "use numbers, strings, bytes or dates"
             )
         if earlier is not None and earlier.id_type != kind:

@@ -95,8 +95,8 @@ def _cast_exactly(values: pa.Array, name: str) -> pa.Array:
         return values.cast(ARROW_TYPES[name])
     except pa.ArrowInvalid:
         raise UsageError(
-            f"the keep column is {values.type}, and Spark has room for 20 digits before the point "
-            "and 18 behind it: cast it, or use --engine local"
+            f"the keep column is {values.type}, and Spark supports 20 digits before the point "
+            "and 18 after it: cast it, or use --engine local"
         ) from None
 
 

@@ -50,7 +50,7 @@ from neardup.runtime import Progress
 def find_near_duplicates_on(
     spark: SparkSession, memory: int = TASK_MEMORY
 ) -> Callable[[Job, Path, Progress], record.FinishedRun]:
-    """What `batch.run.run` calls to make everything that belongs into OUT."""
+    """What `pipeline.run.run_job` calls to make everything that belongs into OUT."""
 
     def make(job: Job, folder: Path, progress: Progress) -> record.FinishedRun:
         require_supported(job.options, job.merge_rows, job.save_sketches)
@@ -69,16 +69,16 @@ def require_supported(
         "--strip lines": options.strip.lines is not None,
         "--weights tf-idf": options.weights == "tf-idf",
     }
-    for option, asked in refused.items():
-        if asked:
-            raise UsageError(f"{option} is not there on Spark: leave it out, or use --engine local")
+    for option, is_set in refused.items():
+        if is_set:
+            raise UsageError(f"{option} is not supported with --engine spark")
 
 
 def require_document_limit(count: int) -> None:
     """Refuse more documents than there are ranks."""
     if count >= MAX_DOCUMENTS:
         raise UsageError(
-            f"{count:,} documents are more than one run takes ({MAX_DOCUMENTS:,}): "
+            f"{count:,} documents are more than one run can take ({MAX_DOCUMENTS:,}): "
             "split the input, and use --against"
         )
 

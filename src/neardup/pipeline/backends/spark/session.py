@@ -83,9 +83,11 @@ def require_java() -> None:
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr  # noqa: S603
     found = re.search(r'version "(?:1\.)?(\d+)', said)
     if found is None:
-        raise UsageError(f"{java} does not say which Java it is: {cure}")
+        raise UsageError(f"{java} does not report its version: {cure}")
     if int(found[1]) < OLDEST_JAVA:
-        raise UsageError(f"Spark needs a later Java than {found[1]}, which is {java}: {cure}")
+        raise UsageError(
+            f"Spark needs Java {OLDEST_JAVA} or later, and {java} is Java {found[1]}: {cure}"
+        )
 
 
 def open_session(
@@ -172,8 +174,8 @@ def _require_same_master(spark: SparkSession, master: str | None) -> SparkSessio
     theirs = spark.conf.get("spark.master", None)
     if master and master != theirs:
         raise UsageError(
-            f"a Spark session with master {theirs} runs already, and {master} was asked for: "
-            "stop it, or leave the master out"
+            f"a Spark session with master {theirs} is running already, not one with {master}: "
+            "stop it, or drop the master"
         )
     return spark
 

@@ -225,7 +225,7 @@ def _sketch_once(
     together = job.options.keep_policy[0] == "first"
     source = FileSource(work.spark, shards, job.sketcher, together)
     if work.begin(_make_work_key(job, earlier, shards, memory)):
-        progress.say("going on: what is complete of the stopped run is used again")
+        progress.say("resuming: completed stages of the stopped run are reused")
     sketches, counted = _make_sketches(work, job, source)
     rows = [
         [counted.rows[part, at] for at in range(len(shard.files))]
@@ -296,5 +296,5 @@ def _refuse_rejected(read: SketchedFiles) -> None:
         file, at = (part[0].as_py() for part in read.places.value.of(np.array([row["number"]])))
         raise RowError(
             f"{file}, row {at}: {row['reason']}. "
-            "Mend it, or run without --strict to set such rows aside"
+            "Fix the row, or drop --strict to collect bad rows in rejected.parquet"
         )

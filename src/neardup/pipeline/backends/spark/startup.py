@@ -122,7 +122,7 @@ def save_archive(quiet: bool) -> None:
         from pyspark.sql import SparkSession
 
         if not quiet:
-            runtime.say("keeping Java's classes for later runs, up to half a minute, once")
+            runtime.say("saving Java's classes for later runs, up to half a minute, once")
         if spark := SparkSession.getActiveSession():
             spark.stop()
         _pending.wait()

@@ -205,7 +205,7 @@ def check_output_url(out: UrlPath, others: Sequence[str], force: bool) -> None:
         other = one.whole.rstrip("/") + "/"
         if other.startswith(place) or place.startswith(other):
             raise UsageError(
-                f"{out.url} and {one.url} are in each other: choose an output outside of the input"
+                f"{out.url} and {one.url} contain one another: choose an output outside the input"
             )
     there = [name for name in out.names() if name != WORK_FOLDER]
     if WRITING in (out / WORK_FOLDER).names():  # what is there is a part of a run that was stopped
@@ -225,7 +225,7 @@ def check_output_url(out: UrlPath, others: Sequence[str], force: bool) -> None:
 def _measure_input(spark: SparkSession, url: str) -> int:
     found = UrlPath(spark, url).matches()
     if not found:
-        raise InputError(f"{url} is not there: check the URL", url)
+        raise InputError(f"{url} does not exist: check the URL", url)
     return sum(one.size() for one in found)
 
 
@@ -248,7 +248,7 @@ def _find_format(spark: SparkSession, urls: Sequence[str], format: str) -> str:
     if len(kinds) > 1 or not kinds <= set(SUFFIXES.values()):
         raise UsageError(
             "Spark reads URLs of one format, Parquet or JSON lines, not "
-            f"{' and '.join(sorted(kinds))}: convert them, or say with --format what they are"
+            f"{' and '.join(sorted(kinds))}: convert them, or give their format with --format"
         )
     return kinds.pop()
 
@@ -264,7 +264,7 @@ def _guess_format(spark: SparkSession, url: str) -> str:
     kind = _format_of_name(names[0])
     if kind is None:
         raise UsageError(
-            f"{url} is neither .parquet nor .jsonl by its name: say with --format what it is"
+            f"{url} has neither the suffix .parquet nor .jsonl: give its format with --format"
         )
     return kind
 
