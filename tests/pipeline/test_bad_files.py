@@ -61,7 +61,7 @@ def test_a_bad_file_is_named_or_skipped(
 
 
 @pytest.mark.parametrize("extension", ["jsonl.gz", "parquet"])
-def test_the_later_part_of_a_large_file_is_bad(tmp_path: Path, extension: str) -> None:
+def test_damage_late_in_a_large_file_is_reported(tmp_path: Path, extension: str) -> None:
     """Its first part has been sketched by then; nothing of it may stay."""
     small = sources(tmp_path / "in", "jsonl", files=2)
     large = tmp_path / "in" / f"large.{extension}"
@@ -92,7 +92,7 @@ def test_several_bad_files_are_all_listed(tmp_path: Path) -> None:
     assert got == engine.go(others, tmp_path / "others", shard=3_000)
 
 
-def test_all_files_are_bad(tmp_path: Path) -> None:
+def test_a_run_with_only_bad_files_is_an_error(tmp_path: Path) -> None:
     paths = sources(tmp_path / "in", "jsonl.gz", files=3)
     for path in paths:
         cut(path)
@@ -112,7 +112,7 @@ def test_what_was_read_before_a_bad_file_is_not_read_again(tmp_path: Path) -> No
     assert any("are already read" in message for message in shown.said)
 
 
-def test_on_the_command_line(tmp_path: Path) -> None:
+def test_skip_bad_files_on_the_command_line(tmp_path: Path) -> None:
     paths = sources(tmp_path / "in", "jsonl.gz")
     cut(paths[3])
     command = ["dedup", *paths, "-o", tmp_path / "out"]

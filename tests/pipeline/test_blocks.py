@@ -44,7 +44,7 @@ def same(a: list[dict[str, np.ndarray]], b: list[dict[str, np.ndarray]]) -> bool
     )
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_written_columns_are_read_back(tmp_path: Path) -> None:
     made = written(tmp_path / "f")
     assert same(everything(tmp_path / "f"), made)
     file = BlockReader(tmp_path / "f", "test")
@@ -75,7 +75,7 @@ def test_a_flipped_bit_anywhere_is_noticed(tmp_path: Path) -> None:
             everything(path)
 
 
-def test_a_file_that_is_cut_or_goes_on_is_noticed(tmp_path: Path) -> None:
+def test_a_truncated_or_extended_file_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "f"
     written(path)
     whole = path.read_bytes()
@@ -113,7 +113,7 @@ def test_blocks_of_another_file_are_noticed(tmp_path: Path) -> None:
         everything(tmp_path / "c")
 
 
-def test_what_is_no_file_is_an_error_too(tmp_path: Path) -> None:
+def test_an_entry_that_is_no_block_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     (tmp_path / "empty").touch()
@@ -125,7 +125,7 @@ def test_what_is_no_file_is_an_error_too(tmp_path: Path) -> None:
         BlockReader(tmp_path / "f", "other")
 
 
-def test_a_file_that_goes_away_while_it_is_read(tmp_path: Path) -> None:
+def test_a_file_deleted_while_it_is_read_is_an_error(tmp_path: Path) -> None:
     written(tmp_path / "f")
     file = BlockReader(tmp_path / "f", "test")
     os.truncate(tmp_path / "f", 200)
@@ -136,7 +136,7 @@ def test_a_file_that_goes_away_while_it_is_read(tmp_path: Path) -> None:
         file.verify()
 
 
-def test_where_nothing_can_be_written(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="absent/f"):
         BlockWriter(tmp_path / "absent" / "f", "test")
     (tmp_path / "f").mkdir()
@@ -144,7 +144,7 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
         writer.close()
 
 
-def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
+def test_block_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         written(tmp_path / "f")

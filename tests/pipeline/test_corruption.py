@@ -82,7 +82,7 @@ def check_flips(
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_flipped_byte_is_noticed_when_the_run_goes_on(
+def test_a_flipped_byte_is_noticed_when_the_run_resumes(
     tmp_path: Path, inputs: list[Path], plain: engine.Outcome, stopped: Path, stage: str
 ) -> None:
     check_flips(inputs, plain, stopped, tmp_path, stage, 8)
@@ -90,7 +90,7 @@ def test_a_flipped_byte_is_noticed_when_the_run_goes_on(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_flipped_byte_anywhere_is_noticed_when_the_run_goes_on(
+def test_a_flipped_byte_anywhere_is_noticed_when_the_run_resumes(
     tmp_path: Path, inputs: list[Path], plain: engine.Outcome, stopped: Path, stage: str
 ) -> None:
     check_flips(inputs, plain, stopped, tmp_path, stage, 500)
@@ -134,7 +134,7 @@ DAMAGES = [empty, cut, garbage, folder, loop, another_stage, neighbour, Path.unl
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("stage", STAGES)
-def test_whatever_is_in_the_place_of_a_file(
+def test_a_foreign_entry_in_place_of_a_stage_file_is_replaced(
     tmp_path: Path,
     inputs: list[Path],
     plain: engine.Outcome,
@@ -158,7 +158,7 @@ def test_whatever_is_in_the_place_of_a_file(
         ("copies-0", "file"),
     ],
 )
-def test_whatever_is_in_the_work_folder(
+def test_a_foreign_entry_in_the_work_folder_changes_nothing(
     tmp_path: Path,
     inputs: list[Path],
     plain: engine.Outcome,
@@ -296,7 +296,7 @@ def test_a_sorted_run_that_is_damaged_is_an_error(
 # -- who may read it ----------------------------------------------------------------------------
 
 
-def test_everything_unfinished_is_for_its_owner_only(
+def test_work_files_are_readable_by_their_owner_only(
     tmp_path: Path, inputs: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sorting, "LEAST_BLOCK", 8)

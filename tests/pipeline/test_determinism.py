@@ -136,7 +136,7 @@ def test_little_memory_changes_nothing(
         assert "cluster" in asked or taken.windows > 10
 
 
-def test_much_memory_takes_none_of_these_ways(
+def test_ample_memory_uses_no_slices_and_spills_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inputs: list[Path]
 ) -> None:
     taken = Paths(monkeypatch)

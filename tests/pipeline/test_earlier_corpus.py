@@ -186,7 +186,7 @@ def test_preferred_inputs_keep_their_copies(tmp_path: Path) -> None:
     refused(ran, 2, "none*", "matches none")
 
 
-def test_ignored_lines_are_ignored_again(tmp_path: Path) -> None:
+def test_ignored_lines_of_the_earlier_corpus_are_reused(tmp_path: Path) -> None:
     banner = "we use cookies to make this page better for you and our partners please accept\n"
     pages = [{"id": n, "text": banner + edited(n, count=6)} for n in range(20)]
     old = write_jsonl(tmp_path / "old.jsonl", pages)
@@ -199,7 +199,7 @@ def test_ignored_lines_are_ignored_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["old", "old/sub", "."])
-def test_what_is_there_is_never_written_to(tmp_path: Path, corpus: Path, place: str) -> None:
+def test_the_earlier_corpus_is_never_written(tmp_path: Path, corpus: Path, place: str) -> None:
     before = contents(corpus / "old")
     ran = neardup(
         "dedup", corpus / "new.jsonl", "-o", corpus / place, "--force", "--against", corpus / "old"
@@ -209,7 +209,7 @@ def test_what_is_there_is_never_written_to(tmp_path: Path, corpus: Path, place: 
 
 
 @pytest.mark.parametrize("saved", [True, False])
-def test_groups_of_one_side_only_are_refused(tmp_path: Path, saved: bool) -> None:
+def test_within_on_one_side_only_is_refused(tmp_path: Path, saved: bool) -> None:
     rows = [{"id": "a", "text": edited(1), "lang": "en"}]
     source = write_jsonl(tmp_path / "a.jsonl", rows)
     within = ["--within", "lang"]
@@ -221,7 +221,7 @@ def test_groups_of_one_side_only_are_refused(tmp_path: Path, saved: bool) -> Non
     refused(ran, 2, "--within")
 
 
-def test_a_file_may_be_on_both_sides(tmp_path: Path) -> None:
+def test_a_file_may_be_input_and_earlier_corpus(tmp_path: Path) -> None:
     documents = engine.rows(3, 200)
     (a, b) = engine.write(tmp_path / "in", documents, files=2)
     both = engine.go([a, b], tmp_path / "both", others={"against": (a,)})

@@ -18,7 +18,7 @@ class Interrupted:
         signal.raise_signal(signal.SIGINT)
 
 
-def test_an_interrupt_that_python_drops_comes_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dropped_interrupt_is_raised_again(capsys: pytest.CaptureFixture[str]) -> None:
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     hook = sys.unraisablehook
     try:

@@ -81,7 +81,7 @@ def test_one_row_a_document_changes_nothing(tmp_path: Path) -> None:
         assert table(tmp_path / "plain", "removed")
 
 
-def test_a_part_that_can_not_be_used_follows_its_document(tmp_path: Path) -> None:
+def test_a_rejected_row_follows_its_document(tmp_path: Path) -> None:
     rows = [
         {"doc": "a", "text": " ".join(words(1, 40))},
         {"doc": "a", "text": None},
@@ -118,7 +118,7 @@ def test_the_best_value_of_the_parts_counts(tmp_path: Path) -> None:
         assert [row["id"] for row in table(tmp_path / "out", "removed")] == [gone], keep
 
 
-def test_an_id_besides_is_refused(tmp_path: Path) -> None:
+def test_merge_rows_with_id_is_refused(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", [{"doc": 1, "text": "x"}])
     ran = neardup("dedup", source, "-o", tmp_path / "out", "--merge-rows", "doc", "--id", "doc")
     refused(ran, 2, "--merge-rows", "leave out --id")
@@ -126,7 +126,7 @@ def test_an_id_besides_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", ["longest", "max:score"])
-def test_a_part_that_can_not_be_used_adds_nothing(tmp_path: Path, keep: str) -> None:
+def test_a_rejected_row_adds_no_shingles(tmp_path: Path, keep: str) -> None:
     text = " ".join(words(1, 40))
     rows = [
         {"doc": "a", "text": text + " and so on", "score": 2},

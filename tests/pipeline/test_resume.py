@@ -105,9 +105,7 @@ neardup.cli.main()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_leaves_a_run_that_goes_on(
-    tmp_path: Path, number: signal.Signals, code: int
-) -> None:
+def test_an_interrupted_run_resumes(tmp_path: Path, number: signal.Signals, code: int) -> None:
     inputs = engine.write(tmp_path / "in", engine.rows(13, 4_000), files=3)
     out = tmp_path / "out"
     line = engine.command(DRIVER, "dedup", *inputs, "-o", out, "--workers", 2, "-q")
@@ -191,7 +189,7 @@ FIRST = {"threshold": 0.5, "limit": 3}
     ],
     ids=str,
 )
-def test_what_is_not_in_a_sketch_never_makes_them_again(
+def test_options_outside_the_sketch_reuse_sketches(
     tmp_path: Path, inputs: list[Path], asked: engine.Row
 ) -> None:
     first = Attempt(inputs, tmp_path / "out", stop=True, **FIRST)
@@ -215,7 +213,7 @@ def test_what_is_not_in_a_sketch_never_makes_them_again(
     ],
     ids=str,
 )
-def test_what_is_in_a_sketch_makes_them_again(
+def test_options_of_the_sketch_make_new_sketches(
     tmp_path: Path, inputs: list[Path], asked: engine.Row
 ) -> None:
     Attempt(inputs, tmp_path / "out", stop=True, **FIRST)
@@ -241,7 +239,7 @@ def test_saved_sketches_serve_other_tables(tmp_path: Path, inputs: list[Path]) -
     assert more.counts["removed"] > few.counts["removed"]
 
 
-def test_rows_that_are_one_document_now_but_were_not_before(tmp_path: Path) -> None:
+def test_resuming_with_merge_rows_does_not_reuse_decisions(tmp_path: Path) -> None:
     rows = [row | {"id": f"d{number % 90}"} for number, row in enumerate(engine.rows(7, 150))]
     inputs = engine.write(tmp_path / "in", rows)
     asked: engine.Row = {}
@@ -323,7 +321,7 @@ def test_an_input_that_changed_between_attempts_is_read_again(
     assert second.outcome == engine.go(mine, tmp_path / "plain", **FIRST)
 
 
-def test_an_input_that_is_gone_or_new(tmp_path: Path, inputs: list[Path]) -> None:
+def test_a_removed_or_added_input_is_noticed(tmp_path: Path, inputs: list[Path]) -> None:
     mine = [Path(shutil.copy2(path, tmp_path)) for path in inputs]
     Attempt(mine, tmp_path / "out", stop=True, **FIRST)
     second = Attempt(mine[1:], tmp_path / "out", stop=True, **FIRST)

@@ -33,7 +33,7 @@ OURS = {"sketch": "simhash", "slots": 64, "bands": None, "rows": None, "threshol
 
 
 @pytest.mark.parametrize("asked", ASKED, ids=str)
-def test_the_answer_is_the_library_s_whatever_the_pieces(tmp_path: Path, asked: Any) -> None:
+def test_every_shard_size_gives_the_answer_of_the_library(tmp_path: Path, asked: Any) -> None:
     documents = engine.rows(3, 150, words=30)
     paths = engine.write(tmp_path / "in", documents)
     found = package.dedup([row["text"] for row in documents], **{**engine.SMALL, **OURS, **asked})
@@ -64,7 +64,7 @@ def pages(tmp_path: Path) -> Path:
     return write_jsonl(tmp_path / "pages.jsonl", PAGES)
 
 
-def test_a_run_as_a_person_sees_it(tmp_path: Path, pages: Path) -> None:
+def test_command_prints_the_expected_summary(tmp_path: Path, pages: Path) -> None:
     ran = neardup("dedup", pages, "-o", tmp_path / "out", "--sketch", "simhash", "--hamming", 6)
     assert ran.code == 0
     assert (
@@ -118,7 +118,7 @@ def test_earlier_frequencies_are_used_again(tmp_path: Path, earlier: str) -> Non
     assert read_frequencies(tmp_path / "out").documents == 30
 
 
-def test_without_frequencies_against_some(tmp_path: Path, pages: Path) -> None:
+def test_against_without_document_frequencies_is_refused(tmp_path: Path, pages: Path) -> None:
     dedup(pages, "-o", tmp_path / "old", "--save-sketches", "--sketch", "simhash")
     command = ("dedup", pages, "-o", tmp_path / "out", "-q", "--against", tmp_path / "old")
     refused(neardup(*command, "--sketch", "simhash", "--weights", "tf-idf"), 1, "--weights")
@@ -132,7 +132,7 @@ def test_kept_files_of_a_weighted_run_are_enough(tmp_path: Path, pages: Path) ->
     assert record["counts"]["kept"] == 0
 
 
-def test_damaged_frequencies(tmp_path: Path, pages: Path) -> None:
+def test_damaged_frequencies_are_refused(tmp_path: Path, pages: Path) -> None:
     asked = ["--sketch", "simhash", "--weights", "tf-idf"]
     dedup(pages, "-o", tmp_path / "old", "--save-sketches", *asked)
     path = tmp_path / "old" / "sketches" / "document-frequencies"

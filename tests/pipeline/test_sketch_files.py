@@ -146,7 +146,7 @@ def test_merged_rows_are_the_sketch_of_the_union(corpus: Path) -> None:
     assert rates[0] == rates[1] > 0
 
 
-def test_open_and_filled_sketches_do_not_meet(corpus: Path) -> None:
+def test_open_and_filled_sketches_are_not_mixed(corpus: Path) -> None:
     how = ["--sketch", "oneperm"]
     merging = ["--merge-rows", "id"]
     dedup(corpus / "old.jsonl", "-o", corpus / "filled", "--save-sketches", *how)
@@ -168,9 +168,7 @@ def test_open_and_filled_sketches_do_not_meet(corpus: Path) -> None:
         (["--sketch", "oneperm", "--family", "affine32"], "choose one of rounds"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(
-    corpus: Path, given: list[str], message: str
-) -> None:
+def test_conflicting_options_are_refused(corpus: Path, given: list[str], message: str) -> None:
     refused(neardup("dedup", corpus / "new.jsonl", "-o", corpus / "out", *given), 2, message)
     assert not (corpus / "out").exists()
 

@@ -64,7 +64,7 @@ def test_every_number_keeps_its_value(tmp_path: Path, memory: int) -> None:
         sorter.close()
 
 
-def test_reading_again_and_again_makes_no_more_files(tmp_path: Path) -> None:
+def test_reading_repeatedly_makes_no_more_files(tmp_path: Path) -> None:
     sorter = Sorter(tmp_path / "s", 0)
     sorter.add(np.arange(100, dtype=np.uint64))
     given_back(sorter)

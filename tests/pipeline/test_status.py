@@ -17,14 +17,14 @@ from neardup.pipeline import status
 from neardup.pipeline.status import RecordedProgress, describe_status
 
 
-def test_a_finished_run(tmp_path: Path) -> None:
+def test_status_of_a_finished_run(tmp_path: Path) -> None:
     dedup(write_jsonl(tmp_path / "a.jsonl", DOCUMENTS), "-o", tmp_path / "out")
     ran = neardup("status", tmp_path / "out")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == "finished: 17 documents, 9 kept, 7 removed, 1 rejected\n"
 
 
-def test_nothing_there(tmp_path: Path) -> None:
+def test_status_of_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     refused(neardup("status", tmp_path), 2, str(tmp_path), "holds no run")
     refused(neardup("status", tmp_path / "none"), 2, "holds no run")
 
@@ -37,7 +37,7 @@ def large(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_run_that_goes_on_and_one_that_was_stopped(tmp_path: Path, large: Path) -> None:
+def test_status_of_a_running_and_of_a_stopped_run(tmp_path: Path, large: Path) -> None:
     out = tmp_path / "out"
     run = subprocess.Popen(
         [sys.executable, "-m", "neardup", "dedup", str(large), "-o", str(out), "-q"],
@@ -63,7 +63,9 @@ class Silent:
     def say(self, message: str) -> None: ...
 
 
-def test_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_file_has_stage_and_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(status, "EVERY_SECONDS", 0.0)
     out = tmp_path / "out"
     (out / ".unfinished").mkdir(parents=True)
@@ -84,7 +86,7 @@ def test_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         describe_status(out)
 
 
-def test_a_run_json_of_something_else(tmp_path: Path) -> None:
+def test_a_foreign_run_json_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"version": 1, "fingerprint": 2, "counts": 3}')
     ran = neardup("status", tmp_path)
     assert ran.code == 2 and "holds no run" in ran.err

@@ -48,7 +48,7 @@ def test_a_bad_request_is_refused(tmp_path: Path) -> None:
         refused(ran, 2, what)
 
 
-def test_the_report_tells_of_it(tmp_path: Path) -> None:
+def test_the_report_lists_ignored_lines(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in pages("lines")])
     dedup(source, "-o", tmp_path / "out", "--strip", "lines:50%")
     assert json.loads((tmp_path / "out" / "run.json").read_bytes())["ignored_lines"]["count"] == 1

@@ -24,7 +24,7 @@ OURS = {"sketch": "weighted"}
 
 
 @pytest.mark.parametrize("asked", ASKED, ids=str)
-def test_the_answer_is_the_library_s_whatever_the_pieces(tmp_path: Path, asked: Any) -> None:
+def test_every_shard_size_gives_the_answer_of_the_library(tmp_path: Path, asked: Any) -> None:
     documents = engine.rows(3, 150, words=30)
     paths = engine.write(tmp_path / "in", documents)
     found = package.dedup([row["text"] for row in documents], **{**engine.SMALL, **OURS, **asked})
@@ -55,7 +55,7 @@ def pages(tmp_path: Path) -> Path:
     return write_jsonl(tmp_path / "pages.jsonl", PAGES)
 
 
-def test_a_run_as_a_person_sees_it(tmp_path: Path, pages: Path) -> None:
+def test_command_prints_the_expected_summary(tmp_path: Path, pages: Path) -> None:
     command = ["dedup", pages, "-o", tmp_path / "out", "--sketch", "weighted"]
     ran = neardup(*command, "--weights", "tf-idf")
     assert ran.code == 0
@@ -69,7 +69,9 @@ def test_a_run_as_a_person_sees_it(tmp_path: Path, pages: Path) -> None:
 
 
 @pytest.mark.parametrize("weights", ["tf", "tf-idf"])
-def test_an_earlier_corpus_weighs_as_it_did(tmp_path: Path, pages: Path, weights: str) -> None:
+def test_an_earlier_corpus_keeps_its_document_frequencies(
+    tmp_path: Path, pages: Path, weights: str
+) -> None:
     asked = ["--sketch", "weighted", "--weights", weights]
     dedup(pages, "-o", tmp_path / "first", "--save-sketches", *asked)
     more = write_jsonl(tmp_path / "more.jsonl", [{"id": "new", "text": PAGES[0]["text"] + " end"}])

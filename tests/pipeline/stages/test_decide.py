@@ -170,7 +170,7 @@ def test_random_graphs_end_in_the_answer(tmp_path: Path, part: int) -> None:
     assert hot > 150
 
 
-def test_leaders_that_come_and_go_count_only_while_they_lead(tmp_path: Path) -> None:
+def test_former_leaders_do_not_count(tmp_path: Path) -> None:
     for seed in range(100):
         chance = random.Random(seed)
         graph, limit = Graph.of_chains(seed), chance.randint(1, 6)
@@ -210,9 +210,7 @@ def test_windows_and_spilled_pairs_change_nothing(
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4])
-def test_rounds_that_were_stopped_go_on_and_verify_nothing_twice(
-    tmp_path: Path, limit: int
-) -> None:
+def test_stopped_rounds_resume_and_verify_nothing_twice(tmp_path: Path, limit: int) -> None:
     known = 0
     for seed in range(150):
         chance = random.Random(seed)

@@ -130,7 +130,7 @@ def test_the_answer_is_that_of_the_same_rows_in_order(spark, monkeypatch, case):
 
 
 @pytest.mark.parametrize("data", [[], [(1, None), (2, " ")]], ids=["no rows", "no texts"])
-def test_nothing_to_compare(spark, data):
+def test_frames_without_comparable_documents(spark, data):
     df = spark.createDataFrame(data, "id int, text string")
     with neardup.spark.dedup(df, id="id") as result:
         assert [result.counts[name] for name in ("documents", "kept", "removed")] == [
@@ -236,7 +236,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_is_wrong_is_said(spark, tmp_path, case):
+def test_invalid_input_is_refused(spark, tmp_path, case):
     data, given, error, says = BAD[case]
     df = spark.createDataFrame(data, "id int, text string").selectExpr("*", "array(1) list")
     with pytest.raises(error, match=says):
@@ -244,7 +244,7 @@ def test_what_is_wrong_is_said(spark, tmp_path, case):
     assert not (tmp_path / "work").exists()
 
 
-def test_other_ids_that_will_not_do(spark):
+def test_unsupported_inputs_and_ids_are_refused(spark):
     df = spark.createDataFrame(TWO, "id int, text string")
     with pytest.raises(UsageError, match=r"2 rows in the DataFrame and `against` together have"):
         neardup.spark.dedup(df, id="id", against=df)

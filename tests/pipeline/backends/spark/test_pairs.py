@@ -48,7 +48,7 @@ def test_a_run_lists_the_pairs_of_a_local_one(
 
 
 @pytest.mark.slow
-def test_an_earlier_corpus_and_few_members(
+def test_pairs_with_an_earlier_corpus_and_a_low_bucket_cap(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (components, local, decide):

@@ -70,7 +70,7 @@ def test_bytes_that_move_are_measured(spark, tmp_path):
     assert shuffled.moved.output_bytes > 0
 
 
-def test_only_what_happens_inside_counts(spark):
+def test_jobs_outside_the_stage_are_not_counted(spark):
     numbers(spark, 2).count()
     with watch_stage(spark, SILENT, "outer") as outer:
         with watch_stage(spark, SILENT, "nothing") as nothing:
@@ -98,7 +98,7 @@ def test_a_task_that_is_tried_again_is_counted(spark, tmp_path):
     assert watch.moved.failed_tasks == 1
 
 
-def test_an_error_of_ours_comes_back_as_it_was(spark):
+def test_an_error_raised_in_a_task_keeps_its_type_and_message(spark):
     def refuse(batches):
         from neardup.errors import InputError
         from neardup.pipeline.backends.spark.failures import tag_errors
@@ -114,7 +114,7 @@ def test_an_error_of_ours_comes_back_as_it_was(spark):
     assert raised.value.file == "a.jsonl"
 
 
-def test_any_other_error_is_one_line(spark):
+def test_a_foreign_error_becomes_one_line(spark):
     def fail(batches):
         raise ValueError("seven")
 

@@ -50,6 +50,6 @@ def test_types_count_even_where_all_values_are_missing(others: list[Any]) -> Non
             order(arrays)
 
 
-def test_decimals_without_room_are_refused() -> None:
+def test_decimals_with_too_many_digits_are_refused() -> None:
     with pytest.raises(UsageError, match=r"decimal128\(30, 25\), .*supports 20 digits"):
         split_keep_values(pa.array([Decimal("1." + "3" * 25)], pa.decimal128(30, 25)), 1)

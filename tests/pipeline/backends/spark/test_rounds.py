@@ -39,14 +39,14 @@ def test_chains_and_random_pairs(spark: Any, one_task: int) -> None:
     assert (found.passes > 1) == (one_task == 10)
 
 
-def test_a_page_with_two_thousand_versions_is_ended_by_one_task(spark: Any) -> None:
+def test_a_long_chain_is_settled_by_one_task(spark: Any) -> None:
     edges = [(v - 1, v) for v in range(1, 2_000)]
     found = settle_pairs(frame(spark, edges), 2_000, 500, 3, 700)
     assert found.kept.tolist() == [v % 2 == 0 for v in range(2_000)]
     assert found.passes == 4, "a range a pass, as long as more is left than fits"
 
 
-def test_nobody_is_similar(spark: Any) -> None:
+def test_no_similar_pairs_keep_everything(spark: Any) -> None:
     found = settle_pairs(frame(spark, []), 3, 2, 0, 10)
     assert found.kept.all()
     assert found.passes == 0

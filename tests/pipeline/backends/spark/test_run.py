@@ -73,7 +73,7 @@ def test_the_answer_is_that_of_the_local_engine(
 @pytest.mark.parametrize(
     "partitions", [*(pytest.param(count, marks=slow) for count in (1, 2, 16)), 4]
 )
-def test_a_header_that_many_share_is_no_problem_for_any_number_of_partitions(
+def test_a_hot_bucket_gives_the_answer_with_any_number_of_partitions(
     spark: Any, tmp_path: Path, partitions: int
 ) -> None:
     header = " ".join(f"boiler{number}" for number in range(60))
@@ -100,7 +100,7 @@ def test_a_header_that_many_share_is_no_problem_for_any_number_of_partitions(
     [("first", {"keep": "max:score"}), pytest.param("earlier", {}, marks=slow)],
     ids=["a run", "files"],
 )
-def test_what_is_there_already_is_never_removed(
+def test_earlier_documents_are_never_removed(
     spark: Any, tmp_path: Path, name: str, asked: engine.Row
 ) -> None:
     rows = engine.rows(11, 160)
@@ -129,7 +129,7 @@ def test_another_specification_is_refused(spark: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_bad_files_are_told_of_or_skipped(
+def test_bad_files_are_reported_or_skipped(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = engine.write(tmp_path / "in", engine.rows(1, 40))
@@ -156,24 +156,20 @@ def test_a_bad_row_ends_a_strict_run(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("others", [{"merge_rows": True}, {"save_sketches": True}], ids=str)
-def test_what_is_not_there_on_spark_is_refused(
-    spark: Any, tmp_path: Path, others: engine.Row
-) -> None:
+def test_unsupported_options_are_refused(spark: Any, tmp_path: Path, others: engine.Row) -> None:
     paths = engine.write(tmp_path / "in", engine.rows(1, 5))
     with pytest.raises(UsageError, match="--engine local"):
         on_spark(spark, engine.job(paths, tmp_path / "out", others=others))
 
 
-def test_no_document_at_all(spark: Any, tmp_path: Path) -> None:
+def test_inputs_without_documents(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "none.jsonl"
     path.write_text("\n")
     on_spark(spark, engine.job([path], tmp_path / "out"))
     assert record(tmp_path / "out")["counts"]["documents"] == 0
 
 
-def test_a_run_that_was_stopped_goes_on(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_run_resumes(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = engine.write(tmp_path / "in", engine.rows(9, 60))
     engine.go(paths, tmp_path / "local")
 
@@ -202,7 +198,7 @@ def test_a_run_that_was_stopped_goes_on(
 
 
 @slow
-def test_a_run_of_something_else_begins_anew(
+def test_other_inputs_discard_the_stopped_run(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = engine.write(tmp_path / "in", engine.rows(9, 60))

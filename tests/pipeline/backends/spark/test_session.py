@@ -52,7 +52,7 @@ def python3_without_packages(tmp_path):
     return program.parent
 
 
-def test_it_starts_without_a_word_and_executors_run_the_same_python(python3_without_packages):
+def test_session_starts_silently_and_executors_run_the_same_python(python3_without_packages):
     searched = f"{python3_without_packages}{os.pathsep}{os.environ['PATH']}"
     done = start(PATH=searched, PYTHONPATH=path())
     assert done.stdout == "3\n"
@@ -67,14 +67,14 @@ def test_a_session_that_does_not_start_says_why_in_one_line():
     assert done.stderr == ""
 
 
-def test_no_java_is_told_before_spark_tries():
+def test_missing_java_is_reported_before_spark_starts():
     done = start(PATH="/nonexistent", PYTHONPATH=path())
     assert done.stdout.startswith("UsageError: Spark needs Java, and there is none on the PATH:")
     assert "openjdk-17-jre-headless" in done.stdout
     assert done.stderr == ""
 
 
-def test_a_java_home_without_java(monkeypatch, tmp_path):
+def test_a_java_home_without_java_is_reported(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(UsageError, match=f"none in JAVA_HOME, {tmp_path}"):
         require_java()
@@ -88,7 +88,7 @@ def test_a_java_home_without_java(monkeypatch, tmp_path):
         ("Segmentation fault", "does not report its version"),
     ],
 )
-def test_a_java_that_is_too_old(said, trouble, monkeypatch, tmp_path):
+def test_an_old_java_is_refused(said, trouble, monkeypatch, tmp_path):
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
@@ -119,7 +119,7 @@ def test_a_java_that_is_too_old(said, trouble, monkeypatch, tmp_path):
         ("__init__", "raise ImportError", "needs PySpark, which is missing"),
     ],
 )
-def test_a_pyspark_that_does_not_fit(module, content, told, tmp_path):
+def test_an_unsupported_pyspark_is_refused(module, content, told, tmp_path):
     folder = tmp_path / "pyspark"
     folder.mkdir()
     (folder / "__init__.py").touch()
@@ -128,7 +128,7 @@ def test_a_pyspark_that_does_not_fit(module, content, told, tmp_path):
     assert done.stdout == f"UsageError: the Spark engine {told}: pip install 'neardup[spark]'\n"
 
 
-def test_a_master_that_does_not_answer():
+def test_an_unreachable_master_is_reported():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         require_reachable(f"spark://127.0.0.1:{port}")
@@ -139,7 +139,7 @@ def test_a_master_that_does_not_answer():
             require_reachable(master)
 
 
-def test_one_session_is_enough(spark):
+def test_a_running_session_is_reused(spark):
     assert open_session(None) is spark
     assert open_session(spark.sparkContext.master) is spark
     with pytest.raises(
@@ -148,6 +148,6 @@ def test_one_session_is_enough(spark):
         open_session("yarn")
 
 
-def test_settings_of_the_user_hold(spark):
+def test_settings_of_the_user_take_precedence(spark):
     assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
     assert spark.sparkContext.uiWebUrl is None

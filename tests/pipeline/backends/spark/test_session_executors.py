@@ -34,11 +34,11 @@ def executors_run(spark, monkeypatch, tmp_path):
     return script
 
 
-def test_executors_that_have_all(spark):
+def test_complete_executors_pass_the_check(spark):
     check_executors(spark)
 
 
-def test_executors_without_the_package(spark, executors_run):
+def test_executors_without_neardup_are_refused(spark, executors_run):
     executors_run(f"exec {sys.executable} -S -s")
     with pytest.raises(
         UsageError, match=r"can't import what is needed \(No module named"
@@ -48,7 +48,7 @@ def test_executors_without_the_package(spark, executors_run):
     assert "\n" not in str(raised.value)
 
 
-def test_executors_without_python(spark, monkeypatch):
+def test_executors_without_python_are_refused(spark, monkeypatch):
     monkeypatch.setattr(spark.sparkContext, "pythonExec", "/nonexistent/python")
     with pytest.raises(
         UsageError, match="executors have no Python at /nonexistent/python"
@@ -64,7 +64,7 @@ def test_executors_without_python(spark, monkeypatch):
         (neardup.__version__, "that makes other sketches"),
     ],
 )
-def test_executors_with_another_neardup(version, told, spark, executors_run, tmp_path):
+def test_executors_with_another_version_are_refused(version, told, spark, executors_run, tmp_path):
     other = tmp_path / "other" / "neardup"
     other.mkdir(parents=True)
     (other / "__init__.py").write_text(f"__version__ = {version!r}\n")
@@ -74,7 +74,7 @@ def test_executors_with_another_neardup(version, told, spark, executors_run, tmp
         check_executors(spark)
 
 
-def test_executors_that_import_from_an_archive(spark, executors_run, tmp_path):
+def test_executors_that_import_from_an_archive_are_refused(spark, executors_run, tmp_path):
     source = Path(neardup.__file__).parents[1]
     archive = shutil.make_archive(str(tmp_path / "neardup"), "zip", source, "neardup")
     executors_run(f'PYTHONPATH="{archive}:$PYTHONPATH" exec {sys.executable}')
@@ -133,7 +133,7 @@ def test_a_stack_trace_becomes_one_line(last, kind, told):
     assert "\n" not in str(error)
 
 
-def test_an_interrupt_that_py4j_fails_to_pass_on():
+def test_an_interrupt_hidden_by_py4j_is_raised():
     with pytest.raises(KeyboardInterrupt), translate_spark_errors("sketching"):
         try:
             raise KeyboardInterrupt

@@ -18,14 +18,14 @@ from neardup.pipeline.backends.spark.startup import (
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*,3]"])
-def test_little_is_known_small_and_here(master: str) -> None:
+def test_small_local_input_is_recognized(master: str) -> None:
     assert is_small_local_input(master, SMALL_INPUT_BYTES)
     assert not is_small_local_input(master, SMALL_INPUT_BYTES + 1)
     assert not is_small_local_input(master, None)
 
 
 @pytest.mark.parametrize("master", [None, "yarn", "spark://local:7077", "locally"])
-def test_a_cluster_is_not_here(master: str | None) -> None:
+def test_a_cluster_is_never_small_local_input(master: str | None) -> None:
     assert not is_small_local_input(master, 1)
 
 
@@ -49,7 +49,7 @@ def test_settings_of_the_user_come_last_and_win(
 
 
 @pytest.mark.parametrize("how", ["variable", "setting"])
-def test_another_python_has_no_daemon_of_ours(
+def test_another_python_does_not_use_the_daemon(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str
 ) -> None:
     other = str(tmp_path / "python")

@@ -18,7 +18,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_it_is_made_once_and_read_then(cache: Path) -> None:
+def test_class_archive_is_made_once_and_then_read(cache: Path) -> None:
     archive = ClassArchive()
     assert archive.path is not None
     assert archive.path.parent == cache / "neardup"
@@ -27,7 +27,7 @@ def test_it_is_made_once_and_read_then(cache: Path) -> None:
     assert archive.options == f"{SILENT} -XX:SharedArchiveFile={archive.path}"
 
 
-def test_another_java_has_another(cache: Path, tmp_path: Path, monkeypatch) -> None:
+def test_another_java_gets_another_class_archive(cache: Path, tmp_path: Path, monkeypatch) -> None:
     usual = ClassArchive().path
     java = tmp_path / "java" / "bin" / "java"
     java.parent.mkdir(parents=True)
@@ -40,7 +40,7 @@ def test_another_java_has_another(cache: Path, tmp_path: Path, monkeypatch) -> N
 
 
 @pytest.mark.parametrize("why", ["no room", "a space in its name", "no Java"])
-def test_java_starts_without_one_where_it_cannot_be_had(
+def test_java_starts_without_a_class_archive_that_can_not_be_made(
     cache: Path, tmp_path: Path, monkeypatch, why: str
 ) -> None:
     if why == "no room":

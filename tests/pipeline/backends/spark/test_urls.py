@@ -112,7 +112,7 @@ def test_json_lines_are_kept_as_they_are(spark, tmp_path):
 
 
 @pytest.mark.parametrize("earlier", [False, True])
-def test_earlier_lines_are_ranked_by_nothing(earlier):
+def test_earlier_lines_ignore_the_keep_column(earlier):
     line = b'{"id": 1, "text": "x", "score": 3}'
     columns = Columns(keep="score")
     batch = pa.record_batch({"earlier": [earlier], "text": pa.array([line]).cast("string")})
@@ -121,7 +121,7 @@ def test_earlier_lines_are_ranked_by_nothing(earlier):
     assert (found.keep is None) == earlier
 
 
-def test_a_folder_of_parquet_and_an_output_that_is_there(spark, tmp_path):
+def test_a_parquet_folder_is_read_and_an_existing_output_refused(spark, tmp_path):
     some, out = [{**row, "b": 1} for row in rows(30)], tmp_path / "out"
     folder = tmp_path / "input"
     folder.mkdir()
@@ -154,7 +154,7 @@ def test_a_folder_of_parquet_and_an_output_that_is_there(spark, tmp_path):
     assert [entry.name for entry in out.iterdir()] == ["mine"]
 
 
-def test_what_is_wrong_is_said_and_out_is_as_it_was(spark, tmp_path):
+def test_a_refused_url_run_leaves_out_unchanged(spark, tmp_path):
     out = tmp_path / "out"
     (tmp_path / "a.jsonl").write_text('{"name": 1, "text": "x"}\n{"text": \n')
     (tmp_path / "data").write_text("")
