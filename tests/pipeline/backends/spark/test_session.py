@@ -15,10 +15,10 @@ from neardup.pipeline.backends.spark.session import open_session, require_java, 
 START = """
 import sys
 from neardup.pipeline.backends.spark.session import check_executors
-from neardup.pipeline.backends.spark.session import spark_session
+from neardup.pipeline.backends.spark.session import open_session
 from neardup.errors import NeardupError
 try:
-    spark = spark_session(sys.argv[1])
+    spark = open_session(sys.argv[1])
     check_executors(spark)
     print(spark.range(3).count())
 except NeardupError as error:
