@@ -150,7 +150,7 @@ def test_a_filter_that_does_not_fit_is_refused_before_anything_is_hashed(
 ) -> None:
     from neardup.pipeline import exact as batch
 
-    monkeypatch.setattr(batch, "sketched", None)
+    monkeypatch.setattr(batch, "sketch_inputs", None)
     source = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
     ran = neardup(
         "exact",
@@ -171,8 +171,8 @@ def test_a_filter_that_does_not_fit_is_refused_before_anything_is_hashed(
     "arguments, parts",
     [
         (["--filter", "ribbon"], ["filter 'ribbon' is not known", "set, bloom, cuckoo"]),
-        (["--fpr", "0.1"], ["are for a filter", "--filter bloom"]),
-        (["--expected", "10"], ["are for a filter"]),
+        (["--fpr", "0.1"], ["need a filter", "--filter bloom"]),
+        (["--expected", "10"], ["need a filter"]),
         (["--filter", "bloom", "--fpr", "0"], ["above 0 and below 1, not 0.0"]),
         (["--filter", "bloom", "--fpr", "1.5"], ["above 0 and below 1"]),
         (["--filter", "bloom", "--fpr", "nan"], ["above 0 and below 1"]),

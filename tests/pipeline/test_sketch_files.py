@@ -155,7 +155,7 @@ def test_open_and_filled_sketches_are_not_mixed(corpus: Path) -> None:
     refused(neardup(*start, corpus / "open"), 2, "made with --merge-rows: run with it")
     refused(neardup(*start, corpus / "filled", *merging), 2, "without --merge-rows: run without")
     both = neardup("merge", corpus / "filled", corpus / "open", "-o", corpus / "set")
-    refused(both, 2, "merge sets of one kind")
+    refused(both, 2, "merge sets with the same columns")
 
 
 @pytest.mark.parametrize(
