@@ -169,7 +169,7 @@ def dedup(
         run = DataFrameRun(
             job, new, earlier, StageTables(spark, folder.url), memory or TASK_MEMORY, SILENT
         )
-        return SparkResult(options, new, run.outcome(), folder)
+        return SparkResult(options, new, run.run(), folder)
     except BaseException:
         folder.delete()
         raise

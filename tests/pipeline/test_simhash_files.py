@@ -166,7 +166,7 @@ def test_frequencies_of_other_documents_are_never_taken_for_these(
     def counted(seed: int) -> str:
         paths = engine.write(tmp_path / f"in{seed}", engine.rows(seed, 40, words=30))
         job = engine.job(paths, tmp_path / "out", **OURS, hamming=3, weights="tf-idf")
-        shards = cut_shards(job.in_order(), job.reading)
+        shards = cut_shards(job.ordered_inputs(), job.reading)
         return frequencies.count_document_frequencies(job, work, shards, engine.Silent()).stated
 
     first = counted(1)

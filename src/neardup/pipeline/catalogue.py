@@ -31,7 +31,7 @@ class RowPlaces:
         file = np.searchsorted(self.starts, rows, side="right") - 1
         return self.files.take(to_arrow(file)), to_arrow(rows - self.starts[file])
 
-    def named(self, own: pa.Array, rows: Integers) -> pa.Array:
+    def name_documents(self, own: pa.Array, rows: Integers) -> pa.Array:
         """The ids of documents: their own, or file:row."""
         own = own.cast(pa.large_string())
         if own.null_count == 0:
@@ -101,7 +101,7 @@ class Catalogue:
         own = pa.concat_arrays([make_strings([]), *self._ids(wanted)]).take(
             to_arrow(back.reshape(-1))
         )
-        return self.places.named(own, rows)
+        return self.places.name_documents(own, rows)
 
     def first_rows(self, documents: Integers) -> Integers:
         return documents if self.parts is None else self.parts.first_rows(documents)

@@ -76,12 +76,12 @@ class EarlierCorpus:
         self.ignored = self.ignored if len(self.ignored) else ignored
         self.frequencies = self.frequencies or frequencies
 
-    def check(self, storing: SignatureStorage, exact: bool, within: str | None) -> None:
+    def check(self, storage: SignatureStorage, exact: bool, within: str | None) -> None:
         """Everything must be of one specification; the texts must be there to be compared."""
         for name, other in self.specs:
-            storing.spec.require_same(other, "the new documents", name)
+            storage.spec.require_same(other, "the new documents", name)
         for shard, file in zip(self.shards, self.files, strict=True):
-            storing.check(file, shard.name)
+            storage.check(file, shard.name)
         for shard in self.shards:
             theirs = shard.reading.columns.within
             if (theirs is None) != (within is None):

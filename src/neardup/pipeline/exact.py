@@ -50,33 +50,33 @@ class ExactDecision:
 class ExactDuplicates:
     """Makes everything that belongs into OUT."""
 
-    sameness: ExactSpec
+    exact_spec: ExactSpec
     filtering: ExactFilter | None = None
 
     def __call__(self, job: Job, folder: Path, progress: Progress) -> FinishedRun:
         clock = StageClock()
-        with InputHasher() as hashing:
+        with InputHasher() as hasher:
             with clock.stage("hash"):
                 if self.filtering is not None:
-                    self.filtering.announce(job, self.sameness, progress)
-                read = sketch_inputs(job, folder, progress, HashMaker(self.sameness))
+                    self.filtering.announce(job, self.exact_spec, progress)
+                read = sketch_inputs(job, folder, progress, HashMaker(self.exact_spec))
             sketches = read.sketches
             catalogue = Catalogue.of(sketches)
-            hashing.add(*catalogue.files)
+            hasher.add(*catalogue.files)
             verdicts = RemovedDocuments(folder, job.budget)
             with clock.stage("compare"):
                 classes = find_preferred(job, catalogue)
                 decided = self._compare(job, folder, read, classes, verdicts, progress)
             with clock.stage("tables"):
-                told = write_tables(folder, catalogue, sketches, verdicts, progress)
+                summary = write_tables(folder, catalogue, sketches, verdicts, progress)
                 if decided.cuts is not None:
                     _write_cuts(folder, catalogue, decided.cuts)
             if job.kept:
                 with clock.stage("filter"):
                     _write_kept(folder / "kept", job, catalogue, decided, progress)
-            made = self._describe(job, len(sketches), verdicts.count, told.reasons, decided)
-            made |= {"skipped_files": read.skipped, "inputs": hashing.inputs(catalogue)}
-        finished = finish_run(job, folder, made, told, clock, sketches.shards)
+            made = self._describe(job, len(sketches), verdicts.count, summary.reasons, decided)
+            made |= {"skipped_files": read.skipped, "inputs": hasher.inputs(catalogue)}
+        finished = finish_run(job, folder, made, summary, clock, sketches.shards)
         verdicts.close()
         return finished
 
@@ -92,7 +92,7 @@ class ExactDuplicates:
         if self.filtering is not None:
             found = filter_documents(self.filtering, job, read.sketches, verdicts, progress)
             return ExactDecision(found.kept, filter=found.described)
-        compare = _compare_documents if self.sameness.unit == "document" else self._parts
+        compare = _compare_documents if self.exact_spec.unit == "document" else self._parts
         return compare(job, folder, read, classes, verdicts, progress)
 
     def _parts(
@@ -108,7 +108,7 @@ class ExactDuplicates:
         ranking = rank_documents(read.sketches, job.options, classes)
         key = digest(read.keys, job.options.keep, classes)
         file = find_repeats(job, folder, read.sketches, key, ranking, progress)
-        cuts = Cuts(read.sketches, file, self.sameness)
+        cuts = Cuts(read.sketches, file, self.exact_spec)
         for documents, witnesses, share in cuts.removed():
             verdicts.add(documents, witnesses, share, True)
         return ExactDecision(cuts.kept, cuts)
@@ -124,8 +124,8 @@ class ExactDuplicates:
         by_filter = {} if decided.filter is None else {"filter": decided.filter}
         return {
             "version": neardup.__version__,
-            "spec": self.sameness.stated,
-            "fingerprint": self.sameness.fingerprint,
+            "spec": self.exact_spec.stated,
+            "fingerprint": self.exact_spec.fingerprint,
             "parameters": {
                 "keep": job.options.keep,
                 "prefer": job.prefer,

@@ -66,7 +66,7 @@ class ExactFilter:
         kind: str | None,
         fpr: float | None,
         expected: int | None,
-        sameness: ExactSpec,
+        exact_spec: ExactSpec,
         keep: str,
     ) -> ExactFilter | None:
         """As people write it; None if no filter is asked for."""
@@ -74,7 +74,7 @@ class ExactFilter:
             if fpr is not None or expected is not None:
                 raise UsageError("--fpr and --expected need a filter: add --filter bloom")
             return None
-        if sameness.unit != "document":
+        if exact_spec.unit != "document":
             raise UsageError("--filter is supported with --unit document only")
         if keep != "first":
             raise UsageError(
@@ -87,7 +87,7 @@ class ExactFilter:
         planned = self.expected or max(documents, 1)
         return CuckooFilter(planned) if self.fpr is None else BloomFilter(planned, self.fpr)
 
-    def announce(self, job: Job, sameness: ExactSpec, progress: Progress) -> None:
+    def announce(self, job: Job, exact_spec: ExactSpec, progress: Progress) -> None:
         """Say before the run what it will cost: memory, and documents that are lost.
 
         A filter that does not fit into memory is refused here.
@@ -96,8 +96,8 @@ class ExactFilter:
             return
         documents = 0
         with suppress(NeardupError):  # whoever reads all of it will say so
-            shards = cut_shards(job.in_order(), job.reading)
-            documents = estimate_disk(job, shards, HashMaker(sameness)).documents
+            shards = cut_shards(job.ordered_inputs(), job.reading)
+            documents = estimate_disk(job, shards, HashMaker(exact_spec)).documents
         planned = self.expected or documents
         if not planned:
             return

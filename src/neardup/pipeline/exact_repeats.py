@@ -162,8 +162,8 @@ class CutTally:
 class Cuts:
     """What is cut from which document: `kept` and `shorter` have an entry for each."""
 
-    def __init__(self, sketches: Sketches, file: BlockReader, sameness: ExactSpec) -> None:
-        self._sketches, self._file, self._sameness = sketches, file, sameness
+    def __init__(self, sketches: Sketches, file: BlockReader, exact_spec: ExactSpec) -> None:
+        self._sketches, self._file, self._exact_spec = sketches, file, exact_spec
         self._latest: tuple[int, NDArray[np.uint8], Integers] | None = None
         self.kept, self.shorter = np.zeros(len(sketches), bool), np.zeros(len(sketches), bool)
         self.tally = CutTally()
@@ -202,7 +202,7 @@ class Cuts:
     def rewrite(self, documents: Integers, texts: pa.Array) -> pa.Array | None:
         """The texts of some documents, in ascending order, without what is cut; None if they
         are not the texts that were compared."""
-        parts = self._sameness.parts(texts)
+        parts = self._exact_spec.parts(texts)
         flags = [np.empty(0, np.uint8), *self._flags(documents)]
         if not np.array_equal(np.diff(parts.firsts), [len(some) for some in flags[1:]]):
             return None

@@ -71,7 +71,7 @@ class Job:
             fnmatchcase(file.name, self.prefer) or fnmatchcase(file.path.name, self.prefer)
         )
 
-    def in_order(self) -> list[InputFile]:
+    def ordered_inputs(self) -> list[InputFile]:
         """The inputs, the preferred ones first."""
         if self.prefer is not None and not any(map(self.prefers, self.inputs)):
             raise UsageError(
@@ -94,7 +94,7 @@ class Job:
         )
 
     @property
-    def storing(self) -> SignatureStorage:
+    def storage(self) -> SignatureStorage:
         """What of the signatures is written."""
         return SignatureStorage(
             self.options.spec, self.options.tables, self.keep_full, self.merge_rows

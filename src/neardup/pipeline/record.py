@@ -311,7 +311,7 @@ def finish_run(
     job: Job,
     folder: Path,
     made: dict[str, Any],
-    told: TableSummary,
+    summary: TableSummary,
     clock: StageClock,
     inputs: Sequence[Shard],
 ) -> FinishedRun:
@@ -326,4 +326,4 @@ def finish_run(
     }
     write_json(folder / RUN_FILE, made)
     job.finish(folder)
-    return FinishedRun(made, told.largest, told.examples)
+    return FinishedRun(made, summary.largest, summary.examples)

@@ -61,7 +61,7 @@ def run_job(
 def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.FinishedRun:
     """Everything that belongs into OUT."""
     clock = record.StageClock()
-    with record.InputHasher() as hashing:
+    with record.InputHasher() as hasher:
         with clock.stage("sketch"):
             read = sketch_inputs(job, folder, progress)
             job, rows = read.job, read.sketches
@@ -70,7 +70,7 @@ def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.F
                 rows if parts is None else merge_sketches(job, rows, parts, folder / "merged")
             )
         catalogue = Catalogue.of(rows, parts)
-        hashing.add(*catalogue.files[catalogue.new :])
+        hasher.add(*catalogue.files[catalogue.new :])
         with clock.stage("rank"):
             classes = [sketches.first_new, *find_preferred(job, catalogue)]
             ranked = rank_and_collapse(
@@ -89,7 +89,7 @@ def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.F
             collect_removed(verdicts, decided.pairs, ranked.copies, ranked.ranking, exact, new)
             sizes = record.BucketStatistics(buckets, job.options.limit, ranked.state, decided.roots)
         with clock.stage("tables"):
-            told = write_tables(folder, catalogue, sketches, verdicts, progress)
+            summary = write_tables(folder, catalogue, sketches, verdicts, progress)
         pairs = None
         if job.pairs:
             with clock.stage("pairs"):
@@ -100,15 +100,22 @@ def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.F
             with clock.stage("filter"):
                 write_kept_files(folder / "kept", catalogue, kept, job.workers, progress)
         counts = record.RunCounts(
-            len(sketches) - new, verdicts.count, ranked.identical, decided.tally, told.reasons, new
+            len(sketches) - new,
+            verdicts.count,
+            ranked.identical,
+            decided.tally,
+            summary.reasons,
+            new,
         )
         made = record.describe_run(job, counts)
         made["metrics"] |= sizes.metrics() | record.measure_empty_bins(job.options.spec, sketches)
         made |= sizes.describe(catalogue, ranked.ranking)
         made |= {"pairs": pairs, "skipped_files": read.skipped}
         made |= record.describe_ignored_lines(job.ignored)
-        made["inputs"] = hashing.inputs(catalogue)
-    finished = finish_run(job, folder, made, told, clock, rows.shards[len(read.earlier.shards) :])
+        made["inputs"] = hasher.inputs(catalogue)
+    finished = finish_run(
+        job, folder, made, summary, clock, rows.shards[len(read.earlier.shards) :]
+    )
     ranked.copies.close()
     verdicts.close()
     if len(job.ignored):

@@ -159,10 +159,10 @@ class SketchedChunk:
         chunk: Chunk,
         documents: Documents,
         sketch: SketchedDocuments,
-        storing: SignatureStorage,
+        storage: SignatureStorage,
     ) -> SketchedChunk:
         columns = {
-            **storing.columns(sketch.signatures),
+            **storage.columns(sketch.signatures),
             "content": np.ascontiguousarray(sketch.content.T),
             "lengths": sketch.lengths,
         }
@@ -176,7 +176,7 @@ class SketchedChunk:
             empty | documents.rejected,
             len(documents),
             chunk.files,
-            storing.stated,
+            storage.stated,
             sketch.empty_slots,
         )
 

@@ -1,6 +1,6 @@
 """Collect what is compared of each candidate: its shingles, or its signature.
 
-Shingles are made again from the input, for candidates alone: storing those of all documents would
+Shingles are made again from the input, for candidates alone: storage those of all documents would
 take about as much disk as the texts. A document that has changed since it was sketched is detected.
 """
 

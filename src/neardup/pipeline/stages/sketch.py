@@ -64,7 +64,7 @@ class SketchMaker:
     """Documents to sketches."""
 
     sketcher: Sketcher
-    storing: SignatureStorage
+    storage: SignatureStorage
     exact: bool
 
     @property
@@ -73,30 +73,30 @@ class SketchMaker:
 
     @property
     def basis(self) -> str:
-        stated = self.storing.stated
+        stated = self.storage.stated
         if not stated:
             return self.spec.fingerprint
-        return digest(self.spec.fingerprint, stated, self.storing.keep_full)
+        return digest(self.spec.fingerprint, stated, self.storage.keep_full)
 
     def __call__(self, chunk: Chunk, documents: Documents) -> SketchedChunk:
-        return SketchedChunk.of(chunk, documents, self.sketcher(documents), self.storing)
+        return SketchedChunk.of(chunk, documents, self.sketcher(documents), self.storage)
 
     def room(self, documents: int, length: int) -> float:
         """For the sketches, and for the sets of those that share a bucket."""
         spec = self.sketcher.spec
-        slots = self.storing.size() * documents
+        slots = self.storage.size() * documents
         sets = 8 * length * UNITS_PER_BYTE[spec.unit] if self.exact else slots
         return slots + BYTES_BESIDES_SLOTS * documents + CANDIDATE_SHARE * sets
 
 
 def default_maker(job: Job) -> SketchMaker:
     """What is made of documents, if nothing else is asked for."""
-    return SketchMaker(job.sketcher, job.storing, job.options.verify == "exact")
+    return SketchMaker(job.sketcher, job.storage, job.options.verify == "exact")
 
 
-def make_chunk(chunk: Chunk, shard: Shard, making: ChunkMaker) -> SketchedChunk:
+def make_chunk(chunk: Chunk, shard: Shard, maker: ChunkMaker) -> SketchedChunk:
     """What is done with a chunk of a shard."""
-    return making(chunk, parse_chunk(chunk, shard.reading.columns))
+    return maker(chunk, parse_chunk(chunk, shard.reading.columns))
 
 
 SAMPLED_SHARDS = 8
@@ -116,7 +116,7 @@ class DiskEstimate:
         return self.work + self.kept
 
 
-def estimate_disk(job: Job, shards: list[Shard], making: ChunkMaker) -> DiskEstimate:
+def estimate_disk(job: Job, shards: list[Shard], maker: ChunkMaker) -> DiskEstimate:
     """What is needed for what is made of the documents, and for the kept files."""
     stored = sum(shard.stored for shard in shards)
     documents = read = length = 0
@@ -129,7 +129,7 @@ def estimate_disk(job: Job, shards: list[Shard], making: ChunkMaker) -> DiskEsti
                 length += int(raw_lengths(found.texts).sum())
                 break
     scale = stored / max(read, 1)
-    work = making.room(documents, length)
+    work = maker.room(documents, length)
     return DiskEstimate(round(documents * scale), round(work * scale), stored if job.kept else 0)
 
 
@@ -138,10 +138,10 @@ def check_disk(
     folder: Path,
     shards: list[Shard],
     progress: Progress,
-    making: ChunkMaker | None = None,
+    maker: ChunkMaker | None = None,
 ) -> None:
     """Say how much disk the run will take; an error if there is less. `folder` may hold some."""
-    need = estimate_disk(job, shards, making or default_maker(job))
+    need = estimate_disk(job, shards, maker or default_maker(job))
     place = next(path for path in (job.out, *job.out.absolute().parents) if path.exists())
     free = shutil.disk_usage(place).free
     there = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
@@ -167,11 +167,11 @@ class ShardSketcher:
     """Reads and sketches what is not sketched yet, shard by shard."""
 
     def __init__(
-        self, job: Job, folder: Path, progress: Progress, making: ChunkMaker | None = None
+        self, job: Job, folder: Path, progress: Progress, maker: ChunkMaker | None = None
     ) -> None:
         self._job, self._progress = job, progress
-        self._given = making
-        self._making = making or default_maker(job)
+        self._given = maker
+        self._maker = maker or default_maker(job)
         self._stage = StageFiles(folder / SHARDS_FOLDER, SKETCHES_KIND, job.out / SKETCHES_FOLDER)
         self._files: dict[str, BlockReader] = {}
         self._shards: list[Shard] = []
@@ -185,8 +185,8 @@ class ShardSketcher:
     def run(self, job: Job, shards: list[Shard]) -> None:
         """Sketch these shards; called again, it goes on."""
         self._job, self._shards = job, shards
-        self._making = self._given or default_maker(job)
-        self.keys = [shard_key(shard, self._making.basis) for shard in shards]
+        self._maker = self._given or default_maker(job)
+        self.keys = [shard_key(shard, self._maker.basis) for shard in shards]
         total = sum(shard.stored for shard in shards)
         self._progress.stage("reading", total, "bytes")
         for key in self.keys:
@@ -203,11 +203,11 @@ class ShardSketcher:
         self._sketch(missing)
 
     def _sketch(self, missing: list[int]) -> None:
-        making = self._making
+        maker = self._maker
 
         def do(item: tuple[int, Chunk | None]) -> SketchedChunk | None:
             place, chunk = item
-            return None if chunk is None else make_chunk(chunk, self._shards[place], making)
+            return None if chunk is None else make_chunk(chunk, self._shards[place], maker)
 
         writer: SketchWriter | None = None
         try:
@@ -237,7 +237,7 @@ class ShardSketcher:
 
     def _writer(self, place: int) -> SketchWriter:
         key = self.keys[place]
-        return SketchWriter(self._stage.path(key), self._making.spec, key, self._shards[place])
+        return SketchWriter(self._stage.path(key), self._maker.spec, key, self._shards[place])
 
     def _finish(self, place: int, writer: SketchWriter) -> None:
         self._shards[place].check()
@@ -270,17 +270,17 @@ class SketchedInputs:
 
 
 def sketch_inputs(
-    job: Job, folder: Path, progress: Progress, making: ChunkMaker | None = None
+    job: Job, folder: Path, progress: Progress, maker: ChunkMaker | None = None
 ) -> SketchedInputs:
     """Everything that can be read, sketched; or what else is to be made of it."""
     earlier = EarlierCorpus.of(job.against)
     bad: dict[str, str] = {}
-    sketching = ShardSketcher(job, folder, progress, making)
+    sketching = ShardSketcher(job, folder, progress, maker)
     while True:
         try:
-            shards = cut_shards(job.in_order(), job.reading, set(bad))
+            shards = cut_shards(job.ordered_inputs(), job.reading, set(bad))
             if not bad:
-                check_disk(job, folder, shards, progress, making)
+                check_disk(job, folder, shards, progress, maker)
             ignored = earlier.ignored
             if job.options.strip.lines is not None and not len(ignored):
                 ignored = find_ignored_lines(job, folder, shards, progress)
@@ -293,7 +293,7 @@ def sketch_inputs(
             options = job.options.weighing(frequencies.stated)
             job = replace(job, options=options, frequencies=frequencies)
             exact = job.options.verify == "exact"
-            earlier.check(job.storing, exact, job.columns.within)
+            earlier.check(job.storage, exact, job.columns.within)
             others = cut_shards(earlier.inputs, replace(job.reading, columns=job.columns.plain))
             sketching.run(job, [*others, *shards])
             break

@@ -183,7 +183,9 @@ def test_hot_buckets_in_pieces(spark: SparkSession, tmp_path: Path, cap: int, ne
         for doc, root in enumerate(want)
         if root != doc and doc >= new
     }
-    assert sum(one["joined"] for one in joining.told) == sum(r != d for d, r in enumerate(want))
+    assert sum(one["joined"] for one in joining.round_log) == sum(
+        r != d for d, r in enumerate(want)
+    )
     assert len(found) > 10, "or this has seen nothing"
     assert 0 < joining.tally.similar <= len(pairs)
     assert len(said) == joining.tally.rounds > 1

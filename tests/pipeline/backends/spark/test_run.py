@@ -177,20 +177,20 @@ def test_a_stopped_run_resumes(spark: Any, tmp_path: Path, monkeypatch: pytest.M
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(OutTables, "told", stopped)
+        patch.setattr(OutTables, "write", stopped)
         on_spark(spark, engine.job(paths, tmp_path / "spark"))
     made = tmp_path / "spark" / ".unfinished" / "spark"
     before = {path: path.stat().st_mtime_ns for path in made.glob("*/_SUCCESS")}
     assert {"sketches", "copies", "buckets", "sets", "decided"} <= {p.parent.name for p in before}
     progress = engine.Silent()
     with monkeypatch.context() as patch:
-        told = OutTables.told
+        told = OutTables.write
 
         def looked(self: OutTables) -> Any:
             assert before == {path: path.stat().st_mtime_ns for path in before}
             return told(self)
 
-        patch.setattr(OutTables, "told", looked)
+        patch.setattr(OutTables, "write", looked)
         job = engine.job(paths, tmp_path / "spark")
         run_job(job, progress, find_near_duplicates_on(spark, BY_ROUNDS))
     assert any("resuming" in said for said in progress.said)
@@ -203,7 +203,7 @@ def test_other_inputs_discard_the_stopped_run(
 ) -> None:
     paths = engine.write(tmp_path / "in", engine.rows(9, 60))
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(OutTables, "told", lambda _: 1 / 0)
+        patch.setattr(OutTables, "write", lambda _: 1 / 0)
         on_spark(spark, engine.job(paths, tmp_path / "spark", threshold=0.9))
     engine.go(paths, tmp_path / "local")
     on_spark(spark, engine.job(paths, tmp_path / "spark"))

@@ -66,7 +66,7 @@ class StageTables:
     def _local(self) -> Path:
         return Path(self.folder.removeprefix(LOCAL_SCHEME))
 
-    def stored(self, frame: DataFrame, name: str) -> DataFrame:
+    def store(self, frame: DataFrame, name: str) -> DataFrame:
         """The frame, written and read again: computed once, whoever is lost afterwards."""
         path = f"{self.folder}/{name}"
         if not (self._goes_on and (self._local / name / SUCCESS_FILE).exists()):
@@ -78,11 +78,11 @@ class StageTables:
 def run_in_arrow(frame: DataFrame, function: OnBatches, schema: str | StructType) -> DataFrame:
     """The frame's batches through a function, in the tasks that hold them."""
 
-    def told(batches: Batches) -> Iterator[pa.RecordBatch]:
+    def tagged(batches: Batches) -> Iterator[pa.RecordBatch]:
         with tag_errors():
             yield from function(batches)
 
-    return frame.mapInArrow(told, schema)
+    return frame.mapInArrow(tagged, schema)
 
 
 def group_in_arrow(
@@ -90,11 +90,11 @@ def group_in_arrow(
 ) -> DataFrame:
     """The rows of each group through a function, as one table."""
 
-    def told(table: pa.Table) -> pa.Table:
+    def tagged(table: pa.Table) -> pa.Table:
         with tag_errors():
             return function(table)
 
-    return frame.groupBy(by).applyInArrow(told, schema)
+    return frame.groupBy(by).applyInArrow(tagged, schema)
 
 
 def cogroup_in_arrow(
@@ -105,12 +105,12 @@ def cogroup_in_arrow(
 ) -> DataFrame:
     """The rows of each group of two frames through a function, as two tables."""
 
-    def told(one: pa.Table, other: pa.Table) -> pa.Table:
+    def tagged(one: pa.Table, other: pa.Table) -> pa.Table:
         with tag_errors():
             return function(one, other)
 
     groups = [frame.groupBy(by) for frame, by in (left, right)]
-    return groups[0].cogroup(groups[1]).applyInArrow(told, schema)
+    return groups[0].cogroup(groups[1]).applyInArrow(tagged, schema)
 
 
 def make_batch(**columns: NDArray[Any] | list[Any] | pa.Array) -> pa.RecordBatch:

@@ -258,12 +258,12 @@ def find_by_shuffles(
     """However many documents there are."""
     send = work.spark.sparkContext.broadcast
     with stage("collapsing"):
-        twins = work.stored(find_copies(documents), "copies")
+        twins = work.store(find_copies(documents), "copies")
         doubles = collect_bitmap(twins, lambda batch: read_numbers(batch, "rank"), count)
     with stage("banding"):
-        found = work.stored(find_buckets(documents, send(doubles), grouping), "buckets")
+        found = work.store(find_buckets(documents, send(doubles), grouping), "buckets")
         candidates = collect_bitmap(found.select("members"), read_members, count)
-        buckets = work.stored(renumber_buckets(found, send(candidates)), "numbered")
+        buckets = work.store(renumber_buckets(found, send(candidates)), "numbered")
     return CopiesAndBuckets(twins, buckets, doubles, candidates, BucketTotals.of(buckets))
 
 
@@ -273,7 +273,7 @@ def find_in_one_task(
     """Of documents whose keys fit into a task."""
     needed = documents.select("rank", "c0", "c1", "keys").coalesce(1)
     with stage("banding"):
-        met = work.stored(run_in_arrow(needed, FindCopiesAndBuckets(count), ONE_TASK_SCHEMA), "met")
+        met = work.store(run_in_arrow(needed, FindCopiesAndBuckets(count), ONE_TASK_SCHEMA), "met")
         told = met.where(f"kind = {TOTAL_ROW}").collect()
     buckets = met.where(f"kind = {BUCKET_ROW}").select("band", "key", "piece", "size", "members")
     twins = met.where(f"kind = {COPY_ROW}").select("leader", "rank")

@@ -75,11 +75,11 @@ class Bitmap:
         found: Integers = word * 64 + np.argmax(inside, axis=1)
         return found
 
-    def before(self, number: int) -> int:
+    def count_below(self, number: int) -> int:
         """How many of it are smaller than a number."""
         return int(self.places(np.array([number]))[0]) if number < self.size else len(self)
 
-    def among(self, start: int, end: int) -> NDArray[np.bool_]:
+    def slice(self, start: int, end: int) -> NDArray[np.bool_]:
         """Of the numbers from `start` to `end`: which are in it."""
         first = start >> 3
         bits = np.unpackbits(self.data[first : (end + 7) >> 3], bitorder="little")

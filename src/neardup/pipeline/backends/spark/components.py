@@ -123,10 +123,10 @@ class BucketMembers:
         """The similar pairs of members that have different roots: (pair, similarity)."""
         meeting = PairMembers(roots, self._hot, self.new, part)
         met = run_in_arrow(self.buckets, meeting, "pair long").distinct()
-        pairs = self.work.stored(met, f"{name}-met")
+        pairs = self.work.store(met, f"{name}-met")
         count = pairs.count()
         found = compare_pairs(pairs, count, self.sets, self.compare, self.ranges)
-        similar = self.work.stored(found.where("similarity >= 0"), f"{name}-similar")
+        similar = self.work.store(found.where("similarity >= 0"), f"{name}-similar")
         return SimilarPairs(similar, similar.count(), count)
 
     def capped(self) -> int:
@@ -191,7 +191,7 @@ class SparkComponents:
     largest: int
     say: Callable[[str], None]
     tally: RoundTally = field(default_factory=RoundTally)
-    told: list[dict[str, Any]] = field(default_factory=list)
+    round_log: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.roots = np.arange(self.members.count, dtype=np.uint32)
@@ -206,7 +206,7 @@ class SparkComponents:
             found = self.members.similar(sent, part, f"members-{self.tally.rounds}")
             joined = self._join(sent, found.pairs)
             sent.destroy()
-            self._tell(most, found, joined)
+            self._log_round(most, found, joined)
             fresh, most = most, min(GROWTH * most, cap)
         return self._removed(send(self.roots))
 
@@ -221,11 +221,11 @@ class SparkComponents:
         kernels.to_roots(self.roots)
         return len(forest)
 
-    def _tell(self, most: int, found: SimilarPairs, joined: int) -> None:
+    def _log_round(self, most: int, found: SimilarPairs, joined: int) -> None:
         self.tally.rounds += 1
         self.tally.verified += found.compared
         self.tally.similar += found.count
-        self.told.append(
+        self.round_log.append(
             {
                 "members": most,
                 "new_pairs": found.compared,

@@ -66,7 +66,7 @@ class DataFrameOutcome:
         """
         gone = self.removed.select("id").union(self.rejected.select("id")).where("id IS NOT NULL")
         count = self.record["counts"]["removed"] + self.record["counts"]["rejected"]
-        rows = given.named().where("id IS NOT NULL")
+        rows = given.with_ids().where("id IS NOT NULL")
         if count <= MAX_ON_DRIVER:
             left = rows.join(sql.broadcast(gone), "id", "left_anti")
         else:
@@ -117,7 +117,7 @@ class DataFrameRun:
         require_supported(self.job.options)
         self.stage = SparkStages(self.work.spark, self.progress)
 
-    def outcome(self) -> DataFrameOutcome:
+    def run(self) -> DataFrameOutcome:
         """All decisions, made and stored."""
         with self.stage("sketching"):
             source = DataFrameSource(self.work, self.new, self.earlier, self.job.sketcher)
@@ -131,16 +131,16 @@ class DataFrameRun:
         usable = documents.where(sql.col("reason").isNull())
         decided = decide_documents(setting, source, usable, count, before)
         with self.stage("writing tables"):
-            removed = self.work.stored(_name_removed(decided.removed, documents), "removed")
+            removed = self.work.store(_name_removed(decided.removed, documents), "removed")
             counts = record.RunCounts(
                 count - before, removed.count(), decided.identical, decided.tally, reasons, before
             )
             made = self._described(counts, documents, decided)
         rejected = sketches.where(sql.col("reason").isNotNull() & ~sql.col("earlier"))
-        self.clocked(made)
+        self.add_timings(made)
         return DataFrameOutcome(documents, decided, removed, rejected.select("id", "reason"), made)
 
-    def clocked(self, made: dict[str, Any]) -> None:
+    def add_timings(self, made: dict[str, Any]) -> None:
         """Add to a record what the stages so far have taken."""
         made |= {
             "seconds": self.stage.clock.seconds,
@@ -148,12 +148,12 @@ class DataFrameRun:
             "peak_memory_bytes": peak_memory(),
             "memory_budget_bytes": self.memory,
         }
-        made["spark"]["stages"] = self.stage.told()
+        made["spark"]["stages"] = self.stage.metrics()
 
     def _sketched(self, source: DataFrameSource) -> DataFrame:
         schema = sketch_schema(source.where, source.id_type, self.job.options)
         make = MakeSketchRows(source.reader, self.job.sketcher, self.job.options)
-        return self.work.stored(run_in_arrow(source.frame, make, schema), "sketches")
+        return self.work.store(run_in_arrow(source.frame, make, schema), "sketches")
 
     def _counted(self, sketches: DataFrame) -> tuple[Counter[str], int, int]:
         """Why new documents are rejected; how many there are, and how many are earlier ones."""

@@ -169,7 +169,7 @@ class SparkDecision:
     identical   how many new documents are copies
     members     the buckets, by the numbers of `candidates`, and how their members are compared
     roots       of connected components: the root of each candidate
-    told        what each round did; empty if one task has decided all
+    round_log   what each round did; empty if one task has decided all
     """
 
     removed: DataFrame
@@ -183,7 +183,7 @@ class SparkDecision:
     sizes: DecisionSizes
     tally: RoundTally
     roots: Roots | None
-    told: list[dict[str, Any]]
+    round_log: list[dict[str, Any]]
 
 
 def decide_documents(
@@ -193,33 +193,33 @@ def decide_documents(
     before `new` are of an earlier corpus, of which nothing is removed."""
     work, options = setting.work, setting.options
     send = work.spark.sparkContext.broadcast
-    met = _find_copies_and_buckets(setting, documents, count, new)
-    candidates = send(met.candidates)
+    grouped = _find_copies_and_buckets(setting, documents, count, new)
+    candidates = send(grouped.candidates)
     with setting.stage("shingling"):
-        sets = work.stored(fetch_sets(documents, source, candidates, options), "sets")
-    ranges = CandidateRanges.of(sets, len(met.candidates), setting.one_task, setting.parallel)
-    sizes = DecisionSizes(**vars(met.sums), candidates=ranges.count, bytes=ranges.bytes)
+        sets = work.store(fetch_sets(documents, source, candidates, options), "sets")
+    ranges = CandidateRanges.of(sets, len(grouped.candidates), setting.one_task, setting.parallel)
+    sizes = DecisionSizes(**vars(grouped.sums), candidates=ranges.count, bytes=ranges.bytes)
     members = BucketMembers(
         work,
-        met.buckets,
+        grouped.buckets,
         sets,
         ComparePairs(options),
         ranges.count,
-        met.candidates.before(new),
+        grouped.candidates.count_below(new),
         sizes.pieces,
         ranges,
         BUCKET_CAP,
     )
     roots: Roots | None = None
     few: pa.Table | None = None
-    identical = len(met.doubles) - met.doubles.before(new)
+    identical = len(grouped.doubles) - grouped.doubles.count_below(new)
     with setting.stage("deciding"):
         if sets_fit_one_task(sizes.bytes, sizes.members, setting.memory) and not (
             sizes.pieces or new
         ):
             finish = DecideAll(sizes.candidates, options)
-            found = work.stored(decide_in_one_task(met.buckets, sets, finish), "decided")
-            decided, told = found.where("doc >= 0"), []
+            found = work.store(decide_in_one_task(grouped.buckets, sets, finish), "decided")
+            decided, round_log = found.where("doc >= 0"), []
             if fits_on_driver(sizes.candidates, identical):
                 every = found.toArrow()
                 tally, few = _tally_table(every), every.filter(pc.field("doc") >= 0)
@@ -229,25 +229,29 @@ def decide_documents(
                 roots = _read_roots(decided.toArrow() if few is None else few, sizes)
         elif options.cluster == "components":
             joining = SparkComponents(members, sizes.largest, setting.say)
-            decided = work.stored(joining.run(), "decided")
-            tally, told, roots = joining.tally, joining.told, joining.roots
+            decided = work.store(joining.run(), "decided")
+            tally, round_log, roots = joining.tally, joining.round_log, joining.roots
         else:
             rounds = _make_rounds(setting, members, sizes)
-            decided, tally, told = work.stored(rounds.run(), "decided"), rounds.tally, rounds.told
+            decided, tally, round_log = (
+                work.store(rounds.run(), "decided"),
+                rounds.tally,
+                rounds.round_log,
+            )
     near, exact = translate_to_ranks(decided, candidates), options.verify == "exact"
     return SparkDecision(
-        join_copies(near, met.copies, exact),
+        join_copies(near, grouped.copies, exact),
         decided,
         few,
         exact,
-        met.copies,
+        grouped.copies,
         identical,
         members,
         candidates,
         sizes,
         tally,
         roots,
-        told,
+        round_log,
     )
 
 

@@ -103,7 +103,7 @@ class DataFrameInput:
         named = [self._column(name).alias(option) for option, name in asked.items()]
         return self._numbered().select(sql.lit(earlier).alias("earlier"), *named)
 
-    def named(self) -> DataFrame:
+    def with_ids(self) -> DataFrame:
         """The rows as they are, with the places of columns as names, and `id`."""
         return self._numbered().withColumn("id", self._column(self.columns.id or ""))
 
@@ -155,7 +155,7 @@ class JsonLinesInput(DataFrameInput):
         key = sql.xxhash64(self._line).alias("key")
         return self.frame.select(sql.lit(earlier).alias("earlier"), key, self._line.alias("text"))
 
-    def named(self) -> DataFrame:
+    def with_ids(self) -> DataFrame:
         return run_in_arrow(self.read(), NameLines(self.parse), "c0 string, id string")
 
 
@@ -272,7 +272,7 @@ class DataFrameSource:
         """The sorted shingles of candidates: texts stay where they are, the sets move."""
         keyed = documents.withColumn("key", self._new.key)
         chosen = select_candidates(keyed, candidates, ("id", "key", "c0", "c1"))
-        wanted = self._work.stored(chosen, "wanted")
+        wanted = self._work.store(chosen, "wanted")
         sieve = KeyFilter(wanted.select("key"), wanted.count())
         found = run_in_arrow(
             self.frame.select(sieve.place(self._new.key), "*"),

@@ -37,7 +37,7 @@ def compare_leaders(
     near = translate_to_ranks(near, candidates).selectExpr(
         "witness AS u", "rank AS v", "similarity"
     )
-    return members.work.stored(count_pairs(near, copies), "pairs")
+    return members.work.store(count_pairs(near, copies), "pairs")
 
 
 def count_pairs(near: DataFrame, copies: DataFrame) -> DataFrame:

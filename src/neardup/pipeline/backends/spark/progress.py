@@ -175,6 +175,6 @@ class SparkStages:
             yield
         self._moved.append(watch.moved)
 
-    def told(self) -> list[dict[str, Any]]:
+    def metrics(self) -> list[dict[str, Any]]:
         """What each stage has moved, as run.json has it."""
         return [asdict(moved) for moved in self._moved]

@@ -148,7 +148,7 @@ def rank_by_order(
     """With the place of each row in this order as its rank."""
     ordered = sketches.repartitionByRange(*order).sortWithinPartitions(*order)
     placed = ordered.withColumn("placed", sql.monotonically_increasing_id())
-    stored = work.stored(placed, name)
+    stored = work.store(placed, name)
     partition = sql.shiftright("placed", PARTITION_SHIFT)
     counts = stored.groupBy(partition.alias("p")).count().orderBy("p").collect()
     sizes = np.array([row["count"] for row in counts], np.int64)

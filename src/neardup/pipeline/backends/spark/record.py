@@ -108,8 +108,8 @@ class SparkBucketStatistics:
         counted = run_in_arrow(buckets, beyond, COUNTED_SCHEMA)
         counted = join_pieces(counted, beyond.limit) if pieces else counted
         found = cls()
-        for row in run_in_arrow(counted, _summarize_buckets, "told string").collect():
-            found.join(cls(**json.loads(row["told"])))
+        for row in run_in_arrow(counted, _summarize_buckets, "summary string").collect():
+            found.join(cls(**json.loads(row["summary"])))
         return found
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -174,8 +174,8 @@ def _summarize_buckets(batches: Batches) -> Iterator[pa.RecordBatch]:
     found = SparkBucketStatistics()
     for batch in batches:
         found.add(batch)
-    told = json.dumps(vars(found))
-    yield make_batch(told=pa.array([told]))
+    summary = json.dumps(vars(found))
+    yield make_batch(summary=pa.array([summary]))
 
 
 def _sort_hottest(found: Listed, by: str) -> Listed:
@@ -188,12 +188,12 @@ def describe_file_run(
     decided: SparkDecision,
     documents: DataFrame,
     removed: int,
-    told: TableSummary,
+    summary: TableSummary,
 ) -> dict[str, Any]:
     """What was asked for, and what came out."""
     spark = decided.removed.sparkSession
     counts = record.RunCounts(
-        read.count - read.new, removed, decided.identical, decided.tally, told.reasons, read.new
+        read.count - read.new, removed, decided.identical, decided.tally, summary.reasons, read.new
     )
     made = record.describe_run(job, counts)
     buckets = collect_bucket_statistics(job, decided)
@@ -213,7 +213,7 @@ def describe_spark(spark: SparkSession, decided: SparkDecision) -> dict[str, Any
         "master": spark.sparkContext.master,
         "candidates": decided.sizes.candidates,
         "set_bytes": decided.sizes.bytes,
-        "rounds": decided.told,
+        "rounds": decided.round_log,
     }
 
 
@@ -282,5 +282,5 @@ def _name_candidates(
     found = {row["rank"]: row for row in rows.collect()} if docs else {}
     placed = np.array([found[rank]["number"] for rank in ranks.tolist()], np.int64)
     own = make_strings([found[rank]["id"] for rank in ranks.tolist()])
-    names = read.places.value.named(own, placed).to_pylist()
+    names = read.places.value.name_documents(own, placed).to_pylist()
     return dict(zip(some.tolist(), names, strict=True))

@@ -281,7 +281,7 @@ class SparkRounds:
     one_task: int
     say: Callable[[str], None]
     tally: RoundTally = field(default_factory=RoundTally)
-    told: list[dict[str, Any]] = field(default_factory=list)
+    round_log: list[dict[str, Any]] = field(default_factory=list)
 
     def run(self) -> DataFrame:
         """Each removed candidate with its witness: (doc, witness, similarity)."""
@@ -299,7 +299,7 @@ class SparkRounds:
                 edges.select("pair"), self.count, self.width, self.shift, self.one_task
             )
             different = self._changed(state, bound, found)
-            self._tell(most, new, found, different)
+            self._log_round(most, new, found, different)
             if not new and not different.any() and most >= reach:
                 return self._witnesses(edges, found.kept)
             state = np.where(found.kept, KEPT_BIT, 0).astype(np.uint8)
@@ -335,13 +335,13 @@ class SparkRounds:
 
     def _compared(self, known: DataFrame, leading: PairLeaders) -> tuple[DataFrame, int]:
         """All pairs that were ever needed, with their similarities; how many are new."""
-        number = len(self.told)
+        number = len(self.round_log)
         needed = run_in_arrow(self.buckets, leading, "pair long")
         p = sql.floor(sql.shiftright("pair", 32) / sql.lit(self.width)).cast("int").alias("p")
         left = needed.select(p, "pair"), "p"
         right = known.select(p, "pair", "similarity"), "p"
         made = cogroup_in_arrow(left, right, _merge_known, MERGED_SCHEMA)
-        merged = self.work.stored(made, f"merged-{number}")
+        merged = self.work.store(made, f"merged-{number}")
         leading.end()
         fresh = merged.where("fresh").count()
         new = merged.where(sql.isnan("similarity"))
@@ -350,9 +350,7 @@ class SparkRounds:
         if not count:
             return there, fresh
         found = compare_pairs(new.select("pair"), count, self.sets, self.compare, self.ranges)
-        verified = self.work.stored(
-            found.withColumn("current", sql.lit(True)), f"compared-{number}"
-        )
+        verified = self.work.store(found.withColumn("current", sql.lit(True)), f"compared-{number}")
         self.tally.verified += count
         self.tally.similar += verified.where("similarity >= 0").count()
         return there.unionByName(verified), fresh
@@ -363,14 +361,16 @@ class SparkRounds:
         was = (state & KEPT_BIT) != 0
         return (was != found.kept) | (~found.kept & (bound != found.bound))
 
-    def _tell(self, most: int, new: int, found: SettledPairs, different: NDArray[np.bool_]) -> None:
+    def _log_round(
+        self, most: int, new: int, found: SettledPairs, different: NDArray[np.bool_]
+    ) -> None:
         self.tally.rounds += 1
         changed = int(np.count_nonzero(different))
         self.say(
             f"round {self.tally.rounds}: {most} leaders a bucket, {new:,} new pairs; of all, "
             f"{found.edges:,} similar, decided in {found.passes} passes; {changed:,} changed"
         )
-        self.told.append(
+        self.round_log.append(
             {
                 "leaders": most,
                 "new_pairs": new,

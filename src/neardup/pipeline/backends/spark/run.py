@@ -54,7 +54,7 @@ def find_near_duplicates_on(
 
     def make(job: Job, folder: Path, progress: Progress) -> record.FinishedRun:
         require_supported(job.options, job.merge_rows, job.save_sketches)
-        return SparkFileRun(spark, job, folder, progress, memory).finished()
+        return SparkFileRun(spark, job, folder, progress, memory).run()
 
     return make
 
@@ -98,7 +98,7 @@ class SparkFileRun:
         self.earlier = EarlierCorpus.of(self.job.against)
         self.work = StageTables.at(self.spark, self.folder / "spark")
 
-    def finished(self) -> record.FinishedRun:
+    def run(self) -> record.FinishedRun:
         """Everything that belongs into OUT."""
         with self.stage("sketching"):
             read = sketch_files(self.work, self.job, self.earlier, self.progress, self.memory)
@@ -112,19 +112,19 @@ class SparkFileRun:
         )
         with self.stage("writing tables"):
             removed = self._removed(decided, documents, read)
-            explaining = OutTables(
+            out_tables = OutTables(
                 self.folder, read.source, documents, removed, read.places, read.new, read.rejected
             )
-            count, told = explaining.told()
-            made = describe_file_run(self.job, read, decided, documents, count, told)
+            count, summary = out_tables.write()
+            made = describe_file_run(self.job, read, decided, documents, count, summary)
         if self.job.pairs:
             with self.stage("pairing"):
                 made["pairs"] = self._write_pairs(decided, documents, read)
         if self.job.kept:
             with self.stage("writing"):
                 self._write_kept(read, documents, removed)
-        made["spark"]["stages"] = self.stage.told()
-        return finish_run(self.job, self.folder, made, told, self.stage.clock, read.shards)
+        made["spark"]["stages"] = self.stage.metrics()
+        return finish_run(self.job, self.folder, made, summary, self.stage.clock, read.shards)
 
     # -- rank -----------------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ class SparkFileRun:
         self, decided: SparkDecision, documents: DataFrame, read: SketchedFiles
     ) -> DataFrame | pa.Table:
         found = name_removed(decided, documents, read, self._nameless(read))
-        return found if isinstance(found, pa.Table) else self.work.stored(found, "removed")
+        return found if isinstance(found, pa.Table) else self.work.store(found, "removed")
 
     def _nameless(self, read: SketchedFiles) -> bool:
         """Whether documents have no id, and their ranks are their numbers."""

@@ -154,7 +154,7 @@ def sketch_files(
 
 def _find_unreadable(work: StageTables, job: Job, skipped: dict[str, str]) -> dict[str, str]:
     """The other files that can't be read, and why."""
-    shards = cut_shards(job.in_order(), job.reading, set(skipped))
+    shards = cut_shards(job.ordered_inputs(), job.reading, set(skipped))
     parts = work.spark.range(0, len(shards), 1, max(len(shards), 1))
     look = TryReading(work.spark.sparkContext.broadcast(shards))
     with translate_spark_errors("reading"):
@@ -216,12 +216,12 @@ def _sketch_once(
     memory: int,
     skipped: dict[str, str],
 ) -> SketchedFiles:
-    earlier.check(job.storing, job.options.verify == "exact", job.columns.within)
+    earlier.check(job.storage, job.options.verify == "exact", job.columns.within)
     before = [
         _drop_keep_column(shard)
         for shard in [*earlier.shards, *cut_shards(earlier.inputs, job.reading)]
     ]
-    shards = [*before, *cut_shards(job.in_order(), job.reading, set(skipped))]
+    shards = [*before, *cut_shards(job.ordered_inputs(), job.reading, set(skipped))]
     together = job.options.keep_policy[0] == "first"
     source = FileSource(work.spark, shards, job.sketcher, together)
     if work.begin(_make_work_key(job, earlier, shards, memory)):
@@ -246,7 +246,7 @@ def _sketch_once(
         places,
         counted.ids > 0,
         shards[len(before) :],
-        {file.name: skipped[file.name] for file in job.in_order() if file.name in skipped},
+        {file.name: skipped[file.name] for file in job.ordered_inputs() if file.name in skipped},
         sum(count for part, count in counted.rejected.items() if part >= len(before)),
     )
     if job.strict:
@@ -275,7 +275,7 @@ def _make_sketches(
 ) -> tuple[DataFrame, DocumentCounts]:
     schema = sketch_schema(source.where, source.id_type, job.options)
     make = MakeSketchRows(source.reader, job.sketcher, job.options)
-    sketches = work.stored(run_in_arrow(source.frame, make, schema), "sketches")
+    sketches = work.store(run_in_arrow(source.frame, make, schema), "sketches")
     in_files = sketches.groupBy("part", "file").agg(
         sql.count("part").alias("documents"),
         sql.count("id").alias("ids"),

@@ -38,7 +38,7 @@ class PlainRows:
     def end(self, _: RowPlaces) -> dict[str, Any] | None:
         return None
 
-    def told(self) -> Any:
+    def summary(self) -> Any:
         return None
 
 
@@ -54,8 +54,8 @@ class RemovedRows(PlainRows):
         number, witness = read_numbers(batch, "number"), read_numbers(batch, "witness")
         file, row = places.of(number)
         witness_file, witness_row = places.of(witness)
-        names = places.named(batch.column("id"), number)
-        witnesses = places.named(batch.column("witness_id"), witness)
+        names = places.name_documents(batch.column("id"), number)
+        witnesses = places.name_documents(batch.column("witness_id"), witness)
         similarity = batch.column("similarity").to_numpy()
         self.count += len(batch)
         for listed, here in ((self.near, similarity < 1.0), (self.other, similarity >= 1.0)):
@@ -73,7 +73,7 @@ class RemovedRows(PlainRows):
             "cluster": witness,
         }
 
-    def told(self) -> Any:
+    def summary(self) -> Any:
         return {"count": self.count, "examples": self.near or self.other}
 
 
@@ -113,7 +113,7 @@ class ClusterRows:
         """The rows of clusters that begin at some places in a batch."""
         kept = read_numbers(batch, "witness")[starts]
         file, row = places.of(kept)
-        names = places.named(batch.column("witness_id").take(to_arrow(starts)), kept)
+        names = places.name_documents(batch.column("witness_id").take(to_arrow(starts)), kept)
         largest = np.lexsort((kept, -copies))[:SAMPLED_CLUSTERS]
         found = [
             {
@@ -130,13 +130,13 @@ class ClusterRows:
         self.largest = nlargest(SAMPLED_CLUSTERS, every, lambda one: (one["copies"], -one["kept"]))
         return {"cluster": kept, "id": names, "file": file, "row": row, "size": copies + 1}
 
-    def told(self) -> Any:
+    def summary(self) -> Any:
         return self.largest
 
 
 def _list_copies(batch: pa.RecordBatch, places: RowPlaces) -> list[tuple[float, int, str]]:
     number = read_numbers(batch, "number")
-    names = places.named(batch.column("id"), number).to_pylist()
+    names = places.name_documents(batch.column("id"), number).to_pylist()
     similarity = batch.column("similarity").to_pylist()
     return list(zip(similarity, number.tolist(), names, strict=True))
 
@@ -153,13 +153,13 @@ class RejectedRows(PlainRows):
         reasons = batch.column("reason").cast(pa.large_string())
         self.reasons.update(reasons.to_pylist())
         return {
-            "id": places.named(batch.column("id"), number),
+            "id": places.name_documents(batch.column("id"), number),
             "file": file,
             "row": row,
             "reason": reasons,
         }
 
-    def told(self) -> Any:
+    def summary(self) -> Any:
         return dict(self.reasons)
 
 
@@ -169,8 +169,8 @@ class PairRows(PlainRows):
     def __call__(self, batch: pa.RecordBatch, places: RowPlaces) -> dict[str, Any]:
         a, b = read_numbers(batch, "a"), read_numbers(batch, "b")
         return {
-            "a": places.named(batch.column("a_id"), a),
-            "b": places.named(batch.column("b_id"), b),
+            "a": places.name_documents(batch.column("a_id"), a),
+            "b": places.name_documents(batch.column("b_id"), b),
             "similarity": batch.column("similarity"),
         }
 
@@ -196,7 +196,7 @@ class OutTables:
     new: int
     rejected: int
 
-    def told(self) -> tuple[int, TableSummary]:
+    def write(self) -> tuple[int, TableSummary]:
         """Write all tables: how many documents are removed, and what else the tables say."""
         removed = self._write(
             self.removed, ["number"], "removed.parquet", tables.REMOVED, RemovedRows()

@@ -96,13 +96,13 @@ class UrlPath:
                 stream.close()
 
 
-def create_work_folder(spark: SparkSession, given: str | None) -> UrlPath:
+def create_work_folder(spark: SparkSession, url: str | None) -> UrlPath:
     """An empty folder for the tables between stages, which all executors can write."""
-    if given is not None:
-        folder = UrlPath(spark, given)
+    if url is not None:
+        folder = UrlPath(spark, url)
         if there := folder.names():
             raise OutputError(
-                f"{given} is not empty ({', '.join(there[:3])}): choose another folder as work="
+                f"{url} is not empty ({', '.join(there[:3])}): choose another folder as work="
             )
         return folder
     checkpoints = spark.sparkContext.getCheckpointDir()
@@ -168,8 +168,10 @@ def dedup_urls(
             key=key,
             workers=spark.sparkContext.defaultParallelism,
         )
-        deciding = DataFrameRun(job, new, earlier, StageTables(spark, work.url), memory, progress)
-        outcome = deciding.outcome()
+        dataframe_run = DataFrameRun(
+            job, new, earlier, StageTables(spark, work.url), memory, progress
+        )
+        outcome = dataframe_run.run()
         outcome.record["parameters"]["against"] = list(against)
         outcome.record["skipped_files"] = []
         # All inputs together: whose row is whose is not known.
@@ -178,12 +180,12 @@ def dedup_urls(
             {"file": ", ".join(inputs), "size": size, "documents": count, "xxh3_128": ""}
         ]
         (work / WRITING).write(b"")
-        with deciding.stage("writing"):
+        with dataframe_run.stage("writing"):
             _write_tables(place, new, outcome, job)
-            showing = DataFrameReport(outcome, new)
-        deciding.clocked(outcome.record)
+            report = DataFrameReport(outcome, new)
+        dataframe_run.add_timings(outcome.record)
         if finish is not None:
-            (place / REPORT).write(showing.report(finish, REPORT))
+            (place / REPORT).write(report.report(finish, REPORT))
         data = json.dumps(outcome.record, indent=2, ensure_ascii=False) + "\n"
         (place / RUN_FILE).write(data.encode())
     except BaseException:
@@ -193,7 +195,7 @@ def dedup_urls(
         if not place.names():
             place.delete()
         raise
-    finished = FinishedRun(outcome.record, showing.largest(), showing.examples())
+    finished = FinishedRun(outcome.record, report.largest(), report.examples())
     work.delete()
     return finished
 

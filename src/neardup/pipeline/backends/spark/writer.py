@@ -35,7 +35,7 @@ class TableRows(Protocol):
     def end(self, places: RowPlaces, /) -> dict[str, Any] | None:
         """The rows that are left when all batches are there."""
 
-    def told(self) -> Any: ...
+    def summary(self) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,9 @@ class WriteTable:
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         beside = f"{self.path}.{_attempt_id()}"
         _write_rows(batches, Path(beside), self.schema, self.rows, self.places.value)
-        yield make_batch(path=pa.array([beside]), told=pa.array([json.dumps(self.rows.told())]))
+        yield make_batch(
+            path=pa.array([beside]), summary=pa.array([json.dumps(self.rows.summary())])
+        )
 
 
 def _write_rows(
@@ -80,16 +82,16 @@ def write_table(
     if isinstance(frame, pa.Table):
         kept = frame.combine_chunks().sort_by([(name, "ascending") for name in by])
         _write_rows(kept.to_batches(), path, schema, rows, places.value)
-        return rows.told()
+        return rows.summary()
     ordered = frame.repartition(1).sortWithinPartitions(*by)
     write = WriteTable(str(path), schema, rows, places)
     with translate_spark_errors("writing"):
-        made = run_in_arrow(ordered, write, "path string, told string").collect()
+        made = run_in_arrow(ordered, write, "path string, summary string").collect()
     if not made:  # no row, no task
         _write_rows([], path, schema, rows, places.value)
-        return rows.told()
+        return rows.summary()
     os.replace(made[0]["path"], path)
-    return json.loads(made[0]["told"])
+    return json.loads(made[0]["summary"])
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class WriteKept:
             for number in read_numbers(batch, "id").tolist():
                 file = self.files.value[number]
                 start, end = self.places.value.starts[self.first + number :][:2].tolist()
-                keep = ~self.gone.value.among(start, end)
+                keep = ~self.gone.value.slice(start, end)
                 path = Path(self.folder, str(_attempt_id()), file.kept_name)
                 write_kept(file, keep, path)
                 yield make_batch(
