@@ -117,7 +117,8 @@ def spark_dataframes(
 
     def frame(rows: Sequence[Row]) -> Any:
         shuffled = random.Random(seed).sample(list(rows), len(rows))
-        cells = [tuple(row[name] for name in SCHEMA.names) for row in shuffled]
+        # By way of Arrow, since Spark takes no whole number for a double.
+        cells = [tuple(row.values()) for row in pa.Table.from_pylist(shuffled, SCHEMA).to_pylist()]
         return spark.createDataFrame(cells, COLUMNS).repartition(2)
 
     more = {"against": frame(earlier)} if earlier else {}
