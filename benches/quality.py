@@ -27,7 +27,7 @@ from table import Figure, Row, section
 
 from neardup.evaluation.evaluation import Evaluation, evaluate
 from neardup.evaluation.scores import Share, ThresholdSweep
-from neardup.options import THRESHOLD
+from neardup.option_table import default_of
 
 SHINGLES = ("word:5", "word:3", "word:2", "char:9", "char:5")
 """The default one first: it stays where others are not better."""
@@ -122,7 +122,7 @@ def highest(sweep: ThresholdSweep) -> float:
     """The highest threshold that is nearly as good as the best one, none above the default."""
     enough = sweep.at_best[2] - NEAR_BEST
     good = [t for t, f1 in zip(sweep.thresholds, sweep.f1) if (f1 or 0.0) >= enough]
-    return min(max(good), THRESHOLD)
+    return min(max(good), default_of("threshold"))
 
 
 def languages(data: Path) -> Figure:

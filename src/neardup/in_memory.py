@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,8 @@ from neardup.errors import ParameterError
 from neardup.formats.spool import Spool
 from neardup.keys import Key, to_key
 from neardup.lsh.buckets import Buckets, group_by_key
-from neardup.options import MEASURES, Options, parse_strip
+from neardup.option_table import MEASURES, MatchingOptions, takes_options
+from neardup.options import Options, parse_strip
 from neardup.result import Result
 from neardup.sketch import bulk
 from neardup.sketcher import Integers, SketchedDocuments, Sketcher
@@ -63,7 +64,7 @@ class Corpus:
             self.rejected.setdefault(self.size + row, "empty")
         columns: dict[str, NDArray[Any]] = {
             "content": sketch.content,
-            "keys": sketch.keys(self.options.tables),
+            "keys": sketch.keys(self.options.hash_tables),
             "lengths": sketch.lengths,
         }
         if self.options.verify == "exact":
@@ -143,7 +144,7 @@ class Corpus:
             leader = cluster.find_identical(self._column("content", 2, np.uint64), order)
             unique = order[leader[order] == order]
             buckets = group_by_key(
-                self._column("keys", self.options.tables.count, np.uint64), unique
+                self._column("keys", self.options.hash_tables.count, np.uint64), unique
             )
             verifier = self._verifier(unique[buckets.documents])
             self._found = order, leader, buckets, verifier
@@ -237,48 +238,30 @@ def find_frequencies(
     return counts.freeze()
 
 
+@takes_options("neardup.dedup")
 def dedup(
     data: object,
     *,
     text: str = "text",
     id: str | None = None,
-    threshold: float | None = None,
-    recall: float | None = None,
-    keep: str = "first",
     within: str | None = None,
-    verify: str | None = None,
-    measure: str = "jaccard",
-    cluster: str = "stars",
-    sketch: str | None = None,
-    family: str | None = None,
-    shingle: str | None = None,
-    text_profile: str = "standard",
-    slots: int | None = None,
-    bits: int | None = None,
-    bands: int | None = None,
-    rows: int | None = None,
-    tables: int | str | None = None,
-    hamming: int | None = None,
-    blocks: int | None = None,
-    weights: str = "tf",
-    preset: str | None = None,
-    seed: int = 0,
-    hash: str = "xxh64",
     key: bytes | Key | None = None,
-    limit: int | None = None,
-    strip: str | Iterable[str] | None = None,
+    **options: Unpack[MatchingOptions],
 ) -> Result:
     """Find the near-duplicates in a list of texts or in a table, and say which copies to keep.
 
-    `data` is a list of strings, or a pandas, Polars, PyArrow or Hugging Face table (anything
-    with the Arrow stream interface), whose column `text` holds the documents. Two documents
-    are similar when the exact Jaccard similarity of their shingles reaches `threshold`, 0.8 if it
-    is not given; or, with `measure="containment"`, one is a copy when that share of it is inside
-    a kept one of better rank; or, with `sketch="simhash"`, when their fingerprints differ in at
-    most `hamming` bits, 3 if it is not given.
-    `strip` says what is not compared: `html` markup, and with `lines:0.1%` the lines that are in
-    more than that share of the documents. With `hash="siphash"` and a secret `key`, nobody
-    without the key can plan a copy that is not found.
+    Args:
+        data: A list of strings, or a table with the Arrow stream interface (pandas, Polars,
+            PyArrow, Hugging Face).
+        text: The column of the table that holds the documents.
+        id: The column that names them; by default their positions do.
+        within: Compare only documents with the same value in this column.
+        key: The secret key of hash siphash: 16 bytes, or 32 hexadecimal digits.
+        **options: What counts as similar and which copy stays: the matching options, see
+            docs/command-line.md.
+
+    Returns:
+        The kept, removed and rejected documents, each with its reason.
 
     >>> result = dedup(["the cat sat on the mat today", "The cat sat on the mat, today!", "hi"])
     >>> result.kept
@@ -287,52 +270,27 @@ def dedup(
     [Removed(id=1, witness=0, similarity=1.0, exact=True, cluster=0)]
     """
     secret = to_key(key)
-    options = Options.of(
-        preset=preset,
-        sketch=sketch,
-        family=family,
-        shingle=shingle,
-        slots=slots,
-        bits=bits,
-        text_profile=text_profile,
-        seed=seed,
-        threshold=threshold,
-        recall=recall,
-        bands=bands,
-        rows=rows,
-        verify=verify,
-        keep=keep,
-        cluster=cluster,
-        limit=limit,
-        strip=strip,
-        hash=hash,
-        key=secret,
-        measure=measure,
-        tables=tables,
-        hamming=hamming,
-        blocks=blocks,
-        weights=weights,
-    )
+    chosen = Options.of(key=secret, **options)
     columns = Columns(
         text=text,
         id=id,
-        keep=options.keep_policy[1],
+        keep=chosen.keep_policy[1],
         within=within,
-        tokens=options.spec.unit == "token",
+        tokens=chosen.spec.unit == "token",
     )
-    if options.strip.lines is not None or options.weights == "tf-idf":
+    if chosen.strip.lines is not None or chosen.weights == "tf-idf":
         require_rereadable(data)
-    ignored = find_ignored_lines(lambda: read_data(data, columns), options, secret)
-    options = options.ignoring(ignored.digest)
-    frequencies = find_frequencies(lambda: read_data(data, columns), options, ignored, secret)
-    options = options.weighing(frequencies.stated)
-    sketcher = Sketcher(options.spec, ignored, secret, frequencies)
-    corpus = Corpus(options, frequencies=frequencies)
+    ignored = find_ignored_lines(lambda: read_data(data, columns), chosen, secret)
+    chosen = chosen.ignoring(ignored.digest)
+    frequencies = find_frequencies(lambda: read_data(data, columns), chosen, ignored, secret)
+    chosen = chosen.weighing(frequencies.stated)
+    sketcher = Sketcher(chosen.spec, ignored, secret, frequencies)
+    corpus = Corpus(chosen, frequencies=frequencies)
     ids: list[pa.Array | list[Any]] = []
     for documents in read_data(data, columns):
         corpus.add(documents, sketcher(documents))
         ids.append(documents.ids)
-    return Result(options, corpus.decide(), corpus.rejected, ids, corpus.pairs, ignored)
+    return Result(chosen, corpus.decide(), corpus.rejected, ids, corpus.pairs, ignored)
 
 
 def similarity(

@@ -1,15 +1,18 @@
-"""What a run is asked to do, checked once, in one frozen value.
+"""The matching options as one frozen value, checked once.
 
-Everything here can change without a new sketch; what can't is the `Spec` that it carries.
+`option_table` has their names, types, defaults and help; here is what must be true of their values
+together, and what follows from them: the bands, the hash tables, the verifier. Everything here can
+change without a new sketch; what can't is the `Spec` that it carries.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Final
+from functools import cached_property
+from typing import Any, Final, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +30,18 @@ from neardup.lsh.curve import (
     jaccard_of,
     lay_bands,
 )
+from neardup.option_table import (
+    CLUSTER,
+    MEASURES,
+    PRESETS,
+    VERIFY,
+    WEIGHTS,
+    MatchingOptions,
+    SpecOptions,
+    default_of,
+    given_options,
+    options_of,
+)
 from neardup.sketch.bbit import collision_chance, unpack_slots
 from neardup.sketch.bulk import MAKE, MAKE_WEIGHTED
 from neardup.sketch.weighted import occurrence_weights
@@ -34,24 +49,8 @@ from neardup.spec import WEIGHTED, Spec, check_choice, check_number, check_whole
 from neardup.text.html import require_html_library
 from neardup.verify import Comparison, Contained, Estimated, Exact, Near, Weighed
 
-VERIFY: Final = ("exact", "estimate", "none")
-MEASURES: Final = ("jaccard", "containment")
-CLUSTER: Final = ("stars", "components")
-WEIGHTS: Final = ("tf", "tf-idf")
-THRESHOLD: Final = 0.8
 HAMMING: Final = 3
-LIMIT: Final = 256
 MOST: Final = 2**31 - 1
-
-# Operating points that others have published, so that their results can be followed.
-PRESETS: Final[dict[str, dict[str, Any]]] = {
-    "fineweb": {"shingle": "word:5", "slots": 112, "bands": 14, "rows": 8},
-    "nemo": {"shingle": "char:24", "slots": 260, "bands": 20, "rows": 13},
-}
-
-
-SPEC_NAMES: Final = ("shingle", "sketch", "family", "slots", "bits")
-"""What people write among the options and is the specification's."""
 
 
 @dataclass(frozen=True)
@@ -94,27 +93,55 @@ def parse_strip(given: str | Iterable[str] | None) -> Strip:
     return strip
 
 
+def specify(*, key: Key | None = None, **options: Unpack[SpecOptions]) -> Spec:
+    """The specification that options lead to.
+
+    Args:
+        key: The secret key of hash siphash.
+        **options: Rows of the table; None stands for "not given".
+
+    >>> specify(preset="nemo").slots
+    260
+    """
+    rows, given = options_of(SpecOptions), _with_preset(options)
+    strip = parse_strip(given.pop("strip", None))
+    if strip.html:
+        require_html_library()
+    made = {rows[name].spec_field or name: value for name, value in given.items() if name in rows}
+    return Spec.of(**made, key=key.id if key else "", strip=strip.markup)
+
+
+def _with_preset(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that are given, and the values of a preset for those that are not."""
+    given = given_options(options)
+    preset = given.pop("preset", None)
+    if preset is None:
+        return given
+    check_choice("preset", preset, tuple(PRESETS))
+    return PRESETS[preset] | given
+
+
 @dataclass(frozen=True)
 class Options:
     """How to find candidates, how to judge them, and which copy stays."""
 
     spec: Spec = field(default_factory=Spec)
-    threshold: float = THRESHOLD
-    recall: float = 0.99
+    threshold: float = default_of("threshold")
+    recall: float = default_of("recall")
     bands: int | None = None
     rows: int | None = None
     verify: str = "exact"
-    keep: str = "first"
-    cluster: str = "stars"
-    limit: int = LIMIT
+    keep: str = default_of("keep")
+    cluster: str = default_of("cluster")
+    limit: int = default_of("limit")
     strip: Strip = field(default_factory=Strip)
-    layout: int | str = 1
-    """The tables, as `lsh.curve.lay_bands` reads them."""
-    measure: str = "jaccard"
+    tables: int | str = default_of("tables")
+    """As people write them: 2, or 20x5,10x8. `hash_tables` are what they lead to."""
+    measure: str = default_of("measure")
     hamming: int | None = None
     """Of fingerprints: in how many bits similar ones differ at most."""
     blocks: int | None = None
-    weights: str = "tf"
+    weights: str = default_of("weights")
 
     def __post_init__(self) -> None:
         check_choice("verify", self.verify, VERIFY)
@@ -145,7 +172,7 @@ class Options:
         for name, value in plain.items():
             object.__setattr__(self, name, value)
         check_threshold(self.threshold)
-        _ = self.keep_policy, self.tables
+        _ = self.keep_policy, self.hash_tables
 
     def _check_sketch(self) -> None:
         """Refuse what the sketch has no use for."""
@@ -170,7 +197,7 @@ class Options:
                     "--blocks, or use --sketch simhash"
                 )
             return
-        if (self.bands, self.rows, self.layout, self.measure) != (None, None, 1, "jaccard"):
+        if (self.bands, self.rows, self.tables, self.measure) != (None, None, 1, "jaccard"):
             raise ParameterError(
                 "a simhash has neither bands nor containment: leave out --bands, --rows, --tables "
                 "and --measure, or use another sketch"
@@ -185,67 +212,29 @@ class Options:
             object.__setattr__(self, "threshold", 1.0 - distance / self.spec.slots)
 
     @classmethod
-    def of(
-        cls,
-        *,
-        preset: str | None = None,
-        sketch: str | None = None,
-        family: str | None = None,
-        shingle: str | None = None,
-        slots: int | None = None,
-        bits: int | None = None,
-        text_profile: str = "standard",
-        seed: int = 0,
-        hash: str = "xxh64",
-        key: Key | None = None,
-        strip: str | Iterable[str] | None = None,
-        tables: int | str | None = None,
-        verify: str | None = None,
-        threshold: float | None = None,
-        **others: Any,
-    ) -> Options:
-        """Options as people write them; what is given goes before what a preset says."""
-        base: dict[str, Any] = {"shingle": "word:5", "sketch": "minhash"}
-        if preset is not None:
-            check_choice("preset", preset, tuple(PRESETS))
-            base.update(PRESETS[preset])
-        given = {
-            "shingle": shingle,
-            "sketch": sketch,
-            "family": family,
-            "slots": slots,
-            "bits": bits,
-            "layout": tables,
-            "verify": verify,
-            "threshold": threshold,
-            **others,
-        }
-        base.update({name: value for name, value in given.items() if value is not None})
-        asked = parse_strip(strip)
-        if asked.html:
-            require_html_library()
-        if base["sketch"] == "simhash":
-            base.setdefault("verify", "estimate")
-            if base.get("recall") is not None:
+    def of(cls, *, key: Key | None = None, **options: Unpack[MatchingOptions]) -> Options:
+        """The options as people write them; what is given overrides a preset's values.
+
+        Args:
+            key: The secret key of hash siphash.
+            **options: Rows of the table; None stands for "not given".
+        """
+        given = _with_preset(options)
+        if given.get("sketch") == "simhash":
+            given.setdefault("verify", "estimate")
+            if "recall" in given:
                 raise ParameterError(
                     "all fingerprints within the Hamming distance meet: leave out --recall, or use "
                     "another sketch"
                 )
-            if base["verify"] != "exact" and threshold is not None:
+            if given["verify"] != "exact" and "threshold" in given:
                 raise ParameterError(
                     "fingerprints are compared by their Hamming distance: use --hamming instead of "
                     "--threshold, or --verify exact"
                 )
-        of_the_spec = {name: base.pop(name) for name in SPEC_NAMES if name in base}
-        spec = Spec.of(
-            **of_the_spec,
-            profile=text_profile,
-            seed=seed,
-            hash=hash,
-            key=key.id if key else "",
-            strip=asked.markup,
-        )
-        return cls(spec=spec, strip=asked, **base)
+        made = {name: given.pop(name) for name in options_of(SpecOptions) if name in given}
+        spec, strip = specify(key=key, **made), parse_strip(made.get("strip"))
+        return cls(spec=spec, strip=strip, **given)
 
     def ignoring(self, digest: str) -> Options:
         """The same with the list of ignored lines that has this digest."""
@@ -260,7 +249,7 @@ class Options:
         """Whether signatures are fingerprints, which are compared bit by bit."""
         return self.spec.sketch == "simhash"
 
-    @property
+    @cached_property
     def curve(self) -> Curve | Curves:
         """The bands: as given, or the steepest that reach the wanted recall at the threshold."""
         given = None
@@ -270,18 +259,18 @@ class Options:
             raise ParameterError("bands and rows belong together: give both or neither")
         contained = self.measure == "containment"
         threshold = jaccard_of(self.threshold) if contained else self.threshold
-        return lay_bands(self.spec.slots, threshold, self.recall, given, self.layout)
+        return lay_bands(self.spec.slots, threshold, self.recall, given, self.tables)
 
     @property
     def meeting(self) -> Meeting:
         """How likely two documents are to meet, by the measure of this run."""
-        if isinstance(self.tables, Blocks):
-            return ByJaccard(self.tables) if self.verify == "exact" else self.tables
+        if isinstance(self.hash_tables, Blocks):
+            return ByJaccard(self.hash_tables) if self.verify == "exact" else self.hash_tables
         return ByContainment(self.curve) if self.measure == "containment" else self.curve
 
-    @property
-    def tables(self) -> Tables:
-        """Which documents meet."""
+    @cached_property
+    def hash_tables(self) -> Tables:
+        """The hash tables in which documents meet: bands, or blocks of fingerprints."""
         if self.hamming is not None and self.blocks is not None:
             return Blocks(self.spec.slots, self.hamming, self.blocks)
         return Bands(self.curve.parts)

@@ -5,14 +5,14 @@ Needs the extra [spark] on the driver, and neardup on all executors; docs/spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from neardup.errors import UsageError
 from neardup.keys import Key, to_key
+from neardup.option_table import MatchingOptions, takes_options
 from neardup.options import Options
 from neardup.result import (
     Verdict,
@@ -29,64 +29,53 @@ from neardup.result import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from neardup.pipeline.backends.spark.dataframes import DataFrameOutcome
+    from neardup.pipeline.backends.spark.arrow import StageTables
+    from neardup.pipeline.backends.spark.dataframes import DataFrameOutcome, DataFrameRun
     from neardup.pipeline.backends.spark.inputs import DataFrameInput
+    from neardup.pipeline.backends.spark.limits import TASK_MEMORY
     from neardup.pipeline.backends.spark.urls import UrlPath
 
 SHOWN = 3
 
 
+@takes_options("neardup.spark.dedup")
 def dedup(
     df: DataFrame,
     *,
     id: str,
     text: str = "text",
-    threshold: float | None = None,
-    recall: float | None = None,
-    keep: str = "first",
     within: str | None = None,
     against: DataFrame | None = None,
-    verify: str | None = None,
-    measure: str = "jaccard",
-    cluster: str = "stars",
-    sketch: str | None = None,
-    family: str | None = None,
-    shingle: str | None = None,
-    text_profile: str = "standard",
-    slots: int | None = None,
-    bits: int | None = None,
-    bands: int | None = None,
-    rows: int | None = None,
-    tables: int | str | None = None,
-    hamming: int | None = None,
-    blocks: int | None = None,
-    weights: str = "tf",
-    preset: str | None = None,
-    seed: int = 0,
-    hash: str = "xxh64",
     key: bytes | Key | None = None,
-    limit: int | None = None,
-    strip: str | Iterable[str] | None = None,
     work: str | None = None,
     memory: int | None = None,
+    **options: Unpack[MatchingOptions],
 ) -> SparkResult:
     """Find the near-duplicates in a Spark DataFrame, and say which copies to keep.
 
-    The answer is that of `neardup.dedup` for the same rows in the order of their ids, and the
-    options mean the same. A DataFrame has no order, so `id` is required: a column of numbers,
-    strings, bytes or dates, unique and never null. Of documents that are equally good to keep,
-    the one whose id comes first in Spark's order stays. `against` is an earlier DataFrame with the
-    same columns: its documents go before all others and are never removed.
+    The answer is that of `neardup.dedup` for the same rows in the order of their ids. A DataFrame
+    has no order: of documents that are equally good to keep, the one whose id comes first in
+    Spark's order stays.
 
     The DataFrame is read twice, to sketch it and to compare candidates, and again for `kept`: if it
     takes long to compute, cache or write it before. Every reading must give the same ids; if they
-    are made anew each time, `kept` has rows that should have gone. That is an error only where a
+    are generated each time, `kept` has rows that should be removed. That is an error only where a
     candidate is missing, or has another text, when it is compared.
 
-    Tables between the stages are written to `work`, an empty folder, or its URL, that all
-    executors can write. Without it, it is a new one in Spark's checkpoint folder; or, on one
-    machine, a temporary one, which is deleted when Python ends. The result's frames read it, until
-    its `close()` deletes it. A task may hold about `memory` bytes, 1 GB if it is not given.
+    Args:
+        df: The documents.
+        id: A column of numbers, strings, bytes or dates, unique and never null.
+        text: The column that holds the documents.
+        within: Compare only documents with the same value in this column.
+        against: An earlier DataFrame with the same columns: its documents rank before all others
+            and are never removed.
+        key: The secret key of hash siphash: 16 bytes, or 32 hexadecimal digits.
+        work: An empty folder, or its URL, for tables between the stages, which all executors can
+            write. By default a new one in Spark's checkpoint folder; or, on one machine, a
+            temporary one, which is deleted when Python ends. The result's frames read it, until
+            its `close()` deletes it.
+        memory: Bytes that a task may hold, about; by default 1 GB.
+        **options: What counts as similar and which copy stays, as in `neardup.dedup`.
 
     >>> rows = [(1, "the cat sat on the mat today"), (2, "The cat sat on the mat, today!")]
     >>> df = spark.createDataFrame(rows, "id long, text string")  # doctest: +SKIP
@@ -105,40 +94,12 @@ def dedup(
 
     require_spark()
     secret = to_key(key)
-    options = Options.of(
-        preset=preset,
-        sketch=sketch,
-        family=family,
-        shingle=shingle,
-        slots=slots,
-        bits=bits,
-        text_profile=text_profile,
-        seed=seed,
-        threshold=threshold,
-        recall=recall,
-        bands=bands,
-        rows=rows,
-        verify=verify,
-        keep=keep,
-        cluster=cluster,
-        limit=limit,
-        strip=strip,
-        hash=hash,
-        key=secret,
-        measure=measure,
-        tables=tables,
-        hamming=hamming,
-        blocks=blocks,
-        weights=weights,
-    )
+    chosen = Options.of(key=secret, **options)
     spark = _session_of(df)
 
     from neardup.corpus.columns import Source
     from neardup.corpus.documents import Columns
-    from neardup.pipeline.backends.spark.arrow import StageTables
-    from neardup.pipeline.backends.spark.dataframes import DataFrameRun
     from neardup.pipeline.backends.spark.inputs import DataFrameInput
-    from neardup.pipeline.backends.spark.limits import TASK_MEMORY
     from neardup.pipeline.backends.spark.session import check_executors
     from neardup.pipeline.backends.spark.urls import create_work_folder
     from neardup.pipeline.job import Job
@@ -147,9 +108,9 @@ def dedup(
     columns = Columns(
         text=text,
         id=id,
-        keep=options.keep_policy[1],
+        keep=chosen.keep_policy[1],
         within=within,
-        tokens=options.spec.unit == "token",
+        tokens=chosen.spec.unit == "token",
     )
     new = DataFrameInput(df, columns)
     earlier = None
@@ -160,7 +121,7 @@ def dedup(
     job = Job(
         inputs=[],
         out=Path(),
-        options=options,
+        options=chosen,
         columns=new.columns,
         workers=spark.sparkContext.defaultParallelism,
         key=secret,
@@ -169,7 +130,7 @@ def dedup(
         run = DataFrameRun(
             job, new, earlier, StageTables(spark, folder.url), memory or TASK_MEMORY, SILENT
         )
-        return SparkResult(options, new, run.run(), folder)
+        return SparkResult(chosen, new, run.run(), folder)
     except BaseException:
         folder.delete()
         raise

@@ -273,14 +273,14 @@ class Interrupting(ReadWriteLock):
 
 def test_a_snapshot_is_right_when_tables_are_compacted_meanwhile(tmp_path):
     options = Options()
-    derived = LookupTables(options.tables.count)
-    keys = np.arange(3 * options.tables.count, dtype=np.uint64).reshape(3, -1)
+    derived = LookupTables(options.hash_tables.count)
+    keys = np.arange(3 * options.hash_tables.count, dtype=np.uint64).reshape(3, -1)
     derived.enter(rows([1, 2, 3]), keys, 3)
     derived.bury([2], 4)
     derived.guard = Interrupting(derived.compact)
     snapshot.write_snapshot(tmp_path / "s", derived, options)
     read = snapshot.read_snapshot(tmp_path / "s", options, snapshot.SpillFolders(tmp_path))
-    assert read.leaders(keys, 5)[2].tolist() == [1, 3] * options.tables.count
+    assert read.leaders(keys, 5)[2].tolist() == [1, 3] * options.hash_tables.count
 
 
 def test_two_merge_at_once(tmp_path):

@@ -7,8 +7,9 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -18,6 +19,7 @@ from neardup.cli.comparisons import compare_sketches, hashes
 from neardup.cli.dedup import dedup
 from neardup.cli.evaluate import evaluate
 from neardup.cli.exact import exact
+from neardup.cli.help import Command, Group
 from neardup.cli.index_build import add, build
 from neardup.cli.index_query import get, query, remove
 from neardup.cli.index_reindex import convert, reindex, retune
@@ -35,35 +37,68 @@ TERMINATED = 143
 app = typer.Typer(
     name="neardup",
     help="Find near-duplicate documents, keep the best copy of each, explain every decision.",
+    epilog="Example: neardup dedup pages.jsonl -o clean --threshold 0.85",
+    cls=Group,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(dedup)
-app.command()(exact)
-app.command()(evaluate)
-app.command()(plan)
-app.command()(merge)
-app.command()(status)
-app.command()(demo)
-app.command()(report)
-app.command()(compare_sketches)
-app.command()(tune)
-app.command()(hashes)
-app.command()(serve)
-app.command()(query)
 index = typer.Typer(
     help="An index of documents in a folder: is a new one a copy of something?",
+    epilog="Example: neardup index build posts posts.jsonl",
+    cls=Group,
     no_args_is_help=True,
 )
-for command in (build, add, query, get, remove, stats, retune, reindex, convert, compact, verify):
-    index.command()(command)
-index.command()(export)
-index.command("import")(import_)
-app.add_typer(spec, name="spec")
-app.add_typer(index, name="index")
-app.add_typer(cache, name="cache")
-app.add_typer(keys, name="keys")
+
+REMOVE, RUNS = "Remove duplicates", "Runs"
+CHOOSE, ONLINE = "Choose and check an operating point", "One document at a time"
+COMMANDS: Final[list[tuple[Callable[..., None], str, str]]] = [
+    (dedup, REMOVE, "dedup pages.jsonl -o clean --threshold 0.85"),
+    (exact, REMOVE, "exact pages/ -o clean --unit paragraph"),
+    (demo, REMOVE, "demo --threshold 0.7"),
+    (report, RUNS, "report clean --open"),
+    (status, RUNS, "status clean"),
+    (merge, RUNS, "merge clean-january clean-february -o until-february"),
+    (plan, CHOOSE, "plan --documents 300M --sample pages.jsonl --memory 100GB -o plan.toml"),
+    (tune, CHOOSE, "tune pages.jsonl --threshold 0.9 -o tuned"),
+    (evaluate, CHOOSE, "evaluate labels.tsv --corpus pages.jsonl --threshold 0.85"),
+    (compare_sketches, CHOOSE, "compare-sketches pages.jsonl --plot sketches.html"),
+    (hashes, CHOOSE, "hashes --plot hashes.html"),
+    (query, ONLINE, "query posts 'the text of a new post'"),
+    (serve, ONLINE, "serve --data posts --port 8080"),
+]
+"""The commands with the panel of the first screen that they are in, and an example."""
+INDEX_COMMANDS: Final[list[tuple[Callable[..., None], str, str]]] = [
+    (build, "Documents", "index build posts posts.jsonl --threshold 0.85"),
+    (add, "Documents", "index add posts new.jsonl"),
+    (query, "Documents", "index query posts 'the text of a new post'"),
+    (get, "Documents", "index get posts 4711"),
+    (remove, "Documents", "index remove posts 4711 4712"),
+    (stats, "The whole index", "index stats posts"),
+    (retune, "The whole index", "index retune posts --threshold 0.9"),
+    (reindex, "The whole index", "index reindex posts --shingle char:24"),
+    (convert, "The whole index", "index convert posts --bits 8"),
+    (compact, "The whole index", "index compact posts"),
+    (verify, "The whole index", "index verify posts"),
+    (export, "The whole index", "index export posts posts.export"),
+    (import_, "The whole index", "index import copy posts.export"),
+]
+
+
+def register(group: typer.Typer, commands: list[tuple[Callable[..., None], str, str]]) -> None:
+    """Add commands to a group, each with its panel and its example."""
+    for command, panel, example in commands:
+        name = command.__name__.strip("_").replace("_", "-")
+        group.command(
+            name, cls=Command, rich_help_panel=panel, epilog=f"Example: neardup {example}"
+        )(command)
+
+
+register(app, COMMANDS)
+register(index, INDEX_COMMANDS)
+app.add_typer(index, name="index", rich_help_panel=ONLINE)
+app.add_typer(keys, name="keys", rich_help_panel=ONLINE)
+app.add_typer(spec, name="spec", rich_help_panel=CHOOSE)
+app.add_typer(cache, name="cache", rich_help_panel=CHOOSE)
 
 
 def show_version(wanted: bool) -> None:
@@ -138,9 +173,8 @@ def explained(error: Any) -> tuple[str, int]:
     home = str(Path(neardup.__file__).parent)
     frames = traceback.extract_tb(error.__traceback__)
     place = [frame for frame in frames if frame.filename.startswith(home)][-1]
-    where = f"{Path(place.filename).name}, line {place.lineno}"
-    kind = type(error).__name__
-    return f"{kind} in {where}: a mistake in neardup; please report what --debug shows", 1
+    where = f"{type(error).__name__}, {Path(place.filename).name}:{place.lineno}"
+    return f"internal error ({where}): please report it with the output of --debug", 1
 
 
 def fail(message: str, code: int, *, as_event: bool = False) -> NoReturn:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from neardup.cli.help import HELP_ALL, MANY, HelpAll
 from neardup.errors import ParameterError
+from neardup.option_table import KEPT, SIMILAR, Option, given_options, options_at
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,8 +24,8 @@ if TYPE_CHECKING:
 
 
 INPUT = "Input"
-MATCH = "What counts as similar"
-KEEP = "What is kept"
+MATCH = SIMILAR
+KEEP = KEPT
 OUTPUT = "Output"
 
 Inputs = Annotated[
@@ -51,7 +55,7 @@ def use_config(context: typer.Context, path: Path | None) -> Path | None:
     if path is not None:
         from neardup.formats.config import load_config
 
-        context.default_map = {**(context.default_map or {}), **load_config(path)}
+        context.default_map = dict(context.default_map or {}) | dict(load_config(path))
     return path
 
 
@@ -90,8 +94,8 @@ Id = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN",
-        help="The column that names them.  [default: id if there is one, else file:row]",
-        show_default=False,
+        help="The column that names them.",
+        show_default="id if there is one, else file:row",
         rich_help_panel=INPUT,
     ),
 ]
@@ -129,14 +133,6 @@ Within = Annotated[
         rich_help_panel=MATCH,
     ),
 ]
-Keep = Annotated[
-    str,
-    typer.Option(
-        metavar="POLICY",
-        help="Which copy stays: first, longest, max:COLUMN or min:COLUMN.",
-        rich_help_panel=KEEP,
-    ),
-]
 Prefer = Annotated[
     str | None,
     typer.Option(
@@ -161,16 +157,14 @@ Memory = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help="The most memory to use, such as 2GB.  [default: half of the free]",
-        show_default=False,
+        help="The most memory to use, such as 2GB.",
+        show_default="half of the free",
         rich_help_panel=OUTPUT,
     ),
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(
-        help="Threads.  [default: one a core]", show_default=False, rich_help_panel=OUTPUT
-    ),
+    typer.Option(help="Threads.", show_default="one a core", rich_help_panel=OUTPUT),
 ]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=OUTPUT)
@@ -208,51 +202,86 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-HELP: Final = {
-    "threshold": "Documents at least this similar are duplicates: above 0, at most 1.",
-    "recall": "The share of pairs exactly at the threshold to find at least; bands and rows are "
-    "chosen for it.",
-    "bands": "Use this many bands...",
-    "rows": "...of this many rows, instead of choosing.",
-    "tables": "More recall: the bands so many times (2), or bands of several sizes (20x5,10x8), "
-    "each over slots of its own.",
-    "limit": "Kept documents that are compared with in a bucket.",
-    "slots": "Slots of a signature; of a simhash its bits, 64 or 128.",
-    "sketch": "What is made of a document: minhash; oneperm, for many slots; weighted, where "
-    "repeats and weights count; or simhash, whose bits are compared.",
-    "family": "How slots are made: affine32, affine-m61, rounds, darts.",
-    "bits": "Store this many bits of a slot: 1, 2, 4, 8 or 16; bands are made before.",
-    "shingle": "What is compared: word:5, char:24, line:1, or token:5 for a column of token ids.",
-    "text_profile": "conservative (case counts), standard, or aggressive (accents, digits and "
-    "compatibility forms folded).",
-    "preset": "A published operating point: fineweb (word:5, 14 x 8) or nemo (char:24, 20 x 13).",
-    "seed": "Seed of all hashes.",
-    "hash": "What words are hashed with: xxh64, murmur3, fnv1a; or siphash, with --key-file.",
-    "hamming": "With --sketch simhash: fingerprints that differ in at most so many bits are "
-    "similar.",
-    "blocks": "With --sketch simhash: cut fingerprints into so many blocks, more than --hamming; "
-    "more of them make rarer keys and more tables.",
-    "verify": "exact similarity of the shingles, estimate from the signatures, or none.",
-    "measure": "jaccard; or containment: how much of a document is inside a kept one.",
-    "html": "Ignore markup: html.",
-}
-METAVAR: Final = {"tables": "WHAT", "shingle": "UNIT:SIZE", "html": "html"}
+def with_options(
+    place: str, *, panel: str = "", without: str = "", changed: Mapping[str, str] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the matching options that `option_table.PLACES` names for it.
+
+    The command takes them as `**given`: only those with a value from the command line or a config
+    file.
+
+    Args:
+        place: The command's name in `PLACES`.
+        panel: The heading under which help shows all of them, instead of the table's.
+        without: What happens if one is not given, instead of the table's default.
+        changed: Name -> help, where the command means it a little differently.
+    """
+    rows = options_at(place)
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(command, include_extras=True)
+        fixed = [
+            parameter.replace(annotation=hints[name], kind=parameter.KEYWORD_ONLY)
+            for name, parameter in inspect.signature(command).parameters.items()
+            if parameter.kind is not parameter.VAR_KEYWORD
+        ]
+        named = [_parameter(row, panel, without, changed or {}) for row in rows.values()]
+        # Panels are shown in the order of their first option: what is kept and written is last.
+        place_of = next((n for n, one in enumerate(fixed) if _panel(one) in (KEEP, OUTPUT)), None)
+        parameters = fixed[:place_of] + named + ([] if place_of is None else fixed[place_of:])
+        if len(parameters) > MANY:
+            keyword = inspect.Parameter.KEYWORD_ONLY
+            more = inspect.Parameter(HELP_ALL, keyword, default=False, annotation=HelpAll)
+            parameters.append(more)
+
+        @functools.wraps(command)
+        def wrapped(**values: Any) -> None:
+            matching = {name: values.pop(name) for name in rows}
+            values.pop(HELP_ALL, None)
+            command(**values, **given_options(matching))
+
+        signature = inspect.Signature(parameters)
+        wrapped.__signature__ = signature  # type: ignore[attr-defined]
+        wrapped.__annotations__ = {one.name: one.annotation for one in parameters}
+        return wrapped
+
+    return decorate
 
 
-def matching_option(name: str, default: str = "") -> Any:
-    """The option of this name; what happens without it is told if the command chooses that."""
-    told = f"{HELP[name]}  [default: {default}]" if default else HELP[name]
-    return typer.Option(
-        metavar=METAVAR.get(name), help=told, show_default=False, rich_help_panel=MATCH
+def _parameter(
+    row: Option, panel: str, without: str, changed: Mapping[str, str]
+) -> inspect.Parameter:
+    kind: Any = list[str] if row.repeated else row.type if isinstance(row.type, type) else str
+    option = typer.Option(
+        row.flag,
+        metavar=row.metavar,
+        help=changed.get(row.name, row.explained),
+        show_default=without or row.without,
+        autocompletion=_completion(row.choices) if row.choices else None,
+        rich_help_panel=panel or row.panel,
+    )
+    return inspect.Parameter(
+        row.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[kind | None, option],
     )
 
 
-TextProfile = Annotated[str, matching_option("text_profile", "standard")]
+def _panel(parameter: inspect.Parameter) -> str | None:
+    info = getattr(parameter.annotation, "__metadata__", (None,))[0]
+    return getattr(info, "rich_help_panel", None)
+
+
+def _completion(choices: Sequence[Any]) -> Callable[[str], list[str]]:
+    def complete(incomplete: str) -> list[str]:
+        return [str(choice) for choice in choices if str(choice).startswith(incomplete)]
+
+    return complete
 
 
 MOST = 64  # bytes; a key in digits has 34 at most
 
-Hash = Annotated[str, matching_option("hash", "xxh64")]
 KeyFile = Annotated[
     Path | None,
     typer.Option(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neardup.cli.arguments import make_console
+from neardup.cli.help import Command, Group
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -27,17 +28,20 @@ Folder = Annotated[
     typer.Option(
         "--cache",
         metavar="FOLDER",
-        help="Where the results are.  [default: the user's cache folder]",
-        show_default=False,
+        help="Where the results are.",
+        show_default="the user's cache folder",
     ),
 ]
 
 cache = typer.Typer(
-    help="Results of earlier trials, which neardup tune does not run again.", no_args_is_help=True
+    help="Results of earlier trials, which neardup tune does not run again.",
+    cls=Group,
+    epilog="Example: neardup cache list",
+    no_args_is_help=True,
 )
 
 
-@cache.command("list")
+@cache.command("list", cls=Command, epilog="Example: neardup cache list")
 def list_results(
     folder: Folder = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
@@ -84,7 +88,7 @@ def list_results(
     console.print(f"{len(entries):,} {results} in {kept.folder}{damaged}", soft_wrap=True)
 
 
-@cache.command("show")
+@cache.command("show", cls=Command, epilog="Example: neardup cache show 3f0c9a")
 def show_result(
     key: Annotated[
         str, typer.Argument(metavar="KEY", help="The first digits are enough.", show_default=False)
@@ -97,7 +101,7 @@ def show_result(
     print(json.dumps(_open_cache(folder).find(key).to_json(), indent=2))
 
 
-@cache.command("clear")
+@cache.command("clear", cls=Command, epilog="Example: neardup cache clear --older-than 30d")
 def clear_results(
     folder: Folder = None,
     older_than: Annotated[

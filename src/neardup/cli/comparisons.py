@@ -6,17 +6,18 @@ The sketches on a sample of the user's own documents, the hash functions on this
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neardup.cli.arguments import Format, Inputs, Quiet, Text, TextProfile, Workers, check_workers
+from neardup.cli.arguments import Format, Inputs, Quiet, Text, Workers, check_workers, with_options
 
 if TYPE_CHECKING:
     from neardup.evaluation.hash_functions import HashFigures, RandomFunction
     from neardup.evaluation.sketch_comparison import SketchFigures
 
 
+@with_options("neardup compare-sketches")
 def compare_sketches(
     inputs: Inputs,
     text: Text = "text",
@@ -25,16 +26,6 @@ def compare_sketches(
         int,
         typer.Option(metavar="N", help="Look at so many documents, and at an edited copy of each."),
     ] = 2_000,
-    threshold: Annotated[
-        float, typer.Option(help="Pairs at least this similar are to be found.")
-    ] = 0.8,
-    recall: Annotated[
-        float,
-        typer.Option(help="The share of pairs exactly at the threshold that bands are chosen for."),
-    ] = 0.99,
-    shingle: Annotated[str, typer.Option(metavar="UNIT:SIZE", help="As in dedup.")] = "word:5",
-    text_profile: TextProfile = "standard",
-    seed: Annotated[int, typer.Option(help="Of the sample, the edits and the hashes.")] = 0,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -44,12 +35,15 @@ def compare_sketches(
     workers: Workers = None,
     quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    **given: Any,
 ) -> None:
     """Measure every sketch on a sample of your documents, against brute force.
 
     Bytes, speed, error, recall and precision at the threshold, with sorted neighbourhood beside
     them as the way to do without.
     """
+    from dataclasses import replace
+
     from neardup.cli.progress import progress_for
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs
@@ -57,7 +51,8 @@ def compare_sketches(
     from neardup.evaluation.sample import add_edited_copies, choose_from_files
     from neardup.evaluation.sketch_comparison import VARIANTS, SketchComparison
     from neardup.formats.tables import write_text
-    from neardup.spec import Spec, check_whole
+    from neardup.options import Options
+    from neardup.spec import check_whole
 
     count = check_whole("--sample", sample, 2, 20_000)
     if plot is not None and not (plot.suffix == ".html" and plot.parent.is_dir()):
@@ -65,7 +60,9 @@ def compare_sketches(
             f"--plot {plot}: give a name that ends in .html, in a folder that exists"
         )
     threads = check_workers(workers)
-    spec = Spec.of(shingle, profile=text_profile)
+    options = Options.of(**given)
+    spec = replace(options.spec, seed=0)  # the sample does not depend on the seed of the hashes
+    threshold, seed = options.threshold, options.spec.seed
     with progress_for(quiet=quiet or as_json) as progress:
         chosen = choose_from_files(
             find_inputs(inputs, format), Columns(text=text), count, seed, spec, progress, threads
@@ -76,10 +73,7 @@ def compare_sketches(
             texts,
             threshold,
             threads,
-            recall=recall,
-            shingle=shingle,
-            text_profile=text_profile,
-            seed=seed,
+            **{name: value for name, value in given.items() if name != "threshold"},
         )
         progress.advance(1)
         rows = []
@@ -90,7 +84,7 @@ def compare_sketches(
         f"{len(texts):,} documents, half of them edited copies of the others "
         f"({chosen.about}); "
         f"{comparison.truth.similar(threshold):,} pairs are at least {threshold:g} similar "
-        f"({shingle} shingles, every pair compared)"
+        f"({spec.shingle} shingles, every pair compared)"
     )
     if plot is not None:
         from neardup.report.measurements import sketches_page

@@ -7,23 +7,21 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from neardup.cli.arguments import (
     INPUT,
     KEEP,
-    MATCH,
+    LAYOUT,
     OUTPUT,
     AsJson,
     Config,
     Force,
     Format,
-    Hash,
     Id,
     Inputs,
-    Keep,
     KeyFile,
     Memory,
     NoKept,
@@ -32,13 +30,12 @@ from neardup.cli.arguments import (
     SkipBadFiles,
     Strict,
     Text,
-    TextProfile,
     Within,
     Workers,
     check_workers,
-    matching_option,
     read_key,
     stale_bands,
+    with_options,
 )
 
 if TYPE_CHECKING:
@@ -66,6 +63,7 @@ FLAT = 2
 """Bands of so few rows make documents meet that have little in common."""
 
 
+@with_options("neardup dedup")
 def dedup(
     context: typer.Context,
     inputs: Inputs,
@@ -76,47 +74,8 @@ def dedup(
     format: Format = "auto",
     strict: Strict = False,
     skip_bad_files: SkipBadFiles = False,
-    threshold: Annotated[float | None, matching_option("threshold", "0.8")] = None,
-    recall: Annotated[float | None, matching_option("recall", "0.99")] = None,
-    bands: Annotated[int | None, matching_option("bands")] = None,
-    rows: Annotated[int | None, matching_option("rows")] = None,
-    tables: Annotated[str | None, matching_option("tables", "1")] = None,
-    slots: Annotated[int | None, matching_option("slots", "128; of a simhash 64")] = None,
-    sketch: Annotated[str | None, matching_option("sketch", "minhash")] = None,
-    family: Annotated[str | None, matching_option("family", "the usual one of the sketch")] = None,
-    bits: Annotated[int | None, matching_option("bits", "all")] = None,
-    shingle: Annotated[str | None, matching_option("shingle", "word:5")] = None,
-    text_profile: TextProfile = "standard",
-    preset: Annotated[str | None, matching_option("preset")] = None,
-    seed: Annotated[int, matching_option("seed", "0")] = 0,
-    hash: Hash = "xxh64",
     key_file: KeyFile = None,
-    hamming: Annotated[int | None, matching_option("hamming", "3")] = None,
-    blocks: Annotated[int | None, matching_option("blocks", "chosen by --hamming")] = None,
-    weights: Annotated[
-        str,
-        typer.Option(
-            help="With --sketch weighted or simhash: tf, every occurrence of a shingle counts; or "
-            "tf-idf, those that are in few documents count more.",
-            rich_help_panel=MATCH,
-        ),
-    ] = "tf",
-    verify: Annotated[
-        str | None, matching_option("verify", "exact; with --sketch simhash, estimate")
-    ] = None,
-    measure: Annotated[str, matching_option("measure", "jaccard")] = "jaccard",
-    strip: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="WHAT",
-            help="Ignore markup (html), or lines that are in more than a share of the "
-            "documents (lines:0.1%). Can be given several times.",
-            show_default=False,
-            rich_help_panel=MATCH,
-        ),
-    ] = None,
     within: Within = None,
-    keep: Keep = "first",
     prefer: Prefer = None,
     merge_rows: Annotated[
         str | None,
@@ -137,14 +96,6 @@ def dedup(
             rich_help_panel=KEEP,
         ),
     ] = None,
-    cluster: Annotated[
-        str,
-        typer.Option(
-            help="stars: each removed document is similar to a kept one. components: whole chains "
-            "are merged, without that promise.",
-            rich_help_panel=KEEP,
-        ),
-    ] = "stars",
     pairs: Annotated[
         bool,
         typer.Option(
@@ -184,8 +135,8 @@ def dedup(
         typer.Option(
             metavar="URL",
             help="With --engine spark: the cluster's master, such as spark://host:7077, "
-            "yarn or local[4].  [default: what spark-submit or Spark's settings say]",
-            show_default=False,
+            "yarn or local[4].",
+            show_default="what spark-submit or Spark's settings say",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -193,6 +144,7 @@ def dedup(
     workers: Workers = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
+    **given: Any,
 ) -> None:
     """Remove near-duplicates from files and write what is kept, removed and why.
 
@@ -208,32 +160,8 @@ def dedup(
     from neardup.spec import WEIGHTED
 
     key = read_key(key_file, quiet)
-    layout = {"bands": bands, "rows": rows, "tables": tables}
     stale = stale_bands(context) if config else set()
-    layout |= dict.fromkeys(stale)
-    options = Options.of(
-        preset=preset,
-        sketch=sketch,
-        family=family,
-        shingle=shingle,
-        slots=slots,
-        bits=bits,
-        text_profile=text_profile,
-        seed=seed,
-        threshold=threshold,
-        recall=recall,
-        verify=verify,
-        keep=keep,
-        cluster=cluster,
-        strip=strip,
-        hash=hash,
-        key=key,
-        measure=measure,
-        hamming=hamming,
-        blocks=blocks,
-        weights=weights,
-        **layout,
-    )
+    options = Options.of(key=key, **{n: v for n, v in given.items() if n not in stale})
     threads = check_workers(workers)
     check_engine(engine, master, workers)
     if engine == "spark":
@@ -241,7 +169,7 @@ def dedup(
     by_url = urls_only([*inputs, out, *(against or ())], engine)
     found = [] if by_url else find_inputs(inputs, format)
     with progress_for(quiet=quiet or as_json) as progress:
-        if stale and not any(layout.values()):
+        if stale and not LAYOUT & given.keys() - stale:
             progress.say(chosen_anew(config, options))
         from neardup.corpus.documents import Columns
         from neardup.formatting import parse_bytes

@@ -22,6 +22,7 @@ from neardup.cli.arguments import (
     Text,
     Workers,
     check_workers,
+    with_options,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ Least = Annotated[
 ]
 
 
+@with_options("neardup evaluate")
 def evaluate(
     golden: Annotated[
         Path,
@@ -97,9 +99,8 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="GOLDEN holds pairs, in these columns; without a third one all are "
-            "duplicates.  [default: id1,id2,label]",
-            show_default=False,
+            help="GOLDEN holds pairs, in these columns; without a third one all are duplicates.",
+            show_default="id1,id2,label",
             rich_help_panel=INPUT,
         ),
     ] = None,
@@ -107,8 +108,8 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="GOLDEN holds clusters, in these columns.  [default: id,cluster]",
-            show_default=False,
+            help="GOLDEN holds clusters, in these columns.",
+            show_default="id,cluster",
             rich_help_panel=INPUT,
         ),
     ] = None,
@@ -133,101 +134,6 @@ def evaluate(
             "that are given go before it.",
             show_default=False,
             rich_help_panel=MATCH,
-        ),
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            help="As in dedup, like all of these.  [default: 0.8]",
-            show_default=False,
-            rich_help_panel=MATCH,
-        ),
-    ] = None,
-    recall: Annotated[
-        float | None,
-        typer.Option(
-            help="What bands and rows are chosen for.  [default: 0.99]",
-            show_default=False,
-            rich_help_panel=MATCH,
-        ),
-    ] = None,
-    bands: Annotated[
-        int | None,
-        typer.Option(help="Use this many bands...", show_default=False, rich_help_panel=MATCH),
-    ] = None,
-    rows: Annotated[
-        int | None,
-        typer.Option(help="...of this many rows.", show_default=False, rich_help_panel=MATCH),
-    ] = None,
-    tables: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHAT",
-            help="More tables.  [default: 1]",
-            show_default=False,
-            rich_help_panel=MATCH,
-        ),
-    ] = None,
-    shingle: Annotated[
-        str | None,
-        typer.Option(
-            metavar="UNIT:SIZE",
-            help="What is compared.  [default: word:5]",
-            show_default=False,
-            rich_help_panel=MATCH,
-        ),
-    ] = None,
-    text_profile: Annotated[
-        str | None,
-        typer.Option(
-            help="conservative, standard or aggressive.  [default: standard]",
-            show_default=False,
-            rich_help_panel=MATCH,
-        ),
-    ] = None,
-    sketch: Annotated[
-        str | None,
-        typer.Option(
-            help="What is made of a document.  [default: minhash]",
-            show_default=False,
-            rich_help_panel=MATCH,
-        ),
-    ] = None,
-    slots: Annotated[
-        int | None,
-        typer.Option(
-            help="Slots of a signature.  [default: 128]", show_default=False, rich_help_panel=MATCH
-        ),
-    ] = None,
-    verify: Annotated[
-        str | None,
-        typer.Option(
-            help="exact, estimate or none.  [default: exact]",
-            show_default=False,
-            rich_help_panel=MATCH,
-        ),
-    ] = None,
-    measure: Annotated[
-        str | None,
-        typer.Option(
-            help="jaccard or containment.  [default: jaccard]",
-            show_default=False,
-            rich_help_panel=MATCH,
-        ),
-    ] = None,
-    strip: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="WHAT",
-            help="Ignore html markup, or frequent lines.",
-            show_default=False,
-            rich_help_panel=MATCH,
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            help="Seed of all hashes.  [default: 0]", show_default=False, rich_help_panel=MATCH
         ),
     ] = None,
     min_recall: Least = None,
@@ -282,6 +188,7 @@ def evaluate(
             rich_help_panel=OUTPUT,
         ),
     ] = False,
+    **given: Any,
 ) -> None:
     """Measure recall and precision by a golden set: of an operating point, a run or a service.
 
@@ -291,22 +198,7 @@ def evaluate(
     from neardup.cli.progress import progress_for
 
     check_by(by, corpus)
-    given = {
-        "threshold": threshold,
-        "recall": recall,
-        "bands": bands,
-        "rows": rows,
-        "tables": tables,
-        "shingle": shingle,
-        "text_profile": text_profile,
-        "sketch": sketch,
-        "slots": slots,
-        "verify": verify,
-        "measure": measure,
-        "strip": strip,
-        "seed": seed,
-    }
-    asked = operating_point(config, {name: v for name, v in given.items() if v is not None})
+    point = operating_point(config, given)
     threads = check_workers(workers)
     with progress_for(quiet=quiet or as_json) as progress, folder(out, force):
         from neardup.evaluation.evaluation import evaluate as evaluated
@@ -327,7 +219,7 @@ def evaluate(
             sample=sample,
             workers=threads,
             progress=progress,
-            **asked,
+            **point,
         )
         least = {"recall": min_recall, "precision": min_precision, "f1": min_f1}
         asked_for = check_gates(found, by, least)
@@ -373,7 +265,7 @@ def operating_point(config: Path | None, given: dict[str, Any]) -> dict[str, Any
         return given
     from neardup.formats.config import load_config
 
-    stored = load_config(config)
+    stored: dict[str, Any] = dict(load_config(config))
     if (LAYOUT | CHOSEN_FOR) & set(given):
         stored = {name: value for name, value in stored.items() if name not in LAYOUT}
     return stored | given

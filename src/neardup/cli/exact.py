@@ -17,7 +17,6 @@ from neardup.cli.arguments import (
     Format,
     Id,
     Inputs,
-    Keep,
     Memory,
     NoKept,
     Out,
@@ -26,16 +25,17 @@ from neardup.cli.arguments import (
     SkipBadFiles,
     Strict,
     Text,
-    TextProfile,
     Within,
     Workers,
     check_workers,
+    with_options,
 )
 
 if TYPE_CHECKING:
     from neardup.pipeline.record import FinishedRun
 
 
+@with_options("neardup exact")
 def exact(
     inputs: Inputs,
     out: Out,
@@ -64,9 +64,8 @@ def exact(
         int | None,
         typer.Option(
             metavar="N",
-            help="Never cut a paragraph or line with fewer characters, white space not "
-            "counted.  [default: 20]",
-            show_default=False,
+            help="Never cut a paragraph or line with fewer characters, white space not counted.",
+            show_default="20",
             rich_help_panel=MATCH,
         ),
     ] = None,
@@ -85,8 +84,8 @@ def exact(
         float | None,
         typer.Option(
             metavar="RATE",
-            help="False positives of --filter bloom when all documents are in.  [default: 0.01]",
-            show_default=False,
+            help="False positives of --filter bloom when all documents are in.",
+            show_default="0.01",
             rich_help_panel=MATCH,
         ),
     ] = None,
@@ -94,14 +93,12 @@ def exact(
         int | None,
         typer.Option(
             metavar="N",
-            help="How many documents the filter is made for.  [default: as many as there are]",
-            show_default=False,
+            help="How many documents the filter is made for.",
+            show_default="as many as there are",
             rich_help_panel=MATCH,
         ),
     ] = None,
-    text_profile: TextProfile = "standard",
     within: Within = None,
-    keep: Keep = "first",
     prefer: Prefer = None,
     no_kept: NoKept = False,
     force: Force = False,
@@ -109,6 +106,7 @@ def exact(
     workers: Workers = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
+    **given: Any,
 ) -> None:
     """Remove exact duplicates from files: documents, or repeated paragraphs or lines in them.
 
@@ -120,7 +118,7 @@ def exact(
     from neardup.corpus.inputs import find_inputs
     from neardup.options import Options
 
-    options = Options.of(keep=keep, text_profile=text_profile)
+    options = Options.of(**given)
     threads = check_workers(workers)
     found = find_inputs(inputs, format)
     with progress_for(quiet=quiet or as_json) as progress:
@@ -149,8 +147,8 @@ def exact(
             finish=partial(write_report, title=out.resolve().name),
             budget=Budget(None if memory is None else parse_bytes(memory)),
         )
-        sameness = ExactSpec.of(by, unit, min_length, text_profile)
-        filtering = ExactFilter.of(filter_kind, fpr, expected, sameness, keep)
+        sameness = ExactSpec.of(by, unit, min_length, options.spec.profile)
+        filtering = ExactFilter.of(filter_kind, fpr, expected, sameness, options.keep)
         finished = run_job(job, progress, ExactDuplicates(sameness, filtering))
     print_run(finished.record, "\n".join(summary(finished, out)) + "\n", quiet, as_json)
 

@@ -33,9 +33,8 @@ TableMemory = Annotated[
     typer.Option(
         "--memory",
         metavar="SIZE",
-        help="The most memory for what is looked up, such as 2GB; what "
-        "does not fit goes to disk.  [default: as much as it takes]",
-        show_default=False,
+        help="The most memory for what is looked up, such as 2GB; what does not fit goes to disk.",
+        show_default="as much as it takes",
         rich_help_panel=OUTPUT,
     ),
 ]

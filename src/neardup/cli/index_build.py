@@ -20,19 +20,20 @@ from neardup.cli.arguments import (
     Text,
     Workers,
     check_workers,
-    matching_option,
     read_key,
     stale_bands,
+    with_options,
 )
 from neardup.cli.index import Dir, IndexKey, PlainJson, TableMemory, open_to_write
 from neardup.cli.summary import print_filled, print_loaded
+from neardup.option_table import IndexOptions, MatchingOptions, given_options, options_of
 
 if TYPE_CHECKING:
     from neardup.index.index import Index
     from neardup.keys import Key
     from neardup.options import Options
 
-ONLY_IN_CONFIG = ("keep", "cluster", "weights")
+ONLY_IN_CONFIG = tuple(options_of(MatchingOptions).keys() - options_of(IndexOptions).keys())
 """What a config file may say, and an index has only one way of."""
 
 StrictIndex = Annotated[
@@ -43,6 +44,7 @@ StrictIndex = Annotated[
 ]
 
 
+@with_options("neardup index build")
 def build(
     context: typer.Context,
     folder: Dir,
@@ -79,33 +81,12 @@ def build(
         ),
     ] = False,
     config: Config = None,
-    threshold: Annotated[float | None, matching_option("threshold", "0.8")] = None,
-    recall: Annotated[float | None, matching_option("recall", "0.99")] = None,
-    bands: Annotated[int | None, matching_option("bands")] = None,
-    rows: Annotated[int | None, matching_option("rows")] = None,
-    tables: Annotated[str | None, matching_option("tables", "1")] = None,
-    limit: Annotated[int | None, matching_option("limit", "256")] = None,
-    verify: Annotated[
-        str | None, matching_option("verify", "exact; with --sketch simhash, estimate")
-    ] = None,
-    measure: Annotated[str | None, matching_option("measure", "jaccard")] = None,
-    hamming: Annotated[int | None, matching_option("hamming", "3")] = None,
-    blocks: Annotated[int | None, matching_option("blocks", "chosen by --hamming")] = None,
-    shingle: Annotated[str | None, matching_option("shingle", "word:5")] = None,
-    text_profile: Annotated[str | None, matching_option("text_profile", "standard")] = None,
-    sketch: Annotated[str | None, matching_option("sketch", "minhash")] = None,
-    family: Annotated[str | None, matching_option("family", "the usual one of the sketch")] = None,
-    slots: Annotated[int | None, matching_option("slots", "128; of a simhash 64")] = None,
-    bits: Annotated[int | None, matching_option("bits", "all")] = None,
-    preset: Annotated[str | None, matching_option("preset")] = None,
-    seed: Annotated[int | None, matching_option("seed", "0")] = None,
-    hash: Annotated[str | None, matching_option("hash", "xxh64")] = None,
     key_file: IndexKey = None,
-    strip: Annotated[list[str] | None, matching_option("html")] = None,
     memory: TableMemory = None,
     workers: Workers = None,
     quiet: Quiet = False,
     as_json: PlainJson = False,
+    **given: Any,
 ) -> None:
     """Make a new index of files, or of the sketches that a run has saved.
 
@@ -119,35 +100,10 @@ def build(
 
     if bool(inputs) == (sketches is not None):
         raise UsageError("give either INPUT, or --from with a run that has saved its sketches")
-    named = {
-        "threshold": threshold,
-        "recall": recall,
-        "bands": bands,
-        "rows": rows,
-        "tables": tables,
-        "limit": limit,
-        "verify": verify,
-        "measure": measure,
-        "hamming": hamming,
-        "blocks": blocks,
-        "shingle": shingle,
-        "text_profile": text_profile,
-        "sketch": sketch,
-        "family": family,
-        "slots": slots,
-        "bits": bits,
-        "preset": preset,
-        "seed": seed,
-        "hash": hash,
-        "strip": strip,
-        **{name: (context.default_map or {}).get(name) for name in ONLY_IN_CONFIG},
-    }
+    stored = context.default_map or {}
+    given |= given_options({name: stored.get(name) for name in ONLY_IN_CONFIG})
     stale = stale_bands(context) if config else set()
-    given = {
-        name: value
-        for name, value in named.items()
-        if value not in (None, []) and name not in stale
-    }
+    given = {name: value for name, value in given.items() if name not in stale}
     if sketches is not None:
         _load_sketches(folder, sketches, given, quiet, as_json)
         return

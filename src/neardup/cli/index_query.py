@@ -108,9 +108,8 @@ def query(
         typer.Option(
             "--id",
             metavar="ID",
-            help="With --explain: a document of the index. Of JSON lines: the "
-            "field that names it.  [default: id]",
-            show_default=False,
+            help="With --explain: a document of the index. Of JSON lines: the field that names it.",
+            show_default="id",
         ),
     ] = None,
     key_file: IndexKey = None,

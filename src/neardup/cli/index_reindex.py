@@ -22,8 +22,8 @@ from neardup.cli.arguments import (
     Id,
     Quiet,
     Text,
-    matching_option,
     read_key,
+    with_options,
 )
 from neardup.cli.index import Dir, IndexKey, PlainJson, describe_index, earlier_lines, open_to_write
 
@@ -37,6 +37,7 @@ LISTED: Final = 20
 """So many documents that can't be carried over are named."""
 
 
+@with_options("neardup index reindex", without="as it is")
 def reindex(
     folder: Dir,
     spec: Annotated[
@@ -69,8 +70,8 @@ def reindex(
         typer.Option(
             metavar="INPUT",
             help="Texts of documents, by their ids: files, folders or quoted globs; "
-            "more than once for several.  [default: the stored texts]",
-            show_default=False,
+            "more than once for several.",
+            show_default="the stored texts",
             rich_help_panel=INPUT,
         ),
     ] = None,
@@ -86,15 +87,6 @@ def reindex(
             rich_help_panel=INPUT,
         ),
     ] = False,
-    shingle: Annotated[str | None, matching_option("shingle")] = None,
-    text_profile: Annotated[str | None, matching_option("text_profile")] = None,
-    strip: Annotated[str | None, matching_option("html")] = None,
-    sketch: Annotated[str | None, matching_option("sketch")] = None,
-    family: Annotated[str | None, matching_option("family")] = None,
-    slots: Annotated[int | None, matching_option("slots")] = None,
-    bits: Annotated[int | None, matching_option("bits")] = None,
-    seed: Annotated[int | None, matching_option("seed")] = None,
-    hash: Annotated[str | None, matching_option("hash")] = None,
     key_file: Annotated[
         Path | None,
         typer.Option(
@@ -105,17 +97,12 @@ def reindex(
             rich_help_panel=MATCH,
         ),
     ] = None,
-    threshold: Annotated[float | None, matching_option("threshold")] = None,
-    recall: Annotated[float | None, matching_option("recall")] = None,
-    bands: Annotated[int | None, matching_option("bands")] = None,
-    rows: Annotated[int | None, matching_option("rows")] = None,
-    hamming: Annotated[int | None, matching_option("hamming")] = None,
     keep_texts: Annotated[
         bool | None,
         typer.Option(
             "--keep-texts/--forget-texts",
-            help="Whether texts are stored.  [default: as before]",
-            show_default=False,
+            help="Whether texts are stored.",
+            show_default="as before",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -130,6 +117,7 @@ def reindex(
     ] = 60.0,
     quiet: Quiet = False,
     as_json: PlainJson = False,
+    **given: Any,
 ) -> None:
     """Index all documents anew by another specification, or another key, beside the index.
 
@@ -141,23 +129,6 @@ def reindex(
     from neardup.errors import UsageError
     from neardup.index import rebuild as making
 
-    asked: dict[str, Any] = {
-        "shingle": shingle,
-        "text_profile": text_profile,
-        "strip": strip,
-        "sketch": sketch,
-        "family": family,
-        "slots": slots,
-        "bits": bits,
-        "seed": seed,
-        "hash": hash,
-        "threshold": threshold,
-        "recall": recall,
-        "bands": bands,
-        "rows": rows,
-        "hamming": hamming,
-    }
-    given = {name: value for name, value in asked.items() if value is not None}
     key = read_key(key_file, quiet)
     anew = bool(given or spec or corpus) or keep_texts is not None
     if forget and (undo or anew or key):
@@ -207,7 +178,7 @@ def _read_target(file: Path | None, key: Key | None) -> tuple[Spec | None, dict[
         return read_spec(file), {}
     config = load_config(file)
     options = IndexSettings(Options.of(key=key, **config)).options
-    return options.spec, {name: config[name] for name in POINT_NAMES if name in config}
+    return options.spec, {name: value for name, value in config.items() if name in POINT_NAMES}
 
 
 def _read_texts(
@@ -312,20 +283,12 @@ def convert(
             print(line)
 
 
+@with_options("neardup index retune", without="as it is")
 def retune(
     folder: Dir,
-    threshold: Annotated[float | None, matching_option("threshold")] = None,
-    recall: Annotated[float | None, matching_option("recall")] = None,
-    bands: Annotated[int | None, matching_option("bands")] = None,
-    rows: Annotated[int | None, matching_option("rows")] = None,
-    tables: Annotated[str | None, matching_option("tables")] = None,
-    limit: Annotated[int | None, matching_option("limit")] = None,
-    verify: Annotated[str | None, matching_option("verify")] = None,
-    measure: Annotated[str | None, matching_option("measure")] = None,
-    hamming: Annotated[int | None, matching_option("hamming")] = None,
-    blocks: Annotated[int | None, matching_option("blocks")] = None,
     key_file: IndexKey = None,
     quiet: Quiet = False,
+    **given: Any,
 ) -> None:
     """Go over to another operating point, without the texts. What is not given stays as it is.
 
@@ -334,19 +297,6 @@ def retune(
     from neardup.cli.progress import progress_for
     from neardup.errors import UsageError
 
-    asked = {
-        "threshold": threshold,
-        "recall": recall,
-        "bands": bands,
-        "rows": rows,
-        "tables": tables,
-        "limit": limit,
-        "verify": verify,
-        "measure": measure,
-        "hamming": hamming,
-        "blocks": blocks,
-    }
-    given = {name: value for name, value in asked.items() if value is not None}
     if not given:
         raise UsageError("nothing is to change: give --threshold, --recall or --bands and --rows")
     with progress_for(quiet=quiet) as progress, open_to_write(folder, key_file, progress) as index:

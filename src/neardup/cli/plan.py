@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neardup.cli.arguments import Format, Quiet, Text, usable_cores
+from neardup.cli.arguments import Format, Quiet, Text, usable_cores, with_options
 
 if TYPE_CHECKING:
     from neardup.planner.planner import Plan
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 CORPUS, WANTED, LIMITS, DECIDED = "Documents", "What is wanted", "What there is", "Decided already"
 
 
+@with_options("neardup plan", panel=DECIDED, without="chosen by the plan")
 def plan(
     documents: Annotated[
         str | None,
         typer.Option(
             metavar="N",
-            help="How many there will be: 300M, 5,000, 1e9.  [default: those of --sample]",
-            show_default=False,
+            help="How many there will be: 300M, 5,000, 1e9.",
+            show_default="those of --sample",
             rich_help_panel=CORPUS,
         ),
     ] = None,
@@ -43,8 +44,8 @@ def plan(
         str | None,
         typer.Option(
             metavar="N",
-            help="Distinct shingles of a document, on average.  [default: 300]",
-            show_default=False,
+            help="Distinct shingles of a document, on average.",
+            show_default="300",
             rich_help_panel=CORPUS,
         ),
     ] = None,
@@ -52,24 +53,11 @@ def plan(
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Of a document's text, on average.  [default: 6 a shingle]",
-            show_default=False,
+            help="Of a document's text, on average.",
+            show_default="6 a shingle",
             rich_help_panel=CORPUS,
         ),
     ] = None,
-    threshold: Annotated[
-        float,
-        typer.Option(
-            help="Documents at least this similar are duplicates.", rich_help_panel=WANTED
-        ),
-    ] = 0.8,
-    recall: Annotated[
-        float,
-        typer.Option(
-            help="The share of pairs exactly at the threshold to find at least.",
-            rich_help_panel=WANTED,
-        ),
-    ] = 0.99,
     precision: Annotated[
         float | None,
         typer.Option(
@@ -93,9 +81,8 @@ def plan(
         typer.Option(
             "--for",
             metavar="WHAT",
-            help="files: a run over files. index: signatures and tables are "
-            "held in memory.  [default: files; with --rate, index]",
-            show_default=False,
+            help="files: a run over files. index: signatures and tables are held in memory.",
+            show_default="files; with --rate, index",
             rich_help_panel=WANTED,
         ),
     ] = None,
@@ -112,8 +99,8 @@ def plan(
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="What one machine may use: 100GB.  [default on Spark: 16GB]",
-            show_default=False,
+            help="What one machine may use: 100GB.",
+            show_default="no limit; on Spark 16GB",
             rich_help_panel=LIMITS,
         ),
     ] = None,
@@ -129,47 +116,10 @@ def plan(
     cores: Annotated[
         int | None,
         typer.Option(
-            help="Of one machine.  [default: those of this one; on Spark: 4]",
-            show_default=False,
+            help="Of one machine.",
+            show_default="those of this one; on Spark: 4",
             rich_help_panel=LIMITS,
         ),
-    ] = None,
-    shingle: Annotated[
-        str | None,
-        typer.Option(
-            metavar="UNIT:SIZE",
-            help="As in dedup.  [default: word:5]",
-            show_default=False,
-            rich_help_panel=DECIDED,
-        ),
-    ] = None,
-    sketch: Annotated[
-        str | None,
-        typer.Option(help="minhash or oneperm.", show_default=False, rich_help_panel=DECIDED),
-    ] = None,
-    slots: Annotated[
-        int | None,
-        typer.Option(help="Slots of a signature.", show_default=False, rich_help_panel=DECIDED),
-    ] = None,
-    bits: Annotated[
-        int | None,
-        typer.Option(
-            help="Stored of a slot: 1, 2, 4, 8 or 16; 32 is all of it.",
-            show_default=False,
-            rich_help_panel=DECIDED,
-        ),
-    ] = None,
-    bands: Annotated[
-        int | None,
-        typer.Option(help="This many bands...", show_default=False, rich_help_panel=DECIDED),
-    ] = None,
-    rows: Annotated[
-        int | None,
-        typer.Option(help="...of this many rows.", show_default=False, rich_help_panel=DECIDED),
-    ] = None,
-    verify: Annotated[
-        str | None,
-        typer.Option(help="exact or estimate.", show_default=False, rich_help_panel=DECIDED),
     ] = None,
     sample_size: Annotated[
         int,
@@ -200,6 +150,7 @@ def plan(
     ] = False,
     quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a text.")] = False,
+    **given: Any,
 ) -> None:
     """From what you need to an operating point: slots, bands, memory, disk, time, and why.
 
@@ -220,26 +171,18 @@ def plan(
             format=format,
             shingles=shingles,
             bytes=bytes,
-            threshold=threshold,
-            recall=recall,
             precision=precision,
             memory=memory,
             disk=disk,
             rate=rate,
             cores=cores_of(engine) if cores is None else cores,
             purpose=purpose,
-            shingle=shingle,
-            sketch=sketch,
-            slots=slots,
-            bits=bits,
-            bands=bands,
-            rows=rows,
-            verify=verify,
             sample_size=sample_size,
             seed=seed,
             calibrate=not no_calibrate,
             engine=engine,
             progress=progress,
+            **given,
         )
     if out is not None:
         made.write(out)

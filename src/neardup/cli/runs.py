@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from neardup.cli.arguments import with_options
+
 if TYPE_CHECKING:
     from neardup.corpus.inputs import InputFile
 
@@ -21,8 +23,9 @@ if TYPE_CHECKING:
 SHOWN_LINES = 12
 
 
+@with_options("neardup demo")
 def demo(
-    threshold: Annotated[float, typer.Option(help="As in dedup.")] = 0.8,
+    **given: Any,
 ) -> None:
     """Deduplicate the Python standard library's source files and show what was found."""
     import pyarrow.parquet as pq
@@ -32,7 +35,7 @@ def demo(
     from neardup.options import Options
 
     library = Path(sysconfig.get_paths()["stdlib"])
-    options = Options.of(threshold=threshold)
+    options = Options.of(**given)
     with tempfile.TemporaryDirectory() as folder, progress_for(quiet=False) as progress:
         from neardup.corpus.documents import Columns
         from neardup.pipeline.job import Job

@@ -7,12 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from neardup.cli.arguments import KeyFile, read_key
+from neardup.cli.arguments import KeyFile, read_key, with_options
+from neardup.cli.help import Command, Group
 
 LISTEN, INDEX, GOLDEN = "Where it listens", "The index", "A golden set that is watched"
 LIMITS = "Limits"
 
 
+@with_options("neardup serve", panel=INDEX)
 def serve(
     data: Annotated[
         Path,
@@ -28,23 +30,6 @@ def serve(
         typer.Option(
             metavar="FILE",
             help="The operating point of a new index, as neardup plan or neardup tune wrote it.",
-            show_default=False,
-            rich_help_panel=INDEX,
-        ),
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            help="Of a new index: documents at least this similar are duplicates.  [default: 0.8]",
-            show_default=False,
-            rich_help_panel=INDEX,
-        ),
-    ] = None,
-    hash: Annotated[
-        str | None,
-        typer.Option(
-            help="Of a new index: what words are hashed with; siphash with --key-file.  [default: "
-            "xxh64]",
             show_default=False,
             rich_help_panel=INDEX,
         ),
@@ -111,9 +96,8 @@ def serve(
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="Where the texts of its documents are.  [default: a column text of "
-            "the file, if there is one]",
-            show_default=False,
+            help="Where the texts of its documents are.",
+            show_default="a column text of the file, if there is one",
             rich_help_panel=GOLDEN,
         ),
     ] = None,
@@ -130,6 +114,7 @@ def serve(
             rich_help_panel=LIMITS,
         ),
     ] = None,
+    **given: Any,
 ) -> None:
     """Answer "is this a copy of something?" over HTTP, and take documents in.
 
@@ -156,8 +141,7 @@ def serve(
     key, next_key = (read_key(file, say=warn) for file in (key_file, next_key_file))
     options = operating_point(
         config,
-        threshold=threshold,
-        hash=hash,
+        **given,
         memory=memory,
         keep_texts=keep_texts or None,
         key=key,
@@ -204,8 +188,8 @@ def operating_point(config: Path | None, **given: Any) -> dict[str, Any]:
     """What the config file says, and what is given on the command line, which goes before it."""
     from neardup.formats.config import load_config
 
-    options = {} if config is None else load_config(config)
-    return {**options, **{name: value for name, value in given.items() if value is not None}}
+    stored = {} if config is None else dict(load_config(config))
+    return stored | {name: value for name, value in given.items() if value is not None}
 
 
 def check_access(data: Path, host: str, log: Any) -> bool:
@@ -227,6 +211,8 @@ def check_access(data: Path, host: str, log: Any) -> bool:
 
 keys = typer.Typer(
     help="API keys of a service: add, list, revoke. A running service notices at once.",
+    cls=Group,
+    epilog="Example: neardup keys add crawler --data posts",
     no_args_is_help=True,
 )
 
@@ -238,7 +224,9 @@ KeyName = Annotated[
 ]
 
 
-@keys.command("add")
+@keys.command(
+    "add", cls=Command, epilog="Example: neardup keys add crawler --data posts --scope read"
+)
 def add_key(
     name: KeyName,
     data: Data,
@@ -247,9 +235,8 @@ def add_key(
         typer.Option(
             metavar="SCOPE",
             help="read (check, look at documents, statistics and metrics), write (add "
-            "and remove documents) or admin (shadows). Can be given several times.  "
-            "[default: read, write]",
-            show_default=False,
+            "and remove documents) or admin (shadows). Can be given several times.",
+            show_default="read, write",
         ),
     ] = None,
 ) -> None:
@@ -262,7 +249,7 @@ def add_key(
     print(ApiKeys(data).add(name, tuple(scope or (READ, WRITE)), created))
 
 
-@keys.command("list")
+@keys.command("list", cls=Command, epilog="Example: neardup keys list --data posts")
 def list_keys(data: Data) -> None:
     """The keys: name, scopes, when they were made."""
     from neardup.service.api_keys import ApiKeys
@@ -274,7 +261,7 @@ def list_keys(data: Data) -> None:
         print(f"{key.name}\t{','.join(key.scopes)}\t{key.created}")
 
 
-@keys.command("revoke")
+@keys.command("revoke", cls=Command, epilog="Example: neardup keys revoke crawler --data posts")
 def revoke_key(name: KeyName, data: Data) -> None:
     """Take a key away."""
     from neardup.service.api_keys import ApiKeys

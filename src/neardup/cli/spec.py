@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from neardup.cli.arguments import read_key
+from neardup.cli.arguments import read_key, with_options
+from neardup.cli.help import Command, Group
 
 if TYPE_CHECKING:
     from neardup.spec import Spec
@@ -165,24 +166,18 @@ def _read_file(path: Path) -> Spec:
         raise UsageError(f"{path} has no specification: give {SIDE}") from None
 
 
-spec = typer.Typer(invoke_without_command=True)
-spec.command("diff")(diff_specs)
+spec = typer.Typer(
+    invoke_without_command=True,
+    cls=Group,
+    epilog="Example: neardup spec --shingle char:24 --slots 260",
+)
+spec.command("diff", cls=Command, epilog="Example: neardup spec diff clean posts")(diff_specs)
 
 
 @spec.callback()
+@with_options("neardup spec")
 def show_spec(
     context: typer.Context,
-    shingle: Annotated[str, typer.Option(metavar="UNIT:SIZE", help="As in dedup.")] = "word:5",
-    text_profile: Annotated[str, typer.Option(help="As in dedup.")] = "standard",
-    sketch: Annotated[str, typer.Option(help="As in dedup.")] = "minhash",
-    family: Annotated[str | None, typer.Option(help="As in dedup.", show_default=False)] = None,
-    slots: Annotated[
-        int | None,
-        typer.Option(help="As in dedup.  [default: the usual number]", show_default=False),
-    ] = None,
-    bits: Annotated[int | None, typer.Option(help="As in dedup.", show_default=False)] = None,
-    seed: Annotated[int, typer.Option(help="As in dedup.")] = 0,
-    hash: Annotated[str, typer.Option(help="As in dedup.")] = "xxh64",
     key_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="As in dedup.", show_default=False)
     ] = None,
@@ -190,27 +185,18 @@ def show_spec(
         bool,
         typer.Option("--json", help="Print the canonical JSON; the fingerprint is its BLAKE2b."),
     ] = False,
+    **given: Any,
 ) -> None:
     """Show the specification and its fingerprint: what must agree for sketches to be compared.
 
     neardup spec diff A B says what differs.
     """
-    from neardup.spec import Spec
+    from neardup.options import specify
 
     if context.invoked_subcommand is not None:
         return
     key = read_key(key_file)
-    made = Spec.of(
-        shingle,
-        profile=text_profile,
-        sketch=sketch,
-        family=family,
-        slots=slots,
-        bits=bits,
-        seed=seed,
-        hash=hash,
-        key=key.id if key else "",
-    )
+    made = specify(key=key, **given)
     if as_json:
         print(made.canonical)
         return

@@ -19,10 +19,10 @@ from neardup.cli.arguments import (
     Inputs,
     Quiet,
     Text,
-    TextProfile,
     Workers,
     check_workers,
     make_console,
+    with_options,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ FILES = ("tuning.json", "sweep.csv", "tuned.toml", "tuning.html")
 """What is written; the first says that the others are of a sweep."""
 
 
+@with_options("neardup tune")
 def tune(
     inputs: Inputs,
     out: Annotated[
@@ -63,39 +64,17 @@ def tune(
         typer.Option(
             metavar="N",
             help="How many there will be, if INPUT is only some of them: 300M. What is "
-            "cheapest for few is not for many.  [default: those in INPUT]",
-            show_default=False,
+            "cheapest for few is not for many.",
+            show_default="those in INPUT",
             rich_help_panel=INPUT,
         ),
     ] = None,
-    threshold: Annotated[
-        float,
-        typer.Option(help="Pairs at least this similar are to be found.", rich_help_panel=MATCH),
-    ] = 0.8,
-    recall: Annotated[
-        float, typer.Option(help="The share of them that must be found.", rich_help_panel=MATCH)
-    ] = 0.99,
     precision: Annotated[
         float,
         typer.Option(
             help="The share of what is found that must be so similar.", rich_help_panel=MATCH
         ),
     ] = 0.99,
-    shingle: Annotated[
-        str,
-        typer.Option(
-            metavar="UNIT:SIZE",
-            help="What similar means: of which shingles.",
-            rich_help_panel=MATCH,
-        ),
-    ] = "word:5",
-    text_profile: TextProfile = "standard",
-    seed: Annotated[
-        int,
-        typer.Option(
-            help="Of the hashes; the sample has a seed of its own.", rich_help_panel=MATCH
-        ),
-    ] = 0,
     slots: Annotated[
         str, typer.Option(metavar="LIST", help="Slots of a signature.", rich_help_panel=AXES)
     ] = "16,32,64,128,256",
@@ -118,8 +97,8 @@ def tune(
         str | None,
         typer.Option(
             metavar="LIST",
-            help="Shingles of the trials.  [default: --shingle]",
-            show_default=False,
+            help="Shingles of the trials.",
+            show_default="--shingle",
             rich_help_panel=AXES,
         ),
     ] = None,
@@ -127,8 +106,8 @@ def tune(
         str | None,
         typer.Option(
             metavar="LIST",
-            help="Thresholds of the trials.  [default: --threshold]",
-            show_default=False,
+            help="Thresholds of the trials.",
+            show_default="--threshold",
             rich_help_panel=AXES,
         ),
     ] = None,
@@ -139,8 +118,8 @@ def tune(
         str | None,
         typer.Option(
             metavar="LIST",
-            help="Bits of a slot, for --verify estimate: 1, 2, 4, 8, 16, 32.  [default: all]",
-            show_default=False,
+            help="Bits of a slot, for --verify estimate: 1, 2, 4, 8, 16, 32.",
+            show_default="all",
             rich_help_panel=AXES,
         ),
     ] = None,
@@ -174,9 +153,8 @@ def tune(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Where results of trials are kept, which are not run again.  "
-            "[default: the user's cache folder]",
-            show_default=False,
+            help="Where results of trials are kept, which are not run again.",
+            show_default="the user's cache folder",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -202,6 +180,7 @@ def tune(
             rich_help_panel=OUTPUT,
         ),
     ] = False,
+    **given: Any,
 ) -> None:
     """Try operating points on a sample of your documents, and recommend one.
 
@@ -214,24 +193,19 @@ def tune(
     from neardup.planner.laboratory import from_files
     from neardup.planner.tuner import SweepRequest, run_sweep
 
+    axes = {
+        "slots": slots,
+        "bands": bands,
+        "sketches": sketches,
+        "shingles": shingles,
+        "thresholds": thresholds,
+        "verify": verify,
+        "bits": bits,
+        "buckets": buckets,
+        "vocabulary": vocabulary,
+    }
     request = SweepRequest.of(
-        threshold=threshold,
-        recall=recall,
-        precision=precision,
-        shingle=shingle,
-        text_profile=text_profile,
-        seed=seed,
-        time_limit=time_limit,
-        documents=documents,
-        slots=slots,
-        bands=bands,
-        sketches=sketches,
-        shingles=shingles,
-        thresholds=thresholds,
-        verify=verify,
-        bits=bits,
-        buckets=buckets,
-        vocabulary=vocabulary,
+        precision=precision, time_limit=time_limit, documents=documents, axes=axes, **given
     )
     threads = check_workers(workers)
     if out is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ from neardup.evaluation.scores import Scores, adjusted_rand, components, sweep_t
 from neardup.evaluation.service_client import ServiceClient
 from neardup.evaluation.systems import NOT_ALL_PAIRS, EvaluatedSystem, FinishedRun, IndexedDocuments
 from neardup.in_memory import find_frequencies, find_ignored_lines
+from neardup.option_table import MatchingOptions, given_options, takes_options
 from neardup.options import Options
 from neardup.result import is_by_distance
 from neardup.runtime import SILENT, Progress
@@ -62,6 +63,7 @@ MADE: Final = (
 )
 
 
+@takes_options("neardup.evaluate")
 def evaluate(
     golden: Any,
     *,
@@ -78,34 +80,34 @@ def evaluate(
     sample: int = SAMPLE,
     workers: int = 1,
     progress: Progress = SILENT,
-    **operating_point: Any,
+    **options: Unpack[MatchingOptions],
 ) -> Evaluation:
     """Measure recall and precision of an operating point, a finished run or a service.
 
     Args:
-        golden: A TSV, CSV, Parquet or Arrow file of pairs (id1, id2, label) or clusters (id,
+        golden: A TSV, CSV, Parquet or Arrow file of pairs (id1, id2, label) or of clusters (id,
             cluster), a list of (id1, id2, label), or a dict of clusters by id.
-        corpus: The documents: a path, a list of `Path`s, or a list or table as `neardup.dedup`
-            takes it.
-        run: The folder of a finished run to evaluate, instead of an operating point.
-        service: The address of a running service to evaluate by the documents in its index.
-        api_key: The service's API key, with the scope `read`.
-        text: The column of the texts in the corpus.
-        id: The column of the ids in the corpus; by default documents are known by their row.
-        format: The format of the corpus's files, `auto` to take it from their names.
-        pairs: The columns of pairs in the golden file, if they have other names.
-        clusters: The columns of clusters in the golden file, if they have other names.
-        baseline: An earlier evaluation.json, to describe what has changed since.
-        sample: How many documents the profile of the corpus is made of.
+        corpus: A path or a list of `Path`s, or a list or table as `neardup.dedup` takes it.
+        run: The folder of a finished run, which then is what is judged.
+        service: The address of a running service, which is judged by the documents in its index.
+        api_key: The API key for the service, which needs the scope read.
+        text: The column that holds the documents.
+        id: The column that names them; by default `id` if there is one, else file:row.
+        format: The format of the corpus files; by default their names say it.
+        pairs: The columns of a golden file of pairs, such as "id1,id2,label".
+        clusters: The columns of a golden file of clusters, such as "id,cluster".
+        baseline: An evaluation.json of earlier, with which this one is compared.
+        sample: How many documents of the corpus its profile is made of.
         workers: Threads.
-        progress: Receives the steps of the work.
-        **operating_point: Parameters of `neardup.dedup`.
+        progress: Told how far it is.
+        **options: The operating point that is judged: matching options, as in `neardup.dedup`.
 
     >>> texts = ["the cat sat on the mat today", "The cat sat on the mat, today!", "a dog"]
     >>> found = evaluate([(0, 1, 1), (0, 2, 0)], corpus=texts)
     >>> found.labels.recall.value, found.labels.precision.value
     (1.0, 1.0)
     """
+    operating_point = given_options(options)
     _check(corpus, run, service, operating_point)
     before = None if baseline is None else read_baseline(Path(baseline))
     asked = load_golden(golden, pairs, clusters)
@@ -119,10 +121,10 @@ def evaluate(
         finished.require_of(corpus_files(corpus, format))
     point = profile = None
     if corpus is not None:
-        options = _options(operating_point if finished is None else finished.operating_point)
+        chosen = _options(operating_point if finished is None else finished.operating_point)
         columns = Columns(text=text, id=id)
         point, profile = _looked_up(
-            asked, corpus, columns, format, options, sample, workers, progress
+            asked, corpus, columns, format, chosen, sample, workers, progress
         )
     used, notes = _usable(asked, point, finished)
     progress.stage("comparing", len(used), "pairs")

@@ -201,7 +201,7 @@ class OperatingPoint:
 
     @cached_property
     def _keys(self) -> NDArray[np.uint64]:
-        return self.sketch.keys(self.options.tables)
+        return self.sketch.keys(self.options.hash_tables)
 
     def similarity(self, a: Integers, b: Integers) -> Reals:
         """Exact, whatever the options verify by."""

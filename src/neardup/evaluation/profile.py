@@ -113,7 +113,7 @@ class CorpusProfile:
         verifier = exact_verifier(sketch.shingles, options, sketcher.frequencies.weights)
         order = np.flatnonzero(sketch.shingles.sizes)
         unique = DistinctDocuments.of(sketch.content, order).first
-        bucketed = BucketedSample.of(sketch.keys(options.tables), unique)
+        bucketed = BucketedSample.of(sketch.keys(options.hash_tables), unique)
         count = len(sample.texts)
         met, weight_of, similarity = 0, np.zeros(count), np.zeros(TENTHS)
         for left, right in bucketed.candidates():

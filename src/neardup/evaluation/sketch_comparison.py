@@ -132,7 +132,7 @@ class SketchComparison:
             **{"threshold": self.threshold, "verify": "estimate", **self.shared, **variant.options}
         )
         sketch, speed = self._sketch(options)
-        bucketed = BucketedSample.of(sketch.keys(options.tables))
+        bucketed = BucketedSample.of(sketch.keys(options.hash_tables))
         left, right = bucketed.all_candidates(most=len(self.texts))
         a, b = bucketed.documents[left], bucketed.documents[right]
         stored = bulk.pack_signatures(sketch.signatures, options.spec)

@@ -18,37 +18,15 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from neardup.errors import FormatError, ParameterError, UsageError
 from neardup.formats.tables import write_text
+from neardup.option_table import MatchingOptions, options_at
 
 VERSION: Final = 1
 LARGEST: Final = 1 << 20
-NAMES: Final = (
-    "threshold",
-    "recall",
-    "bands",
-    "rows",
-    "tables",
-    "slots",
-    "sketch",
-    "family",
-    "bits",
-    "shingle",
-    "text_profile",
-    "preset",
-    "seed",
-    "hash",
-    "hamming",
-    "blocks",
-    "weights",
-    "verify",
-    "measure",
-    "strip",
-    "keep",
-    "cluster",
-)
+NAMES: Final = tuple(options_at("config file"))
 """What a file may say."""
 CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 INTRODUCTION: Final = "An operating point of neardup: neardup dedup INPUT -o OUT --config THIS_FILE"
@@ -65,8 +43,11 @@ def write_config(path: Path, options: Mapping[str, Any], why: Sequence[str] = ()
     write_text(path, "\n".join(parts) + "\n")
 
 
-def load_config(path: str | Path) -> dict[str, Any]:
+def load_config(path: str | Path) -> MatchingOptions:
     """The operating point that a file holds, as keyword arguments of `neardup.dedup`.
+
+    Args:
+        path: A file that `neardup plan` or `neardup tune` wrote, or somebody by hand.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -87,9 +68,9 @@ def load_config(path: str | Path) -> dict[str, Any]:
     for name, value in options.items():
         _known(name, path)
         plain = isinstance(value, str | int | float) and not isinstance(value, bool)
-        if not plain and name != "strip":
+        if not plain and not options_at("config file")[name].repeated:
             raise FormatError(f"{path}: {name} must be a number or a text, not {value!r}")
-    return options
+    return cast(MatchingOptions, options)
 
 
 def _parsed(path: Path) -> dict[str, Any]:

@@ -141,7 +141,7 @@ class SignatureCodec:
     @cached_property
     def tables(self) -> Tables:
         """Which documents meet."""
-        return self.options.tables
+        return self.options.hash_tables
 
     @property
     def _key_bytes(self) -> int:

@@ -138,7 +138,7 @@ def _gives_bands(given: dict[str, Any]) -> bool:
 
 def _require_keys(everything: Sketches, settings: IndexSettings, where: Path) -> None:
     """Slots that were cut have the keys of their run alone."""
-    tables = settings.options.tables
+    tables = settings.options.hash_tables
     for block in everything.blocks:
         note = block.file.note_of(block.number)
         if not block.file.has(block.number, SLOTS) and note.get(TABLES) != tables.stated:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from neardup.errors import Conflict, ParameterError, UsageError
 from neardup.formatting import parse_bytes
@@ -46,6 +46,7 @@ from neardup.index.view import (
 )
 from neardup.index.writer import MOST_WAITING, IndexWriter
 from neardup.keys import Key, to_key
+from neardup.option_table import IndexOptions, takes_options
 from neardup.options import Options
 from neardup.runtime import SILENT, Progress
 from neardup.sketcher import SketchedDocuments, Sketcher
@@ -242,11 +243,11 @@ class Index(Holder):
     """
 
     @classmethod
+    @takes_options("neardup.Index.open")
     def open(
         cls,
         path: str | Path,
         spec: Spec | None = None,
-        threshold: float | None = None,
         *,
         read_only: bool = False,
         memory: int | str | None = None,
@@ -255,14 +256,33 @@ class Index(Holder):
         clock: Callable[[], float] = time.time,
         most_waiting: int = MOST_WAITING,
         say: Callable[[str], None] = lambda _: None,
-        **options: Any,
+        **options: Unpack[IndexOptions],
     ) -> Index:
         """Open the index in a folder, or make one there.
 
-        `spec` and `options` (see `neardup.dedup`) say what a new index is for; one that is there
-        keeps what it has, and refuses to be opened for something else. With `keep_texts` it can be
-        indexed anew by another specification. Past `memory` (bytes, or "4 GB") tables go to disk,
-        where they still answer. `say` hears what takes long.
+        An index that exists keeps its specification and operating point, and refuses to be opened
+        with others: `retune` and `reindex` change them.
+
+        Args:
+            path: The folder.
+            spec: The specification of a new index, instead of the options that decide it.
+            read_only: Open it beside a process that writes; nothing can be added.
+            memory: The most memory for the hash tables, in bytes or as "4 GB"; what does not fit is
+                looked up on disk. By default they are held in memory.
+            keep_texts: Store the texts of a new index, so that it can be indexed by another
+                specification later.
+            key: The secret key of an index with hash siphash.
+            clock: Returns the time at which a document is added.
+            most_waiting: Documents that may wait for the writer thread before `add` blocks.
+            say: Receives messages about steps that take long.
+            **options: The operating point of a new index, and the specification if there is no
+                `spec`: matching options, as in `neardup.dedup`.
+
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> with Index.open(folder, threshold=0.9) as index:
+        ...     index.add("1", "the cat sat on the mat today").status
+        'new'
         """
         path, secret = Path(path), to_key(key)
         budget = parse_bytes(memory) if isinstance(memory, str) else memory
@@ -270,7 +290,7 @@ class Index(Holder):
             check_whole("memory", budget, 1, 2**62)
         how, given = (
             OpenOptions(clock, most_waiting, say, budget),
-            {"threshold": threshold, **options},
+            dict(options),
         )
         with generation.open_current(
             path, spec, secret, given, keep_texts=keep_texts, read_only=read_only

@@ -9,35 +9,15 @@ from typing import Any, Final
 from neardup.errors import FormatError, NeardupError, ParameterError
 from neardup.keys import Key
 from neardup.lsh.curve import format_layout
+from neardup.option_table import PointOptions, SpecOptions, given_options, options_at
+from neardup.option_table import options_of as rows_of
 from neardup.options import Options, Strip
 from neardup.spec import KEYED, STRIPS, Spec
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
 
-SPEC_NAMES: Final = (
-    "shingle",
-    "sketch",
-    "family",
-    "slots",
-    "bits",
-    "text_profile",
-    "seed",
-    "hash",
-    "strip",
-    "preset",
-)
-POINT_NAMES: Final = (
-    "threshold",
-    "recall",
-    "bands",
-    "rows",
-    "tables",
-    "limit",
-    "verify",
-    "measure",
-    "hamming",
-    "blocks",
-)
+SPEC_NAMES: Final = tuple(rows_of(SpecOptions))
+POINT_NAMES: Final = tuple(rows_of(PointOptions))
 """What people may ask for: of documents, once; and of how they are compared, at any time."""
 
 
@@ -122,10 +102,7 @@ def options_of(spec: Spec, point: dict[str, Any]) -> Options:
     for name in point:
         if name not in POINT_NAMES:
             raise ParameterError(f"{name} is not known: use {', '.join(POINT_NAMES)}")
-    given = {name: value for name, value in point.items() if value is not None}
-    if "tables" in given:
-        given["layout"] = given.pop("tables")
-    return Options(spec=spec, strip=Strip(html=spec.strip == "html"), **given)
+    return Options(spec=spec, strip=Strip(html=spec.strip == "html"), **given_options(point))
 
 
 def changed(options: Options, given: dict[str, Any]) -> Options:
@@ -176,16 +153,8 @@ def asked(
     return there
 
 
-NAMES: Final = (
-    "shingle",
-    "sketch",
-    "family",
-    "slots",
-    "bits",
-    "text_profile",
-    "seed",
-    "hash",
-    "strip",
+NAMES: Final = tuple(
+    name for name in options_at("neardup index reindex") if name not in POINT_NAMES
 )
 OF_A_KIND: Final = ("sketch", "slots")
 """Specifications that agree in these can have the same bands."""
@@ -236,9 +205,7 @@ def _spec(there: Spec, key: Key | None, named: dict[str, Any]) -> Spec:
         base |= {"family": None, "slots": None, "bits": None, "weights": ""}
     if named.get("family", there.family) != there.family:
         base["bits"] = None
-    base |= {
-        ("profile" if name == "text_profile" else name): value for name, value in named.items()
-    }
+    base |= {rows_of(SpecOptions)[name].spec_field or name: value for name, value in named.items()}
     if base["strip"] not in STRIPS:
         raise ParameterError(
             f"strip {base['strip']!r} is not possible here: html takes out markup, '' nothing; "

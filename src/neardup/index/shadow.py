@@ -293,7 +293,7 @@ def _beside(options: Options, given: dict[str, Any]) -> Options:
         raise TooFewSlots(error.curve, error.slots, cure) from None
     if stated(wanted) == stated(options):
         raise ParameterError("this is the operating point of the index already: say what differs")
-    if options.spec.narrow and wanted.tables != options.tables:
+    if options.spec.narrow and wanted.hash_tables != options.hash_tables:
         raise ParameterError(
             f"slots of {options.spec.bits} bits have lost what bands are made of: leave out bands, "
             "rows and tables, or index the documents anew (neardup index reindex)"

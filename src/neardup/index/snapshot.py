@@ -52,7 +52,7 @@ class SpillFolders:
         """Empty tables, and what is on disk, which must be so many spills."""
         path = self._of(options)
         if not spills and (self.budget is None or self.read_only):
-            return LookupTables(options.tables.count)
+            return LookupTables(options.hash_tables.count)
         if not self.read_only:
             try:
                 path.mkdir(exist_ok=True, mode=0o700)
@@ -60,7 +60,7 @@ class SpillFolders:
                 raise write_error(path, error) from None
         segments = Segments(path, spills, read_only=self.read_only)
         budget = None if self.read_only else self.budget
-        return LookupTables(options.tables.count, segments, budget)
+        return LookupTables(options.hash_tables.count, segments, budget)
 
     def emptied(self, options: Options) -> LookupTables:
         """Empty tables, and nothing on disk either."""
@@ -118,10 +118,10 @@ def read_snapshot(path: Path, options: Options, cold: SpillFolders) -> LookupTab
         PostingTable.of([file.read(block, part) for part in PARTS])
         for block in range(len(file) - 1)
     ]
-    if len(tables) != options.tables.count + len(derived.others):
+    if len(tables) != options.hash_tables.count + len(derived.others):
         raise file.damaged("its tables")
-    derived.bands.tables = tables[: options.tables.count]
-    derived.ids, derived.contents, derived.members = tables[options.tables.count :]
+    derived.bands.tables = tables[: options.hash_tables.count]
+    derived.ids, derived.contents, derived.members = tables[options.hash_tables.count :]
     derived.dead = file.read(len(file) - 1, "dead")
     if max(table.largest for table in tables) >= len(derived.dead):
         raise file.damaged("numbers of documents")

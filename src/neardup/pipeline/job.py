@@ -97,5 +97,5 @@ class Job:
     def storage(self) -> SignatureStorage:
         """What of the signatures is written."""
         return SignatureStorage(
-            self.options.spec, self.options.tables, self.keep_full, self.merge_rows
+            self.options.spec, self.options.hash_tables, self.keep_full, self.merge_rows
         )

@@ -240,7 +240,7 @@ def _tables(search: Search, found: Solution) -> Choice:
     sla, curve = search.sla, found.options.curve
     recall = curve.probability(sla.threshold)
     twice = 1 - (1 - recall) ** 2
-    postings = sla.documents * found.options.tables.count
+    postings = sla.documents * found.options.hash_tables.count
     enough = recall >= sla.recall
     why = "one finds enough" if enough else "give --slots for more"
     rejected = [
@@ -255,13 +255,13 @@ def _tables(search: Search, found: Solution) -> Choice:
         ),
         RejectedValue(
             "probes",
-            {"lookups": float(found.options.tables.count + curve.slots)},
+            {"lookups": float(found.options.hash_tables.count + curve.slots)},
             "they cost lookups instead of memory, and what they find has no formula: "
             "docs/choosing.md has what was measured",
         ),
     ]
     reason = (
-        f"one table of {found.options.tables.count} bands has "
+        f"one table of {found.options.hash_tables.count} bands has "
         f"{format_large_number(postings)} postings"
     )
     if not enough:

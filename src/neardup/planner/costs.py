@@ -157,9 +157,9 @@ def correct_costs(
     expected = costs.text * large.size / MB + costs.document * count
     ratio = max(sketching - slots * count, 0.1 * expected) / expected
     rest = max(large.stage("band", *SERIAL) - empty.stage("band", *SERIAL), 0.0)
-    banding = costs.band * count * options.tables.count
+    banding = costs.band * count * options.hash_tables.count
     usual = (
-        banding / costs.cores(min(workers, options.tables.count))
+        banding / costs.cores(min(workers, options.hash_tables.count))
         + costs.rank * count
         + costs.table * large.record["counts"]["removed"]
         + costs.keep * large.size / MB

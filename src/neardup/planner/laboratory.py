@@ -235,7 +235,7 @@ def _words(numbers: Words, spec: Spec) -> Words:
 
 def _keys(signatures: bulk.Signatures, point: TrialPoint, options: Options) -> Words:
     """The keys in all tables, of a limited number if the point says so."""
-    keys = options.tables.keys(signatures)
+    keys = options.hash_tables.keys(signatures)
     if point.buckets is None:
         return keys
     return keys % np.uint64(point.buckets) * SPREAD

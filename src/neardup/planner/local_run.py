@@ -73,7 +73,7 @@ class LocalRun:
 
     def _in_memory(self) -> tuple[StageCost, ...]:
         sla, costs, seen, spec = self.sla, self.costs, self.profile, self.options.spec
-        count, cores, bands = sla.documents, costs.cores(sla.cores), self.options.tables.count
+        count, cores, bands = sla.documents, costs.cores(sla.cores), self.options.hash_tables.count
         hashes, keys, workers = self._slices
         buckets = count * (A_MEMBER * seen.members + A_BUCKET * seen.buckets)
         band_slots = spec.width // 8 * self.options.curve.slots
@@ -130,7 +130,7 @@ class LocalRun:
     @property
     def _sketches(self) -> float:
         each = (
-            SignatureStorage(self.options.spec, self.options.tables).size()
+            SignatureStorage(self.options.spec, self.options.hash_tables).size()
             + BESIDES
             + self.profile.id
         )
@@ -153,7 +153,7 @@ class LocalRun:
     @cached_property
     def _slices(self) -> tuple[int, int, int]:
         """In how many slices hashes and keys are sorted, and by how many threads the latter."""
-        sla, tables = self.sla, self.options.tables.count
+        sla, tables = self.sla, self.options.hash_tables.count
         free = max(int(self._room - self.costs.base - A_DOCUMENT * sla.documents), LEAST // 16)
         fits = free // (sla.documents * BYTES_PER_KEY * 2)
         workers = max(min(sla.cores, tables, fits), 1)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from os import cpu_count
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile, find_inputs
@@ -23,7 +23,8 @@ from neardup.formatting import (
     parse_count,
     parse_number,
 )
-from neardup.options import THRESHOLD, Options
+from neardup.option_table import PlanOptions, default_of, given_options, takes_options
+from neardup.options import Options
 from neardup.pipeline.backends import ENGINES
 from neardup.planner import costs as measuring
 from neardup.planner.choices import Choice, explain_choices
@@ -122,6 +123,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+@takes_options("neardup.plan")
 def plan(
     documents: float | str | None = None,
     *,
@@ -130,58 +132,46 @@ def plan(
     format: str = "auto",
     shingles: float | str | None = None,
     bytes: float | str | None = None,
-    threshold: float = THRESHOLD,
-    recall: float = 0.99,
     precision: float | None = None,
     memory: float | str | None = None,
     disk: float | str | None = None,
     rate: float | str | None = None,
     cores: int | None = None,
     purpose: str | None = None,
-    shingle: str | None = None,
-    sketch: str | None = None,
-    slots: int | None = None,
-    bits: int | None = None,
-    bands: int | None = None,
-    rows: int | None = None,
-    verify: str | None = None,
     sample_size: int = 10_000,
     seed: int = 1,
     calibrate: bool = True,
     engine: str = "local",
     progress: Progress = SILENT,
+    **options: Unpack[PlanOptions],
 ) -> Plan:
     """Choose an operating point from requirements: slots, bands, verification, and their cost.
 
-    Numbers may be texts such as "300M", sizes such as "100GB".
+    Numbers may be written as people do: "300M", "100GB". With `engine="spark"`, memory, disk and
+    cores are those of an executor, and `spark` of the plan has the cluster.
 
     Args:
-        documents: How many there will be; by default those of `sample`.
-        sample: Files of the corpus, or of one like it: shingles, bytes and duplicates are measured.
-        text: The column of the texts in `sample`.
-        format: The format of `sample`, `auto` to take it from the names.
+        documents: How many there will be; by default those of the sample's files.
+        sample: Files of the corpus, or of one like it: shingles, bytes and duplicates are measured
+            on them.
+        text: The column that holds the documents.
+        format: The format of the sample's files; by default their names say it.
         shingles: Distinct shingles of a document, on average.
         bytes: Bytes of a document's text, on average.
-        threshold: Documents at least this similar are duplicates.
-        recall: The least share of pairs exactly at the threshold to find.
-        precision: The least share of reported duplicates that must be duplicates.
-        memory: Bytes of memory that one machine may use; on Spark, one executor.
-        disk: Bytes of disk that one machine may use; on Spark, one executor.
-        rate: Documents a second that arrive; on Spark, that a run gets through.
-        cores: Of one machine, or of one executor.
-        purpose: `files` or `index`; by default `index` if there is a rate.
-        shingle: Fixed already: what is compared, such as `word:5`.
-        sketch: Fixed already: `minhash` or `oneperm`.
-        slots: Fixed already: slots of a signature.
-        bits: Fixed already: stored bits of a slot.
-        bands: Fixed already, together with `rows`.
-        rows: Fixed already, together with `bands`.
-        verify: Fixed already: `exact` or `estimate`.
-        sample_size: How many documents of `sample` are compared.
-        seed: The seed of the sample.
-        calibrate: Measure this machine for a few seconds instead of using stored costs.
-        engine: `local`, or `spark`: then `Plan.spark` has the size of the cluster.
-        progress: Receives the steps of the work.
+        precision: The share of what is called a duplicate that must be one.
+        memory: Bytes of memory that one machine may use.
+        disk: Bytes on disk that one machine may use.
+        rate: Documents that arrive in a second; the plan is then for an index, unless `purpose`
+            is files. On Spark, documents that a run gets through in a second.
+        cores: Cores of one machine; by default those of this one, on Spark 4.
+        purpose: "files", a run over files; or "index", whose tables are held in memory.
+        sample_size: Compare this many documents of the sample.
+        seed: The seed by which they are chosen.
+        calibrate: Measure this machine for a few seconds, instead of using stored figures.
+        engine: "local", one machine; or "spark", a cluster.
+        progress: Told how far it is.
+        **options: Threshold and recall that must be reached, and matching options that are decided
+            already; the plan chooses the others.
 
     >>> found = plan("300M", threshold=0.85, recall=0.95, memory="100GB", rate=5000, cores=4,
     ...              shingles=300, calibrate=False)
@@ -191,7 +181,10 @@ def plan(
     check_whole("sample_size", sample_size, 2, MOST_SAMPLED)
     check_choice("engine", engine, ENGINES)
     on_spark = engine == "spark"
-    given = FixedOptions(slots, bits, bands, rows, sketch, shingle, verify)
+    decided = given_options(options)
+    threshold = decided.pop("threshold", default_of("threshold"))
+    recall = decided.pop("recall", default_of("recall"))
+    given = FixedOptions(**decided)
     cores = (CORES if on_spark else cpu_count() or 1) if cores is None else cores
     paths = [sample] if isinstance(sample, (str, Path)) else list(sample)
     files, columns = find_inputs(paths, format) if paths else [], Columns(text=text)
@@ -285,7 +278,7 @@ def sample_corpus(
     seed: int,
     workers: int,
     progress: Progress = SILENT,
-    threshold: float = THRESHOLD,
+    threshold: float = default_of("threshold"),
 ) -> SampledCorpus:
     """Choose a sample and compare everything in it."""
     spec = Options.of(shingle=given.shingle).spec
@@ -325,6 +318,6 @@ def _profiles(sla: Sla, seen: SampledCorpus | None) -> Callable[[Options], Workl
     times = max(sla.documents / seen.documents, 1.0)
     return cache(
         lambda options: scale_workload(
-            seen.profile(options), times, options.tables.count * options.limit
+            seen.profile(options), times, options.hash_tables.count * options.limit
         )
     )

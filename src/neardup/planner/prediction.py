@@ -241,7 +241,7 @@ class Predictor:
         """Tables in memory, signatures in what the system remembers of files; for exact answers,
         shingles on disk."""
         sla, costs, spec = self.sla, self.costs, options.spec
-        count, tables = sla.documents, options.tables.count
+        count, tables = sla.documents, options.hash_tables.count
         shingles = 8 * sla.shingles if options.verify == "exact" else 0.0
         keys = 8 * tables if spec.narrow else 0
         each = costs.sketch(spec.sketch, spec.slots, sla.shingles, sla.size)

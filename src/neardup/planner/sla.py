@@ -8,7 +8,7 @@ from typing import Final
 
 from neardup.errors import ParameterError
 from neardup.formatting import format_bytes, format_number
-from neardup.options import THRESHOLD
+from neardup.option_table import default_of
 from neardup.pipeline.budget import LEAST
 from neardup.spec import check_choice
 
@@ -39,8 +39,8 @@ class Sla:
     documents: int
     shingles: float = SHINGLES
     size: float = SHINGLES * BYTES_OF_A_SHINGLE
-    threshold: float = THRESHOLD
-    recall: float = 0.99
+    threshold: float = default_of("threshold")
+    recall: float = default_of("recall")
     precision: float | None = None
     memory: int | None = None
     disk: int | None = None

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from neardup.errors import ParameterError
 from neardup.lsh.curve import Curve, check_threshold, choose_curve
-from neardup.options import VERIFY
+from neardup.option_table import VERIFY
 from neardup.planner.trial import TrialPoint
 from neardup.sketch.bulk import MAKE, MAKE_WEIGHTED
 from neardup.spec import (

@@ -236,7 +236,7 @@ class SparkRun:
         fits = sets_fit_one_task(sets, members, self.task)
         return RunAmounts(
             count,
-            self.options.tables.count,
+            self.options.hash_tables.count,
             count * seen.candidates,
             sets,
             count * seen.removed,

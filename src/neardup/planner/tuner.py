@@ -14,11 +14,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from neardup.errors import FormatError, ParameterError
 from neardup.evaluation.truth import Truth, brute_force, expected_seconds
 from neardup.formatting import parse_count
+from neardup.option_table import ReferenceOptions, takes_options
 from neardup.options import Options
 from neardup.pipeline.interrupts import InterruptibleProgress, hold_signals
 from neardup.planner.cache import TrialCache
@@ -55,17 +56,13 @@ class SweepRequest:
     def of(
         cls,
         *,
-        threshold: float = 0.8,
-        recall: float = 0.99,
         precision: float = 0.99,
-        shingle: str = "word:5",
-        text_profile: str = "standard",
-        seed: int = 0,
         time_limit: float = TIME_LIMIT,
         documents: float | str | None = None,
-        **axes: Any,
+        axes: Mapping[str, Any],
+        **options: Unpack[ReferenceOptions],
     ) -> SweepRequest:
-        """As people write it."""
+        """What is asked for, as people write it."""
         if not 0.0 < check_number("time limit", time_limit) <= LONGEST:
             raise ParameterError(
                 f"the time limit must be above 0 and at most {LONGEST:,.0f} seconds, not "
@@ -73,11 +70,9 @@ class SweepRequest:
             )
         if not 0.0 <= check_number("precision", precision) <= 1.0:
             raise ParameterError(f"precision must be from 0 to 1, not {precision}")
-        text_shingle(shingle)
-        shared: dict[str, Any] = {"text_profile": text_profile}
-        default = Options.of(
-            threshold=threshold, recall=recall, shingle=shingle, seed=seed, **shared
-        )
+        default = Options.of(**options)
+        text_shingle(default.spec.shingle)
+        shared: dict[str, Any] = {"text_profile": default.spec.profile}
         reference = TrialPoint.of(default)
         number = None
         if documents is not None:
@@ -209,17 +204,14 @@ def _timed_together(rows: Sequence[TrialOutcome]) -> list[TrialOutcome]:
     return [replace(row, t_sig=least[row.point.signed_as]) if row.done else row for row in rows]
 
 
+@takes_options("neardup.tune")
 def tune(
     data: object,
     *,
     text: str = "text",
     sample: int = USUAL,
     documents: float | str | None = None,
-    threshold: float = 0.8,
-    recall: float = 0.99,
     precision: float = 0.99,
-    shingle: str = "word:5",
-    text_profile: str = "standard",
     slots: object = None,
     bands: object = None,
     shingles: object = None,
@@ -230,14 +222,38 @@ def tune(
     buckets: object = None,
     vocabulary: object = None,
     time_limit: float = TIME_LIMIT,
-    seed: int = 0,
     workers: int | None = None,
     cache: str | Path | None = None,
+    **options: Unpack[ReferenceOptions],
 ) -> Tuning:
     """Try operating points on a sample of the documents; recommend the cheapest that finds enough.
 
-    All pairs of the sample are compared, so that the recall and precision of each trial are known.
-    Axes of the sweep are a value, a list, or a text such as `"16,32"`.
+    All pairs of the sample are compared; those that are at least `threshold` similar by `shingle`
+    shingles are to be found, a share of `recall` of them. An axis of the sweep is a value, a list,
+    or a text such as `"16,32"`; every combination is tried.
+
+    Args:
+        data: The documents, as `neardup.dedup` takes them.
+        text: The column that holds them, if they are in a table.
+        sample: How many documents operating points are tried on.
+        documents: How many there will be, if the data is only some of them: what costs least for
+            few documents does not for many.
+        precision: The share of what a trial finds that must be similar.
+        slots: An axis: slots of a signature.
+        bands: An axis: bands and rows, such as "14x8,20x5"; "auto" chooses them for the recall.
+        shingles: An axis: shingles of the trials; by default the one of `shingle`.
+        sketches: An axis: minhash, oneperm, weighted, simhash.
+        thresholds: An axis: thresholds of the trials; by default `threshold`.
+        verify: An axis: exact, estimate, none.
+        bits: An axis: bits of a slot, for verify estimate.
+        buckets: An axis: only this many buckets a band.
+        vocabulary: An axis: only this many different shingles.
+        time_limit: Seconds after which a trial is ended.
+        workers: Threads that compare all pairs; by default one a core.
+        cache: A folder in which results of trials are kept, which are then not run again.
+        **options: What similar means, and how much of it must be found.
+
+    For example::
 
     Args:
         data: Documents, as `neardup.dedup` takes them.
@@ -269,24 +285,19 @@ def tune(
     >>> tuning.options["slots"] in (16, 128)
     True
     """
+    axes = {
+        "slots": slots,
+        "bands": bands,
+        "shingles": shingles,
+        "sketches": sketches,
+        "thresholds": thresholds,
+        "verify": verify,
+        "bits": bits,
+        "buckets": buckets,
+        "vocabulary": vocabulary,
+    }
     request = SweepRequest.of(
-        threshold=threshold,
-        recall=recall,
-        precision=precision,
-        shingle=shingle,
-        text_profile=text_profile,
-        seed=seed,
-        time_limit=time_limit,
-        documents=documents,
-        slots=slots,
-        bands=bands,
-        shingles=shingles,
-        sketches=sketches,
-        thresholds=thresholds,
-        verify=verify,
-        bits=bits,
-        buckets=buckets,
-        vocabulary=vocabulary,
+        precision=precision, time_limit=time_limit, documents=documents, axes=axes, **options
     )
     threads = os.cpu_count() or 1 if workers is None else check_whole("workers", workers, 1, 1_000)
     specimen = from_table(data, text, sample, request.options)

@@ -110,7 +110,7 @@ def scale_workload(profile: Workload, times: float, most: float) -> Workload:
 
 def assume_workload(sla: Sla, options: Options) -> Workload:
     """What is usual among pages of manuals: a tenth goes, the others meet as often as those do."""
-    parts, most = options.curve.parts, options.tables.count * options.limit
+    parts, most = options.curve.parts, options.hash_tables.count * options.limit
     met = sum(share * options.curve.probability(similarity) for similarity, share in _below(sla))
     false = min(sla.documents * met / 2, most)
     candidates = _sharing(ALIKE, sla.documents * met)
@@ -247,7 +247,7 @@ class SampledCorpus:
         count = len(self.sets)
         unique = DistinctDocuments.of(self.content, np.arange(count)).first
         signatures = bulk.make_signatures(self.sets.data, self.sets.offsets, options.spec)
-        bucketed = BucketedSample.of(options.tables.keys(signatures), unique)
+        bucketed = BucketedSample.of(options.hash_tables.keys(signatures), unique)
         left, right = bucketed.all_candidates()
         first = _with_the_first(bucketed.buckets, left, right)
         left, right = bucketed.documents[left], bucketed.documents[right]

@@ -9,7 +9,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 import numpy as np
 from pydantic import (
@@ -20,12 +20,14 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
+    create_model,
     model_validator,
 )
 
 from neardup.errors import SpecMismatch
 from neardup.index.answer import Answer, Document
 from neardup.index.validation import LONGEST_ID, check_id
+from neardup.option_table import options_at
 from neardup.service.error_responses import invalid
 from neardup.sketch.bulk import column_count, column_type
 from neardup.sketcher import SketchedDocuments
@@ -203,19 +205,22 @@ class LabelledPair(StrictModel):
     duplicate: bool
 
 
-class ShadowRequest(StrictModel):
+if TYPE_CHECKING:
+    ShadowPoint = StrictModel
+else:
+    ShadowPoint = create_model(
+        "ShadowPoint",
+        __base__=StrictModel,
+        **{
+            name: (row.type | None, Field(None, description=row.explained))
+            for name, row in options_at("shadow of a service").items()
+        },
+    )
+
+
+class ShadowRequest(ShadowPoint):
     """Another operating point, to be tried beside the current one: what differs."""
 
-    threshold: float | None = None
-    recall: float | None = None
-    bands: int | None = None
-    rows: int | None = None
-    tables: int | str | None = None
-    limit: int | None = None
-    verify: str | None = None
-    measure: str | None = None
-    hamming: int | None = None
-    blocks: int | None = None
     golden: Annotated[
         list[LabelledPair] | None, Field(description="To score both operating points by.")
     ] = None

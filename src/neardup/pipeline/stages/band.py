@@ -180,7 +180,7 @@ def band_documents(
     job: Job, folder: Path, ranked: RankedDocuments, progress: Progress
 ) -> BucketFiles:
     """The buckets of each band; documents in them are marked as candidates."""
-    stage, tables = StageFiles(folder / "buckets", BUCKETS_KIND), job.options.tables
+    stage, tables = StageFiles(folder / "buckets", BUCKETS_KIND), job.options.hash_tables
     key = digest(ranked.basis, job.options.keep, tables.stated)
     progress.stage("banding", tables.count, "bands")
     # Fewer threads rather than slices: each slice reads the band again.

@@ -193,7 +193,7 @@ def decide_documents(
     key = digest(
         ranked.basis,
         options.keep,
-        options.tables.stated,
+        options.hash_tables.stated,
         options.threshold,
         options.verify,
         options.measure,

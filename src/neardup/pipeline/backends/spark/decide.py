@@ -78,7 +78,7 @@ class DecideAll:
         docs, rows = read_sets(sets, self.options)
         if len(docs) != self.candidates:
             raise FormatError("a candidate has no set: run again with another output")
-        grouped = to_buckets(buckets, len(docs), self.options.tables.count)
+        grouped = to_buckets(buckets, len(docs), self.options.hash_tables.count)
         judge = make_verifier(rows, self.options, self.weights)
         kept = (
             cluster.keep_stars(grouped, judge, self.options.limit)
@@ -259,7 +259,7 @@ def _find_copies_and_buckets(
     setting: SparkSetting, documents: DataFrame, count: int, new: int
 ) -> CopiesAndBuckets:
     """Copies and buckets. One task does not know what is new."""
-    if keys_fit_one_task(count, setting.options.tables.count, setting.memory) and not new:
+    if keys_fit_one_task(count, setting.options.hash_tables.count, setting.memory) and not new:
         return find_in_one_task(setting.work, setting.stage, documents, count)
     piece = max(setting.memory // BYTES_PER_PIECE, 2 * setting.options.limit)
     return find_by_shuffles(

@@ -86,7 +86,7 @@ class MakeSketchRows:
             "c1": np.ascontiguousarray(content[:, 1]),
             "reason": narrow_strings(make_strings(reasons)),
             "empty_slots": empty_slots,
-            "keys": pack_matrix(sketch.keys(self.options.tables)),
+            "keys": pack_matrix(sketch.keys(self.options.hash_tables)),
         }
         if self.options.verify != "exact":
             columns["slots"] = pack_matrix(pack_signatures(sketch.signatures, self.options.spec))
@@ -196,7 +196,7 @@ def _make_work_key(job: Job, earlier: EarlierCorpus, shards: list[Shard], memory
         [shard_key(shard, options.spec.fingerprint) for shard in shards],
         earlier.keys,
         options.keep,
-        options.tables.stated,
+        options.hash_tables.stated,
         options.threshold,
         options.verify,
         options.measure,

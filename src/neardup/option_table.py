@@ -1,0 +1,562 @@
+"""The table of matching options, from which every list of them is derived.
+
+A row is an item of a TypedDict below: name, type, and an `Option` with everything else. From the
+rows come the command line's options, the keyword arguments of `neardup.dedup`, `plan`, `tune`,
+`evaluate`, `Index.open` and `neardup.spark.dedup` with their documentation, the names in config
+files, the settings of an index, the service's model of a shadow and the table in
+docs/command-line.md.
+
+The classes say what an option belongs to, `PLACES` where it may be given and why not elsewhere. To
+add an option, add a row here and the field of the same name in `options.Options`, which checks it.
+
+Importing this module imports neither NumPy nor PyArrow: `neardup --help` needs it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from textwrap import fill, indent
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, TypedDict, TypeVar, get_args, get_origin, get_type_hints
+
+from neardup.errors import ParameterError
+from neardup.spec import B_BITS, HASHES, PROFILES
+
+SIMILAR: Final = "What counts as similar"
+KEPT: Final = "What is kept"
+
+SKETCHES: Final = ("minhash", "oneperm", "weighted", "simhash")
+VERIFY: Final = ("exact", "estimate", "none")
+MEASURES: Final = ("jaccard", "containment")
+CLUSTER: Final = ("stars", "components")
+WEIGHTS: Final = ("tf", "tf-idf")
+# Operating points that others have published, so that their results can be reproduced.
+PRESETS: Final[dict[str, dict[str, Any]]] = {
+    "fineweb": {"shingle": "word:5", "slots": 112, "bands": 14, "rows": 8},
+    "nemo": {"shingle": "char:24", "slots": 260, "bands": 20, "rows": 13},
+}
+
+
+@dataclass(frozen=True)
+class Option:
+    """A row: everything about an option but its name and type, which the TypedDict has.
+
+    Args:
+        help: What it does, in one or two sentences. Quotes no default and no choices.
+        default: The value if it is not given; None if that depends on other options.
+        otherwise: What happens if it is not given and there is no default, in a few words.
+        choices: The only values that are possible; empty if there are others.
+        metavar: What stands for its value on the command line.
+        panel: Under which heading help shows it.
+        common: Whether help shows it at first, and not only --help-all.
+        spec_field: The field of `Spec` that it becomes, if that has another name.
+        name: Its name, in the library and config files; filled in from the TypedDict.
+        type: Its type without None; filled in from the TypedDict.
+    """
+
+    help: str
+    default: Any = None
+    otherwise: str = ""
+    choices: tuple[Any, ...] = ()
+    metavar: str = ""
+    panel: str = SIMILAR
+    common: bool = False
+    spec_field: str = ""
+    name: str = ""
+    type: Any = None
+
+    @property
+    def flag(self) -> str:
+        """Its name on the command line: --text-profile."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def without(self) -> str:
+        """What happens if it is not given, in words: the default, or what chooses one."""
+        both = ("" if self.default is None else str(self.default), self.otherwise)
+        return "; ".join(filter(None, both))
+
+    @property
+    def type_name(self) -> str:
+        """Its type as documentation writes it: `float`, `int or str`."""
+        parts = get_args(self.type) if isinstance(self.type, UnionType) else (self.type,)
+        names = ("list of str" if get_origin(part) else part.__name__ for part in parts)
+        return " or ".join(names)
+
+    @property
+    def repeated(self) -> bool:
+        """Whether it may be given several times on the command line, or as a list."""
+        return any(get_origin(part) for part in get_args(self.type))
+
+    @property
+    def explained(self) -> str:
+        """What it does and which choices there are, in sentences."""
+        if not self.choices:
+            return self.help
+        *first, last = map(str, self.choices)
+        return f"{self.help} One of {', '.join(first)} or {last}."
+
+
+class ThresholdOptions(TypedDict, total=False):
+    """Which pairs are to be found."""
+
+    threshold: Annotated[
+        float | None,
+        Option(
+            "Documents at least this similar are duplicates: above 0, at most 1.",
+            default=0.8,
+            otherwise="of a simhash, --hamming says it",
+            metavar="X",
+            common=True,
+        ),
+    ]
+    recall: Annotated[
+        float | None,
+        Option(
+            "The share of the pairs exactly at the threshold that must be found; bands and rows "
+            "are chosen for it.",
+            default=0.99,
+            metavar="X",
+            common=True,
+        ),
+    ]
+
+
+class ShingleOptions(TypedDict, total=False):
+    """What a document is cut into."""
+
+    shingle: Annotated[
+        str | None,
+        Option(
+            "The pieces of a text that are compared: word:5, char:24, line:1; or token:5 for a "
+            "column of token ids.",
+            default="word:5",
+            metavar="UNIT:SIZE",
+            common=True,
+        ),
+    ]
+
+
+class TextOptions(TypedDict, total=False):
+    """How texts are normalised and hashed."""
+
+    text_profile: Annotated[
+        str | None,
+        Option(
+            "How texts are normalised before they are compared: conservative keeps upper and lower "
+            "case apart, aggressive also folds accents, digits and compatibility forms.",
+            default="standard",
+            choices=PROFILES,
+            metavar="PROFILE",
+            common=True,
+            spec_field="profile",
+        ),
+    ]
+    seed: Annotated[
+        int | None,
+        Option("The seed of all hashes, from 0 to 2^64 - 1.", default=0, metavar="N"),
+    ]
+
+
+class SignatureOptions(TypedDict, total=False):
+    """How a document's signature is made."""
+
+    sketch: Annotated[
+        str | None,
+        Option(
+            "How signatures are made: oneperm is faster with many slots, weighted counts repeated "
+            "shingles, simhash makes fingerprints that are compared bit by bit.",
+            default="minhash",
+            choices=SKETCHES,
+            metavar="NAME",
+        ),
+    ]
+    slots: Annotated[
+        int | None,
+        Option(
+            "Slots of a signature; of a simhash its bits, 64 or 128.",
+            otherwise="128; of a simhash 64",
+            metavar="N",
+        ),
+    ]
+    bits: Annotated[
+        int | None,
+        Option(
+            "Bits of each slot that are stored; bands are made of the whole slots first.",
+            otherwise="all",
+            choices=B_BITS,
+            metavar="N",
+        ),
+    ]
+
+
+class BandOptions(TypedDict, total=False):
+    """How candidates are found and verified."""
+
+    bands: Annotated[
+        int | None,
+        Option(
+            "Use this many bands, together with --rows.",
+            otherwise="chosen for --recall",
+            metavar="N",
+        ),
+    ]
+    rows: Annotated[
+        int | None,
+        Option(
+            "Use this many rows in a band, together with --bands.",
+            otherwise="chosen for --recall",
+            metavar="N",
+        ),
+    ]
+    verify: Annotated[
+        str | None,
+        Option(
+            "How candidates are verified: exact compares their shingles, estimate their "
+            "signatures, none takes every candidate for a duplicate.",
+            otherwise="exact; of a simhash estimate",
+            choices=VERIFY,
+            metavar="HOW",
+            common=True,
+        ),
+    ]
+
+
+class SpecOptions(ShingleOptions, TextOptions, SignatureOptions, total=False):
+    """What decides a document's sketch; other sketches can't be compared with it."""
+
+    family: Annotated[
+        str | None,
+        Option(
+            "The hash functions that fill the slots: affine32 or affine-m61 for minhash, rounds "
+            "for oneperm, darts for weighted.",
+            otherwise="the sketch's first",
+            metavar="NAME",
+        ),
+    ]
+    strip: Annotated[
+        str | Iterable[str] | None,
+        Option(
+            "Ignore this when documents are compared: html markup, or lines in more than a share "
+            "of the documents (lines:0.1%).",
+            otherwise="nothing",
+            metavar="WHAT",
+        ),
+    ]
+    preset: Annotated[
+        str | None,
+        Option(
+            "A published operating point: fineweb (word:5, 14 bands of 8 rows) or nemo (char:24, "
+            "20 bands of 13 rows). Other options override its values.",
+            otherwise="none",
+            choices=tuple(PRESETS),
+            metavar="NAME",
+        ),
+    ]
+    hash: Annotated[
+        str | None,
+        Option(
+            "The hash function for words; siphash needs a secret key, without which nobody can "
+            "construct a copy that is not found.",
+            default="xxh64",
+            choices=HASHES,
+            metavar="NAME",
+        ),
+    ]
+
+
+class PointOptions(ThresholdOptions, BandOptions, total=False):
+    """How sketches are compared; may change without a new sketch."""
+
+    tables: Annotated[
+        int | str | None,
+        Option(
+            "More hash tables for more recall: the bands this many times (2), or bands of several "
+            "sizes (20x5,10x8), each over slots of their own.",
+            default=1,
+            metavar="TABLES",
+        ),
+    ]
+    limit: Annotated[
+        int | None,
+        Option(
+            "A document is compared with at most this many kept documents of a bucket.",
+            default=256,
+            metavar="N",
+        ),
+    ]
+    measure: Annotated[
+        str | None,
+        Option(
+            "What similarity is: the Jaccard similarity of the shingles, or how much of a document "
+            "is contained in a kept one.",
+            default="jaccard",
+            choices=MEASURES,
+            metavar="NAME",
+        ),
+    ]
+    hamming: Annotated[
+        int | None,
+        Option(
+            "With --sketch simhash: fingerprints that differ in at most this many bits are "
+            "duplicates.",
+            otherwise="3",
+            metavar="N",
+        ),
+    ]
+    blocks: Annotated[
+        int | None,
+        Option(
+            "With --sketch simhash: cut fingerprints into this many blocks, more than --hamming; "
+            "more blocks make rarer keys and more tables.",
+            otherwise="chosen for --hamming",
+            metavar="N",
+        ),
+    ]
+
+
+class IndexOptions(PointOptions, SpecOptions, total=False):
+    """What an index is made for."""
+
+
+class MatchingOptions(IndexOptions, total=False):
+    """All matching options: what counts as similar, and which copy stays."""
+
+    weights: Annotated[
+        str | None,
+        Option(
+            "With --sketch weighted or simhash: tf counts every occurrence of a shingle, tf-idf "
+            "gives more weight to shingles that are in few documents.",
+            default="tf",
+            choices=WEIGHTS,
+            metavar="HOW",
+        ),
+    ]
+    keep: Annotated[
+        str | None,
+        Option(
+            "Which copy stays: first, longest, max:COLUMN or min:COLUMN.",
+            default="first",
+            metavar="POLICY",
+            panel=KEPT,
+            common=True,
+        ),
+    ]
+    cluster: Annotated[
+        str | None,
+        Option(
+            "What is removed: stars, documents that are similar to a kept one; components, whole "
+            "chains of similar documents.",
+            default="stars",
+            choices=CLUSTER,
+            metavar="HOW",
+            panel=KEPT,
+        ),
+    ]
+
+
+class PlanOptions(ThresholdOptions, ShingleOptions, SignatureOptions, BandOptions, total=False):
+    """What a plan is asked for, and what of the operating point is decided already."""
+
+
+class ReferenceOptions(ThresholdOptions, ShingleOptions, TextOptions, total=False):
+    """What similar means where operating points or sketches are measured against brute force."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where options may be given: a command, a function, a file.
+
+    Args:
+        takes: The TypedDict of its options.
+        why_not: Why the options that are not in it are not possible.
+        only: Names, if it takes no others of the TypedDict.
+        excluded: Name -> why it is not possible, of options of the TypedDict.
+    """
+
+    takes: Any
+    why_not: str = ""
+    only: tuple[str, ...] = ()
+    excluded: Mapping[str, str] = field(default_factory=dict)
+
+
+_INDEX = (
+    "an index keeps the first copy, and never has all documents that frequencies are counted in"
+)
+_SKETCHED = "the documents are sketched already: neardup index reindex sketches them again"
+_PLANNED = "the plan leaves it at its default, or chooses it"
+_SWEPT = "it is an axis of the sweep, or stays at its default"
+_PAIRS = "pairs are judged one by one"
+
+PLACES: Final[dict[str, Place]] = {
+    "neardup.dedup": Place(MatchingOptions),
+    "neardup.spark.dedup": Place(MatchingOptions),
+    "neardup.evaluate": Place(MatchingOptions),
+    "neardup.Index.open": Place(IndexOptions, _INDEX),
+    "neardup.plan": Place(PlanOptions, _PLANNED),
+    "neardup.tune": Place(ReferenceOptions, _SWEPT),
+    "config file": Place(MatchingOptions),
+    "settings of an index": Place(IndexOptions, _INDEX),
+    "shadow of a service": Place(PointOptions, _SKETCHED),
+    "neardup dedup": Place(MatchingOptions),
+    "neardup exact": Place(
+        MatchingOptions, "nothing is sketched, copies are equal", only=("text_profile", "keep")
+    ),
+    "neardup evaluate": Place(
+        MatchingOptions, excluded={"keep": _PAIRS, "cluster": _PAIRS, "limit": _PAIRS}
+    ),
+    "neardup plan": Place(PlanOptions, _PLANNED),
+    "neardup tune": Place(ReferenceOptions, _SWEPT),
+    "neardup compare-sketches": Place(ReferenceOptions, "every sketch is measured with its own"),
+    "neardup demo": Place(
+        MatchingOptions, "a demonstration; neardup dedup has them", only=("threshold",)
+    ),
+    "neardup index build": Place(IndexOptions, _INDEX),
+    "neardup index retune": Place(PointOptions, _SKETCHED),
+    "neardup index reindex": Place(
+        IndexOptions,
+        _INDEX,
+        excluded={"preset": "what is not given stays as it is: give the values of the preset"},
+    ),
+    "neardup serve": Place(
+        IndexOptions, "a config file (--config) has the others", only=("threshold", "hash")
+    ),
+    "neardup spec": Place(SpecOptions, "it changes no sketch"),
+}
+"""Where options are given -> which; a test compares it with what is really there."""
+
+
+@functools.cache
+def _rows() -> dict[str, Option]:
+    hints = get_type_hints(MatchingOptions, include_extras=True)
+    rows = {}
+    for name, hint in hints.items():
+        kind, row = get_args(hint)
+        parts = [part for part in get_args(kind) if part is not NoneType]
+        joined = functools.reduce(lambda a, b: a | b, parts)
+        rows[name] = replace(row, name=name, type=joined)
+    return rows
+
+
+def options_of(takes: Any) -> dict[str, Option]:
+    """The rows of one of the TypedDicts, by name, in the order of the table.
+
+    >>> list(options_of(ThresholdOptions))
+    ['threshold', 'recall']
+    """
+    return {name: row for name, row in _rows().items() if name in takes.__annotations__}
+
+
+def options_at(place: str) -> dict[str, Option]:
+    """The rows that are possible at a place, by name.
+
+    >>> list(options_at("neardup exact"))
+    ['text_profile', 'keep']
+    """
+    found = PLACES[place]
+    return {
+        name: row
+        for name, row in options_of(found.takes).items()
+        if name not in found.excluded and name in (found.only or (name,))
+    }
+
+
+def default_of(name: str) -> Any:
+    """The default of an option.
+
+    >>> default_of("threshold")
+    0.8
+    """
+    return _rows()[name].default
+
+
+def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that have a value: None and an empty list stand for "not given"."""
+    return {name: value for name, value in options.items() if value is not None and value != []}
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def takes_options(place: str) -> Callable[[F], F]:
+    """Describe the options of a function with `**options: Unpack[...]`; refuse other names.
+
+    Its signature names each option with type and default, and so does its docstring, in place of
+    the entry `**options:` in the section "Args:".
+
+    Args:
+        place: The function's name in `PLACES`.
+    """
+    rows = options_at(place)
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+        fixed = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        named = [
+            inspect.Parameter(
+                row.name, inspect.Parameter.KEYWORD_ONLY, default=row.default, annotation=row.type
+            )
+            for row in rows.values()
+        ]
+        possible = {p.name for p in fixed} | set(rows)
+
+        @functools.wraps(function)
+        def checked(*args: Any, **options: Any) -> Any:
+            if not options.keys() <= possible:
+                options = _possible_options(options, possible, place)
+            return function(*args, **options)
+
+        checked.__signature__ = signature.replace(parameters=[*fixed, *named])  # type: ignore[attr-defined]
+        checked.__doc__ = _describe_arguments(function.__doc__ or "", rows)
+        return checked  # type: ignore[return-value]
+
+    return decorate
+
+
+def _possible_options(options: dict[str, Any], possible: set[str], place: str) -> dict[str, Any]:
+    """Without options of other places at their default, which config files may name; no others."""
+    for name in options.keys() - possible:
+        row = _rows().get(name)
+        if row is None:
+            near = get_close_matches(name, possible, 1)
+            hint = f": did you mean {near[0]!r}?" if near else ""
+            raise TypeError(f"{place}() got an unexpected keyword argument {name!r}{hint}")
+        if options[name] not in (None, row.default):
+            reason = PLACES[place].excluded.get(name) or PLACES[place].why_not
+            raise ParameterError(f"{name} is not supported by {place}: {reason}")
+    return {name: value for name, value in options.items() if name in possible}
+
+
+def _describe_arguments(docstring: str, rows: Mapping[str, Option]) -> str:
+    """The docstring with an entry for each row instead of `**options:`."""
+    lines = docstring.split("\n")
+    start = next((n for n, line in enumerate(lines) if line.lstrip().startswith("**options:")), -1)
+    if start < 0:
+        return docstring
+    margin = lines[start][: len(lines[start]) - len(lines[start].lstrip())]
+    end = start + 1
+    while end < len(lines) and lines[end].startswith(margin + "    "):
+        end += 1
+    entries = []
+    for row in rows.values():
+        default = f", default {row.without}" if row.without else ""
+        text = f"{row.name} ({row.type_name}{default}): {row.explained}".replace("--", "")
+        entries += indent(fill(text, 96 - len(margin), subsequent_indent="    "), margin).split(
+            "\n"
+        )
+    return "\n".join([*lines[:start], *entries, *lines[end:]])
+
+
+def markdown_table(rows: Mapping[str, Option]) -> str:
+    """The rows as a table in Markdown, for docs/command-line.md."""
+    lines = ["| option | default | what it does |", "| --- | --- | --- |"]
+    for row in rows.values():
+        without = row.without if row.default is None else f"`{row.default}`"
+        if row.default is not None and row.otherwise:
+            without += f"; {row.otherwise}"
+        lines.append(f"| `{row.flag} {row.metavar}` | {without} | {row.explained} |")
+    return "\n".join(lines) + "\n"

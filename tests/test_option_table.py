@@ -1,0 +1,164 @@
+"""Every place takes the options that the table says, by the same names, and explains them."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import neardup
+from neardup import spark
+from neardup.cli import app
+from neardup.errors import ParameterError
+from neardup.formats import config
+from neardup.index import settings
+from neardup.option_table import (
+    PLACES,
+    IndexOptions,
+    MatchingOptions,
+    markdown_table,
+    options_at,
+    options_of,
+)
+from neardup.options import Options
+from neardup.service.models import ShadowRequest
+from neardup.spec import Spec
+
+ALL = options_of(MatchingOptions)
+OTHER_MEANING = {
+    "neardup plan": {"seed"},  # of the sample
+    "neardup.plan": {"seed"},
+    "neardup tune": {"slots", "bands", "verify", "bits"},  # axes of the sweep
+    "neardup.tune": {"slots", "bands", "verify", "bits"},
+    "neardup serve": {"limit"},  # limits of the service
+}
+"""Parameters that have the name of an option, and are not it."""
+FUNCTIONS = {
+    "neardup.dedup": neardup.dedup,
+    "neardup.spark.dedup": spark.dedup,
+    "neardup.evaluate": neardup.evaluate,
+    "neardup.Index.open": neardup.Index.open,
+    "neardup.plan": neardup.plan,
+    "neardup.tune": neardup.tune,
+}
+
+
+def commands(command: Any, name: str) -> dict[str, Any]:
+    """All commands by the words that people type."""
+    found = {name: command}
+    for word, one in getattr(command, "commands", {}).items():
+        found |= commands(one, f"{name} {word}")
+    return found
+
+
+COMMANDS = commands(typer.main.get_command(app), "neardup")
+# convert changes nothing but the bits, which it needs; a place of its own would say no more.
+WITHOUT_TABLE = {"neardup index convert"}
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_command_takes_the_options_of_the_table(name: str) -> None:
+    if name in WITHOUT_TABLE:
+        return
+    there = {param.name for param in COMMANDS[name].params} & ALL.keys()
+    wanted = set(options_at(name)) if name in PLACES else set()
+    assert there - OTHER_MEANING.get(name, set()) == wanted
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_function_takes_and_explains_the_options_of_the_table(name: str) -> None:
+    parameters = inspect.signature(FUNCTIONS[name]).parameters
+    there = parameters.keys() & ALL.keys() - OTHER_MEANING.get(name, set())
+    assert there == set(options_at(name))
+    explained = inspect.getdoc(FUNCTIONS[name]) or ""
+    for parameter in parameters:
+        assert re.search(rf"^    {parameter}\b.*:", explained, re.M), (
+            f"{parameter} is not explained"
+        )
+    for row in options_at(name).values():
+        assert parameters[row.name].default == row.default
+
+
+def test_files_settings_and_service_take_the_options_of_the_table() -> None:
+    assert set(config.NAMES) == set(options_at("config file")) == ALL.keys()
+    names = {*settings.SPEC_NAMES, *settings.POINT_NAMES}
+    assert names == set(options_at("settings of an index")) == set(options_of(IndexOptions))
+    shadow = ShadowRequest.model_fields.keys() - {"golden"}
+    assert shadow == set(options_at("shadow of a service")) == set(settings.POINT_NAMES)
+
+
+def test_defaults_of_the_table_are_those_of_the_checked_values() -> None:
+    options, spec = Options(), Spec()
+    own = {field.name for field in fields(Options)}
+    for name, row in ALL.items():
+        if row.default is not None:
+            value = options if name in own else spec
+            assert getattr(value, row.spec_field or name) == row.default, name
+
+
+def test_option_that_a_place_does_not_take_has_a_reason() -> None:
+    for name, place in PLACES.items():
+        missing = ALL.keys() - options_at(name).keys() - place.excluded.keys()
+        assert not missing or place.why_not, f"{name} says nothing about {missing}"
+
+
+def test_unknown_and_unsupported_keyword_arguments_are_refused() -> None:
+    with pytest.raises(TypeError, match="did you mean 'threshold'"):
+        neardup.dedup(["a"], **{"treshold": 0.8})
+    with pytest.raises(ParameterError, match=r"measure is not supported by neardup\.plan"):
+        neardup.plan("1M", **{"measure": "containment"}, calibrate=False)
+
+
+def test_table_in_the_documentation_is_generated() -> None:
+    page = Path(__file__).parents[1] / "docs" / "command-line.md"
+    text = page.read_text("utf-8")
+    found = text.partition("<!-- matching options -->\n")[2].partition("<!-- end -->")[0]
+    assert found == markdown_table(ALL), "write markdown_table(options_of(MatchingOptions)) there"
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_help_has_an_example_and_no_types_of_flags(
+    name: str, columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    words = name.split()[1:]
+    app(args=[*words, "--help"], prog_name="neardup", standalone_mode=False)
+    shown = capsys.readouterr().out
+    assert "<bool>" not in shown
+    assert "Example: neardup" in shown
+    assert max(map(len, shown.splitlines())) <= int(columns)
+
+
+def test_help_of_dedup_is_short_and_help_all_has_everything(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    app(args=["dedup", "--help"], prog_name="neardup", standalone_mode=False)
+    short = set(re.findall(r"(?<![\w-])--[a-z-]+", capsys.readouterr().out))
+    app(args=["dedup", "--help-all"], prog_name="neardup", standalone_mode=False)
+    everything = capsys.readouterr().out
+    assert "--threshold" in short and "--blocks" not in short
+    assert all(row.flag in everything for row in ALL.values())
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("neardup dedup --hamm", "--hamming"), ("neardup dedup --verify est", "estimate")],
+)
+def test_shell_completion_offers_options_and_choices(typed: str, offered: str) -> None:
+    variables = {
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(len(typed.split()) - 1),
+        "_NEARDUP_COMPLETE": "complete_bash",
+    }
+    command = [sys.executable, "-m", "neardup"]
+    ran = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True)
+    assert ran.stdout.split() == [offered]
