@@ -253,32 +253,6 @@ def tune(
         cache: A folder in which results of trials are kept, which are then not run again.
         **options: What similar means, and how much of it must be found.
 
-    For example::
-
-    Args:
-        data: Documents, as `neardup.dedup` takes them.
-        text: The column of the texts, if the documents have columns.
-        sample: How many documents to try operating points on.
-        documents: How many there will be, if the data is only a part of them.
-        threshold: Pairs at least this similar are to be found.
-        recall: The share of them that must be found.
-        precision: The share of the pairs that are found that must be so similar.
-        shingle: The shingles by which similarity is defined.
-        text_profile: How texts are normalised.
-        slots: Axis: slots of a signature.
-        bands: Axis: bands and rows such as `"14x8"`, or `"auto"`.
-        shingles: Axis: shingles of the trials; by default `shingle`.
-        sketches: Axis: `minhash`, `oneperm`, `weighted`, `simhash`.
-        thresholds: Axis: thresholds of the trials; by default `threshold`.
-        verify: Axis: `exact`, `estimate`, `none`.
-        bits: Axis: stored bits of a slot, for `estimate`.
-        buckets: Axis of experiments: buckets of a band.
-        vocabulary: Axis of experiments: different shingles.
-        time_limit: Seconds after which a trial is ended.
-        seed: The seed of the hashes and of the sample.
-        workers: Threads that compare the pairs of the sample; by default all cores.
-        cache: A folder of results of trials, which are not run again.
-
     >>> words = [f"w{n}" for n in range(300)]
     >>> texts = [" ".join(words[n : n + 60]) for n in range(0, 240, 30)]
     >>> tuning = tune([*texts, texts[0] + " end"], slots=16, sketches="minhash")
