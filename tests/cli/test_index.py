@@ -353,7 +353,7 @@ def test_a_damaged_snapshot_is_made_anew_and_that_is_said_once(tmp_path):
     assert index("compact", folder, "-q").code == 0
     (folder / "g1" / "snapshot").write_bytes(b"something else")
     ran = index("compact", folder)
-    assert "its tables are made anew from the stored documents" in ran.err
+    assert "its tables are built again from the stored documents" in ran.err
     assert "run again" not in ran.err
 
 

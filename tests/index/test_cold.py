@@ -271,7 +271,7 @@ def test_a_page_in_another_ones_place_is_seen(written):
 @pytest.mark.parametrize("length", [0, 5, 300, 5000, -100, -1])
 def test_a_truncated_file(written, length):
     written.path.write_bytes(written.path.read_bytes()[:length])
-    with pytest.raises(FormatError, match=r"cold-000001-000001-0 is damaged .* made anew"):
+    with pytest.raises(FormatError, match=r"cold-000001-000001-0 is damaged .* built again"):
         Segments(written.path.parent)
 
 

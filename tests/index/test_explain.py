@@ -135,7 +135,10 @@ def test_shingles_and_buckets_that_two_documents_share(tmp_path):
         assert found.shingles == len(NEAR.split()) - 4
         assert found.witness.similarity == shared / found.shingles
         slots = [
-            np.frombuffer(index.store.blobs("signatures", [one.number])[one.number], np.uint32)
+            np.frombuffer(
+                index._opened.generation.store.blobs("signatures", [one.number])[one.number],
+                np.uint32,
+            )
             for one in (found.document, found.witness)
         ]
         equal = [
@@ -189,8 +192,8 @@ def test_a_kept_document_beside_what_is_near(tmp_path):
 def test_documents_without_shingles_are_explained_by_signatures(tmp_path):
     with opened(tmp_path / "index", threshold=0.8, bands=42, rows=3) as index:
         index.add("near", NEAR)
-        with index.store.transaction():
-            index.store._writer.execute("DELETE FROM shingles")
+        with index._opened.generation.store.transaction():
+            index._opened.generation.store._writer.execute("DELETE FROM shingles")
         found = index.explain_document("near")
         assert found.shingles is None and found.witness.shared is None
         assert not found.witness.exact and "(estimated)" in str(found)

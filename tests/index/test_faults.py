@@ -114,7 +114,7 @@ def test_a_corrupt_snapshot_is_made_again(
         assert everything(index) == before
         assert index.verify() == []
     [damaged] = said
-    assert str(file) in damaged and "made anew" in damaged
+    assert str(file) in damaged and "built again" in damaged
 
 
 def test_no_snapshot(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def standing(index):
         begun.set()
         go_on.wait()
 
-    index._now.writer.put(CallRequest(wait))
+    index._opened.generation.writer.put(CallRequest(wait))
     begun.wait()
     try:
         yield
@@ -72,7 +72,7 @@ def test_who_gives_up_takes_nobody_along(tmp_path):
 def test_a_request_that_fails_fails_alone(tmp_path):
     with neardup.Index.open(tmp_path, threshold=0.8) as index:
         index.add("a", TEXT)
-        with altered(index.store.path) as file:
+        with altered(index._opened.generation.store.path) as file:
             file.execute("UPDATE shingles SET data = zeroblob(80)")
         with standing(index):
             good, bad = index.submit(["b"], [OTHER]), index.submit(["c"], [NEAR])
@@ -102,7 +102,7 @@ def test_a_long_queue_does_not_keep_others_from_keeping_house(tmp_path):
     with neardup.Index.open(tmp_path, most_waiting=2) as index:
         with standing(index):
             waits = index.submit(list("abcde"), distinct(5))
-            work = index._now.writer.put(CallRequest(lambda: 7))
+            work = index._opened.generation.writer.put(CallRequest(lambda: 7))
         assert work.done.result(10) == 7
         assert len(waits.result()) == 5
 
@@ -120,8 +120,8 @@ def test_a_full_disk_after_the_commit(tmp_path):
 
 
 def test_no_more_documents_than_tables_can_hold(tmp_path):
-    with neardup.Index.open(tmp_path) as index, index.store.transaction():
-        index.store.reach(LAST_NUMBER - 1)
+    with neardup.Index.open(tmp_path) as index, index._opened.generation.store.transaction():
+        index._opened.generation.store.reach(LAST_NUMBER - 1)
     with neardup.Index.open(tmp_path) as index:
         with pytest.raises(OutputError, match="another"):
             index.add_batch(["a", "b"], [TEXT, OTHER])
@@ -145,7 +145,7 @@ def test_sketches_of_another_shape(tmp_path):
         neardup.Index.open(tmp_path / "a", slots=64) as index,
         neardup.Index.open(tmp_path / "b", slots=128) as other,
     ):
-        sketch = other.sketcher(other._now.sketching.documents([TEXT]))
+        sketch = other.sketcher(other._opened.generation.sketcher.documents([TEXT]))
         with pytest.raises(SpecMismatch):
             index.add_sketches(["a"], sketch)
         with pytest.raises(SpecMismatch):
@@ -155,7 +155,7 @@ def test_sketches_of_another_shape(tmp_path):
 
 def test_sketches_of_nothing(tmp_path):
     with neardup.Index.open(tmp_path) as index:
-        sketch = index.sketcher(index._now.sketching.documents([TEXT, "", NEAR]))
+        sketch = index.sketcher(index._opened.generation.sketcher.documents([TEXT, "", NEAR]))
         data = sketch.shingles.data.copy()
         said = index.add_sketches(["a", "b", "c"], sketch)
         assert [answer.status for answer in said] == ["new", "rejected", "duplicate"]
@@ -273,12 +273,12 @@ class Interrupting(ReadWriteLock):
 
 def test_a_snapshot_is_right_when_tables_are_compacted_meanwhile(tmp_path):
     options = Options()
-    derived = LookupTables(options.hash_tables.count)
+    tables = LookupTables(options.hash_tables.count)
     keys = np.arange(3 * options.hash_tables.count, dtype=np.uint64).reshape(3, -1)
-    derived.enter(rows([1, 2, 3]), keys, 3)
-    derived.bury([2], 4)
-    derived.guard = Interrupting(derived.compact)
-    snapshot.write_snapshot(tmp_path / "s", derived, options)
+    tables.enter(rows([1, 2, 3]), keys, 3)
+    tables.mark_deleted([2], 4)
+    tables.guard = Interrupting(tables.compact)
+    snapshot.write_snapshot(tmp_path / "s", tables, options)
     read = snapshot.read_snapshot(tmp_path / "s", options, snapshot.SpillFolders(tmp_path))
     assert read.leaders(keys, 5)[2].tolist() == [1, 3] * options.hash_tables.count
 
@@ -339,13 +339,13 @@ def test_a_snapshot_of_more_documents_than_it_counts(tmp_path):
     said = []
     with neardup.Index.open(tmp_path) as index:
         index.add("a", TEXT)
-        derived = index._now.point.derived
-        derived.dead = derived.dead[:1].copy()
+        tables = index._opened.generation.view.tables
+        tables.dead = tables.dead[:1].copy()
         index.snapshot()
-        derived.reach(10)
+        tables.reach(10)
     with neardup.Index.open(tmp_path, say=said.append) as index:
         assert index.query(TEXT).duplicate_of == "a"
-        assert "made anew" in said[0]
+        assert "built again" in said[0]
 
 
 def test_an_index_whose_making_was_cut_off(tmp_path):
@@ -379,7 +379,7 @@ def test_verify_reads_the_file(tmp_path, change, said):
     with neardup.Index.open(tmp_path, threshold=0.8) as index:
         index.add_batch(["a", "b", "c"], [TEXT, NEAR, OTHER])
         assert index.verify() == []
-        with altered(index.store.path) as file:
+        with altered(index._opened.generation.store.path) as file:
             file.execute(change)
         (problem, *_) = index.verify()
         assert said in problem
@@ -388,17 +388,17 @@ def test_verify_reads_the_file(tmp_path, change, said):
 def test_verify_looks_into_the_table_of_copies(tmp_path):
     with neardup.Index.open(tmp_path, threshold=0.8) as index:
         index.add_batch(["a", "b"], [TEXT, NEAR])
-        derived = index._now.point.derived
-        derived.members = type(derived.members)()
+        tables = index._opened.generation.view.tables
+        tables.members = type(tables.members)()
         assert index.verify() == ["document 2 is missing in the table of copies"]
 
 
 def test_verify_compares_with_the_witness(tmp_path):
     with neardup.Index.open(tmp_path, threshold=0.8) as index:
         index.add_batch(["a", "b"], [TEXT, NEAR])
-        row = index.store.rows([2])[2]._replace(similarity=0.99)
-        with index.store.transaction():
-            index.store.move([row])
+        row = index._opened.generation.store.rows([2])[2]._replace(similarity=0.99)
+        with index._opened.generation.store.transaction():
+            index._opened.generation.store.move([row])
         assert "not as similar to 1" in index.verify()[0]
 
 

@@ -24,8 +24,10 @@ def test_probes_by_definition(tmp_path_factory, texts, probes, seed):
     asked = [texts[0] + " more", " ".join(words), texts[-1]]
     with filled(tmp_path_factory.mktemp("index"), texts, **FEW) as index:
         kept = [at for at in range(len(texts)) if index.get(str(at)).status == "new"]
-        bands = index._now.point.signing.tables
-        everything = index._now.sketching.texts([*texts, *asked], bands).arrivals
+        bands = index._opened.generation.view.codec.lsh
+        everything = index._opened.generation.sketcher.sketch_texts(
+            [*texts, *asked], bands
+        ).arrivals
         shingles, spec = everything.sets, index.spec
 
         def buckets(at: int, more: int = 0) -> set[tuple[int, int]]:

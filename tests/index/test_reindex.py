@@ -221,8 +221,8 @@ def test_undo_without_texts(tmp_path):
 @pytest.mark.parametrize("offered", [False, True])
 def test_undo_brings_back_what_was_left_out(tmp_path, offered):
     with filled(tmp_path / "index") as index:
-        texts = [(row.number,) for row in index.store.rows([2, 3, 5]).values()]
-        index.between_commits(lambda: lose(index.store, texts))
+        texts = [(row.number,) for row in index._opened.generation.store.rows([2, 3, 5]).values()]
+        index._opened.between_commits(lambda: lose(index._opened.generation.store, texts))
         before = everything(index)
         if offered:
             elsewhere = Elsewhere(index)
@@ -283,7 +283,7 @@ def test_what_was_before_can_be_deleted(tmp_path):
         filled(tmp_path / "index") as index,
         neardup.Index.open(tmp_path / "index", read_only=True) as reader,
     ):
-        assert not forget(index)
+        assert not forget(index.path)
         index.reindex(shingle="word:3")
         answers = everything(index)
         assert forget(index.path)
@@ -325,7 +325,7 @@ def test_another_key(tmp_path):
 
 def test_changes_that_were_forgotten(tmp_path):
     with filled(tmp_path / "source") as source, filled(tmp_path / "target") as target:
-        follower = Follower(source.store, target)
+        follower = Follower(source._opened.generation.store, target._opened.generation)
         assert follower.catch_up() == 0
         assert follower.carried == 0
         source.add("d1", TEXTS[50], replace=True)
@@ -363,9 +363,9 @@ def test_what_waits_is_sketched_again(tmp_path):
         free.wait(30)
 
     with filled(tmp_path / "index") as index, ThreadPoolExecutor() as pool:
-        writer = index._now.writer
+        writer = index._opened.generation.writer
         sketch = Sketcher(index.spec)(Documents(make_strings(texts[:1]), [], None, None, {}))
-        pool.submit(index.between_commits, hold_up)
+        pool.submit(index._opened.between_commits, hold_up)
         begun.wait(30)
         done = pool.submit(index.reindex, shingle="word:3")
         while not writer._waiting:
@@ -504,7 +504,7 @@ def test_the_process_that_writes_lacks_the_new_key(tmp_path):
         done = elsewhere.start(reindex, key=B)
         with pytest.raises(ParameterError, match="is missing"):
             elsewhere.take_over()
-        with pytest.raises(UsageError, match="could not go over"):
+        with pytest.raises(UsageError, match="could not switch"):
             done.result(60)
         assert index.generation == "g1"
         done = elsewhere.start(reindex, key=B)

@@ -203,7 +203,7 @@ def test_changes_that_were_forgotten(index, tmp_path):
 def test_a_shadow_that_fails_is_nobody_s_trouble(index):
     """Here a stored signature was altered."""
     number = index.get("299").number
-    file = sqlite3.connect(index.store.path)
+    file = sqlite3.connect(index._opened.generation.store.path)
     file.execute("UPDATE signatures SET data = zeroblob(512) WHERE number = ?", (number,))
     file.commit()
     file.close()
@@ -239,7 +239,7 @@ def test_a_full_disk_changes_nothing(index, fresh):
     before, queries = decided(index, IDS), asked(index, TEXTS)
     index.shadow.start(threshold=0.5)
     in_step(index)
-    index.store._writer.execute(
+    index._opened.generation.store._writer.execute(
         "CREATE TEMP TRIGGER full BEFORE INSERT ON main.meta BEGIN "
         "SELECT RAISE(ABORT, 'database or disk is full'); END"
     )
@@ -248,7 +248,7 @@ def test_a_full_disk_changes_nothing(index, fresh):
     assert (decided(index, IDS), asked(index, TEXTS)) == (before, queries)
     assert index.options.threshold == 0.8
     assert index.verify() == []
-    index.store._writer.execute("DROP TRIGGER temp.full")
+    index._opened.generation.store._writer.execute("DROP TRIGGER temp.full")
     index.shadow.promote()
     assert decided(index, IDS) == decided(fresh, IDS)
 
@@ -258,7 +258,7 @@ import os, signal, sys, neardup
 from neardup.index import snapshot, store, writer
 def die(*_): os.kill(os.getpid(), signal.SIGKILL)
 where = {"noted": (store.Store, "move"), "moved": (store.Store, "set_meta"),
-         "stored": (writer.IndexWriter, "change_point"), "changed": (snapshot, "write_snapshot")}
+         "stored": (writer.IndexWriter, "change_view"), "changed": (snapshot, "write_snapshot")}
 index = neardup.Index.open(sys.argv[1])
 index.shadow.start(threshold=0.5)
 index.shadow.wait()

@@ -122,7 +122,7 @@ class Segments:
             if first > following:
                 raise FormatError(
                     f"{self._path((following, first - 1, 0))} is missing: open the index again, "
-                    "it is made anew from the stored documents"
+                    "it is built again from the stored documents"
                 )
             following = end + 1
         return {span: self._open.get(span) or Segment(self._path(span)) for span in spans}
@@ -144,7 +144,7 @@ class Segments:
 
     @property
     def last(self) -> int:
-        """How many spills there have been. Whoever counts on them notes it, and opens with it."""
+        """How many spills there have been. A snapshot notes it, and is opened with it."""
         return max((end for _, end, _ in self._open), default=0)
 
     @property
@@ -230,7 +230,7 @@ class Segments:
             segment.verify()
 
     def clear(self) -> None:
-        """Delete all segments, to make them anew; first delete what counts on them."""
+        """Delete all segments, to build them again; first delete the snapshot."""
         with self._changing:
             self._open = {}
         for path, _ in sorted(_files(self._folder)):  # the first one first: a rest is seen as such

@@ -21,7 +21,7 @@ CACHE_KB: Final = 8_192
 
 
 class _Held:
-    """A connection that is closed when nobody holds it any more."""
+    """A connection that is closed when nothing refers to it any more."""
 
     def __init__(self, made: sqlite3.Connection) -> None:
         self.made = made
@@ -79,7 +79,7 @@ class Connections:
 
     @property
     def _mode(self) -> str:
-        """A log needs files beside it: where none can be made, and there is none, nobody writes."""
+        """A log needs files beside it: where none can be made and none is there, it is not used."""
         if not self._read_only:
             return "mode=rw"
         alone = not self.log.exists() and not os.access(self._path.parent, os.W_OK)
@@ -110,7 +110,7 @@ class Connections:
     def damaged(self, why: str) -> FormatError:
         """The error for a file that is not what was written."""
         return FormatError(
-            f"{self._path} is damaged ({why}): restore a copy of it, or build the index anew"
+            f"{self._path} is damaged ({why}): restore a copy of it, or build the index again"
         )
 
     def _is_closed(self) -> UsageError:

@@ -2,7 +2,7 @@
 
 Decisions, shingles and texts stay. Band keys are made of whole slots, so they are stored from now
 on: other bands can't be made any more, while threshold, limit and verification can change. It is
-a new generation beside the current one, and gone over to at once or not at all.
+a new generation beside the current one, which the index switches to at once or not at all.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Final
 from neardup.errors import ParameterError
 from neardup.index import folder
 from neardup.index.arrivals import SignatureCodec
-from neardup.index.generation import create_generation
-from neardup.index.rebuild import require_index
+from neardup.index.generation import Generation
 from neardup.index.settings import IndexSettings, options_of, stated
 from neardup.index.store import CHECKPOINT_BYTES, Row, Store
 from neardup.runtime import SILENT, Progress
@@ -40,11 +39,11 @@ class Converted:
 
 
 def convert(path: str | Path, bits: int, *, progress: Progress = SILENT) -> Converted:
-    """Narrow the slots of the index in a folder, which nobody may have open to write."""
+    """Narrow the slots of the index in a folder, which no process may have open to write."""
     path = Path(path)
-    require_index(path)
+    folder.require_index(path)
     with folder.locked(path), folder.locked(path, folder.MAKING):
-        listed = require_index(path)
+        listed = folder.require_index(path)
         folder.withdraw_offer(path)
         folder.remove_unlisted(path)
         source = Store(path / listed.current / folder.STORE)
@@ -54,7 +53,7 @@ def convert(path: str | Path, bits: int, *, progress: Progress = SILENT) -> Conv
             progress.say(NOTICE)
             source.checkpoint("TRUNCATE")
             name = folder.unused_name(path)
-            create_generation(path / name, settings)
+            Generation.create(path / name, settings)
             documents = _copy(source, path / name / folder.STORE, there, settings, progress)
         finally:
             source.close()
@@ -106,7 +105,7 @@ def _copy(
                 target.checkpoint()
             progress.advance(len(rows))
         with target.transaction():
-            target.follow(source)
+            target.number_after(source)
         target.checkpoint("TRUNCATE")
         return documents
     finally:
@@ -121,8 +120,8 @@ def _copy_rows(
     for table in ("shingles", "texts"):
         target.add_blobs(table, source.blobs(table, numbers).items())
     blobs = source.blobs("signatures", numbers)
-    keys, slots = wide.unpacked([blobs[number] for number in numbers])
-    cut = narrow.packed(keys, bulk.pack_signatures(slots, narrow.options.spec))
+    keys, slots = wide.unpack([blobs[number] for number in numbers])
+    cut = narrow.pack(keys, bulk.pack_signatures(slots, narrow.options.spec))
     target.add_blobs("signatures", zip(numbers, cut, strict=True))
 
 

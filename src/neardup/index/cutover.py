@@ -1,8 +1,9 @@
-"""Who writes to an index goes over to another generation of it, between two commits.
+"""The cutover: the writer of an index switches to another generation, between two commits.
 
-In the same process that is the thread that writes. Another process finds the generation in
-next.json, where it is offered, and calls `Index.take_over`; who made it waits for that, or does
-it alone if nobody writes any more. Whoever holds the lock `making` decides about an offer.
+In the same process the writer thread does it. A process that writes elsewhere finds the generation
+in next.json, where it is offered, and calls `Index.take_over`; the process that made it waits for
+that, or switches itself once no process writes any more. The process that holds the lock `making`
+decides about an offer.
 """
 
 from __future__ import annotations
@@ -16,22 +17,23 @@ from typing import Final
 from neardup.errors import Busy, IndexLocked, NeardupError, OutputError, UsageError
 from neardup.index import folder
 from neardup.index.follower import Follower
-from neardup.index.index import Index
+from neardup.index.generation import Generation
+from neardup.index.open_index import OpenIndex
 from neardup.index.store import Store
 from neardup.keys import Key, to_key
 
 LOOK: Final = 0.1
-"""Seconds between two looks at whether somebody has gone over."""
+"""Seconds between two looks at whether the other process has switched."""
 
 
 def commit_cutover(path: Path, follower: Follower) -> None:
-    """Do what is left, then name the new generation as the current one; while nobody writes."""
+    """Follow the last changes, then name the new generation as current, between commits."""
     while follower.catch_up():
         pass
-    follower.settle()
-    follower.target.follow(follower.source)
+    follower.record_left_out()
+    follower.target.number_after(follower.source)
     before = follower.source.path.parent.name
-    listed = folder.Generations(follower.target.generation, before)
+    listed = folder.Generations(follower.target.name, before)
     try:
         folder.write_generations(path, listed)
     except OutputError:
@@ -39,18 +41,18 @@ def commit_cutover(path: Path, follower: Follower) -> None:
             raise
 
 
-def cut_over_in_writer(live: Index, follower: Follower) -> None:
-    """Have the thread that writes do the last step."""
+def cut_over_in_writer(live: OpenIndex, follower: Follower) -> None:
+    """Have the writer thread do the last step."""
 
     def last_step() -> None:
         commit_cutover(live.path, follower)
-        live.go_over(follower.target)
+        live.switch_to(follower.target)
 
     live.between_commits(last_step)
 
 
-def accept_offer(live: Index, key: bytes | Key | None = None) -> bool:
-    """Go over to the generation that another process offers, if there is one."""
+def accept_offer(live: OpenIndex, key: bytes | Key | None = None) -> bool:
+    """Switch to the generation that another process offers, if there is one."""
     offered = folder.read_offer(live.path)
     if offered is None or offered.problem:
         return False
@@ -60,9 +62,9 @@ def accept_offer(live: Index, key: bytes | Key | None = None) -> bool:
         if offered is None or offered.problem:
             return False
         try:
-            if offered.generation != live.generation:
-                with live.beside(offered.generation, to_key(key)) as target:
-                    cut_over_in_writer(live, _follower(live.store, target, offered))
+            if offered.generation != live.generation.name:
+                with live.open_generation(offered.generation, to_key(key)) as target:
+                    cut_over_in_writer(live, _follower(live.generation.store, target, offered))
         except NeardupError as error:
             folder.write_offer(live.path, replace(offered, problem=str(error)))
             raise
@@ -73,7 +75,7 @@ def accept_offer(live: Index, key: bytes | Key | None = None) -> bool:
 
 
 def wait_for_cutover(path: Path, name: str, key: Key | None, seconds: float) -> None:
-    """Until the process that writes has gone over; if it ends before, go over here."""
+    """Wait until the process that writes has switched; if it ends before, switch here."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         listed, offered = folder.read_generations(path), folder.read_offer(path)
@@ -88,14 +90,14 @@ def wait_for_cutover(path: Path, name: str, key: Key | None, seconds: float) -> 
 
 
 def _completed(path: Path, key: Key | None) -> bool:
-    """Go over to what is offered, unless somebody writes."""
+    """Switch to what is offered, unless another process writes."""
     with suppress(IndexLocked), folder.locked(path), folder.locked(path, folder.MAKING):
         listed, offered = folder.read_generations(path), folder.read_offer(path)
         if listed is None or offered is None:
             return False
         source = Store(path / listed.current / folder.STORE, read_only=True)
         try:
-            with Index.of_generation(path, offered.generation, [key]) as target:
+            with Generation.open(path, offered.generation, [key]) as target:
                 commit_cutover(path, _follower(source, target, offered))
         finally:
             source.close()
@@ -106,7 +108,7 @@ def _completed(path: Path, key: Key | None) -> bool:
 
 
 def _withdraw(path: Path, name: str, seconds: float) -> None:
-    """Nobody went over, or it failed; unless that happened just now."""
+    """Withdraw an offer that was not accepted, or failed; unless it was accepted just now."""
     with folder.locked(path, folder.MAKING):
         offered, listed = folder.read_offer(path), folder.read_generations(path)
         folder.withdraw_offer(path)
@@ -114,12 +116,12 @@ def _withdraw(path: Path, name: str, seconds: float) -> None:
             return
         folder.remove_unlisted(path)
         if offered is not None and offered.problem:
-            raise UsageError(f"the process that writes could not go over: {offered.problem}")
+            raise UsageError(f"the process that writes could not switch: {offered.problem}")
         raise Busy(
-            f"the process that writes did not go over in {seconds:.0f} s: have it call "
+            f"the process that writes did not switch in {seconds:.0f} s: have it call "
             "Index.take_over (neardup serve does), or stop it, and run this again"
         )
 
 
-def _follower(source: Store, target: Index, offered: folder.Offer) -> Follower:
+def _follower(source: Store, target: Generation, offered: folder.Offer) -> Follower:
     return Follower(source, target, drop_missing=offered.drop_missing, sequence=offered.sequence)

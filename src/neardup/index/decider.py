@@ -1,11 +1,14 @@
-"""Which of some documents are copies? The answer of the batch engine, in the order of arrival.
+"""Judge documents in the order of arrival, with the answer of the batch engine.
 
-First against the kept documents that lead the buckets: the best-ranked similar one is the witness.
-What is left is compared with one another, in order, by the same pass that a run makes.
+First each is compared with the kept documents that lead its buckets: the first similar one is the
+witness. Those without a witness are then compared with one another, by the same pass that a batch
+run makes. Shingles of stored documents are loaded in slices, so that long documents that share a
+bucket with many others don't fill the memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -20,14 +23,18 @@ from neardup.options import Options
 from neardup.verify import Comparison
 
 KEPT = -1
+SLICE_BYTES = 32 << 20
+"""Shingles of stored documents that are compared at a time, about."""
+FIRST_DOCUMENTS, MOST_DOCUMENTS = 64, 512
+"""Stored documents that are loaded together: at first, and when their sizes are known."""
 
 
 class CandidateSource(Protocol):
-    """The documents that came before."""
+    """The stored documents that arrivals are compared with."""
 
     def leaders(self, keys: Keys, limit: int) -> tuple[Integers, Integers, Numbers]: ...
-    def sets(self, numbers: list[int]) -> dict[int, bytes]: ...
-    def compared(self, numbers: list[int]) -> NDArray[Any]: ...
+    def shingles(self, numbers: Sequence[int]) -> dict[int, bytes]: ...
+    def signatures(self, numbers: Sequence[int]) -> NDArray[Any]: ...
 
 
 @dataclass(frozen=True)
@@ -52,12 +59,14 @@ class CandidatePairs:
     numbers: Integers
     rows: Integers
     similarity: NDArray[np.float64]
+    """-1.0 where a pair is not similar, or was not compared."""
     exact: NDArray[np.bool_]
+    compared: int = 0
 
 
 @dataclass(frozen=True)
 class Probes:
-    """More keys to look up, in rows; and for which of the chosen ones each row is."""
+    """More keys to look up, in rows; and which of the chosen arrivals each row is for."""
 
     rows: Integers
     keys: Keys
@@ -65,17 +74,17 @@ class Probes:
 
 @dataclass(frozen=True)
 class Decider:
-    """How documents are judged at an operating point."""
+    """Judges documents at an operating point. Any thread."""
 
     options: Options
     weights: NDArray[np.uint32] | None = None
-    """Those of the cells, if bags depend on the corpus."""
+    """The weights of the cells, if bags depend on the corpus."""
 
-    def decide(self, arrivals: Arrivals, numbers: Integers, known: CandidateSource) -> Judgements:
+    def decide(self, arrivals: Arrivals, numbers: Integers, source: CandidateSource) -> Judgements:
         """Judge documents that have, or will have, these numbers."""
         leader = first_identical(arrivals.content)
         unique = np.flatnonzero(leader == np.arange(len(leader)))
-        counts, pairs = self.meetings(arrivals, unique, known)
+        counts, pairs = self.compare_candidates(arrivals, unique, source)
         witness = np.full(len(arrivals), KEPT, np.int64)
         similarity, exact = np.ones(len(arrivals)), np.ones(len(arrivals), bool)
         for row, place in first_similar(pairs):
@@ -101,49 +110,116 @@ class Decider:
             exact,
             counts.size,
             len(pairs.rows) + compared,
-            len(pairs.rows) + compared,
+            pairs.compared + compared,
             int(np.count_nonzero(pairs.similarity >= 0.0)) + met,
         )
 
-    def meetings(
+    def compare_candidates(
         self,
         arrivals: Arrivals,
         chosen: Integers,
-        known: CandidateSource,
+        source: CandidateSource,
         probes: Probes | None = None,
+        *,
+        stop_early: bool = True,
     ) -> tuple[Integers, CandidatePairs]:
-        """How many lead each bucket of the chosen ones, and all of those, compared."""
-        counts, rows, numbers = known.leaders(arrivals.keys[chosen], self.options.limit)
+        """How many documents lead each bucket of the chosen arrivals; and all of them, compared.
+
+        `probes` are more keys to look up; for `stop_early` see `compare_pairs`.
+        """
+        counts, rows, numbers = source.leaders(arrivals.keys[chosen], self.options.limit)
         if probes is not None:
-            _, places, more = known.leaders(probes.keys, self.options.limit)
+            _, places, more = source.leaders(probes.keys, self.options.limit)
             rows = np.concatenate([rows, probes.rows[places]])
             numbers = np.concatenate([numbers, more])
         if not len(rows):
             nothing = np.empty(0, np.int64)
             return counts, CandidatePairs(nothing, nothing, np.empty(0), np.empty(0, bool))
         codes = np.unique(rows << 32 | numbers.astype(np.int64))
-        rows, found = chosen[codes >> 32], codes & 0xFFFFFFFF
-        return counts, self.compared(arrivals, rows, found, known)
+        rows, candidates = chosen[codes >> 32], codes & 0xFFFFFFFF
+        return counts, self.compare_pairs(arrivals, rows, candidates, source, stop_early=stop_early)
 
-    def compared(
-        self, arrivals: Arrivals, rows: Integers, numbers: Integers, known: CandidateSource
+    def compare_pairs(
+        self,
+        arrivals: Arrivals,
+        rows: Integers,
+        numbers: Integers,
+        source: CandidateSource,
+        *,
+        stop_early: bool = False,
     ) -> CandidatePairs:
-        """Each of some arrivals with a kept document."""
+        """Compare arrivals, by row, with stored documents, by number.
+
+        With `stop_early` an arrival that is similar to a document of one slice is not compared with
+        those of later slices, which have larger numbers: its witness is found.
+        """
         distinct, left = np.unique(numbers, return_inverse=True)
         similarity, exact = np.full(len(rows), -1.0), np.zeros(len(rows), bool)
-        sets = known.sets(distinct.tolist()) if self._by_sets(arrivals) else {}
-        there = np.array([number in sets for number in distinct.tolist()], bool)[left]
-        if there.any():
+        waiting, compared = np.ones(len(rows), bool), 0
+        for start, end, sets in self._slices(distinct, arrivals, source):
+            if end - start == len(distinct):
+                similarity, exact = self._compare_slice(
+                    arrivals, rows, distinct, left, sets, source
+                )
+                return CandidatePairs(numbers, rows, similarity, exact, len(rows))
+            pairs = np.flatnonzero(waiting & (left >= start) & (left < end))
+            if not len(pairs):
+                continue
+            compared += len(pairs)
+            similarity[pairs], exact[pairs] = self._compare_slice(
+                arrivals, rows[pairs], distinct[start:end], left[pairs] - start, sets, source
+            )
+            if stop_early:
+                waiting &= ~np.isin(rows, rows[pairs[similarity[pairs] >= 0.0]])
+                if not waiting.any():
+                    break
+        return CandidatePairs(numbers, rows, similarity, exact, compared)
+
+    def _slices(
+        self, distinct: Integers, arrivals: Arrivals, source: CandidateSource
+    ) -> Iterator[tuple[int, int, dict[int, bytes]]]:
+        """Where slices of the stored documents start and end, each with its documents' shingles."""
+        if not self._by_sets(arrivals):
+            yield 0, len(distinct), {}
+            return
+        start = end = size = 0
+        count = FIRST_DOCUMENTS
+        sets: dict[int, bytes] = {}
+        while end < len(distinct):
+            chunk = distinct[end : end + count].tolist()
+            sets |= source.shingles(chunk)
+            end += len(chunk)
+            size = sum(map(len, sets.values()))
+            count = min(max((SLICE_BYTES - size) * len(sets) // max(size, 1), 1), MOST_DOCUMENTS)
+            if size >= SLICE_BYTES or end == len(distinct):
+                yield start, end, sets
+                start, sets = end, {}
+
+    def _compare_slice(
+        self,
+        arrivals: Arrivals,
+        rows: Integers,
+        distinct: Integers,
+        left: Integers,
+        sets: dict[int, bytes],
+        source: CandidateSource,
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Similarities of arrivals and stored documents, and which of them are exact.
+
+        Pair i is of arrival `rows[i]` and document `distinct[left[i]]`.
+        """
+        similarity = np.full(len(rows), -1.0)
+        exact = np.array([number in sets for number in distinct.tolist()], bool)[left]
+        if exact.any():
             verifier, place = self._verifier(arrivals, sets)
             among = np.array([place.get(number, 0) for number in distinct.tolist()], np.int64)
-            similarity[there] = verifier.pairs(among[left[there]], len(place) + rows[there])
-            exact[there] = True
-        if not there.all():
-            rest = np.flatnonzero(~there)
-            stored = known.compared(distinct.tolist())
+            similarity[exact] = verifier.pairs(among[left[exact]], len(place) + rows[exact])
+        if not exact.all():
+            rest = np.flatnonzero(~exact)
+            stored = source.signatures(distinct.tolist())
             judge = self._estimated(np.concatenate([stored, arrivals.compared]))
             similarity[rest] = judge.pairs(left[rest], len(stored) + rows[rest])
-        return CandidatePairs(numbers, rows, similarity, exact)
+        return similarity, exact
 
     def _verifier(
         self, arrivals: Arrivals, sets: dict[int, bytes]
@@ -161,8 +237,11 @@ class Decider:
     def _among(
         self, arrivals: Arrivals, left: Integers, counts: Integers
     ) -> tuple[Integers, Integers, NDArray[np.float64], int, int]:
-        """Those that met among themselves: who they are, each one's witness among them, how
-        similar; pairs that turned out similar, and comparisons."""
+        """Compare arrivals that share buckets with one another.
+
+        Which arrivals they are, the witness of each among them, its similarity; then how many pairs
+        are similar, and how many were compared.
+        """
         buckets = group_by_key(arrivals.keys[left])
         among = left[buckets.documents]
         if not len(among):

@@ -182,10 +182,10 @@ def import_index(file: str | Path, path: str | Path, progress: Progress = SILENT
 
 
 def _load(export: Export, loader: Loader, progress: Progress) -> None:
-    signing = SignatureCodec(export.settings.options)
-    columns, kind = bulk.packed_shape(signing.options.spec)
+    codec = SignatureCodec(export.settings.options)
+    columns, kind = bulk.packed_shape(codec.options.spec)
     size = columns * np.dtype(kind).itemsize
-    size += 8 * signing.tables.count if signing.options.spec.narrow else 0
+    size += 8 * codec.lsh.count if codec.options.spec.narrow else 0
     kept: set[int] = set()
     witnesses: set[int] = set()
     for block in range(1, len(export)):

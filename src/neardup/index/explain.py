@@ -14,8 +14,8 @@ from neardup.index.answer import DUPLICATE, REJECTED, Answer, Document, SimilarD
 from neardup.index.arrivals import Arrivals, ArrivalSketcher, SketchedTexts
 from neardup.index.decider import Decider
 from neardup.index.lookup import ALL
-from neardup.index.store import Row, Store
-from neardup.index.view import StoredCandidates, TablesBehind, View, matches, rows_like
+from neardup.index.store import Row
+from neardup.index.view import TablesBehind, View
 from neardup.options import Options
 from neardup.result import is_by_distance, name_estimate, name_measure
 
@@ -105,22 +105,21 @@ class Explanation:
 
 
 def explain_query(
-    text: str, answer: Answer, seconds: float, store: Store, point: View, sketching: ArrivalSketcher
+    text: str, answer: Answer, seconds: float, view: View, sketcher: ArrivalSketcher
 ) -> Explanation:
     """The steps that led to the answer to a text, done again one by one."""
     laps = {"query": seconds}
     if answer.status == REJECTED:
         return Explanation(answer, f"{answer.reason}; there is nothing to compare", seconds=laps)
-    options = point.signing.options
-    sketched = _sketched(text, point, sketching, laps)
+    options = view.options
+    sketched = _sketch(text, view, sketcher, laps)
     arrivals, one = sketched.arrivals, np.zeros(1, np.int64)
     with _lap(laps, "identical"):
-        same = rows_like(store, point, arrivals.content).get(0)
-    known = point.known(store)
+        same = view.rows_by_content(arrivals.content).get(0)
     with _lap(laps, "look-ups"):
-        counts, _, _ = known.leaders(arrivals.keys, ALL)
+        counts, _, _ = view.leaders(arrivals.keys, ALL)
     with _lap(laps, "candidates"):
-        _, pairs = point.decider.meetings(arrivals, one, known)
+        _, pairs = view.decider.compare_candidates(arrivals, one, view, stop_early=False)
     sizes = np.sort(counts[counts > 0])[::-1]
     similar = int(np.count_nonzero(pairs.similarity >= 0.0))
     return Explanation(
@@ -135,31 +134,29 @@ def explain_query(
         len(pairs.rows),
         int(np.count_nonzero(pairs.exact)),
         similar,
-        _nearest(store, point, sketched),
+        _nearest(view, sketched),
         measure_of(options),
         laps,
     )
 
 
-def _sketched(
-    text: str, point: View, sketching: ArrivalSketcher, laps: dict[str, float]
+def _sketch(
+    text: str, view: View, sketcher: ArrivalSketcher, laps: dict[str, float]
 ) -> SketchedTexts:
-    documents = sketching.documents([text])
+    documents = sketcher.documents([text])
     with _lap(laps, "shingles"):
-        cut = sketching.sketcher.cut(documents)
+        cut = sketcher.sketcher.cut(documents)
     with _lap(laps, "slots"):
-        return sketching.sketches(
-            sketching.sketcher.sketched(documents, cut), point.signing.tables, {}
-        )
+        return sketcher.arrivals(sketcher.sketcher.sketched(documents, cut), view.codec.lsh, {})
 
 
-def _nearest(store: Store, point: View, sketched: SketchedTexts) -> tuple[SimilarDocument, ...]:
+def _nearest(view: View, sketched: SketchedTexts) -> tuple[SimilarDocument, ...]:
     """The candidates with the greatest similarity, whatever the threshold."""
-    _, pairs = lenient(point.decider).meetings(
-        sketched.arrivals, np.zeros(1, np.int64), point.known(store)
+    _, pairs = lenient(view.decider).compare_candidates(
+        sketched.arrivals, np.zeros(1, np.int64), view, stop_early=False
     )
     best = np.argsort(-pairs.similarity, kind="stable")[:NEAREST]
-    return tuple(matches(store, pairs, best))
+    return tuple(view.name_pairs(pairs, best))
 
 
 def lenient(decider: Decider) -> Decider:
@@ -285,19 +282,19 @@ class DocumentExplanation:
         )
 
 
-def explain_stored(store: Store, point: View, document: Document) -> DocumentExplanation:
+def explain_stored(view: View, document: Document) -> DocumentExplanation:
     """A stored document, compared with its witness and with whom it shares a bucket."""
-    number, options = document.number, point.signing.options
+    number, options = document.number, view.codec.options
     witness = None if document.duplicate_of is None else document.cluster
-    known = point.known(store, [number])
-    with store.snapshot():
-        rows = store.rows([number] if witness is None else [number, witness])
+    view = view.without([number])
+    with view.store.snapshot():
+        rows = view.store.rows([number] if witness is None else [number, witness])
         if len(rows) < 1 + (witness is not None):
             raise TablesBehind
-        here = known.stored([number], [rows[number].content])
-        met = known.leaders(here.keys, options.limit)[2].tolist()
-        rows |= store.rows(sorted(set(met)))  # without those that came or went just now
-        found = _meetings(point, known, here, number, witness, rows)
+        here = view.stored_arrivals([number], [rows[number].content])
+        met = view.leaders(here.keys, options.limit)[2].tolist()
+        rows |= view.store.rows(sorted(set(met)))  # without those that came or went just now
+        found = _compare_with(view, here, number, witness, rows)
     identical = witness is not None and rows[witness].content == rows[number].content
     return DocumentExplanation(
         document,
@@ -311,9 +308,8 @@ def explain_stored(store: Store, point: View, document: Document) -> DocumentExp
     )
 
 
-def _meetings(
-    point: View,
-    known: StoredCandidates,
+def _compare_with(
+    view: View,
     here: Arrivals,
     number: int,
     witness: int | None,
@@ -323,12 +319,12 @@ def _meetings(
     numbers = np.array(sorted(rows.keys() - {number}), np.int64)
     if not len(numbers):
         return []
-    pairs = lenient(point.decider).compared(here, np.zeros_like(numbers), numbers, known)
+    pairs = lenient(view.decider).compare_pairs(here, np.zeros_like(numbers), numbers, view)
     best = np.argsort(-pairs.similarity, kind="stable").tolist()
     shown = [at for place, at in enumerate(best) if place < NEAREST or numbers[at] == witness]
     listed = numbers[shown].tolist()
-    sets = known.sets([number, *listed])
-    keys = known.stored(listed, [rows[other].content for other in listed]).keys
+    sets = view.shingles([number, *listed])
+    keys = view.stored_arrivals(listed, [rows[other].content for other in listed]).keys
     return [
         ComparedDocument(
             rows[other].id,

@@ -1,12 +1,12 @@
-"""What is in the folder of an index, and who may write there.
+"""The folder of an index: its files, and the lock of the process that writes.
 
 index.json    which generation is the current one, and which was before
 lock          held by the process that writes
 api-keys.json who may use the service, if there is one
 g1/           a generation: index.sqlite is the truth, snapshot and cold-* are derived from it
 
-While it is indexed anew (`reindex.py`) there are also
-making        held by the process that makes a generation, or goes over to it
+While it is rebuilt (`rebuild.py`) there are also
+making        held by the process that makes a generation, or switches to it
 next.json     a generation that is complete up to a change of the current one
 g2/           that generation
 """
@@ -63,7 +63,7 @@ def read_generations(folder: Path) -> Generations | None:
         if listed["version"] != VERSION:
             raise FormatError(
                 f"{path}: format version {listed['version']!r}, this neardup reads version "
-                f"{VERSION}: use the neardup that wrote it, or build the index anew"
+                f"{VERSION}: use the neardup that wrote it, or build the index again"
             )
         return Generations(_name(listed["current"]), _name(listed.get("previous")) or None)
     except OSError as error:
@@ -74,8 +74,16 @@ def read_generations(folder: Path) -> Generations | None:
         raise FormatError(f"{path} is damaged: restore a copy of the folder") from None
 
 
+def require_index(folder: Path) -> Generations:
+    """The generations of an index that must be there."""
+    listed = read_generations(folder)
+    if listed is None:
+        raise UsageError(f"{folder} holds no index: give the folder of one")
+    return listed
+
+
 def _is_unfinished(folder: Path) -> bool:
-    """Whether somebody was cut off who made an index there, before anything was added to it."""
+    """Whether a process was killed that made an index there, before anything was added to it."""
     if not set(os.listdir(folder)) <= {LOCK, API_KEYS, FIRST, f".{LISTED}.tmp"}:
         return False
     path = folder / FIRST / STORE
@@ -89,7 +97,7 @@ def _is_unfinished(folder: Path) -> bool:
 
 
 def delete_empty_index(folder: Path) -> None:
-    """Delete an index that nobody has added to; API keys stay."""
+    """Delete an index without documents; API keys stay."""
     for name in (LISTED, LOCK):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / FIRST, ignore_errors=True)
@@ -129,7 +137,7 @@ def file_identity(path: Path) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Offer:
-    """A generation that can be gone over to."""
+    """A generation that the process that writes can switch to."""
 
     generation: str
     sequence: int
@@ -137,11 +145,11 @@ class Offer:
     drop_missing: bool = False
     """Documents without a text may be left out."""
     problem: str = ""
-    """Why whoever writes could not go over to it."""
+    """Why the process that writes could not switch to it."""
 
 
 def write_offer(folder: Path, offered: Offer) -> None:
-    """Tell who writes that there is a new generation."""
+    """Offer a new generation to the process that writes."""
     _write(folder / NEXT, asdict(offered))
 
 
@@ -190,7 +198,7 @@ def _name(given: Any) -> str:
 
 LOCK_HELD: Final = {
     LOCK: "is written to by process {}: stop it first, or have it do this (neardup serve: over "
-    "HTTP); to read, nobody has to stop (neardup query, read_only=True)",
+    "HTTP); reading needs no lock (neardup query, read_only=True)",
     MAKING: "is indexed anew by process {}: wait until that is done, or stop it",
 }
 
@@ -210,7 +218,7 @@ class Lock:
             held = os.pread(self._handle, 20, 0).decode("ascii", "replace").strip()
             os.close(self._handle)
             raise IndexLocked(f"{folder} {LOCK_HELD[name].format(held or 'another')}") from None
-        with suppress(OSError):  # a full disk: nobody is told which process it is
+        with suppress(OSError):  # a full disk: other processes are not told which one holds it
             os.ftruncate(self._handle, 0)
             os.pwrite(self._handle, str(os.getpid()).encode(), 0)
 

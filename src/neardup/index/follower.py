@@ -20,7 +20,7 @@ import numpy as np
 
 from neardup.errors import OutputError, ParameterError, UsageError
 from neardup.index.answer import REJECTED, Answer
-from neardup.index.index import Index
+from neardup.index.generation import Generation
 from neardup.index.settings import IndexSettings
 from neardup.index.store import ADDED, REMOVED, Row, Store, StoreChange
 from neardup.index.validation import decode_text
@@ -126,7 +126,7 @@ class Follower:
     def __init__(
         self,
         source: Store,
-        target: Index,
+        target: Generation,
         *,
         corpus: CorpusTexts | None = None,
         drop_missing: bool = False,
@@ -147,7 +147,7 @@ class Follower:
         """Id and reason of those that could not be carried over."""
         return dict(self._lost.values())
 
-    def settle(self) -> None:
+    def record_left_out(self) -> None:
         """Write down what was left out, for who goes on from here, or goes back."""
         store, stated = self.target.store, json.dumps(list(self._lost.items()))
 
@@ -225,9 +225,12 @@ class Follower:
         return rows, [texts[row.number] for row in rows]
 
     def _make_way(self, rows: list[Row]) -> None:
-        """Documents that the source was made without may have got other texts there."""
-        for row in rows if self._apart else ():
-            if (there := self.target.get(row.id)) is not None and there.number in self._apart:
+        """Remove the target's documents whose ids the source has given to other texts."""
+        if not self._apart:
+            return
+        stored = self.target.answer(lambda view: view.rows_by_id([row.id for row in rows]))
+        for row in stored.values():
+            if row.number in self._apart:
                 self.target.remove(row.id)
 
     def _note(self, rows: list[Row], done: Future[list[Answer]]) -> None:

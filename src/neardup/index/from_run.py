@@ -201,7 +201,7 @@ def _load(
     block: SketchBlock,
     decided: RunDecisions,
     names: _Names,
-    signing: SignatureCodec,
+    codec: SignatureCodec,
     now: float,
 ) -> None:
     """The documents of a block that are wanted, some thousand a transaction."""
@@ -211,13 +211,13 @@ def _load(
         return
     contents = np.ascontiguousarray(block.column("content").T)
     compared = np.ascontiguousarray(read_compared(block.file, block.number).T)
-    keys = _keys(block, signing.tables) if signing.options.spec.narrow else None
+    keys = _keys(block, codec.lsh) if codec.options.spec.narrow else None
     numbers = decided.numbers
     for start in range(0, len(wanted), AT_ONCE):
         rows = wanted[start : start + AT_ONCE]
         documents = rows + block.start
         stored = list(_rows(documents, contents[rows], names.of(documents), decided, numbers, now))
-        signed = signing.packed(compared[rows] if keys is None else keys[rows], compared[rows])
+        signed = codec.pack(compared[rows] if keys is None else keys[rows], compared[rows])
         blobs = list(zip(numbers[documents].tolist(), signed, strict=True))
         loader.add(stored, {"signatures": blobs})
 

@@ -1,103 +1,442 @@
-"""One generation of an index, open: its documents, its tables, and who writes there."""
+"""One generation of an index, open: its store, its tables, and the thread that writes.
+
+A generation is a folder in the folder of an index. All its documents are sketched by the same
+specification; another specification is another generation (`rebuild.py`).
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, Self, TypeVar
 
-from neardup.errors import FormatError, OutputError, ParameterError, UsageError
+from neardup.errors import FormatError, OutputError, UsageError
 from neardup.formats.blocks import sync_folder
 from neardup.formats.tables import write_error
 from neardup.index import folder, snapshot
-from neardup.index.arrivals import ArrivalSketcher, SignatureCodec
+from neardup.index.answer import Answer
+from neardup.index.arrivals import ArrivalSketcher, SignatureCodec, SketchedTexts
 from neardup.index.decider import Decider
+from neardup.index.integrity import find_problems
 from neardup.index.lookup import LookupTables
-from neardup.index.settings import IndexSettings, asked
+from neardup.index.planner import AddRequest, CallRequest, RemoveRequest
+from neardup.index.settings import IndexSettings
 from neardup.index.shadow import Shadow
 from neardup.index.stats import BucketSizes, Counters, Stats, file_sizes, previous_bytes
-from neardup.index.store import Store
-from neardup.index.view import TablesBehind, View
+from neardup.index.store import Row, Store
+from neardup.index.validation import encode_text
+from neardup.index.view import Probing, TablesBehind, View
 from neardup.index.writer import MOST_WAITING, IndexWriter
 from neardup.keys import Key, require_key
+from neardup.lsh.bands import Tables
 from neardup.options import Options
-from neardup.spec import Spec
+from neardup.sketcher import SketchedDocuments
+
+FEW_CHANGES: Final = 10_000
+"""Changes that are entered in a fraction of a second at a start: they need no snapshot."""
+PAUSES: Final = (0.0, 0.001, 0.01, 0.1)
+"""Seconds to wait for tables that are behind the store."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class OpenOptions:
-    """How an index works, whatever is in it."""
+    """How an index works in this process, whatever is in it."""
 
     clock: Callable[[], float] = time.time
     most_waiting: int = MOST_WAITING
+    """Documents that may wait for the writer thread."""
     say: Callable[[str], None] = lambda _: None
+    """Is told what takes long."""
     memory: int | None = None
-    """Bytes of the tables."""
+    """Bytes that tables may take in memory."""
 
 
-@dataclass(frozen=True)
-class OpenedStore:
-    """A generation of an index: what is stored there, and the lock if it is to be written to."""
+class Generation:
+    """A store, the tables derived from it, and the writer thread. Any thread may use it.
 
-    store: Store
-    settings: IndexSettings
-    key: Key | None
-    lock: folder.Lock | None
-
-
-@contextmanager
-def open_current(
-    path: Path,
-    spec: Spec | None,
-    key: Key | None,
-    given: dict[str, Any],
-    *,
-    keep_texts: bool | None,
-    read_only: bool,
-) -> Iterator[OpenedStore]:
-    """The current generation of an index, which is made if there is none.
-
-    If what is done inside fails, it is closed again.
+    Without a `writer` it follows what another process writes.
     """
-    if folder.read_generations(path) is None:
-        if read_only:
-            raise UsageError(f"{path} holds no index: give the folder of one")
-        _make(path, asked(None, spec, key, given), bool(keep_texts))
-    with _locked(path, read_only) as lock, _stored(path, None, read_only) as (store, settings):
-        asked(settings.options, spec, key, given)
-        require_key(settings.options.spec, key)
-        if keep_texts is not None and keep_texts != settings.keep_texts:
-            raise ParameterError(
-                f"{path} was made {'with' if settings.keep_texts else 'without'} its texts: "
-                "leave out keep_texts, or build the index anew"
+
+    def __init__(
+        self, store: Store, key: Key | None, lock: folder.Lock | None, how: OpenOptions
+    ) -> None:
+        self.store, self.key, self.lock, self._say = store, key, lock, how.say
+        self.snapshot_sequence = 0
+        self._writes, self._adopted, self._closed = lock is not None, False, False
+        self._spills = snapshot.SpillFolders(
+            store.path.parent, how.memory, read_only=not self._writes
+        )
+        self._snapshot = store.path.with_name(folder.SNAPSHOT)
+        self._refreshing, self._writing_snapshot = threading.Lock(), threading.Lock()
+        self._followed = self._load_view()
+        self.writer: IndexWriter | None = None
+        self.shadow: Shadow | None = None
+        self.counters = Counters()
+        if self._writes:
+            self.writer = IndexWriter(
+                store, self._followed, self.counters, how.clock, how.most_waiting, self.snapshot
             )
-        yield OpenedStore(store, settings, key, lock)
+            self.shadow = Shadow(self, store, self.writer, self._spills)
+        self.sketcher = ArrivalSketcher.of(self.settings, key, self.counters)
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        name: str,
+        keys: Iterable[Key | None],
+        how: OpenOptions | None = None,
+        *,
+        read_only: bool = False,
+    ) -> Generation:
+        """Open the generation `name` of the index in `path`, whether it is the current one or not.
+
+        Of the keys it takes the one that its specification names.
+        """
+        with lock_unless(read_only, path / name) as lock, opened_store(path, name, read_only) as it:
+            store, settings = it
+            needed = settings.options.spec.key
+            key = next((key for key in keys if key is not None and key.id == needed), None)
+            require_key(settings.options.spec, key)
+            return cls(store, key, lock, how or OpenOptions())
+
+    @staticmethod
+    def create(path: Path, settings: IndexSettings) -> None:
+        """Make the folder of a generation without documents."""
+        try:
+            path.mkdir(exist_ok=True, mode=0o700)
+            Store.create(path / folder.STORE, settings.stored)
+            sync_folder(path)
+        except OSError as error:
+            raise write_error(path, error) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._adopted:
+            self.close()
+
+    def adopt(self, counters: Counters) -> None:
+        """Belong to an open index from now on, which has its own lock and closes it.
+
+        What the index has counted is counted on.
+        """
+        self._adopted, self.counters = True, counters
+        self.sketcher = replace(self.sketcher, counters=counters)
+        if self.writer is not None:
+            self.writer.go_on_counting(counters)
+        if self.lock is not None:
+            self.lock.release()
+
+    def close(self) -> None:
+        """Finish what waits, close the store, and let another process write; once."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self.finish()
+        finally:
+            self.store.close()
+            if self.lock is not None:
+                self.lock.release()
+
+    def finish(self) -> None:
+        """Do what waits, then write a snapshot if one is due; no request is accepted any more."""
+        if self.shadow is not None:
+            self.shadow.close()
+        if self.writer is None:
+            return
+        self.writer.close()
+        try:
+            self.snapshot_if_due()
+        except OutputError as error:  # all is stored; the next start takes longer
+            self._say(str(error))
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.store.path.parent.name
+
+    # Reading
+
+    @property
+    def view(self) -> View:
+        """The view as it is, which may be behind what another process has written."""
+        return self._followed if self.writer is None else self.writer.view
+
+    def refresh(self) -> View:
+        """The view with everything that any process has written."""
+        if self.writer is not None:
+            return self.writer.view
+        with self._refreshing:
+            return self._catch_up()
+
+    def _catch_up(self) -> View:
+        """For a reader that holds the lock `_refreshing`."""
+        view = self._followed
+        if not snapshot.catch_up(view.tables, self.store, view.codec):
+            self._followed = self._load_view()
+        return self._followed
+
+    def answer(self, question: Callable[[View], T]) -> T:
+        """Answer a question from tables and documents that belong together.
+
+        What was removed is not stored any more, a moment before the tables know.
+        """
+        for pause in PAUSES:
+            try:
+                return question(self.refresh())
+            except TablesBehind:
+                time.sleep(pause)
+        return question(self.refresh())
+
+    def query_texts(self, texts: Sequence[str], probes: int = 0) -> list[Answer]:
+        """Judge texts without storing them, each by itself."""
+        return self._query(lambda lsh: self.sketcher.sketch_texts(texts, lsh), probes)
+
+    def query_sketches(self, sketch: SketchedDocuments) -> list[Answer]:
+        """Judge ready-made sketches of the same specification."""
+        return self._query(lambda lsh: self.sketcher.accept_sketches(sketch, lsh))
+
+    def _query(self, sketch: Callable[[Tables], SketchedTexts], probes: int = 0) -> list[Answer]:
+        def question(view: View) -> list[Answer]:
+            probing = Probing(view.codec, self.key, probes) if probes else None
+            sketched = sketch(view.codec.lsh)
+            sequence, begun = view.tables.sequence, time.perf_counter()
+            copies = view.find_copies(sketched.arrivals, self.counters, probing)
+            seconds = time.perf_counter() - begun
+            if self.shadow is not None and probing is None:
+                self.shadow.observe_query(sketched.arrivals, copies, seconds, sequence)
+            return sketched.answers(copies)
+
+        answers = self.answer(question)
+        self.counters.queries += len(answers)
+        return answers
+
+    def verify(self) -> list[str]:
+        """What is wrong with the stored documents or the tables, one line each.
+
+        It checks one state of both: the writer thread commits nothing meanwhile; a reader brings
+        its tables up to the state of the store that it checks, while other processes go on writing.
+        """
+        if self.writer is not None:
+            writer = self.writer
+            return self.between_commits(lambda: find_problems(self.store, writer.view))
+        with self._refreshing, self.store.snapshot():
+            return find_problems(self.store, self._catch_up())
+
+    # Writing
+
+    def require_writer(self) -> IndexWriter:
+        """The writer thread; a reader has none."""
+        if self.writer is None:
+            path = self.store.path.parent.parent
+            raise UsageError(f"{path} was opened read-only: open it to write")
+        return self.writer
+
+    def submit_texts(
+        self,
+        ids: Sequence[str],
+        texts: Sequence[str],
+        metadata: Sequence[str | None],
+        **request: Any,
+    ) -> Future[list[Answer]]:
+        """Sketch documents in this thread and leave them to the writer thread.
+
+        `request` are other fields of an `AddRequest`.
+        """
+        writer = self.require_writer()
+        view = writer.view
+        sketched = self.sketcher.sketch_texts(texts, view.codec.lsh)
+        _ = sketched.arrivals.sets  # sorted here, not by the writer thread
+        stored = None
+        if self.settings.keep_texts:
+            stored = [
+                None if place in sketched.rejected else encode_text(text)
+                for place, text in enumerate(texts)
+            ]
+        return self._submit(writer, view, ids, sketched, metadata, texts=stored, **request)
+
+    def submit_sketches(
+        self,
+        ids: Sequence[str],
+        sketch: SketchedDocuments,
+        metadata: Sequence[str | None],
+        *,
+        replace: bool,
+    ) -> Future[list[Answer]]:
+        """Leave documents that come as sketches to the writer thread."""
+        writer = self.require_writer()
+        view = writer.view
+        sketched = self.sketcher.accept_sketches(sketch, view.codec.lsh)
+        return self._submit(writer, view, ids, sketched, metadata, replace=replace)
+
+    def carry(self, rows: Sequence[Row], texts: Sequence[str]) -> Future[list[Answer]]:
+        """Add documents of another generation: they keep numbers, times and metadata."""
+        return self.submit_texts(
+            [row.id for row in rows],
+            texts,
+            [row.metadata for row in rows],
+            carried=[(row.number, row.added) for row in rows],
+        )
+
+    def _submit(
+        self,
+        writer: IndexWriter,
+        view: View,
+        ids: Sequence[str],
+        sketched: SketchedTexts,
+        metadata: Sequence[str | None],
+        **request: Any,
+    ) -> Future[list[Answer]]:
+        added = AddRequest(
+            list(ids),
+            sketched.arrivals,
+            sketched.places,
+            sketched.rejected,
+            metadata,
+            view=view,
+            **request,
+        )
+        return writer.put(added).done
+
+    def remove(self, id: str) -> bool:
+        """Remove a document; whether there was one."""
+        return self.require_writer().put(RemoveRequest(id)).done.result()
+
+    def between_commits(self, call: Callable[[], T]) -> T:
+        """Have the writer thread call something between two commits, and wait for it."""
+        result: T = self.require_writer().put(CallRequest(call)).done.result()
+        return result
+
+    def number_after(self, other: Store) -> None:
+        """Give larger numbers than another store has, to documents and to changes."""
+        writer = self.require_writer()
+        self.between_commits(lambda: writer.number_after(other))
+
+    # Tables
+
+    def _load_view(self) -> View:
+        """The view of the stored operating point, which may change while tables are loaded."""
+        while True:
+            self.settings = IndexSettings.of_stored(self.store.meta(), str(self.store.path))
+            options = self.settings.options
+            codec = SignatureCodec(options)
+            tables = self._load_tables(codec)
+            if self.store.meta()["point"] == self.settings.stored["point"]:
+                decider = Decider(options, self.settings.frequencies.weights)
+                return View(self.store, tables, codec, decider)
+
+    def _load_tables(self, codec: SignatureCodec) -> LookupTables:
+        """From the snapshot and the changes since; or built from the store, if there is none."""
+        tables = None
+        if self._snapshot.exists():
+            try:
+                tables = self._read_snapshot(codec.options)
+                self.snapshot_sequence = tables.sequence
+            except FormatError as error:
+                self._say(str(error))
+        if tables is not None and snapshot.catch_up(tables, self.store, codec):
+            return tables
+        self.snapshot_sequence = 0
+        if self._writes:  # the snapshot counts on tables on disk: it goes before them
+            self._snapshot.unlink(missing_ok=True)
+            sync_folder(self._snapshot.parent)
+        return snapshot.build_tables(self.store, codec, self._spills)
+
+    def _read_snapshot(self, options: Options) -> LookupTables:
+        """The snapshot's tables; the writing process may replace the file while it is read."""
+        while True:
+            file = folder.file_identity(self._snapshot)
+            try:
+                return snapshot.read_snapshot(self._snapshot, options, self._spills)
+            except FormatError:
+                if folder.file_identity(self._snapshot) == file:
+                    raise
+
+    def snapshot(self) -> int:
+        """Write the tables to a file, to start from; the change up to which they are complete."""
+        with self._writing_snapshot:
+            view = self.view
+            sequence = snapshot.write_snapshot(self._snapshot, view.tables, view.options)
+            self.snapshot_sequence = sequence
+        return sequence
+
+    def snapshot_if_due(self) -> bool:
+        """Write the tables if many changes are not in the file; whether they were written."""
+        changes = self.view.tables.sequence - self.snapshot_sequence
+        documents = 0 if self.writer is None else self.writer.documents
+        due = changes > max(FEW_CHANGES, documents // 20)
+        if due:
+            self.snapshot()
+        return due
+
+    def compact(self) -> None:
+        """Drop removed documents from the tables, and changes that the snapshot has."""
+
+        def compact() -> None:
+            self.view.tables.compact()
+            complete = self.snapshot()
+            with self.store.transaction():
+                self.store.forget_changes(complete)
+            self.store.give_back()
+
+        self.between_commits(compact)
+
+    # Numbers
+
+    def count_documents(self) -> tuple[int, int]:
+        """How many documents there are, and how many of them are kept."""
+        if self.writer is None:
+            return self.store.counts()
+        return self.writer.documents, self.writer.kept
+
+    def stats(self) -> Stats:
+        """The state of the index in numbers."""
+        tables, writer = self.refresh().tables, self.writer
+        documents, kept = self.count_documents()
+        memory = {
+            "bands": tables.bands.nbytes,
+            "ids": tables.ids.nbytes,
+            "contents": tables.contents.nbytes,
+            "members": tables.members.nbytes,
+            "removed": tables.dead.nbytes,
+            "cold": tables.cold.nbytes if tables.cold else 0,
+            "shadow": 0 if self.shadow is None else self.shadow.nbytes,
+        }
+        files = file_sizes(self.store.path.parent)
+        if tables.cold:
+            files["cold"] = tables.cold.disk_bytes
+        return Stats(
+            documents,
+            kept,
+            documents - kept,
+            tables.tombstones,
+            tables.sequence,
+            self.snapshot_sequence,
+            0 if writer is None else writer.waiting,
+            0 if writer is None else writer.most_waiting,
+            len(tables.bands.tables),
+            memory,
+            tables.budget,
+            files,
+            previous_bytes(self.store.path.parent.parent),
+            self.store.wal_bytes,
+            BucketSizes.of(tables, self.settings.options.limit),
+            self.counters,
+        )
 
 
 @contextmanager
-def open_generation(
-    path: Path, name: str, keys: Iterable[Key | None], *, read_only: bool
-) -> Iterator[OpenedStore]:
-    """One generation, whether it is the current one or not. Of the keys it takes the one it needs.
-
-    If what is done inside fails, it is closed again.
-    """
-    with (
-        _locked(path / name, read_only) as lock,
-        _stored(path, name, read_only) as (store, settings),
-    ):
-        wanted = settings.options.spec.key
-        key = next((key for key in keys if key is not None and key.id == wanted), None)
-        require_key(settings.options.spec, key)
-        yield OpenedStore(store, settings, key, lock)
-
-
-@contextmanager
-def _locked(path: Path, read_only: bool) -> Iterator[folder.Lock | None]:
+def lock_unless(read_only: bool, path: Path) -> Iterator[folder.Lock | None]:
+    """Hold the lock of a folder, to write there; released if what is done inside fails."""
     lock = None if read_only else folder.Lock(path)
     try:
         yield lock
@@ -108,222 +447,11 @@ def _locked(path: Path, read_only: bool) -> Iterator[folder.Lock | None]:
 
 
 @contextmanager
-def _stored(path: Path, name: str | None, read_only: bool) -> Iterator[tuple[Store, IndexSettings]]:
-    if name is None:
-        listed = folder.read_generations(path)
-        assert listed is not None  # noqa: S101  # it was there, or has been made
-        name = listed.current
+def opened_store(path: Path, name: str, read_only: bool) -> Iterator[tuple[Store, IndexSettings]]:
+    """The store of a generation; closed if what is done inside fails."""
     store = Store(path / name / folder.STORE, read_only=read_only)
     try:
         yield store, IndexSettings.of_stored(store.meta(), str(store.path))
     except BaseException:
         store.close()
         raise
-
-
-def _make(path: Path, options: Options | None, keep_texts: bool) -> None:
-    """A new index in a folder that has none."""
-    settings = IndexSettings(options or Options(), keep_texts)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise write_error(path, error) from None
-    with folder.locked(path):
-        if folder.read_generations(path) is None:  # or somebody else was faster
-            create_generation(path / folder.FIRST, settings)
-            folder.write_generations(path, folder.Generations(folder.FIRST))
-
-
-def create_generation(path: Path, settings: IndexSettings) -> None:
-    """The folder of a generation without documents."""
-    try:
-        path.mkdir(exist_ok=True, mode=0o700)
-        Store.create(path / folder.STORE, settings.stored)
-        sync_folder(path)
-    except OSError as error:
-        raise write_error(path, error) from None
-
-
-FEW_CHANGES = 10_000
-"""So many are entered in a fraction of a second when an index is opened: no need of a snapshot."""
-PAUSES = (0.0, 0.001, 0.01, 0.1)
-"""Seconds to wait for tables that are behind."""
-T = TypeVar("T")
-
-
-class Generation:
-    """Any number of threads may use it. Without a `writer` it follows what another process does."""
-
-    def __init__(self, opened: OpenedStore, how: OpenOptions) -> None:
-        self.store, self.settings, self.key = opened.store, opened.settings, opened.key
-        self.snapshot_sequence = 0
-        self._say, self._writes = how.say, opened.lock is not None
-        self._cold = snapshot.SpillFolders(
-            self.store.path.parent, how.memory, read_only=not self._writes
-        )
-        self._snapshot = self.store.path.with_name(folder.SNAPSHOT)
-        self._refreshing, self._writing_snapshot = threading.Lock(), threading.Lock()
-        self._followed = self._loaded()
-        self.writer: IndexWriter | None = None
-        self.shadow: Shadow | None = None
-        self.counters = Counters()
-        if self._writes:
-            self.writer = IndexWriter(
-                self.store,
-                self._followed,
-                self.counters,
-                how.clock,
-                how.most_waiting,
-                self.snapshot,
-            )
-            self.shadow = Shadow(self, self.store, self.writer, self._cold)
-        self.sketching = ArrivalSketcher.of(self.settings, self.key, self.counters)
-
-    def go_on_counting(self, counters: Counters) -> None:
-        """Add to what was counted before."""
-        self.counters = counters
-        self.sketching = replace(self.sketching, counters=counters)
-        if self.writer is not None:
-            self.writer.go_on_counting(counters)
-
-    @property
-    def name(self) -> str:
-        """Of its folder."""
-        return self.store.path.parent.name
-
-    @property
-    def point(self) -> View:
-        """The tables as they are."""
-        return self._followed if self.writer is None else self.writer.point
-
-    def refreshed(self) -> View:
-        """The tables; of a reader, with what another process has written since."""
-        if self.writer is not None:
-            return self.writer.point
-        with self._refreshing:
-            point = self._followed
-            if not snapshot.catch_up(point.derived, self.store, point.signing):
-                self._followed = self._loaded()
-            return self._followed
-
-    def ask(self, question: Callable[[View], T]) -> T:
-        """An answer by tables and documents that belong together.
-
-        What was removed is not stored any more, a moment before the tables know.
-        """
-        for pause in PAUSES:
-            try:
-                return question(self.refreshed())
-            except TablesBehind:
-                time.sleep(pause)
-        return question(self.refreshed())
-
-    def _loaded(self) -> View:
-        """The tables of the operating point that is stored; another one may be while they load."""
-        while True:
-            self.settings = IndexSettings.of_stored(self.store.meta(), str(self.store.path))
-            options = self.settings.options
-            signing = SignatureCodec(options)
-            derived = self._derived(signing)
-            if self.store.meta()["point"] == self.settings.stored["point"]:
-                return View(Decider(options, self.settings.frequencies.weights), signing, derived)
-
-    def _derived(self, signing: SignatureCodec) -> LookupTables:
-        """From the snapshot and what came later; or made anew, if there is none."""
-        derived = None
-        if self._snapshot.exists():
-            try:
-                derived = self._read(signing.options)
-                self.snapshot_sequence = derived.sequence
-            except FormatError as error:
-                self._say(str(error))
-        if derived is not None and snapshot.catch_up(derived, self.store, signing):
-            return derived
-        self.snapshot_sequence = 0
-        if self._writes:  # what counts on tables on disk goes before them
-            self._snapshot.unlink(missing_ok=True)
-            sync_folder(self._snapshot.parent)
-        return snapshot.build_tables(self.store, signing, self._cold)
-
-    def _read(self, options: Options) -> LookupTables:
-        """From the snapshot; while it is read, who writes may put another one in its place."""
-        while True:
-            file = folder.file_identity(self._snapshot)
-            try:
-                return snapshot.read_snapshot(self._snapshot, options, self._cold)
-            except FormatError:
-                if folder.file_identity(self._snapshot) == file:
-                    raise
-
-    # Keeping house
-
-    def snapshot(self) -> int:
-        """Write the tables to a file, to start from; the change up to which they are complete."""
-        with self._writing_snapshot:
-            point = self.point
-            sequence = snapshot.write_snapshot(self._snapshot, point.derived, point.signing.options)
-            self.snapshot_sequence = sequence
-        return sequence
-
-    def snapshot_if_due(self) -> bool:
-        """Write the tables if there are many changes that are not in the file; whether it was."""
-        changes = self.point.derived.sequence - self.snapshot_sequence
-        documents = 0 if self.writer is None else self.writer.documents
-        due = changes > max(FEW_CHANGES, documents // 20)
-        if due:
-            self.snapshot()
-        return due
-
-    def compact(self) -> None:
-        """Without removed documents and old changes; for the thread that writes."""
-        self.point.derived.compact()
-        known = self.snapshot()
-        with self.store.transaction():
-            self.store.forget_changes(known)
-        self.store.give_back()
-
-    def stats(self) -> Stats:
-        """The state of the index in numbers."""
-        point, writer = self.refreshed(), self.writer
-        derived = point.derived
-        documents, kept = self.store.counts() if writer is None else (writer.documents, writer.kept)
-        memory = {
-            "bands": derived.bands.nbytes,
-            "ids": derived.ids.nbytes,
-            "contents": derived.contents.nbytes,
-            "members": derived.members.nbytes,
-            "removed": derived.dead.nbytes,
-            "cold": derived.cold.nbytes if derived.cold else 0,
-            "shadow": 0 if self.shadow is None else self.shadow.nbytes,
-        }
-        files = file_sizes(self.store.path.parent)
-        if derived.cold:
-            files["cold"] = derived.cold.disk_bytes
-        return Stats(
-            documents,
-            kept,
-            documents - kept,
-            derived.buried,
-            derived.sequence,
-            self.snapshot_sequence,
-            0 if writer is None else writer.waiting,
-            0 if writer is None else writer.most_waiting,
-            len(derived.bands.tables),
-            memory,
-            derived.budget,
-            files,
-            previous_bytes(self.store.path.parent.parent),
-            self.store.wal_bytes,
-            BucketSizes.of(derived, self.settings.options.limit),
-            self.counters,
-        )
-
-    def finish(self) -> None:
-        """Do what waits, and write a snapshot if that is worth it; nothing more is taken in."""
-        if self.writer is None:
-            return
-        self.writer.close()
-        try:
-            self.snapshot_if_due()
-        except OutputError as error:  # all is stored; the next start takes longer
-            self._say(str(error))

@@ -1,4 +1,4 @@
-"""The online index: is this new document a copy of something that came before?
+"""The online index: is this new document a copy of one that came before?
 
     with neardup.Index.open("posts", threshold=0.8) as index:
         index.add("1", "the first text of all that there are in here")
@@ -6,45 +6,38 @@
 
 Durable: what was acknowledged is there after a crash. The answer is that of a batch run over the
 same documents in the order in which they were added.
+
+`Index` is what people call. Behind it are the open folder (`open_index.py`), a generation in it
+(`generation.py`: store, tables, writer thread) and the view that answers (`view.py`).
 """
 
 from __future__ import annotations
 
-import threading
+import shutil
+import tempfile
 import time
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Self, Unpack
 
-from neardup.errors import Conflict, ParameterError, UsageError
+from neardup.errors import Conflict, ParameterError
 from neardup.formatting import parse_bytes
-from neardup.index import folder, generation, planner
+from neardup.index import cutover, rebuild
 from neardup.index.answer import Answer, Document, DocumentCluster, SimilarDocument
-from neardup.index.arrivals import SketchedTexts
 from neardup.index.exchange import export_store
 from neardup.index.explain import DocumentExplanation, Explanation, explain_query, explain_stored
-from neardup.index.generation import Generation, OpenOptions
-from neardup.index.integrity import find_problems
-from neardup.index.lookup import ReadWriteLock
-from neardup.index.planner import AddRequest, CallRequest, RemoveRequest
+from neardup.index.generation import OpenOptions
+from neardup.index.open_index import OpenIndex
+from neardup.index.planner import CONFLICT
+from neardup.index.rebuild import Reindexed
 from neardup.index.settings import IndexSettings
 from neardup.index.shadow import Shadow
 from neardup.index.stats import Stats
-from neardup.index.store import Row, Store
-from neardup.index.validation import check_id, encode_metadata, encode_text
-from neardup.index.view import (
-    Probing,
-    View,
-    answers_of,
-    cluster_around,
-    copies_of,
-    document_with,
-    matches_of,
-    text_with,
-)
-from neardup.index.writer import MOST_WAITING, IndexWriter
+from neardup.index.validation import check_id, encode_metadata
+from neardup.index.view import View
+from neardup.index.writer import MOST_WAITING
 from neardup.keys import Key, to_key
 from neardup.option_table import IndexOptions, takes_options
 from neardup.options import Options
@@ -52,195 +45,27 @@ from neardup.runtime import SILENT, Progress
 from neardup.sketcher import SketchedDocuments, Sketcher
 from neardup.spec import Spec, check_whole
 
-if TYPE_CHECKING:
-    from neardup.index.rebuild import Reindexed
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
-H = TypeVar("H", bound="Holder")
-
-
-def while_open(
-    method: Callable[Concatenate[H, P], T],
-) -> Callable[Concatenate[H, P], T]:
-    """A call that nobody closes the index under. One can't call another."""
-
-    @wraps(method)
-    def called(self: H, /, *args: P.args, **others: P.kwargs) -> T:
-        self._follow_generations()
-        with self._using.reading():
-            if self._closed:
-                raise UsageError(f"{self.path} is closed: open it again")
-            return method(self, *args, **others)
-
-    return called
-
-
-class Holder:
-    """Open until it is closed. Any thread."""
-
-    def __init__(self, path: Path, opened: generation.OpenedStore, how: OpenOptions) -> None:
-        self.path, self._how, self._lock = path, how, opened.lock
-        self._now = Generation(opened, how)
-        self._former: list[Store] = []
-        self._listing, self._listed_at = path / folder.LISTED, (0, 0)
-        self._exchanging, self._using = threading.Lock(), ReadWriteLock()
-        self._closing, self._closed = threading.Lock(), False
-
-    @classmethod
-    def of_generation(
-        cls,
-        path: Path,
-        name: str,
-        keys: Iterable[Key | None],
-        *,
-        read_only: bool = False,
-        how: OpenOptions | None = None,
-    ) -> Self:
-        """One generation of an index, whether it is the current one or not.
-
-        Of the keys it takes the one that it needs, if any.
-        """
-        with generation.open_generation(path, name, keys, read_only=read_only) as opened:
-            return cls(path, opened, how or OpenOptions())
-
-    @property
-    def settings(self) -> IndexSettings:
-        return self._now.settings
-
-    @property
-    def options(self) -> Options:
-        return self.settings.options
-
-    @property
-    def spec(self) -> Spec:
-        return self.options.spec
-
-    @property
-    def sketcher(self) -> Sketcher:
-        """Makes sketches as this index does."""
-        return self._now.sketching.sketcher
-
-    @property
-    def store(self) -> Store:
-        """What is stored; to be read."""
-        return self._now.store
-
-    @property
-    def generation(self) -> str:
-        """The folder in the index's own that answers come from."""
-        return self._now.name
-
-    @property
-    def read_only(self) -> bool:
-        return self._now.writer is None
-
-    @property
-    def sequence(self) -> int:
-        """The number of the last change that answers are based on."""
-        return self._now.point.derived.sequence
-
-    def __len__(self) -> int:
-        writer = self._now.writer
-        return self._counted() if writer is None else writer.documents
-
-    @while_open
-    def _counted(self) -> int:
-        return self.store.counts()[0]
-
-    def close(self) -> None:
-        """Finish what waits, write a snapshot if that is worth it, and let others write."""
-        with self._closing:
-            if self._closed:
-                return
-            try:
-                self._finish()
-            finally:
-                self._closed = True
-                with self._exchanging, self._using.writing():  # nobody asks any more
-                    for store in (*self._former, self.store):
-                        store.close()
-                if self._lock is not None:
-                    self._lock.release()
-
-    def _finish(self) -> None:
-        finished = None
-        while finished is not self._now:  # another one, if a generation came in between
-            finished = self._now
-            if finished.shadow is not None:
-                finished.shadow.close()
-            finished.finish()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def beside(self, generation: str, key: Key | None) -> Self:
-        """Another generation of the same folder, to write there."""
-        return self.of_generation(self.path, generation, [key, self._now.key], how=self._how)
-
-    def between_commits(self, call: Callable[[], None]) -> None:
-        """Have the thread that writes do something."""
-        _, writer = self._writing()
-        writer.put(CallRequest(call)).done.result()
-        if writer is not self._now.writer:
-            writer.close()
-
-    def follow(self, other: Store) -> None:
-        """Give larger numbers than another store has, to documents and to changes."""
-        _, writer = self._writing()
-        self.between_commits(lambda: writer.follow(other))
-
-    def go_over(self, other: Self) -> None:
-        """Be another generation from now on, in the thread that writes; `other` is used up.
-
-        Who is being answered is answered from the old one. What waits to be written waits there.
-        """
-        former = self._now
-        if former.shadow is not None:
-            former.shadow.close()
-        self._former.append(former.store)
-        other._now.go_on_counting(former.counters)
-        self._now, other._closed = other._now, True
-        if other._lock is not None:
-            other._lock.release()
-        if former.writer is not None and self._now.writer is not None:
-            former.writer.hand_over(self._now.writer)
-
-    def _follow_generations(self) -> None:
-        """Of a reader: has another process gone over to another generation?"""
-        if self._now.writer is not None or folder.file_identity(self._listing) == self._listed_at:
-            return
-        with self._exchanging:
-            at, listed = folder.file_identity(self._listing), folder.read_generations(self.path)
-            if listed is None or self._closed:
-                return
-            if listed.current != self.generation:
-                self.go_over(
-                    self.of_generation(
-                        self.path, listed.current, [self._now.key], read_only=True, how=self._how
-                    )
-                )
-            self._listed_at = at
-
-    def _writing(self) -> tuple[Generation, IndexWriter]:
-        now = self._now
-        if now.writer is None:
-            raise UsageError(f"{self.path} was opened read-only: open it to write")
-        return now, now.writer
-
-
 Metadata = Sequence[dict[str, Any] | None] | None
 
 
-class Index(Holder):
+class Index:
     """An open index. Any number of threads may use it; one process writes, others may read.
 
-    Readers don't wait for readers. `add` returns when its documents are stored for good.
+    Readers don't wait for readers. `add` returns when its documents are stored durably.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> index = Index.open(folder.name, threshold=0.7, shingle="word:2")
+    >>> index.add("1", "the quick brown fox jumps over the lazy dog").status
+    'new'
+    >>> index.query("The quick brown fox jumps over the lazy dog!").duplicate_of
+    '1'
+    >>> index.close()
+    >>> folder.cleanup()
     """
+
+    def __init__(self, opened: OpenIndex) -> None:
+        self._opened = opened
 
     @classmethod
     @takes_options("neardup.Index.open")
@@ -267,49 +92,123 @@ class Index(Holder):
             path: The folder.
             spec: The specification of a new index, instead of the options that decide it.
             read_only: Open it beside a process that writes; nothing can be added.
-            memory: The most memory for the hash tables, in bytes or as "4 GB"; what does not fit is
+            memory: The most memory for the tables, in bytes or as "4 GB"; what does not fit is
                 looked up on disk. By default they are held in memory.
             keep_texts: Store the texts of a new index, so that it can be indexed by another
                 specification later.
             key: The secret key of an index with hash siphash.
-            clock: Returns the time at which a document is added.
-            most_waiting: Documents that may wait for the writer thread before `add` blocks.
+            clock: Returns the time at which a document is added, in seconds since 1970.
+            most_waiting: Documents that may wait for the writer thread; more are refused (`Busy`).
             say: Receives messages about steps that take long.
             **options: The operating point of a new index, and the specification if there is no
                 `spec`: matching options, as in `neardup.dedup`.
 
         >>> import tempfile
-        >>> folder = tempfile.mkdtemp()
-        >>> with Index.open(folder, threshold=0.9) as index:
-        ...     index.add("1", "the cat sat on the mat today").status
-        'new'
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with Index.open(folder, threshold=0.9) as index:
+        ...         index.options.threshold
+        0.9
         """
-        path, secret = Path(path), to_key(key)
         budget = parse_bytes(memory) if isinstance(memory, str) else memory
         if budget is not None:
             check_whole("memory", budget, 1, 2**62)
-        how, given = (
-            OpenOptions(clock, most_waiting, say, budget),
+        opened = OpenIndex.open(
+            Path(path),
+            spec,
+            to_key(key),
             dict(options),
+            OpenOptions(clock, most_waiting, say, budget),
+            keep_texts=keep_texts,
+            read_only=read_only,
         )
-        with generation.open_current(
-            path, spec, secret, given, keep_texts=keep_texts, read_only=read_only
-        ) as opened:
-            return cls(path, opened, how)
+        return cls(opened)
+
+    def close(self) -> None:
+        """Finish what waits, write a snapshot if one is due, and let another process write.
+
+        >>> index = _example()
+        >>> index.close()
+        >>> index.query("any text")
+        Traceback (most recent call last):
+        neardup.errors.UsageError: ... is closed: open it again
+        """
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        if not self.read_only:
+            return self._opened.generation.count_documents()[0]
+        with self._opened.while_open() as generation:
+            return generation.count_documents()[0]
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self._opened.path
+
+    @property
+    def settings(self) -> IndexSettings:
+        """What is stored about the index: specification, operating point, whether it has texts."""
+        return self._opened.generation.settings
+
+    @property
+    def options(self) -> Options:
+        """Specification and operating point."""
+        return self.settings.options
+
+    @property
+    def spec(self) -> Spec:
+        """The specification that documents are sketched by."""
+        return self.options.spec
+
+    @property
+    def sketcher(self) -> Sketcher:
+        """Makes sketches for `add_sketches` and `query_sketches`."""
+        return self._opened.generation.sketcher.sketcher
+
+    @property
+    def generation(self) -> str:
+        """The name of the generation that answers: a folder in the folder of the index."""
+        return self._opened.generation.name
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it was opened to read."""
+        return self._opened.generation.writer is None
+
+    @property
+    def sequence(self) -> int:
+        """The number of the last change that answers are based on."""
+        return self._opened.generation.view.tables.sequence
 
     # Adding and removing
 
     def add(
         self, id: str, text: str, *, metadata: dict[str, Any] | None = None, replace: bool = False
     ) -> Answer:
-        """Say whether a document is a copy, and store it: in one step that nobody comes between.
+        """Judge a document and store it, in one step.
 
-        An id that is there with the same content is answered again, and nothing is added. With
-        another content it is a Conflict, unless the document is to be replaced.
+        An id that is stored with the same content is answered again, and nothing is added.
+
+        Args:
+            id: The document's id, up to 1,024 bytes of UTF-8.
+            text: Its text; a list of token ids if the specification is of tokens.
+            metadata: Stored with the document, as JSON.
+            replace: Replace a document that has this id with another content. Without it that is a
+                `Conflict`.
+
+        >>> index = _example()
+        >>> index.add("2", "the quick brown fox jumps over the lazy dog again").duplicate_of
+        '1'
         """
         answer = self.add_batch([id], [text], metadata=[metadata], replace=replace)[0]
-        if answer.reason == planner.CONFLICT:
-            raise Conflict(f"document {id!r}: {planner.CONFLICT}")
+        if answer.reason == CONFLICT:
+            raise Conflict(f"document {id!r}: {CONFLICT}")
         return answer
 
     check_and_add = add
@@ -322,7 +221,19 @@ class Index(Holder):
         metadata: Metadata = None,
         replace: bool = False,
     ) -> list[Answer]:
-        """The same for many documents, in order and in one commit."""
+        """Judge documents in order and store them in one commit.
+
+        Args:
+            ids: The ids, one for each text.
+            texts: The texts.
+            metadata: Of each document, or None.
+            replace: As in `add`. Without it a document whose id has another content is rejected.
+
+        >>> index = _example()
+        >>> answers = index.add_batch(["2", "3"], ["one two six", "six two one"])
+        >>> [answer.status for answer in answers]
+        ['new', 'new']
+        """
         return self.submit(ids, texts, metadata=metadata, replace=replace).result()
 
     def submit(
@@ -333,46 +244,31 @@ class Index(Holder):
         metadata: Metadata = None,
         replace: bool = False,
     ) -> Future[list[Answer]]:
-        """The same without waiting: the future has the answers when all are stored."""
+        """Sketch documents and leave them to the writer thread, without waiting for it.
+
+        The future has the answers when all documents are stored.
+
+        Args:
+            ids: The ids, one for each text.
+            texts: The texts.
+            metadata: Of each document, or None.
+            replace: As in `add_batch`.
+
+        >>> index = _example()
+        >>> index.submit(["2"], ["one two six"]).result()[0].status
+        'new'
+        """
         if len(ids) != len(texts):
             raise ParameterError(f"{len(ids)} ids for {len(texts)} texts: give one for each")
         for id in ids:
             check_id(id)
-        return self._put(
+        return self._opened.generation.submit_texts(
             ids,
             texts,
             encode_metadata(metadata, len(ids)),
             replace=replace,
-            anew=lambda: self.submit(ids, texts, metadata=metadata, replace=replace),
+            resubmit=lambda: self.submit(ids, texts, metadata=metadata, replace=replace),
         )
-
-    def carry(self, rows: Sequence[Row], texts: Sequence[str]) -> Future[list[Answer]]:
-        """Add documents of another generation: they keep numbers, times and metadata."""
-        return self._put(
-            [row.id for row in rows],
-            texts,
-            [row.metadata for row in rows],
-            carried=[(row.number, row.added) for row in rows],
-        )
-
-    def _put(
-        self,
-        ids: Sequence[str],
-        texts: Sequence[str],
-        metadata: Sequence[str | None],
-        **others: Any,
-    ) -> Future[list[Answer]]:
-        now, writer = self._writing()
-        point = now.point
-        sketched = now.sketching.texts(texts, point.signing.tables)
-        _ = sketched.arrivals.sets  # sorted here, not by the thread that writes
-        kept = None
-        if now.settings.keep_texts:
-            kept = [
-                None if place in sketched.rejected else encode_text(text)
-                for place, text in enumerate(texts)
-            ]
-        return writer.put(_adding(ids, sketched, metadata, point, texts=kept, **others)).done
 
     def add_sketches(
         self,
@@ -382,136 +278,199 @@ class Index(Holder):
         metadata: Metadata = None,
         replace: bool = False,
     ) -> list[Answer]:
-        """Add documents by ready-made sketches of the same specification, without their texts."""
-        return self._submit_sketches(ids, sketch, metadata, replace).result()
+        """Judge and store documents that come as sketches, without their texts.
 
-    def _submit_sketches(
-        self, ids: Sequence[str], sketch: SketchedDocuments, metadata: Metadata, replace: bool
-    ) -> Future[list[Answer]]:
-        now, writer = self._writing()
+        Args:
+            ids: The ids, one for each sketch.
+            sketch: Sketches of the same specification, such as `sketcher` makes.
+            metadata: Of each document, or None.
+            replace: As in `add_batch`.
+
+        >>> from neardup.corpus.documents import Documents, make_strings
+        >>> index = _example()
+        >>> sketch = index.sketcher(Documents(make_strings(["one two six"]), [], None, None, {}))
+        >>> index.add_sketches(["2"], sketch)[0].status
+        'new'
+        """
         if len(ids) != len(sketch.content):
             raise ParameterError(f"{len(ids)} ids for {len(sketch.content)} sketches")
         for id in ids:
             check_id(id)
-        point, stated = now.point, encode_metadata(metadata, len(ids))
-        sketched = now.sketching.ready_made(sketch, point.signing.tables)
-        return writer.put(_adding(ids, sketched, stated, point, replace=replace)).done
+        encoded = encode_metadata(metadata, len(ids))
+        generation = self._opened.generation
+        return generation.submit_sketches(ids, sketch, encoded, replace=replace).result()
 
     def remove(self, id: str) -> bool:
-        """Remove a document for good; whether it was there. Its copies find another witness."""
-        return self._writing()[1].put(RemoveRequest(id)).done.result()
+        """Remove a document; whether there was one. Its copies are judged again.
+
+        Args:
+            id: The document's id.
+
+        >>> index = _example()
+        >>> index.remove("1"), index.remove("1")
+        (True, False)
+        """
+        return self._opened.generation.remove(id)
 
     # Asking
 
     def query(self, text: str, *, probes: int = 0) -> Answer:
-        """Say whether a text is a copy of a kept document. Nothing is stored.
+        """Judge a text without storing it.
 
-        With `probes` so many more buckets are looked into, the likeliest first.
+        Args:
+            text: The text.
+            probes: How many more buckets are looked up, the likeliest first: finds more, and takes
+                longer.
+
+        >>> _example().query("a quite different text").status
+        'new'
         """
         return self.query_batch([text], probes=probes)[0]
 
-    @while_open
     def query_batch(self, texts: Sequence[str], *, probes: int = 0) -> list[Answer]:
-        """The same for many texts, each by itself."""
-        now = self._now
-        return self._asked(
-            now, lambda point: now.sketching.texts(texts, point.signing.tables), probes
-        )
+        """Judge texts without storing them, each by itself.
 
-    @while_open
+        Args:
+            texts: The texts.
+            probes: As in `query`.
+
+        >>> [answer.status for answer in _example().query_batch(["one two six", ""])]
+        ['new', 'rejected']
+        """
+        with self._opened.while_open() as generation:
+            return generation.query_texts(texts, probes)
+
     def query_sketches(self, sketch: SketchedDocuments) -> list[Answer]:
-        """The same for ready-made sketches of the same specification, without their texts."""
-        now = self._now
-        return self._asked(
-            now, lambda point: now.sketching.ready_made(sketch, point.signing.tables)
-        )
+        """Judge documents that come as sketches, without storing them.
 
-    def _asked(
-        self, now: Generation, sketch: Callable[[View], SketchedTexts], probes: int = 0
-    ) -> list[Answer]:
-        def ask(point: View) -> list[Answer]:
-            more = Probing(point.signing, now.key, probes) if probes else None
-            sketched = sketch(point)
-            sequence, begun = point.derived.sequence, time.perf_counter()
-            found = copies_of(now.store, point, sketched.arrivals, now.counters, more)
-            took = time.perf_counter() - begun
-            if now.shadow is not None and more is None:
-                now.shadow.ask(sketched.arrivals, found, took, sequence)
-            return answers_of(sketched, found)
+        Args:
+            sketch: Sketches of the same specification, such as `sketcher` makes.
 
-        answers = now.ask(ask)
-        now.counters.queries += len(answers)
-        return answers
+        >>> from neardup.corpus.documents import Documents, make_strings
+        >>> index = _example()
+        >>> sketch = index.sketcher(Documents(make_strings(["one two six"]), [], None, None, {}))
+        >>> index.query_sketches(sketch)[0].status
+        'new'
+        """
+        with self._opened.while_open() as generation:
+            return generation.query_sketches(sketch)
 
-    @while_open
     def similar(self, text: str, most: int = 10) -> list[SimilarDocument]:
-        """The kept documents that are similar to a text, the most similar first."""
-        now = self._now
+        """The kept documents that are similar to a text, the most similar first.
 
-        def ask(point: View) -> list[SimilarDocument]:
-            arrivals = now.sketching.texts([text], point.signing.tables).arrivals
-            return matches_of(now.store, point, arrivals, most) if len(arrivals) else []
+        Args:
+            text: The text.
+            most: How many documents are returned at most.
 
-        return now.ask(ask)
+        >>> similar = _example().similar("The quick brown fox jumps over the lazy dog!")
+        >>> [document.id for document in similar]
+        ['1']
+        """
+        with self._opened.while_open() as generation:
+
+            def question(view: View) -> list[SimilarDocument]:
+                arrivals = generation.sketcher.sketch_texts([text], view.codec.lsh).arrivals
+                return view.find_similar(arrivals, most) if len(arrivals) else []
+
+            return generation.answer(question)
 
     def explain(self, text: str) -> Explanation:
-        """Every step of `query`, with what it found and how long it took."""
-        for _ in range(2):  # the first time, what is needed may have to be loaded
+        """Every step of `query`: what it found, and how long it took.
+
+        Args:
+            text: The text.
+
+        >>> _example().explain("one two six").rule
+        'no kept document shares a bucket'
+        """
+        for _ in range(2):  # the first time, kernels and pages may have to be loaded
             begun = time.perf_counter()
             answer = self.query(text)
             seconds = time.perf_counter() - begun
-            found = self._explained(text, answer, seconds)
-        return found
+            explanation = self._explain(text, answer, seconds)
+        return explanation
 
-    @while_open
-    def _explained(self, text: str, answer: Answer, seconds: float) -> Explanation:
-        now = self._now
-        return now.ask(
-            lambda point: explain_query(text, answer, seconds, now.store, point, now.sketching)
-        )
+    def _explain(self, text: str, answer: Answer, seconds: float) -> Explanation:
+        with self._opened.while_open() as generation:
+            return generation.answer(
+                lambda view: explain_query(text, answer, seconds, view, generation.sketcher)
+            )
 
-    @while_open
     def explain_document(self, id: str) -> DocumentExplanation | None:
-        """A stored document beside its witness, and others; None if there is none with this id."""
-        now = self._now
+        """Compare a stored document with its witness and its candidates again.
 
-        def ask(point: View) -> DocumentExplanation | None:
-            document = document_with(now.store, point, id)
-            return None if document is None else explain_stored(now.store, point, document)
+        None if no document has this id.
 
-        return now.ask(ask)
+        Args:
+            id: The document's id.
 
-    @while_open
+        >>> _example().explain_document("1").rule[:16]
+        'no kept document'
+        """
+
+        def question(view: View) -> DocumentExplanation | None:
+            document = view.document(id)
+            return None if document is None else explain_stored(view, document)
+
+        with self._opened.while_open() as generation:
+            return generation.answer(question)
+
     def get(self, id: str) -> Document | None:
-        """What is known of a document; None if there is none with this id."""
-        now = self._now
-        return now.ask(lambda point: document_with(now.store, point, id))
+        """A stored document; None if no document has this id.
 
-    @while_open
+        Args:
+            id: The document's id.
+
+        >>> _example().get("1").status
+        'new'
+        """
+        with self._opened.while_open() as generation:
+            return generation.answer(lambda view: view.document(id))
+
     def text(self, id: str) -> Any:
-        """The text of a document, or its list of tokens; None if it is not there, or not kept."""
-        now = self._now
-        return now.ask(lambda point: text_with(now.store, point, id, now.settings))
+        """The text of a document, or its list of token ids; None if it is not stored.
 
-    @while_open
+        Args:
+            id: The document's id.
+
+        >>> _example().text("1")
+        'the quick brown fox jumps over the lazy dog'
+        """
+        with self._opened.while_open() as generation:
+            return generation.answer(lambda view: view.text(id))
+
     def cluster(self, number: int) -> DocumentCluster | None:
-        """A kept document and its copies; None if there is no such cluster."""
-        return cluster_around(self._now.store, self._now.refreshed(), number)
+        """A kept document and its copies; None if no kept document has this number.
+
+        Args:
+            number: The number of the kept document: the `cluster` of an answer.
+
+        >>> _example().cluster(1).size
+        1
+        """
+        with self._opened.while_open() as generation:
+            return generation.refresh().cluster(number)
 
     # Changing the operating point
 
     @property
     def shadow(self) -> Shadow:
-        """Another operating point beside the current one; see `Shadow`."""
-        now, _ = self._writing()
-        assert now.shadow is not None  # noqa: S101  # who writes has one
-        return now.shadow
+        """Tries another operating point beside the current one; see `Shadow`."""
+        generation = self._opened.generation
+        generation.require_writer()
+        assert generation.shadow is not None  # noqa: S101  # there is one beside a writer
+        return generation.shadow
 
     def retune(self, **point: Any) -> int:
-        """Go over to another operating point; of how many documents the answer changed.
+        """Change the operating point; of how many documents the answer changed.
 
-        `point` is what differs, as in `shadow.start`. All documents are judged again in order, by
-        what is stored of them, beside what goes on.
+        All documents are judged again in order, from what is stored, while the index goes on.
+
+        Args:
+            **point: Options of the operating point that change, as in `Shadow.start`.
+
+        >>> _example().retune(threshold=0.6)
+        0
         """
         self.shadow.start(**point)
         try:
@@ -520,38 +479,71 @@ class Index(Holder):
             self.shadow.close()
             raise
 
-    # Keeping house
+    # Maintenance
 
-    @while_open
     def stats(self) -> Stats:
-        """The state of the index in numbers."""
-        return self._now.stats()
+        """The state of the index in numbers.
+
+        >>> _example().stats().documents
+        1
+        """
+        with self._opened.while_open() as generation:
+            return generation.stats()
 
     def snapshot(self) -> int:
-        """Write the tables to a file, to start from; the change up to which they are complete."""
-        return self._writing()[0].snapshot()
+        """Write the tables to a file, to start from; the change up to which they are complete.
+
+        >>> _example().snapshot()
+        1
+        """
+        self._opened.generation.require_writer()
+        return self._opened.generation.snapshot()
 
     def snapshot_if_due(self) -> bool:
-        """The same if a start would take long without it; whether it was written."""
-        return self._writing()[0].snapshot_if_due()
+        """Write the tables if a start would take long without it; whether they were written.
+
+        >>> _example().snapshot_if_due()
+        False
+        """
+        self._opened.generation.require_writer()
+        return self._opened.generation.snapshot_if_due()
 
     def compact(self) -> None:
-        """Build the tables without removed documents, forget old changes, and give back space."""
-        self.between_commits(lambda: self._now.compact())
+        """Drop removed documents from the tables, forget old changes, and give back disk space.
 
-    @while_open
+        >>> _example().compact()
+        """
+        self._opened.generation.compact()
+
     def export(self, file: str | Path, progress: Progress = SILENT) -> int:
-        """Write all documents to one file, for `import_index`; how many there are."""
-        return export_store(self.store, Path(file), progress)
+        """Write all documents to one file, for `neardup index import`; how many there are.
 
-    @while_open
+        Args:
+            file: Where to write it.
+            progress: Is told how far it is.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _example().export(f"{folder}/export")
+        1
+        """
+        with self._opened.while_open() as generation:
+            return export_store(generation.store, Path(file), progress)
+
     def verify(self) -> list[str]:
-        """What is wrong with the stored documents or the tables; nothing, usually."""
-        return find_problems(self.store, self._now.refreshed())
+        """What is wrong with the stored documents or the tables, one line each; usually nothing.
+
+        It reads everything, as of one state. What is added through this object waits until it is
+        done; to check an index that another process writes to, open it read-only.
+
+        >>> _example().verify()
+        []
+        """
+        with self._opened.while_open() as generation:
+            return generation.verify()
 
     # Generations
 
-    @while_open
     def reindex(
         self,
         /,
@@ -564,26 +556,33 @@ class Index(Holder):
         progress: Progress = SILENT,
         **options: Any,
     ) -> Reindexed:
-        """Index all documents by another specification, while this one goes on; then go over to it.
+        """Index all documents by another specification while this one goes on, then switch to it.
 
-        Texts are the stored ones, or those of `corpus`: (id, text) in any order. `options` are as
-        in `open`; what is not given stays. Documents that have no text, or are rejected, are an
-        error unless they may be left out.
+        Args:
+            spec: The new specification, instead of the options that decide it.
+            key: The secret key of the new specification.
+            corpus: Texts as (id, text), in any order; stored texts are used where it has none.
+            keep_texts: Whether the new generation stores texts; by default as before.
+            drop_missing: Leave out documents that have no text or are rejected. Without it they are
+                an error, and nothing changes.
+            progress: Is told how far it is.
+            **options: Options of the specification and the operating point that change.
+
+        >>> _example().reindex(shingle="word:3").generation
+        'g2'
         """
-        from neardup.index import rebuild
+        with self._opened.while_open():
+            return rebuild.reindex(
+                self._opened,
+                spec,
+                key=key,
+                corpus=corpus,
+                keep_texts=keep_texts,
+                drop_missing=drop_missing,
+                progress=progress,
+                **options,
+            )
 
-        return rebuild.reindex(
-            self,
-            spec,
-            key=key,
-            corpus=corpus,
-            keep_texts=keep_texts,
-            drop_missing=drop_missing,
-            progress=progress,
-            **options,
-        )
-
-    @while_open
     def undo_reindex(
         self,
         *,
@@ -591,40 +590,41 @@ class Index(Holder):
         drop_missing: bool = False,
         progress: Progress = SILENT,
     ) -> Reindexed:
-        """Go back to the generation before, with what has happened since."""
-        from neardup.index import rebuild
+        """Switch back to the previous generation, with what has been added and removed since.
 
-        return rebuild.undo(self, key=key, drop_missing=drop_missing, progress=progress)
+        Args:
+            key: The secret key that generation needs.
+            drop_missing: Leave out documents that were added without a text.
+            progress: Is told how far it is.
 
-    @while_open
-    def take_over(self, *, key: bytes | Key | None = None) -> bool:
-        """Go over to a generation that another process has made; False if none waits.
-
-        Takes no time if none does: to be called now and then. `key` is the new one, if it changes.
+        >>> index = _example()
+        >>> _ = index.reindex(shingle="word:3")
+        >>> index.undo_reindex().generation
+        'g1'
         """
-        from neardup.index import cutover
+        with self._opened.while_open():
+            return rebuild.undo(self._opened, key=key, drop_missing=drop_missing, progress=progress)
 
-        return cutover.accept_offer(self, key)
+    def take_over(self, *, key: bytes | Key | None = None) -> bool:
+        """Switch to a generation that another process has made; False if none is offered.
+
+        It takes no time if none is: a process that writes calls it every few seconds.
+
+        Args:
+            key: The secret key of the offered generation, if it is another one.
+
+        >>> _example().take_over()
+        False
+        """
+        with self._opened.while_open():
+            return cutover.accept_offer(self._opened, key)
 
 
-def _adding(
-    ids: Sequence[str],
-    sketched: SketchedTexts,
-    metadata: Sequence[str | None],
-    point: View,
-    *,
-    texts: Sequence[bytes | None] | None = None,
-    replace: bool = False,
-    **others: Any,
-) -> AddRequest:
-    return AddRequest(
-        list(ids),
-        sketched.arrivals,
-        sketched.places,
-        sketched.rejected,
-        metadata,
-        texts,
-        replace,
-        point,
-        **others,
-    )
+def _example() -> Index:
+    """An index with one document, for the examples above; it goes when nothing refers to it."""
+    folder = tempfile.mkdtemp(prefix="neardup-example-")
+    index = Index.open(folder, threshold=0.7, shingle="word:2", keep_texts=True)
+    index.add("1", "the quick brown fox jumps over the lazy dog")
+    weakref.finalize(index, shutil.rmtree, folder, ignore_errors=True)
+    weakref.finalize(index, index._opened.close)
+    return index

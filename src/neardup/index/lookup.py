@@ -1,6 +1,6 @@
 """What is looked up: band tables of kept documents, and tables of ids, contents and witnesses.
 
-All of it is derived from the store. Readers and the one who writes are kept apart by a guard, so
+All of it is derived from the store. Readers and the writer thread are kept apart by a lock, so
 that a reader sees all of a commit or nothing of it. What takes more memory than it may is moved to
 disk (`cold.py`), all tables at once: what came first is the first to be cold.
 """
@@ -22,13 +22,13 @@ from neardup.index.store import Row
 
 
 class ReadWriteLock:
-    """Readers don't wait for readers. Who wants to write goes before those who come later."""
+    """Short turns only. Readers don't wait for readers; a writer goes before later readers."""
 
     def __init__(self) -> None:
         self._free = threading.Condition(threading.Lock())
         self._readers = 0
         self._writers = 0
-        """Who writes, and who waits to."""
+        """Threads that write, or wait to."""
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -46,7 +46,7 @@ class ReadWriteLock:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """One thread writes at a time; it is the same one, or whoever keeps it from others."""
+        """One thread writes at a time: callers see to that."""
         with self._free:
             self._writers += 1
             while self._readers:
@@ -71,7 +71,7 @@ class LookupTables:
         self.cold, self.budget = cold, budget
         self._start(bands)
         self.dead: Dead = np.zeros(ROOM, np.uint8)
-        self.buried = 0
+        self.tombstones = 0
         self.sequence = 0
 
     def _start(self, bands: int) -> None:
@@ -84,21 +84,21 @@ class LookupTables:
         return self.ids, self.contents, self.members
 
     @property
-    def tables(self) -> list[PostingTable]:
+    def all_tables(self) -> list[PostingTable]:
         """All tables, in the order in which they are written."""
         return [*self.bands.tables, *self.others]
 
     @property
     def warm_bytes(self) -> int:
         """Of tables that are in memory."""
-        return sum(table.nbytes for table in self.tables)
+        return sum(table.nbytes for table in self.all_tables)
 
     @property
     def nbytes(self) -> int:
         return self.warm_bytes + self.dead.nbytes + (self.cold.nbytes if self.cold else 0)
 
     def settle(self) -> bool:
-        """Move the tables to disk if they take too much memory; for the one who writes.
+        """Move the tables to disk if they take too much memory; for the writer thread.
 
         As long as they are less than a part of what they may take it would not help: then filters
         and removed documents are too many.
@@ -107,34 +107,34 @@ class LookupTables:
             return False
         if self.warm_bytes <= self.budget // 8:
             return False
-        self.cold.add(table.everything(self.dead) for table in self.tables)
+        self.cold.add(table.everything(self.dead) for table in self.all_tables)
         with self.guard.writing():
             self._start(len(self.bands.tables))
         return True
 
     def compact(self) -> None:
-        """Leave out removed documents, in memory and on disk; for the one who writes."""
+        """Leave out removed documents, in memory and on disk; for the writer thread."""
         if self.cold:
             self.cold.merge(self.dead, everything=True)
-        fresh = [table.compacted(self.dead) for table in self.tables]
+        fresh = [table.compacted(self.dead) for table in self.all_tables]
         with self.guard.writing():
             *self.bands.tables, self.ids, self.contents, self.members = fresh
             self.dead = np.zeros_like(self.dead)
-            self.buried = 0
+            self.tombstones = 0
 
     def enter(
         self, rows: Sequence[Row], keys: Keys, sequence: int, gone: Iterable[int] = ()
     ) -> None:
         """Documents that were added, or have another witness now; row i has the keys of row i.
 
-        Who is gone is gone in the same moment.
+        Documents `gone` are marked as deleted in the same moment.
         """
         numbers = np.array([row.number for row in rows], np.uint32)
         kept = np.array([row.witness is None for row in rows], bool)
         ids = np.array([id_key(row.id) for row in rows], np.uint64)
         contents = np.frombuffer(b"".join(row.content for row in rows), np.uint64)[::2].copy()
         with self.guard.writing():
-            self._bury(gone)
+            self._mark_deleted(gone)
             self._make_room(rows)
             self.bands.put(keys[kept], numbers[kept])
             self.ids.put(ids, numbers)
@@ -142,16 +142,16 @@ class LookupTables:
             self._follow_witnesses(rows)
             self.sequence = max(self.sequence, sequence)
 
-    def bury(self, numbers: Iterable[int], sequence: int) -> None:
+    def mark_deleted(self, numbers: Iterable[int], sequence: int) -> None:
         """Documents that are gone."""
         with self.guard.writing():
-            self._bury(numbers)
+            self._mark_deleted(numbers)
             self.sequence = max(self.sequence, sequence)
 
-    def _bury(self, numbers: Iterable[int]) -> None:
+    def _mark_deleted(self, numbers: Iterable[int]) -> None:
         for number in numbers:
             self.reach(number)
-            self.buried += not self.dead[number]
+            self.tombstones += not self.dead[number]
             self.dead[number] = 1
 
     def leaders(

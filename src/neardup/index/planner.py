@@ -1,7 +1,7 @@
-"""What will a commit do? Documents to remove, to move to another witness, and to add.
+"""Requests for the writer thread, and the plan of a commit: what it removes, moves and adds.
 
-Copies of a document that goes, and documents that come, are judged together and in order, as if
-what goes were gone: so that to replace a document is one step.
+Copies of a document that is removed, and documents that arrive, are judged together and in order,
+as if the removed documents were gone: so replacing a document is one step.
 """
 
 from __future__ import annotations
@@ -18,19 +18,87 @@ from neardup.errors import OutputError, SpecMismatch
 from neardup.index.answer import REJECTED, Answer
 from neardup.index.arrivals import Arrivals, join_arrivals, select_arrivals
 from neardup.index.decider import KEPT
-from neardup.index.postings import LAST_NUMBER, Keys
+from neardup.index.postings import LAST_NUMBER, Integers, Keys
 from neardup.index.stats import Counters
-from neardup.index.store import Row, StoredDocuments
+from neardup.index.store import Row
 from neardup.index.view import (
     View,
     answer_from_row,
-    names_of,
-    rows_like,
-    rows_with,
 )
 
 CONFLICT: Final = "this id is there with another content: give another id, or replace it"
 REPLACED: Final = "a later document of the same batch has this id and replaces it"
+
+
+@dataclass
+class AddRequest:
+    """Documents to add. Those that are rejected already are not among the arrivals."""
+
+    ids: list[str]
+    arrivals: Arrivals
+    places: list[int]
+    """Of each arrival: which of the ids is its own."""
+    rejected: dict[int, str]
+    metadata: Sequence[str | None]
+    view: View
+    """The view that the arrivals' keys are for."""
+    texts: Sequence[bytes | None] | None = None
+    """To be stored."""
+    replace: bool = False
+    carried: Sequence[tuple[int, float]] | None = None
+    """The number and the time of each, if it had them before."""
+    resubmit: Callable[[], Future[list[Answer]]] | None = None
+    """Submits the documents to the index again, by its specification then; None for sketches."""
+    done: Future[list[Answer]] = field(default_factory=Future)
+
+    @property
+    def documents(self) -> int:
+        return len(self.ids)
+
+    def joins(self, other: Request) -> bool:
+        """Whether both can be done together."""
+        return (
+            isinstance(other, AddRequest)
+            and not (self.replace or other.replace)
+            and self.carried is None
+            and other.carried is None
+            and (self.arrivals.shingles is None) == (other.arrivals.shingles is None)
+        )
+
+    def resubmit_to_index(self) -> None:
+        """Have the index, which has another generation now, answer the caller that waits here."""
+        if self.resubmit is None:
+            raise SpecMismatch(
+                "the index has another specification now: make the sketches by that one"
+            )
+        self.resubmit().add_done_callback(self._finish)
+
+    def _finish(self, other: Future[list[Answer]]) -> None:
+        if (error := other.exception()) is not None:
+            self.done.set_exception(error)
+        else:
+            self.done.set_result(other.result())
+
+
+@dataclass
+class RemoveRequest:
+    """A document to remove."""
+
+    id: str
+    done: Future[bool] = field(default_factory=Future)
+    documents: int = 1
+
+
+@dataclass
+class CallRequest:
+    """A function to call between two commits."""
+
+    call: Callable[[], Any]
+    done: Future[Any] = field(default_factory=Future)
+    documents: int = 0
+
+
+Request = AddRequest | RemoveRequest | CallRequest
 
 
 class Judgement(NamedTuple):
@@ -73,24 +141,24 @@ class _SortedArrivals:
 class CommitPlanner:
     """Makes plans. For the thread that writes."""
 
-    def __init__(self, store: StoredDocuments, point: View, counters: Counters) -> None:
-        self.store, self.point, self.counters = store, point, counters
+    def __init__(self, view: View, counters: Counters) -> None:
+        self.view, self.counters = view, counters
 
-    def removal(self, id: str) -> CommitPlan | None:
+    def plan_removal(self, id: str) -> CommitPlan | None:
         """The plan without a document; None if there is no such one."""
-        row = rows_with(self.store, self.point, [id]).get(id)
+        row = self.view.rows_by_id([id]).get(id)
         if row is None:
             return None
         plan = CommitPlan(gone={row.number: row})
         self.judge(plan, [], None, [])
         return plan
 
-    def addition(self, works: Sequence[AddRequest], next_number: int, now: float) -> Addition:
+    def plan_addition(self, works: Sequence[AddRequest], next_number: int, now: float) -> Addition:
         """The plan with new documents."""
         arrivals = join_arrivals([self._current(work) for work in works])
         ids = [work.ids[place] for work in works for place in work.places]
         contents = [row.tobytes() for row in arrivals.content]
-        kinds = self._sorted(ids, contents, replacing=works[0].replace)
+        kinds = self._sort(ids, contents, replacing=works[0].replace)
         plan = CommitPlan(gone=kinds.replaced, arrivals=select_arrivals(arrivals, kinds.fresh))
         metadata = [work.metadata[place] for work in works for place in work.places]
         texts = [
@@ -113,12 +181,12 @@ class CommitPlanner:
 
     def _current(self, work: AddRequest) -> Arrivals:
         """The arrivals with the keys of the current operating point."""
-        if work.point is self.point or self.point.signing.options.spec.narrow:
+        if work.view is self.view or self.view.codec.options.spec.narrow:
             return work.arrivals
-        return work.arrivals.with_keys(self.point.signing.tables.keys(work.arrivals.compared))
+        return work.arrivals.with_keys(self.view.codec.lsh.keys(work.arrivals.compared))
 
-    def _sorted(self, ids: list[str], contents: list[bytes], *, replacing: bool) -> _SortedArrivals:
-        there = rows_with(self.store, self.point, ids)
+    def _sort(self, ids: list[str], contents: list[bytes], *, replacing: bool) -> _SortedArrivals:
+        there = self.view.rows_by_id(ids)
         first: dict[str, int] = {}
         kinds = _SortedArrivals()
         for at, (id, content) in enumerate(zip(ids, contents, strict=True)):
@@ -147,32 +215,32 @@ class CommitPlanner:
         numbers: Sequence[int],
     ) -> list[Judgement]:
         """Judge those that lose their witness, who go into the plan, and those that come."""
-        homeless = self._homeless(plan.gone)
-        copies = self._identical(contents, {*plan.gone, *(row.number for row in homeless)})
+        orphaned = self._orphaned_copies(plan.gone)
+        copies = self._identical(contents, {*plan.gone, *(row.number for row in orphaned)})
         rest = [at for at in range(len(contents)) if at not in copies]
-        known = self.point.known(self.store, tuple(plan.gone))
+        view = self.view.without(plan.gone)
         parts = []
-        if homeless:
-            stored = [row.number for row in homeless]
-            parts.append(known.stored(stored, [row.content for row in homeless]))
+        if orphaned:
+            stored = [row.number for row in orphaned]
+            parts.append(view.stored_arrivals(stored, [row.content for row in orphaned]))
         keys = [part.keys for part in parts] + ([arrivals.keys] if arrivals is not None else [])
         plan.keys = np.concatenate(keys) if keys else plan.keys
         if arrivals is not None and rest:
             parts.append(select_arrivals(arrivals, rest))
-        judged = [*(row.number for row in homeless), *(numbers[at] for at in rest)]
-        found = self._decided(parts, np.array(judged, np.int64), known) if parts else []
+        judged = [*(row.number for row in orphaned), *(numbers[at] for at in rest)]
+        found = self._decide(parts, np.array(judged, np.int64), view) if parts else []
         plan.moved = [
             row._replace(**verdict._asdict())
-            for row, verdict in zip(homeless, found[: len(homeless)], strict=True)
+            for row, verdict in zip(orphaned, found[: len(orphaned)], strict=True)
         ]
-        verdicts = dict(zip(rest, found[len(homeless) :], strict=True)) | copies
+        verdicts = dict(zip(rest, found[len(orphaned) :], strict=True)) | copies
         return [verdicts[at] for at in range(len(contents))]
 
-    def _decided(self, parts: list[Arrivals], numbers: Any, known: Any) -> list[Judgement]:
+    def _decide(self, parts: list[Arrivals], numbers: Integers, view: View) -> list[Judgement]:
         begun = time.perf_counter()
-        verdicts = self.point.decider.decide(join_arrivals(parts), numbers, known)
-        self.counters.judge(len(numbers), verdicts, time.perf_counter() - begun)
-        columns = (verdicts.witness.tolist(), verdicts.similarity.tolist(), verdicts.exact.tolist())
+        judged = view.decider.decide(join_arrivals(parts), numbers, view)
+        self.counters.count_judged(len(numbers), judged, time.perf_counter() - begun)
+        columns = (judged.witness.tolist(), judged.similarity.tolist(), judged.exact.tolist())
         return [
             Judgement(None, None, 1)
             if witness == KEPT
@@ -180,12 +248,11 @@ class CommitPlanner:
             for witness, similarity, exact in zip(*columns, strict=True)
         ]
 
-    def _homeless(self, gone: dict[int, Row]) -> list[Row]:
+    def _orphaned_copies(self, gone: dict[int, Row]) -> list[Row]:
         """The copies of documents that go, in order."""
         kept = [number for number, row in gone.items() if row.witness is None]
-        found = self.point.derived.with_witnesses(kept) if kept else []
-        members = {member for some in found for member in some}
-        rows = self.store.rows(sorted(members - set(gone))) if members else {}
+        members = self.view.copies_of(kept)
+        rows = self.view.store.rows(sorted(members - set(gone))) if members else {}
         return [rows[number] for number in sorted(rows) if rows[number].witness in gone]
 
     def _identical(self, contents: Sequence[bytes], leaving: set[int]) -> dict[int, Judgement]:
@@ -194,7 +261,7 @@ class CommitPlanner:
             return {}
         words = np.frombuffer(b"".join(contents), np.uint64).reshape(-1, 2)
         found = {}
-        for at, row in rows_like(self.store, self.point, words, leaving).items():
+        for at, row in self.view.rows_by_content(words, leaving).items():
             found[at] = (
                 Judgement(row.number, 1.0, 1)
                 if row.witness is None
@@ -211,7 +278,8 @@ class Addition:
     plan: CommitPlan
     kinds: _SortedArrivals
 
-    def answers(self, store: StoredDocuments) -> list[list[Answer]]:
+    def answers(self, view: View) -> list[list[Answer]]:
+        """The answers to each request, in order."""
         placed = dict(zip(self.kinds.fresh, self.plan.added, strict=True))
         moved = {row.number: row for row in self.plan.moved}
         rows = dict(placed)
@@ -222,8 +290,8 @@ class Addition:
                 self.kinds.refused[at] = REPLACED
             else:
                 rows[at] = moved.get(row.number, row)
-        names = names_of(store, rows.values(), {row.number: row.id for row in placed.values()})
-        said, at = [], 0
+        ids = view.witness_ids(rows.values(), {row.number: row.id for row in placed.values()})
+        listed, at = [], 0
         for work in self.works:
             answers = [
                 Answer(id, REJECTED, reason=work.rejected.get(place))
@@ -234,11 +302,11 @@ class Addition:
                 answers[place] = (
                     Answer(work.ids[place], REJECTED, reason=why)
                     if why is not None
-                    else answer_from_row(rows[at], names, again=at in self.kinds.again)
+                    else answer_from_row(rows[at], ids, again=at in self.kinds.again)
                 )
                 at += 1
-            said.append(answers)
-        return said
+            listed.append(answers)
+        return listed
 
 
 def check_number(number: int) -> None:
@@ -248,74 +316,3 @@ def check_number(number: int) -> None:
             f"an index takes {LAST_NUMBER:,} documents, and those that were removed count: build "
             "another one for what is to come"
         )
-
-
-@dataclass
-class AddRequest:
-    """Documents to add. Those that are rejected already are not among the arrivals."""
-
-    ids: list[str]
-    arrivals: Arrivals
-    places: list[int]
-    """Of each arrival: which of the ids is its own."""
-    rejected: dict[int, str]
-    metadata: Sequence[str | None]
-    texts: Sequence[bytes | None] | None
-    """To be stored."""
-    replace: bool
-    point: View
-    """The one that the arrivals' keys are for."""
-    carried: Sequence[tuple[int, float]] | None = None
-    """The number and the time of each, if it had them before."""
-    anew: Callable[[], Future[list[Answer]]] | None = None
-    """Asks again, by what the index is then; None if that is not possible."""
-    done: Future[list[Answer]] = field(default_factory=Future)
-
-    @property
-    def documents(self) -> int:
-        return len(self.ids)
-
-    def joins(self, other: Request) -> bool:
-        """Whether both can be done together."""
-        return (
-            isinstance(other, AddRequest)
-            and not (self.replace or other.replace)
-            and self.carried is None
-            and other.carried is None
-            and (self.arrivals.shingles is None) == (other.arrivals.shingles is None)
-        )
-
-    def ask_again(self) -> None:
-        """Leave it to the index, which is another one now; for its answers somebody waits here."""
-        if self.anew is None:
-            raise SpecMismatch(
-                "the index has got another specification: make the sketches by that one"
-            )
-        self.anew().add_done_callback(self._finish)
-
-    def _finish(self, other: Future[list[Answer]]) -> None:
-        if (error := other.exception()) is not None:
-            self.done.set_exception(error)
-        else:
-            self.done.set_result(other.result())
-
-
-@dataclass
-class RemoveRequest:
-    """A document to remove."""
-
-    id: str
-    done: Future[bool] = field(default_factory=Future)
-    documents: int = 1
-
-
-@dataclass
-class CallRequest:
-    """Something to do while nobody writes."""
-
-    call: Callable[[], Any]
-    done: Future[Any] = field(default_factory=Future)
-    documents: int = 0
-
-
-Request = AddRequest | RemoveRequest | CallRequest

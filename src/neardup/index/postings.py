@@ -1,7 +1,7 @@
 """Which documents have this key? Tables in memory, one a band, and more for ids and contents.
 
 They are derived from what is stored and never the truth. Entering a document twice does no harm.
-Removed documents stay in them until they are built anew: whoever asks says who is dead.
+Removed documents stay in them until compaction: look-ups say which documents are dead.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ class _SegmentFile(BlockReader):
     def damaged(self, why: str) -> FormatError:
         return FormatError(
             f"{self.path} is damaged ({why}): delete it and open the index again, "
-            "it is made anew from the stored documents"
+            "it is built again from the stored documents"
         )
 
 

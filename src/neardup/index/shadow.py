@@ -1,13 +1,13 @@
-"""Another operating point beside the current one: it judges the same documents and is asked the
-same questions, until it is promoted, or dropped.
+"""A shadow: another operating point beside the current one. It judges the same documents and
+answers the same queries, until it is promoted or dropped.
 
     index.shadow.start(threshold=0.7)
     index.shadow.report()
     index.shadow.promote(wait=True)
 
-It follows the store in a thread of its own, so that nobody who adds documents waits for it. To
-promote it, the one who writes lets it take in the rest, stores what differs in one transaction, and
-goes on with its tables.
+It follows the store in a thread of its own, so that no caller waits for it, or fails because of it.
+To promote it, the writer thread lets it take in the rest, stores the decisions that differ in one
+transaction, and goes on with its tables.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from neardup.index.shadow_report import (
 from neardup.index.shadow_trial import Trial
 from neardup.index.snapshot import SpillFolders
 from neardup.index.store import Store
-from neardup.index.view import TablesBehind, View, copies_of
+from neardup.index.view import TablesBehind, View
 from neardup.index.writer import IndexWriter
 from neardup.lsh.curve import TooFewSlots
 from neardup.options import Options
@@ -52,7 +52,12 @@ class ShadowThread:
     """A trial with its thread, which works half of the time if there are documents to add."""
 
     def __init__(self, trial: Trial, golden: Golden, writer: IndexWriter) -> None:
-        self.trial, self.golden, self.asked, self._writer = trial, golden, QueryAgreement(), writer
+        self.trial, self.golden, self.agreement, self._writer = (
+            trial,
+            golden,
+            QueryAgreement(),
+            writer,
+        )
         self.failure: str | None = None
         self._stopped, self._counting = threading.Event(), threading.Lock()
         self._begun = time.monotonic()
@@ -81,7 +86,7 @@ class ShadowThread:
         self._thread.join()
 
     def catch_up(self) -> None:
-        """Take in everything; for who holds the trial's lock while nobody writes."""
+        """Take in everything; holding the trial's lock, while nothing is written."""
         try:
             while self.trial.step():
                 pass
@@ -110,32 +115,34 @@ class ShadowThread:
             took = time.perf_counter() - begun
             pause = max(PAUSE if more else LOOK_AGAIN, took if self._writer.waiting else 0.0)
 
-    def ask(self, arrivals: Arrivals, copies: Iterable[int], seconds: float, sequence: int) -> None:
-        """What would it say of texts that the current one has answered, as of that change?"""
-        trial, spent = self.trial, self.asked.shadow_seconds
-        point, begun = trial.point, time.perf_counter()
-        if spent > SHARE * (time.monotonic() - self._begun) or point.derived.sequence != sequence:
+    def observe_query(
+        self, arrivals: Arrivals, copies: Iterable[int], seconds: float, sequence: int
+    ) -> None:
+        """Answer texts that the index has answered as of the change `sequence`, and compare."""
+        trial, spent = self.trial, self.agreement.shadow_seconds
+        view, begun = trial.view, time.perf_counter()
+        if spent > SHARE * (time.monotonic() - self._begun) or view.tables.sequence != sequence:
             return
         if not trial.options.spec.narrow:
-            arrivals = arrivals.with_keys(point.signing.tables.keys(arrivals.compared))
+            arrivals = arrivals.with_keys(view.codec.lsh.keys(arrivals.compared))
         try:
-            found = copies_of(trial.stored, point, arrivals, trial.counters)
+            found = view.find_copies(arrivals, trial.counters)
         except TablesBehind:
             return
         took = time.perf_counter() - begun
-        if point.derived.sequence != sequence:
+        if view.tables.sequence != sequence:
             return
         with self._counting:
-            self.asked.count(set(copies), set(found), len(arrivals))
-            self.asked.current_seconds += seconds
-            self.asked.shadow_seconds += took
+            self.agreement.count(set(copies), set(found), len(arrivals))
+            self.agreement.current_seconds += seconds
+            self.agreement.shadow_seconds += took
 
 
 BANDS: Final = ("bands", "rows", "tables")
 
 
-class Home(Protocol):
-    """The index that has the current operating point."""
+class ShadowedGeneration(Protocol):
+    """The generation that has the current operating point."""
 
     settings: IndexSettings
 
@@ -145,9 +152,13 @@ class Home(Protocol):
 class Shadow:
     """At most one other operating point. Any thread."""
 
-    def __init__(self, index: Home, store: Store, writer: IndexWriter, cold: SpillFolders) -> None:
-        self._index, self._store, self._writer, self._cold = index, store, writer, cold
-        cold.forget_others(index.settings.options)  # of one that was there when a process ended
+    def __init__(
+        self, generation: ShadowedGeneration, store: Store, writer: IndexWriter, cold: SpillFolders
+    ) -> None:
+        self._generation, self._store, self._writer, self._cold = generation, store, writer, cold
+        cold.forget_others(
+            generation.settings.options
+        )  # of one that was there when a process ended
         self._changing = threading.Lock()
         self._following: ShadowThread | None = None
 
@@ -155,13 +166,13 @@ class Shadow:
         """Judge all documents at another operating point too, beside what goes on.
 
         `point` is what differs: threshold, recall, bands, rows, tables, limit, verify, measure,
-        hamming, blocks. Bands are chosen anew if a threshold, a recall or a measure is given, and
+        hamming, blocks. Bands are chosen again if a threshold, a recall or a measure is given, and
         no bands. `golden` are pairs of ids with whether they are duplicates.
         """
         with self._changing:
             if self._following is not None:
                 raise UsageError("there is a shadow already: promote it or drop it first")
-            settings, pairs = self._index.settings, _pairs(golden)
+            settings, pairs = self._generation.settings, _pairs(golden)
             options = _beside(settings.options, point)
             trial = Trial(self._store, self._cold, options, settings.frequencies.weights)
             self._following = ShadowThread(trial, pairs, self._writer)
@@ -175,23 +186,23 @@ class Shadow:
     def report(self) -> ShadowReport:
         """How it compares with the current one."""
         with self._changing:  # it is not closed meanwhile
-            return self._report(self._require(), self._writer.point)
+            return self._report(self._require(), self._writer.view)
 
     def _report(self, following: ShadowThread, current: View) -> ShadowReport:
         trial = following.trial
         with trial.lock, self._store.snapshot():
-            behind = self._store.last_change() - trial.point.derived.sequence
-            mine, its = scores(self._store, current, trial, following.golden)
+            behind = self._store.last_change() - trial.view.tables.sequence
+            mine, its = scores(current, trial, following.golden)
             return ShadowReport(
                 following.state,
                 following.failure,
                 trial.judged,
                 self._writer.documents,
                 behind,
-                side(current, self._writer.counters, trial.current, current.derived.nbytes, mine),
-                side(trial.point, trial.counters, trial.own, trial.nbytes, its),
-                agreement(self._store, trial),
-                replace(following.asked),
+                side(current, self._writer.counters, trial.current, current.tables.nbytes, mine),
+                side(trial.view, trial.counters, trial.own, trial.nbytes, its),
+                agreement(current, trial),
+                replace(following.agreement),
             )
 
     def promote(self, *, wait: bool = False) -> int:
@@ -205,8 +216,8 @@ class Shadow:
         work = CallRequest(lambda: self._cut_over(following))
         self._writer.put(work)
         moved: int = work.done.result()
-        with suppress(NeardupError):  # without one, tables are made anew at the next start
-            self._index.snapshot()
+        with suppress(NeardupError):  # without one, tables are built again at the next start
+            self._generation.snapshot()
         return moved
 
     def drop(self) -> None:
@@ -220,15 +231,17 @@ class Shadow:
             if self._following is not None:
                 self._following.join()
                 self._following = None
-                self._cold.forget_others(self._index.settings.options)
+                self._cold.forget_others(self._generation.settings.options)
 
-    def ask(self, arrivals: Arrivals, copies: Iterable[int], seconds: float, sequence: int) -> None:
-        """Texts that were answered; those are copies. Never fails."""
+    def observe_query(
+        self, arrivals: Arrivals, copies: Iterable[int], seconds: float, sequence: int
+    ) -> None:
+        """Ask it what was asked of the index, which found these copies. Never fails."""
         following = self._following
         if following is None or following.state != "in step" or not len(arrivals):
             return
         try:
-            following.ask(arrivals, copies, seconds, sequence)
+            following.observe_query(arrivals, copies, seconds, sequence)
         except Exception as error:
             following.fail(error)
 
@@ -259,16 +272,16 @@ class Shadow:
                 )
             with trial.lock:
                 following.catch_up()
-                settings = replace(self._index.settings, options=trial.options)
+                settings = replace(self._generation.settings, options=trial.options)
                 moved = trial.differing()
                 with self._store.transaction():
                     # First: who follows must not enter what moved into tables that are others now.
                     self._store.note_retuned()
                     self._store.move(moved)
                     self._store.set_meta("point", settings.stored["point"])
-                trial.point.derived.sequence = self._store.last_change()
-                self._writer.change_point(trial.point)
-                self._index.settings = settings
+                trial.view.tables.sequence = self._store.last_change()
+                self._writer.change_view(trial.view)
+                self._generation.settings = settings
                 following.stop()
             self._following = None
             self._cold.forget_others(trial.options)

@@ -1,4 +1,4 @@
-"""How do two operating points compare, over the same documents, queries and labelled pairs?"""
+"""Compare two operating points over the same documents, queries and labelled pairs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 from neardup.index.settings import stated
 from neardup.index.shadow_trial import ABSENT, KEPT, DecisionTable, Trial
 from neardup.index.stats import BucketSizes, Counters
-from neardup.index.store import StoredDocuments
-from neardup.index.view import View, names_of, rows_with
+from neardup.index.view import View
 
 EXAMPLES: Final = 10
 """So many documents of a kind are named."""
@@ -140,10 +139,10 @@ class ShadowReport:
 
 
 def side(
-    point: View, counters: Counters, decisions: DecisionTable, nbytes: int, score: Score | None
+    view: View, counters: Counters, decisions: DecisionTable, nbytes: int, score: Score | None
 ) -> Side:
     """What is said of one of the two."""
-    options = point.decider.options
+    options = view.decider.options
     judged = max(counters.judged, 1)
     there = decisions.witness[decisions.witness != ABSENT]
     kept = int(np.count_nonzero(there == KEPT))
@@ -156,13 +155,13 @@ def side(
         counters.candidates / judged,
         counters.compared,
         counters.judge_seconds / judged,
-        BucketSizes.of(point.derived, options.limit),
+        BucketSizes.of(view.tables, options.limit),
         nbytes,
         score,
     )
 
 
-def agreement(store: StoredDocuments, trial: Trial) -> Agreement:
+def agreement(view: View, trial: Trial) -> Agreement:
     """Document by document."""
     current, shadow = trial.current.witness, trial.own.witness
     kept, kept_too = current == KEPT, shadow == KEPT
@@ -174,30 +173,26 @@ def agreement(store: StoredDocuments, trial: Trial) -> Agreement:
         int(np.count_nonzero(only_current)),
         int(np.count_nonzero(only_shadow)),
         int(np.count_nonzero(both_removed & (current != shadow))),
-        _examples(store, trial.current, np.flatnonzero(only_current)[:EXAMPLES].tolist()),
-        _examples(store, trial.own, np.flatnonzero(only_shadow)[:EXAMPLES].tolist()),
+        _examples(view, trial.current, np.flatnonzero(only_current)[:EXAMPLES].tolist()),
+        _examples(view, trial.own, np.flatnonzero(only_shadow)[:EXAMPLES].tolist()),
     )
 
 
-def _examples(
-    store: StoredDocuments, decisions: DecisionTable, numbers: list[int]
-) -> tuple[Example, ...]:
-    rows = [decisions.judged(row) for _, row in sorted(store.rows(numbers).items())]
-    names = names_of(store, rows, {})
+def _examples(view: View, decisions: DecisionTable, numbers: list[int]) -> tuple[Example, ...]:
+    rows = [decisions.judged(row) for _, row in sorted(view.store.rows(numbers).items())]
+    ids = view.witness_ids(rows, {})
     return tuple(
-        Example(row.id, names[row.witness], row.similarity or 0.0)
+        Example(row.id, ids[row.witness], row.similarity or 0.0)
         for row in rows
-        if row.witness in names
+        if row.witness in ids
     )
 
 
-def scores(
-    store: StoredDocuments, point: View, trial: Trial, golden: Golden
-) -> tuple[Score, Score] | tuple[None, None]:
+def scores(view: View, trial: Trial, golden: Golden) -> tuple[Score, Score] | tuple[None, None]:
     """Of the current one and of the other, if there are labelled pairs."""
     if not golden:
         return None, None
-    rows = rows_with(store, point, [id for pair in golden for id in pair[:2]])
+    rows = view.rows_by_id([id for pair in golden for id in pair[:2]])
     numbers = {id: row.number for id, row in rows.items() if trial.own.has(row.number)}
     pairs = [
         (numbers[a], numbers[b], same) for a, b, same in golden if a in numbers and b in numbers

@@ -1,15 +1,16 @@
-"""What would another operating point have said? It judges all documents of a store, in order.
+"""A trial of another operating point: it judges all documents of a store again, in order.
 
-Nothing is made of texts again: signatures and shingles are stored. A step takes the next documents,
-and what happened meanwhile to those before them, as one reader sees the store at one time. So to
-build and to follow are the same. Documents are judged in the way of who writes. One that is
-removed leaves its copies to others, also in the way of who writes.
+Nothing is sketched again: signatures and shingles are stored. A step takes the next documents and
+the changes to earlier ones, as of one state of the store, so building and following are the same.
+Documents are judged, and orphaned copies judged again, by the commit planner. The decisions are
+held in memory, by number; `OverlaidStore` is the store as it would be with them.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from itertools import groupby
 from typing import Any, Final
 
@@ -30,11 +31,16 @@ ROOM: Final = 1 << 12
 KEPT: Final = 0
 """As a witness; documents are counted from 1."""
 ABSENT: Final = 2**32 - 1
+AT_ONCE: Final = 2_048
+CHANGES_AT_ONCE: Final = 8_192
 
 
 class DecisionTable:
-    """One writer; who reads meanwhile may see some of what it does. Documents that are not there
-    have the witness ABSENT."""
+    """The decision of each document at one operating point, by number.
+
+    One thread writes; readers may see half of what it does. A number without a document has the
+    witness ABSENT.
+    """
 
     def __init__(self) -> None:
         self.witness: NDArray[np.uint32] = np.full(ROOM, ABSENT, np.uint32)
@@ -46,7 +52,7 @@ class DecisionTable:
         return self.witness.nbytes + self.similarity.nbytes + self.exact.nbytes
 
     def put(self, rows: Sequence[Row]) -> None:
-        """What was decided of these documents, in place of what was before."""
+        """Enter the decisions of documents."""
         if not rows:
             return
         numbers = np.array([row.number for row in rows], np.int64)
@@ -56,14 +62,14 @@ class DecisionTable:
         self.exact[numbers] = [row.exact for row in rows]
 
     def forget(self, numbers: Sequence[int]) -> None:
-        """Documents that are gone."""
+        """Delete the decisions of removed documents."""
         self.witness[list(numbers)] = ABSENT
 
     def has(self, number: int) -> bool:
         return number < len(self.witness) and self.witness[number] != ABSENT
 
     def judged(self, row: Row) -> Row:
-        """The document with what was decided here."""
+        """The document with its decision in this table."""
         witness = int(self.witness[row.number])
         if witness == KEPT:
             return row._replace(witness=None, similarity=None, exact=1)
@@ -79,7 +85,7 @@ class DecisionTable:
         return [witness or number for number, witness in zip(numbers, witnesses, strict=True)]
 
     def differing(self, other: DecisionTable) -> Integers:
-        """The documents of which something else was decided there; both have the same ones."""
+        """The documents with another decision in the other table; both have the same documents."""
         differs = self.witness != other.witness
         differs |= (self.witness != KEPT) & (
             (self.similarity != other.similarity) | (self.exact != other.exact)
@@ -96,10 +102,13 @@ class DecisionTable:
 
 
 class OverlaidStore:
-    """A store's documents, those of them that were judged here, as they were."""
+    """The documents of a store that have been judged, with the decisions of a table."""
 
     def __init__(self, store: Store, decisions: DecisionTable) -> None:
         self._store, self._decisions = store, decisions
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        return self._store.snapshot()
 
     def rows(self, numbers: Sequence[int]) -> dict[int, Row]:
         rows = self._store.rows(numbers)
@@ -113,75 +122,72 @@ class OverlaidStore:
         return self._store.blobs(table, numbers)
 
 
-AT_ONCE: Final = 2_048
-CHANGES_AT_ONCE: Final = 8_192
-
-
 class Trial:
-    """Another operating point with its tables and decisions. Whoever holds `lock` may step."""
+    """Another operating point with its tables and decisions. Step while you hold `lock`."""
 
     def __init__(
         self, store: Store, cold: SpillFolders, options: Options, weights: NDArray[Any] | None
     ) -> None:
         self.options, self._store, self._cold = options, store, cold
-        self._decider, self._signing = Decider(options, weights), SignatureCodec(options)
+        self._decider, self._codec = Decider(options, weights), SignatureCodec(options)
         self.lock = threading.Lock()
         self._begin()
 
     def _begin(self) -> None:
         """From the first document on."""
         self.counters = Counters()
-        self.point = View(self._decider, self._signing, self._cold.emptied(self.options))
         self.current, self.own = DecisionTable(), DecisionTable()
-        self.stored = OverlaidStore(self._store, self.own)
-        self._planner = CommitPlanner(self.stored, self.point, self.counters)
-        self._reached = 0
-        self._heard: int | None = None
+        overlaid = OverlaidStore(self._store, self.own)
+        tables = self._cold.create_empty(self.options)
+        self.view = View(overlaid, tables, self._codec, self._decider)
+        self._planner = CommitPlanner(self.view, self.counters)
+        self._last_number = 0
+        self._last_change: int | None = None
         self.judged = 0
         self.complete = False
         """Whether it was in step once, since the beginning."""
 
     @property
     def nbytes(self) -> int:
-        return self.point.derived.nbytes + self.current.nbytes + self.own.nbytes
+        return self.view.tables.nbytes + self.current.nbytes + self.own.nbytes
 
     def step(self) -> bool:
-        """Take what comes next; False if there is nothing, and it is in step with the store."""
+        """Take the next changes and documents; False if the trial is in step with the store."""
         with self._store.snapshot():
             last = self._store.last_change()
-            if last == self.point.derived.sequence:
+            if last == self.view.tables.sequence:
                 self.complete = True
                 return False
-            if self._heard is not None and self._store.first_change() > self._heard + 1:
+            if self._last_change is not None and self._store.first_change() > self._last_change + 1:
                 self._begin()
-            self._hear(last)
-            rows = self._store.rows_after(self._reached, AT_ONCE)
+            self._take_changes(last)
+            rows = self._store.rows_after(self._last_number, AT_ONCE)
             if rows:
                 self._judge(rows)
-                self._reached = rows[-1].number
-            derived = self.point.derived
-            if derived.settle() and derived.cold:
-                derived.cold.merge(derived.dead)
+                self._last_number = rows[-1].number
+            tables = self.view.tables
+            if tables.settle() and tables.cold:
+                tables.cold.merge(tables.dead)
             if len(rows) < AT_ONCE:
-                derived.sequence = last
+                tables.sequence = last
                 self.complete = True
             return True
 
     def differing(self) -> list[Row]:
         """The documents of which something else is stored, as they are to be."""
-        return list(self.stored.rows(self.own.differing(self.current).tolist()).values())
+        return list(self.view.store.rows(self.own.differing(self.current).tolist()).values())
 
-    def _hear(self, last: int) -> None:
-        """What happened to documents that were judged already."""
+    def _take_changes(self, last: int) -> None:
+        """Follow changes to documents that have been judged."""
         removed, moved = [], []
-        while self._heard is not None and (
-            changes := self._store.changes(self._heard, CHANGES_AT_ONCE)
+        while self._last_change is not None and (
+            changes := self._store.changes(self._last_change, CHANGES_AT_ONCE)
         ):
-            self._heard = changes[-1].seq
+            self._last_change = changes[-1].seq
             known = [change for change in changes if self.own.has(change.number)]
             removed += [change.number for change in known if change.op == REMOVED]
             moved += [change.number for change in known if change.op == MOVED]
-        self._heard = last
+        self._last_change = last
         if removed:
             self._remove(removed)
         self.current.put(list(self._store.rows(moved).values()))
@@ -189,11 +195,11 @@ class Trial:
     def _remove(self, numbers: list[int]) -> None:
         plan = CommitPlan(gone={number: self.own.judged(_gone(number)) for number in numbers})
         self._planner.judge(plan, [], None, [])
-        derived = self.point.derived
+        tables = self.view.tables
         if plan.moved:
-            derived.enter(plan.moved, plan.keys, derived.sequence, numbers)
+            tables.enter(plan.moved, plan.keys, tables.sequence, numbers)
         else:
-            derived.bury(numbers, derived.sequence)
+            tables.mark_deleted(numbers, tables.sequence)
         for decisions in (self.own, self.current):
             decisions.forget(numbers)
         self.judged -= len(numbers)
@@ -202,8 +208,8 @@ class Trial:
     def _judge(self, rows: Sequence[Row]) -> None:
         """Judge documents. Only such that all have shingles, or none, are judged together."""
         numbers, contents = [row.number for row in rows], [row.content for row in rows]
-        arrivals = self.point.known(self.stored).stored(numbers, contents)
-        if arrivals.sets is None and (having := self.stored.blobs("shingles", numbers)):
+        arrivals = self.view.stored_arrivals(numbers, contents)
+        if arrivals.sets is None and (having := self.view.store.blobs("shingles", numbers)):
             for _, some in groupby(rows, lambda row: row.number in having):
                 self._judge(list(some))
             return
@@ -212,7 +218,7 @@ class Trial:
         judged = [
             row._replace(**verdict._asdict()) for row, verdict in zip(rows, verdicts, strict=True)
         ]
-        self.point.derived.enter(judged, plan.keys, self.point.derived.sequence)
+        self.view.tables.enter(judged, plan.keys, self.view.tables.sequence)
         self.own.put(judged)
         self.current.put(rows)
         self.judged += len(rows)

@@ -48,7 +48,7 @@ class SpillFolders:
     budget: int | None = None
     read_only: bool = False
 
-    def derived(self, options: Options, spills: int) -> LookupTables:
+    def open_tables(self, options: Options, spills: int) -> LookupTables:
         """Empty tables, and what is on disk, which must be so many spills."""
         path = self._of(options)
         if not spills and (self.budget is None or self.read_only):
@@ -62,11 +62,11 @@ class SpillFolders:
         budget = None if self.read_only else self.budget
         return LookupTables(options.hash_tables.count, segments, budget)
 
-    def emptied(self, options: Options) -> LookupTables:
+    def create_empty(self, options: Options) -> LookupTables:
         """Empty tables, and nothing on disk either."""
         if not self.read_only:
             shutil.rmtree(self._of(options), ignore_errors=True)
-        return self.derived(options, 0)
+        return self.open_tables(options, 0)
 
     def forget_others(self, options: Options) -> None:
         """Delete what belongs to other operating points."""
@@ -82,25 +82,24 @@ class SpillFolders:
 class _SnapshotFile(BlockReader):
     def damaged(self, why: str) -> FormatError:
         return FormatError(
-            f"{self.path} is damaged ({why}): its tables are made anew from the stored documents"
+            f"{self.path} is damaged ({why}): its tables are built again from the stored documents"
         )
 
 
-def write_snapshot(path: Path, derived: LookupTables, options: Options) -> int:
+def write_snapshot(path: Path, tables: LookupTables, options: Options) -> int:
     """Write the tables as they are; the change up to which they are complete."""
-    with derived.guard.reading():
-        sequence, tables, gone = derived.sequence, derived.tables, derived.dead
-        spills = 0 if derived.cold is None else derived.cold.last
-    with BlockWriter(
-        path, KIND, sequence=sequence, spills=spills, **describe_tables(options)
-    ) as writer:
-        for table in tables:
-            with derived.guard.reading():
+    with tables.guard.reading():
+        sequence, listed, gone = tables.sequence, tables.all_tables, tables.dead
+        spills = 0 if tables.cold is None else tables.cold.last
+    described = describe_tables(options)
+    with BlockWriter(path, KIND, sequence=sequence, spills=spills, **described) as writer:
+        for table in listed:
+            with tables.guard.reading():
                 parts = [part.copy() for part in table.parts]
             writer.add(dict(zip(PARTS, parts, strict=True)))
-        with derived.guard.reading():
-            dead = derived.dead.copy()
-        dead[: len(gone)] |= gone  # compaction may have forgotten who was dead in these tables
+        with tables.guard.reading():
+            dead = tables.dead.copy()
+        dead[: len(gone)] |= gone  # compaction may have dropped the tombstones of these tables
         writer.add({"dead": dead})
         writer.close()
     return sequence
@@ -108,61 +107,59 @@ def write_snapshot(path: Path, derived: LookupTables, options: Options) -> int:
 
 def read_snapshot(path: Path, options: Options, cold: SpillFolders) -> LookupTables:
     """The tables that were written; a FormatError if they are damaged, or of another kind."""
-    file = _SnapshotFile(path, KIND)
-    if {name: file.header.get(name) for name in describe_tables(options)} != describe_tables(
-        options
-    ):
-        raise FormatError(f"{path} is of another operating point: its tables are made anew")
-    derived = cold.derived(options, int(file.header["spills"]))
-    tables = [
+    file, described = _SnapshotFile(path, KIND), describe_tables(options)
+    if {name: file.header.get(name) for name in described} != described:
+        raise FormatError(f"{path} is of another operating point: its tables are built again")
+    tables, bands = cold.open_tables(options, int(file.header["spills"])), options.hash_tables.count
+    listed = [
         PostingTable.of([file.read(block, part) for part in PARTS])
         for block in range(len(file) - 1)
     ]
-    if len(tables) != options.hash_tables.count + len(derived.others):
+    if len(listed) != bands + len(tables.others):
         raise file.damaged("its tables")
-    derived.bands.tables = tables[: options.hash_tables.count]
-    derived.ids, derived.contents, derived.members = tables[options.hash_tables.count :]
-    derived.dead = file.read(len(file) - 1, "dead")
-    if max(table.largest for table in tables) >= len(derived.dead):
+    tables.bands.tables = listed[:bands]
+    tables.ids, tables.contents, tables.members = listed[bands:]
+    tables.dead = file.read(len(file) - 1, "dead")
+    if max(table.largest for table in listed) >= len(tables.dead):
         raise file.damaged("numbers of documents")
-    derived.buried = int(np.count_nonzero(derived.dead))
-    derived.sequence = int(file.header["sequence"])
-    return derived
+    tables.tombstones = int(np.count_nonzero(tables.dead))
+    tables.sequence = int(file.header["sequence"])
+    return tables
 
 
-def build_tables(store: Store, signing: SignatureCodec, cold: SpillFolders) -> LookupTables:
-    """The tables, made of what is stored."""
-    derived = cold.emptied(signing.options)
+def build_tables(store: Store, codec: SignatureCodec, cold: SpillFolders) -> LookupTables:
+    """Build the tables from what is stored."""
+    tables = cold.create_empty(codec.options)
     with store.snapshot():
         sequence, last = store.last_change(), 0
         while rows := store.rows_after(last, ROWS_AT_ONCE):
-            derived.enter(rows, read_band_keys(store, signing, rows), 0)
-            derived.settle()
+            tables.enter(rows, read_band_keys(store, codec, rows), 0)
+            tables.settle()
             last = rows[-1].number
-    derived.reach(store.last_number())
-    derived.sequence = sequence
-    return derived
+    tables.reach(store.last_number())
+    tables.sequence = sequence
+    return tables
 
 
-def catch_up(derived: LookupTables, store: Store, signing: SignatureCodec) -> bool:
+def catch_up(tables: LookupTables, store: Store, codec: SignatureCodec) -> bool:
     """Enter what happened since; False if that is not known any more, or tables are others now."""
     last = store.last_change()
-    if last == derived.sequence:
+    if last == tables.sequence:
         return True
-    if last < derived.sequence:  # tables of what the store has never seen, or has lost
+    if last < tables.sequence:  # tables of what the store has never seen, or has lost
         return False
     with store.snapshot():
-        if store.first_change() > derived.sequence + 1:
+        if store.first_change() > tables.sequence + 1:
             return False
-        while changes := store.changes(derived.sequence, ROWS_AT_ONCE):
+        while changes := store.changes(tables.sequence, ROWS_AT_ONCE):
             if any(change.op == RETUNED for change in changes):
                 return False
-            _enter(derived, store, signing, changes)
+            _enter(tables, store, codec, changes)
     return True
 
 
 def _enter(
-    derived: LookupTables, store: Store, signing: SignatureCodec, changes: Sequence[StoreChange]
+    tables: LookupTables, store: Store, codec: SignatureCodec, changes: Sequence[StoreChange]
 ) -> None:
     by_op: dict[int, list[int]] = {op: [] for op in (ADDED, MOVED, REMOVED)}
     for change in changes:
@@ -170,12 +167,12 @@ def _enter(
     last = changes[-1].seq
     # What is stored now counts: a document that was removed meanwhile is not there any more.
     rows = list(store.rows(sorted({*by_op[ADDED], *by_op[MOVED]})).values())
-    derived.enter(rows, read_band_keys(store, signing, rows), last, by_op[REMOVED])
+    tables.enter(rows, read_band_keys(store, codec, rows), last, by_op[REMOVED])
 
 
-def read_band_keys(store: Store, signing: SignatureCodec, rows: Sequence[Row]) -> Any:
+def read_band_keys(store: Store, codec: SignatureCodec, rows: Sequence[Row]) -> Any:
     """The band keys of stored documents."""
     if not rows:
-        return np.empty((0, signing.tables.count), np.uint64)
+        return np.empty((0, codec.lsh.count), np.uint64)
     blobs = store.blobs("signatures", [row.number for row in rows])
-    return signing.unpacked([blobs[row.number] for row in rows])[0]
+    return codec.unpack([blobs[row.number] for row in rows])[0]

@@ -32,15 +32,15 @@ class BucketSizes:
     """Buckets with more kept documents than are compared with."""
 
     @classmethod
-    def of(cls, derived: LookupTables, limit: int) -> BucketSizes:
+    def of(cls, tables: LookupTables, limit: int) -> BucketSizes:
         """Looks at all buckets, a table at a time."""
         shared, buckets = [], 0
-        for table in derived.bands.tables:
-            with derived.guard.reading():
-                shared.append(table.shared(derived.dead))
+        for table in tables.bands.tables:
+            with tables.guard.reading():
+                shared.append(table.shared(tables.dead))
                 buckets += table.buckets
-        if derived.cold:
-            sizes, counts = derived.cold.sizes(len(derived.bands.tables))
+        if tables.cold:
+            sizes, counts = tables.cold.sizes(len(tables.bands.tables))
             buckets += int(counts.sum())
             shared.append(np.repeat(sizes[sizes > 1], counts[sizes > 1]))
         sizes = np.sort(np.concatenate(shared)) if shared else np.empty(0, np.int64)
@@ -119,9 +119,9 @@ class Stats:
 
     @property
     def verify_drop_rate(self) -> float:
-        """The share of the candidates that turned out not to be similar; 0 if there were none."""
-        candidates = self.since_open.candidates
-        return 1.0 - self.since_open.similar / candidates if candidates else 0.0
+        """The share of the compared candidates that were not similar; 0 if there were none."""
+        compared = self.since_open.compared
+        return 1.0 - self.since_open.similar / compared if compared else 0.0
 
     @property
     def empty_bin_rate(self) -> float:
@@ -202,23 +202,25 @@ class Counters:
     """Of documents; those of a batch share its time."""
     commit_times: Times = field(default_factory=Times)
 
-    def judge(self, documents: int, verdicts: Judgements, seconds: float) -> None:
+    def count_judged(self, documents: int, judgements: Judgements, seconds: float) -> None:
+        """Count documents that the writer has judged."""
         self.judged += documents
         self.judge_seconds += seconds
-        self.looked_up += verdicts.looked_up
-        self.candidates += verdicts.candidates
-        self.compared += verdicts.compared
-        self.similar += verdicts.similar
+        self.looked_up += judgements.looked_up
+        self.candidates += judgements.candidates
+        self.compared += judgements.compared
+        self.similar += judgements.similar
 
-    def meet(self, documents: int, pairs: CandidatePairs, seconds: float) -> None:
-        """The same for texts that were only asked about."""
+    def count_query(self, documents: int, pairs: CandidatePairs, seconds: float) -> None:
+        """Count texts that were judged for a query."""
         self.judged += documents
         self.judge_seconds += seconds
         self.candidates += len(pairs.rows)
-        self.compared += len(pairs.rows)
+        self.compared += pairs.compared
         self.similar += int(np.count_nonzero(pairs.similarity >= 0.0))
 
-    def answer(self, answers: Sequence[Answer]) -> None:
+    def count_answers(self, answers: Sequence[Answer]) -> None:
+        """Count the answers to documents that were added."""
         rejected = sum(answer.status == REJECTED for answer in answers)
         again = sum(answer.again for answer in answers)
         self.rejected += rejected

@@ -4,7 +4,7 @@
     signatures  a document's slots; of narrow ones its band keys, then the slots' bits
     shingles    its sorted shingles, for exact comparison; none if it came without a text
     texts       its text, only where texts are kept
-    changes     what happened, in order: whoever follows an index reads this
+    changes     what happened, in order: processes that follow an index read this
     meta        specification, operating point, settings
 
 Blobs have tables of their own and pages are large, or a third of the file would be empty. There is
@@ -17,7 +17,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -33,7 +33,7 @@ VERSION: Final = 1
 PAGE: Final = 32 << 10
 CHECKPOINT_BYTES: Final = 64 << 20
 ADDED, REMOVED, MOVED, RETUNED = 1, 2, 3, 4
-"""What a change may be: the last one says that tables have to be loaded anew."""
+"""What a change may be: the last one says that tables have to be loaded again."""
 ATTEMPTS: Final = 50
 AT_ONCE: Final = (1, 8, 64, 512)
 """So many rows are asked for by one statement; there are few statements, which stay prepared."""
@@ -72,6 +72,7 @@ class Row(NamedTuple):
 class StoredDocuments(Protocol):
     """What there is of documents, for those who judge them."""
 
+    def snapshot(self) -> AbstractContextManager[None]: ...
     def rows(self, numbers: Sequence[int]) -> dict[int, Row]: ...
     def blobs(self, table: str, numbers: Sequence[int]) -> dict[int, bytes]: ...
 
@@ -107,7 +108,7 @@ class Store:
         if found != VERSION:
             raise FormatError(
                 f"{self.path}: format version {found}, this neardup reads version {VERSION}: use "
-                "the neardup that wrote it, or build the index anew"
+                "the neardup that wrote it, or build the index again"
             )
 
     @classmethod
@@ -134,7 +135,7 @@ class Store:
             raise write_error(path, error) from None
 
     def close(self) -> None:
-        """End all connections; nobody may be reading any more."""
+        """End all connections; no thread may be reading any more."""
         self._connections.close()
 
     # Writing
@@ -191,15 +192,15 @@ class Store:
         self._writer.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (name, value))
 
     def note_retuned(self) -> None:
-        """Tell those who follow to load the tables anew."""
+        """Tell processes that follow to load the tables again."""
         self._note(RETUNED, [0])
 
-    def follow(self, other: Store) -> None:
+    def number_after(self, other: Store) -> None:
         """Give larger numbers than another store has, to documents and to changes."""
         if (number := other.last_number()) > self.last_number():
             self.reach(number)
         if (change := other.last_change()) > self.last_change():
-            # Of no document: whoever follows goes on from here.
+            # Of no document: processes that follow go on from here.
             self._writer.execute("INSERT INTO changes VALUES(?, ?, 0)", (change, MOVED))
 
     def _note(self, op: int, numbers: Sequence[int]) -> None:
@@ -218,7 +219,7 @@ class Store:
         for _ in range(ATTEMPTS):
             if self.checkpoint("TRUNCATE"):
                 return
-            time.sleep(0.1)  # somebody else moves the log, or reads what is in it
+            time.sleep(0.1)  # another thread or process moves the log, or reads it
 
     def checkpoint(self, how: str = "PASSIVE") -> bool:
         """Move what has been committed from the log into the file; whether that is done.
@@ -233,8 +234,11 @@ class Store:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """This thread sees the file as it is now, until the end."""
+        """This thread sees the file as it is now, until the end of the outermost block."""
         with self._translated():
+            if self._reader().in_transaction:
+                yield
+                return
             self._reader().execute("BEGIN")
             try:
                 self._reader().execute("SELECT 1 FROM meta").fetchone()
