@@ -156,7 +156,7 @@ def test_an_index_keeps_what_it_was_made_for(tmp_path):
         neardup.Index.open(tmp_path, threshold=0.9)
     with pytest.raises(neardup.SpecMismatch, match="size"):
         neardup.Index.open(tmp_path, neardup.Spec.of(shingle="word:5", slots=64))
-    with pytest.raises(ParameterError, match="nonsense"):
+    with pytest.raises(TypeError, match="nonsense"):
         neardup.Index.open(tmp_path, nonsense=1)
 
 
