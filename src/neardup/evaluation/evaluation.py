@@ -34,7 +34,7 @@ from neardup.evaluation.results import Case, Evaluation, Losses, Rand
 from neardup.evaluation.sample import choose_among
 from neardup.evaluation.scores import Scores, adjusted_rand, components, sweep_thresholds
 from neardup.evaluation.service_client import ServiceClient
-from neardup.evaluation.systems import NOT_ALL_PAIRS, EvaluatedSystem, FinishedRun, IndexedDocuments
+from neardup.evaluation.systems import NOT_ALL_PAIRS, EvaluatedSystem, IndexedDocuments, RunSystem
 from neardup.in_memory import find_frequencies, find_ignored_lines
 from neardup.option_table import MatchingOptions, given_options, takes_options
 from neardup.options import Options
@@ -116,7 +116,7 @@ def evaluate(
     if service is not None:
         held = ServiceClient(service, api_key).held(asked.ids, progress)
         return _compared(_of_service(asked, held), before)
-    finished = None if run is None else FinishedRun.of(Path(run), asked.ids)
+    finished = None if run is None else RunSystem.of(Path(run), asked.ids)
     if finished is not None and corpus is not None:
         finished.require_of(corpus_files(corpus, format))
     point = profile = None
@@ -196,7 +196,7 @@ def _looked_up(
 
 
 def _usable(
-    asked: LabelledPairs, point: OperatingPoint | None, finished: FinishedRun | None
+    asked: LabelledPairs, point: OperatingPoint | None, finished: RunSystem | None
 ) -> tuple[LabelledPairs, list[str]]:
     """The golden set without documents that can't be compared; and what else is to be said."""
     used, notes = asked, []
@@ -246,7 +246,7 @@ def _measured(
     similarity = met = similar = None
     if point is not None:
         similarity = point.similarity(a, b)
-        by_bands = not (isinstance(judge, FinishedRun) and judge.of_copies)
+        by_bands = not (isinstance(judge, RunSystem) and judge.of_copies)
         met = point.met(a, b) if by_bands else None
         if by_bands and not is_by_distance(point.options):
             similar = similarity >= point.options.threshold
@@ -257,7 +257,7 @@ def _measured(
     if point is not None and similar is not None and met is not None:
         losses = _losses(missed, similar, met, met & point.verified(a, b))
     apart = missed.any() if losses is None else losses.apart
-    if isinstance(judge, FinishedRun) and not judge.of_pairs and apart:
+    if isinstance(judge, RunSystem) and not judge.of_pairs and apart:
         notes.append(NO_PAIRS)
     if isinstance(judge, IndexedDocuments) and apart:
         notes.append(NOT_ALL_PAIRS)

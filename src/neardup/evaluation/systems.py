@@ -75,7 +75,7 @@ SHOWN_FILES: Final = 2
 
 
 @dataclass(frozen=True)
-class FinishedRun:
+class RunSystem:
     """A finished run: documents of one cluster are duplicates, and those in pairs.parquet.
 
     cluster   of each golden id, or -1 if no table names it: kept alone, or unknown
@@ -92,7 +92,7 @@ class FinishedRun:
     of_pairs: bool
 
     @classmethod
-    def of(cls, run: Path, ids: Sequence[str]) -> FinishedRun:
+    def of(cls, run: Path, ids: Sequence[str]) -> RunSystem:
         if not is_run(run):
             raise UsageError(
                 f"{run} holds no finished run: give the folder that neardup dedup -o wrote"

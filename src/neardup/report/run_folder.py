@@ -30,7 +30,7 @@ LONGEST_REASON: Final = 100
 
 
 @dataclass(frozen=True)
-class RunCounts:
+class ReportedCounts:
     documents: int
     kept: int
     removed: int
@@ -64,7 +64,7 @@ class StageRecord:
 
 
 @dataclass(frozen=True)
-class HotBucket:
+class ReportedBucket:
     band: int
     key: str
     size: int
@@ -88,7 +88,7 @@ class RunRecord:
     fingerprint: str
     spec: dict[str, str]
     parameters: dict[str, str]
-    counts: RunCounts
+    counts: ReportedCounts
     reasons: dict[str, int]
     curve: Meeting | None
     threshold: float | None
@@ -97,7 +97,7 @@ class RunRecord:
     seconds: float | None
     peak_memory: int | None
     memory_budget: int | None
-    buckets: list[HotBucket]
+    buckets: list[ReportedBucket]
     inputs: list[InputRecord]
     skipped: list[tuple[str, str]]
     cut: CutCounts | None = None
@@ -136,8 +136,11 @@ def _record(given: dict[str, Any]) -> RunRecord:
         fingerprint=str(given["fingerprint"]),
         spec=_shown(given.get("spec", {})),
         parameters=_shown(parameters),
-        counts=RunCounts(
-            **{name: int(given["counts"].get(name, 0)) for name in RunCounts.__dataclass_fields__}
+        counts=ReportedCounts(
+            **{
+                name: int(given["counts"].get(name, 0))
+                for name in ReportedCounts.__dataclass_fields__
+            }
         ),
         reasons={str(reason): int(n) for reason, n in given.get("reasons", {}).items()},
         curve=_curve(parameters, given.get("spec", {})),
@@ -200,10 +203,10 @@ def _buckets(given: dict[str, Any]) -> list[dict[str, Any]]:
     return list(given.get("full_buckets", {}).get("listed", []))
 
 
-def _bucket(given: dict[str, Any]) -> HotBucket:
+def _bucket(given: dict[str, Any]) -> ReportedBucket:
     sample = given.get("sample", [])
     names = sample if isinstance(sample, list) else [sample]
-    return HotBucket(
+    return ReportedBucket(
         int(given["band"]),
         str(given["key"]),
         int(given["size"]),

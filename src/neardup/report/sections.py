@@ -14,7 +14,14 @@ from neardup.lsh.curve import Curve, Meeting
 from neardup.report import plots
 from neardup.report.html import Html, document, join, name, note, pairs, shorten, table, tag
 from neardup.report.plots import CurveExplorer
-from neardup.report.run_folder import CutCounts, HotBucket, InputRecord, Row, RunCounts, RunRecord
+from neardup.report.run_folder import (
+    CutCounts,
+    InputRecord,
+    ReportedBucket,
+    ReportedCounts,
+    Row,
+    RunRecord,
+)
 
 TITLES: Final = {
     "similarity": "How similar",
@@ -98,7 +105,7 @@ def _headline(record: RunRecord) -> str:
     return f"{counts.removed:,} of {counts.documents:,} documents {gone}"
 
 
-def _percent(count: int, counts: RunCounts) -> str:
+def _percent(count: int, counts: ReportedCounts) -> str:
     return f"{count / counts.documents:.1%}" if counts.documents else ""
 
 
@@ -243,7 +250,7 @@ def _closest(removals: Removals) -> Iterator[Html]:
     )
 
 
-def hot_buckets(buckets: Sequence[HotBucket]) -> Html:
+def hot_buckets(buckets: Sequence[ReportedBucket]) -> Html:
     if not buckets:
         none = note("No bucket was so full that documents in it were not compared.")
         return section("buckets", none)
