@@ -215,8 +215,8 @@ def test_times_count_on_the_same_machine_only(tmp_path: Path) -> None:
 WRITE = """
 import os, sys
 from pathlib import Path
-from neardup.planner.cache import Cache
-kept = Cache(Path(sys.argv[1]))
+from neardup.planner.cache import TrialCache
+kept = TrialCache(Path(sys.argv[1]))
 config = {"slots": 128}
 if sys.argv[2] == "die":
     Path.replace = lambda *_: os._exit(9)  # killed between writing and renaming
