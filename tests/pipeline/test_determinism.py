@@ -190,9 +190,9 @@ def test_the_hash_seed_changes_nothing(tmp_path: Path, inputs: list[Path]) -> No
 import sys
 from support import engine
 from pathlib import Path
-from neardup.pipeline.run import run
+from neardup.pipeline.run import run_job
 inputs = [Path(path) for path in sys.argv[2:]]
-run(engine.job(inputs, Path(sys.argv[1]), keep="longest", limit=2), engine.Silent())
+run_job(engine.job(inputs, Path(sys.argv[1]), keep="longest", limit=2), engine.Silent())
 """
     outcomes, records = [], []
     for seed in ("1", "77"):

@@ -158,7 +158,7 @@ def test_a_bad_row_ends_a_strict_run(spark: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("others", [{"merge_rows": True}, {"save_sketches": True}], ids=str)
 def test_unsupported_options_are_refused(spark: Any, tmp_path: Path, others: engine.Row) -> None:
     paths = engine.write(tmp_path / "in", engine.rows(1, 5))
-    with pytest.raises(UsageError, match="--engine local"):
+    with pytest.raises(UsageError, match="is not supported with --engine spark"):
         on_spark(spark, engine.job(paths, tmp_path / "out", others=others))
 
 
