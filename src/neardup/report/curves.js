@@ -1,6 +1,6 @@
 "use strict";
 // The S-curve with sliders. The maths is that of lsh/curve.py, and tested to be; what is drawn and
-// written here has been drawn and written once already, by report/curves.py, for the run's own bands.
+// written here has been drawn and written once already, by report/plots.py, for the run's own bands.
 
 const STEPS = 2000;
 
