@@ -242,5 +242,5 @@ def test_force_never_replaces_what_is_not_a_run(tmp_path: Path) -> None:
     (out / "kept" / "important.txt").write_text("precious")
     refused(neardup("dedup", source, "-o", out, "--force"), 1, "kept", "move it away")
     (out / "run.json").write_text("not ours")
-    refused(neardup("dedup", source, "-o", out, "--force"), 1, "not of a finished run")
+    refused(neardup("dedup", source, "-o", out, "--force"), 1, "does not belong to a finished run")
     assert (out / "kept" / "important.txt").read_text() == "precious"

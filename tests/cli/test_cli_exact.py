@@ -508,7 +508,7 @@ def test_what_was_compared_is_not_compared_again(
     with monkeypatch.context() as patch:
         patch.setattr("neardup.pipeline.exact._write_cuts", no_room)
         assert neardup("exact", many, "-o", out, "--unit", "line", "-q").code == 1
-    monkeypatch.setattr(exact_repeats, "_repeated", no_room)  # it must not be called
+    monkeypatch.setattr(exact_repeats, "_find_repeated", no_room)  # it must not be called
     exact(many, "-o", out, "--unit", "line")
     monkeypatch.undo()
     exact(many, "-o", tmp_path / "whole", "--unit", "line")
