@@ -29,10 +29,8 @@ from neardup.result import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from neardup.pipeline.backends.spark.arrow import StageTables
-    from neardup.pipeline.backends.spark.dataframes import DataFrameOutcome, DataFrameRun
+    from neardup.pipeline.backends.spark.dataframes import DataFrameOutcome
     from neardup.pipeline.backends.spark.inputs import DataFrameInput
-    from neardup.pipeline.backends.spark.limits import TASK_MEMORY
     from neardup.pipeline.backends.spark.urls import UrlPath
 
 SHOWN = 3
@@ -99,7 +97,10 @@ def dedup(
 
     from neardup.corpus.columns import Source
     from neardup.corpus.documents import Columns
+    from neardup.pipeline.backends.spark.arrow import StageTables
+    from neardup.pipeline.backends.spark.dataframes import DataFrameRun
     from neardup.pipeline.backends.spark.inputs import DataFrameInput
+    from neardup.pipeline.backends.spark.limits import TASK_MEMORY
     from neardup.pipeline.backends.spark.session import check_executors
     from neardup.pipeline.backends.spark.urls import create_work_folder
     from neardup.pipeline.job import Job

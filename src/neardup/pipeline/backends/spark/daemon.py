@@ -6,7 +6,7 @@ setting spark.python.daemon.module; without it, workers behave the same, and sta
 
 import sys
 
-KERNELS = ("band_keys", "content_hashes", "minhash", "read_records", "shingle", "word_units")
+KERNELS = ("band_keys", "content_hashes", "minhash_m32", "read_records", "shingle", "word_units")
 """Kernels of the usual run over JSON lines."""
 
 
