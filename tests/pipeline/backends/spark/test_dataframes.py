@@ -231,7 +231,7 @@ BAD = {
     "lists to rank by": (TWO, {"keep": "max:list"}, UsageError, "'list' is list.*, not numbers"),
     "no id": ([*TWO, (None, "x"), (None, "y")], {}, UsageError, "2 rows have no id"),
     "ids that are not unique": ([*TWO, (1, "x"), (1, "y")], {}, UsageError, "3 rows have the id 1"),
-    "lines to strip": (TWO, {"strip": "lines:1%"}, UsageError, "--strip lines is not there"),
+    "lines to strip": (TWO, {"strip": "lines:1%"}, UsageError, "--strip lines is not supported"),
 }
 
 

@@ -113,7 +113,7 @@ def told_by(error: NeardupError) -> str:
             "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in "
             "driver: 3.11, PySpark cannot run",
             UsageError,
-            "run Python 3.12 and the driver 3.11",
+            "run Python 3.12, the driver runs Python 3.11",
         ),
         ("MemoryError: no room", NeardupError, "band failed in Spark: MemoryError: no room"),
         ("Caused by: java.io.IOException: disk", NeardupError, "java.io.IOException: disk"),
