@@ -280,7 +280,8 @@ class Shadow:
                     self._store.move(moved)
                     self._store.set_meta("point", settings.stored["point"])
                 trial.view.tables.sequence = self._store.last_change()
-                self._writer.change_view(trial.view)
+                # The decisions are stored now: the overlay would hide documents that come later.
+                self._writer.change_view(replace(trial.view, store=self._store))
                 self._generation.settings = settings
                 following.stop()
             self._following = None
