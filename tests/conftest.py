@@ -76,6 +76,7 @@ STARTING = (
 """Tests of code that starts processes by itself."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not isinstance(item, pytest.Function) or TESTS not in item.path.parents:
@@ -109,11 +110,6 @@ def _starts_a_process(functions: Iterable[object], seen: set[object]) -> bool:
         if _starts_a_process(ours, seen):
             return True
     return False
-
-
-def _is_of_the_tests(value: object) -> bool:
-    """Helpers are looked into, neardup itself is not."""
-    return str(getattr(value, "__module__", "")).startswith(("tests", "support"))
 
 
 def _names(code: CodeType) -> set[str]:
