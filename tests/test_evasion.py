@@ -28,7 +28,7 @@ KEYS = 300
 def band_keys(texts: list[str]) -> np.ndarray:
     column = pa.array(texts, pa.large_string())
     documents = Documents(column, [], None, None, {})
-    return Sketcher(PUBLIC.spec)(documents).keys(PUBLIC.tables)
+    return Sketcher(PUBLIC.spec)(documents).keys(PUBLIC.hash_tables)
 
 
 def evading(page: list[str], chance: random.Random) -> list[str]:

@@ -213,7 +213,7 @@ class Interrupted(TrialCache):
 
 
 def test_a_sweep_that_was_interrupted_goes_on(tmp_path):
-    request = SweepRequest.of(slots="16,32", sketches="minhash")
+    request = SweepRequest.of(axes={"slots": "16,32", "sketches": "minhash"})
     specimen = specimen_of(tweets(200), request)
     with pytest.raises(KeyboardInterrupt):
         run_sweep(specimen, request, 1, SILENT, Interrupted(tmp_path, most=4))
@@ -228,7 +228,7 @@ def test_a_sweep_that_was_interrupted_goes_on(tmp_path):
 
 
 def test_results_that_are_no_outcomes_are_run_again(tmp_path):
-    request = SweepRequest.of(slots=16, bands="4x4", sketches="minhash")
+    request = SweepRequest.of(axes={"slots": 16, "bands": "4x4", "sketches": "minhash"})
     specimen, cache = specimen_of(tweets(100), request), TrialCache(tmp_path)
     tuning = run_sweep(specimen, request, 1, SILENT, cache)
     for entry in list(cache.entries()):
@@ -247,8 +247,8 @@ def test_other_documents_or_another_reference_are_other_trials(tmp_path):
 def test_what_took_too_long_is_tried_again_with_more_time(tmp_path):
     point = {"slots": 2_000, "bands": "1000x2", "buckets": 1, "sketches": "minhash"}
     hasty, patient = (
-        SweepRequest.of(time_limit=0.05, **point),
-        SweepRequest.of(time_limit=300, **point),
+        SweepRequest.of(time_limit=0.05, axes=point),
+        SweepRequest.of(time_limit=300, axes=point),
     )
     specimen, cache = specimen_of(tweets(1_200), hasty), TrialCache(tmp_path)
     assert run_sweep(specimen, hasty, 1, SILENT, cache).rows[1].status == "timeout"

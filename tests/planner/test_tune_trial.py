@@ -167,6 +167,6 @@ def test_a_point_is_what_a_run_is_given():
         point = TrialPoint.of(options)
         again = point.options()
         assert again.spec == options.spec
-        assert again.tables == options.hash_tables
+        assert again.hash_tables == options.hash_tables
         assert (again.threshold, again.verify) == (options.threshold, options.verify)
         assert TrialPoint(**json.loads(json.dumps(point.stated))) == point

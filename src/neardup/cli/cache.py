@@ -150,10 +150,10 @@ def describe_config(config: dict[str, Any]) -> str:
 
     What tells most is first, because the end is cut where there is no room.
 
-    >>> described({"sketch": "minhash", "slots": 128, "bits": None, "seed": 0, "more": {"a": 1},
-    ...            "corpus": "0123456789abcdef" * 2})
+    >>> config = {"sketch": "minhash", "slots": 128, "bits": None, "seed": 0, "more": {"a": 1}}
+    >>> describe_config({**config, "corpus": "0123456789abcdef" * 2})
     'minhash, slots 128, corpus 01234567'
-    >>> described({"bands": 21, "bits": 32, "rows": 6, "sketch": "minhash", "slots": 128})
+    >>> describe_config({"bands": 21, "bits": 32, "rows": 6, "sketch": "minhash", "slots": 128})
     'minhash, slots 128, 21x6, bits 32'
     """
     first = {name: config[name] for name in FIRST if name in config}

@@ -166,7 +166,7 @@ def choose_curve(slots: int, threshold: float, recall: float) -> Curve:
     More rows make fewer false candidates; whatever slots are left become bands, which only
     raises recall.
 
-    >>> choose(128, 0.8, 0.99)
+    >>> choose_curve(128, 0.8, 0.99)
     Curve(bands=21, rows=6)
     """
     check_threshold(threshold)
@@ -218,9 +218,9 @@ def lay_bands(
     `tables` is a number: the given bands so many times, or in each so many-th part of the slots the
     bands chosen for that; or it says the bands themselves, as `parse_layout` reads them.
 
-    >>> lay(256, 0.8, 0.99, Curve(20, 5), tables=2)
+    >>> lay_bands(256, 0.8, 0.99, Curve(20, 5), tables=2)
     Curve(bands=40, rows=5)
-    >>> print(lay(256, 0.8, 0.99, tables="20x5,10x8"))
+    >>> print(lay_bands(256, 0.8, 0.99, tables="20x5,10x8"))
     20 bands of 5 and 10 of 8
     """
     if isinstance(tables, str) and not tables.strip().isdecimal():
@@ -238,7 +238,7 @@ def lay_bands(
 def parse_layout(text: str) -> Curve | Curves:
     """Bands as people write them.
 
-    >>> parse("20x5"), str(parse("20x5,10x8"))
+    >>> parse_layout("20x5"), str(parse_layout("20x5,10x8"))
     (Curve(bands=20, rows=5), '20 bands of 5 and 10 of 8')
     """
     curves = []

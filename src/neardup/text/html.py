@@ -72,7 +72,7 @@ def strip_markup(texts: pa.Array, spec: Spec) -> pa.Array:
 def render_page(page: str) -> str:
     """The text that a page shows, a line for each block of it; the page, if that is nothing.
 
-    >>> shown_by("<title>Hi</title><p>Fish &amp; <b>chip</b>s<p>twice")
+    >>> render_page("<title>Hi</title><p>Fish &amp; <b>chip</b>s<p>twice")
     '\\nFish & chips\\ntwice'
     """
     from turbohtml import TokenType, tokenize
