@@ -85,7 +85,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "spark" in item.fixturenames or "/spark/" in place or "cli_spark" in place:
             item.add_marker("spark")
         if item.get_closest_marker("spark"):
-            # One worker has the session: starting one takes longer than most tests.
+            # One worker is to have the session; xdist 3.8 ignores groups with pytest 9.2.
             item.add_marker(pytest.mark.xdist_group("spark"))
         if "killed" in place:
             item.add_marker("kill")

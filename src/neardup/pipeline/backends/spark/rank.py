@@ -11,7 +11,6 @@ to order by: as `corpus.documents.concat_keep` does.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -124,14 +123,6 @@ def choose_keep_column(kinds: set[str]) -> str:
 
 PARTITION_SHIFT = 33
 """Spark numbers rows in the lowest bits, partitions in those from here on."""
-
-
-@dataclass(frozen=True)
-class Ranked:
-    """The sketches with a column `rank`; how many there are."""
-
-    frame: DataFrame
-    count: int
 
 
 def number_documents(sketches: DataFrame, starts: NDArray[np.int64]) -> DataFrame:
