@@ -87,7 +87,7 @@ def test_upkeep_goes_on_after_an_error_of_the_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard, counts = Heard("snapshot"), metrics()
-    monkeypatch.setattr(background, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(background, "UPKEEP_SECONDS", 0.01)
     with neardup.Index.open(tmp_path / "index") as index:
         failures = iter([OSError(24, "Too many open files"), RuntimeError("unexpected")])
 

@@ -11,7 +11,7 @@ from support.golden_set import planted
 from neardup.errors import InputError
 from neardup.evaluation.evaluation import evaluate
 from neardup.index.index import Index
-from neardup.service.golden_watch import GoldenSet, GoldenWatch, score_golden_set
+from neardup.service.background import GoldenSet, GoldenWatch, score_golden_set
 from neardup.service.metrics import Metrics
 
 SET = planted(count=30)
@@ -67,7 +67,7 @@ def test_by_index_a_document_that_is_not_there_is_asked_about(golden, index):
 
 def test_by_index_without_texts(folder, index):
     golden = GoldenSet.read(folder / "golden.tsv")
-    assert golden.found is None and score_golden_set(golden, index) == {}
+    assert golden.documents is None and score_golden_set(golden, index) == {}
     add(index, SET.rows)
     found = score_golden_set(golden, index)
     assert set(found) == {"index"}

@@ -15,10 +15,10 @@ from schemathesis.python.asgi import ASGIClient
 from support.serving import LOCAL, key, serving, text
 
 from neardup.index.index import Index
-from neardup.service.app import create_app
 from neardup.service.index_service import IndexService
 from neardup.service.limits import ServiceLimits
 from neardup.service.logs import Log
+from neardup.service.server import create_app
 
 NOT_STARTED = IndexService(
     lambda _: Index.open("nowhere"),

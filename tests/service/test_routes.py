@@ -14,7 +14,7 @@ import pytest
 from support.serving import Served, serving, text
 
 from neardup.corpus.documents import Documents, text_column
-from neardup.service.golden_watch import GoldenSet
+from neardup.service.background import GoldenSet
 from neardup.sketcher import Sketcher
 from neardup.spec import Spec
 

@@ -15,11 +15,11 @@ from starlette.testclient import TestClient
 
 from neardup.index.index import Index
 from neardup.service.api_keys import ApiKeys
-from neardup.service.app import create_app
-from neardup.service.golden_watch import GoldenSet
+from neardup.service.background import GoldenSet
 from neardup.service.index_service import IndexService
 from neardup.service.limits import ServiceLimits
 from neardup.service.logs import Log
+from neardup.service.server import create_app
 
 LOCAL = "http://127.0.0.1"
 WORDS = [f"w{n}" for n in range(2_000)]

@@ -87,7 +87,7 @@ def compare_sketches(
         f"({spec.shingle} shingles, every pair compared)"
     )
     if plot is not None:
-        from neardup.report.measurements import sketches_page
+        from neardup.report.comparison_pages import sketches_page
 
         write_text(plot, sketches_page(rows, about))
     print_sketches(rows, about, as_json, quiet)
@@ -104,7 +104,7 @@ def print_sketches(rows: list[SketchFigures], about: str, as_json: bool, quiet: 
         from rich.console import Console
         from rich.table import Table
 
-        from neardup.report.measurements import SKETCH_COLUMNS, SKETCH_MEANING, sketch_cells
+        from neardup.report.comparison_pages import SKETCH_COLUMNS, SKETCH_MEANING, sketch_cells
 
         table = Table(*SKETCH_COLUMNS, box=None, header_style="bold")
         for column in table.columns[1:]:
@@ -145,7 +145,7 @@ def hashes(
     found, expected = measure_hashes(keys), expect_of_random(keys)
     about = f"{keys:,} different words; a table of {buckets_for(keys):,} buckets"
     if plot is not None:
-        from neardup.report.measurements import hashes_page
+        from neardup.report.comparison_pages import hashes_page
 
         write_text(plot, hashes_page(found, expected, about))
     print_hashes(found, expected, about, as_json)
@@ -164,7 +164,7 @@ def print_hashes(
         return
     from textwrap import fill
 
-    from neardup.report.measurements import HASH_COLUMNS, HASH_MEANING, hash_cells
+    from neardup.report.comparison_pages import HASH_COLUMNS, HASH_MEANING, hash_cells
 
     for row in (HASH_COLUMNS, *hash_cells(found, expected)):
         print(f"{row[0]:18}" + "".join(f"{cell:>13}" for cell in row[1:]))

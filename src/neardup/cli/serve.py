@@ -123,12 +123,11 @@ def serve(
     require_server()
     from neardup import runtime
     from neardup.index.index import Index
-    from neardup.service.app import create_app
-    from neardup.service.golden_watch import GoldenSet
+    from neardup.service.background import GoldenSet
     from neardup.service.index_service import IndexService, Say
     from neardup.service.limits import ServiceLimits
     from neardup.service.logs import Log
-    from neardup.service.server import listen, run, tune_process
+    from neardup.service.server import create_app, listen, run, tune_process
 
     tune_process()
     log = Log()

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from neardup.report.html import Html, note, tag
+
 COMPARED: Final = 20_000  # characters of each text
 SHOWN: Final = 4_000  # characters of each text, when what is equal has been folded
 CONTEXT: Final = 12  # equal words before and after a difference
@@ -233,3 +235,58 @@ def _cut(pieces: Sequence[TextPiece], room: int) -> list[TextPiece]:
             shown.append(TextPiece(piece.text[:room], piece.changed))
         room -= len(piece.text)
     return shown
+
+
+EXCERPT: Final = 400
+
+
+def side_by_side(kept: str, copy: str, sides: tuple[str, str]) -> Iterator[Html]:
+    """Two texts side by side, each under its name, with what differs marked."""
+    found = compare_texts(kept, copy)
+    if not found.hunks:
+        yield from _same(found, kept)
+        return
+    yield tag("div", *_hunk_rows(found, sides), class_="differences")
+    if not found.complete:
+        yield note(
+            f"There may be more: only the first {COMPARED:,} characters of the texts are "
+            f"compared, and {SHOWN:,} shown."
+        )
+
+
+def _same(found: TextComparison, kept: str) -> Iterator[Html]:
+    """Two texts without a difference are shown once."""
+    where = "" if found.complete else f" in the first {COMPARED:,} characters"
+    yield note(f"Word for word the same{where}.")
+    more = "…" if len(kept) > EXCERPT else ""
+    text = tag("div", f"{kept[:EXCERPT]}{more}", class_="text", dir="auto")
+    yield tag("div", text, class_="differences same")
+
+
+def _hunk_rows(found: TextComparison, sides: tuple[str, str]) -> Iterator[Html]:
+    yield tag("div", sides[0], class_="side kept")
+    yield tag("div", sides[1], class_="side removed")
+    for hunk in found.hunks:
+        yield from _fold(hunk.same_before)
+        yield from _hunk(hunk)
+    yield from _fold(found.same_after)
+
+
+def _fold(words: int) -> Iterator[Html]:
+    if words:
+        yield tag("div", f"{words:,} equal word{'s' * (words > 1)}", class_="fold")
+
+
+def _hunk(hunk: Hunk) -> Iterator[Html]:
+    yield tag("div", *_pieces(hunk.kept, "del"), class_="text", dir="auto")
+    yield tag("div", *_pieces(hunk.copy, "ins"), class_="text removed", dir="auto")
+
+
+def _pieces(pieces: Sequence[TextPiece], mark: str) -> Iterator[str]:
+    for piece in pieces:
+        if piece.changed:
+            words = piece.text.rstrip()
+            yield tag(mark, words)
+            yield piece.text[len(words) :]
+        else:
+            yield piece.text

@@ -9,7 +9,7 @@ from neardup.evaluation.golden import SEVERAL
 from neardup.evaluation.profile import CorpusProfile, Spread
 from neardup.evaluation.results import Case, Evaluation, QualityGate
 from neardup.evaluation.scores import Scores, Share, ThresholdSweep
-from neardup.report.clusters import side_by_side
+from neardup.report.differences import side_by_side
 from neardup.report.html import Html, join, make_page, name, note, pairs, shorten, table, tag
 from neardup.report.plots import bar, rule, text
 

@@ -20,8 +20,7 @@ from neardup.index.answer import Answer
 from neardup.keys import Key
 from neardup.service.access import AccessGate
 from neardup.service.api_keys import ApiKeys
-from neardup.service.background import Upkeep
-from neardup.service.golden_watch import CHECK_EVERY, GoldenSet, GoldenWatch
+from neardup.service.background import CHECK_SECONDS, GoldenSet, GoldenWatch, Upkeep
 from neardup.service.limits import ServiceLimits
 from neardup.service.logs import Log
 from neardup.service.metrics import Metrics
@@ -137,7 +136,7 @@ class IndexService:
         log: Log,
         guarded: bool,
         golden: GoldenSet | None = None,
-        golden_every: float = CHECK_EVERY,
+        golden_every: float = CHECK_SECONDS,
         next_key: Key | None = None,
     ) -> None:
         self.limits, self.log = limits, log
