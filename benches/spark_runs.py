@@ -19,7 +19,7 @@ from contenders import HERE, Bench, Result, start
 from standalone import loopback
 
 from neardup.pipeline.output import WORK_FOLDER
-from neardup.pipeline.status import STATUS_FILE
+from neardup.pipeline.run_progress import STATUS_FILE
 
 TABLES = ("removed.parquet", "clusters.parquet", "rejected.parquet")
 POLL_SECONDS = 0.02

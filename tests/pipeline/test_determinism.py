@@ -14,7 +14,7 @@ from support.command_line import WRITERS
 
 from neardup.pipeline import sorting
 from neardup.pipeline.sorting import Sorter
-from neardup.pipeline.stages import band, compare, components, decide, rank
+from neardup.pipeline.stages import band, compare, decide, pairs, rank
 from neardup.pipeline.stages.compare import PairComparer
 
 ASKED: list[engine.Row] = [
@@ -118,7 +118,7 @@ def test_little_memory_changes_nothing(
     each: int,
 ) -> None:
     monkeypatch.setattr(sorting, "LEAST_BLOCK", 8)
-    for module in (decide, components):
+    for module in (decide, pairs):
         monkeypatch.setattr(module, "PAIRS_AT_ONCE", 50)
     monkeypatch.setattr(compare, "PAIRS_PER_CALL", 30)
     monkeypatch.setattr("neardup.pipeline.stages.removed.RECORDS_AT_ONCE", 20)
@@ -131,8 +131,8 @@ def test_little_memory_changes_nothing(
     assert max(taken.slices) > 1
     if each == 700:
         assert taken.all_sets_fit == {False}
-        pairs = "members" if "cluster" in asked else "needed"
-        assert taken.spilled >= {"copies", "removed", "clusters", pairs}
+        sorted_pairs = "members" if "cluster" in asked else "needed"
+        assert taken.spilled >= {"copies", "removed", "clusters", sorted_pairs}
         assert "cluster" in asked or taken.windows > 10
 
 
@@ -150,11 +150,11 @@ def test_pairs_are_the_same_in_little_memory(
     asked = {"keep": "longest", "others": {"pairs": True}}
     engine.go(inputs, tmp_path / "plain", **asked)
     monkeypatch.setattr(sorting, "LEAST_BLOCK", 8)
-    monkeypatch.setattr(components, "PAIRS_AT_ONCE", 50)
+    monkeypatch.setattr(pairs, "PAIRS_AT_ONCE", 50)
     engine.go(inputs, tmp_path / "little", budget=engine.Little(700), **asked)
-    pairs = engine.table(tmp_path / "little", "pairs")
-    assert pairs == engine.table(tmp_path / "plain", "pairs")
-    assert len(pairs) > 200
+    written = engine.table(tmp_path / "little", "pairs")
+    assert written == engine.table(tmp_path / "plain", "pairs")
+    assert len(written) > 200
 
 
 def test_the_format_of_the_files_changes_nothing(tmp_path: Path) -> None:

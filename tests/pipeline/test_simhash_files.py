@@ -16,7 +16,7 @@ from neardup.corpus.shards import cut_shards
 from neardup.errors import FormatError
 from neardup.pipeline import stage_files as work_folder
 from neardup.pipeline.saved import read_frequencies
-from neardup.pipeline.stages import frequencies
+from neardup.pipeline.stages.sketch import count_document_frequencies
 from neardup.text.frequencies import Frequencies
 
 ASKED: list[dict[str, Any]] = [
@@ -167,7 +167,7 @@ def test_frequencies_of_other_documents_are_never_taken_for_these(
         paths = engine.write(tmp_path / f"in{seed}", engine.rows(seed, 40, words=30))
         job = engine.job(paths, tmp_path / "out", **OURS, hamming=3, weights="tf-idf")
         shards = cut_shards(job.ordered_inputs(), job.reading)
-        return frequencies.count_document_frequencies(job, work, shards, engine.Silent()).stated
+        return count_document_frequencies(job, work, shards, engine.Silent()).stated
 
     first = counted(1)
     with monkeypatch.context() as patched:

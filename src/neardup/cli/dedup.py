@@ -335,7 +335,7 @@ def making(engine: str, master: str | None, memory: str | None) -> tuple[()] | t
     if engine == "local":
         return ()
     from neardup.pipeline.backends.spark.run import find_near_duplicates_on
-    from neardup.pipeline.interrupts import interrupt_at_once
+    from neardup.pipeline.run_progress import interrupt_at_once
 
     room = task_memory(memory)
 

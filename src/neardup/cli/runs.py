@@ -125,7 +125,7 @@ def status(
     ],
 ) -> None:
     """Say how far a run is: its stage, rate, time left, memory; or that it stopped or finished."""
-    from neardup.pipeline.status import describe_status
+    from neardup.pipeline.run_progress import describe_status
 
     print(describe_status(out))
 

@@ -28,9 +28,9 @@ from neardup.pipeline.budget import peak_memory
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
 from neardup.pipeline.output import RUN_FILE
-from neardup.pipeline.packed_pairs import RoundTally
 from neardup.pipeline.sketch_files import Sketches
 from neardup.pipeline.stages.band import BucketFiles
+from neardup.pipeline.stages.decide import RoundTally
 from neardup.pipeline.stages.rank import Ranking
 from neardup.pipeline.stages.tables import TableSummary
 from neardup.spec import Spec

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from neardup.pipeline import record
 from neardup.pipeline.catalogue import Catalogue
-from neardup.pipeline.interrupts import InterruptibleProgress, hold_signals
 from neardup.pipeline.job import Job
 from neardup.pipeline.merge_rows import DocumentRows, merge_sketches
 from neardup.pipeline.output import check_output, output_folder
 from neardup.pipeline.record import finish_run
+from neardup.pipeline.run_progress import InterruptibleProgress, RecordedProgress, hold_signals
 from neardup.pipeline.saved import FREQUENCIES_FILE, IGNORED_FILE, save_sketches
 from neardup.pipeline.stages.band import band_documents
 from neardup.pipeline.stages.compare import make_comparer
@@ -33,7 +33,6 @@ from neardup.pipeline.stages.sketch import (
     sketch_inputs,
 )
 from neardup.pipeline.stages.tables import write_kept_files, write_tables
-from neardup.pipeline.status import RecordedProgress
 from neardup.runtime import Progress
 
 Make = Callable[[Job, Path, Progress], record.FinishedRun]

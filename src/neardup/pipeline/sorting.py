@@ -6,6 +6,7 @@ Numbers that fit are never written. Each number may carry a value.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,12 @@ from neardup.formats.blocks import BlockReader, BlockWriter
 
 RUN_KIND = "run"
 LEAST_BLOCK = 1 << 12
+
+PAIRS_KIND = "pairs"
+PAIRS_AT_ONCE = 1 << 20
+
+HOT = np.uint64(1)
+"""The lowest bit of a pair: its documents share only buckets with more members than the limit."""
 
 Keys = NDArray[np.uint64]
 Values = NDArray[np.float64]
@@ -182,3 +189,51 @@ def cut_windows(streams: list[SortedStream], most: int) -> Iterator[int | None]:
             yield (last := bound)
         else:
             most *= 2  # a single document has so many
+
+
+@dataclass(frozen=True)
+class MergedPairs:
+    """Pairs in order: which were known, which are wanted now, which are new or count anew."""
+
+    pairs: Keys
+    known: NDArray[np.bool_]
+    current: NDArray[np.bool_]
+    fresh: NDArray[np.bool_]
+
+
+def merge_pairs(wanted: Keys, known: Keys) -> MergedPairs:
+    """Wanted pairs among those that are known; both are in order, each pair is there once."""
+    place = np.searchsorted(known | HOT, wanted & ~HOT)
+    there = place < len(known)
+    there[there] = (known[place[there]] | HOT) == (wanted[there] | HOT)
+    mine, new = place[there], place[~there]
+    pairs = known.copy()
+    pairs[mine] &= wanted[there] | ~HOT
+    current = np.zeros(len(known), bool)
+    current[mine] = True
+    return MergedPairs(
+        np.insert(pairs, new, wanted[~there]),
+        np.insert(np.ones(len(known), bool), new, False),
+        np.insert(current, new, True),
+        np.insert(pairs != known, new, True),
+    )
+
+
+def read_pairs(path: Path) -> Iterator[Records]:
+    """The pairs in a file, and their similarities."""
+    file = BlockReader(path, PAIRS_KIND)
+    for block in range(len(file)):
+        yield file.read(block, "keys"), file.read(block, "values")
+
+
+def split_pairs(pairs: Keys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The better-ranked and the other document of each pair."""
+    left = (pairs & np.uint64(0xFFFFFFFF)) >> np.uint64(1)
+    return left.astype(np.int64), (pairs >> np.uint64(32)).astype(np.int64)
+
+
+def drop_repeats(wanted: Keys) -> Keys:
+    """Each pair once; it counts always if it is once in a bucket that is not hot."""
+    fresh = np.ones(len(wanted), bool)
+    fresh[1:] = (wanted[1:] | HOT) != (wanted[:-1] | HOT)
+    return wanted[fresh]

@@ -34,7 +34,7 @@ from neardup.evaluation.truth import Truth
 from neardup.keys import make_hasher
 from neardup.lsh.buckets import Buckets
 from neardup.options import Options
-from neardup.pipeline.interrupts import InterruptibleProgress, hold_signals
+from neardup.pipeline.run_progress import InterruptibleProgress, hold_signals
 from neardup.planner.trial import TrialOutcome, TrialPoint
 from neardup.runtime import Progress
 from neardup.sketch import bulk

@@ -21,7 +21,7 @@ from neardup.evaluation.truth import Truth, brute_force, expected_seconds
 from neardup.formatting import parse_count
 from neardup.option_table import ReferenceOptions, takes_options
 from neardup.options import Options
-from neardup.pipeline.interrupts import InterruptibleProgress, hold_signals
+from neardup.pipeline.run_progress import InterruptibleProgress, hold_signals
 from neardup.planner.cache import TrialCache
 from neardup.planner.laboratory import USUAL, TrialSample, from_table
 from neardup.planner.recommendation import Growth, Target, advise

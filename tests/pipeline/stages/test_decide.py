@@ -17,7 +17,7 @@ from support import engine
 from neardup import reference
 from neardup.errors import FormatError
 from neardup.formats.blocks import BlockReader, BlockWriter
-from neardup.pipeline.packed_pairs import split_pairs
+from neardup.pipeline.sorting import split_pairs
 from neardup.pipeline.stages import decide
 from neardup.pipeline.stages.band import BUCKETS_KIND, BucketFiles
 from neardup.pipeline.stages.decide import Rounds

@@ -19,25 +19,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup import kernels
+from neardup.cluster import BUCKET_CAP
 from neardup.formats.blocks import BlockWriter
 from neardup.pipeline.budget import Budget
 from neardup.pipeline.job import Job
-from neardup.pipeline.packed_pairs import (
+from neardup.pipeline.sorting import (
     HOT,
     PAIRS_AT_ONCE,
     PAIRS_KIND,
-    RoundTally,
+    Keys,
+    Records,
+    SortedStream,
+    Sorter,
+    Values,
+    cut_windows,
     drop_repeats,
     merge_pairs,
     read_pairs,
     split_pairs,
 )
-from neardup.pipeline.packed_pairs import PAIRS_KIND as KIND_OF_PAIRS
-from neardup.pipeline.sorting import Keys, Records, SortedStream, Sorter, Values, cut_windows
 from neardup.pipeline.stage_files import StageFiles, digest
 from neardup.pipeline.stages.band import BucketFiles
 from neardup.pipeline.stages.compare import PairComparer
-from neardup.pipeline.stages.components import connect_components
+from neardup.pipeline.stages.pairs import pair_members
 from neardup.pipeline.stages.rank import (
     RankedDocuments,
 )
@@ -50,8 +54,19 @@ BYTES_PER_DECIDED_PAIR = 160
 CHANGED = np.uint8(4)
 """The bit of a document's state that says that the last round has decided it anew."""
 
+NO_LAST = np.iinfo(np.int64).max
+
 Verify = Callable[[NDArray[np.int64], NDArray[np.int64]], Values]
 Bytes = NDArray[np.uint8]
+
+
+@dataclass
+class RoundTally:
+    """What the rounds did."""
+
+    rounds: int = 0
+    verified: int = 0
+    similar: int = 0
 
 
 @dataclass
@@ -169,6 +184,47 @@ class Rounds:
         return found
 
 
+def connect_components(
+    buckets: BucketFiles,
+    state: NDArray[np.uint8],
+    new: int,
+    compare: PairComparer,
+    folder: Path,
+    budget: Budget,
+) -> tuple[Iterator[Records], RoundTally, NDArray[np.uint32]]:
+    """Each removed document with the best-ranked one that it is connected with.
+
+    A document is compared with the first BUCKET_CAP documents of its bucket. Also how it went, and
+    the root of every document.
+    """
+    parent = np.arange(len(state), dtype=np.uint32)
+    tally, fresh, most = RoundTally(), 0, 1
+    largest = max((int(some.sizes.max(initial=0)) for some in buckets), default=0)
+    while fresh < min(largest, BUCKET_CAP):
+        for pairs in pair_members(buckets, parent, new, fresh, most, NO_LAST, folder, budget):
+            left, right = split_pairs(pairs)
+            similar = compare(left, right) >= 0.0
+            kernels.join_all(parent, left[similar], right[similar])
+            tally.verified += len(pairs)
+            tally.similar += int(np.count_nonzero(similar))
+        kernels.to_roots(parent)
+        tally.rounds += 1
+        fresh, most = most, min(2 * most, BUCKET_CAP)
+    return _list_removed(parent, state, new, compare), tally, parent
+
+
+def _list_removed(
+    parent: NDArray[np.uint32], state: NDArray[np.uint8], new: int, compare: PairComparer
+) -> Iterator[Records]:
+    for start in range(new, len(parent), PAIRS_AT_ONCE):
+        here = parent[start : start + PAIRS_AT_ONCE].astype(np.int64)
+        gone = start + np.flatnonzero(here != np.arange(start, start + len(here)))
+        witness = here[gone - start]
+        state[gone] &= np.uint8(0xFE)
+        keys = gone.astype(np.uint64) << np.uint64(32) | witness.astype(np.uint64) << np.uint64(1)
+        yield keys, compare(witness, gone, least=0.0)
+
+
 @dataclass(frozen=True)
 class Decision:
     """The pairs of witness and removed document, in rank order of the latter; and how it went."""
@@ -201,7 +257,7 @@ def decide_documents(
         options.limit,
     )
     new = ranked.sketches.first_new
-    stage = StageFiles(folder / "pairs", KIND_OF_PAIRS)
+    stage = StageFiles(folder / "pairs", PAIRS_KIND)
     stage.only([VERIFIED] if stage.find(VERIFIED, key) else [])
     if options.cluster == "components":
         return Decision(

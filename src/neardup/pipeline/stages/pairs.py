@@ -13,12 +13,12 @@ from neardup.cluster import BUCKET_CAP
 from neardup.formats import tables
 from neardup.formats.tables import TableWriter
 from neardup.in_memory import MAX_PAIRS
+from neardup.pipeline.budget import Budget
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
-from neardup.pipeline.packed_pairs import split_pairs
+from neardup.pipeline.sorting import PAIRS_AT_ONCE, Sorter, split_pairs
 from neardup.pipeline.stages.band import BucketFiles
 from neardup.pipeline.stages.compare import PairComparer
-from neardup.pipeline.stages.components import pair_members
 from neardup.pipeline.stages.rank import RankedDocuments
 
 Integers = NDArray[np.int64]
@@ -94,3 +94,39 @@ def _compare_leaders(
         similar = compare(left, right)
         good = similar >= 0.0
         yield left[good], right[good], similar[good]
+
+
+def pair_members(
+    buckets: BucketFiles,
+    roots: NDArray[np.uint32],
+    new: int,
+    fresh: int,
+    most: int,
+    last: int,
+    folder: Path,
+    budget: Budget,
+) -> Iterator[NDArray[np.uint64]]:
+    """Every pair of a bucket's members number `fresh` to `most` with later ones before `last`, of
+    different roots, once, sorted, block by block; none of two ranks below `new`."""
+    sorter = Sorter(folder / "members", budget.share(4))
+    for some in buckets:
+        bucket = place = 0
+        while bucket < len(some.sizes):
+            pairs, bucket, place = kernels.member_pairs(
+                some.members,
+                some.starts,
+                roots,
+                new,
+                fresh,
+                most,
+                last,
+                bucket,
+                place,
+                PAIRS_AT_ONCE,
+            )
+            sorter.add(pairs)
+    for pairs, _ in sorter:
+        yield from (
+            pairs[start : start + PAIRS_AT_ONCE] for start in range(0, len(pairs), PAIRS_AT_ONCE)
+        )
+    sorter.close()

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.pipeline.budget import Budget
-from neardup.pipeline.packed_pairs import split_pairs
-from neardup.pipeline.sorting import Records, SortedStream, Sorter, cut_windows
+from neardup.pipeline.sorting import Records, SortedStream, Sorter, cut_windows, split_pairs
 from neardup.pipeline.stages.rank import Ranking
 
 RECORDS_AT_ONCE = 1 << 18

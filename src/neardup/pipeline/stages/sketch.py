@@ -6,7 +6,7 @@ A `ChunkMaker` says what is made of a chunk of documents: sketches here, hashes 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from neardup.formats.blocks import BlockReader
 from neardup.formatting import format_bytes
 from neardup.pipeline.earlier_corpus import EarlierCorpus
 from neardup.pipeline.job import Job
+from neardup.pipeline.saved import FREQUENCIES_FILE, IGNORED_FILE, read_frequencies, read_ignored
 from neardup.pipeline.sketch_files import (
     SKETCHES_KIND,
     SignatureStorage,
@@ -30,11 +31,11 @@ from neardup.pipeline.sketch_files import (
     SketchWriter,
     Specification,
 )
-from neardup.pipeline.stage_files import StageFiles, digest, shard_key
-from neardup.pipeline.stages.frequencies import count_document_frequencies, find_ignored_lines
+from neardup.pipeline.stage_files import StageFiles, digest, load_or_make, shard_key
 from neardup.runtime import Progress, map_in_order
 from neardup.sketcher import Sketcher, raw_lengths
-from neardup.text.frequencies import Frequencies
+from neardup.text.frequencies import Frequencies, FrequencyCounts
+from neardup.text.lines import IgnoredLines, LineCounts
 
 CANDIDATE_SHARE = 0.3
 """The share of documents that share a bucket, about: 0.1 on posts, 0.3 on manuals."""
@@ -256,6 +257,73 @@ class ShardSketcher:
             f"{file.name}, row {row + writer.rows_of(file)}: {reason}. "
             "Fix the row, or drop --strict to collect bad rows in rejected.parquet"
         )
+
+
+def find_ignored_lines(
+    job: Job, folder: Path, shards: list[Shard], progress: Progress
+) -> IgnoredLines:
+    """Return the lines that occur in more than the requested share of the documents.
+
+    The list is stored in the work folder, so that a resumed run need not count again.
+    """
+    share, spec = job.options.strip.lines, job.options.spec
+    if share is None:
+        return IgnoredLines()
+    key = digest([shard_key(shard, spec.fingerprint) for shard in shards], str(share))
+
+    def find() -> IgnoredLines:
+        counts = LineCounts(spec, key=job.key)
+        _pass_over(job, shards, lambda batch: counts.add(batch.texts), "counting lines", progress)
+        frequent = counts.above(share)
+        _pass_over(
+            job, shards, lambda batch: frequent.add(batch.texts), "comparing lines", progress
+        )
+        return frequent.freeze()
+
+    return load_or_make(folder / "lines", IGNORED_FILE, key, read_ignored, find)
+
+
+def count_document_frequencies(
+    job: Job, folder: Path, shards: list[Shard], progress: Progress
+) -> Frequencies:
+    """Return in how many of the new documents each shingle occurs.
+
+    The counts are stored in the work folder, so that a resumed run need not count again.
+    """
+    job = replace(job, options=job.options.weighing(""), frequencies=Frequencies())
+    key = digest([shard_key(shard, job.options.spec.fingerprint) for shard in shards])
+
+    def count() -> Frequencies:
+        counts, sketcher = FrequencyCounts(), job.sketcher
+        _pass_over(
+            job,
+            shards,
+            lambda batch: counts.add(sketcher.cut(batch).shingles),
+            "counting shingles",
+            progress,
+        )
+        return counts.freeze()
+
+    return load_or_make(folder / "weights", FREQUENCIES_FILE, key, read_frequencies, count)
+
+
+def _pass_over(
+    job: Job,
+    shards: list[Shard],
+    add: Callable[[Documents], None],
+    stage: str,
+    progress: Progress,
+) -> None:
+    """Read all shards once; threads call `add` with the documents of each chunk."""
+    progress.stage(stage, sum(shard.stored for shard in shards), "bytes")
+
+    def read(item: tuple[Shard, Chunk]) -> None:
+        shard, chunk = item
+        add(parse_chunk(chunk, shard.reading.columns))
+
+    chunks = ((shard, chunk) for shard in shards for chunk in shard.chunks())
+    for (_, chunk), _ in map_in_order(chunks, read, job.budget.threads(job.workers)):
+        progress.advance(chunk.stored)
 
 
 @dataclass(frozen=True)

@@ -7,21 +7,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import nlargest
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from neardup.corpus.documents import make_strings
+from neardup.corpus.read import parse_rows
 from neardup.corpus.rows import Edit
 from neardup.corpus.write import write_kept
+from neardup.errors import NeardupError
 from neardup.formats import tables
 from neardup.formats.tables import TableWriter, to_arrow
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.sketch_files import Sketches
 from neardup.pipeline.stages.removed import RemovedBatch, RemovedDocuments
-from neardup.pipeline.stages.samples import SAMPLED_CLUSTERS, name_largest, sample_clusters
 from neardup.runtime import Progress
+
+SAMPLED_CLUSTERS = 10
+SAMPLED_COPIES = 3
+SHOWN_ROWS = 3
+MAX_TEXT = 20_000
 
 
 def write_removed(folder: Path, catalogue: Catalogue, verdicts: RemovedDocuments) -> None:
@@ -119,6 +126,144 @@ def write_kept_files(
         mask = kept[catalogue.starts[place] : catalogue.starts[place + 1]]
         edited = None if edit is None else edit(place)
         write_kept(file, mask, folder / file.kept_name, progress.advance, workers, edited)
+
+
+class DocumentNames(Protocol):
+    """What documents are called."""
+
+    def names(self, documents: NDArray[np.int64]) -> pa.Array: ...
+
+
+class DocumentLookup(DocumentNames, Protocol):
+    """Also where they are, and what they say."""
+
+    def place(self, documents: NDArray[np.int64]) -> tuple[pa.Array, pa.Array]: ...
+    def texts(self, documents: NDArray[np.int64]) -> pa.Array: ...
+
+
+def sample_clusters(
+    folder: Path,
+    catalogue: Catalogue,
+    verdicts: RemovedDocuments,
+    largest: list[tuple[int, int]],
+) -> list[tuple[str, str, float]]:
+    """samples.parquet: the largest clusters, each with its kept document first; and removed
+    documents to show on a terminal, near-copies if there are any: (name, witness, similarity)."""
+    chosen: dict[int, list[tuple[float, int]]] = {kept: [] for kept, _ in largest}
+    near: list[tuple[int, int, float]] = []
+    other: list[tuple[int, int, float]] = []
+    wanted = np.array(sorted(chosen), np.int64)
+    for some in verdicts:
+        of_largest = np.isin(some.witnesses, wanted)
+        for place in np.flatnonzero(of_largest).tolist():
+            copies = chosen[int(some.witnesses[place])]
+            copies.append((float(some.similarity[place]), int(some.documents[place])))
+            copies.sort()
+            del copies[SAMPLED_COPIES:]
+        for listed, here in ((near, some.similarity < 1.0), (other, some.similarity >= 1.0)):
+            for place in np.flatnonzero(here)[: SHOWN_ROWS - len(listed)].tolist():
+                listed.append(
+                    (
+                        int(some.documents[place]),
+                        int(some.witnesses[place]),
+                        float(some.similarity[place]),
+                    )
+                )
+    write_samples(folder, _CatalogueLookup(catalogue), largest, chosen)
+    return name_examples(catalogue, near or other)
+
+
+def name_examples(
+    known: DocumentNames, shown: list[tuple[int, int, float]]
+) -> list[tuple[str, str, float]]:
+    """Removed documents and their witnesses to show on a terminal, by their names."""
+    names = known.names(np.array([d for d, _, _ in shown], np.int64)).to_pylist()
+    witnesses = known.names(np.array([w for _, w, _ in shown], np.int64)).to_pylist()
+    return [
+        (name, witness, similarity)
+        for name, witness, (_, _, similarity) in zip(names, witnesses, shown, strict=True)
+    ]
+
+
+def name_largest(known: DocumentNames, largest: list[tuple[int, int]]) -> list[tuple[str, int]]:
+    """The largest clusters to show on a terminal: (name, copies)."""
+    shown = largest[:SHOWN_ROWS]
+    names = known.names(np.array([document for document, _ in shown], np.int64)).to_pylist()
+    return [(name, copies) for name, (_, copies) in zip(names, shown, strict=True)]
+
+
+def write_samples(
+    folder: Path,
+    known: DocumentLookup,
+    largest: list[tuple[int, int]],
+    chosen: dict[int, list[tuple[float, int]]],
+) -> None:
+    """samples.parquet: of each of the largest clusters the kept document and some copies."""
+    rows = [
+        (kept, document, document == kept, similarity)
+        for kept, _ in largest
+        for similarity, document in [(1.0, kept), *chosen[kept]]
+    ]
+    cluster, documents, is_kept, similarity = zip(*rows, strict=True) if rows else ((),) * 4
+    numbers = np.array(documents, np.int64)
+    file, row = known.place(numbers)
+    with TableWriter(folder / "samples.parquet", tables.SAMPLES) as table:
+        table.add(
+            {
+                "cluster": np.array(cluster, np.int64),
+                "id": known.names(numbers),
+                "file": file,
+                "row": row,
+                "kept": np.array(is_kept, bool),
+                "similarity": np.array(similarity, float),
+                "text": known.texts(numbers),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class _CatalogueLookup:
+    """What is known of documents whose sketches are at hand."""
+
+    catalogue: Catalogue
+
+    def place(self, documents: NDArray[np.int64]) -> tuple[pa.Array, pa.Array]:
+        return self.catalogue.place(documents)
+
+    def names(self, documents: NDArray[np.int64]) -> pa.Array:
+        return self.catalogue.names(documents)
+
+    def texts(self, documents: NDArray[np.int64]) -> pa.Array:
+        return read_texts(self.catalogue, self.catalogue.first_rows(documents).tolist())
+
+
+def read_texts(catalogue: Catalogue, documents: list[int]) -> pa.Array:
+    """The beginnings of some documents' texts, read again; null where that fails."""
+    found: dict[int, str] = {}
+    sketches = catalogue.sketches
+    for shard in np.unique(np.searchsorted(sketches.starts, documents, side="right") - 1).tolist():
+        start, end = sketches.starts[shard : shard + 2].tolist()
+        wanted = {document for document in documents if start <= document < end}
+        reading, chunks = sketches.shards[shard].reading, sketches.shards[shard].chunks()
+        counts = [count for block in sketches.blocks_of(shard) for count in block.chunks]
+        try:
+            for count, chunk in zip(counts, chunks, strict=False):
+                here = sorted(d for d in wanted if start <= d < start + count)
+                if here:
+                    rows = np.array(here, np.int64) - start
+                    column = parse_rows(chunk, reading.columns, rows, count).texts
+                    for place, document in enumerate(here):
+                        found[document] = cut_text(column[place].as_py())
+                start += count
+        except NeardupError:
+            continue
+    return make_strings([found.get(document) for document in documents])
+
+
+def cut_text(text: str | list[int] | None) -> str:
+    """As much of a document as is shown."""
+    whole = text if isinstance(text, str) else " ".join(map(str, text or []))
+    return whole[:MAX_TEXT]
 
 
 @dataclass(frozen=True)

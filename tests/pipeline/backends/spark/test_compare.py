@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup.pipeline.backends.spark.compare import CandidateRanges, PairGroups
-from neardup.pipeline.packed_pairs import PAIRS_AT_ONCE
+from neardup.pipeline.sorting import PAIRS_AT_ONCE
 
 
 def ranges(sizes: list[int], each: int) -> CandidateRanges:

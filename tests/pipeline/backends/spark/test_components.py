@@ -24,7 +24,7 @@ from neardup.pipeline.backends.spark.components import BucketMembers, SparkCompo
 from neardup.pipeline.backends.spark.record import CountBeyondLimit, SparkBucketStatistics
 from neardup.pipeline.backends.spark.run import find_near_duplicates_on
 from neardup.pipeline.run import run_job
-from neardup.pipeline.stages import components
+from neardup.pipeline.stages import decide as local_decide
 from neardup.text.arrays import Ragged
 
 SHARED = ("hot_buckets", "full_buckets")
@@ -64,7 +64,7 @@ def test_a_run_ends_like_a_local_one(
 def test_an_earlier_corpus_is_kept_and_few_members_are_compared(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (components, decide):
+    for module in (local_decide, decide):
         monkeypatch.setattr(module, "BUCKET_CAP", 3)
     documents = engine.rows(7, 240, words=14)
     earlier = engine.write(tmp_path / "earlier", documents[:90])

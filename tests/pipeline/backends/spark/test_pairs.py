@@ -17,7 +17,6 @@ from neardup.pipeline.backends.spark import run as far
 from neardup.pipeline.backends.spark.arrow import StageTables
 from neardup.pipeline.backends.spark.pairs import SparkPairs, count_pairs
 from neardup.pipeline.run import run_job
-from neardup.pipeline.stages import components
 from neardup.pipeline.stages import pairs as local
 
 
@@ -51,7 +50,7 @@ def test_a_run_lists_the_pairs_of_a_local_one(
 def test_pairs_with_an_earlier_corpus_and_a_low_bucket_cap(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (components, local, decide):
+    for module in (local, decide):
         monkeypatch.setattr(module, "BUCKET_CAP", 3)
     documents = [{"text": row["text"]} for row in engine.rows(4, 160, words=14)]
     earlier = engine.write(tmp_path / "earlier", documents[:60])

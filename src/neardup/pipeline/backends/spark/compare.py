@@ -27,7 +27,7 @@ from neardup.pipeline.backends.spark.arrow import (
     read_rows,
     run_in_arrow,
 )
-from neardup.pipeline.packed_pairs import PAIRS_AT_ONCE, split_pairs
+from neardup.pipeline.sorting import PAIRS_AT_ONCE, split_pairs
 from neardup.sketch.bulk import packed_shape
 from neardup.text.arrays import Ragged
 from neardup.verify import Comparison

@@ -1,4 +1,4 @@
-"""Connected components of the similar pairs, on Spark: see `pipeline/stages/components.py`.
+"""Connected components of the similar pairs, on Spark: `connect_components` of `stages/decide.py`.
 
 A round pairs more of each bucket's first members with later ones of other components, where the
 buckets are; only pairs are shuffled, and each is compared once. Every task gets the root of each
@@ -43,7 +43,8 @@ from neardup.pipeline.backends.spark.compare import (
     right_document,
 )
 from neardup.pipeline.backends.spark.failures import translate_spark_errors
-from neardup.pipeline.packed_pairs import PAIRS_AT_ONCE, RoundTally
+from neardup.pipeline.sorting import PAIRS_AT_ONCE
+from neardup.pipeline.stages.decide import RoundTally
 from neardup.text.arrays import Ragged
 
 Roots = NDArray[np.uint32]

@@ -27,7 +27,7 @@ from neardup.pipeline.backends.spark.dataframes import DataFrameOutcome
 from neardup.pipeline.backends.spark.failures import translate_spark_errors
 from neardup.pipeline.backends.spark.inputs import DataFrameInput, Parse
 from neardup.pipeline.output import RUN_FILE
-from neardup.pipeline.stages.samples import SAMPLED_CLUSTERS, SAMPLED_COPIES, SHOWN_ROWS, cut_text
+from neardup.pipeline.stages.tables import SAMPLED_CLUSTERS, SAMPLED_COPIES, SHOWN_ROWS, cut_text
 
 SCHEMAS = {"clusters": tables.CLUSTERS, "rejected": tables.REJECTED, "removed": tables.REMOVED}
 Sample = tuple[str, str, float, str | None]

@@ -58,7 +58,7 @@ from neardup.pipeline.backends.spark.match import fetch_sets, translate_to_ranks
 from neardup.pipeline.backends.spark.pairs import SparkPairs, compare_leaders
 from neardup.pipeline.backends.spark.rounds import SparkRounds
 from neardup.pipeline.backends.spark.sources import DocumentSource
-from neardup.pipeline.packed_pairs import RoundTally
+from neardup.pipeline.stages.decide import RoundTally
 
 DECIDED_SCHEMA = "doc int, witness int, similarity double, compared long"
 

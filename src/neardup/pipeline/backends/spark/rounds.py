@@ -41,14 +41,13 @@ from neardup.pipeline.backends.spark.band import (
 )
 from neardup.pipeline.backends.spark.compare import CandidateRanges, ComparePairs, compare_pairs
 from neardup.pipeline.backends.spark.failures import translate_spark_errors
-from neardup.pipeline.packed_pairs import (
+from neardup.pipeline.sorting import (
     PAIRS_AT_ONCE,
-    RoundTally,
     drop_repeats,
     merge_pairs,
     split_pairs,
 )
-from neardup.pipeline.stages.decide import CHANGED
+from neardup.pipeline.stages.decide import CHANGED, RoundTally
 from neardup.text.arrays import Ragged
 
 Bytes = NDArray[np.uint8]

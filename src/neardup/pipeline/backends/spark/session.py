@@ -29,7 +29,7 @@ from neardup.pipeline.backends.spark.startup import (
     find_java,
     is_small_local_input,
 )
-from neardup.pipeline.interrupts import hold_signals
+from neardup.pipeline.run_progress import hold_signals
 from neardup.runtime import SILENT, Progress
 from neardup.spec import Spec
 

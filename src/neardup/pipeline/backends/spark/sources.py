@@ -32,7 +32,7 @@ from neardup.pipeline.backends.spark.arrow import (
 from neardup.pipeline.backends.spark.bitmap import Bitmap
 from neardup.pipeline.backends.spark.match import NumberCandidates, select_candidates
 from neardup.pipeline.stages.match import CandidateChunk, shingle_candidates
-from neardup.pipeline.stages.samples import cut_text
+from neardup.pipeline.stages.tables import cut_text
 from neardup.sketcher import Sketcher
 
 

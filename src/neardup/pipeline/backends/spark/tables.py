@@ -23,13 +23,13 @@ from neardup.pipeline.backends.spark.failures import translate_spark_errors
 from neardup.pipeline.backends.spark.sources import FileSource
 from neardup.pipeline.backends.spark.writer import TableRows, write_table
 from neardup.pipeline.catalogue import RowPlaces
-from neardup.pipeline.stages.samples import (
+from neardup.pipeline.stages.tables import (
     SAMPLED_CLUSTERS,
     SAMPLED_COPIES,
     SHOWN_ROWS,
+    TableSummary,
     write_samples,
 )
-from neardup.pipeline.stages.tables import TableSummary
 
 
 class PlainRows:

@@ -1,4 +1,4 @@
-"""A run tells how far it is, to its own terminal and to others."""
+"""A run writes its progress to a status file, and obeys Ctrl-C between two steps."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from support.command_line import DOCUMENTS, dedup, edited, neardup, refused, write_jsonl
 
-from neardup.pipeline import status
-from neardup.pipeline.status import RecordedProgress, describe_status
+from neardup.pipeline import run_progress
+from neardup.pipeline.run_progress import RecordedProgress, describe_status, interrupt_at_once
+from neardup.runtime import SILENT
 
 
 def test_status_of_a_finished_run(tmp_path: Path) -> None:
@@ -44,7 +45,7 @@ def test_status_of_a_running_and_of_a_stopped_run(tmp_path: Path, large: Path) -
         stderr=subprocess.PIPE,
     )
     try:
-        while not (out / ".unfinished" / status.STATUS_FILE).exists():
+        while not (out / ".unfinished" / run_progress.STATUS_FILE).exists():
             assert run.poll() is None, run.stderr
             time.sleep(0.01)
         shown = describe_status(out)
@@ -57,23 +58,17 @@ def test_status_of_a_running_and_of_a_stopped_run(tmp_path: Path, large: Path) -
     assert describe_status(out).endswith("; run the same command to resume")
 
 
-class Silent:
-    def stage(self, name: str, total: int, unit: str) -> None: ...
-    def advance(self, amount: int) -> None: ...
-    def say(self, message: str) -> None: ...
-
-
 def test_status_file_has_stage_and_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(status, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(run_progress, "EVERY_SECONDS", 0.0)
     out = tmp_path / "out"
     (out / ".unfinished").mkdir(parents=True)
-    progress = RecordedProgress(Silent(), out / ".unfinished")
+    progress = RecordedProgress(SILENT, out / ".unfinished")
     progress.stage("reading", 3_000_000, "bytes")
     time.sleep(0.02)
     progress.advance(1_500_000)
-    written = json.loads((out / ".unfinished" / status.STATUS_FILE).read_bytes())
+    written = json.loads((out / ".unfinished" / run_progress.STATUS_FILE).read_bytes())
     assert (written["stage"], written["done"], written["pid"]) == (
         "reading",
         1_500_000,
@@ -81,12 +76,32 @@ def test_status_file_has_stage_and_progress(
     )
     assert written["memory"] > 10_000_000
     assert "reading 1.5 MB of 3.0 MB, " in describe_status(out)
-    (out / ".unfinished" / status.STATUS_FILE).write_text("{")
+    (out / ".unfinished" / run_progress.STATUS_FILE).write_text("{")
     with pytest.raises(Exception, match="holds no run"):
         describe_status(out)
 
 
-def test_a_foreign_run_json_is_no_run(tmp_path: Path) -> None:
+def test_status_refuses_a_run_json_of_another_program(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"version": 1, "fingerprint": 2, "counts": 3}')
     ran = neardup("status", tmp_path)
     assert ran.code == 2 and "holds no run" in ran.err
+
+
+class Interrupted:
+    """Raises SIGINT while it is garbage-collected, where Python drops exceptions."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupt_that_python_drops_is_raised_again(capsys: pytest.CaptureFixture[str]) -> None:
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    hook = sys.unraisablehook
+    try:
+        with pytest.raises(KeyboardInterrupt), interrupt_at_once():
+            Interrupted()
+            time.sleep(20)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert sys.unraisablehook is hook
+    assert capsys.readouterr().err == ""
