@@ -15,7 +15,7 @@ from support.index_corpora import asked, chained, corpora, decided, filled, ids_
 
 import neardup
 from neardup.errors import Busy, OutputError, ParameterError, UsageError
-from neardup.index.shadow_report import Agreement
+from neardup.index.shadow import Agreement
 
 OLD = {"shingle": "word:2", "threshold": 0.8}
 NEW = {"shingle": "word:2", "threshold": 0.5}

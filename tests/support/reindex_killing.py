@@ -23,7 +23,7 @@ from pathlib import Path
 import neardup
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from neardup.index.convert import convert
+from neardup.index.rebuild import convert
 from support.killing import die_before, do_nothing  # loads the kernels
 
 WORDS = [f"word{number}" for number in range(80)]

@@ -195,7 +195,7 @@ def _read_texts(
 @contextmanager
 def _listing_missing() -> Iterator[None]:
     """Before the error that counts them."""
-    from neardup.index.follower import MissingTexts
+    from neardup.index.cutover import MissingTexts
 
     try:
         yield
@@ -267,7 +267,7 @@ def convert(
 
     from neardup.cli.progress import progress_for
     from neardup.formatting import format_bytes
-    from neardup.index.convert import convert as convert_index
+    from neardup.index.rebuild import convert as convert_index
 
     with progress_for(quiet=quiet) as progress:
         done = convert_index(folder, bits, progress=progress)

@@ -1,11 +1,14 @@
-"""Rebuild an index by another specification in a new generation, while the current one goes on.
+"""Make the next generation of an index beside the current one: rebuild it, or narrow its slots.
 
-The new generation is made in the folder and kept in step with the current one (`follower.py`).
-Then the writer does the last few changes between two commits, and index.json names the new one
-(`cutover.py`). If another process writes, the generation is offered to it in next.json, and it
-calls `Index.take_over`; if none writes, it is done here. To undo it, the previous generation is
-brought in step and switched to in the same way. Wherever this is killed, index.json names a
-generation that is whole.
+`reindex` indexes all documents by another specification. The new generation is made in the folder,
+brought in step with the current one and switched to (`cutover.py`), while the current one goes on.
+If another process writes, the generation is offered to it in next.json, and it calls
+`Index.take_over`; if none writes, it is done here. `undo` brings the previous generation in step
+and switches to it in the same way. Wherever this is killed, index.json names a complete generation.
+
+`convert` cuts the stored slots down to a few bits without the texts; no process may write
+meanwhile. Decisions, shingles and texts stay. Band keys are made of whole slots, so they are stored
+from then on: bands can't be changed any more, while threshold, limit and verification can.
 """
 
 from __future__ import annotations
@@ -16,17 +19,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from neardup.errors import IndexLocked, UsageError
+from neardup.errors import IndexLocked, ParameterError, UsageError
 from neardup.index import folder
-from neardup.index.cutover import commit_cutover, cut_over_in_writer, wait_for_cutover
-from neardup.index.follower import CorpusTexts, Follower
+from neardup.index.arrivals import SignatureCodec
+from neardup.index.cutover import (
+    CorpusTexts,
+    Follower,
+    commit_cutover,
+    cut_over_in_writer,
+    wait_for_cutover,
+)
 from neardup.index.generation import Generation
 from neardup.index.open_index import OpenIndex
-from neardup.index.settings import IndexSettings, respecify_settings
-from neardup.index.store import Store
+from neardup.index.settings import IndexSettings, options_of, respecify_settings, stated
+from neardup.index.store import CHECKPOINT_BYTES, Row, Store
 from neardup.keys import Key, require_key, to_key
 from neardup.options import Options
 from neardup.runtime import SILENT, Progress
+from neardup.sketch import bulk
 from neardup.spec import Spec
 
 CLOSE: Final = 64
@@ -253,3 +263,113 @@ def _clear(path: Path) -> None:
     """Delete generations that no process can switch to any more."""
     if folder.read_offer(path) is None:
         folder.remove_unlisted(path)
+
+
+AT_ONCE: Final = 2_048
+NOTICE: Final = (
+    "the bands of a converted index can't be changed any more; threshold, limit and verify can"
+)
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What it brought, in bytes of the stores. What was before is still there."""
+
+    generation: str
+    fingerprint: str
+    parent: str
+    documents: int
+    bytes_before: int
+    bytes_after: int
+
+
+def convert(path: str | Path, bits: int, *, progress: Progress = SILENT) -> Converted:
+    """Narrow the slots of the index in a folder, which no process may have open to write."""
+    path = Path(path)
+    folder.require_index(path)
+    with folder.locked(path), folder.locked(path, folder.MAKING):
+        listed = folder.require_index(path)
+        folder.withdraw_offer(path)
+        folder.remove_unlisted(path)
+        source = Store(path / listed.current / folder.STORE)
+        try:
+            there = IndexSettings.of_stored(source.meta(), str(source.path))
+            settings = narrow_settings(there, bits)
+            progress.say(NOTICE)
+            source.checkpoint("TRUNCATE")
+            name = folder.unused_name(path)
+            Generation.create(path / name, settings)
+            documents = _copy(source, path / name / folder.STORE, there, settings, progress)
+        finally:
+            source.close()
+        folder.write_generations(path, folder.Generations(name, listed.current))
+        folder.remove_unlisted(path)
+    return Converted(
+        name,
+        settings.options.spec.fingerprint,
+        settings.parent,
+        documents,
+        _size(source.path),
+        _size(path / name / folder.STORE),
+    )
+
+
+def narrow_settings(there: IndexSettings, bits: int) -> IndexSettings:
+    """The same with so many bits a slot."""
+    spec = there.options.spec
+    made = replace(spec, bits=bits)
+    if spec.narrow:
+        raise ParameterError(
+            f"the slots have {spec.bits} bits already, and can't be cut again: go back with "
+            f"neardup index reindex --undo first, or reindex from the texts with --bits {bits}"
+        )
+    if not made.narrow:
+        raise ParameterError(f"the slots have {bits} bits as they are: choose fewer")
+    return replace(there, options=options_of(made, stated(there.options)), parent=spec.fingerprint)
+
+
+def _copy(
+    source: Store, path: Path, there: IndexSettings, settings: IndexSettings, progress: Progress
+) -> int:
+    target = Store(path)
+    try:
+        documents, _ = source.counts()
+        progress.stage("converting", documents, "documents")
+        last = 0
+        while rows := source.rows_after(last, AT_ONCE):
+            last = rows[-1].number
+            with target.transaction():
+                _copy_rows(
+                    source,
+                    target,
+                    rows,
+                    SignatureCodec(there.options),
+                    SignatureCodec(settings.options),
+                )
+            if target.wal_bytes > CHECKPOINT_BYTES:
+                target.checkpoint()
+            progress.advance(len(rows))
+        with target.transaction():
+            target.number_after(source)
+        target.checkpoint("TRUNCATE")
+        return documents
+    finally:
+        target.close()
+
+
+def _copy_rows(
+    source: Store, target: Store, rows: list[Row], wide: SignatureCodec, narrow: SignatureCodec
+) -> None:
+    numbers = [row.number for row in rows]
+    target.add(rows)
+    for table in ("shingles", "texts"):
+        target.add_blobs(table, source.blobs(table, numbers).items())
+    blobs = source.blobs("signatures", numbers)
+    keys, slots = wide.unpack([blobs[number] for number in numbers])
+    cut = narrow.pack(keys, bulk.pack_signatures(slots, narrow.options.spec))
+    target.add_blobs("signatures", zip(numbers, cut, strict=True))
+
+
+def _size(store: Path) -> int:
+    """Of a generation: its documents, not the tables that are derived from them."""
+    return store.stat().st_size

@@ -13,129 +13,205 @@ transaction, and goes on with its tables.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any, Final, Protocol
+
+import numpy as np
 
 from neardup.errors import Busy, NeardupError, ParameterError, UsageError
 from neardup.index.arrivals import Arrivals
 from neardup.index.planner import CallRequest
 from neardup.index.settings import SPEC_NAMES, IndexSettings, changed, stated
-from neardup.index.shadow_report import (
+from neardup.index.shadow_trial import (
+    ABSENT,
+    KEPT,
+    DecisionTable,
     Golden,
     QueryAgreement,
-    ShadowReport,
-    agreement,
-    scores,
-    side,
+    ShadowThread,
+    Trial,
 )
-from neardup.index.shadow_trial import Trial
 from neardup.index.snapshot import SpillFolders
+from neardup.index.stats import BucketSizes, Counters
 from neardup.index.store import Store
-from neardup.index.view import TablesBehind, View
+from neardup.index.view import View
 from neardup.index.writer import IndexWriter
 from neardup.lsh.curve import TooFewSlots
 from neardup.options import Options
 
-LOOK_AGAIN: Final = 0.02
-"""Seconds between two looks at the store, when there was nothing new."""
-PAUSE: Final = 0.001
-"""Seconds between two steps, so that others get the lock."""
-SHARE: Final = 0.1
-"""So much of the time is spent on queries at most."""
+EXAMPLES: Final = 10
+"""So many documents of a kind are named."""
 
 
-class ShadowThread:
-    """A trial with its thread, which works half of the time if there are documents to add."""
+@dataclass(frozen=True)
+class Example:
+    """A document that one of the two removes."""
 
-    def __init__(self, trial: Trial, golden: Golden, writer: IndexWriter) -> None:
-        self.trial, self.golden, self.agreement, self._writer = (
-            trial,
-            golden,
-            QueryAgreement(),
-            writer,
-        )
-        self.failure: str | None = None
-        self._stopped, self._counting = threading.Event(), threading.Lock()
-        self._begun = time.monotonic()
-        self._thread = threading.Thread(target=self._run, name="neardup-shadow", daemon=True)
-        self._thread.start()
+    id: str
+    duplicate_of: str
+    similarity: float
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Of the same documents: what both decide, and what only one does."""
+
+    both_kept: int
+    both_removed: int
+    only_current: int
+    """Removed by the current one alone."""
+    only_shadow: int
+    another_witness: int
+    """Of those that both remove: as copies of different documents."""
+    only_current_examples: tuple[Example, ...]
+    only_shadow_examples: tuple[Example, ...]
+
+
+@dataclass(frozen=True)
+class Score:
+    """On labelled pairs: a pair is found if both documents are in one cluster."""
+
+    pairs: int
+    missing: int
+    """Pairs of which a document is not there: they don't count."""
+    duplicates: int
+    found: int
+    right: int
 
     @property
-    def state(self) -> str:
-        if self.failure is not None:
-            return "failed"
-        return "in step" if self.trial.complete else "building"
+    def recall(self) -> float | None:
+        """The share of the duplicates that are found; None if there are none."""
+        return self.right / self.duplicates if self.duplicates else None
 
-    def wait(self, seconds: float = inf) -> None:
-        """Until it is in step, or there is no more to wait for."""
-        until = time.monotonic() + seconds
-        while self.state == "building" and time.monotonic() < until:
-            if self._stopped.wait(LOOK_AGAIN):
-                return
+    @property
+    def precision(self) -> float | None:
+        """The share of what is found that are duplicates; None if nothing is."""
+        return self.right / self.found if self.found else None
 
-    def stop(self) -> None:
-        """Go no further; for who holds the trial's lock, or joins."""
-        self._stopped.set()
 
-    def join(self) -> None:
-        self.stop()
-        self._thread.join()
+@dataclass(frozen=True)
+class Side:
+    """One of the two. What was counted of the current one is since the index was opened."""
 
-    def catch_up(self) -> None:
-        """Take in everything; holding the trial's lock, while nothing is written."""
-        try:
-            while self.trial.step():
-                pass
-        except Exception as error:
-            self.fail(error)
-            raise
+    point: dict[str, Any]
+    kept: int
+    removed: int
+    predicted_recall: float
+    """Of pairs that are just similar enough."""
+    judged: int
+    """Documents and queries that are not identical to a document that was there."""
+    candidates_per_document: float
+    compared: int
+    seconds_per_document: float
+    """To judge it, without its sketch and its commit."""
+    buckets: BucketSizes
+    memory_bytes: int
+    score: Score | None
 
-    def fail(self, error: Exception) -> None:
-        """Whatever it is, it is not the trouble of those who add and ask."""
-        ours = isinstance(error, NeardupError)  # others may quote what they were given
-        self.failure = str(error) if ours else type(error).__name__
-        self.stop()
 
-    def _run(self) -> None:
-        pause = PAUSE
-        while not self._stopped.wait(pause):
-            with self.trial.lock:
-                if self._stopped.is_set():
-                    return
-                begun = time.perf_counter()
-                try:
-                    more = self.trial.step()
-                except Exception as error:
-                    self.fail(error)
-                    return
-            took = time.perf_counter() - begun
-            pause = max(PAUSE if more else LOOK_AGAIN, took if self._writer.waiting else 0.0)
+@dataclass(frozen=True)
+class ShadowReport:
+    """The current operating point and the one beside it."""
 
-    def observe_query(
-        self, arrivals: Arrivals, copies: Iterable[int], seconds: float, sequence: int
-    ) -> None:
-        """Answer texts that the index has answered as of the change `sequence`, and compare."""
-        trial, spent = self.trial, self.agreement.shadow_seconds
-        view, begun = trial.view, time.perf_counter()
-        if spent > SHARE * (time.monotonic() - self._begun) or view.tables.sequence != sequence:
-            return
-        if not trial.options.spec.narrow:
-            arrivals = arrivals.with_keys(view.codec.lsh.keys(arrivals.compared))
-        try:
-            found = view.find_copies(arrivals, trial.counters)
-        except TablesBehind:
-            return
-        took = time.perf_counter() - begun
-        if view.tables.sequence != sequence:
-            return
-        with self._counting:
-            self.agreement.count(set(copies), set(found), len(arrivals))
-            self.agreement.current_seconds += seconds
-            self.agreement.shadow_seconds += took
+    state: str
+    """`building`, `in step`, or `failed`."""
+    reason: str | None
+    """Why it failed."""
+    judged: int
+    documents: int
+    """`judged` of so many documents have been looked at."""
+    behind: int
+    """Changes that the shadow has not taken in yet."""
+    current: Side
+    shadow: Side
+    agreement: Agreement
+    asked: QueryAgreement
+
+    @property
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, as JSON can say it."""
+        found = asdict(self)
+        for name, side in (("current", self.current), ("shadow", self.shadow)):
+            if side.score is not None:
+                found[name]["score"] |= {
+                    "recall": side.score.recall,
+                    "precision": side.score.precision,
+                }
+        return found
+
+
+def side(
+    view: View, counters: Counters, decisions: DecisionTable, nbytes: int, score: Score | None
+) -> Side:
+    """What is said of one of the two."""
+    options = view.decider.options
+    judged = max(counters.judged, 1)
+    there = decisions.witness[decisions.witness != ABSENT]
+    kept = int(np.count_nonzero(there == KEPT))
+    return Side(
+        stated(options),
+        kept,
+        len(there) - kept,
+        options.meeting.probability(options.threshold),
+        counters.judged,
+        counters.candidates / judged,
+        counters.compared,
+        counters.judge_seconds / judged,
+        BucketSizes.of(view.tables, options.limit),
+        nbytes,
+        score,
+    )
+
+
+def agreement(view: View, trial: Trial) -> Agreement:
+    """Document by document."""
+    current, shadow = trial.current.witness, trial.own.witness
+    kept, kept_too = current == KEPT, shadow == KEPT
+    both_removed = ~kept & ~kept_too & (current != ABSENT)
+    only_current, only_shadow = ~kept & kept_too, kept & ~kept_too
+    return Agreement(
+        int(np.count_nonzero(kept & kept_too)),
+        int(np.count_nonzero(both_removed)),
+        int(np.count_nonzero(only_current)),
+        int(np.count_nonzero(only_shadow)),
+        int(np.count_nonzero(both_removed & (current != shadow))),
+        _examples(view, trial.current, np.flatnonzero(only_current)[:EXAMPLES].tolist()),
+        _examples(view, trial.own, np.flatnonzero(only_shadow)[:EXAMPLES].tolist()),
+    )
+
+
+def _examples(view: View, decisions: DecisionTable, numbers: list[int]) -> tuple[Example, ...]:
+    rows = [decisions.judged(row) for _, row in sorted(view.store.rows(numbers).items())]
+    ids = view.witness_ids(rows, {})
+    return tuple(
+        Example(row.id, ids[row.witness], row.similarity or 0.0)
+        for row in rows
+        if row.witness in ids
+    )
+
+
+def scores(view: View, trial: Trial, golden: Golden) -> tuple[Score, Score] | tuple[None, None]:
+    """Of the current one and of the other, if there are labelled pairs."""
+    if not golden:
+        return None, None
+    rows = view.rows_by_id([id for pair in golden for id in pair[:2]])
+    numbers = {id: row.number for id, row in rows.items() if trial.own.has(row.number)}
+    pairs = [
+        (numbers[a], numbers[b], same) for a, b, same in golden if a in numbers and b in numbers
+    ]
+    return (_score(trial.current, pairs, len(golden)), _score(trial.own, pairs, len(golden)))
+
+
+def _score(decisions: DecisionTable, pairs: list[tuple[int, int, bool]], given: int) -> Score:
+    labels = [same for _, _, same in pairs]
+    left = decisions.clusters([a for a, _, _ in pairs])
+    right = decisions.clusters([b for _, b, _ in pairs])
+    found = [a == b for a, b in zip(left, right, strict=True)]
+    good = sum(f and same for f, same in zip(found, labels, strict=True))
+    return Score(len(pairs), given - len(pairs), sum(labels), sum(found), good)
 
 
 BANDS: Final = ("bands", "rows", "tables")

@@ -9,24 +9,37 @@ held in memory, by number; `OverlaidStore` is the store as it would be with them
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from itertools import groupby
+from math import inf
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.index.arrivals import SignatureCodec
+from neardup.errors import NeardupError
+from neardup.index.arrivals import Arrivals, SignatureCodec
 from neardup.index.decider import Decider
 from neardup.index.planner import CommitPlan, CommitPlanner
 from neardup.index.postings import Integers
 from neardup.index.snapshot import SpillFolders
 from neardup.index.stats import Counters
 from neardup.index.store import MOVED, REMOVED, Row, Store
-from neardup.index.view import View
+from neardup.index.view import TablesBehind, View
+from neardup.index.writer import IndexWriter
 from neardup.options import Options
 
+Golden = Sequence[tuple[str, str, bool]]
+"""Two ids, and whether the documents are duplicates."""
+LOOK_AGAIN: Final = 0.02
+"""Seconds between two looks at the store, when there was nothing new."""
+PAUSE: Final = 0.001
+"""Seconds between two steps, so that others get the lock."""
+SHARE: Final = 0.1
+"""So much of the time is spent on queries at most."""
 ROOM: Final = 1 << 12
 KEPT: Final = 0
 """As a witness; documents are counted from 1."""
@@ -227,3 +240,115 @@ class Trial:
 def _gone(number: int) -> Row:
     """A document of which nothing is stored any more."""
     return Row(number, "", b"", None, None, 1, 0.0, None)
+
+
+@dataclass
+class QueryAgreement:
+    """Queries that both have answered while neither of them changed."""
+
+    queries: int = 0
+    both: int = 0
+    """A copy, both say."""
+    neither: int = 0
+    only_current: int = 0
+    only_shadow: int = 0
+    current_seconds: float = 0.0
+    shadow_seconds: float = 0.0
+
+    def count(self, current: set[int], shadow: set[int], queries: int) -> None:
+        """So many queries, and which of them are copies."""
+        self.queries += queries
+        self.both += len(current & shadow)
+        self.neither += queries - len(current | shadow)
+        self.only_current += len(current - shadow)
+        self.only_shadow += len(shadow - current)
+
+
+class ShadowThread:
+    """A trial with its thread, which works half of the time if there are documents to add."""
+
+    def __init__(self, trial: Trial, golden: Golden, writer: IndexWriter) -> None:
+        self.trial, self.golden, self.agreement, self._writer = (
+            trial,
+            golden,
+            QueryAgreement(),
+            writer,
+        )
+        self.failure: str | None = None
+        self._stopped, self._counting = threading.Event(), threading.Lock()
+        self._begun = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="neardup-shadow", daemon=True)
+        self._thread.start()
+
+    @property
+    def state(self) -> str:
+        if self.failure is not None:
+            return "failed"
+        return "in step" if self.trial.complete else "building"
+
+    def wait(self, seconds: float = inf) -> None:
+        """Until it is in step, or there is no more to wait for."""
+        until = time.monotonic() + seconds
+        while self.state == "building" and time.monotonic() < until:
+            if self._stopped.wait(LOOK_AGAIN):
+                return
+
+    def stop(self) -> None:
+        """Go no further; for who holds the trial's lock, or joins."""
+        self._stopped.set()
+
+    def join(self) -> None:
+        self.stop()
+        self._thread.join()
+
+    def catch_up(self) -> None:
+        """Take in everything; holding the trial's lock, while nothing is written."""
+        try:
+            while self.trial.step():
+                pass
+        except Exception as error:
+            self.fail(error)
+            raise
+
+    def fail(self, error: Exception) -> None:
+        """Whatever it is, it is not the trouble of those who add and ask."""
+        ours = isinstance(error, NeardupError)  # others may quote what they were given
+        self.failure = str(error) if ours else type(error).__name__
+        self.stop()
+
+    def _run(self) -> None:
+        pause = PAUSE
+        while not self._stopped.wait(pause):
+            with self.trial.lock:
+                if self._stopped.is_set():
+                    return
+                begun = time.perf_counter()
+                try:
+                    more = self.trial.step()
+                except Exception as error:
+                    self.fail(error)
+                    return
+            took = time.perf_counter() - begun
+            pause = max(PAUSE if more else LOOK_AGAIN, took if self._writer.waiting else 0.0)
+
+    def observe_query(
+        self, arrivals: Arrivals, copies: Iterable[int], seconds: float, sequence: int
+    ) -> None:
+        """Answer texts that the index has answered as of the change `sequence`, and compare."""
+        trial, spent = self.trial, self.agreement.shadow_seconds
+        view, begun = trial.view, time.perf_counter()
+        if spent > SHARE * (time.monotonic() - self._begun) or view.tables.sequence != sequence:
+            return
+        if not trial.options.spec.narrow:
+            arrivals = arrivals.with_keys(view.codec.lsh.keys(arrivals.compared))
+        try:
+            found = view.find_copies(arrivals, trial.counters)
+        except TablesBehind:
+            return
+        took = time.perf_counter() - begun
+        if view.tables.sequence != sequence:
+            return
+        with self._counting:
+            self.agreement.count(set(copies), set(found), len(arrivals))
+            self.agreement.current_seconds += seconds
+            self.agreement.shadow_seconds += took

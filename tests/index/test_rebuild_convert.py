@@ -8,8 +8,7 @@ import pytest
 
 import neardup
 from neardup.errors import IndexLocked, ParameterError, UsageError
-from neardup.index.convert import convert
-from neardup.index.rebuild import undo
+from neardup.index.rebuild import convert, undo
 
 WORDS = [f"word{number}" for number in range(60)]
 SMALL = {"threshold": 0.6, "shingle": "word:2", "bands": 32, "rows": 4}

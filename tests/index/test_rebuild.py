@@ -17,7 +17,7 @@ import neardup
 from neardup.corpus.documents import Documents, make_strings
 from neardup.errors import Busy, IndexLocked, ParameterError, SpecMismatch, UsageError
 from neardup.index import folder
-from neardup.index.follower import Follower, MissingTexts
+from neardup.index.cutover import Follower, MissingTexts
 from neardup.index.rebuild import forget, reindex, undo
 from neardup.sketcher import Sketcher
 from neardup.spec import Spec
