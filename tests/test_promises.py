@@ -17,6 +17,7 @@ from support.strategies import corpora
 
 import neardup
 from neardup import reference
+from neardup.measure_table import CHOICES
 from neardup.spec import Spec
 
 BANDS, ROWS, SLOTS = 6, 2, 12
@@ -92,12 +93,12 @@ def test_the_promises_on_random_corpora(texts, threshold, keep):
     check(texts, inside, truth, rank, threshold, truth.containment)
 
 
-@pytest.mark.parametrize("measure", ["jaccard", "containment"])
+@pytest.mark.parametrize("measure", CHOICES)
 @settings(max_examples=100)
 @given(corpora(most=12), st.sampled_from([0.3, 0.6]), st.integers(1, 2))
 def test_the_answer_is_the_definition(measure, texts, threshold, limit):
     spec = Spec(size=2, slots=SLOTS)
-    by = getattr(reference, measure)
+    by = reference.MEASURES[measure]
     want = reference.dedup(texts, spec, BANDS, ROWS, threshold, limit, measure=by)
     result = run(texts, threshold=threshold, limit=limit, measure=measure)
     got = [None] * len(texts)

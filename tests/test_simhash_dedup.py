@@ -168,7 +168,7 @@ def test_a_stream_can_not_be_read_twice():
         ({"sketch": "simhash", "blocks": 0}, "from 4 to 64"),
         ({"sketch": "simhash", "slots": 32}, "number of bits"),
         ({"sketch": "simhash", "bands": 4, "rows": 4}, "neither bands"),
-        ({"sketch": "simhash", "measure": "containment", "verify": "exact"}, "nor containment"),
+        ({"sketch": "simhash", "measure": "containment", "verify": "exact"}, "neither bands"),
         ({"sketch": "simhash", "weights": "bm25"}, "weights 'bm25' is not known"),
         ({"hamming": 3}, "a minhash has no Hamming distance"),
         ({"blocks": 6}, "a minhash has no Hamming distance"),

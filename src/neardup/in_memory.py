@@ -24,7 +24,8 @@ from neardup.errors import ParameterError
 from neardup.formats.spool import Spool
 from neardup.keys import Key, to_key
 from neardup.lsh.buckets import Buckets, group_by_key
-from neardup.option_table import MEASURES, MatchingOptions, takes_options
+from neardup.measure_table import CHOICES, MEASURES
+from neardup.option_table import MatchingOptions, takes_options
 from neardup.options import Options, parse_strip
 from neardup.result import Result
 from neardup.sketch import bulk
@@ -34,7 +35,7 @@ from neardup.text.frequencies import Frequencies, FrequencyCounts
 from neardup.text.html import strip_markup
 from neardup.text.lines import IgnoredLines, LineCounts
 from neardup.text.shingle import shingle_documents
-from neardup.verify import Comparison
+from neardup.verify import Comparison, Exact
 
 MAX_PAIRS = 10_000_000
 
@@ -316,7 +317,7 @@ def similarity(
     >>> similarity("the cat sat", "and the cat sat down", shingle="word:2", measure="containment")
     1.0
     """
-    check_choice("measure", measure, MEASURES)
+    check_choice("measure", measure, CHOICES)
     if not isinstance(a, str) or not isinstance(b, str):
         raise ParameterError("similarity compares two strings")
     asked = parse_strip(strip)
@@ -332,7 +333,6 @@ def similarity(
     if not (mine.size and theirs.size):
         return float(mine.size == theirs.size)
     offsets = np.array([0, mine.size, mine.size + theirs.size], np.int64)
-    compare = kernels.exact_pairs if measure == "jaccard" else kernels.contained_pairs
-    a_place = np.zeros(1, np.int64)
-    found = compare(np.append(mine, theirs), offsets, a_place + 1, a_place, 0.0)
-    return float(found[0])
+    sets = Exact(np.append(mine, theirs), offsets, 0.0, MEASURES[measure])
+    # A measure with a direction tells how much of the right one is in the left one.
+    return float(sets.pairs(np.array([1]), np.array([0]))[0])

@@ -24,6 +24,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Final, TypedDict, TypeVar, get_args, get_origin, get_type_hints
 
 from neardup.errors import ParameterError
+from neardup.measure_table import CHOICES, describe_choices
 from neardup.spec import B_BITS, HASHES, PROFILES
 
 SIMILAR: Final = "What counts as similar"
@@ -31,7 +32,6 @@ KEPT: Final = "What is kept"
 
 SKETCHES: Final = ("minhash", "oneperm", "weighted", "simhash")
 VERIFY: Final = ("exact", "estimate", "none")
-MEASURES: Final = ("jaccard", "containment")
 CLUSTER: Final = ("stars", "components")
 WEIGHTS: Final = ("tf", "tf-idf")
 # Operating points that others have published, so that their results can be reproduced.
@@ -292,10 +292,9 @@ class PointOptions(ThresholdOptions, BandOptions, total=False):
     measure: Annotated[
         str | None,
         Option(
-            "What similarity is: the Jaccard similarity of the shingles, or how much of a document "
-            "is contained in a kept one.",
-            default="jaccard",
-            choices=MEASURES,
+            f"What similarity is: {describe_choices()}.",
+            default=CHOICES[0],
+            choices=CHOICES,
             metavar="NAME",
         ),
     ]

@@ -22,17 +22,16 @@ from neardup.keys import Key
 from neardup.lsh.bands import Bands, Tables
 from neardup.lsh.blocks import Blocks, ByJaccard
 from neardup.lsh.curve import (
-    ByContainment,
     Curve,
     Curves,
     Meeting,
     check_threshold,
-    jaccard_of,
     lay_bands,
+    meeting_by,
 )
+from neardup.measure_table import BAGS, CHOICES, Measure, exact_measure
 from neardup.option_table import (
     CLUSTER,
-    MEASURES,
     PRESETS,
     VERIFY,
     WEIGHTS,
@@ -47,7 +46,7 @@ from neardup.sketch.bulk import MAKE, MAKE_WEIGHTED
 from neardup.sketch.weighted import occurrence_weights
 from neardup.spec import WEIGHTED, Spec, check_choice, check_number, check_whole
 from neardup.text.html import require_html_library
-from neardup.verify import Comparison, Contained, Estimated, Exact, Near, Weighed
+from neardup.verify import Comparison, Estimated, Exact, Near, Weighed
 
 HAMMING: Final = 3
 MOST: Final = 2**31 - 1
@@ -147,13 +146,9 @@ class Options:
         check_choice("verify", self.verify, VERIFY)
         check_choice("cluster", self.cluster, CLUSTER)
         check_choice("weights", self.weights, WEIGHTS)
+        check_choice("measure", self.measure, CHOICES)
         self._check_sketch()
-        check_choice("measure", self.measure, MEASURES)
-        if self.measure == "containment" and (self.verify, self.cluster) != ("exact", "stars"):
-            raise ParameterError(
-                "containment is exact and has a direction, which signatures and components don't "
-                "know: use --verify exact and --cluster stars, or --measure jaccard"
-            )
+        self._check_measure()
         if self.strip.markup != self.spec.strip:
             raise ParameterError(
                 f"strip {str(self.strip)!r} is not that of the Spec, {self.spec.strip!r}: "
@@ -174,6 +169,19 @@ class Options:
         check_threshold(self.threshold)
         _ = self.keep_policy, self.hash_tables
 
+    def _check_measure(self) -> None:
+        """Refuse what the measure can't be used for."""
+        if not self.exact_measure.estimated and self.verify != "exact":
+            raise ParameterError(
+                f"{self.measure} can't be estimated from signatures: use --verify exact, or "
+                f"--measure {CHOICES[0]}"
+            )
+        if not self.exact_measure.components and self.cluster != "stars":
+            raise ParameterError(
+                f"{self.measure} has a direction, connected components have none: use --cluster "
+                f"stars, or --measure {CHOICES[0]}"
+            )
+
     def _check_sketch(self) -> None:
         """Refuse what the sketch has no use for."""
         if self.weights != "tf" and self.spec.sketch not in WEIGHTED:
@@ -186,9 +194,9 @@ class Options:
                 f"a {self.spec.sketch} finds no candidates, it is for the library: use --sketch "
                 f"{' or '.join([*MAKE, *MAKE_WEIGHTED])}"
             )
-        if self.spec.of_bags and self.measure != "jaccard":
+        if self.spec.of_bags and self.measure != CHOICES[0]:
             raise ParameterError(
-                "containment is that of sets: leave out --measure, or use --sketch minhash"
+                f"{self.measure} is that of sets: leave out --measure, or use --sketch minhash"
             )
         if not self.by_bits:
             if self.hamming is not None or self.blocks is not None:
@@ -197,10 +205,10 @@ class Options:
                     "--blocks, or use --sketch simhash"
                 )
             return
-        if (self.bands, self.rows, self.tables, self.measure) != (None, None, 1, "jaccard"):
+        if (self.bands, self.rows, self.tables, self.measure) != (None, None, 1, CHOICES[0]):
             raise ParameterError(
-                "a simhash has neither bands nor containment: leave out --bands, --rows, --tables "
-                "and --measure, or use another sketch"
+                f"a simhash has neither bands nor a measure but {CHOICES[0]}: leave out --bands, "
+                "--rows, --tables and --measure, or use another sketch"
             )
         distance = HAMMING if self.hamming is None else self.hamming
         tables = Blocks.usual(self.spec.slots, distance)
@@ -249,6 +257,11 @@ class Options:
         """Whether signatures are fingerprints, which are compared bit by bit."""
         return self.spec.sketch == "simhash"
 
+    @property
+    def exact_measure(self) -> Measure:
+        """The measure by which shingles are compared exactly."""
+        return exact_measure(self.measure, self.spec.sketch)
+
     @cached_property
     def curve(self) -> Curve | Curves:
         """The bands: as given, or the steepest that reach the wanted recall at the threshold."""
@@ -257,8 +270,8 @@ class Options:
             given = Curve(self.bands, self.rows)
         elif self.bands is not None or self.rows is not None:
             raise ParameterError("bands and rows belong together: give both or neither")
-        contained = self.measure == "containment"
-        threshold = jaccard_of(self.threshold) if contained else self.threshold
+        to_jaccard = self.exact_measure.to_jaccard
+        threshold = to_jaccard(self.threshold) if to_jaccard else self.threshold
         return lay_bands(self.spec.slots, threshold, self.recall, given, self.tables)
 
     @property
@@ -266,7 +279,7 @@ class Options:
         """How likely two documents are to meet, by the measure of this run."""
         if isinstance(self.hash_tables, Blocks):
             return ByJaccard(self.hash_tables) if self.verify == "exact" else self.hash_tables
-        return ByContainment(self.curve) if self.measure == "containment" else self.curve
+        return meeting_by(self.exact_measure, self.curve)
 
     @cached_property
     def hash_tables(self) -> Tables:
@@ -282,11 +295,10 @@ class Options:
 
         `weights` are those of the cells, if bags depend on the corpus.
         """
-        if self.spec.of_bags:
+        if self.exact_measure.compares == BAGS:
             each = occurrence_weights(shingles, weights)
             return Weighed.of(shingles, offsets, each, self.threshold)
-        judge = Contained if self.measure == "containment" else Exact
-        return judge(shingles, offsets, self.threshold)
+        return Exact(shingles, offsets, self.threshold, self.exact_measure)
 
     def estimated(self, rows: NDArray[Any]) -> Comparison:
         """How candidates are judged by their signatures, a row each."""

@@ -344,17 +344,13 @@ def name_estimate(options: Options) -> str:
 
 
 def name_measure(options: Options) -> str:
-    """The measure's name in a sentence."""
-    if options.spec.of_bags:
-        return "weighted Jaccard"
-    return "Jaccard" if options.measure == "jaccard" else options.measure
+    """Return the measure's name in a sentence."""
+    return options.exact_measure.label
 
 
 def describe_likeness(options: Options, similarity: str, witness: str) -> str:
     """How a removed document is like its witness."""
-    if options.measure == "containment":
-        return f"{similarity} of it is in {witness}"
-    return f"{similarity} similar to {witness}"
+    return options.exact_measure.likeness.format(similarity=similarity, witness=witness)
 
 
 def format_example(options: Options, name: str, witness: str, similarity: float) -> str:

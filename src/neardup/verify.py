@@ -3,62 +3,41 @@
 Similarity is one float64 division, of the intersection by the union (or, for containment, by the
 one set), or of the equal slots by all slots; similar means that it reaches the threshold.
 
-`MEASURES` lists the measures. A new one is a row there, a comparison in `kernels/measures.py` with
-its kernels in `kernels/verification.py`, and a class here that says which arrays it compares.
+`measure_table` lists the measures; a class here holds the arrays that those of one kind compare.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neardup import kernels
+from neardup.measure_table import MEASURES, Measure
 
 Integers = NDArray[np.int64]
 Kept = tuple[Integers, NDArray[np.float64], int, Integers]
 Connected = tuple[Integers, int]
 
 
-class Measure(NamedTuple):
-    """A measure: what it compares, and the kernels that do it.
+class Comparison:
+    """Candidates and the measure by which they are compared; row i belongs to candidate i.
 
-    Args:
-        compares: What a document is for it.
-        pairs: The kernel for pairs: arrays, left, right, threshold to similarities.
-        keep: The kernel for the keep list: buckets, room, arrays, threshold.
-        components: The kernel for components: documents, members, starts, cap, arrays, threshold.
+    Attributes:
+        measure: The row of the table that names the kernels.
+        threshold: The least similarity of similar candidates.
+        exact: Whether similarities are exact, not estimated.
     """
 
-    compares: str
-    pairs: str
-    keep: str
-    components: str
-
-
-MEASURES: Final = {
-    "jaccard": Measure("sorted shingles", "exact_pairs", "keep_exact", "components_exact"),
-    "containment": Measure(
-        "sorted shingles", "contained_pairs", "keep_contained", "components_exact"
-    ),
-    "weighted": Measure("sorted bags of shingles", "bag_pairs", "keep_bags", "components_bags"),
-    "slots": Measure("MinHash slots", "slot_pairs", "keep_slots", "components_slots"),
-    "hamming": Measure("SimHash fingerprints", "near_pairs", "keep_near", "components_near"),
-}
-
-
-class Comparison:
-    """Candidates and the measure that they are compared by; row i belongs to candidate i."""
-
-    measure: ClassVar[Measure]
+    measure: Measure
     threshold: float
-    exact: bool
+    exact: ClassVar[bool]
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """What the kernels compare."""
+        """The arrays that the kernels compare."""
         raise NotImplementedError
 
     @property
@@ -67,39 +46,65 @@ class Comparison:
         raise NotImplementedError
 
     def keep(self, buckets: Integers, room: Integers) -> Kept:
-        """The keep list of `kernels/verification.py`."""
+        """Decide in rank order which candidates are kept.
+
+        Args:
+            buckets: A row a candidate: its bucket in each band, -1 where it is alone.
+            room: Where the leaders of each bucket are stored, ascending; one more than buckets.
+
+        Returns:
+            Each candidate's witness (-1: kept) and its similarity to it, the number of comparisons,
+            and by bucket the kept candidates that did not become leaders.
+        """
         kernel = getattr(kernels, self.measure.keep)
         kept: Kept = kernel(buckets, room, *self.arrays, self._bound(self.threshold))
         return kept
 
     def pairs(self, left: Integers, right: Integers, least: float | None = None) -> NDArray[Any]:
-        """The similarity of each pair; -1.0 below the threshold (or `least`, when given)."""
+        """Return the similarity of each pair, -1.0 where it is below the threshold.
+
+        Args:
+            left: The better-ranked candidate of each pair.
+            right: The other one.
+            least: A threshold for these pairs, instead of that of the comparison.
+        """
         bound = self._bound(self.threshold if least is None else least)
         kernel = getattr(kernels, self.measure.pairs)
-        found: NDArray[Any] = kernel(*self.arrays, left, right, bound)
-        return found
+        similarities: NDArray[Any] = kernel(*self.arrays, left, right, bound)
+        return similarities
 
     def connect(self, members: Integers, starts: Integers, cap: int) -> Connected:
-        """The components of `kernels/verification.py`."""
+        """Return the best-ranked candidate of each one's component, and the comparisons made.
+
+        Args:
+            members: The candidates of all buckets, bucket after bucket.
+            starts: Where each bucket begins in `members`; one more than buckets.
+            cap: A candidate is compared with at most the first `cap` ones of its bucket.
+        """
         kernel = getattr(kernels, self.measure.components)
         bound = self._bound(self.threshold)
-        found: Connected = kernel(self.documents, members, starts, cap, *self.arrays, bound)
-        return found
+        connected: Connected = kernel(self.documents, members, starts, cap, *self.arrays, bound)
+        return connected
 
     def _bound(self, threshold: float) -> float:
-        """What the kernels take for the threshold."""
+        """The threshold in the unit of the kernels."""
         return threshold
 
 
 @dataclass(frozen=True)
 class Exact(Comparison):
-    """Jaccard of sorted sets of 64-bit shingles."""
+    """Sorted sets of 64-bit shingles, compared by a measure of sets.
+
+    Attributes:
+        shingles: The shingles of all candidates, one after another.
+        offsets: Where each candidate's begin; one more than candidates.
+    """
 
     shingles: NDArray[np.uint64]
     offsets: Integers
     threshold: float
-    exact: bool = True
-    measure: ClassVar[Measure] = MEASURES["jaccard"]
+    measure: Measure = MEASURES["jaccard"]
+    exact: ClassVar[bool] = True
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
@@ -111,26 +116,23 @@ class Exact(Comparison):
 
 
 @dataclass(frozen=True)
-class Contained(Exact):
-    """Containment: how much of the later candidate is inside the earlier one."""
-
-    measure: ClassVar[Measure] = MEASURES["containment"]
-
-
-@dataclass(frozen=True)
 class Weighed(Comparison):
-    """Weighted Jaccard of sorted bags of shingles, repeats among them.
+    """Sorted bags of shingles, with repeats, compared by weighted Jaccard.
 
-    `sums` are the weights of all occurrences, added up: sums[i + 1] - sums[i] is that of i. All
-    occurrences of a shingle weigh the same.
+    All occurrences of a shingle weigh the same.
+
+    Attributes:
+        shingles: The occurrences of all candidates, one after another.
+        offsets: Where each candidate's begin; one more than candidates.
+        sums: The running sum of the weights, from 0: sums[i + 1] - sums[i] is that of i.
     """
 
     shingles: NDArray[np.uint64]
     offsets: Integers
     sums: Integers
     threshold: float
-    exact: bool = True
-    measure: ClassVar[Measure] = MEASURES["weighted"]
+    measure: Measure = MEASURES["weighted"]
+    exact: ClassVar[bool] = True
 
     @classmethod
     def of(
@@ -140,7 +142,7 @@ class Weighed(Comparison):
         weights: NDArray[Any],
         threshold: float,
     ) -> Weighed:
-        """With one weight an occurrence."""
+        """Make the comparison from the weight of each occurrence."""
         sums = np.zeros(len(shingles) + 1, np.int64)
         np.cumsum(weights, out=sums[1:])
         return cls(shingles, offsets, sums, threshold)
@@ -156,12 +158,12 @@ class Weighed(Comparison):
 
 @dataclass(frozen=True)
 class Near(Comparison):
-    """The share of equal bits of fingerprints."""
+    """Fingerprints, a row each, compared by the share of equal bits."""
 
     signatures: NDArray[Any]
     threshold: float
-    exact: bool = False
-    measure: ClassVar[Measure] = MEASURES["hamming"]
+    measure: Measure = MEASURES["hamming"]
+    exact: ClassVar[bool] = False
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
@@ -174,17 +176,20 @@ class Near(Comparison):
 
 @dataclass(frozen=True)
 class Estimated(Comparison):
-    """Jaccard as signatures estimate it; with threshold 0.0 every candidate counts as similar.
+    """MinHash signatures, a row each, that estimate the Jaccard similarity.
 
-    `chance` is how often slots of different values are equal: the share of equal slots is P, the
-    similarity is (P - chance) / (1 - chance), and 0 if that is less.
+    With threshold 0.0 every candidate counts as similar.
+
+    Attributes:
+        chance: How often slots of different values are equal. If a share P of the slots is equal,
+            the similarity is (P - chance) / (1 - chance), at least 0.
     """
 
     signatures: NDArray[Any]
     threshold: float
     chance: float = 0.0
-    exact: bool = False
-    measure: ClassVar[Measure] = MEASURES["slots"]
+    measure: Measure = MEASURES["slots"]
+    exact: ClassVar[bool] = False
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
@@ -195,24 +200,22 @@ class Estimated(Comparison):
         return len(self.signatures)
 
     def keep(self, buckets: Integers, room: Integers) -> Kept:
-        """The keep list of `kernels/verification.py`."""
         witness, shares, compared, turned_away = super().keep(buckets, room)
         removed = witness >= 0
-        shares[removed] = self._similar(shares[removed])
+        shares[removed] = self._similarity(shares[removed])
         return witness, shares, compared, turned_away
 
     def pairs(self, left: Integers, right: Integers, least: float | None = None) -> NDArray[Any]:
-        """The similarity of each pair; -1.0 below the threshold (or `least`, when given)."""
         shares = super().pairs(left, right, least)
-        return np.where(shares < 0, -1.0, self._similar(shares))
+        return np.where(shares < 0, -1.0, self._similarity(shares))
 
     def _bound(self, threshold: float) -> float:
-        """The least share of equal slots that is similar enough."""
+        """The least share of equal slots whose similarity reaches the threshold."""
         if not self.chance or threshold <= 0.0:
             return threshold
         slots = self.signatures.shape[1]
         shares = np.arange(slots + 1) / slots
-        return float(shares[np.searchsorted(self._similar(shares), threshold)])
+        return float(shares[np.searchsorted(self._similarity(shares), threshold)])
 
-    def _similar(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _similarity(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.maximum((shares - self.chance) / (1 - self.chance), 0.0)

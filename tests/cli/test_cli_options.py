@@ -225,6 +225,7 @@ def test_containment_removes_what_is_inside(tmp_path: Path) -> None:
     assert record["predicted"]["recall_at_threshold"] == curve.probability(0.8 / 1.2)
     page = (out / "report.html").read_text("utf-8")
     assert "predicted recall at the threshold for documents of equal size" in page
+    assert "exact containment of word:5 shingles" in page
     # The whole is not inside its part.
     ran = neardup("dedup", tmp_path / "a.jsonl", "-o", tmp_path / "first", *options)
     assert removed_rows(tmp_path / "first") == []

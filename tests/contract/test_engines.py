@@ -16,6 +16,17 @@ from support.engines import ENGINES, SPARK, in_memory
 
 import neardup
 from neardup.errors import NeardupError
+from neardup.measure_table import CHOICES
+
+
+def questions_about(measure: str) -> dict[str, Row]:
+    """The questions that every measure is asked."""
+    return {
+        measure: {"measure": measure},
+        f"{measure}, limit 2": {"measure": measure, "limit": 2, "threshold": 0.75},
+        f"{measure}, longest": {"measure": measure, "keep": "longest", "threshold": 0.75},
+    }
+
 
 QUESTIONS: dict[str, Row] = {
     "the usual": {},
@@ -30,9 +41,7 @@ QUESTIONS: dict[str, Row] = {
     "within, max": {"within": "lang", "keep": "max:score", "limit": 1},
     "estimate": {"verify": "estimate"},
     "none": {"verify": "none", "limit": 2},
-    "containment": {"measure": "containment"},
-    "containment, limit 2": {"measure": "containment", "limit": 2, "threshold": 0.75},
-    "containment, longest": {"measure": "containment", "keep": "longest", "threshold": 0.75},
+    **{title: row for name in CHOICES[1:] for title, row in questions_about(name).items()},
     "against": {"against": True},
     "against, limit 1": {"against": True, "limit": 1, "threshold": 0.3},
     "against, longest": {"against": True, "keep": "longest"},

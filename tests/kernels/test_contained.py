@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from neardup import cluster, reference
 from neardup.lsh.buckets import group_by_key
-from neardup.verify import Contained
+from neardup.measure_table import MEASURES
+from neardup.verify import Exact
 
 sets = st.sets(st.integers(0, 40), min_size=1, max_size=40)
 thresholds = st.one_of(
@@ -16,9 +17,10 @@ thresholds = st.one_of(
 )
 
 
-def contained(rows, threshold) -> Contained:
+def contained(rows, threshold) -> Exact:
     flat = np.array([x for row in rows for x in sorted(row)], np.uint64)
-    return Contained(flat, np.cumsum([0, *map(len, rows)]).astype(np.int64), threshold)
+    offsets = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+    return Exact(flat, offsets, threshold, MEASURES["containment"])
 
 
 @given(st.lists(sets, min_size=2, max_size=6), thresholds)

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from neardup.errors import ParameterError
 from neardup.lsh.bands import Bands
 from neardup.lsh.curve import (
-    ByContainment,
     Curve,
     Curves,
     choose_curve,
     format_layout,
-    jaccard_of,
     join_curves,
     lay_bands,
+    meeting_by,
     parse_layout,
 )
+from neardup.measure_table import MEASURES, jaccard_of_containment
 from neardup.sketch.minhash import minhash_signatures
 from neardup.spec import Spec
 
@@ -106,20 +106,20 @@ def test_pairs_meet_as_often_as_the_curves_say(containment, ratio):
         return Bands(curve.parts).keys(minhash_signatures(rows.reshape(-1), offsets, spec))
 
     met = (keys(slice(size)) == keys(slice(size - common, None))).any(axis=1).mean()
-    want = curve.probability(jaccard_of(containment, ratio))
+    want = curve.probability(jaccard_of_containment(containment, ratio))
     assert abs(met - want) < 5 * np.sqrt(want * (1 - want) / trials) + 0.001
 
 
 @given(st.integers(1, 50), st.integers(1, 50), st.data())
 def test_jaccard_of_a_containment(inside, around, data):
     common = data.draw(st.integers(0, min(inside, around)))
-    got = jaccard_of(common / inside, around / inside)
+    got = jaccard_of_containment(common / inside, around / inside)
     assert got == pytest.approx(common / (inside + around - common))
 
 
 def test_meeting_by_containment():
-    by = ByContainment(Curve(20, 5))
+    by = meeting_by(MEASURES["containment"], Curve(20, 5))
     assert by.probability(0.8) == pytest.approx(Curve(20, 5).probability(2 / 3))
-    assert jaccard_of(by.half) == pytest.approx(Curve(20, 5).half)
+    assert jaccard_of_containment(by.half) == pytest.approx(Curve(20, 5).half)
     assert str(by) == "20 bands of 5"
     assert by.condition == " for documents of equal size"

@@ -119,4 +119,4 @@ def _identity(one: Contents, within: str | None) -> Any:
 def _similarity(later: Contents, sooner: Contents, verify: str, measure: str) -> float:
     if verify != "exact":
         return sum(a == b for a, b in zip(later.slots, sooner.slots, strict=True)) / SLOTS
-    return float(getattr(reference, measure)(later.set, sooner.set))
+    return reference.MEASURES[measure](later.set, sooner.set)

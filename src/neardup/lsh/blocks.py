@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,7 +149,10 @@ class ByJaccard(Meeting):
     """
 
     blocks: Blocks
-    condition: ClassVar[str] = " for documents of equal size"
+
+    @property
+    def condition(self) -> str:
+        return " for documents of equal size"
 
     def probability(self, similarity: float) -> float:
         bits, differs = self.blocks.bits, math.acos(2 * similarity / (1 + similarity)) / math.pi

@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
-from typing import ClassVar
 
 from neardup.errors import ParameterError
+from neardup.measure_table import Measure
 from neardup.spec import check_whole
 
 STEPS = 2_000
@@ -23,8 +23,10 @@ STEPS = 2_000
 class Meeting:
     """How likely two documents are to meet, as a function of their similarity."""
 
-    condition: ClassVar[str] = ""
-    """What is supposed of the documents besides, if anything."""
+    @property
+    def condition(self) -> str:
+        """What is supposed of the documents besides, if anything."""
+        return ""
 
     def probability(self, similarity: float) -> float:
         """P(s), the chance that two documents of this similarity share a bucket."""
@@ -138,26 +140,27 @@ class Curves(Meeting):
 
 
 @dataclass(frozen=True)
-class ByContainment(Meeting):
-    """The same as a function of containment instead of Jaccard, which depends on the sizes."""
+class ByMeasure(Meeting):
+    """A curve as a function of another measure than the Jaccard similarity."""
 
-    condition: ClassVar[str] = " for documents of equal size"
     curve: Curve | Curves
+    measure: Measure
+
+    @property
+    def condition(self) -> str:
+        return self.measure.condition
 
     def probability(self, similarity: float) -> float:
-        return self.curve.probability(jaccard_of(similarity))
+        to_jaccard = self.measure.to_jaccard
+        return self.curve.probability(to_jaccard(similarity) if to_jaccard else similarity)
 
     def __str__(self) -> str:
         return str(self.curve)
 
 
-def jaccard_of(containment: float, ratio: float = 1.0) -> float:
-    """The Jaccard similarity of A and B, if this share of A is inside B, `ratio` times as large.
-
-    >>> jaccard_of(0.8), jaccard_of(1.0, ratio=4)
-    (0.6666666666666667, 0.25)
-    """
-    return containment / (1.0 + ratio - containment)
+def meeting_by(measure: Measure, curve: Curve | Curves) -> Meeting:
+    """Return the curve as a function of a measure."""
+    return ByMeasure(curve, measure) if measure.to_jaccard else curve
 
 
 def choose_curve(slots: int, threshold: float, recall: float) -> Curve:

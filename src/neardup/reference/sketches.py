@@ -5,7 +5,7 @@ Also one-permutation MinHash, slot by slot; slots with spare values, as sets; an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from struct import pack
 
@@ -113,6 +113,13 @@ def jaccard(a: set[int], b: set[int]) -> float:
 def containment(a: set[int], b: set[int]) -> float:
     """The share of a that is inside b."""
     return len(a & b) / len(a) if a else 1.0
+
+
+MEASURES: dict[str, Callable[[set[int], set[int]], float]] = {
+    "jaccard": jaccard,
+    "containment": containment,
+}
+"""The measures of sets that --measure chooses between: of a document in an earlier one."""
 
 
 def estimate(a: Sequence[int], b: Sequence[int]) -> float:

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from neardup.errors import FormatError, UsageError
 from neardup.lsh.blocks import Blocks, ByJaccard
-from neardup.lsh.curve import ByContainment, Curve, Meeting, parse_layout
+from neardup.lsh.curve import Curve, Meeting, meeting_by, parse_layout
+from neardup.measure_table import MEASURES
 from neardup.pipeline.output import RUN_FILE
 
 LONGEST_REASON: Final = 100
@@ -173,8 +174,8 @@ def _curve(parameters: dict[str, Any], spec: dict[str, Any]) -> Meeting | None:
         return ByJaccard(blocks) if parameters.get("verify") == "exact" else blocks
     if "tables" in parameters:
         curve = parse_layout(str(parameters["tables"]))
-        contained = parameters.get("measure") == "containment"
-        return ByContainment(curve) if contained else curve
+        measure = MEASURES.get(str(parameters.get("measure")))
+        return meeting_by(measure, curve) if measure else curve
     if "bands" not in parameters or "rows" not in parameters:
         return None
     return Curve(int(parameters["bands"]), int(parameters["rows"]))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.lsh.curve import Curve, Meeting
+from neardup.measure_table import CHOICES, exact_measure
 from neardup.report import plots
 from neardup.report.html import Html, document, join, name, note, pairs, shorten, table, tag
 from neardup.report.plots import CurveExplorer
@@ -117,11 +118,13 @@ def _rule(record: RunRecord) -> Iterator[Html]:
         return
     if record.threshold is None or "unit" not in spec or "size" not in spec:
         return
-    measure = "estimated" if given.get("verify") == "estimate" else "exact"
+    judged = "estimated" if given.get("verify") == "estimate" else "exact"
     similar = f"is at least {record.threshold:g} similar to"
     shingle = shorten(f"{spec['unit']}:{spec['size']}")
-    weighted = "weighted " if spec.get("sketch") == "weighted" else ""
-    how = f"{measure} {weighted}Jaccard of {shingle} shingles"
+    # Earlier runs did not record the measure.
+    name_of_measure = given["measure"] if given.get("measure") in CHOICES else CHOICES[0]
+    measure = exact_measure(name_of_measure, spec.get("sketch", ""))
+    how = f"{judged} {measure.label} of {shingle} shingles"
     if "hamming" in given and given.get("verify") == "estimate":
         how = (
             f"{shorten(given['hamming'])} or fewer of {shorten(spec['slots'])} bits differ, "
