@@ -37,7 +37,7 @@ def explorer(shape: tuple[int, int], threshold: float, seen: Any) -> CurveExplor
 
 
 @given(shapes, thresholds)
-def test_the_script_knows_the_same_maths(shape: tuple[int, int], at: float) -> None:
+def test_script_computes_the_curve_of_the_library(shape: tuple[int, int], at: float) -> None:
     curve = Curve(*shape)
     found = by_script(
         "(([b, r, t]) => [curves.probability(t, b, r), curves.estimate(b, r), "
@@ -60,7 +60,7 @@ def test_the_script_knows_the_same_maths(shape: tuple[int, int], at: float) -> N
 
 
 @given(shapes, thresholds, counts)
-def test_the_script_expects_the_same_of_the_pairs(
+def test_script_expects_the_pairs_of_the_library(
     shape: tuple[int, int], at: float, seen: Any
 ) -> None:
     one = explorer(shape, at, seen)
@@ -78,7 +78,7 @@ def test_the_script_expects_the_same_of_the_pairs(
 
 @given(shapes, st.sampled_from([0.5, 0.7, 0.8, 0.85, 0.9, 1.0]))
 @example((256, 2), 0.5)
-def test_the_script_writes_what_is_there_without_it(shape: tuple[int, int], at: float) -> None:
+def test_script_writes_the_numbers_of_the_static_page(shape: tuple[int, int], at: float) -> None:
     one = CurveExplorer(Curve(*shape), at, np.arange(100) ** 3, "pairs")
     written = by_script(
         "curves.written(JSON.parse(dukpy.data), dukpy.b, dukpy.r)",
@@ -89,7 +89,7 @@ def test_the_script_writes_what_is_there_without_it(shape: tuple[int, int], at: 
     assert written == {name: value for name, (_, value) in one.numbers().items()}
 
 
-def test_more_slots_than_there_are_is_said() -> None:
+def test_script_states_when_bands_need_more_slots() -> None:
     one = explorer((20, 5), 0.8, np.zeros(100, np.int64))
     written = by_script("curves.written(JSON.parse(dukpy.data), 30, 5)", data=one.data)
     assert written["slots"] == "30 × 5 = 150, but there are 128"
@@ -105,14 +105,14 @@ def test_bins_stand_for_their_middle_and_exactly_1_for_itself() -> None:
     assert one.expected()[1] == pytest.approx(similar / 9)
 
 
-def test_where_nothing_is_similar_there_is_no_recall() -> None:
+def test_recall_is_undefined_without_similar_pairs() -> None:
     seen = np.zeros(100, np.int64)
     seen[10] = 5
     assert explorer((20, 5), 0.8, seen).numbers()["found"][1] == "none is"
     assert "found" not in explorer((20, 5), 0.8, np.zeros(100, np.int64)).numbers()
 
 
-def test_the_script_can_stand_in_a_page() -> None:
+def test_script_does_not_break_the_markup() -> None:
     script = plots.explorer_script()
     assert not any(ends in script.lower() for ends in ("</script", "<!--", "<script", "\r"))
 
@@ -165,7 +165,7 @@ def similarity_bins(*places: int) -> Any:
     return seen
 
 
-def test_the_script_draws_the_line_that_was_there(make_run: MakeRun, page: Page) -> None:
+def test_script_draws_the_curve_of_the_static_page(make_run: MakeRun, page: Page) -> None:
     path = write_report(make_run())
     plain = path.read_text().split('<polyline points="')[1].split('"')[0]
     page.open(path)
@@ -187,7 +187,7 @@ def test_scripts_in_documents_stay_text(make_run: MakeRun, page: Page) -> None:
     assert page.complaints == []
 
 
-def test_a_script_that_got_into_the_page_would_not_run(make_run: MakeRun, page: Page) -> None:
+def test_injected_script_is_blocked_by_the_policy(make_run: MakeRun, page: Page) -> None:
     """The policy holds even if escaping failed: markup of a document is put in on purpose."""
     path = write_report(make_run(id="PLACE"))
     path.write_text(path.read_text().replace("PLACE", HOSTILE))
@@ -198,7 +198,7 @@ def test_a_script_that_got_into_the_page_would_not_run(make_run: MakeRun, page: 
     assert page.value("document.querySelector('fieldset').hidden") is False
 
 
-def test_without_scripts_the_plot_and_its_numbers_are_there(make_run: MakeRun, page: Page) -> None:
+def test_plot_and_numbers_are_shown_without_scripts(make_run: MakeRun, page: Page) -> None:
     path = write_report(make_run())
     page.ask("Emulation.setScriptExecutionDisabled", value=True)
     try:

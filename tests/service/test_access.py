@@ -8,9 +8,12 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.serving import Served, key, serving, text
 
 from neardup.index.index import Index
+from neardup.service.access import RateBuckets
 from neardup.service.api_keys import ApiKeys
 from neardup.service.index_service import IndexService
 from neardup.service.limits import ServiceLimits
@@ -113,7 +116,7 @@ def test_neither_key_nor_text_is_logged(tmp_path: Path) -> None:
         {"Origin": "null"},
     ],
 )
-def test_without_keys_pages_in_a_browser_are_refused(
+def test_without_keys_requests_of_browser_pages_are_refused(
     tmp_path: Path, headers: dict[str, str]
 ) -> None:
     with serving(tmp_path) as client:
@@ -154,7 +157,7 @@ def test_requests_beyond_the_limit_get_503(tmp_path: Path) -> None:
         assert (gate.requests, gate.bytes) == (0, 0)
 
 
-def test_one_key_can_not_take_all_the_room(tmp_path: Path) -> None:
+def test_key_over_its_request_limit_gets_429_and_others_pass(tmp_path: Path) -> None:
     first, second = key(tmp_path, "read"), key(tmp_path, "read", "write")
     answers = []
     with serving(tmp_path, ServiceLimits(key_requests=1)) as client:
@@ -175,7 +178,7 @@ def test_one_key_can_not_take_all_the_room(tmp_path: Path) -> None:
         assert client.get("/v1/stats", headers=first).status_code == 200
 
 
-def test_open_paths_take_no_place(tmp_path: Path) -> None:
+def test_open_paths_do_not_count_as_requests_under_way(tmp_path: Path) -> None:
     under_way = []
     with serving(tmp_path) as client:
 
@@ -213,7 +216,7 @@ def names(client: Served) -> list[str]:
     return [line["event"] for line in client.logged]
 
 
-def test_the_index_is_loaded_in_the_background_and_closed_at_the_end(tmp_path: Path) -> None:
+def test_index_is_closed_at_shutdown_and_opened_again(tmp_path: Path) -> None:
     with serving(tmp_path) as client:
         client.post("/v1/documents", json={"id": "a", "text": text(1)})
     assert names(client)[-1] == "closed"
@@ -232,7 +235,7 @@ def test_several_authorization_headers_are_refused(tmp_path: Path) -> None:
             assert "several" in answer.json()["message"]
 
 
-def test_the_scope_is_checked_before_the_body_is_read(tmp_path: Path) -> None:
+def test_scope_is_checked_before_the_body_is_read(tmp_path: Path) -> None:
     header = key(tmp_path, "read")
     with serving(tmp_path) as client:
         for kind in ("application/json", "application/x-ndjson", "text/plain"):
@@ -241,3 +244,54 @@ def test_the_scope_is_checked_before_the_body_is_read(tmp_path: Path) -> None:
             )
             assert answer.status_code == 403, kind
             assert answer.headers["connection"] == "close", "the body is left unread"
+
+
+BATCH = 50
+STEPS = st.lists(st.tuples(st.floats(0, 3), st.integers(1, BATCH)), max_size=60)
+
+
+@given(st.integers(1, 100), st.integers(1, 200), STEPS)
+def test_accepted_requests_keep_to_the_rate(
+    rate: int, burst: int, steps: list[tuple[float, int]]
+) -> None:
+    buckets, now, taken = RateBuckets(rate, burst, 10), 0.0, 0
+    for pause, cost in steps:
+        now += pause
+        if not buckets.take("a", cost, now):
+            taken += cost
+    assert taken <= burst + now * rate + BATCH + 1e-6
+
+
+@given(st.integers(1, 100), STEPS)
+def test_request_is_accepted_after_the_stated_wait(
+    rate: int, steps: list[tuple[float, int]]
+) -> None:
+    buckets, now = RateBuckets(rate, rate, 10), 0.0
+    for pause, cost in steps:
+        now += pause
+        if wait := buckets.take("a", cost, now):
+            now += wait * (1 + 1e-9)
+            assert buckets.take("a", cost, now) == 0.0
+
+
+def test_rate_of_one_name_does_not_limit_others_and_zero_is_unlimited() -> None:
+    buckets = RateBuckets(1, 2, 10)
+    buckets.owe("a", 100, 0.0)
+    assert buckets.wait("a", 0.0) == 99.0
+    assert buckets.take("b", 1, 0.0) == 0.0
+    free = RateBuckets(0, 0, 10)
+    assert [free.take("a", 1_000, 0.0) for _ in range(3)] == [0.0, 0.0, 0.0]
+
+
+def test_backwards_clock_adds_no_tokens() -> None:
+    buckets = RateBuckets(10, 10, 10)
+    buckets.owe("a", 20, 100.0)
+    assert buckets.wait("a", 50.0) == buckets.wait("a", 100.0)
+
+
+def test_number_of_rate_buckets_is_bounded() -> None:
+    buckets = RateBuckets(1, 1, 100)
+    for n in range(1_000):
+        buckets.owe(str(n), 5, float(n))
+    assert len(buckets) == 100
+    assert buckets.wait("999", 999.0) > 0

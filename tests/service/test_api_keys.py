@@ -46,7 +46,7 @@ def test_tokens_are_all_different(tmp_path: Path) -> None:
     assert [key.name for key in keys.all()] == [f"k{n}" for n in range(20)]
 
 
-def test_a_reader_notices_what_another_process_changes(tmp_path: Path) -> None:
+def test_running_service_notices_a_changed_key_file(tmp_path: Path) -> None:
     running, other = ApiKeys(tmp_path), ApiKeys(tmp_path)
     assert not running.guarded
     token = other.add("a", ("read",), WHEN)
@@ -87,13 +87,13 @@ def test_a_broken_file_is_an_error_that_names_it(tmp_path: Path, content: bytes)
         ApiKeys(tmp_path).find("x")
 
 
-def test_a_folder_that_can_not_be_looked_into_is_an_error_too(tmp_path: Path) -> None:
+def test_unreadable_key_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(FormatError, match=FILE):
         ApiKeys(tmp_path / "file").find("x")
 
 
-def test_keys_that_are_added_at_the_same_time_are_all_there(tmp_path: Path) -> None:
+def test_concurrently_added_keys_are_all_stored(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         added = [pool.submit(ApiKeys(tmp_path).add, f"k{n}", ("read",), WHEN) for n in range(40)]
         tokens = [each.result() for each in added]
@@ -101,7 +101,7 @@ def test_keys_that_are_added_at_the_same_time_are_all_there(tmp_path: Path) -> N
     assert [keys.find(token).name for token in tokens] == [f"k{n}" for n in range(40)]
 
 
-def test_the_commands(tmp_path: Path) -> None:
+def test_keys_commands_add_list_and_revoke(tmp_path: Path) -> None:
     made = neardup("keys", "add", "crawler", "--data", tmp_path, "--scope", "write")
     assert made.code == 0
     token = made.out.strip()
@@ -130,7 +130,7 @@ def test_wrong_use_is_refused_with_the_cure(
     refused(neardup("keys", *arguments, "--data", tmp_path), 2, said)
 
 
-def test_help_and_keys_load_no_server() -> None:
+def test_help_and_keys_commands_import_no_server_packages() -> None:
     code = (
         "import sys; sys.argv = ['neardup', *sys.argv[1:]]\n"
         "from neardup.cli import main\n"
@@ -144,7 +144,7 @@ def test_help_and_keys_load_no_server() -> None:
         assert ran.stdout.splitlines()[-1] == "[]"
 
 
-def test_listening_to_others_needs_a_key(tmp_path: Path) -> None:
+def test_listening_on_a_public_address_needs_a_key(tmp_path: Path) -> None:
     def not_started(host: str) -> None:
         ran = neardup("serve", "--data", tmp_path, "--host", host)
         assert ran.code == 2

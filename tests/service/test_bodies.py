@@ -60,7 +60,9 @@ PLACES = st.lists(st.integers(0, 2_000), max_size=8)
 
 
 @given(st.binary(max_size=1_000), PLACES, st.booleans())
-def test_a_body_is_what_was_sent(data: bytes, places: list[int], packed: bool) -> None:
+def test_body_equals_what_was_sent_however_it_is_cut(
+    data: bytes, places: list[int], packed: bool
+) -> None:
     body = gzip.compress(data) if packed else data
     assert whole(sent(*cut(body, places)), GZIP if packed else {}) == data
 
@@ -78,13 +80,13 @@ def test_lines_are_the_same_however_they_are_cut(
 
 
 @given(PLACES)
-def test_a_line_that_is_too_long_is_one_line(places: list[int]) -> None:
+def test_oversized_line_is_reported_as_one_line(places: list[int]) -> None:
     data = b"a\n" + b"x" * 1_500 + b"\nb\n" + b"y" * 1_001
     assert all_lines(sent(*cut(data, places)), {}) == [b"a", None, b"b", None]
 
 
 @pytest.mark.parametrize("headers", [{b"content-length": b"1001"}, {b"content-length": b"-1"}, {}])
-def test_a_body_that_is_too_large_is_refused(headers: dict[bytes, bytes]) -> None:
+def test_oversized_body_is_refused(headers: dict[bytes, bytes]) -> None:
     with pytest.raises(Refusal) as caught:
         whole(sent(b"x" * 600, b"x" * 401), headers)
     assert caught.value.http_status == 413
@@ -95,7 +97,7 @@ def bomb() -> bytes:
     return b"".join([*(packer.compress(bytes(1 << 20)) for _ in range(64)), packer.flush()])
 
 
-def test_a_gzip_bomb_takes_little_memory() -> None:
+def test_gzip_bomb_is_refused_in_bounded_memory() -> None:
     packed = bomb()
     assert len(packed) < 100_000
     tracemalloc.start()
@@ -117,14 +119,16 @@ def test_a_gzip_bomb_takes_little_memory() -> None:
         (b"x", b"gzip, gzip", 415),
     ],
 )
-def test_wrong_codings_are_refused(body: bytes, coding: bytes, status: int) -> None:
+def test_broken_or_unsupported_content_encoding_is_refused(
+    body: bytes, coding: bytes, status: int
+) -> None:
     for read in (whole, all_lines):
         with pytest.raises(Refusal) as caught:
             read(sent(body), {b"content-encoding": coding})
         assert caught.value.http_status == status
 
 
-def test_a_client_that_leaves_or_is_silent() -> None:
+def test_disconnect_is_raised_and_silence_gives_408() -> None:
     async def silent() -> dict[str, Any]:
         await asyncio.sleep(60)
         return {}

@@ -109,7 +109,7 @@ def test_replace_in_the_query_of_a_json_body_gives_422(client: Served) -> None:
     refused(answer, 422, "put replace into")
 
 
-def test_unknown_fields_and_wrong_ones_are_named(client: Served) -> None:
+def test_unknown_and_invalid_fields_are_named(client: Served) -> None:
     refused(client.post("/v1/check", json={"text": "a", "treshold": 1}), 422, "treshold")
     value = {"documents": [{"text": "a"}, {"text": 5}]}
     refused(client.post("/v1/documents", json=value), 422, "documents.1.text")
@@ -128,7 +128,7 @@ def test_oversized_values_give_413(client: Served) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/check", "/v1/documents"])
-def test_very_many_fields_or_items_are_refused_at_once(client: Served, path: str) -> None:
+def test_too_many_fields_or_items_are_refused_before_validation(client: Served, path: str) -> None:
     """Validation would make an error for each of them: a gigabyte of errors for a large body."""
     names = {f"{n}": 1 for n in range(1_000)}
     for body in (names, {"documents": [names]}, {"signature": names}):
@@ -137,7 +137,7 @@ def test_very_many_fields_or_items_are_refused_at_once(client: Served, path: str
         refused(client.post(path, json=body), 413, "batch")
 
 
-def test_packed_bodies(client: Served) -> None:
+def test_gzip_bodies_are_accepted_and_bounded(client: Served) -> None:
     packed = gzip.compress(json.dumps({"text": text(1)}).encode())
     headers = {**JSON, "Content-Encoding": "gzip"}
     assert client.post("/v1/check", content=packed, headers=headers).json()["status"] == "new"
@@ -149,7 +149,7 @@ def test_packed_bodies(client: Served) -> None:
 
 
 @pytest.mark.parametrize("kind", [None, "text/plain", "multipart/form-data", "application/jsonx"])
-def test_bodies_that_say_they_are_something_else(client: Served, kind: str | None) -> None:
+def test_unsupported_content_type_gives_415(client: Served, kind: str | None) -> None:
     headers = {} if kind is None else {"Content-Type": kind}
     for path in ("/v1/check", "/v1/documents", "/v1/shadow/start"):
         answer = client.post(path, content=b'{"text": "a"}', headers=headers)
@@ -186,7 +186,9 @@ def test_bodies_that_say_they_are_something_else(client: Served, kind: str | Non
         ("DELETE", "/v1/documents/none", 404),
     ],
 )
-def test_wrong_methods_and_paths(client: Served, method: str, path: str, status: int) -> None:
+def test_unknown_path_or_method_is_refused_with_its_status(
+    client: Served, method: str, path: str, status: int
+) -> None:
     answer = client.request(method, path)
     refused(answer, status)
     assert ("allow" in answer.headers) == (status == 405)

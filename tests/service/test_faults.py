@@ -20,7 +20,7 @@ def events(client: Served, name: str) -> list[str]:
     return [line["message"] for line in client.logged if line["event"] == name]
 
 
-def test_a_full_disk(tmp_path: Path) -> None:
+def test_full_disk_gives_507_and_queries_continue(tmp_path: Path) -> None:
     with serving(tmp_path) as client:
         assert client.post("/v1/documents", json={"documents": documents(0)}).status_code == 200
         with full_disk(100_000):
@@ -40,7 +40,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         assert [one["status"] for one in again] == ["new"] * 50
 
 
-def test_a_damaged_file_is_no_mistake_of_the_client(tmp_path: Path) -> None:
+def test_damaged_index_file_gives_500(tmp_path: Path) -> None:
     with serving(tmp_path) as client:
         client.post("/v1/documents", json={"documents": documents(0, 1_000)})
     (stored,) = tmp_path.glob("**/index.sqlite")
@@ -57,7 +57,7 @@ def test_a_damaged_file_is_no_mistake_of_the_client(tmp_path: Path) -> None:
         assert client.get("/healthz").status_code == 200
 
 
-def test_a_folder_whose_name_is_not_utf8(tmp_path: Path) -> None:
+def test_data_folder_name_may_be_invalid_utf8(tmp_path: Path) -> None:
     data = tmp_path / os.fsdecode(b"\xff")
     with serving(data) as client:
         (data / "api-keys.json").write_text("{")

@@ -20,7 +20,7 @@ def echoed(texts: list[str]) -> list[Answer]:
 
 
 @given(st.lists(st.text(max_size=5), max_size=200))
-def test_each_gets_its_own_answer(texts: list[str]) -> None:
+def test_each_query_gets_its_own_answer(texts: list[str]) -> None:
     async def ask() -> list[Answer]:
         with ThreadPoolExecutor(1) as pool:
             together = QueryBatcher(echoed, pool)
@@ -57,7 +57,7 @@ def test_texts_that_wait_are_batched_within_bounds() -> None:
     assert not any("nobody waits" in call for call in calls)
 
 
-def test_an_error_reaches_all_and_the_next_ones_are_answered() -> None:
+def test_error_fails_its_batch_and_not_the_next_one() -> None:
     failing = True
 
     def answer(texts: list[str]) -> list[Answer]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from neardup.evaluation.scores import Scores
 from neardup.index.index import Index
-from neardup.service.metrics import WINDOW_SECONDS, Metrics
+from neardup.service.metrics import LOOKS, WINDOW_SECONDS, Metrics, RecentGrowth
 
 SEVEN = {
     "candidate_pairs_per_doc",
@@ -95,7 +98,7 @@ def test_metrics_equal_the_statistics_of_the_index(index, metrics):
     assert said["process_resident_memory_bytes"] > 0
 
 
-def test_the_seven_names_that_people_know(index, metrics):
+def test_unprefixed_metrics_are_exported(index, metrics):
     some = texts(3)
     add(index, [some[0], some[0] + " and", "one two three four five six", some[1]])
     metrics.observe_golden({"texts": Scores(9, 1, 1, 9)})
@@ -108,7 +111,7 @@ def test_the_seven_names_that_people_know(index, metrics):
     assert said["empty_bin_rate"] == 0.0
 
 
-def test_a_bucket_that_is_full(tmp_path, clock):
+def test_full_bucket_shows_in_the_metrics(tmp_path, clock):
     base = texts(1)[0].split()
     near = [" ".join([*base[:-8], *(f"x{n}-{m}" for m in range(8))]) for n in range(40)]
     with Index.open(tmp_path / "full", threshold=0.99, bands=64, rows=1, limit=4) as index:
@@ -120,7 +123,7 @@ def test_a_bucket_that_is_full(tmp_path, clock):
     assert said["neardup_compared_total"] == said["neardup_candidates_total"] > 0
 
 
-def test_rates_are_those_of_the_last_minutes(index, metrics, clock):
+def test_rates_cover_only_the_window(index, metrics, clock):
     some = texts(10)
     add(index, some)
     assert values(metrics)["candidate_pairs_per_doc"] == 0.0
@@ -137,7 +140,7 @@ def test_rates_are_those_of_the_last_minutes(index, metrics, clock):
     assert quiet["neardup_lookups_total"] == 20
 
 
-def test_a_clock_that_goes_backwards_breaks_nothing(index, metrics, clock):
+def test_metrics_stay_valid_with_a_backwards_clock(index, metrics, clock):
     metrics.expect_golden(600.0)
     add(index, texts(2))
     values(metrics)
@@ -148,7 +151,7 @@ def test_a_clock_that_goes_backwards_breaks_nothing(index, metrics, clock):
     assert said["neardup_golden_age_seconds"] == 0.0
 
 
-def test_short_documents_leave_bins_empty(tmp_path, clock):
+def test_short_documents_raise_the_empty_bin_rate(tmp_path, clock):
     with Index.open(tmp_path / "oneperm", sketch="oneperm", slots=256) as index:
         metrics = Metrics(index.stats, clock=clock)
         add(index, [" ".join(texts(100))])
@@ -158,14 +161,14 @@ def test_short_documents_leave_bins_empty(tmp_path, clock):
         assert long < 0.01 and 0.5 < values(metrics)["empty_bin_rate"] < 1.0
 
 
-def test_a_memory_budget(tmp_path, index, metrics, clock):
+def test_memory_budget_is_exported_only_if_it_is_set(tmp_path, index, metrics, clock):
     assert "neardup_memory_budget_bytes" not in values(metrics), "there is none"
     with Index.open(tmp_path / "small", memory="100 MB") as small:
         said = values(Metrics(small.stats, clock=clock))
     assert said["neardup_memory_budget_bytes"] == 100_000_000
 
 
-def test_requests_and_refusals(metrics):
+def test_requests_and_refusals_are_counted_by_label(metrics):
     metrics.observe_request("/v1/check", "POST", 200, 0.004)
     metrics.observe_request("/v1/check", "POST", 503, 0.0001)
     metrics.observe_request("unknown", "MAKE-ANOTHER-SERIES", 405, 0.0001)
@@ -187,7 +190,7 @@ def test_requests_and_refusals(metrics):
     }
 
 
-def test_before_the_index_is_there(clock):
+def test_metrics_before_the_index_is_loaded(clock):
     metrics = Metrics(lambda: None, clock=clock)
     metrics.observe_request("/readyz", "GET", 503, 0.001)
     said = values(metrics)
@@ -195,7 +198,7 @@ def test_before_the_index_is_there(clock):
     assert said["neardup_requests_total"] == {("GET", "/readyz", "503"): 1}
 
 
-def test_the_age_of_a_golden_check(metrics, clock):
+def test_golden_age_counts_from_the_last_successful_check(metrics, clock):
     assert "neardup_golden_age_seconds" not in values(metrics)
     metrics.expect_golden(600.0)
     clock.now += 700
@@ -212,13 +215,13 @@ def test_the_age_of_a_golden_check(metrics, clock):
     assert "recall_on_labeled_set" not in said, "there is none without duplicates"
 
 
-def test_two_services_in_one_process_count_apart(index, clock):
+def test_two_services_in_one_process_count_separately(index, clock):
     one, other = Metrics(index.stats, clock=clock), Metrics(index.stats, clock=clock)
     one.observe_rejected("busy")
     assert values(other)["neardup_rejected_total"][("busy",)] == 0
 
 
-def test_threads_lose_no_count(index, metrics):
+def test_concurrent_counts_are_not_lost(index, metrics):
     def work():
         for _ in range(500):
             metrics.observe_request("/v1/check", "POST", 200, 0.001)
@@ -234,3 +237,44 @@ def test_threads_lose_no_count(index, metrics):
     said = values(metrics)
     assert said["neardup_requests_total"][("POST", "/v1/check", "200")] == 2_000
     assert said["neardup_rejected_total"][("busy",)] == 2_000
+
+
+STEPS = st.floats(0.0, WINDOW_SECONDS / 2)
+
+
+@given(st.lists(st.tuples(STEPS, st.integers(0, 9)), min_size=1))
+def test_growth_counts_all_of_the_window_and_little_before_it(events):
+    """All that happened in the window counts; nothing that is more than one interval between
+    readings older than the last call before the window."""
+    growth, now, calls = RecentGrowth(), 0.0, []
+    for step, more in events:
+        now += step
+        calls.append((now, more))
+        (grown,) = growth.since((sum(count for _, count in calls),), now)
+        begin = now - WINDOW_SECONDS
+        before = [when for when, _ in calls if when <= begin]
+        oldest = before[-1] - WINDOW_SECONDS / LOOKS if before else -math.inf
+        assert grown >= sum(count for when, count in calls if when > begin)
+        assert grown <= sum(count for when, count in calls if when > oldest)
+
+
+def test_growth_remembers_a_bounded_number_of_readings():
+    growth = RecentGrowth()
+    for n in range(10_000):
+        growth.since((n,), n * 0.5)
+    assert len(growth._looks) <= LOOKS + 2
+
+
+def test_growth_treats_a_backwards_clock_as_standing_still():
+    growth = RecentGrowth()
+    assert growth.since((5,), 1_000.0) == [5]
+    assert growth.since((9,), 10.0) == [9]
+    assert growth.since((10,), 1_000.0 + WINDOW_SECONDS) == [5]
+
+
+def test_growth_restarts_when_counters_restart():
+    growth = RecentGrowth()
+    assert growth.since((7, 100), 0.0) == [7, 100]
+    assert growth.since((8, 150), WINDOW_SECONDS) == [1, 50]
+    assert growth.since((9, 2), WINDOW_SECONDS + 1) == [9, 2]
+    assert growth.since((9, 3), WINDOW_SECONDS + 2) == [9, 3]

@@ -76,7 +76,9 @@ def running(app: Any) -> Any:
 
 @described.parametrize()
 @settings(max_examples=100)
-def test_the_description_is_true(case: schemathesis.Case, session: ASGIClient) -> None:
+def test_answers_conform_to_the_openapi_description(
+    case: schemathesis.Case, session: ASGIClient
+) -> None:
     case.call_and_validate(base_url=LOCAL, session=session, checks=WANTED)
 
 

@@ -58,7 +58,7 @@ def metrics_in(expression: str) -> set[str]:
     return set(words) - {"offset", "and", "or", "unless", "by"} - FROM_PROMETHEUS
 
 
-def test_the_reader_of_expressions():
+def test_metrics_in_extracts_the_names_of_an_expression():
     found = metrics_in('sum by (le) (rate(a_total{x="b"}[5m])) / c > 1e4 * d offset 1h')
     assert found == {"a_total", "c", "d"}
 
@@ -69,12 +69,12 @@ def test_alerts_use_existing_metrics(samples):
     assert set(SEVEN) <= set().union(*(metrics_in(rule["expr"]) for rule in RULES.values()))
 
 
-def test_reasons_that_alerts_look_at_are_there_before_they_are_seen():
+def test_reasons_used_by_alerts_are_exported_from_zero():
     looked_at = re.findall(r'reason=~?"([^"]+)"', "".join(rule["expr"] for rule in RULES.values()))
     assert {reason for each in looked_at for reason in each.split("|")} == set(WATCHED)
 
 
-def test_the_thresholds_of_the_seven():
+def test_alert_thresholds_of_the_unprefixed_metrics():
     expressions = {rule["expr"] for rule in RULES.values()}
     for metric, threshold in SEVEN.items():
         assert f"{metric} {threshold}" in expressions
@@ -93,7 +93,7 @@ def test_alerts_have_a_severity_and_a_runbook_section():
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="Prometheus is not installed")
 @pytest.mark.parametrize("command", [("check", "alerts.yml"), ("test", "alerts_test.yml")])
-def test_prometheus_takes_the_alerts(command):
+def test_promtool_accepts_the_alerts(command):
     what, file = command
     done = subprocess.run(
         ["promtool", what, "rules", ROOT / "ops" / file], capture_output=True, text=True
@@ -111,7 +111,7 @@ def test_dashboard_uses_existing_metrics(samples):
     assert set(SEVEN) <= shown
 
 
-def test_the_dashboard_has_its_rows_and_its_data_source():
+def test_dashboard_rows_and_data_source():
     rows = [panel["title"] for panel in DASHBOARD["panels"] if panel["type"] == "row"]
     assert rows == ["Traffic", "Latency", "Quality", "Buckets", "Memory", "Durability"]
     variables = {one["name"]: one for one in DASHBOARD["templating"]["list"]}
@@ -123,7 +123,7 @@ def test_the_dashboard_has_its_rows_and_its_data_source():
     assert len(set(ids)) == len(ids)
 
 
-def test_panels_of_the_dashboard_lie_side_by_side():
+def test_dashboard_panels_do_not_overlap():
     for one, other in combinations([panel["gridPos"] for panel in DASHBOARD["panels"]], 2):
         apart = (
             one["x"] + one["w"] <= other["x"]
@@ -142,14 +142,14 @@ def test_runbook_names_existing_metrics(samples):
     assert set(SEVEN) <= named
 
 
-def test_links_inside_of_the_runbook_lead_somewhere():
+def test_runbook_links_resolve():
     titles = re.findall(r"^#+ (.*)$", RUNBOOK, re.MULTILINE)
     anchors = {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
     links = re.findall(r"\]\(#([^)]*)\)", RUNBOOK)
     assert len(links) > 10 and set(links) <= anchors
 
 
-def test_the_requests_in_the_runbook_can_be_made():
+def test_runbook_requests_match_routes_and_models():
     asked = re.findall(r"ask (?:-X (\w+) )?\$URL(/[\w/]+)(?: -d '([^']*)')?", RUNBOOK)
     assert len(asked) > 10
     for method, path, body in asked:

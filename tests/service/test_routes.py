@@ -38,7 +38,7 @@ def test_a_document_is_new_and_its_copy_is_a_duplicate(client: Served) -> None:
     assert (other["status"], other["duplicate_of"], other["cluster"]) == ("new", None, None)
 
 
-def test_several_at_once_in_order(client: Served) -> None:
+def test_batch_answers_are_in_order(client: Served) -> None:
     documents = [{"id": f"m{n}", "text": text(100 + n // 2)} for n in range(6)]
     answers = client.post("/v1/documents", json={"documents": documents}).json()["answers"]
     assert [one["id"] for one in answers] == [f"m{n}" for n in range(6)]
@@ -50,7 +50,7 @@ def test_several_at_once_in_order(client: Served) -> None:
     assert asked[2]["reason"] == "empty"
 
 
-def test_the_same_again_adds_nothing_and_another_content_is_a_conflict(client: Served) -> None:
+def test_same_content_is_not_added_twice_and_other_content_conflicts(client: Served) -> None:
     body = {"id": "same", "text": text(3)}
     first = client.post("/v1/documents", json=body).json()
     count = client.get("/v1/stats").json()["documents"]
@@ -64,7 +64,7 @@ def test_the_same_again_adds_nothing_and_another_content_is_a_conflict(client: S
     assert client.post("/v1/check", json={"text": text(4)}).json()["duplicate_of"] == "same"
 
 
-def test_a_whole_number_is_an_id_too(client: Served) -> None:
+def test_integer_id_stands_for_its_digits(client: Served) -> None:
     many = {"documents": [{"id": 6586, "text": text(61)}, {"id": -1, "text": text(62)}]}
     answers = client.post("/v1/documents", json=many).json()["answers"]
     assert [one["id"] for one in answers] == ["6586", "-1"]
@@ -74,7 +74,7 @@ def test_a_whole_number_is_an_id_too(client: Served) -> None:
         assert refused.status_code == 422, id
 
 
-def test_every_step_to_an_answer(client: Served) -> None:
+def test_explain_agrees_with_check(client: Served) -> None:
     client.post("/v1/documents", json={"id": "explained", "text": text(63)})
     given = {"text": text(63) + " more"}
     found = client.post("/v1/explain", json=given).json()
@@ -111,7 +111,7 @@ def test_a_document_without_an_id_gets_one(client: Served) -> None:
         "x" * 1024,
     ],
 )
-def test_any_id_can_be_asked_for_and_removed(client: Served, id: str) -> None:
+def test_any_valid_id_works_in_the_path(client: Served, id: str) -> None:
     added = client.post(
         "/v1/documents", json={"id": id, "text": text(zlib.crc32(id.encode()))}
     ).json()
@@ -136,7 +136,7 @@ def test_removing_a_representative_makes_a_copy_the_next_one(client: Served) -> 
     assert client.get("/v1/documents/third").json()["duplicate_of"] == "second"
 
 
-def test_only_the_first_members_are_listed(tmp_path: Path) -> None:
+def test_members_of_a_cluster_are_limited(tmp_path: Path) -> None:
     from neardup.service.limits import ServiceLimits
 
     with serving(tmp_path, ServiceLimits(members=2)) as client:
@@ -154,7 +154,7 @@ def signature_of(given: str, spec: Spec) -> dict[str, str]:
     return {"fingerprint": spec.fingerprint, "slots": slots, "content": content}
 
 
-def test_ready_made_signatures(client: Served) -> None:
+def test_signatures_are_checked_and_added(client: Served) -> None:
     spec = Spec()
     assert client.get("/v1/stats").json()["fingerprint"] == spec.fingerprint
     signed = {"id": "signed", "signature": signature_of(text(20), spec)}
@@ -180,7 +180,9 @@ def test_ready_made_signatures(client: Served) -> None:
         ({"slots": "\u00e9"}, 422),
     ],
 )
-def test_other_signatures_are_refused(client: Served, changed: dict[str, str], status: int) -> None:
+def test_invalid_signatures_are_refused(
+    client: Served, changed: dict[str, str], status: int
+) -> None:
     signature = {**signature_of(text(1), Spec()), **changed}
     for path in ("/v1/check", "/v1/documents"):
         assert client.post(path, json={"signature": signature}).status_code == status
@@ -197,7 +199,7 @@ def test_answers_carry_fingerprint_and_sequence(client: Served) -> None:
     assert int(after) > before
 
 
-def test_statistics_and_health(client: Served) -> None:
+def test_statistics_and_health_are_consistent(client: Served) -> None:
     stats = client.get("/v1/stats").json()
     assert stats["documents"] == stats["kept"] + stats["copies"]
     assert stats["spec"] == json.loads(json.dumps(Spec().stated))
@@ -206,7 +208,7 @@ def test_statistics_and_health(client: Served) -> None:
     assert client.get("/readyz").json()["status"] == "ready"
 
 
-def test_a_golden_set_is_watched(tmp_path: Path) -> None:
+def test_golden_set_is_checked_while_serving(tmp_path: Path) -> None:
     (tmp_path / "labels.tsv").write_text("id1\tid2\tlabel\na\tb\t1\na\tc\t0\n")
     with serving(tmp_path / "first") as client:
         for id, seed in (("a", 1), ("b", 1), ("c", 2)):
@@ -237,7 +239,7 @@ def test_streams_are_counted_and_not_timed(client: Served) -> None:
     assert seen() == [str(float(requests) + 1), timed]
 
 
-def test_metrics_are_for_prometheus(client: Served) -> None:
+def test_metrics_route_serves_the_prometheus_format(client: Served) -> None:
     client.post("/v1/check", json={"text": text(1)})
     answer = client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain")
@@ -248,3 +250,46 @@ def test_metrics_are_for_prometheus(client: Served) -> None:
 def test_health_is_answered_to_head_requests(client: Served, path: str) -> None:
     answer = client.head(path)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+
+
+def in_step(client: Served) -> dict[str, object]:
+    ends = time.monotonic() + 30
+    while (found := client.get("/v1/shadow/report").json())["state"] == "building":
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+    return found
+
+
+def test_a_shadow_is_started_reported_promoted_and_dropped(tmp_path: Path) -> None:
+    with serving(tmp_path) as client:
+        for path in ("report", "promote", "drop"):
+            ask = client.get if path == "report" else client.post
+            refused = ask(f"/v1/shadow/{path}")
+            assert (refused.status_code, refused.json()["error"]) == (400, "usage_error")
+        first, changed = text(1), text(1).rsplit(" ", 12)[0] + " " + text(2, 12)
+        for id, one in (("a", first), ("b", changed)):
+            client.post("/v1/documents", json={"id": id, "text": one})
+        assert client.get("/v1/documents/b").json()["status"] == "new"
+        labelled = [{"a": "a", "b": "b", "duplicate": True}]
+        begun = client.post("/v1/shadow/start", json={"threshold": 0.5, "golden": labelled})
+        assert begun.status_code == 200
+        assert in_step(client)["agreement"]["only_shadow"] == 1
+        assert client.post("/v1/shadow/promote").json() == {"moved": 1}
+        assert client.get("/v1/documents/b").json()["duplicate_of"] == "a"
+        assert client.get("/v1/stats").json()["parameters"]["threshold"] == 0.5
+        assert client.post("/v1/shadow/start", json={"threshold": 0.9}).status_code == 200
+        assert client.post("/v1/shadow/start", json={"threshold": 0.9}).status_code == 400
+        assert client.post("/v1/shadow/drop").status_code == 204
+
+
+def test_shadow_with_an_invalid_operating_point_is_refused(tmp_path: Path) -> None:
+    with serving(tmp_path) as client:
+        for body in (
+            {"threshold": 7},
+            {"bands": 3},
+            {"bands": 10**9, "rows": 10**9},
+            {"verify": "no"},
+            {"limit": -1},
+            {"tables": "x"},
+        ):
+            assert client.post("/v1/shadow/start", json=body).status_code == 400, body

@@ -46,7 +46,7 @@ def test_answers_stream_back_while_lines_are_sent(service: Running) -> None:
         assert any(part == b"0\r\n" for part in answers)
 
 
-def test_equal_documents_at_the_same_time(service: Running) -> None:
+def test_exactly_one_of_concurrent_equal_documents_is_new(service: Running) -> None:
     """Of many that arrive at once, exactly one is new."""
     with httpx.Client(base_url=service.url) as client, ThreadPoolExecutor(8) as pool:
         bodies = [{"id": f"race-{n}", "text": text(12_345)} for n in range(24)]
@@ -56,7 +56,7 @@ def test_equal_documents_at_the_same_time(service: Running) -> None:
     assert {one["duplicate_of"] for one in found} == {None, first}
 
 
-def test_checks_at_the_same_time_get_their_own_answers(service: Running) -> None:
+def test_concurrent_checks_get_their_own_answers(service: Running) -> None:
     with httpx.Client(base_url=service.url) as client, ThreadPoolExecutor(8) as pool:
         documents = [{"id": f"own-{n}", "text": text(500 + n)} for n in range(40)]
         client.post("/v1/documents", json={"documents": documents})
@@ -66,7 +66,7 @@ def test_checks_at_the_same_time_get_their_own_answers(service: Running) -> None
     assert [one["duplicate_of"] for one in found] == expected
 
 
-def test_a_running_service_is_evaluated(service: Running, tmp_path: Path) -> None:
+def test_evaluate_scores_a_running_service(service: Running, tmp_path: Path) -> None:
     documents = [{"id": f"e{n}", "text": text(9_000 + n // 2)} for n in range(8)]
     httpx.post(f"{service.url}/v1/documents", json={"documents": documents})
     rows = [f"e{n}\te{n + 1}\t{1 - n % 2}" for n in range(7)]
@@ -81,7 +81,7 @@ def test_a_second_service_on_the_same_data_is_refused(service: Running) -> None:
     assert "is written to by process" in ran.stderr.splitlines()[-1]
 
 
-def test_a_port_that_is_taken(service: Running) -> None:
+def test_taken_port_is_refused(service: Running) -> None:
     other = service.data.parent / "other"
     ran = process("serve", "--data", other, "--port", service.address[1])
     assert ran.returncode == 2
@@ -186,7 +186,7 @@ def test_a_stream_ends_when_its_key_is_revoked(tmp_path: Path) -> None:
         assert (ended["key"], ended["error"], ended["documents"]) == ("write", "unauthorized", 1)
 
 
-def test_an_index_that_can_not_be_loaded_ends_it_with_the_reason(tmp_path: Path) -> None:
+def test_failed_load_ends_the_process_with_the_reason(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "index.json").write_text("{")
@@ -206,7 +206,7 @@ def test_an_index_that_can_not_be_loaded_ends_it_with_the_reason(tmp_path: Path)
         (("--golden", "nowhere.tsv"), 1),
     ],
 )
-def test_why_it_does_not_start_is_a_line_of_the_log(
+def test_startup_failure_is_a_json_log_line(
     tmp_path: Path, options: tuple[str, str], code: int
 ) -> None:
     ran = process("serve", "--data", tmp_path / "data", *options)
@@ -216,7 +216,7 @@ def test_why_it_does_not_start_is_a_line_of_the_log(
     assert logged[-1]["event"] == "failed"
 
 
-def test_the_secret_key_is_changed_beside_the_service(tmp_path: Path) -> None:
+def test_secret_key_is_rotated_while_the_service_runs(tmp_path: Path) -> None:
     for number, name in enumerate(("old", "new")):
         (tmp_path / name).write_bytes(bytes([number]) * 16)
         (tmp_path / name).chmod(0o600)

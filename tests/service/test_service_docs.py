@@ -60,7 +60,7 @@ def test_commands_of_the_page_print_what_it_shows(tmp_path: Path) -> None:
         assert re.fullmatch(pattern, was.strip()), (wanted, was)
 
 
-def test_the_client_reads_while_it_sends(
+def test_stream_client_of_the_docs_reads_while_it_sends(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (example,) = CODE.findall(PAGE)

@@ -67,14 +67,14 @@ def test_bad_lines_are_answered_and_the_others_added(tmp_path: Path) -> None:
         assert client.get("/v1/stats").json()["documents"] == 2
 
 
-def test_the_last_line_needs_no_end_and_nothing_is_an_answer_too(tmp_path: Path) -> None:
+def test_last_line_needs_no_newline_and_empty_stream_has_no_answers(tmp_path: Path) -> None:
     with serving(tmp_path) as client:
         assert sent(client, b'{"id": "a", "text": "b"}')[0]["id"] == "a"
         assert sent(client, b"") == []
         assert sent(client, b"\n\n") == []
 
 
-def test_packed_and_replacing(tmp_path: Path) -> None:
+def test_stream_can_be_gzip_and_can_replace_documents(tmp_path: Path) -> None:
     with serving(tmp_path) as client:
         packed = gzip.compress(lines({"id": "a", "text": text(1)}))
         assert sent(client, packed, **{"Content-Encoding": "gzip"})[0]["status"] == "new"
@@ -97,7 +97,7 @@ def test_signatures_and_texts_in_one_stream(tmp_path: Path) -> None:
         assert [one.get("error", "") for one in found] == ["", "spec_mismatch", ""]
 
 
-def test_a_stream_is_slowed_down_not_refused(tmp_path: Path) -> None:
+def test_rate_limit_slows_a_stream_and_does_not_refuse_it(tmp_path: Path) -> None:
     header = key(tmp_path, "write")
     with serving(tmp_path, ServiceLimits(key_rate=100, burst_seconds=1, batch=20)) as client:
         documents = lines(*({"text": text(n)} for n in range(120)))

@@ -34,7 +34,7 @@ ASK = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
 REQUEST = b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
-def test_connections_are_not_held_for_ever(service: Running) -> None:
+def test_idle_and_slow_connections_are_closed(service: Running) -> None:
     whole = REQUEST + b"Content-Length: 2\r\n\r\n{}"
     closing = REQUEST + b"Content-Length: 2\r\nConnection: close\r\n\r\n{"
     sent = [
@@ -52,13 +52,13 @@ def test_connections_are_not_held_for_ever(service: Running) -> None:
     assert time.monotonic() - begun < 10
 
 
-def test_a_body_that_does_not_come(service: Running) -> None:
+def test_incomplete_body_gives_408(service: Running) -> None:
     answer = service.raw(REQUEST + b"Content-Length: 100\r\n\r\n{")
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b'"error":"too_slow"' in answer
 
 
-def test_headers_that_are_too_large(service: Running) -> None:
+def test_oversized_headers_give_431(service: Running) -> None:
     assert service.raw(REQUEST, b"X: " + b"a" * 9_000).startswith(b"HTTP/1.1 431 ")
     many = [b"X-%d: a\r\n" % n for n in range(2_000)]
     assert not service.raw(REQUEST, *many).startswith(b"HTTP/1.1 2")
@@ -107,7 +107,7 @@ def test_more_connections_than_allowed_are_closed(service: Running) -> None:
     assert httpx.get(f"{service.url}/healthz").status_code == 200
 
 
-def test_a_stream_that_is_not_read_is_ended(service: Running) -> None:
+def test_stream_whose_answers_are_not_read_is_closed(service: Running) -> None:
     head = REQUEST.replace(b"/v1/check", b"/v1/documents").replace(b"/json", b"/x-ndjson")
     with socket.create_connection(service.address, timeout=30) as connection:
         connection.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n")
@@ -117,14 +117,14 @@ def test_a_stream_that_is_not_read_is_ended(service: Running) -> None:
                 connection.sendall(b"%x\r\n%s\r\n" % (len(lines), lines))
 
 
-def test_requests_far_ahead_of_their_answers(service: Running) -> None:
+def test_number_of_pipelined_requests_is_bounded(service: Running) -> None:
     few, many = ASK * 10, ASK * 3_000
     closing = ASK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     assert service.raw(few + closing).count(b"HTTP/1.1 200") == 11
     assert service.raw(many + closing).count(b"HTTP/1.1 200") < 3_000
 
 
-def test_a_change_of_protocol_is_not_taken_for_an_empty_body(service: Running) -> None:
+def test_upgrade_request_is_refused_and_not_read_as_an_empty_body(service: Running) -> None:
     upgrade = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
     answer = service.raw(REQUEST + upgrade + b'Content-Length: 14\r\n\r\n{"text":"a b"}')
     assert answer.startswith(b"HTTP/1.1 400 ")

@@ -80,7 +80,7 @@ def text_of(markup: str) -> str:
     return re.sub(r"<[^>]*>", " ", re.sub(r"(?s)<(style|script|title)>.*?</\1>", " ", markup))
 
 
-def test_the_recommendation_with_its_reason_is_on_top() -> None:
+def test_recommendation_and_reason_are_on_top() -> None:
     text = " ".join(text_of(tuning_page(swept(*usual_rows()))).split())
     top = text[: text.index("Recall against cost")]
     for part in (
@@ -101,7 +101,7 @@ def test_the_recommendation_with_its_reason_is_on_top() -> None:
     assert "does not do what is wanted" in tuning_page(swept(*usual_rows(), met=False))
 
 
-def test_every_trial_is_a_row_also_if_it_came_to_nothing() -> None:
+def test_every_trial_is_a_row_even_if_it_failed() -> None:
     rows = usual_rows()
     rows[3] = TrialOutcome(rows[3].point, "timeout")
     rows[4] = TrialOutcome(rows[4].point, "failed", error="MemoryError <i>")
@@ -116,7 +116,7 @@ def test_every_trial_is_a_row_also_if_it_came_to_nothing() -> None:
     assert "failed: MemoryError &lt;i&gt;" in body[4]
 
 
-def test_columns_of_points_are_there_if_they_differ() -> None:
+def test_columns_are_shown_only_if_trials_differ() -> None:
     rows = usual_rows()
     assert ">shingle</th>" not in tuning_page(swept(*rows))
     rows.append(replace(rows[0], point=replace(rows[0].point, shingle="char:4", buckets=1_000)))
@@ -126,7 +126,7 @@ def test_columns_of_points_are_there_if_they_differ() -> None:
     assert ">threshold</th>" not in source
 
 
-def test_the_front_leaves_out_what_is_dearer_and_finds_less() -> None:
+def test_front_leaves_out_dominated_trials() -> None:
     rows = usual_rows()
     assert [row.recall for row in sweep_plots.pareto(rows)] == [0.7, 0.995, 1.0]
     tied = [trial(16, 4, 4, 0.5, 0.02), trial(16, 8, 2, 0.6, 0.02), trial(16, 2, 8, 0.6, 0.03)]
@@ -134,7 +134,7 @@ def test_the_front_leaves_out_what_is_dearer_and_finds_less() -> None:
     assert sweep_plots.pareto([TrialOutcome(rows[0].point, "timeout")]) == []
 
 
-def test_the_front_is_drawn_and_named() -> None:
+def test_front_is_drawn_and_labelled() -> None:
     source = tuning_page(swept(*usual_rows()))
     line = re.search(r'<polyline points="([^"]*)" class="front">', source)
     assert line and len(line[1].split()) == 6  # three points, two corners, the end
@@ -147,7 +147,7 @@ def test_the_front_is_drawn_and_named() -> None:
     assert "minhash 8 × 8: 0.5000<" not in source
 
 
-def test_the_rates_are_those_of_the_curve() -> None:
+def test_plotted_rates_equal_those_of_the_curve() -> None:
     source = tuning_page(swept(*usual_rows()))
     for _, bands, rows in SHAPES:
         curve = Curve(bands, rows)
@@ -175,7 +175,7 @@ def test_sizes_of_buckets_of_the_recommended_and_the_default() -> None:
         assert bar in source
 
 
-def test_nothing_similar_is_said_and_not_plotted() -> None:
+def test_sample_without_similar_pairs_has_a_note_and_no_plot() -> None:
     rows = [trial(*shape, None, 0.1) for shape in SHAPES]
     source = tuning_page(swept(*rows, similarities=(), met=None))
     assert "No trial has a recall" in source
@@ -184,7 +184,7 @@ def test_nothing_similar_is_said_and_not_plotted() -> None:
     assert "nan" not in text_of(source).lower()
 
 
-def test_all_timed_out() -> None:
+def test_page_when_all_trials_timed_out() -> None:
     rows = [TrialOutcome(TrialPoint(slots=s, bands=b, rows=r), "timeout") for s, b, r in SHAPES]
     source = tuning_page(
         swept(*rows, best=rows[0], met=None, reasons=["Use a longer --time-limit."])
@@ -200,7 +200,7 @@ def test_all_timed_out() -> None:
     assert "recommended</span>" not in source
 
 
-def test_only_trials_that_no_run_can_follow_have_come_to_an_end() -> None:
+def test_page_when_only_unusable_trials_finished() -> None:
     only_for_sweeps = TrialPoint(slots=16, bands=4, rows=4, buckets=100)
     rows = [
         TrialOutcome(TrialPoint(slots=128, bands=21, rows=6), "timeout"),
@@ -210,13 +210,13 @@ def test_only_trials_that_no_run_can_follow_have_come_to_an_end() -> None:
     assert 'class="front"' in source and 'class="chosen"' not in source
 
 
-def test_one_trial() -> None:
+def test_page_of_one_trial() -> None:
     source = tuning_page(swept(usual_rows()[1]))
     assert " 1 trial;" in source
     assert 'class="chosen"' in source
 
 
-def test_without_bands_there_is_nothing_to_slide() -> None:
+def test_page_without_bands_has_no_sliders() -> None:
     row = replace(usual_rows()[0], point=TrialPoint(sketch="simhash", slots=64, bits=1))
     source = tuning_page(swept(row))
     assert "Nothing that was tried has bands" in source
@@ -224,7 +224,7 @@ def test_without_bands_there_is_nothing_to_slide() -> None:
     assert "<script" not in source and html.POLICY in source
 
 
-def test_many_trials_leave_the_labels_apart() -> None:
+def test_labels_of_many_trials_do_not_overlap() -> None:
     rows = [trial(128, n, 1, n / 100, n / 50) for n in range(1, 101)]
     source = tuning_page(swept(*rows, best=rows[0]))
     heights = [
@@ -234,7 +234,7 @@ def test_many_trials_leave_the_labels_apart() -> None:
     assert min(np.diff(sorted(heights))) >= sweep_plots.LINE - 0.01
 
 
-def test_the_table_of_trials_is_not_cut_on_a_usual_screen(tmp_path: Path) -> None:
+def test_table_of_trials_fits_a_usual_screen(tmp_path: Path) -> None:
     rows = [
         replace(row, candidates=12_345_678, pairs=1_234_567, t_all=1234.5, memory=10**9)
         for row in usual_rows()
@@ -253,7 +253,7 @@ def test_the_table_of_trials_is_not_cut_on_a_usual_screen(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [1000, 400])
-def test_the_page_in_a_browser(tmp_path: Path, width: int, dark: bool) -> None:
+def test_page_fits_the_browser_in_light_and_dark(tmp_path: Path, width: int, dark: bool) -> None:
     path = tmp_path / "tuning.html"
     path.write_text(tuning_page(swept(*usual_rows())), "utf-8")
     assert html.security_policy(plots.explorer_script()) in path.read_text()

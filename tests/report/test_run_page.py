@@ -64,7 +64,7 @@ def seen(run: Path) -> Seen:
     return Seen(write_report(run).read_text("utf-8"))
 
 
-def test_a_run_as_the_command_line_leaves_it(tmp_path: Path) -> None:
+def test_report_of_a_real_run(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "documents.jsonl", DOCUMENTS)
     record = dedup(source, "-o", tmp_path / "out")
     ran = neardup("report", tmp_path / "out")
@@ -90,7 +90,7 @@ def test_a_run_as_the_command_line_leaves_it(tmp_path: Path) -> None:
     assert all(word not in ran.out + ran.err for word in words(1))
 
 
-def test_an_empty_run(tmp_path: Path) -> None:
+def test_report_of_an_empty_run(tmp_path: Path) -> None:
     (tmp_path / "none.jsonl").touch()
     dedup(tmp_path / "none.jsonl", "-o", tmp_path / "out")
     assert "No duplicate among 0 documents" in seen(tmp_path / "out").text
@@ -129,13 +129,13 @@ def test_texts_without_a_difference_are_shown_once(make_run: MakeRun) -> None:
     assert text.count("some words here") == 1
 
 
-def test_texts_are_not_said_to_be_the_same_beyond_what_is_compared(make_run: MakeRun) -> None:
+def test_texts_are_called_equal_only_as_far_as_they_are_compared(make_run: MakeRun) -> None:
     text = seen(make_run(texts=("word " * 5_000 + "one", "word " * 5_000 + "two"))).text
     assert "Word for word the same in the first 20,000 characters." in text
 
 
 @pytest.mark.parametrize("texts", [(None, "a copy"), ("a text", None)])
-def test_a_text_that_could_not_be_read_again(make_run: MakeRun, texts: tuple[Any, ...]) -> None:
+def test_unreadable_text_is_noted(make_run: MakeRun, texts: tuple[Any, ...]) -> None:
     assert "could not be read again" in seen(make_run(texts=texts)).text
 
 
@@ -147,7 +147,7 @@ def test_every_removed_document_is_in_the_plot(make_run: MakeRun) -> None:
 
 
 @pytest.mark.parametrize("data", HOSTILE)
-def test_data_can_only_be_looked_at(make_run: MakeRun, data: str) -> None:
+def test_data_is_escaped_and_can_not_act(make_run: MakeRun, data: str) -> None:
     harmless = seen(make_run(id="harmless", file="file", texts=("a b", "a c")))
     found = seen(make_run(id=data, file=f"{data}/file", texts=(f"{data} b", f"{data} c")))
     assert found.elements == harmless.elements
@@ -155,7 +155,7 @@ def test_data_can_only_be_looked_at(make_run: MakeRun, data: str) -> None:
     assert found.text.count(data) >= 12
 
 
-def test_the_page_loads_nothing_and_runs_one_script_of_ours(make_run: MakeRun) -> None:
+def test_page_loads_nothing_and_runs_its_own_script_alone(make_run: MakeRun) -> None:
     found = seen(make_run())
     assert not {"link", "img", "iframe", "object", "form"} & set(found.elements)
     for tag, name, value in found.attributes:
@@ -182,21 +182,21 @@ def test_the_page_loads_nothing_and_runs_one_script_of_ours(make_run: MakeRun) -
         {"threshold": 0.0, "bands": 2, "rows": 2},
     ],
 )
-def test_without_bands_to_choose_there_is_no_script(make_run: MakeRun, parameters: Any) -> None:
+def test_page_without_bands_has_no_script(make_run: MakeRun, parameters: Any) -> None:
     found = seen(make_run(parameters=parameters))
     assert not {"script", "fieldset", "input"} & set(found.elements)
     assert ("meta", "content", html.POLICY) in found.attributes
 
 
 @pytest.mark.parametrize("data", UNSHOWABLE)
-def test_what_a_page_cannot_show_is_escaped(make_run: MakeRun, data: str) -> None:
+def test_unshowable_characters_are_escaped(make_run: MakeRun, data: str) -> None:
     run = make_run(id=f"a{data}b", file=f"f{data}", texts=(f"one {data} two", "one two"))
     source = write_report(run).read_text("utf-8")
     assert data[0] not in source
     assert ascii(data[0])[1:-1] in source
 
 
-def test_lone_surrogates_of_file_names(make_run: MakeRun) -> None:
+def test_lone_surrogates_in_file_names_are_escaped(make_run: MakeRun) -> None:
     inputs = [{"file": "caf\udce9.jsonl", "size": 1, "documents": 1}]
     assert r"caf\udce9.jsonl" in seen(make_run(inputs=inputs)).text
 
@@ -213,14 +213,14 @@ def test_lone_surrogates_of_file_names(make_run: MakeRun) -> None:
         ({"cluster": "components"}, "chains included"),
     ],
 )
-def test_the_rule_is_the_one_of_the_run(
+def test_rule_of_removal_matches_the_parameters(
     make_run: MakeRun, changed: dict[str, str], wanted: str
 ) -> None:
     parameters = {"threshold": 0.8, "bands": 21, "rows": 6, "verify": "exact", "cluster": "stars"}
     assert wanted in seen(make_run(parameters=parameters | changed)).text
 
 
-def test_the_page_stays_small(make_run: MakeRun) -> None:
+def test_page_size_is_bounded(make_run: MakeRun) -> None:
     long = "<&>" * 100_000
     inputs = [{"file": f"{n}{long}", "size": n, "documents": n} for n in range(300)]
     run = make_run(
@@ -235,7 +235,7 @@ def test_the_page_stays_small(make_run: MakeRun) -> None:
     assert "200 more are in run.json" in seen(run).text
 
 
-def test_at_most_ten_clusters_and_three_copies(make_run: MakeRun) -> None:
+def test_at_most_ten_clusters_with_three_copies_are_shown(make_run: MakeRun) -> None:
     run = make_run(texts=tuple(f"a text {n}" for n in range(9)))
     source = write_report(run).read_text()
     assert source.count("<article>") == 1
@@ -260,7 +260,7 @@ def test_at_most_ten_clusters_and_three_copies(make_run: MakeRun) -> None:
         "memory_budget_bytes",
     ],
 )
-def test_runs_of_an_older_version_lack_some_keys(make_run: MakeRun, missing: str) -> None:
+def test_optional_keys_of_run_json_may_be_missing(make_run: MakeRun, missing: str) -> None:
     run = make_run()
     record = json.loads((run / "run.json").read_bytes())
     del record[missing]
@@ -268,7 +268,7 @@ def test_runs_of_an_older_version_lack_some_keys(make_run: MakeRun, missing: str
     assert "2 of 6 documents were removed" in seen(run).text
 
 
-def test_a_run_with_only_the_keys_that_must_be_there(make_run: MakeRun) -> None:
+def test_required_keys_of_run_json_are_enough(make_run: MakeRun) -> None:
     run = make_run()
     record = json.loads((run / "run.json").read_bytes())
     needed = {name: record[name] for name in ("version", "fingerprint", "counts")}
@@ -276,7 +276,7 @@ def test_a_run_with_only_the_keys_that_must_be_there(make_run: MakeRun) -> None:
     assert "2 of 6 documents were removed" in seen(run).text
 
 
-def test_full_buckets_stand_for_hot_ones_in_older_runs(make_run: MakeRun) -> None:
+def test_full_buckets_of_older_runs_are_shown_as_hot(make_run: MakeRun) -> None:
     run = make_run()
     record = json.loads((run / "run.json").read_bytes())
     del record["hot_buckets"]
@@ -284,7 +284,7 @@ def test_full_buckets_stand_for_hot_ones_in_older_runs(make_run: MakeRun) -> Non
     assert "30044an id1ab" in seen(run).text
 
 
-def test_the_report_opens_in_a_browser_when_asked(make_run: MakeRun) -> None:
+def test_report_opens_in_a_browser_with_open(make_run: MakeRun) -> None:
     run = make_run()
     with mock.patch("webbrowser.open") as opened:
         assert neardup("report", run).code == 0
@@ -293,7 +293,7 @@ def test_the_report_opens_in_a_browser_when_asked(make_run: MakeRun) -> None:
     opened.assert_called_once_with((run / "report.html").resolve().as_uri())
 
 
-def test_a_report_needs_no_heavy_package(make_run: MakeRun) -> None:
+def test_report_imports_no_heavy_package(make_run: MakeRun) -> None:
     code = (
         "import sys; from pathlib import Path; from neardup.report.run_page import write_report; "
         f"write_report(Path({str(make_run())!r})); "
@@ -303,7 +303,7 @@ def test_a_report_needs_no_heavy_package(make_run: MakeRun) -> None:
     assert ran.stdout == "[]\n"
 
 
-def test_the_same_run_gives_the_same_page(make_run: MakeRun) -> None:
+def test_report_is_deterministic(make_run: MakeRun) -> None:
     run = make_run()
     first = write_report(run).read_bytes()
     assert write_report(run).read_bytes() == first
@@ -321,7 +321,7 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def test_colours_can_be_read_in_light_and_dark() -> None:
+def test_colour_contrast_is_sufficient_in_light_and_dark() -> None:
     style = Path(run_page.__file__).with_name("page.css").read_text("utf-8")
     light, dark = (
         dict(re.findall(r"--([\w-]+): (#\w{6})[; ]", block))

@@ -36,7 +36,7 @@ def longest_common(a: list[str], b: list[str]) -> int:
 
 
 @given(WORDS, WORDS)
-def test_as_many_words_are_equal_as_can_be(a: list[str], b: list[str]) -> None:
+def test_matching_blocks_are_a_longest_common_subsequence(a: list[str], b: list[str]) -> None:
     blocks = matching_blocks(a, b)
     x = y = 0
     for kept, copy, size in blocks:
@@ -47,7 +47,7 @@ def test_as_many_words_are_equal_as_can_be(a: list[str], b: list[str]) -> None:
 
 
 @given(TEXTS, TEXTS)
-def test_the_pieces_of_short_texts_are_the_texts(kept: str, copy: str) -> None:
+def test_pieces_of_short_texts_join_to_the_texts(kept: str, copy: str) -> None:
     found = compare_texts(kept, copy)
     assert found.complete
     if not found.hunks:
@@ -84,12 +84,12 @@ def test_equal_words_are_folded_and_counted() -> None:
 
 
 @pytest.mark.parametrize("equal", [CONTEXT + FOLDED - 1, CONTEXT + FOLDED])
-def test_a_few_equal_words_are_not_worth_folding(equal: int) -> None:
+def test_short_runs_of_equal_words_are_not_folded(equal: int) -> None:
     found = compare_texts(numbered(equal + 1), numbered(equal + 1, equal))
     assert found.hunks[0].same_before == (0 if equal < CONTEXT + FOLDED else FOLDED)
 
 
-def test_words_that_are_only_in_one_text() -> None:
+def test_inserted_words_are_marked_in_one_text_alone() -> None:
     (hunk,) = compare_texts("one three", "one two three").hunks
     assert [piece.text for piece in hunk.kept if piece.changed] == []
     assert [piece.text for piece in hunk.copy if piece.changed] == ["two "]
@@ -100,19 +100,19 @@ def test_white_space_is_no_difference(kept: str, copy: str) -> None:
     assert compare_texts(kept, copy).hunks == []
 
 
-def test_scripts_without_spaces_go_by_characters() -> None:
+def test_scripts_without_spaces_are_compared_by_character() -> None:
     (hunk,) = compare_texts("漢字かな交じり文", "漢字カナ交じり文").hunks
     assert [piece.text for piece in hunk.copy] == ["漢字", "カナ", "交じり文"]
 
 
-def test_more_differences_than_are_looked_for_are_still_marked() -> None:
+def test_differences_beyond_the_edit_limit_are_marked() -> None:
     kept, copy = numbered(MOST_EDITS, *range(MOST_EDITS)), numbered(MOST_EDITS)
     found = compare_texts(f"same {kept} end", f"same {copy} end")
     (hunk,) = found.hunks
     assert [piece.text for piece in hunk.kept] == ["same ", f"{kept} ", "end"]
 
 
-def test_a_text_that_is_cut_does_not_end_with_a_difference_that_is_none() -> None:
+def test_truncated_text_does_not_end_with_a_false_difference() -> None:
     text = numbered(COMPARED)
     found = compare_texts(text, f"new {text}")
     assert not found.complete
@@ -129,7 +129,7 @@ def test_what_is_shown_is_bounded(kept: str) -> None:
     assert not found.complete
 
 
-def test_no_texts_take_long() -> None:
+def test_comparison_time_is_bounded() -> None:
     pick = random.Random(1)
     pairs = [
         ("a b " * 5_000, "a b " * 2_500 + "a c " * 2_500),
