@@ -18,7 +18,7 @@ from table import Row, Value, grid
 from neardup.options import Options
 from neardup.planner.costs import Costs
 from neardup.planner.local_run import A_BUCKET, A_MEMBER, A_PAIR
-from neardup.planner.sla import BYTES_OF_A_SHINGLE, Sla
+from neardup.planner.requirements import BYTES_OF_A_SHINGLE, Sla
 from neardup.planner.spark_cluster import ClusterSize, size_cluster
 from neardup.planner.spark_run import RunAmounts, SparkRun, shuffle_bytes
 from neardup.planner.workload import IN_A_BUCKET, Workload

@@ -34,8 +34,8 @@ from neardup.evaluation.lab import as_documents, unnamed_documents
 from neardup.evaluation.truth import similar_sets
 from neardup.options import Options
 from neardup.pipeline.set_files import sort_sets
-from neardup.planner.trial import TrialOutcome, TrialPoint
-from neardup.planner.worker import TrialWorker, write_task
+from neardup.planner.trial_worker import TrialWorker, write_task
+from neardup.planner.tuning import TrialOutcome, TrialPoint
 from neardup.sketcher import Sketcher
 from neardup.text.arrays import Ragged
 

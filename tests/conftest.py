@@ -69,8 +69,8 @@ STARTERS = {
 }
 """Names by which a test, a fixture or a helper of theirs starts a process."""
 STARTING = (
-    "planner/test_tune.py",
-    "planner/test_tune_worker.py",
+    "planner/test_tuner.py",
+    "planner/test_trial_worker.py",
     "golden/test_golden_files.py::test_service",
 )
 """Tests of code that starts processes by itself."""

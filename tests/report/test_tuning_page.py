@@ -13,8 +13,7 @@ from support.browser import browser
 
 from neardup.evaluation.truth import Truth
 from neardup.lsh.curve import Curve
-from neardup.planner.trial import TrialOutcome, TrialPoint
-from neardup.planner.tuning import Tuning
+from neardup.planner.tuning import TrialOutcome, TrialPoint, Tuning
 from neardup.report import html, plots, sweep_plots
 from neardup.report.tuning_page import tuning_page
 

@@ -14,7 +14,7 @@ from neardup.cli.help import Command, Group
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from neardup.planner.cache import TrialCache
+    from neardup.planner.trial_cache import TrialCache
 
 SHOWN_DIGITS = 12
 FIRST = ("sketch", "slots", "bands", "rows", "shingle")
@@ -138,7 +138,7 @@ def _confirm(question: str) -> bool:
 
 def _open_cache(folder: Path | None) -> TrialCache:
     from neardup.errors import UsageError
-    from neardup.planner.cache import TrialCache
+    from neardup.planner.trial_cache import TrialCache
 
     if folder is not None and not folder.is_dir():
         raise UsageError(f"--cache {folder}: there is no such folder")

@@ -26,9 +26,8 @@ from neardup.cli.arguments import (
 )
 
 if TYPE_CHECKING:
-    from neardup.planner.cache import TrialCache
-    from neardup.planner.trial import TrialPoint
-    from neardup.planner.tuning import Tuning
+    from neardup.planner.trial_cache import TrialCache
+    from neardup.planner.tuning import TrialPoint, Tuning
 
 
 AXES = "Axes: values with commas between, every combination is tried"
@@ -190,8 +189,8 @@ def tune(
     """
     from neardup.cli.progress import progress_for
     from neardup.corpus.inputs import find_inputs
-    from neardup.planner.laboratory import from_files
-    from neardup.planner.tuner import SweepRequest, run_sweep
+    from neardup.planner.sweep import SweepRequest
+    from neardup.planner.tuner import run_sweep, sample_files
 
     axes = {
         "slots": slots,
@@ -213,7 +212,7 @@ def tune(
     results = None if no_cache else open_cache(cache)
     with progress_for(quiet=quiet or as_json) as progress:
         files = find_inputs(inputs, format)
-        specimen = from_files(files, text, sample, request.options, threads, progress)
+        specimen = sample_files(files, text, sample, request.options, threads, progress)
         tuning = run_sweep(specimen, request, threads, progress, results)
     if out is not None:
         write_sweep(tuning, out)
@@ -222,7 +221,7 @@ def tune(
 
 def open_cache(folder: Path | None) -> TrialCache:
     """Results of earlier trials; a folder that somebody names must take new ones."""
-    from neardup.planner.cache import TrialCache
+    from neardup.planner.trial_cache import TrialCache
 
     found = TrialCache(folder)
     if folder is not None:

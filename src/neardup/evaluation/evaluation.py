@@ -33,8 +33,13 @@ from neardup.evaluation.profile import CorpusProfile
 from neardup.evaluation.results import Case, Evaluation, Losses, Rand
 from neardup.evaluation.sample import choose_among
 from neardup.evaluation.scores import Scores, adjusted_rand, components, sweep_thresholds
-from neardup.evaluation.service_client import ServiceClient
-from neardup.evaluation.systems import NOT_ALL_PAIRS, EvaluatedSystem, IndexedDocuments, RunSystem
+from neardup.evaluation.systems import (
+    NOT_ALL_PAIRS,
+    EvaluatedSystem,
+    IndexedDocuments,
+    RunSystem,
+    ServiceClient,
+)
 from neardup.in_memory import find_frequencies, find_ignored_lines
 from neardup.option_table import MatchingOptions, given_options, takes_options
 from neardup.options import Options

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from neardup.formatting import format_bytes, format_count, format_duration, format_number
-from neardup.planner.choices import RejectedValue
+from neardup.planner.explanation import RejectedValue
 from neardup.planner.planner import Plan
 from neardup.planner.spark_cluster import ClusterSize
 

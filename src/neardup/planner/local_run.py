@@ -18,7 +18,7 @@ from neardup.pipeline.sketch_files import BLOCK_ROWS, SignatureStorage
 from neardup.pipeline.stages.band import BYTES_PER_HELD_KEY, BYTES_PER_KEY
 from neardup.pipeline.stages.rank import BYTES_PER_HASH, count_slice_bits
 from neardup.planner.costs import MB, Costs
-from neardup.planner.sla import Sla
+from neardup.planner.requirements import Sla
 from neardup.planner.workload import Workload
 from neardup.runtime import AHEAD
 

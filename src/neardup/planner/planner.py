@@ -27,12 +27,17 @@ from neardup.option_table import PlanOptions, default_of, given_options, takes_o
 from neardup.options import Options
 from neardup.pipeline.backends import ENGINES
 from neardup.planner import costs as measuring
-from neardup.planner.choices import Choice, explain_choices
 from neardup.planner.costs import Costs
+from neardup.planner.explanation import (
+    Choice,
+    UnmetLimit,
+    explain_choices,
+    find_problems,
+    note_flat_bands,
+)
 from neardup.planner.prediction import Prediction, Predictor, stored_bytes
-from neardup.planner.problems import UnmetLimit, find_problems, note_flat_bands
-from neardup.planner.search import FixedOptions, Search
-from neardup.planner.sla import BYTES_OF_A_SHINGLE, SHINGLES, Sla
+from neardup.planner.requirements import BYTES_OF_A_SHINGLE, SHINGLES, FixedOptions, Sla
+from neardup.planner.search import Search
 from neardup.planner.spark_cluster import (
     CORES,
     ClusterSize,

@@ -23,12 +23,10 @@ from neardup.lsh.curve import Curve, Curves, Meeting
 from neardup.options import Options
 from neardup.planner.costs import Costs
 from neardup.planner.local_run import LocalRun, StageCost
-from neardup.planner.sla import Sla
+from neardup.planner.requirements import FULL, Sla
 from neardup.planner.workload import PairCounts, Workload
 from neardup.sketch.bbit import collision_chance, packed_size
 
-FULL = 32
-"""Bits of a whole slot; wider ones don't estimate better."""
 STEPS = 200
 
 

@@ -36,8 +36,7 @@ from numpy.typing import NDArray
 from neardup.evaluation.scores import Share, Z
 from neardup.evaluation.truth import Truth
 from neardup.formatting import format_duration, format_number
-from neardup.planner.laboratory import LARGEST
-from neardup.planner.trial import TrialOutcome, TrialPoint
+from neardup.planner.tuning import TrialOutcome, TrialPoint
 from neardup.spec import MINHASHES
 
 
@@ -101,8 +100,8 @@ class Target:
     """All of them, of which a sample was tried."""
     sample: int
     """How many were chosen, copies among them."""
-    corpus: int
-    """How many there were to choose from."""
+    largest_sample: int
+    """How many could be chosen: all documents of the corpus, or the most that a sweep takes."""
 
     @cached_property
     def true_pairs(self) -> int:
@@ -245,7 +244,7 @@ def _interval(row: TrialOutcome, wanted: Target) -> list[str]:
     if (_recall(row).low or 0.0) >= wanted.recall:
         return []
     reaches = f"The interval reaches below {wanted.recall:g}: "
-    most = min(wanted.corpus, LARGEST)
+    most = wanted.largest_sample
     if wanted.sample >= most:
         return [f"{reaches}only more documents than these {wanted.sample:,} would narrow it."]
     needed = wanted.sample * pairs_needed(row.recall or 0.0, wanted.recall) / row.true_pairs

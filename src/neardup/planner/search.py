@@ -13,16 +13,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
-from neardup.errors import ParameterError
 from neardup.lsh.curve import Curve, choose_curve
 from neardup.options import Options
 from neardup.pipeline.stages.rank import MAX_DOCUMENTS
-from neardup.planner.prediction import FULL, Prediction, Predictor
-from neardup.planner.sla import Sla
-from neardup.spec import B_BITS, MINHASHES, check_choice, check_whole
+from neardup.planner.prediction import Prediction, Predictor
+from neardup.planner.requirements import FULL, MOST_SLOTS, VERIFIED, WIDTHS, FixedOptions, Sla
 
 SLOTS: Final = 128
-MOST_SLOTS: Final = 1 << 14
 FEWEST_SLOTS: Final = 16
 MANY_SLOTS: Final = 1024
 """From here on, one permutation costs a small part of what k hashes do."""
@@ -30,46 +27,6 @@ STEEPEST: Final = 1024
 """So many slots are tried for the sake of steeper bands."""
 TOO_LONG: Final = 1.5
 """A run that takes so many times as long as it could speaks against its slots."""
-WIDTHS: Final = (FULL, *sorted(B_BITS, reverse=True))
-
-
-SKETCHES: Final = MINHASHES
-VERIFIED: Final = ("exact", "estimate")
-
-
-@dataclass(frozen=True)
-class FixedOptions:
-    """What the caller has decided already."""
-
-    slots: int | None = None
-    bits: int | None = None
-    bands: int | None = None
-    rows: int | None = None
-    sketch: str | None = None
-    shingle: str | None = None
-    verify: str | None = None
-
-    def __post_init__(self) -> None:
-        if (self.bands is None) != (self.rows is None):
-            raise ParameterError("bands and rows belong together: give both or neither")
-        for name, value, known in (
-            ("sketch", self.sketch, SKETCHES),
-            ("verify", self.verify, VERIFIED),
-        ):
-            if value is not None and value not in known:
-                raise ParameterError(
-                    f"a plan has no figures for --{name} {value}: use {' or '.join(known)}, or "
-                    "leave it out"
-                )
-        for name in ("slots", "bands", "rows"):
-            if (number := getattr(self, name)) is not None:
-                check_whole(name, number, 1, MOST_SLOTS)
-        if self.bits is not None:
-            check_choice("bits", self.bits, WIDTHS)
-
-    @property
-    def curve(self) -> Curve | None:
-        return None if self.bands is None or self.rows is None else Curve(self.bands, self.rows)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from neardup.pipeline.backends.spark.limits import (
     sets_fit_one_task,
 )
 from neardup.planner.costs import MB, Costs
-from neardup.planner.sla import Sla
+from neardup.planner.requirements import Sla
 from neardup.planner.workload import IN_A_BUCKET, Workload
 
 

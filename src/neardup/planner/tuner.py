@@ -9,84 +9,116 @@ and threshold the trial has. Identical documents are found without bands: all bu
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Unpack
 
-from neardup.errors import FormatError, ParameterError
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup.corpus.documents import Columns, Documents
+from neardup.corpus.frames import read_data
+from neardup.corpus.inputs import InputFile
+from neardup.errors import FormatError, InputError
+from neardup.evaluation.lab import DistinctDocuments, ShingleSets, as_documents
+from neardup.evaluation.sample import Sample, choose_among, choose_from_files
 from neardup.evaluation.truth import Truth, brute_force, expected_seconds
-from neardup.formatting import parse_count
 from neardup.option_table import ReferenceOptions, takes_options
 from neardup.options import Options
 from neardup.pipeline.run_progress import InterruptibleProgress, hold_signals
-from neardup.planner.cache import TrialCache
-from neardup.planner.laboratory import USUAL, TrialSample, from_table
 from neardup.planner.recommendation import Growth, Target, advise
-from neardup.planner.space import SweepSpace, text_shingle
-from neardup.planner.trial import COUNTING, DONE, TIMEOUT, TrialOutcome, TrialPoint
-from neardup.planner.tuning import Tuning
-from neardup.planner.worker import TrialWorker, write_task
+from neardup.planner.sweep import TIME_LIMIT, SweepRequest
+from neardup.planner.trial_cache import TrialCache
+from neardup.planner.trial_worker import TrialWorker, write_task
+from neardup.planner.tuning import COUNTING, DONE, TIMEOUT, TrialOutcome, TrialPoint, Tuning
 from neardup.runtime import SILENT, Progress
-from neardup.spec import check_number, check_whole
+from neardup.sketcher import Sketcher
+from neardup.spec import check_whole
+from neardup.text.arrays import Ragged, view_strings
 
-TIME_LIMIT = 60.0
-LONGEST = 10.0**6
-MOST_DOCUMENTS = 10**12
 LOOSE = 0.5
 """The truth goes down to this share of the threshold, so that pages can show what is below it."""
 
 
-@dataclass(frozen=True)
-class SweepRequest:
-    """What is wanted of a sweep, checked."""
+USUAL = 5_000
+LARGEST = 100_000
 
-    reference: TrialPoint
-    recall: float
-    precision: float
-    space: SweepSpace
-    shared: Mapping[str, Any] = field(default_factory=dict)
-    time_limit: float = TIME_LIMIT
-    documents: int | None = None
-    """How many there will be, if the corpus is not all of them."""
+
+@dataclass(frozen=True)
+class TrialSample:
+    """The sample without identical documents, and its sets of shingles by the reference.
+
+    `chosen` are the numbers of the others in the sample.
+    """
+
+    sample: Sample
+    chosen: NDArray[np.int64]
+    documents: Documents
+    sets: Ragged
+    copies: int
 
     @classmethod
-    def of(
-        cls,
-        *,
-        precision: float = 0.99,
-        time_limit: float = TIME_LIMIT,
-        documents: float | str | None = None,
-        axes: Mapping[str, Any],
-        **options: Unpack[ReferenceOptions],
-    ) -> SweepRequest:
-        """What is asked for, as people write it."""
-        if not 0.0 < check_number("time limit", time_limit) <= LONGEST:
-            raise ParameterError(
-                f"the time limit must be above 0 and at most {LONGEST:,.0f} seconds, not "
-                f"{time_limit:g}"
+    def of(cls, sample: Sample, options: Options) -> TrialSample:
+        documents = as_documents(sample.texts)
+        cut = Sketcher(options.spec).cut(documents)
+        visible = np.flatnonzero(cut.shingles.sizes > 0)
+        different = DistinctDocuments.of(cut.content, visible).first
+        if len(different) < 2:
+            raise InputError(
+                "there are fewer than two different documents with a text: nothing to compare"
             )
-        if not 0.0 <= check_number("precision", precision) <= 1.0:
-            raise ParameterError(f"precision must be from 0 to 1, not {precision}")
-        default = Options.of(**options)
-        text_shingle(default.spec.shingle)
-        shared: dict[str, Any] = {"text_profile": default.spec.profile}
-        reference = TrialPoint.of(default)
-        number = None
-        if documents is not None:
-            number = check_whole(
-                "documents", parse_count(documents, "documents"), 2, MOST_DOCUMENTS
-            )
-        space = SweepSpace.of(reference, **axes)
-        return cls(
-            reference, default.recall, float(precision), space, shared, float(time_limit), number
-        )
+        documents = documents.take(different)
+        sets = ShingleSets.of(documents, options.spec).sets
+        return cls(sample, different, documents, sets, len(visible) - len(different))
+
+    def weights(self, truth: Truth) -> NDArray[np.float64]:
+        """How many pairs of the corpus each pair stands for."""
+        return self.sample.weights(replace(truth, a=self.chosen[truth.a], b=self.chosen[truth.b]))
 
     @property
-    def options(self) -> Options:
-        return self.reference.options(**self.shared)
+    def corpus(self) -> int:
+        """How many documents the corpus has, about."""
+        return round(len(self.sample.texts) / self.sample.share)
+
+    @cached_property
+    def digest(self) -> str:
+        """Which documents these are."""
+        texts = view_strings(self.documents.texts)
+        found = hashlib.blake2b(texts.offsets.tobytes(), digest_size=16)
+        found.update(texts.data[texts.offsets[0] : texts.offsets[-1]].tobytes())
+        return found.hexdigest()
+
+
+def sample_files(
+    files: Sequence[InputFile],
+    text: str,
+    count: int,
+    options: Options,
+    workers: int,
+    progress: Progress,
+) -> TrialSample:
+    """Some documents of files."""
+    number, columns = check_whole("the sample", count, 2, LARGEST), Columns(text=text)
+    with hold_signals() as obey:
+        steps = InterruptibleProgress(progress, obey)
+        spec = options.spec
+        return TrialSample.of(
+            choose_from_files(files, columns, number, spec.seed, spec, steps, workers), options
+        )
+
+
+def sample_table(data: object, text: str, count: int, options: Options) -> TrialSample:
+    """Some documents of a list or a table."""
+    number, batches = (
+        check_whole("the sample", count, 2, LARGEST),
+        read_data(data, Columns(text=text)),
+    )
+    return TrialSample.of(choose_among(batches, number, options.spec.seed, options.spec), options)
 
 
 def run_sweep(
@@ -110,7 +142,7 @@ def run_sweep(
         truth,
         documents,
         sample=len(specimen.sample.texts),
-        corpus=specimen.corpus,
+        largest_sample=min(specimen.corpus, LARGEST),
     )
     with tempfile.TemporaryDirectory(prefix="neardup-tune-") as folder:
         task = Path(folder)
@@ -274,6 +306,6 @@ def tune(
         precision=precision, time_limit=time_limit, documents=documents, axes=axes, **options
     )
     threads = os.cpu_count() or 1 if workers is None else check_whole("workers", workers, 1, 1_000)
-    specimen = from_table(data, text, sample, request.options)
+    specimen = sample_table(data, text, sample, request.options)
     results = None if cache is None else TrialCache(Path(cache))
     return run_sweep(specimen, request, threads, SILENT, results)

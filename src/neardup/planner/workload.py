@@ -21,7 +21,7 @@ from neardup.evaluation.sample import Sample
 from neardup.evaluation.truth import Truth, brute_force
 from neardup.lsh.buckets import Buckets
 from neardup.options import Options
-from neardup.planner.sla import Sla
+from neardup.planner.requirements import Sla
 from neardup.sketch import bulk
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged

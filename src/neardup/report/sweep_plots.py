@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.lsh.curve import Curve
-from neardup.planner.trial import TrialOutcome, TrialPoint
+from neardup.planner.tuning import TrialOutcome, TrialPoint
 from neardup.report import plots
 from neardup.report.html import Html, tag
 from neardup.report.plots import rule, spread, text

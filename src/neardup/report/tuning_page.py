@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from neardup.formatting import format_duration, format_number
-from neardup.planner.trial import FAILED, TIMEOUT, TrialOutcome, TrialPoint
-from neardup.planner.tuning import Tuning
+from neardup.planner.tuning import FAILED, TIMEOUT, TrialOutcome, TrialPoint, Tuning
 from neardup.report import plots, sweep_plots
 from neardup.report.html import Html, join, make_page, note, pairs, table, tag
 from neardup.report.plots import CurveExplorer

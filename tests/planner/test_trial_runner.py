@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tracemalloc
 from collections import Counter
 from dataclasses import replace
@@ -14,11 +13,10 @@ from hypothesis import strategies as st
 from support.strategies import corpora
 
 from neardup import reference
-from neardup.errors import FormatError
 from neardup.evaluation.lab import as_documents
 from neardup.options import Options
-from neardup.planner.laboratory import Reference, TrialLaboratory
-from neardup.planner.trial import TrialOutcome, TrialPoint
+from neardup.planner.trial_runner import TrialReference, TrialRunner
+from neardup.planner.tuning import TrialPoint
 from neardup.spec import Spec
 
 SMALL = TrialPoint(shingle="word:2", slots=8, bands=4, rows=2, threshold=0.5)
@@ -45,11 +43,13 @@ def similar(sets: list[set[int]], threshold: float) -> set[tuple[int, int]]:
     }
 
 
-def laboratory(texts: list[str], of: TrialPoint) -> TrialLaboratory:
+def runner_of(texts: list[str], of: TrialPoint) -> TrialRunner:
     true = similar(sets_of(texts, of.shingle), of.threshold)
     documents = as_documents(texts)
-    return TrialLaboratory(
-        documents, Reference.of(documents, of.options().spec, of.threshold, len(true), FLOOR), {}
+    return TrialRunner(
+        documents,
+        TrialReference.of(documents, of.options().spec, of.threshold, len(true), FLOOR),
+        {},
     )
 
 
@@ -58,7 +58,7 @@ def laboratory(texts: list[str], of: TrialPoint) -> TrialLaboratory:
 def test_a_trial_counts_what_the_slow_way_counts(texts, shingle, threshold):
     """Also if the trial has other shingles and another threshold than the reference."""
     trial = replace(SMALL, shingle=shingle, threshold=threshold)
-    found = laboratory(texts, SMALL)._once(trial)
+    found = runner_of(texts, SMALL)._once(trial)
     sets, spec = sets_of(texts, shingle), trial.options().spec
     keys = [reference.band_keys(reference.signature(sorted(each), spec), 4, 2) for each in sets]
     meet = {
@@ -81,7 +81,7 @@ def test_a_trial_counts_what_the_slow_way_counts(texts, shingle, threshold):
 
 def test_buckets_are_counted_with_those_of_one_document():
     texts = ["a b c d", "a b c e", "p q r s", "t u v w", "t u v w"]
-    found = laboratory(texts, SMALL).measure(SMALL)
+    found = runner_of(texts, SMALL).measure(SMALL)
     spec = SMALL.options().spec
     keys = [
         reference.band_keys(reference.signature(sorted(each), spec), 4, 2)
@@ -99,7 +99,7 @@ def test_buckets_are_counted_with_those_of_one_document():
 
 def test_in_one_bucket_all_documents_meet():
     texts = [f"one of so many similar texts with the number {number}" for number in range(30)]
-    found = laboratory(texts, SMALL).measure(replace(SMALL, buckets=1))
+    found = runner_of(texts, SMALL).measure(replace(SMALL, buckets=1))
     assert found.candidates == 30 * 29 // 2
     assert found.bucket_sizes == {30: 4}
     assert found.recall == 1.0
@@ -108,7 +108,7 @@ def test_in_one_bucket_all_documents_meet():
 def test_few_different_shingles_make_documents_similar_that_are_not():
     texts = [" ".join(f"w{n}x{word}" for word in range(12)) for n in range(40)]
     one = replace(SMALL, verify="exact", vocabulary=1)
-    found = laboratory(texts, SMALL).measure(one)
+    found = runner_of(texts, SMALL).measure(one)
     assert found.pairs == 40 * 39 // 2
     assert found.precision == 0.0
     assert found.recall is None
@@ -117,7 +117,7 @@ def test_few_different_shingles_make_documents_similar_that_are_not():
 def test_a_large_vocabulary_takes_no_room():
     """Sixteen million words: as if there were no limit, and no table of them."""
     texts = [f"{'same words in all of them ' * 5} {number}" for number in range(20)]
-    lab, many = laboratory(texts, SMALL), replace(SMALL, vocabulary=1 << 24)
+    lab, many = runner_of(texts, SMALL), replace(SMALL, vocabulary=1 << 24)
     lab.warm_up(many)
     tracemalloc.start()
     found = lab.measure(many)
@@ -132,7 +132,7 @@ def test_a_large_vocabulary_takes_no_room():
 def test_every_sketch_and_verification_can_be_tried(sketch, verify):
     texts = [f"{'same words in all of them ' * 5} {number}" for number in range(20)]
     base = TrialPoint.of(Options.of(sketch=sketch, verify=verify, shingle="word:2"))
-    lab = laboratory(texts, SMALL)
+    lab = runner_of(texts, SMALL)
     lab.warm_up(base)
     found = lab.measure(base)
     assert found.true_pairs == 190
@@ -140,33 +140,3 @@ def test_every_sketch_and_verification_can_be_tried(sketch, verify):
         assert found.pairs == found.candidates
     assert found.candidates >= found.pairs
     assert found.recall is not None and found.recall <= 1.0
-
-
-def test_an_outcome_goes_through_json():
-    point = replace(SMALL, buckets=7)
-    row = TrialOutcome(point, "timeout", bucket_sizes={1: 5, 10: 2}, recall=0.5, error="too long")
-    assert TrialOutcome.from_json(json.loads(json.dumps(row.to_json()))) == row
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"status": "lost"}, {"point": {"slots": 3, "other": 4}}, {"bucket_sizes": {"x": 1}}, {"a": 1}],
-)
-def test_what_is_no_outcome_is_refused(change):
-    with pytest.raises(FormatError, match="run it again"):
-        TrialOutcome.from_json(TrialOutcome(SMALL).to_json() | change)
-
-
-def test_a_point_is_what_a_run_is_given():
-    for options in (
-        Options.of(threshold=0.9),
-        Options.of(sketch="simhash"),
-        Options.of(sketch="simhash", verify="exact", threshold=0.7),
-        Options.of(bits=1, verify="estimate", seed=5, shingle="char:9"),
-    ):
-        point = TrialPoint.of(options)
-        again = point.options()
-        assert again.spec == options.spec
-        assert again.hash_tables == options.hash_tables
-        assert (again.threshold, again.verify) == (options.threshold, options.verify)
-        assert TrialPoint(**json.loads(json.dumps(point.stated))) == point

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from neardup.errors import ParameterError
 from neardup.lsh.curve import Curve
 from neardup.options import Options
-from neardup.planner.space import RULES, SweepSpace, nearby_curves
-from neardup.planner.trial import TrialPoint
+from neardup.planner.sweep import RULES, SweepSpace, nearby_curves
+from neardup.planner.tuning import TrialPoint
 
 REFERENCE = TrialPoint.of(Options.of(threshold=0.9))
 

@@ -1,4 +1,4 @@
-"""The requirements of a plan: documents, similarity, recall, memory, disk, rate."""
+"""The requirements of a plan: the limits that it must meet, and the options that are fixed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Final
 
 from neardup.errors import ParameterError
 from neardup.formatting import format_bytes, format_number
+from neardup.lsh.curve import Curve
 from neardup.option_table import default_of
 from neardup.pipeline.budget import LEAST
-from neardup.spec import check_choice
+from neardup.spec import B_BITS, MINHASHES, check_choice, check_whole
 
 PURPOSES: Final = ("files", "index")
 MOST_DOCUMENTS: Final = 10**13
@@ -18,6 +19,13 @@ BYTES_OF_A_SHINGLE: Final = 6
 """Text a word, about, with the space after it; each word begins a shingle."""
 SHINGLES: Final = 300
 """A page of 2 KB, if nothing else is known."""
+
+FULL: Final = 32
+"""Bits of a whole slot; wider slots don't estimate better."""
+WIDTHS: Final = (FULL, *sorted(B_BITS, reverse=True))
+SKETCHES: Final = MINHASHES
+VERIFIED: Final = ("exact", "estimate")
+MOST_SLOTS: Final = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -74,6 +82,41 @@ class Sla:
                 f"{self.memory:,} bytes of memory are below what any run needs: give at "
                 f"least {format_bytes(LEAST)}, or leave it out"
             )
+
+
+@dataclass(frozen=True)
+class FixedOptions:
+    """What the caller has decided already."""
+
+    slots: int | None = None
+    bits: int | None = None
+    bands: int | None = None
+    rows: int | None = None
+    sketch: str | None = None
+    shingle: str | None = None
+    verify: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.bands is None) != (self.rows is None):
+            raise ParameterError("bands and rows belong together: give both or neither")
+        for name, value, known in (
+            ("sketch", self.sketch, SKETCHES),
+            ("verify", self.verify, VERIFIED),
+        ):
+            if value is not None and value not in known:
+                raise ParameterError(
+                    f"a plan has no figures for --{name} {value}: use {' or '.join(known)}, or "
+                    "leave it out"
+                )
+        for name in ("slots", "bands", "rows"):
+            if (number := getattr(self, name)) is not None:
+                check_whole(name, number, 1, MOST_SLOTS)
+        if self.bits is not None:
+            check_choice("bits", self.bits, WIDTHS)
+
+    @property
+    def curve(self) -> Curve | None:
+        return None if self.bands is None or self.rows is None else Curve(self.bands, self.rows)
 
 
 def _within(name: str, value: float, low: float, high: float, cure: str) -> None:

@@ -1,7 +1,8 @@
-"""Which trial is recommended, and what is said of it."""
+"""The recommendation of a sweep, and the cost of a trial for all documents."""
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 
 from neardup.evaluation.truth import Truth
 from neardup.options import Options
-from neardup.planner.recommendation import Target, advise
-from neardup.planner.trial import TrialOutcome, TrialPoint
+from neardup.planner.recommendation import Growth, Target, advise
+from neardup.planner.tuner import tune
+from neardup.planner.tuning import TrialOutcome, TrialPoint
 
 REFERENCE = TrialPoint.of(Options.of(threshold=0.8))
 GOOD = TrialOutcome(
@@ -28,11 +30,16 @@ GOOD = TrialOutcome(
 
 
 def wanted(
-    similarity: list[float], recall: float = 0.99, sample: int = 1_000, corpus: int = 1_000_000
+    similarity: list[float],
+    recall: float = 0.99,
+    sample: int = 1_000,
+    largest_sample: int = 100_000,
 ) -> Target:
     some = np.arange(len(similarity), dtype=np.int64)
     truth = Truth(1_000, 0.4, some, some + 1, np.array(similarity, np.float64))
-    return Target(recall, 0.99, REFERENCE, truth, 1_000, sample=sample, corpus=corpus)
+    return Target(
+        recall, 0.99, REFERENCE, truth, 1_000, sample=sample, largest_sample=largest_sample
+    )
 
 
 MANY = wanted([1.0] * 100)
@@ -69,18 +76,20 @@ def test_a_default_that_is_the_cheapest_is_said():
 
 
 @pytest.mark.parametrize(
-    ("pairs", "sample", "corpus", "said"),
+    ("pairs", "sample", "largest_sample", "said"),
     [
-        (100, 1_000, 10**6, "--sample 4000 would narrow it."),  # 381 pairs are needed
-        (10, 5_000, 10**6, "--sample 100000 would narrow it, not enough."),
+        (100, 1_000, 100_000, "--sample 4000 would narrow it."),  # 381 pairs are needed
+        (10, 5_000, 100_000, "--sample 100000 would narrow it, not enough."),
         (100, 1_000, 1_500, "--sample 1500 would narrow it, not enough."),
         (100, 900, 900, "only more documents than these 900 would narrow it."),
-        (100, 100_000, 10**9, "only more documents than these 100,000 would narrow it."),
+        (100, 100_000, 100_000, "only more documents than these 100,000 would narrow it."),
     ],
 )
-def test_an_interval_that_reaches_below_is_said_with_what_to_do(pairs, sample, corpus, said):
+def test_an_interval_that_reaches_below_is_said_with_what_to_do(
+    pairs, sample, largest_sample, said
+):
     row = replace(GOOD, true_pairs=pairs, pairs=pairs)
-    advice = advise([row], wanted([1.0] * pairs, sample=sample, corpus=corpus))
+    advice = advise([row], wanted([1.0] * pairs, sample=sample, largest_sample=largest_sample))
     assert advice.met
     assert advice.reasons[1] == f"The interval reaches below 0.99: {said}"
 
@@ -151,3 +160,92 @@ def test_without_a_true_pair_theory_decides():
     assert (advice.best, advice.met) == (rows[0], None)
     assert "no recall to measure" in advice.reasons[0]
     assert "0.9983" in advice.reasons[1]
+
+
+NEVER = Truth(100, 0.4, np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+ROW = TrialOutcome(REFERENCE, t_sig=2.0, t_rest=1.5, t_compare=0.5, candidates=50, far=50)
+
+
+def growth(truth: Truth = NEVER, weights: float = 1.0) -> Growth:
+    """From 100 documents to a thousand."""
+    return Growth(10.0, truth, np.full(len(truth.a), weights), REFERENCE)
+
+
+def pairs(*similarities: float) -> Truth:
+    """The first document with each of the others."""
+    count = len(similarities)
+    return Truth(
+        100, 0.4, np.zeros(count, np.int64), np.arange(1, count + 1), np.array(similarities)
+    )
+
+
+def test_chance_meetings_grow_with_the_square_and_the_rest_with_the_documents() -> None:
+    grown = growth()(ROW)
+    assert grown.all_candidates == 50 * 100
+    assert grown.t_all == pytest.approx(3.0 * 10 + 0.5 * 100)
+
+
+def test_a_removed_document_is_compared_with_one() -> None:
+    """Forty are similar to the first; half of the pairs met."""
+    row = replace(ROW, candidates=20, far=0, recall=0.5)
+    assert growth(pairs(*[0.9] * 40), 3.0)(row).all_candidates == pytest.approx(20 * 10)
+
+
+def test_known_pairs_that_met_in_vain_stand_for_as_many_as_the_sample_says() -> None:
+    row = replace(ROW, candidates=30, far=20, recall=1.0)
+    found = growth(pairs(*[0.9] * 4, *[0.7] * 40), 3.0)(row)
+    assert found.all_candidates == pytest.approx(4 * 10 + 6 * 3 + 20 * 100)
+
+
+def test_what_meets_more_often_stands_for_itself() -> None:
+    """12 bands of 10 find 0.29 of the pairs at 0.7 and hardly any at 0.4."""
+    truth = pairs(0.7, 0.4)
+    row = replace(ROW, point=replace(REFERENCE, bands=12, rows=10), candidates=10, far=0)
+    chances = [row.point.meeting.probability(value) for value in (0.7, 0.4)]
+    found = replace(growth(truth), weights=np.array([2.0, 9.0]))(row)
+    each = (2 * chances[0] + 9 * chances[1]) / sum(chances)
+    assert found.all_candidates == pytest.approx(10 * each)
+    other = replace(row, point=replace(row.point, shingle="char:9"))
+    found = replace(growth(truth), weights=np.array([2.0, 9.0]))(other)
+    assert found.all_candidates == pytest.approx(10 * 5.5)
+
+
+def test_a_trial_that_came_to_nothing_has_no_cost() -> None:
+    late = TrialOutcome(REFERENCE, "timeout")
+    assert growth()(late) == late
+
+
+def texts(count: int) -> list[str]:
+    """Documents that have a little in common, and a few edited copies."""
+    chance = random.Random(5)
+    words = [f"w{n}" for n in range(60)]
+    found = []
+    while len(found) < count:
+        found.append(chance.choices(words, k=40))
+        if chance.random() < 0.1:
+            found.append([*found[-1][:-1], "end"])
+    return [" ".join(text) for text in found[:count]]
+
+
+def test_pairs_of_a_sample_foretell_those_of_all() -> None:
+    """3,000 of 12,000 documents; one in a hundred pairs that are unrelated meets."""
+    everything = texts(12_000)
+    asked = {"shingle": "word:1", "slots": 16, "bands": "4x4", "sketches": "minhash", "recall": 0.9}
+    of_all = tune(everything, **asked, sample=12_000, workers=2).rows[1]
+    of_some = tune(everything, **asked, sample=3_000, workers=2).rows[1]
+    assert of_some.candidates < of_all.candidates / 8
+    assert of_all.all_candidates == pytest.approx(of_all.candidates, rel=0.05)
+    assert of_some.all_candidates == pytest.approx(of_all.all_candidates, rel=0.1)
+
+
+def test_for_more_documents_steeper_bands_are_cheaper() -> None:
+    asked = {"shingle": "word:1", "bands": "8x2,16x8", "sketches": "minhash", "slots": 128}
+    few, many = (
+        tune(texts(1_000), **asked, recall=0.8, workers=1, documents=documents)
+        for documents in (1_000, 10**9)
+    )
+    assert (few.documents, many.documents) == (1_000, 10**9)
+    flat, steep = many.rows[1:]
+    assert (flat.point.rows, steep.point.rows) == (2, 8)
+    assert flat.t_all > 10 * steep.t_all
+    assert many.best.point.rows >= 8

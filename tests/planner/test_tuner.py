@@ -21,11 +21,10 @@ from neardup.evaluation.lab import as_documents
 from neardup.evaluation.sample import choose_among
 from neardup.formats.config import load_config
 from neardup.in_memory import dedup
-from neardup.planner import cache as kept
-from neardup.planner.cache import TrialCache
-from neardup.planner.laboratory import TrialSample
+from neardup.planner import trial_cache as kept
 from neardup.planner.recommendation import Target
-from neardup.planner.tuner import SweepRequest, run_sweep, tune
+from neardup.planner.trial_cache import TrialCache
+from neardup.planner.tuner import SweepRequest, TrialSample, run_sweep, tune
 from neardup.planner.tuning import COLUMNS
 from neardup.runtime import SILENT
 

@@ -18,8 +18,8 @@ from support.command_line import neardup, refused, unprivileged
 
 import neardup as package
 from neardup.errors import OutputError, ParameterError, UsageError
-from neardup.planner import cache as module
-from neardup.planner.cache import TrialCache, canonical, key_of, this_machine
+from neardup.planner import trial_cache as module
+from neardup.planner.trial_cache import TrialCache, canonical, key_of, this_machine
 
 CONFIG = {"slots": 128, "threshold": 0.8, "corpus": "c0ffee", "spec": "abc", "counting": 1}
 RESULTS = {"recall": 0.9975, "pairs": 1234, "sizes": {"1": 7, "2": 3}, "none": None}
@@ -215,7 +215,7 @@ def test_times_count_on_the_same_machine_only(tmp_path: Path) -> None:
 WRITE = """
 import os, sys
 from pathlib import Path
-from neardup.planner.cache import TrialCache
+from neardup.planner.trial_cache import TrialCache
 kept = TrialCache(Path(sys.argv[1]))
 config = {"slots": 128}
 if sys.argv[2] == "die":

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from neardup.planner.choices import Choice
+from neardup.planner.explanation import Choice
 from neardup.planner.planner import Plan, plan
 
 WORKED: dict[str, Any] = {

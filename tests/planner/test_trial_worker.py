@@ -10,8 +10,8 @@ import pytest
 
 from neardup.evaluation.lab import as_documents
 from neardup.options import Options
-from neardup.planner.trial import TrialPoint
-from neardup.planner.worker import TrialWorker, write_task
+from neardup.planner.trial_worker import TrialWorker, write_task
+from neardup.planner.tuning import TrialPoint
 
 POINT = TrialPoint.of(Options.of(threshold=0.5, shingle="word:2"))
 SLOW = replace(POINT, buckets=1, slots=2_000, bands=1_000, rows=2)

@@ -1,15 +1,10 @@
-"""Runs trials: the sample that operating points are tried on, and one trial on one core.
-
-The sample has no identical documents: a run finds those without bands.
-"""
+"""Runs the trial of one operating point on one core: sketch, group, verify, judge, and time it."""
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,30 +12,22 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from neardup import cluster, kernels
-from neardup.corpus.documents import Columns, Documents
-from neardup.corpus.frames import read_data
-from neardup.corpus.inputs import InputFile
-from neardup.errors import InputError
+from neardup.corpus.documents import Documents
 from neardup.evaluation.lab import (
     BucketedSample,
     DistinctDocuments,
     ShingleSets,
-    as_documents,
     exact_verifier,
     unnamed_documents,
 )
-from neardup.evaluation.sample import Sample, choose_among, choose_from_files
-from neardup.evaluation.truth import Truth
 from neardup.keys import make_hasher
 from neardup.lsh.buckets import Buckets
 from neardup.options import Options
-from neardup.pipeline.run_progress import InterruptibleProgress, hold_signals
-from neardup.planner.trial import TrialOutcome, TrialPoint
-from neardup.runtime import Progress
+from neardup.planner.tuning import TrialOutcome, TrialPoint
 from neardup.sketch import bulk
 from neardup.sketcher import Sketcher
-from neardup.spec import Spec, check_whole
-from neardup.text.arrays import Ragged, view_strings
+from neardup.spec import Spec
+from neardup.text.arrays import Ragged
 from neardup.verify import Exact
 
 AT_ONCE = 100_000
@@ -60,7 +47,7 @@ Words = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
-class Reference:
+class TrialReference:
     """What all trials are judged by: the documents' sets of shingles, and a threshold.
 
     The truth knows pairs down to the floor, of which so many reach the threshold.
@@ -75,7 +62,7 @@ class Reference:
     @classmethod
     def of(
         cls, documents: Documents, spec: Spec, threshold: float, true_pairs: int, floor: float
-    ) -> Reference:
+    ) -> TrialReference:
         cut = ShingleSets.of(documents, spec)
         return cls(cut.sets, cut.content, threshold, true_pairs, floor)
 
@@ -94,11 +81,11 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class TrialLaboratory:
+class TrialRunner:
     """Documents to try operating points on. `shared` are options that all points have."""
 
     documents: Documents
-    reference: Reference
+    reference: TrialReference
     shared: Mapping[str, Any]
 
     def warm_up(self, point: TrialPoint) -> None:
@@ -144,7 +131,7 @@ class TrialLaboratory:
             memory=compared.nbytes + keys.nbytes,
         )
 
-    def _some(self, count: int) -> TrialLaboratory:
+    def _some(self, count: int) -> TrialRunner:
         """The same with the first documents only."""
         reference = self.reference
         sets = Ragged(reference.sets.data, reference.sets.offsets[: count + 1])
@@ -262,79 +249,3 @@ def _bucket_sizes(buckets: Buckets, documents: int) -> dict[int, int]:
     sizes, many = np.unique(buckets.sizes, return_counts=True)
     shared = dict(zip(sizes.tolist(), many.tolist(), strict=True))
     return ({1: alone} if alone else {}) | shared
-
-
-USUAL = 5_000
-LARGEST = 100_000
-
-
-@dataclass(frozen=True)
-class TrialSample:
-    """The sample without identical documents, and its sets of shingles by the reference.
-
-    `chosen` are the numbers of the others in the sample.
-    """
-
-    sample: Sample
-    chosen: NDArray[np.int64]
-    documents: Documents
-    sets: Ragged
-    copies: int
-
-    @classmethod
-    def of(cls, sample: Sample, options: Options) -> TrialSample:
-        documents = as_documents(sample.texts)
-        cut = Sketcher(options.spec).cut(documents)
-        visible = np.flatnonzero(cut.shingles.sizes > 0)
-        different = DistinctDocuments.of(cut.content, visible).first
-        if len(different) < 2:
-            raise InputError(
-                "there are fewer than two different documents with a text: nothing to compare"
-            )
-        documents = documents.take(different)
-        sets = ShingleSets.of(documents, options.spec).sets
-        return cls(sample, different, documents, sets, len(visible) - len(different))
-
-    def weights(self, truth: Truth) -> NDArray[np.float64]:
-        """How many pairs of the corpus each pair stands for."""
-        return self.sample.weights(replace(truth, a=self.chosen[truth.a], b=self.chosen[truth.b]))
-
-    @property
-    def corpus(self) -> int:
-        """How many documents the corpus has, about."""
-        return round(len(self.sample.texts) / self.sample.share)
-
-    @cached_property
-    def digest(self) -> str:
-        """Which documents these are."""
-        texts = view_strings(self.documents.texts)
-        found = hashlib.blake2b(texts.offsets.tobytes(), digest_size=16)
-        found.update(texts.data[texts.offsets[0] : texts.offsets[-1]].tobytes())
-        return found.hexdigest()
-
-
-def from_files(
-    files: Sequence[InputFile],
-    text: str,
-    count: int,
-    options: Options,
-    workers: int,
-    progress: Progress,
-) -> TrialSample:
-    """Some documents of files."""
-    number, columns = check_whole("the sample", count, 2, LARGEST), Columns(text=text)
-    with hold_signals() as obey:
-        steps = InterruptibleProgress(progress, obey)
-        spec = options.spec
-        return TrialSample.of(
-            choose_from_files(files, columns, number, spec.seed, spec, steps, workers), options
-        )
-
-
-def from_table(data: object, text: str, count: int, options: Options) -> TrialSample:
-    """Some documents of a list or a table."""
-    number, batches = (
-        check_whole("the sample", count, 2, LARGEST),
-        read_data(data, Columns(text=text)),
-    )
-    return TrialSample.of(choose_among(batches, number, options.spec.seed, options.spec), options)

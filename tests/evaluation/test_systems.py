@@ -13,8 +13,7 @@ from support.golden_set import planted
 
 from neardup.errors import Busy, FormatError, InputError, UsageError
 from neardup.evaluation.evaluation import evaluate
-from neardup.evaluation.service_client import ServiceClient
-from neardup.evaluation.systems import PARAMETERS
+from neardup.evaluation.systems import PARAMETERS, ServiceClient
 from neardup.index.index import Index
 
 SET = planted(count=20)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, Unpack
 
 from neardup.errors import ParameterError
+from neardup.formatting import parse_count
 from neardup.lsh.curve import Curve, check_threshold, choose_curve
-from neardup.option_table import VERIFY
-from neardup.planner.trial import TrialPoint
+from neardup.option_table import VERIFY, ReferenceOptions
+from neardup.options import Options
+from neardup.planner.tuning import TrialPoint
 from neardup.sketch.bulk import MAKE, MAKE_WEIGHTED
 from neardup.spec import (
     B_BITS,
@@ -29,6 +31,9 @@ AUTO: Final = "auto"
 USUAL: Final = 0
 """The width that slots of a sketch are made with."""
 MOST: Final = 2_000
+TIME_LIMIT = 60.0
+LONGEST = 10.0**6
+MOST_DOCUMENTS = 10**12
 SKETCHES: Final = (*MAKE, *MAKE_WEIGHTED)
 STEEPER, FLATTER = 2, 1
 """How many rows more and less than the curve has that reaches the recall at the threshold."""
@@ -149,6 +154,56 @@ class SweepSpace:
                 yield None
             else:
                 yield from nearby_curves(point.slots, point.threshold, recall)
+
+
+@dataclass(frozen=True)
+class SweepRequest:
+    """What is wanted of a sweep, checked."""
+
+    reference: TrialPoint
+    recall: float
+    precision: float
+    space: SweepSpace
+    shared: Mapping[str, Any] = field(default_factory=dict)
+    time_limit: float = TIME_LIMIT
+    documents: int | None = None
+    """How many there will be, if the corpus is not all of them."""
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        precision: float = 0.99,
+        time_limit: float = TIME_LIMIT,
+        documents: float | str | None = None,
+        axes: Mapping[str, Any],
+        **options: Unpack[ReferenceOptions],
+    ) -> SweepRequest:
+        """What is asked for, as people write it."""
+        if not 0.0 < check_number("time limit", time_limit) <= LONGEST:
+            raise ParameterError(
+                f"the time limit must be above 0 and at most {LONGEST:,.0f} seconds, not "
+                f"{time_limit:g}"
+            )
+        if not 0.0 <= check_number("precision", precision) <= 1.0:
+            raise ParameterError(f"precision must be from 0 to 1, not {precision}")
+        default = Options.of(**options)
+        text_shingle(default.spec.shingle)
+        shared: dict[str, Any] = {"text_profile": default.spec.profile}
+        reference = TrialPoint.of(default)
+        number = None
+        if documents is not None:
+            number = check_whole(
+                "documents", parse_count(documents, "documents"), 2, MOST_DOCUMENTS
+            )
+        space = SweepSpace.of(reference, **axes)
+        return cls(
+            reference, default.recall, float(precision), space, shared, float(time_limit), number
+        )
+
+    @property
+    def options(self) -> Options:
+        return self.reference.options(**self.shared)
 
 
 def nearby_curves(slots: int, threshold: float, recall: float) -> list[Curve]:

@@ -16,16 +16,19 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
 
 import neardup
 from neardup import runtime
+from neardup.corpus.documents import Documents
 from neardup.errors import NeardupError
-from neardup.planner.trial import FAILED, TIMEOUT, TrialOutcome, TrialPoint
-
-if TYPE_CHECKING:
-    from neardup.corpus.documents import Documents
-    from neardup.planner.laboratory import TrialLaboratory
+from neardup.evaluation.lab import unnamed_documents
+from neardup.planner.trial_runner import TrialReference, TrialRunner
+from neardup.planner.tuning import FAILED, TIMEOUT, TrialOutcome, TrialPoint
+from neardup.text.arrays import view_strings
 
 TEXTS, OFFSETS, TASK = "texts.npy", "offsets.npy", "task.json"
 BEGUN = {"begun": True}
@@ -34,7 +37,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import neardup
 del sys.path[0]
-from neardup.planner.worker import serve
+from neardup.planner.trial_worker import serve
 serve(sys.argv[2])
 """
 """The same neardup, wherever it is, and nothing from the folder that this happens to run in."""
@@ -51,10 +54,6 @@ def write_task(
     shared: Mapping[str, Any],
 ) -> None:
     """What a worker reads when it starts."""
-    import numpy as np
-
-    from neardup.text.arrays import view_strings
-
     texts = view_strings(documents.texts)
     np.save(folder / TEXTS, texts.data[texts.offsets[0] : texts.offsets[-1]])
     np.save(folder / OFFSETS, texts.offsets - texts.offsets[0])
@@ -159,13 +158,13 @@ def serve(folder: str) -> None:
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
-    laboratory = open_task(Path(folder))
+    runner = open_task(Path(folder))
     for line in sys.stdin.buffer:
         point = TrialPoint(**json.loads(line))
         try:
-            laboratory.warm_up(point)
+            runner.warm_up(point)
             send(BEGUN)
-            outcome = laboratory.measure(point)
+            outcome = runner.measure(point)
         except MemoryError:
             outcome = TrialOutcome(point, FAILED, error="out of memory")
         except Exception as error:
@@ -175,14 +174,8 @@ def serve(folder: str) -> None:
         send(outcome.to_json())
 
 
-def open_task(folder: Path) -> TrialLaboratory:
+def open_task(folder: Path) -> TrialRunner:
     """The documents and the reference that `write_task` wrote."""
-    import numpy as np
-    import pyarrow as pa
-
-    from neardup.evaluation.lab import unnamed_documents
-    from neardup.planner.laboratory import Reference, TrialLaboratory
-
     task = json.loads((folder / TASK).read_bytes())
     runtime.quiet = task["quiet"]
     data, offsets = np.load(folder / TEXTS), np.load(folder / OFFSETS)
@@ -190,5 +183,7 @@ def open_task(folder: Path) -> TrialLaboratory:
     texts = pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
     documents, point = unnamed_documents(texts), TrialPoint(**task["reference"])
     spec = point.options(**task["shared"]).spec
-    reference = Reference.of(documents, spec, point.threshold, task["true_pairs"], task["floor"])
-    return TrialLaboratory(documents, reference, task["shared"])
+    reference = TrialReference.of(
+        documents, spec, point.threshold, task["true_pairs"], task["floor"]
+    )
+    return TrialRunner(documents, reference, task["shared"])
