@@ -71,9 +71,9 @@ def test_an_id_is_there_once():
     index = HammingIndex()
     index.insert(1, 7)
     for insert in (lambda: index.insert(1, 8), lambda: index.insert_many([1], [8])):
-        with pytest.raises(ParameterError, match="id 1 is there already: remove it first"):
+        with pytest.raises(ParameterError, match="id 1 is in the index already: remove it first"):
             insert()
-    with pytest.raises(ParameterError, match="id 4 is there already"):
+    with pytest.raises(ParameterError, match="id 4 is in the index already"):
         index.insert_many([4, 4], [1, 2])
     assert index.query(7) == [(1, 0)]
     assert len(index) == 1
@@ -135,7 +135,7 @@ def test_wrong_fingerprints():
         with pytest.raises(ParameterError, match="a fingerprint of 128 bits"):
             index.query(wrong)
     for rows in (np.zeros(3, np.uint64), np.zeros((3, 2), np.int64), np.zeros((3, 3), np.uint64)):
-        with pytest.raises(ParameterError, match="come as rows of 2 uint64"):
+        with pytest.raises(ParameterError, match="must be rows of 2 uint64"):
             index.query_many(rows)
     with pytest.raises(ParameterError, match="2 fingerprints have 1 ids"):
         index.insert_many([1], [2, 3])

@@ -74,10 +74,10 @@ def test_weights_beyond_the_scale_are_refused(weight):
 
 def test_impossible_contents_are_refused():
     sketch = of({"a": 1})
-    with pytest.raises(FormatError, match="says 512"):
+    with pytest.raises(FormatError, match="requires 512"):
         WeightedMinHash.from_bytes(base.pack_sketch(sketch.spec, sketch._payload()[:-4]))
     for slots in ([0xFFFFFFFF] * 128, [0x7F800000] + [1] * 127, [0] * 128):
-        with pytest.raises(FormatError, match="a rank in each slot, or in none"):
+        with pytest.raises(FormatError, match="a rank in every slot, or in none"):
             WeightedMinHash.from_bytes(
                 base.pack_sketch(sketch.spec, np.array(slots, "<u4").tobytes())
             )

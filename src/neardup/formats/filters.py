@@ -7,8 +7,8 @@
     16+n 8  XXH3-64 of everything before, little-endian
     ..      the arrays, little-endian, each at a multiple of 64 bytes, zeros between them
 
-All of it is checked when it is opened. The file has its name when it is complete, and can be read
-by its owner only: a filter says something about texts.
+All of it is checked when it is opened. The file gets its name when it is complete, and only its
+owner can read it, because a filter reveals which texts were inserted.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LINE: Final = 64
 MOST_HEADER: Final = 1 << 20
 TYPES: Final = ("<u8", "|u1")
 RAW: Final = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
-"""What a header that is no filter's may lead to."""
+"""Errors that a header may lead to whose checksum is right but whose content is not a filter's."""
 KINDS: Final[dict[str, type[Filter]]] = {
     kind.kind: kind
     for kind in (ExactSet, BloomFilter, CountingBloomFilter, CuckooFilter, ScalableBloomFilter)
@@ -48,17 +48,36 @@ KINDS: Final[dict[str, type[Filter]]] = {
 
 
 def save_filter(filter: Filter, path: str | os.PathLike[str]) -> None:
-    """Write a filter; the file is complete under its name, or not there at all."""
+    """Write a filter to a file.
+
+    The file replaces an existing one only when it is complete, and only its owner can read it.
+
+    Args:
+        filter: An `ExactSet`, `BloomFilter`, `CountingBloomFilter`, `ScalableBloomFilter` or
+            `CuckooFilter`. Other threads may use it meanwhile; they wait until it is written.
+        path: The name of the file, in a folder that exists.
+
+    >>> import neardup, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     seen = neardup.BloomFilter(1000)
+    ...     seen.insert("a")
+    ...     neardup.save_filter(seen, f"{folder}/seen.filter")
+    ...     "a" in neardup.load_filter(f"{folder}/seen.filter")
+    False
+    True
+    """
     if not isinstance(filter, Filter):
-        raise ParameterError(f"only filters can be saved here, not {type(filter).__name__}")
+        raise ParameterError(
+            f"save_filter writes filters such as BloomFilter, not {type(filter).__name__}"
+        )
     target = Path(path)
     if not target.name:
         raise ParameterError(f"a filter is saved as a file, and {str(path)!r} names none: add one")
-    with filter._lock:  # nobody changes it meanwhile
+    with filter._lock:
         parameters, arrays = filter.state()
         front, places = _front(filter.kind, parameters, arrays)
         try:
-            with _becoming(target) as file:
+            with _renamed_when_complete(target) as file:
                 file.write(front)
                 for place, values in zip(places, arrays.values(), strict=True):
                     file.write(b"\0" * (place - file.tell()))
@@ -68,8 +87,8 @@ def save_filter(filter: Filter, path: str | os.PathLike[str]) -> None:
 
 
 @contextmanager
-def _becoming(target: Path) -> Iterator[BinaryIO]:
-    """A new file, under a name of its own, that gets the target's when it is complete."""
+def _renamed_when_complete(target: Path) -> Iterator[BinaryIO]:
+    """Open a temporary file beside the target; rename it to the target if the block succeeds."""
     handle, name = mkstemp(".tmp", ".neardup-", target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -86,11 +105,11 @@ def _becoming(target: Path) -> Iterator[BinaryIO]:
 def _front(
     kind: str, parameters: dict[str, Any], arrays: dict[str, NDArray[Any]]
 ) -> tuple[bytes, list[int]]:
-    """Everything before the arrays, and where these begin, counted from the arrays' own start."""
-    described: list[dict[str, Any]] = []
+    """Return all bytes before the arrays, and where each array begins in the file."""
+    descriptions: list[dict[str, Any]] = []
     at = 0
     for name, values in arrays.items():
-        described.append(
+        descriptions.append(
             {
                 "name": name,
                 "type": values.dtype.str,
@@ -100,19 +119,36 @@ def _front(
             }
         )
         at = _next_line(at + values.nbytes)
-    header = {"kind": kind, "parameters": parameters, "arrays": described}
+    header = {"kind": kind, "parameters": parameters, "arrays": descriptions}
     text = json.dumps(header, sort_keys=True).encode()
     front = seal(HEAD.pack(MAGIC, VERSION, len(text)) + text)
     start = _next_line(len(front))
-    return front, [start + one["at"] for one in described]
+    return front, [start + one["at"] for one in descriptions]
 
 
 def _next_line(at: int) -> int:
+    """Return the next multiple of 64 bytes."""
     return -(-at // LINE) * LINE
 
 
 def load_filter(path: str | os.PathLike[str]) -> Filter:
-    """The filter in a file. What is put in afterwards stays in memory: save it again."""
+    """Open the filter of a file that `save_filter` wrote.
+
+    The file is mapped into memory. Keys that are inserted afterwards are not written to it: save
+    the filter again.
+
+    Args:
+        path: The name of the file. A missing or damaged one raises `FormatError`.
+
+    Returns:
+        A filter of the class that was saved.
+
+    >>> import neardup, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     neardup.save_filter(neardup.ExactSet(), f"{folder}/seen.filter")
+    ...     type(neardup.load_filter(f"{folder}/seen.filter")).__name__
+    'ExactSet'
+    """
     target = Path(path)
     try:
         mapped = np.memmap(target, np.uint8, "c") if target.stat().st_size else np.empty(0, "u1")
@@ -125,25 +161,25 @@ def load_filter(path: str | os.PathLike[str]) -> Filter:
         arrays = {one["name"]: _array(target, mapped, start, one) for one in header["arrays"]}
         last = header["arrays"][-1]
         if start + last["at"] + arrays[last["name"]].nbytes != len(mapped):
-            raise _damaged(target, "there is something after its end")
-        found = kind.restore(header["parameters"], arrays)
-        if [one["name"] for one in header["arrays"]] != list(found.state()[1]):
+            raise _damaged(target, "it has bytes after its end")
+        restored = kind.restore(header["parameters"], arrays)
+        if [one["name"] for one in header["arrays"]] != list(restored.state()[1]):
             raise _damaged(target, "it has other arrays than such a filter")
-        return found
+        return restored
     except RAW as error:
         raise _damaged(target, str(error)) from None
 
 
 def _read_front(path: Path, mapped: NDArray[np.uint8]) -> tuple[dict[str, Any], int]:
-    """The header, and where the arrays begin."""
+    """Return the checked header, and where the arrays begin in the file."""
     head = mapped[: HEAD.size].tobytes()
     if len(head) < HEAD.size or not head.startswith(MAGIC):
         raise FormatError(f"{path} is not a filter of neardup: it begins with {head[:8]!r}")
     _, version, length = HEAD.unpack(head)
     if version != VERSION:
         raise FormatError(
-            f"{path} has version {version} of the format, this is {VERSION}: use the neardup that "
-            "wrote it, or make it again"
+            f"{path} has version {version} of the format, this neardup reads {VERSION}: use the "
+            "neardup that wrote it, or make it again"
         )
     end = HEAD.size + length
     front = mapped[: end + CHECKSUM.size].tobytes()
@@ -154,19 +190,19 @@ def _read_front(path: Path, mapped: NDArray[np.uint8]) -> tuple[dict[str, Any], 
 
 
 def _array(
-    path: Path, mapped: NDArray[np.uint8], start: int, described: dict[str, Any]
+    path: Path, mapped: NDArray[np.uint8], start: int, description: dict[str, Any]
 ) -> NDArray[Any]:
-    """An array in the file, checked."""
-    if described["type"] not in TYPES:
-        raise _damaged(path, f"an array of {described['type']}")
-    begin = start + described["at"]
-    end = begin + described["size"] * np.dtype(described["type"]).itemsize
+    """Return an array of the file, whose checksum is right."""
+    if description["type"] not in TYPES:
+        raise _damaged(path, f"an array of {description['type']}")
+    begin = start + description["at"]
+    end = begin + description["size"] * np.dtype(description["type"]).itemsize
     if not start <= begin <= end <= len(mapped):
         raise _damaged(path, "too short")
-    if checksum(mapped[begin:end].data) != described["xxh3_64"]:
-        raise _damaged(path, f"checksum of {described['name']}")
-    found: NDArray[Any] = np.asarray(mapped)[begin:end].view(described["type"])
-    return found
+    if checksum(mapped[begin:end].data) != description["xxh3_64"]:
+        raise _damaged(path, f"checksum of {description['name']}")
+    values: NDArray[Any] = np.asarray(mapped)[begin:end].view(description["type"])
+    return values
 
 
 def _damaged(path: Path, why: str) -> FormatError:

@@ -1,14 +1,14 @@
-"""Signatures to keys: documents with an equal key in one of several tables are candidates.
+"""Split a signature into bands of consecutive slots; equal bands make two documents candidates.
 
-A table looks at some columns of a signature and makes one 64-bit key a document of them. `Bands`
-takes a band of consecutive slots for each table.
+A table makes one 64-bit key a document from its columns of the signature: for `Bands`, the slots
+of one band.
 
-`probe_keys` gives a query more keys. A near-duplicate misses a band where one slot differs. Often
-that is because the query has an element that the other lacks; then the other's minimum there is the
-query's second least value. So a probe is a band's key with one slot's value replaced by the second
-least. Probes are ordered by how likely they hit: the other has the same values in a band if it has
-those elements and nothing of its own below them, and the chance of the latter falls with the sum of
-the band's values, whatever the other set is. The least sum goes first.
+`probe_keys` makes further keys for a query. A band that a near-duplicate misses often differs in
+one slot, because the query has an element that the other document lacks; the other's minimum there
+is then the query's second least value. So a probe is a band's key with the value of one slot
+replaced by its second least. The likeliest probes come first: the other document has the same
+values if it has those elements and none of its own below them, and the probability of the latter
+falls with the sum of the band's values. The least sum goes first.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ Keys = NDArray[np.uint64]
 
 
 class Tables(Protocol):
-    """What engines need to know: nothing else depends on how candidates are found."""
+    """How candidates are found: the interface of `Bands` and `Blocks` that engines use."""
 
     @property
     def count(self) -> int:
-        """How many tables there are."""
+        """The number of tables."""
 
     @property
     def stated(self) -> list[Any]:
-        """What keys depend on, besides the specification."""
+        """The parameters, besides the specification, that keys depend on; files state them."""
 
     def columns(self, table: int) -> slice:
-        """The columns of a signature that a table looks at."""
+        """Return the columns of a signature that a table uses."""
 
     def column_keys(self, columns: Columns, table: int) -> Keys:
-        """The documents' keys in one table, from these columns alone: (columns x documents)."""
+        """Return the documents' keys in one table, from its columns: (columns x documents)."""
 
     def keys(self, signatures: Columns) -> Keys:
-        """The keys in all tables: (documents x tables)."""
+        """Return the keys in all tables: (documents x tables)."""
 
 
 @dataclass(frozen=True)
 class Bands:
-    """A band of consecutive slots a table; curves are laid over the slots one after the other."""
+    """A table for each band of consecutive slots; the curves use the slots one after the other."""
 
     curves: tuple[Curve, ...]
 
@@ -61,7 +61,7 @@ class Bands:
 
     @property
     def slots(self) -> int:
-        """How many slots of a signature the bands use."""
+        """The number of slots of a signature that the bands use."""
         return sum(curve.slots for curve in self.curves)
 
     @property
@@ -70,7 +70,7 @@ class Bands:
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
-        """How many slots each band has."""
+        """The number of slots of each band."""
         return np.repeat([curve.rows for curve in self.curves], [c.bands for c in self.curves])
 
     @cached_property
@@ -101,16 +101,21 @@ class Bands:
 def probe_keys(
     slots: NDArray[Any], seconds: NDArray[Any], bands: Bands, most: int
 ) -> list[tuple[int, int]]:
-    """Up to `most` probes, the likeliest first: the number of a table, and a key to look up there.
+    """Return up to `most` probes, the likeliest first, each a table and a key to look up there.
 
-    A slot whose second value is the largest possible has none: the set is too small.
+    Args:
+        slots: The query's signature.
+        seconds: The second least value of each slot; the greatest possible one if it is unknown or
+            the set has none.
+        bands: The bands that the keys are made of.
+        most: The most probes to return.
     """
     table = np.repeat(np.arange(bands.count), bands.rows)
-    has = seconds[: bands.slots] != np.iinfo(seconds.dtype).max
+    known = seconds[: bands.slots] != np.iinfo(seconds.dtype).max
     values = slots[: bands.slots].astype(np.float64)
     sums = np.bincount(table, values)[table] + (seconds[: bands.slots] - values)
     order = np.argsort(sums, kind="stable")
-    chosen = order[has[order]][:most]
+    chosen = order[known[order]][:most]
     copies = np.tile(slots, (len(chosen), 1))
     probe = np.arange(len(chosen))
     copies[probe, chosen] = seconds[chosen]

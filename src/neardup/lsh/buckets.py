@@ -14,10 +14,15 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Buckets:
-    """The buckets that hold two documents or more, and the documents that are in one.
+    """The buckets of two documents or more, and the documents in them.
 
-    `numbers[i, band]` is the bucket of document `documents[i]`, or -1 where it is alone.
-    Documents are in ascending order; buckets are numbered band by band.
+    Attributes:
+        documents: The documents that are in a bucket, ascending.
+        numbers: `numbers[i, band]` is the bucket of `documents[i]`, or -1 if no other document
+            has its key. Buckets are numbered band by band.
+        sizes: The number of documents of each bucket.
+        band_of: The band of each bucket.
+        key_of: The key of each bucket.
     """
 
     documents: NDArray[np.int64]
@@ -27,7 +32,7 @@ class Buckets:
     key_of: NDArray[np.uint64]
 
     def members(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Each bucket's documents, as places in `documents`, ascending; and where it begins."""
+        """Return each bucket's members as places in `documents`, ascending, and its start."""
         inside = self.numbers >= 0
         place, _ = np.nonzero(inside)
         order = np.argsort(self.numbers[inside], kind="stable")
@@ -37,12 +42,14 @@ class Buckets:
 def group_by_key(keys: NDArray[np.uint64], rows: NDArray[np.int64] | None = None) -> Buckets:
     """Group documents by equal keys, band by band, by sorting.
 
-    Document v has the keys of row v, or of row rows[v] when only some rows take part.
+    Args:
+        keys: One row of keys a document, a column a band.
+        rows: The rows to group; document v has the keys of row rows[v]. None for all rows.
     """
     bands = keys.shape[1]
     documents = len(keys) if rows is None else len(rows)
     shared = np.zeros(documents, bool)
-    found: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    groups: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
     sizes: list[NDArray[np.int64]] = []
     first_keys: list[NDArray[np.uint64]] = []
     total = 0
@@ -50,7 +57,7 @@ def group_by_key(keys: NDArray[np.uint64], rows: NDArray[np.int64] | None = None
         column = np.ascontiguousarray(keys[:, band] if rows is None else keys[rows, band])
         members, size = find_shared_keys(column)
         shared[members] = True
-        found.append((members, np.repeat(np.arange(len(size)), size) + total))
+        groups.append((members, np.repeat(np.arange(len(size)), size) + total))
         sizes.append(size)
         first_keys.append(column[members[np.cumsum(size) - size]])
         total += len(size)
@@ -58,7 +65,7 @@ def group_by_key(keys: NDArray[np.uint64], rows: NDArray[np.int64] | None = None
     place = np.empty(documents, np.int64)
     place[chosen] = np.arange(len(chosen))
     numbers = np.full((len(chosen), bands), -1, np.int64)
-    for band, (members, number) in enumerate(found):
+    for band, (members, number) in enumerate(groups):
         numbers[place[members], band] = number
     band_of = np.repeat(np.arange(bands), [len(size) for size in sizes])
     return Buckets(
@@ -67,11 +74,11 @@ def group_by_key(keys: NDArray[np.uint64], rows: NDArray[np.int64] | None = None
 
 
 def find_shared_keys(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The places whose key is there more than once, bucket by bucket, and the buckets' sizes.
+    """Return the rows whose key occurs more than once, bucket by bucket, and the buckets' sizes.
 
-    Buckets are in the order of their keys, places in a bucket are ascending. Sorting values is
-    five times as fast as sorting places by value, so the place replaces the lowest bits of the
-    key. Only what is not alone then is looked at in full.
+    Buckets are in the order of their keys, rows in a bucket ascend. Sorting values is five times
+    as fast as sorting rows by value, so the row replaces the lowest bits of its key. Only rows that
+    share the other bits are then compared by their whole keys.
     """
     if not len(keys):
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -79,22 +86,22 @@ def find_shared_keys(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArr
     packed = keys & ~low
     packed |= np.arange(len(keys), dtype=np.uint64)
     packed.sort()
-    places = (packed[_in_runs((packed[1:] ^ packed[:-1]) <= low)] & low).astype(np.int64)
-    if not places.size:
-        return places, places
-    found = keys[places]
-    if (found[1:] < found[:-1]).any():  # some differ in their lowest bits only
-        order = np.argsort(found, kind="stable")
-        places, found = places[order], found[order]
-    equal = found[1:] == found[:-1]
+    rows = (packed[_in_runs((packed[1:] ^ packed[:-1]) <= low)] & low).astype(np.int64)
+    if not rows.size:
+        return rows, rows
+    whole = keys[rows]
+    if (whole[1:] < whole[:-1]).any():  # keys that differ in their lowest bits only
+        order = np.argsort(whole, kind="stable")
+        rows, whole = rows[order], whole[order]
+    equal = whole[1:] == whole[:-1]
     inside = _in_runs(equal)
     starts = np.flatnonzero(np.concatenate([[True], ~equal])[inside])
-    places = places[inside]
-    return places, np.diff(starts, append=len(places))
+    rows = rows[inside]
+    return rows, np.diff(starts, append=len(rows))
 
 
 def _in_runs(equal: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Of sorted values, of which `equal` says whether the next one is the same: which have one."""
+    """Return which values have an equal neighbour; equal[i] compares values i and i + 1."""
     inside = np.zeros(len(equal) + 1, bool)
     inside[1:] = equal
     inside[:-1] |= equal
@@ -102,51 +109,51 @@ def _in_runs(equal: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 class LiveBuckets:
-    """One dict a table, from a key to the numbers of those who have it.
+    """Buckets that change: for each table a dict from a key to the members that have it.
 
-    Most buckets have one member: it stands there bare, which takes a third of the memory. Not for
-    several threads at once: the owner locks.
+    A bucket with one member, as most have, is the bare number, which takes a third of the memory of
+    a set. Not thread-safe: the owner locks.
     """
 
     def __init__(self, tables: int) -> None:
         self._tables: list[dict[int, int | set[int]]] = [{} for _ in range(tables)]
 
     def add(self, member: int, keys: Sequence[int]) -> None:
-        """Put a new member into its bucket of each table."""
+        """Add a new member to its bucket in each table; `keys` has one key a table."""
         for table, key in zip(self._tables, keys, strict=True):
-            there = table.setdefault(key, member)
-            if isinstance(there, set):
-                there.add(member)
-            elif there != member:
-                table[key] = {there, member}
+            bucket = table.setdefault(key, member)
+            if isinstance(bucket, set):
+                bucket.add(member)
+            elif bucket != member:
+                table[key] = {bucket, member}
 
     def remove(self, member: int, keys: Sequence[int]) -> None:
-        """Take a member out again; `keys` are those that it was added with."""
+        """Remove a member; `keys` are the keys that it was added with."""
         for table, key in zip(self._tables, keys, strict=True):
-            there = table[key]
-            if not isinstance(there, set):
+            bucket = table[key]
+            if not isinstance(bucket, set):
                 del table[key]
                 continue
-            there.remove(member)
-            if len(there) == 1:
-                table[key] = there.pop()
+            bucket.remove(member)
+            if len(bucket) == 1:
+                table[key] = bucket.pop()
 
     def members(self, places: Iterable[tuple[int, int]]) -> set[int]:
-        """Everyone in these buckets, each the number of a table and a key."""
-        found: set[int] = set()
+        """Return the members of several buckets, each given as a table's number and a key."""
+        members: set[int] = set()
         for table, key in places:
-            there = self._tables[table].get(key)
-            if there is None:
+            bucket = self._tables[table].get(key)
+            if bucket is None:
                 continue
-            if isinstance(there, set):
-                found |= there
+            if isinstance(bucket, set):
+                members |= bucket
             else:
-                found.add(there)
-        return found
+                members.add(bucket)
+        return members
 
     def sizes(self) -> list[dict[int, int]]:
-        """For each table, its keys and how many members have them."""
+        """Return, for each table, the number of members of each key."""
         return [
-            {key: len(there) if isinstance(there, set) else 1 for key, there in table.items()}
+            {key: len(bucket) if isinstance(bucket, set) else 1 for key, bucket in table.items()}
             for table in self._tables
         ]

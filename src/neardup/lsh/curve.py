@@ -1,8 +1,8 @@
 """The S-curve of a band layout, and the layout for a wanted recall.
 
 With b bands of r rows, documents of similarity s share a bucket with probability
-P(s) = 1 - (1 - s^r)^b. `lay_bands` takes the bands that the caller names, or chooses the steepest
-ones that reach the recall.
+P(s) = 1 - (1 - s^r)^b. `lay_bands` uses the bands of the caller, or chooses the steepest ones that
+reach the recall.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ STEPS = 2_000
 
 
 class Meeting:
-    """How likely two documents are to meet, as a function of their similarity."""
+    """The probability that two documents share a bucket, as a function of their similarity."""
 
     @property
     def condition(self) -> str:
-        """What is supposed of the documents besides, if anything."""
+        """What the probability assumes about the documents, for reports; mostly nothing."""
         return ""
 
     def probability(self, similarity: float) -> float:
-        """P(s), the chance that two documents of this similarity share a bucket."""
+        """Return P(s), the probability that two documents of this similarity share a bucket."""
         raise NotImplementedError
 
     @property
     def half(self) -> float:
-        """The similarity that is found every other time: P = 1/2."""
+        """The similarity at which P = 1/2."""
         low, high = 0.0, 1.0
         while low < (middle := (low + high) / 2) < high:
             low, high = (low, middle) if self.probability(middle) >= 0.5 else (middle, high)
         return high
 
     def false_positive_area(self, threshold: float) -> float:
-        """The area under the curve below the threshold: candidates that verification drops."""
+        """Return the area under the curve below the threshold: candidates that are not similar."""
         return _integral(self.probability, 0.0, threshold)
 
     def false_negative_area(self, threshold: float) -> float:
-        """The area above the curve from the threshold on: similar pairs that never meet."""
+        """Return the area above the curve from the threshold on: similar pairs that are missed."""
         return _integral(lambda s: 1.0 - self.probability(s), threshold, 1.0)
 
     def false_positive_rate(self, threshold: float) -> float:
-        """The mean of P below the threshold."""
+        """Return the mean of P below the threshold."""
         return self.false_positive_area(threshold) / threshold
 
     def false_negative_rate(self, threshold: float) -> float:
-        """The mean of 1 - P from the threshold on."""
+        """Return the mean of 1 - P from the threshold on."""
         if threshold >= 1.0:
             return 0.0
         return self.false_negative_area(threshold) / (1.0 - threshold)
@@ -61,7 +61,7 @@ class Meeting:
 
 @dataclass(frozen=True)
 class Curve(Meeting):
-    """b bands of r rows.
+    """The S-curve of b bands of r rows.
 
     >>> curve = Curve(20, 5)
     >>> f"{curve.probability(0.8):.4f}"
@@ -79,11 +79,11 @@ class Curve(Meeting):
 
     @property
     def slots(self) -> int:
-        """How many slots of a signature the bands use."""
+        """The number of slots of a signature that the bands use."""
         return self.bands * self.rows
 
     def probability(self, similarity: float) -> float:
-        """P(s), the chance that two documents of this similarity share a bucket."""
+        """Return P(s), the probability that two documents of this similarity share a bucket."""
         # log1p and expm1 keep the tails: 1 - (1 - 1e-20)^20 is 2e-19, not 0.
         one_band = similarity**self.rows
         return 1.0 if one_band >= 1.0 else -math.expm1(self.bands * math.log1p(-one_band))
@@ -95,14 +95,14 @@ class Curve(Meeting):
 
     @property
     def inflection(self) -> float:
-        """Where the curve is steepest: ((r-1) / (br-1))^(1/r); 0 when it only bends one way."""
+        """Where the curve is steepest: ((r-1) / (br-1))^(1/r); 0 for r = 1, which has no S."""
         if self.rows == 1:
             return 0.0
         return float(((self.rows - 1) / (self.slots - 1)) ** (1 / self.rows))
 
     @property
     def half(self) -> float:
-        """The similarity that is found every other time: P = 1/2."""
+        """The similarity at which P = 1/2."""
         one_band = -math.expm1(math.log(0.5) / self.bands)
         return float(one_band ** (1 / self.rows))
 
@@ -127,12 +127,12 @@ class Curves(Meeting):
 
     @property
     def slots(self) -> int:
-        """How many slots of a signature the bands use."""
+        """The number of slots of a signature that the bands use."""
         return sum(part.slots for part in self.parts)
 
     def probability(self, similarity: float) -> float:
         each = [part.probability(similarity) for part in self.parts]
-        return 1.0 if max(each) >= 1.0 else -math.expm1(sum(math.log1p(-found) for found in each))
+        return 1.0 if max(each) >= 1.0 else -math.expm1(sum(math.log1p(-p) for p in each))
 
     def __str__(self) -> str:
         first, *others = self.parts
@@ -164,10 +164,10 @@ def meeting_by(measure: Measure, curve: Curve | Curves) -> Meeting:
 
 
 def choose_curve(slots: int, threshold: float, recall: float) -> Curve:
-    """The steepest curve that finds at least `recall` of the pairs *at* the threshold.
+    """Return the steepest curve that finds at least `recall` of the pairs *at* the threshold.
 
-    More rows make fewer false candidates; whatever slots are left become bands, which only
-    raises recall.
+    More rows make fewer false candidates; all remaining slots become bands, which only raises
+    recall.
 
     >>> choose_curve(128, 0.8, 0.99)
     Curve(bands=21, rows=6)
@@ -187,19 +187,20 @@ def choose_curve(slots: int, threshold: float, recall: float) -> Curve:
 
 
 def check_threshold(threshold: float) -> None:
+    """Raise `ParameterError` if a threshold is not above 0 and at most 1."""
     if not 0.0 < threshold <= 1.0:
         raise ParameterError(f"threshold must be above 0 and at most 1, not {threshold}")
 
 
 def _integral(function: Callable[[float], float], low: float, high: float) -> float:
-    """Simpson's rule; the S-curve is smooth, 2,000 steps are good to about 1e-12."""
+    """Integrate by Simpson's rule; for the smooth S-curve 2,000 steps are exact to about 1e-12."""
     step = (high - low) / STEPS
     inner = sum((4 if i % 2 else 2) * function(low + i * step) for i in range(1, STEPS))
     return step / 3 * (function(low) + inner + function(high))
 
 
 class TooFewSlots(ParameterError):  # noqa: N818  # reads as what happened
-    """Bands that need more slots than there are; `cure` says how to get them."""
+    """Bands that need more slots than a signature has; `cure` is the end of the message."""
 
     def __init__(self, curve: Curve | Curves, slots: int, cure: str) -> None:
         self.curve, self.slots = curve, slots
@@ -216,10 +217,15 @@ class TooFewSlots(ParameterError):  # noqa: N818  # reads as what happened
 def lay_bands(
     slots: int, threshold: float, recall: float, given: Curve | None = None, tables: int | str = 1
 ) -> Curve | Curves:
-    """The given bands, or those chosen for the recall at the threshold, in one or several tables.
+    """Return the bands of the caller, or those chosen for the recall at the threshold.
 
-    `tables` is a number: the given bands so many times, or in each so many-th part of the slots the
-    bands chosen for that; or it says the bands themselves, as `parse_layout` reads them.
+    Args:
+        slots: The slots of a signature.
+        threshold: The similarity at which the recall counts.
+        recall: The recall at the threshold, if the bands are chosen.
+        given: The bands of one table, chosen by the caller; None to choose them.
+        tables: The number of tables. Each has the given bands, or those that are chosen for an
+            equal part of the slots. Or the bands themselves, such as "20x5,10x8".
 
     >>> lay_bands(256, 0.8, 0.99, Curve(20, 5), tables=2)
     Curve(bands=40, rows=5)
@@ -228,7 +234,9 @@ def lay_bands(
     """
     if isinstance(tables, str) and not tables.strip().isdecimal():
         if given is not None:
-            raise ParameterError("tables say the bands already: leave out bands, rows and preset")
+            raise ParameterError(
+                f"tables {tables!r} states the bands already: leave out bands, rows and preset"
+            )
         curve = parse_layout(tables)
     else:
         many = check_whole("tables", int(tables) if isinstance(tables, str) else tables, 1, slots)
@@ -239,31 +247,31 @@ def lay_bands(
 
 
 def parse_layout(text: str) -> Curve | Curves:
-    """Bands as people write them.
+    """Parse bands and rows such as "20x5,10x8".
 
     >>> parse_layout("20x5"), str(parse_layout("20x5,10x8"))
     (Curve(bands=20, rows=5), '20 bands of 5 and 10 of 8')
     """
     curves = []
     for part in text.split(","):
-        found = re.fullmatch(r"(\d{1,9})x(\d{1,9})", part.strip(), re.ASCII)
-        if not found:
+        numbers = re.fullmatch(r"(\d{1,9})x(\d{1,9})", part.strip(), re.ASCII)
+        if not numbers:
             raise ParameterError(
                 f"tables {text!r} are not known: use a number, or bands and rows such as 20x5,10x8"
             )
-        curves.append(Curve(int(found[1]), int(found[2])))
+        curves.append(Curve(int(numbers[1]), int(numbers[2])))
     return join_curves(curves)
 
 
 def format_layout(curve: Curve | Curves) -> str:
-    """What `parse_layout` reads."""
+    """Return bands and rows as text that `parse_layout` reads."""
     return ",".join(f"{part.bands}x{part.rows}" for part in curve.parts)
 
 
 def join_curves(curves: list[Curve]) -> Curve | Curves:
-    """Bands of the same size, one after the other, are one curve of more bands."""
+    """Join curves over consecutive slots; neighbours with equal rows become one curve."""
     parts = tuple(
-        Curve(sum(curve.bands for curve in alike), rows)
-        for rows, alike in groupby(curves, key=lambda curve: curve.rows)
+        Curve(sum(curve.bands for curve in same_rows), rows)
+        for rows, same_rows in groupby(curves, key=lambda curve: curve.rows)
     )
     return parts[0] if len(parts) == 1 else Curves(parts)

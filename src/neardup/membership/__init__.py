@@ -1,1 +1,1 @@
-"""Was this key there before? Exactly, or with a known rate of error in little memory."""
+"""Filters: sets of keys, exact, or in less memory with a known rate of false positives."""

@@ -1,6 +1,6 @@
-"""Bloom filters in blocks of 512 bits: of fixed size, with counters instead of bits, and growing.
+"""Bloom filters in blocks of 512 bits: plain, counting (with removal) and scalable (growing).
 
-The growing one has generations, each twice as large as the one before.
+A scalable filter is a list of plain ones, each for twice the keys of the one before.
 """
 
 from __future__ import annotations
@@ -27,18 +27,15 @@ from neardup.spec import check_whole
 WORDS, COUNTER_BYTES = BLOCK // 64, BLOCK // 2
 NO_LIMIT = 2**62
 MOST_COUNT = 2**56
-"""More than anybody puts in; the sum of all generations of such filters is still a length."""
+"""The most keys that a file may state: the sum over all generations still fits a `len`."""
 
 
 class _Shaped(Filter):
-    """A filter of blocks in which each key has some places."""
+    """A filter of blocks of 512 places: a key has `shape.probes` places in one block."""
 
     def __init__(self, n: int, fpr: float = 0.01, *, seed: int = 0) -> None:
         super().__init__(seed)
-        self._take(BloomShape.of(n, fpr), 0)
-
-    def _take(self, shape: BloomShape, count: int) -> None:
-        self.shape, self._count = shape, count
+        self.shape, self._count = BloomShape.of(n, fpr), 0
 
     def __len__(self) -> int:
         return self._count
@@ -53,43 +50,45 @@ class _Shaped(Filter):
 
     @classmethod
     def _bare(cls, parameters: Parameters) -> Self:
-        """The filter with these parameters, without its array."""
-        found = cls.__new__(cls)
-        Filter.__init__(found, parameters["seed"])
-        shape = BloomShape(
+        """Return a filter with the parameters of a file, without its array."""
+        bare = cls.__new__(cls)
+        Filter.__init__(bare, parameters["seed"])
+        bare.shape = BloomShape(
             check_whole("blocks", parameters["blocks"], 1, MOST_KEYS),
             check_whole("probes", parameters["probes"], 1, MOST_PROBES),
         )
-        found._take(shape, check_whole("number of keys", parameters["keys"], 0, MOST_COUNT))
-        return found
+        bare._count = check_whole("number of keys", parameters["keys"], 0, MOST_COUNT)
+        return bare
 
     @property
     def estimated_fpr(self) -> float:
-        """From what is filled now: the mean over blocks."""
+        """The current rate of false positives: the mean over blocks, from the places in use."""
         fills = self._fills()
         filled = np.arange(BLOCK + 1) / BLOCK
         return float(fills @ filled**self.shape.probes / self.shape.blocks)
 
     @property
     def fill(self) -> float:
-        """The share of places that are used; 0.5 or a little more when the planned keys are in."""
+        """The share of places in use: about 0.5 when the planned number of keys is in."""
         return float(self._fills() @ np.arange(BLOCK + 1) / self.shape.bits)
 
     def _fills(self) -> NDArray[np.int64]:
-        """How many blocks have 0, 1, ... 512 places in use."""
+        """Return how many blocks have 0, 1, ... 512 places in use."""
         raise NotImplementedError
 
 
 class BloomFilter(_Shaped):
-    """A set of keys in few bits each, 9.9 at 1 %, that sometimes says yes wrongly.
+    """A set of keys in few bits each (9.9 at 1 %), with a known rate of false positives.
 
-    Made for `n` keys and a rate of false positives `fpr` when they are all in. Thread-safe. The
-    rate goes up, slowly, when more come: `estimated_fpr` says what it is.
+    A key that was inserted is always found; another key seems to be present with probability
+    `fpr` when n keys are in. With more keys the rate rises slowly; `estimated_fpr` is the current
+    one. Keys can't be removed. Thread-safe.
 
     Args:
-        n: The number of keys to make room for.
-        fpr: The rate of false positives when n keys are in it.
-        seed: The seed of the hashes; filters are merged only if it is the same.
+        n: The number of keys to plan for.
+        fpr: The rate of false positives with n keys, between 0 and 1; a lower one takes more
+            memory.
+        seed: The seed of the hashes; only filters with the same seed can be merged.
 
     >>> seen = BloomFilter(1000, 0.01)
     >>> seen.insert("a"), seen.insert("a"), "a" in seen
@@ -107,7 +106,11 @@ class BloomFilter(_Shaped):
         return self._words.nbytes
 
     def merge(self, other: BloomFilter) -> None:
-        """Take in all keys of a filter that was made with the same n, fpr and seed."""
+        """Insert all keys of another filter.
+
+        Args:
+            other: A filter that was made with the same n, fpr and seed; it is not changed.
+        """
         if not isinstance(other, BloomFilter):
             raise ParameterError(f"the other must be a BloomFilter, not {type(other).__name__}")
         mine, theirs = (
@@ -122,27 +125,35 @@ class BloomFilter(_Shaped):
         with ExitStack() as locks:
             for one in sorted((self, other), key=id):  # always in the same order
                 locks.enter_context(one._lock)
-            alone = not self._count or not other._count
+            one_is_empty = not self._count or not other._count
             self._words |= other._words
-            self._count = self._count + other._count if alone else self._estimated_count()
+            self._count = self._count + other._count if one_is_empty else self._estimated_count()
 
     def insert_until(self, hashes: Hashes, room: int) -> Flags:
-        """Insert rows of hashes until so many were new; an answer for each that was taken."""
+        """Insert hashes until `room` of them were new; for `ScalableBloomFilter`.
+
+        Args:
+            hashes: A row of one uint64 a key.
+            room: Stop after this many new keys.
+
+        Returns:
+            Whether each inserted key was present before; shorter than `hashes` if it stopped.
+        """
         with self._lock:
-            there: Flags = kernels.bloom_insert(
+            present: Flags = kernels.bloom_insert(
                 self._words, self.shape.probes, hashes.reshape(-1), self._salt, room
             )
-            self._count += len(there) - int(np.count_nonzero(there))
-            return there
+            self._count += len(present) - int(np.count_nonzero(present))
+            return present
 
     def _insert(self, hashes: Hashes, once: bool) -> Flags:  # noqa: ARG002  # a key is in once anyway
         return self.insert_until(hashes, NO_LIMIT)
 
     def _contains(self, hashes: Hashes) -> Flags:
-        there: Flags = kernels.bloom_contains(
+        present: Flags = kernels.bloom_contains(
             self._words, self.shape.probes, hashes.reshape(-1), self._salt
         )
-        return there
+        return present
 
     def _fills(self) -> NDArray[np.int64]:
         with self._lock:
@@ -150,9 +161,9 @@ class BloomFilter(_Shaped):
             return fills
 
     def _estimated_count(self) -> int:
-        """How many different keys leave so many bits set, block by block."""
+        """Estimate the number of keys from the bits that are set, block by block."""
         unset = 1 - np.arange(BLOCK + 1) / BLOCK
-        unset[-1] = 0.5 / BLOCK  # a full block has at least so many
+        unset[-1] = 0.5 / BLOCK  # a full block would have infinitely many keys: half a bit is free
         return round(float(self._fills() @ -np.log(unset)) * BLOCK / self.shape.probes)
 
     def state(self) -> tuple[Parameters, Arrays]:
@@ -160,22 +171,23 @@ class BloomFilter(_Shaped):
 
     @classmethod
     def restore(cls, parameters: Parameters, arrays: Arrays) -> Self:
-        found = cls._bare(parameters)
-        found._words = check_array(arrays, "words", "<u8", found.shape.blocks * WORDS)
-        return found
+        restored = cls._bare(parameters)
+        restored._words = check_array(arrays, "words", "<u8", restored.shape.blocks * WORDS)
+        return restored
 
 
 class CountingBloomFilter(_Shaped):
-    """A Bloom filter with a counter of four bits in each place: keys can be removed again.
+    """A Bloom filter with a counter of four bits in each place: keys can be removed.
 
-    A key that was put in twice is there until it is removed twice. Removing one that is not there
-    is answered with False; but one that only seems to be there can't be told from one that is, so
-    remove only what was put in. A counter that has reached 15 stays, and its keys with it:
-    `saturated` says how many there are. Thread-safe; four times the memory of a Bloom filter.
+    A key that was inserted twice is present until it is removed twice. Remove only keys that were
+    inserted: removing a false positive removes parts of other keys. A counter that reaches 15 stays
+    there, and its keys stay present; `saturated` counts them. Thread-safe; four times the memory of
+    a `BloomFilter`.
 
     Args:
-        n: The number of keys to make room for.
-        fpr: The rate of false positives when n keys are in it.
+        n: The number of keys to plan for.
+        fpr: The rate of false positives with n keys, between 0 and 1; a lower one takes more
+            memory.
         seed: The seed of the hashes.
 
     >>> seen = CountingBloomFilter(1000, 0.01)
@@ -195,29 +207,29 @@ class CountingBloomFilter(_Shaped):
 
     @property
     def saturated(self) -> int:
-        """How many counters have reached 15, and stay there."""
+        """The number of counters that have reached 15, and stay there."""
         return int(sum(np.count_nonzero(half == 15) for half in self._halves()))
 
     def _insert(self, hashes: Hashes, once: bool) -> Flags:
-        there: Flags = kernels.counting_insert(
+        present: Flags = kernels.counting_insert(
             self._counters, self.shape.probes, hashes.reshape(-1), self._salt, once
         )
-        self._count += len(there) - (int(np.count_nonzero(there)) if once else 0)
-        return there
+        self._count += len(present) - (int(np.count_nonzero(present)) if once else 0)
+        return present
 
     def _contains(self, hashes: Hashes) -> Flags:
-        there: Flags = kernels.counting_contains(
+        present: Flags = kernels.counting_contains(
             self._counters, self.shape.probes, hashes.reshape(-1), self._salt
         )
-        return there
+        return present
 
     def _remove(self, hashes: Hashes) -> Flags:
-        there: Flags = kernels.counting_remove(
+        present: Flags = kernels.counting_remove(
             self._counters, self.shape.probes, hashes.reshape(-1), self._salt
         )
-        # What only seems to be there, as keys of full counters do, can be removed without end.
-        self._count = max(self._count - int(np.count_nonzero(there)), 0)
-        return there
+        # Keys of saturated counters can be removed without end.
+        self._count = max(self._count - int(np.count_nonzero(present)), 0)
+        return present
 
     def _halves(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         with self._lock:
@@ -234,9 +246,10 @@ class CountingBloomFilter(_Shaped):
 
     @classmethod
     def restore(cls, parameters: Parameters, arrays: Arrays) -> Self:
-        found = cls._bare(parameters)
-        found._counters = check_array(arrays, "counters", "|u1", found.shape.blocks * COUNTER_BYTES)
-        return found
+        restored = cls._bare(parameters)
+        size = restored.shape.blocks * COUNTER_BYTES
+        restored._counters = check_array(arrays, "counters", "|u1", size)
+        return restored
 
 
 GROWTH: Final = 2
@@ -244,21 +257,21 @@ MOST_GENERATIONS: Final = 48
 
 
 def share(generation: int) -> float:
-    """Of the rate that was asked for: 1/2, 1/6, 1/12, ..., all together never more than 1."""
+    """Return a generation's share of the requested rate: 1/2, 1/6, 1/12, ..., which add up to 1."""
     return 1 / ((generation + 1) * (generation + 2))
 
 
 class ScalableBloomFilter(Filter):
-    """A Bloom filter that keeps its rate `fpr` however many keys come; `n` is a first guess.
+    """A Bloom filter that grows: it keeps its rate of false positives for any number of keys.
 
     Each generation is for twice the keys of the one before, and takes more bits a key: at 1 %,
-    11.5, 14.2, 16.0, 17.4 and so on, 21.7 in the ninth. The last one may be nearly empty: a guess
-    that is far too low ends at 20 to 40 bits a key. Every question goes to all generations. A
-    good guess saves memory and time. Thread-safe.
+    11.5, 14.2, 16.0, 17.4 and so on, 21.7 in the ninth. The last one may be nearly empty: with an
+    n that is far too low the filter takes 20 to 40 bits a key. A query looks into all generations,
+    so that a good n saves memory and time. Thread-safe.
 
     Args:
-        n: The number of keys that the first generation has room for.
-        fpr: The rate of false positives, however many keys come.
+        n: The number of keys of the first generation: a guess of how many there will be.
+        fpr: The rate of false positives that is never exceeded, between 0 and 1.
         seed: The seed of the hashes.
 
     >>> seen = ScalableBloomFilter(100, 0.01)
@@ -281,13 +294,14 @@ class ScalableBloomFilter(Filter):
 
     @property
     def generations(self) -> int:
+        """The number of generations."""
         return len(self._filters)
 
     @property
     def estimated_fpr(self) -> float:
         with self._lock:
-            right = [1 - one.estimated_fpr for one in self._filters]
-        return float(1 - np.prod(right))
+            correct = [1 - one.estimated_fpr for one in self._filters]
+        return float(1 - np.prod(correct))
 
     @property
     def nbytes(self) -> int:
@@ -302,63 +316,63 @@ class ScalableBloomFilter(Filter):
         self._filters.append(BloomFilter(self._planned(number), rate, seed=self.seed))
 
     def _insert(self, hashes: Hashes, once: bool) -> Flags:  # noqa: ARG002  # a key is in once anyway
-        there = self._in(self._filters[:-1], hashes)
-        waiting = np.flatnonzero(~there)
-        while len(waiting):
+        present = self._in(self._filters[:-1], hashes)
+        remaining = np.flatnonzero(~present)
+        while len(remaining):
             room = self._planned(self.generations - 1) - len(self._filters[-1])
             if room <= 0:
-                before = self._filters[-1]
-                there[waiting] = before._contains(hashes[waiting])
-                waiting = waiting[~there[waiting]]
+                full = self._filters[-1]
+                present[remaining] = full._contains(hashes[remaining])
+                remaining = remaining[~present[remaining]]
                 self._add_generation()
                 continue
-            found = self._filters[-1].insert_until(hashes[waiting], room)
-            there[waiting[: len(found)]] = found
-            waiting = waiting[len(found) :]
-        return there
+            inserted = self._filters[-1].insert_until(hashes[remaining], room)
+            present[remaining[: len(inserted)]] = inserted
+            remaining = remaining[len(inserted) :]
+        return present
 
     def _contains(self, hashes: Hashes) -> Flags:
         return self._in(self._filters, hashes)
 
     @staticmethod
     def _in(filters: list[BloomFilter], hashes: Hashes) -> Flags:
-        """Which keys are in one of the filters; each sees only what the others don't have."""
-        there = np.zeros(len(hashes), bool)
+        """Return which keys are in one of the filters; a key is looked up until it is found."""
+        present = np.zeros(len(hashes), bool)
         for one in reversed(filters):
-            waiting = np.flatnonzero(~there)
-            there[waiting] = one._contains(hashes[waiting])
-        return there
+            remaining = np.flatnonzero(~present)
+            present[remaining] = one._contains(hashes[remaining])
+        return present
 
     def state(self) -> tuple[Parameters, Arrays]:
         with self._lock:
             states = [one.state() for one in self._filters]
-        arrays = {f"words {number}": held["words"] for number, (_, held) in enumerate(states)}
+        arrays = {f"words {number}": one["words"] for number, (_, one) in enumerate(states)}
         parameters = {
             "seed": self.seed,
             "n": self.n,
             "fpr": self.fpr,
-            "generations": [described for described, _ in states],
+            "generations": [generation for generation, _ in states],
         }
         return parameters, arrays
 
     @classmethod
     def restore(cls, parameters: Parameters, arrays: Arrays) -> Self:
-        found = cls.__new__(cls)
-        Filter.__init__(found, parameters["seed"])
-        found.n, found.fpr = check_keys(parameters["n"]), _check_rate(parameters["fpr"])
-        described: list[dict[str, Any]] = parameters["generations"]
-        check_whole("generations", len(described), 1, MOST_GENERATIONS)
-        if any(one["seed"] != found.seed for one in described):
+        restored = cls.__new__(cls)
+        Filter.__init__(restored, parameters["seed"])
+        restored.n, restored.fpr = check_keys(parameters["n"]), _check_rate(parameters["fpr"])
+        generations: list[dict[str, Any]] = parameters["generations"]
+        check_whole("generations", len(generations), 1, MOST_GENERATIONS)
+        if any(one["seed"] != restored.seed for one in generations):
             raise ParameterError("its generations have other seeds")
-        found._filters = [
+        restored._filters = [
             BloomFilter.restore(one, {"words": arrays[f"words {number}"]})
-            for number, one in enumerate(described)
+            for number, one in enumerate(generations)
         ]
-        return found
+        return restored
 
 
 def _check_rate(rate: object) -> float:
-    """The rate, if even the last generation can have its share of it."""
-    asked = check_rate(rate)
-    BloomShape.of(1, asked * share(MOST_GENERATIONS - 1))
-    return asked
+    """Return the rate, or raise if the last generation's share of it is too low for a filter."""
+    checked = check_rate(rate)
+    BloomShape.of(1, checked * share(MOST_GENERATIONS - 1))
+    return checked

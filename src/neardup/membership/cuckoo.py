@@ -1,4 +1,4 @@
-"""The cuckoo filter: fingerprints of 12 bits that can be removed again."""
+"""The cuckoo filter: a set of keys as 12-bit fingerprints, with removal."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from neardup.spec import check_whole
 
 BUCKET_BYTES: Final = 6
 SPARE_BYTES: Final = 2
-"""After the last bucket: a bucket is read and written as eight bytes."""
+"""Bytes after the last bucket, because a bucket is read and written as eight bytes."""
 
 
 class CuckooFilter(Filter):
-    """A set of keys in 12.8 bits each, with removal; 0.18 % of other keys seem to be in it.
+    """A set of keys in 12.8 bits each, with removal; its rate of false positives is 0.18 %.
 
-    Made for `n` keys, of which each insert counts: a key that was put in twice is there until it
-    is removed twice, and more than eight times does not fit; `once` leaves out what is there.
-    Whatever was put in can be removed, and nothing else goes with it. A filter that is full says
-    so with `FilterFull`, stays as it was, and works on. Thread-safe.
+    Every insert counts: a key that was inserted twice is present until it is removed twice, and
+    none fits more than eight times; insert with `once=True` to skip keys that are present. A filter
+    that is full raises `FilterFull`, keeps the keys it has, and can still be used. Thread-safe.
 
     Args:
-        n: The number of keys to make room for.
+        n: The number of keys to plan for.
         seed: The seed of the hashes.
 
     >>> seen = CuckooFilter(1000)
@@ -47,7 +46,7 @@ class CuckooFilter(Filter):
 
     @property
     def load(self) -> float:
-        """The share of places that are used."""
+        """The share of places in use."""
         return self._count / self.shape.places
 
     @property
@@ -63,31 +62,31 @@ class CuckooFilter(Filter):
         return self.shape.buckets * BUCKET_BYTES + SPARE_BYTES
 
     def _insert(self, hashes: Hashes, once: bool) -> Flags:
-        there: Flags = kernels.cuckoo_insert(
+        present: Flags = kernels.cuckoo_insert(
             self._table, self.shape.buckets, hashes.reshape(-1), self._salt, once
         )
-        self._count += len(there) - (int(np.count_nonzero(there)) if once else 0)
-        if len(there) < len(hashes):
+        self._count += len(present) - (int(np.count_nonzero(present)) if once else 0)
+        if len(present) < len(hashes):
             raise FilterFull(
                 f"the cuckoo filter is full at {self._count:,} of {self.shape.places:,} places, "
-                f"after {len(there):,} of {len(hashes):,} keys, which are in it: remove some, or "
+                f"after {len(present):,} of {len(hashes):,} keys, which are in it: remove some, or "
                 "make one for more keys; a key fits eight times at most",
-                taken=len(there),
+                taken=len(present),
             )
-        return there
+        return present
 
     def _contains(self, hashes: Hashes) -> Flags:
-        there: Flags = kernels.cuckoo_contains(
+        present: Flags = kernels.cuckoo_contains(
             self._table, self.shape.buckets, hashes.reshape(-1), self._salt
         )
-        return there
+        return present
 
     def _remove(self, hashes: Hashes) -> Flags:
-        there: Flags = kernels.cuckoo_remove(
+        present: Flags = kernels.cuckoo_remove(
             self._table, self.shape.buckets, hashes.reshape(-1), self._salt
         )
-        self._count -= int(np.count_nonzero(there))
-        return there
+        self._count -= int(np.count_nonzero(present))
+        return present
 
     def state(self) -> tuple[Parameters, Arrays]:
         parameters = {"seed": self.seed, "buckets": self.shape.buckets, "keys": self._count}
@@ -95,14 +94,15 @@ class CuckooFilter(Filter):
 
     @classmethod
     def restore(cls, parameters: Parameters, arrays: Arrays) -> Self:
-        found = cls.__new__(cls)
-        Filter.__init__(found, parameters["seed"])
-        found.shape = CuckooShape(check_whole("buckets", parameters["buckets"], 1, MOST_KEYS))
-        found._count = check_whole("number of keys", parameters["keys"], 0, found.shape.places)
-        found._table = check_array(arrays, "table", "|u1", found._bytes)
-        if found._used_places() != found._count:
-            raise ParameterError(f"its table does not hold {found._count:,} keys")
-        return found
+        restored = cls.__new__(cls)
+        Filter.__init__(restored, parameters["seed"])
+        restored.shape = CuckooShape(check_whole("buckets", parameters["buckets"], 1, MOST_KEYS))
+        keys = check_whole("number of keys", parameters["keys"], 0, restored.shape.places)
+        restored._count = keys
+        restored._table = check_array(arrays, "table", "|u1", restored._bytes)
+        if restored._used_places() != keys:
+            raise ParameterError(f"its table does not hold {keys:,} keys")
+        return restored
 
     def _used_places(self) -> int:
         low, middle, high = self._table[:-SPARE_BYTES].reshape(-1, 3).T  # two fingerprints a row

@@ -1,7 +1,7 @@
-"""The exact set, and the hash table under it, which filters and indexes share.
+"""The exact set, and the hash table under it.
 
-The table maps hashes to numbers and grows without a pause. Open addressing with linear probing;
-see docs/decisions/012-hash-table.md for why.
+The table maps hashes to numbers and grows without a pause: open addressing with linear probing.
+docs/decisions/012-hash-table.md has the reasons.
 """
 
 from __future__ import annotations
@@ -20,18 +20,22 @@ LEAST_SLOTS: Final = 1024
 MOST_LOAD: Final = 0.75
 MOST_KEYS: Final = 2**40
 MOST_VALUE: Final = 2**63
-"""In a slot, which has the value + 1."""
+"""The greatest content of a slot, which is a value + 1."""
 
 Integers = NDArray[np.int64]
 Keys = NDArray[np.uint64]
 
 
 class HashTable:
-    """Keys of 64 or 128 bits to numbers from 0 on. One thread at a time.
+    """Maps keys of 64 or 128 bits to numbers from 0 on. Not thread-safe.
 
-    Keys are rows of one or two uint64. Twice the slots come when three quarters are used; an
-    insert then moves at most 16 slots of the old array, and memory is half as much again until
-    all are moved.
+    Keys are rows of one or two uint64. The number of slots doubles when three quarters are used;
+    every insert then moves at most 16 slots of the old array, which takes half as much memory
+    again until all are moved.
+
+    Args:
+        keys: The number of keys to plan for.
+        words: The 64-bit words of a key, 1 or 2.
     """
 
     def __init__(self, keys: int = 0, words: int = 1) -> None:
@@ -53,49 +57,54 @@ class HashTable:
         return self._new.nbytes + self._old.nbytes
 
     def put_many(self, keys: Keys, values: Integers, *, replace: bool = False) -> Integers:
-        """Enter keys, in order; the value that each had before, -1 for a new one.
+        """Insert keys in order; return the value that each had before, -1 for a new one.
 
-        A key that is there keeps its value unless `replace` is asked for.
+        Args:
+            keys: A row of `words` uint64 a key.
+            values: The value of each key, 0 or more.
+            replace: Also replace the values of keys that are present.
         """
-        keys = self._checked(keys)
+        keys = self._check_keys(keys)
         values = np.ascontiguousarray(values, np.int64)
         if values.shape != (len(keys),) or (len(values) and values.min() < 0):
             raise ParameterError("there must be a value for each key, 0 or more")
-        taken: list[Integers] = [np.empty(0, np.int64)]
+        previous: list[Integers] = [np.empty(0, np.int64)]
         done = 0
         while done < len(keys):
             if len(self) >= self._limit:
                 self._grow()
-            some = kernels.table_put(
+            batch = kernels.table_put(
                 self._old, self._new, self._state, keys[done:], values[done:], replace, self._limit
             )
-            taken.append(some)
-            done += len(some)
+            previous.append(batch)
+            done += len(batch)
         self._forget_old()
-        return taken[-1] if len(taken) == 2 else np.concatenate(taken)
+        return previous[-1] if len(previous) == 2 else np.concatenate(previous)
 
     def get_many(self, keys: Keys) -> Integers:
-        """The value of each key, -1 if it is not there."""
-        found: Integers = kernels.table_get(self._old, self._new, self._state, self._checked(keys))
-        return found
+        """Return the value of each key, -1 for a missing one."""
+        values: Integers = kernels.table_get(
+            self._old, self._new, self._state, self._check_keys(keys)
+        )
+        return values
 
     def remove_many(self, keys: Keys) -> Integers:
-        """Take keys out; the value that each had, -1 if it was not there."""
-        found: Integers = kernels.table_remove(
-            self._old, self._new, self._state, self._checked(keys)
+        """Remove keys; return the value that each had, -1 for a missing one."""
+        values: Integers = kernels.table_remove(
+            self._old, self._new, self._state, self._check_keys(keys)
         )
-        return found
+        return values
 
     @property
     def entries(self) -> NDArray[np.uint64]:
-        """All slots, for a file; what is still in the old array is moved first."""
+        """All slots, for a file; the rest of the old array is moved first."""
         kernels.table_settle(self._old, self._new, self._state, self.words)
         self._forget_old()
         return self._new
 
     @classmethod
     def of_entries(cls, entries: NDArray[np.uint64], keys: int, words: int) -> HashTable:
-        """The table that had these slots, and so many keys."""
+        """Return the table with the slots and the number of keys that a file states."""
         table = cls(words=words)
         table._new = entries
         values = entries[words :: words + 1]
@@ -126,7 +135,7 @@ class HashTable:
         if self._state[0] * (self.words + 1) >= len(self._old):
             self._old = np.empty(0, np.uint64)
 
-    def _checked(self, keys: Any) -> Keys:
+    def _check_keys(self, keys: Any) -> Keys:
         if (
             not isinstance(keys, np.ndarray)
             or keys.dtype != np.uint64
@@ -138,14 +147,14 @@ class HashTable:
 
 
 class ExactSet(Filter):
-    """All keys, by a hash of 128 bits, or 64: 32 bytes a key and more, no false positives.
+    """An exact set of keys, each stored as a hash of 128 or 64 bits, with removal.
 
-    Two different keys have the same 128 bits with a chance of n^2 / 2^129; of 64 bits, with a
-    billion keys, it is 3 %. Keys that somebody made for it may have the same: no hash here is a
-    cryptographic one. Thread-safe. It grows as needed, without a pause that grows with it.
+    It takes 32 bytes a key or more and grows as needed, without long pauses. Two of n keys have
+    the same 128-bit hash with probability n^2 / 2^129; with 64 bits and a billion keys it is 3 %.
+    The hashes are not cryptographic: an attacker can craft keys that collide. Thread-safe.
 
     Args:
-        n: The number of keys to make room for; it grows beyond that.
+        n: The number of keys to plan for; the set grows beyond it.
         bits: The bits of a key's hash, 64 or 128.
         seed: The seed of the hashes.
 
@@ -195,11 +204,11 @@ class ExactSet(Filter):
 
     @classmethod
     def restore(cls, parameters: Parameters, arrays: Arrays) -> Self:
-        found = cls(bits=parameters["bits"], seed=parameters["seed"])
+        restored = cls(bits=parameters["bits"], seed=parameters["seed"])
         entries = arrays.get("entries", np.empty(0, np.uint64))
         if not entries.size:
             raise ParameterError("it has no entries")
         entries = check_array(arrays, "entries", "<u8", entries.size)
         keys = check_whole("number of keys", parameters["keys"], 0, entries.size)
-        found._table = HashTable.of_entries(entries, keys, found.bits // 64)
-        return found
+        restored._table = HashTable.of_entries(entries, keys, restored.bits // 64)
+        return restored

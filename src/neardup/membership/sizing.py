@@ -1,8 +1,7 @@
-"""How large must a filter be for so many keys and such a rate of false positives?
+"""The size of a filter for a number of keys and a rate of false positives.
 
-The classic formulas are those of one large array of bits. A filter in blocks of 512 bits has
-blocks with more keys than others, which makes its rate higher: it gets the bits that the
-formula for blocks asks for.
+The classic formulas are for one large array of bits. In a filter of 512-bit blocks some blocks get
+more keys than others, which raises the rate; `BloomShape.of` adds the bits that make up for it.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ MOST_PROBES: Final = 32
 MOST_BITS: Final = BLOCK
 MOST_KEYS: Final = 10**13
 STEPS: Final = 64
-"""Into so many steps the filling of a filter is cut to add up what is lost on the way; they are
-shorter at the beginning, where the rate of a filter that is too small goes up."""
+"""Steps of the sum over a filter's filling (`filling`); they are shorter at the beginning, where
+the rate of a filter that is too small rises."""
 
 
 def classic_rate(bits_per_key: float, probes: int) -> float:
-    """The rate of false positives of a Bloom filter that is one array of bits.
+    """Return the rate of false positives of a Bloom filter that is one array of bits.
 
     >>> f"{classic_rate(10, 7):.2%}"
     '0.82%'
@@ -38,13 +37,13 @@ def classic_rate(bits_per_key: float, probes: int) -> float:
 
 
 def best_probes(bits_per_key: float) -> int:
-    """The whole number of bits a key with the lowest classic rate."""
+    """Return the number of probes, a whole number, with the lowest classic rate."""
     around = max(int(bits_per_key * log(2)), 1)
     return min((around, around + 1), key=lambda probes: classic_rate(bits_per_key, probes))
 
 
 def classic_bits(rate: float) -> float:
-    """Bits per key for a rate, at the best number of probes, whole or not.
+    """Return the bits per key for a rate, at the best real number of probes.
 
     >>> round(classic_bits(0.01), 2)
     9.59
@@ -53,14 +52,14 @@ def classic_bits(rate: float) -> float:
 
 
 def blocked_rate(bits_per_key: float, probes: int) -> float:
-    """The rate of a filter in blocks: the mean over blocks, of which each has its own keys."""
+    """Return the rate of a filter in blocks: the mean over the Poisson number of a block's keys."""
     mean = BLOCK / bits_per_key
     keys = np.arange(int(mean + 12 * mean**0.5 + 30))
     share = np.exp(keys * log(mean) - mean - _log_factorials(len(keys)))
     throws = keys * probes
     unset = (1 - 1 / BLOCK) ** throws
     filled = 1 - unset
-    # What a block has more or less than its mean raises the mean of a power.
+    # The variance of a block's fill raises the mean of its power.
     variance = (1 - 1 / BLOCK) * (1 - 2 / BLOCK) ** throws + unset / BLOCK - unset**2
     rates = filled**probes + probes * (probes - 1) / 2 * filled ** max(probes - 2, 0) * variance
     return float(share @ np.minimum(rates, 1))
@@ -72,14 +71,14 @@ def _log_factorials(count: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class BloomShape:
-    """Blocks of 512 bits, and how many bits a key has."""
+    """The number of 512-bit blocks, and of bits (probes) that a key sets in its block."""
 
     blocks: int
     probes: int
 
     @classmethod
     def of(cls, keys: int, rate: float) -> BloomShape:
-        """The smallest one that has the rate when so many keys are in it."""
+        """Return the smallest shape whose rate of false positives with `keys` keys is `rate`."""
         keys, rate = check_keys(keys), check_rate(rate)
         bits, probes = _best(rate)
         return cls(ceil(keys * bits / BLOCK), probes)
@@ -89,11 +88,11 @@ class BloomShape:
         return self.blocks * BLOCK
 
     def rate(self, keys: int) -> float:
-        """The expected rate of false positives with so many keys."""
+        """Return the expected rate of false positives with a number of keys."""
         return blocked_rate(self.bits / keys, self.probes) if keys else 0.0
 
     def expected_lost(self, keys: int) -> float:
-        """How many of so many different keys will seem to be there when they come."""
+        """Return how many of `keys` distinct keys will seem present when they are inserted."""
         return filling(self.rate, keys)
 
 
@@ -101,7 +100,7 @@ PLACES: Final = 4
 FINGERPRINTS: Final = 4095
 CUCKOO_LOAD: Final = 0.94
 SPARE_BUCKETS: Final = 2
-"""For small cuckoo filters, in which chance has more to say."""
+"""Extra buckets, for small cuckoo filters, whose load varies more."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ class CuckooShape:
 
     @classmethod
     def of(cls, keys: int) -> CuckooShape:
-        """One with room for so many keys."""
+        """Return the shape with room for a number of keys."""
         return cls(ceil(check_keys(keys) / CUCKOO_LOAD / PLACES) + SPARE_BUCKETS)
 
     @property
@@ -124,7 +123,7 @@ class CuckooShape:
         return self.places * 12
 
     def rate(self, keys: int) -> float:
-        """The rate of false positives with so many keys: they may be in eight places.
+        """Return the rate of false positives with a number of keys; a key has eight places.
 
         >>> f"{CuckooShape.of(10**6).rate(10**6):.2%}"
         '0.18%'
@@ -132,32 +131,33 @@ class CuckooShape:
         return float(1 - (1 - 1 / FINGERPRINTS) ** (2 * PLACES * keys / self.places))
 
     def expected_lost(self, keys: int) -> float:
-        """How many of so many different keys will seem to be there when they come."""
+        """Return how many of `keys` distinct keys will seem present when they are inserted."""
         return filling(self.rate, keys)
 
 
 def filling(rate: Callable[[int], float], keys: int) -> float:
-    """The sum of the rates that a filter has while keys come in one after the other."""
+    """Return the sum of the rates of a filter while `keys` keys are inserted one by one."""
     steps = (keys * np.linspace(0, 1, STEPS + 1) ** 2).astype(np.int64)
     return float(np.trapezoid([rate(step) for step in steps.tolist()], steps))
 
 
 @lru_cache(maxsize=64)
 def _best(rate: float) -> tuple[float, int]:
-    """Bits per key and probes: the fewest bits that have the rate in blocks."""
-    found = [
+    """Return bits per key and probes: the fewest bits that reach the rate in blocks."""
+    able = [
         (bits, probes)
         for probes in range(1, MOST_PROBES + 1)
         if (bits := _bits_for(rate, probes)) < MOST_BITS
     ]
-    if not found:
+    if not able:
         raise ParameterError(
             f"a Bloom filter in blocks has no rate as low as {rate}: use ExactSet, or a higher rate"
         )
-    return min(found)
+    return min(able)
 
 
 def _bits_for(rate: float, probes: int) -> float:
+    """Return the bits per key at which a filter of `probes` probes has the rate, by bisection."""
     low, high = 0.1, float(MOST_BITS)
     while high - low > 1e-4 * high:
         middle = (low + high) / 2
@@ -173,7 +173,7 @@ def check_keys(keys: object) -> int:
 
 
 def check_rate(rate: object) -> float:
-    """The rate as a float between 0 and 1, both excluded."""
+    """Return the rate as a float, or raise if it is not between 0 and 1, both excluded."""
     value = check_number("false-positive rate", rate)
     if not 0 < value < 1:
         raise ParameterError(f"false-positive rate must be above 0 and below 1, not {rate!r}")

@@ -1,1 +1,1 @@
-"""Shingles to sketches of fixed size that still know how similar two documents are."""
+"""Sketches: signatures of fixed size that estimate the similarity of sets and bags."""

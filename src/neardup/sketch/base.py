@@ -1,7 +1,7 @@
-"""What the sketches of one set or bag have in common: elements, specification, bytes, threads.
+"""The base classes of all sketches of one set or bag: hashing, specification, bytes, threads.
 
-A sketch says in `_payload` what it holds and in `_restore` how that comes back; copies, pickles,
-equality and bytes follow from the two. Updates and merges may come from several threads.
+A subclass implements `_payload` (its content as bytes) and `_restore` (the inverse); copies,
+pickles, equality and `to_bytes` follow from the two. Any thread may update or merge a sketch.
 
 A sketch as bytes:
 
@@ -34,6 +34,7 @@ HEAD = 8
 
 
 def pack_sketch(spec: Spec, payload: bytes) -> bytes:
+    """Return a sketch as bytes, in the layout at the head of this file."""
     text = spec.canonical.encode()
     return seal(MAGIC + len(text).to_bytes(4, "little") + text + payload)
 
@@ -43,10 +44,12 @@ def unpack_sketch(
     require: Callable[[Spec], None],
     payload_size: Callable[[Spec], int] | None = None,
 ) -> tuple[Spec, bytes]:
-    """The specification and the sketch's own bytes, checked in every respect.
+    """Return the specification and the payload of a sketch's bytes, or raise `FormatError`.
 
-    `require` refuses, by a `ParameterError`, the specifications that the sketch can't have.
-    Without `payload_size` the sketch checks itself how many bytes of its own there are.
+    Args:
+        data: What `pack_sketch` returned.
+        require: Raises `ParameterError` for a specification that the sketch can't have.
+        payload_size: Returns the size of the payload in bytes; None if the caller checks it.
     """
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise FormatError(f"a sketch is read from bytes, not from {type(data).__name__}")
@@ -61,18 +64,25 @@ def unpack_sketch(
     except ParameterError as error:
         raise FormatError(f"these are the bytes of another sketch: {error}") from None
     payload = body[end:]
-    if payload_size is not None and len(payload) != payload_size(spec):
-        raise FormatError(
-            f"the sketch holds {len(payload)} bytes, its specification says {payload_size(spec)}"
-        )
+    if payload_size is not None:
+        require_size(payload, payload_size(spec))
     return spec, payload
+
+
+def require_size(payload: bytes, size: int) -> None:
+    """Raise `FormatError` if a payload does not have the size that its specification requires."""
+    if len(payload) != size:
+        raise FormatError(
+            f"the sketch has {len(payload)} bytes, its specification requires {size}: make it "
+            "again, or fetch it again"
+        )
 
 
 Hashes = NDArray[np.uint64]
 
 
 def hash_element(element: str | bytes, spec: Spec, key: Key | None = None) -> Hashes:
-    """One element's hash, as an array."""
+    """Return the hash of one element, as an array of one value."""
     if spec.hash != "xxh64":
         return hash_elements([element], spec, key)
     # The library's function is the fastest way to a single hash.
@@ -80,17 +90,18 @@ def hash_element(element: str | bytes, spec: Spec, key: Key | None = None) -> Ha
 
 
 def hash_elements(elements: Iterable[str | bytes], spec: Spec, key: Key | None = None) -> Hashes:
-    """The elements' hashes, in order."""
+    """Return the hashes of elements, in their order."""
     if isinstance(elements, (str, bytes)):
         raise ParameterError("update_batch takes many elements: use update for a single one")
     data = [as_bytes(element) for element in elements]
     ends = np.cumsum([0, *map(len, data)], dtype=np.int64)
     joined = np.frombuffer(b"".join(data), np.uint8)
-    found: Hashes = kernels.element_hashes(joined, ends, make_hasher(spec, key))
-    return found
+    hashes: Hashes = kernels.element_hashes(joined, ends, make_hasher(spec, key))
+    return hashes
 
 
 def as_bytes(element: str | bytes) -> bytes:
+    """Return an element as bytes: a string as UTF-8, lone surrogates included."""
     if isinstance(element, str):
         return element.encode("utf-8", "surrogatepass")
     if isinstance(element, (bytes, bytearray, memoryview)):
@@ -99,19 +110,19 @@ def as_bytes(element: str | bytes) -> bytes:
 
 
 class Sketch(ABC):
-    """A sketch that travels with its specification."""
+    """A sketch and its specification. Any thread may call any method."""
 
     KIND: ClassVar[str]
-    """The specification's `sketch`."""
+    """The value of `Spec.sketch` that such a sketch requires."""
 
     def __init__(
-        self, spec: Spec | None, key: bytes | Key | None = None, **made: int | str
+        self, spec: Spec | None, key: bytes | Key | None = None, **fields: int | str
     ) -> None:
-        """As the specification says; without one, as usual except for what is `made` otherwise."""
+        """Check the specification, or make one of `fields` and defaults if `spec` is None."""
         self._key = to_key(key)
         if spec is None:
             key_id = self._key.id if self._key else ""
-            spec = Spec.of(sketch=self.KIND, key=key_id, **made)  # type: ignore[arg-type]
+            spec = Spec.of(sketch=self.KIND, key=key_id, **fields)  # type: ignore[arg-type]
         if self._key is not None:
             require_key(spec, self._key)
         self._require(spec)
@@ -120,7 +131,7 @@ class Sketch(ABC):
 
     @classmethod
     def _require(cls, spec: Spec) -> None:
-        """Refuse a specification that such a sketch can't have, whether given or read."""
+        """Raise `ParameterError` for a specification that this class of sketch can't have."""
         if spec.sketch != cls.KIND:
             raise ParameterError(
                 f"{cls.__name__} is made with sketch {cls.KIND!r}, not {spec.sketch!r}: "
@@ -129,36 +140,45 @@ class Sketch(ABC):
 
     @abstractmethod
     def _payload(self) -> bytes:
-        """What the sketch holds. Equal sketches hold equal bytes."""
+        """Return the sketch's content. Equal sketches have equal bytes."""
 
     @abstractmethod
     def _restore(self, payload: bytes) -> None:
-        """Take what `_payload` wrote; a `FormatError` if it can't have written that."""
+        """Set the content from bytes of `_payload`; raise `FormatError` for any others."""
 
     @abstractmethod
     def _absorb(self, other: Self) -> None:
-        """Become the sketch of both."""
+        """Merge the content of another sketch into this one; the lock is held."""
 
     def merge(self, other: Self) -> None:
-        """Make this the sketch of both sets together, whatever the order."""
+        """Merge another sketch into this one, which then is the sketch of both sets or bags.
+
+        The order of merges does not change the result.
+
+        Args:
+            other: A sketch of the same class and specification; it is not changed.
+        """
         theirs = self._snapshot(other)
         with self._lock:
             self._absorb(theirs)
 
     def copy(self) -> Self:
-        """A snapshot: it stays as it is, whatever happens to this sketch."""
+        """Return an independent copy."""
         return self.from_bytes(self.to_bytes(), self._key)
 
     def to_bytes(self) -> bytes:
-        """The sketch with its specification and a checksum; `from_bytes` reads it."""
+        """Return the sketch, its specification and a checksum as bytes for `from_bytes`."""
         with self._lock:
             return pack_sketch(self.spec, self._payload())
 
     @classmethod
     def from_bytes(cls, data: bytes, key: bytes | Key | None = None) -> Self:
-        """The sketch that `to_bytes` wrote; anything truncated, altered or foreign is an error.
+        """Return the sketch of bytes that `to_bytes` made.
 
-        A keyed sketch can be compared and merged without its key, but not updated.
+        Args:
+            data: The bytes; truncated, altered or other bytes raise `FormatError`.
+            key: The secret key of a keyed sketch. Without it the sketch can be compared and
+                merged, but not updated.
         """
         spec, payload = unpack_sketch(data, cls._require)
         sketch = cls.__new__(cls)
@@ -168,19 +188,19 @@ class Sketch(ABC):
 
     @property
     def _seed(self) -> int:
-        """What the sketch's constants are made from; a secret, if there is a key."""
+        """The seed of the sketch's constants; it is secret if there is a key."""
         return seeded(self.spec, self._key).seed
 
     def _hash(self, element: str | bytes) -> Hashes:
-        """One element's hash, as an array."""
+        """Return the hash of one element, as an array of one value."""
         return hash_element(element, self.spec, self._key)
 
     def _hashes(self, elements: Iterable[str | bytes]) -> Hashes:
-        """The elements' hashes, in order."""
+        """Return the hashes of elements, in their order."""
         return hash_elements(elements, self.spec, self._key)
 
     def _snapshot(self, other: object) -> Self:
-        """The other as it is now, if it may be compared with this one."""
+        """Return a copy of the other sketch, or raise if the two can't be compared."""
         if not isinstance(other, type(self)):
             name = type(self).__name__
             raise ParameterError(f"the other must be a {name}, not {type(other).__name__}")
@@ -202,22 +222,34 @@ class Sketch(ABC):
 
 
 class SetSketch(Sketch):
-    """A sketch of a set: an element that comes again changes nothing."""
+    """A sketch of a set: adding an element again changes nothing."""
 
     @abstractmethod
     def _add(self, hashes: Hashes) -> None:
         """Add elements by their hashes; the lock is held."""
 
     def update(self, element: str | bytes) -> None:
-        """Add one element to the set."""
+        """Add one element to the set.
+
+        Args:
+            element: A string, which is hashed as UTF-8, or bytes.
+        """
         self.update_hashes(self._hash(element))
 
     def update_batch(self, elements: Iterable[str | bytes]) -> None:
-        """Add many elements; the same as `update` for each, and much faster."""
+        """Add many elements; the same as `update` for each, and much faster.
+
+        Args:
+            elements: Strings or bytes, in any order.
+        """
         self.update_hashes(self._hashes(elements))
 
     def update_hashes(self, hashes: Hashes) -> None:
-        """Add elements that are 64-bit hashes already, such as shingles."""
+        """Add elements by their 64-bit hashes, such as shingles.
+
+        Args:
+            hashes: A one-dimensional array of uint64.
+        """
         require_key(self.spec, self._key)
         values = np.asarray(hashes)
         if values.dtype != np.uint64 or values.ndim != 1:
@@ -227,7 +259,7 @@ class SetSketch(Sketch):
 
 
 def mix_hashes(values: Hashes) -> Hashes:
-    """MurmurHash3's 64-bit finaliser of each value: one to one."""
+    """Return the MurmurHash3 finaliser of each 64-bit value, which is a bijection."""
     h: Hashes = values ^ (values >> np.uint64(33))
     h = h * np.uint64(0xFF51AFD7ED558CCD)
     h = (h ^ (h >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)

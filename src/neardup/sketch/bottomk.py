@@ -1,8 +1,8 @@
 """Bottom-k: the least hash values of a set, which are a uniform sample of its elements.
 
 The sketch holds every value of the set below `_limit`, and none above. The limit starts at 2^64,
-where nothing is missing; it comes down to the least value that had no room. Whatever is added or
-removed, what is said about values below the limit is exact; above it nothing is known.
+where the sketch is complete, and falls to the least value that did not fit. Below the limit the
+sketch is exact after any additions and removals; above it nothing is known.
 """
 
 from __future__ import annotations
@@ -25,23 +25,26 @@ MAX_SPARE: Final = 2**31 - 1
 class BottomK(SetSketch):
     """The k least hash values of a set, and `spare` more so that elements can be removed.
 
-    A set, not a bag: an element that was added twice is there once, and `remove` takes it out.
-    With spare values that many removals do no harm; after that the methods which need k values
-    raise `StaleSketch`, and only a new sketch of what is left helps. A merged sketch has the lesser
-    of both spares.
+    It estimates Jaccard similarity, containment and the number of elements; for a set of at most
+    k + spare elements all three are exact. It is a set, not a bag: an element that was added twice
+    is stored once, and one `remove` removes it. After more than `spare` removals the methods that
+    need k values may raise `StaleSketch`; then sketch the remaining elements again. A merged sketch
+    has the lesser of both spares.
 
     Args:
-        k: The number of least values that estimates use.
-        spare: Further values, so that as many elements can be removed.
+        k: The number of least values that estimates use, at least 2. The standard error of
+            `jaccard` is sqrt(J (1 - J) / k): at most 0.031 with 256.
+        spare: The number of further values to keep, so that as many elements can be removed.
         seed: The seed of the hashes; only sketches with the same seed can be compared.
         hash: The hash function: `xxh64`, `murmur3`, `fnv1a` or `siphash`.
-        key: A secret that makes the hashes unpredictable to others; None for none.
-        spec: The whole specification, instead of the arguments above.
+        key: A secret key of 16 bytes, with `hash="siphash"`, so that nobody without it can make
+            colliding elements; None for none.
+        spec: The whole specification, instead of `k`, `seed` and `hash`.
 
     >>> a, b = BottomK(), BottomK()
     >>> a.update_batch(["the cat", "cat sat"])
     >>> b.update_batch(["the cat", "cat lay"])
-    >>> a.jaccard(b), a.count()   # small sets are kept whole: nothing is estimated
+    >>> a.jaccard(b), a.count()   # all values of small sets are kept: exact
     (0.3333333333333333, 2.0)
     >>> a.remove("cat sat"), a.remove("dog sat")
     (True, False)
@@ -73,6 +76,7 @@ class BottomK(SetSketch):
 
     @property
     def k(self) -> int:
+        """The number of least values that estimates use."""
         return self.spec.slots
 
     @property
@@ -83,85 +87,97 @@ class BottomK(SetSketch):
 
     @property
     def complete(self) -> bool:
-        """Whether all of the set's values are kept: then nothing is estimated."""
+        """Whether all of the set's values are kept: then all results are exact."""
         return self._limit == ALL
 
     @property
     def spare_left(self) -> int:
-        """How many removals are certain to do no harm."""
+        """The number of removals after which k values certainly remain."""
         with self._lock:
-            left = len(self._values)
-            return left if self.complete else max(left - self.k, 0)
+            kept = len(self._values)
+            return kept if self.complete else max(kept - self.k, 0)
 
     def remove(self, element: str | bytes) -> bool | None:
-        """Take an element out of the set. True if it was there, False if it was not.
+        """Remove an element from the set.
 
-        None if that can't be known: its value is beyond those that are kept. Nothing changes then,
-        and nothing has to.
+        Args:
+            element: A string or bytes.
+
+        Returns:
+            True if the element was in the set, False if it was not, None if the sketch can't tell
+            because the element's value is above the limit. In that case the sketch stays correct
+            as it is.
         """
         (value,) = self._mixed(self._hash(element))
         with self._lock:
             if value >= self._limit:
                 return None
             at = int(np.searchsorted(self._values, value))
-            there = at < len(self._values) and self._values[at] == value
-            if there:
+            present = at < len(self._values) and self._values[at] == value
+            if present:
                 self._values = np.delete(self._values, at)
-            return bool(there)
+            return bool(present)
 
     def jaccard(self, other: BottomK) -> float:
-        """The Jaccard similarity of the two sets: the share of the union's k least values in both.
+        """Estimate the Jaccard similarity: the share of the union's k least values in both sets.
 
-        Without bias; its standard error is sqrt(J (1 - J) / k).
+        Unbiased; its standard error is sqrt(J (1 - J) / k). The similarity of two empty sets is 1.
+
+        Args:
+            other: A BottomK of the same specification.
         """
         mine, theirs, limit = self._known(other)
         union = np.union1d(mine, theirs)
         if limit != ALL:
-            union = self._vouched(union)
+            union = self._require_k(union)
         both = np.intersect1d(mine, theirs, assume_unique=True)
         least = union[: self.k]
         return float(np.isin(least, both).sum() / len(least)) if len(least) else 1.0
 
     def containment(self, other: BottomK) -> float:
-        """The share of this set's elements that are in the other; 1.0 if this set is empty.
+        """Estimate the share of this set's elements that are in the other; 1.0 if it is empty.
 
-        Counted among all of this set's values that both sketches know about.
+        Counted over all of this set's values that are below both sketches' limits.
+
+        Args:
+            other: A BottomK of the same specification.
         """
         mine, theirs, limit = self._known(other)
         if not len(mine) and limit != ALL:
             raise StaleSketch(
-                "no value of this BottomK is among those that the other knows about: the other set "
-                "is much larger; sketch both with a greater k"
+                "no value of this BottomK is below the limit of the other, whose set is much "
+                "larger: sketch both with a greater k"
             )
         return float(np.isin(mine, theirs).mean()) if len(mine) else 1.0
 
     def count(self) -> float:
-        """The number of elements: exact for small sets, else (k - 1) / the k-th value.
+        """Estimate the number of elements: exact for small sets, else (k - 1) / the k-th value.
 
-        Without bias; its standard error is 1 / sqrt(k - 2) of it.
+        Unbiased; its relative standard error is 1 / sqrt(k - 2).
         """
         with self._lock:
             if self.complete:
                 return float(len(self._values))
-            kth = int(self._vouched(self._values)[-1])
+            kth = int(self._require_k(self._values)[-1])
         return (self.k - 1) * ALL / (kth + 1)
 
     def is_empty(self) -> bool:
+        """Return whether the set has no elements."""
         return self.complete and not len(self._values)
 
     def _known(self, other: BottomK) -> tuple[Hashes, Hashes, int]:
-        """Both sets' values below the limit up to which both are known, and that limit."""
+        """Return both sets' values below the lesser of their limits, and that limit."""
         theirs = self._snapshot(other)
         with self._lock:
             limit = min(self._limit, theirs._limit)
             return _below(self._values, limit), _below(theirs._values, limit), limit
 
-    def _vouched(self, values: Hashes) -> Hashes:
-        """The k least, if they are there."""
+    def _require_k(self, values: Hashes) -> Hashes:
+        """Return the k least values, or raise `StaleSketch` if there are fewer."""
         if len(values) < self.k:
             raise StaleSketch(
-                f"{len(values)} of {self.k} values are left after removals and nothing is known "
-                "beyond them: sketch the set again, or with more spare values"
+                f"{len(values)} of {self.k} values are left after removals, which is too few to "
+                "estimate: sketch the set again, or with more spare values"
             )
         return values[: self.k]
 
@@ -177,28 +193,28 @@ class BottomK(SetSketch):
         self._keep(_below(np.union1d(self._values, other._values), self._limit))
 
     def _keep(self, values: Hashes) -> None:
-        """Those that there is room for; the first of the others is the new limit."""
+        """Keep the least k + spare values; the first of the others becomes the limit."""
         room = self.k + self.spare
         if len(values) > room:
             self._limit = int(values[room])
         self._values = values[:room].copy()
 
     def _payload(self) -> bytes:
-        # The limit is 2^64 at most, so one less is what eight bytes hold.
+        # The limit is at most 2^64: minus one, it fits eight bytes.
         head = self.spare.to_bytes(4, "little") + (self._limit - 1).to_bytes(8, "little")
         return head + self._values.astype("<u8").tobytes()
 
     def _restore(self, payload: bytes) -> None:
         if len(payload) < 12 or len(payload) % 8 != 4:
-            raise FormatError(f"a BottomK does not hold {len(payload)} bytes")
+            raise FormatError(f"a BottomK can't have {len(payload)} bytes of content")
         self.spare = int.from_bytes(payload[:4], "little")
         self._limit = int.from_bytes(payload[4:12], "little") + 1
         self._values = np.frombuffer(payload[12:], "<u8").astype(np.uint64)
         ascending = bool((self._values[:-1] < self._values[1:]).all())
         if not ascending or self.spare > MAX_SPARE or len(self._values) > self.k + self.spare:
-            raise FormatError("a BottomK holds ascending values, at most k and the spare ones")
+            raise FormatError("the values of a BottomK must ascend, and be at most k + spare")
         if len(self._values) and int(self._values[-1]) >= self._limit:
-            raise FormatError("a BottomK holds no value beyond its limit")
+            raise FormatError("a BottomK can't have a value above its limit")
 
     def __repr__(self) -> str:
         return f"BottomK(k={self.k}, seed={self.spec.seed}, spare_left={self.spare_left})"

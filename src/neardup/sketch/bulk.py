@@ -1,4 +1,4 @@
-"""Many documents at once: shingles to signatures, whatever the sketch."""
+"""Signatures of many documents at once, for every kind of sketch."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MAKE: dict[str, Make] = {
         0
     ],
 }
-"""Sketch -> shingles and where each document's begin to one row of columns a document."""
+"""Name of a sketch -> the function from shingles and offsets to one signature a document."""
 MAKE_WEIGHTED: dict[str, MakeWeighted] = {
     "simhash": simhash.simhash_signatures,
     "weighted": weighted.weighted_signatures,
 }
-"""The same for sketches that weigh their shingles, by the weights of cells (`text/frequencies.py`)
-or, without them, all alike."""
+"""The same for sketches that weigh shingles: by the weights of cells (`text/frequencies.py`), or
+equally if there are none."""
 
 
 def make_signatures(
@@ -37,7 +37,15 @@ def make_signatures(
     spec: Spec,
     weights: Weights | None = None,
 ) -> Signatures:
-    """One row a document. Shingles come unsorted and with repeats."""
+    """Return one signature a document.
+
+    Args:
+        shingles: The shingles of all documents, one document after the other, unsorted and with
+            repeats.
+        offsets: Where each document's shingles begin, and the end.
+        spec: The specification of the sketch.
+        weights: The weights of cells (`text/frequencies.py`); None for equal weights.
+    """
     if spec.sketch in MAKE_WEIGHTED:
         return MAKE_WEIGHTED[spec.sketch](shingles, offsets, spec, weights)
     return MAKE[spec.sketch](shingles, offsets, spec)
@@ -51,9 +59,10 @@ def sketch_sets(
     *,
     open: bool = False,
 ) -> tuple[Signatures, int]:
-    """The same, and how many slots were empty before they were filled.
+    """Return one signature a document, and how many slots were empty before they were filled.
 
-    Open ones stay empty, so that signatures can be merged by their least values.
+    The arguments are those of `make_signatures`. With `open`, empty slots are not filled, so that
+    signatures can be merged by taking the lesser value of each slot.
     """
     if spec.sketch == "oneperm":
         rows, empty = minhash.oneperm_signatures(shingles, offsets, spec, fill=not open)
@@ -62,35 +71,35 @@ def sketch_sets(
 
 
 def fill_merged(columns: Signatures, spec: Spec) -> Signatures:
-    """Merged open signatures, as columns, with their empty slots filled."""
+    """Fill the empty slots of merged open signatures, which come as columns."""
     if spec.sketch != "oneperm":
         return columns
     return np.ascontiguousarray(minhash.fill_slots(columns.T).T)
 
 
 def column_type(spec: Spec) -> type[np.uint32] | type[np.uint64]:
-    """What a column of a signature holds."""
+    """Return the type of a signature's columns."""
     return np.uint32 if spec.width == 32 else np.uint64
 
 
 def column_count(spec: Spec) -> int:
-    """How many columns a signature has: a slot each, unless slots are narrower than a column."""
+    """Return the number of a signature's columns: one a slot, unless slots are narrower."""
     return spec.slots * spec.width // (8 * np.dtype(column_type(spec)).itemsize)
 
 
 def empty_columns(spec: Spec, documents: int) -> Signatures:
-    """Signatures of nothing, as columns: what any others are merged into by the least value."""
+    """Return the signatures of empty documents, as columns: the identity of a merge."""
     kind = column_type(spec)
     return np.full((column_count(spec), documents), np.iinfo(kind).max, kind)
 
 
 def pack_signatures(rows: Signatures, spec: Spec) -> Signatures:
-    """What is kept of signatures to compare them: all, or some bits of each slot, packed."""
+    """Return what is stored of signatures: all of it, or b bits of each slot, packed."""
     return bbit.pack_slots(rows, spec.bits) if spec.narrow else rows
 
 
 def packed_shape(spec: Spec) -> tuple[int, type]:
-    """How many columns that has, and what they hold."""
+    """Return the number and the type of the columns that `pack_signatures` makes."""
     if spec.narrow:
         return bbit.packed_size(spec), np.uint8
     return column_count(spec), column_type(spec)

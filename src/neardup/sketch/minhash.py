@@ -1,10 +1,10 @@
-"""Sets of 64-bit shingles to MinHash signatures: k slots, each the least value of a permutation.
+"""MinHash signatures of sets of 64-bit shingles: k slots, each the minimum of a permutation.
 
-`MinHash` is one set's sketch, for people; `minhash_signatures` and `oneperm_signatures` are the
-bulk forms. One-permutation MinHash lets a shingle fall into one slot a round instead of trying it
-in all of them, so that many slots cost little more than few. Slots that stay empty are filled
-from others at the end, by a rule that is the same for every set: two sets agree in a slot as
-often as they are similar.
+`MinHash` is the sketch of one set, for library users; `minhash_signatures` and
+`oneperm_signatures` make signatures of many sets at once. One-permutation MinHash puts a shingle
+into one slot a round instead of trying it in all of them, so that thousands of slots cost little
+more than a hundred. Slots that stay empty are filled from others at the end, by a rule that is the
+same for every set, so that two sets agree in a slot with the probability of their similarity.
 """
 
 from __future__ import annotations
@@ -29,22 +29,23 @@ from neardup.spec import B_BITS, MINHASHES, Spec, check_choice
 
 EMPTY = np.uint32(0xFFFFFFFF)
 FIRST_ROUND = 1 << 31
-"""Values of the first round are below it."""
+"""Values of the first round are below this one."""
 ROUNDS, SHIFTS = 16, 64
 
 
 @cache
 def multipliers(seed: int) -> tuple[np.uint64, NDArray[np.uint64]]:
-    """What shingles are mixed with first, and what they are multiplied with in each round."""
+    """Return the constant that shingles are XORed with, and the odd multiplier of each round."""
     rounds = [xxhash.xxh64_intdigest(f"r:{number}".encode(), seed) | 1 for number in range(ROUNDS)]
     return np.uint64(xxhash.xxh64_intdigest(b"oneperm", seed)), np.array(rounds, np.uint64)
 
 
 @cache
 def shifts(slots: int) -> NDArray[np.int64]:
-    """Which slots help out, counted from the empty one. They are the same for every seed.
+    """Return the distances from an empty slot to the slots that it is filled from, in order.
 
-    The neighbour is the last of them: from any slot, all are reached.
+    They are the same for every seed. The last distance is 1: by repeating it, every slot is
+    reached.
     """
     hashes = [xxhash.xxh64_intdigest(f"s:{number}".encode(), 0) for number in range(SHIFTS - 1)]
     return np.array([*(1 + each % max(slots - 1, 1) for each in hashes), 1], np.int64)
@@ -53,9 +54,14 @@ def shifts(slots: int) -> NDArray[np.int64]:
 def oneperm_signatures(
     shingles: NDArray[np.uint64], offsets: NDArray[np.int64], spec: Spec, *, fill: bool = True
 ) -> tuple[Slots, NDArray[np.int64]]:
-    """One row of slots a document, and how many slots of each were empty before they were filled.
+    """Return one row of slots a document, and each document's number of empty slots.
 
-    Rows that are not filled can be merged by their least values.
+    Args:
+        shingles: The shingles of all documents, one document after the other.
+        offsets: Where each document's shingles begin, and the end.
+        spec: The specification: number of slots and seed.
+        fill: Fill empty slots from others. Rows that are not filled can be merged by taking the
+            lesser value of each slot.
     """
     # NumPy asks for large pages, which is faster by half for thousands of slots.
     rows = np.empty((len(offsets) - 1, spec.slots), np.uint32)
@@ -67,17 +73,17 @@ def oneperm_signatures(
 
 
 def fill_slots(rows: Slots) -> Slots:
-    """The rows with their empty slots filled; those of empty sets stay as they are."""
+    """Return a copy of the rows with empty slots filled; rows of empty sets stay empty."""
     rows = np.array(rows, np.uint32, order="C")
     kernels.fill_rows(rows, shifts(rows.shape[1]))
     return rows
 
 
 def estimate_count(slots: Slots) -> float:
-    """The estimated size of a set, from slots that are not filled.
+    """Estimate the size of a set from one-permutation slots that are not filled.
 
-    A slot waits for its first value of the first round until 1; the rate is that of the values
-    that came, by the time that was waited.
+    The least value of a slot in the first round is an exponential waiting time, observed until 1:
+    the maximum likelihood estimate of its rate is the number of arrivals by the time observed.
     """
     waited = np.minimum(slots, FIRST_ROUND) / FIRST_ROUND
     return float(len(slots) * np.count_nonzero(waited < 1) / waited.sum())
@@ -86,12 +92,12 @@ def estimate_count(slots: Slots) -> float:
 PRIME = 2**61 - 1
 
 Slots = NDArray[Any]
-"""Of uint32, or uint64 for the family affine-m61."""
+"""An array of uint32, or of uint64 for the family affine-m61."""
 
 
 @cache
 def permutations(slots: int, seed: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """The constants a (odd) and b of each slot, from the seed alone, by the rule in the docs."""
+    """Return the constants a (odd) and b of each slot, by the rule in docs/format.md."""
     a = [xxhash.xxh64_intdigest(f"a:{slot}".encode(), seed) for slot in range(slots)]
     b = [xxhash.xxh64_intdigest(f"b:{slot}".encode(), seed) for slot in range(slots)]
     low = np.uint64(0xFFFFFFFF)
@@ -103,7 +109,7 @@ def permutations(slots: int, seed: int) -> tuple[NDArray[np.uint32], NDArray[np.
 
 @cache
 def wide_permutations(slots: int, seed: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """The same for the prime 2^61 - 1: a from 1, b from 0, both less than it."""
+    """Return a and b of each slot modulo the prime 2^61 - 1; a is not 0."""
     a = [xxhash.xxh64_intdigest(f"a:{slot}".encode(), seed) for slot in range(slots)]
     b = [xxhash.xxh64_intdigest(f"b:{slot}".encode(), seed) for slot in range(slots)]
     return (
@@ -115,7 +121,7 @@ def wide_permutations(slots: int, seed: int) -> tuple[NDArray[np.uint64], NDArra
 def minhash_signatures(
     shingles: NDArray[np.uint64], offsets: NDArray[np.int64], spec: Spec
 ) -> Slots:
-    """One row of slots a document. Repeated shingles change nothing."""
+    """Return one row of slots a document. Repeated shingles change nothing."""
     rows: Slots
     if spec.family == "affine32":
         rows = kernels.minhash_m32(shingles, offsets, *permutations(spec.slots, spec.seed))
@@ -125,24 +131,28 @@ def minhash_signatures(
 
 
 def mergeable(shingles: NDArray[np.uint64], offsets: NDArray[np.int64], spec: Spec) -> Slots:
-    """The same, with slots that may be empty and are filled when all is merged."""
+    """Return signatures that can be merged: one-permutation slots are not filled yet."""
     if spec.sketch == "oneperm":
         return oneperm_signatures(shingles, offsets, spec, fill=False)[0]
     return minhash_signatures(shingles, offsets, spec)
 
 
 class MinHash:
-    """A set's sketch: k slots that estimate its Jaccard similarity to any other such set.
+    """The sketch of a set: k slots that estimate its Jaccard similarity to another set.
 
-    Updates and merges may come from several threads. The sketch of a union is the merge of the
-    sketches, whatever the order; adding an element twice changes nothing.
+    Any thread may update or merge it. The merge of two sketches is the sketch of the union; adding
+    an element twice changes nothing.
 
     Args:
-        slots: The number k of slots; the standard error is at most 1 / (2 sqrt(k)).
+        slots: The number k of slots, called `num_perm` elsewhere. More slots make estimates more
+            precise and the sketch larger, 4 bytes a slot: the standard error of `jaccard` is
+            sqrt(J (1 - J) / k), at most 0.044 with 128.
         seed: The seed of the hashes; only sketches with the same seed can be compared.
-        hash: The hash function: `xxh64`, `murmur3`, `fnv1a` or `siphash`.
-        key: A secret that makes the hashes unpredictable to others; None for none.
-        spec: The whole specification, instead of the arguments above.
+        hash: The hash function of elements: `xxh64`, `murmur3`, `fnv1a` or `siphash`.
+        key: A secret key of 16 bytes, with `hash="siphash"`, so that nobody without it can make
+            colliding elements; None for none.
+        spec: The whole specification, instead of `slots`, `seed` and `hash`; for example
+            `Spec.of(sketch="oneperm", slots=1024)` for one-permutation MinHash.
 
     >>> a, b = MinHash(), MinHash()
     >>> a.update_batch(["the cat", "cat sat"])
@@ -174,12 +184,12 @@ class MinHash:
     @property
     def slots(self) -> Slots:
         """The slots as they are compared; all have the greatest value for the empty set."""
-        found = self._snapshot()
-        return fill_slots(found[None])[0] if self._fills else found
+        held = self._snapshot()
+        return fill_slots(held[None])[0] if self._fills else held
 
     @property
     def empty_bin_rate(self) -> float:
-        """The share of slots that no element fell into; `slots` has them filled."""
+        """The share of slots that have no element; in `slots` they are filled from others."""
         return float(np.count_nonzero(_is_empty(self._snapshot())) / self.spec.slots)
 
     def _snapshot(self) -> Slots:
@@ -191,22 +201,38 @@ class MinHash:
         return self.spec.sketch == "oneperm"
 
     def update(self, element: str | bytes) -> None:
-        """Add one element to the set."""
+        """Add one element to the set.
+
+        Args:
+            element: A string, which is hashed as UTF-8, or bytes.
+        """
         self._add(hash_element(element, self.spec, self._key))
 
     def update_batch(self, elements: Iterable[str | bytes]) -> None:
-        """Add many elements; the same as `update` for each, and much faster."""
+        """Add many elements; the same as `update` for each, and much faster.
+
+        Args:
+            elements: Strings or bytes, in any order.
+        """
         self._add(hash_elements(elements, self.spec, self._key))
 
     def update_hashes(self, hashes: NDArray[np.uint64]) -> None:
-        """Add elements that are 64-bit hashes already, such as shingles."""
+        """Add elements by their 64-bit hashes, such as shingles.
+
+        Args:
+            hashes: A one-dimensional array of uint64.
+        """
         values = np.asarray(hashes)
         if values.dtype != np.uint64 or values.ndim != 1:
             raise ParameterError(f"hashes must be an array of uint64, not of {values.dtype}")
         self._add(np.ascontiguousarray(values))
 
     def merge(self, other: MinHash) -> None:
-        """Make this the sketch of the union of both sets."""
+        """Merge another sketch into this one, which then is the sketch of the union.
+
+        Args:
+            other: A MinHash of the same specification; it is not changed.
+        """
         _check(other)
         self.spec.require_same(other.spec, "this MinHash", "the other")
         theirs = other._snapshot()
@@ -214,13 +240,19 @@ class MinHash:
             np.minimum(self._slots, theirs, out=self._slots)
 
     def jaccard(self, other: MinHash) -> float:
-        """The estimated Jaccard similarity of the two sets: the share of equal slots."""
+        """Estimate the Jaccard similarity of the two sets: the share of equal slots.
+
+        Unbiased; its standard error is sqrt(J (1 - J) / k).
+
+        Args:
+            other: A MinHash of the same specification.
+        """
         _check(other)
         self.spec.require_same(other.spec, "this MinHash", "the other")
         return float(np.count_nonzero(self.slots == other.slots) / self.spec.slots)
 
     def count(self) -> float:
-        """The estimated number of distinct elements."""
+        """Estimate the number of distinct elements."""
         if self.is_empty():
             return 0.0
         slots = self._snapshot()
@@ -231,30 +263,39 @@ class MinHash:
         return max(1 / mean - 1, 1.0)
 
     def is_empty(self) -> bool:
+        """Return whether the set has no elements."""
         return bool(_is_empty(self._snapshot()).all())
 
     def copy(self) -> MinHash:
+        """Return an independent copy."""
         twin = type(self)(spec=self.spec, key=self._key)
         twin._slots = self._snapshot()
         return twin
 
     def b_bit(self, bits: int) -> BBitMinHash:
-        """The sketch with b bits a slot (1, 2, 4, 8, 16), to be stored and compared."""
+        """Return the sketch cut to b bits a slot, which is small to store and can be compared.
+
+        Args:
+            bits: The bits to keep of each slot: 1, 2, 4, 8 or 16.
+        """
         check_choice("bits of a slot", bits, B_BITS)
         return BBitMinHash(
             replace(self.spec, bits=bits), pack_slots(self.slots[None], bits).tobytes()
         )
 
     def to_bytes(self) -> bytes:
-        """The sketch with its specification and a checksum; `from_bytes` reads it."""
+        """Return the sketch, its specification and a checksum as bytes for `from_bytes`."""
         slots = self._snapshot()
         return base.pack_sketch(self.spec, slots.astype(slots.dtype.newbyteorder("<")).tobytes())
 
     @classmethod
     def from_bytes(cls, data: bytes, key: bytes | Key | None = None) -> MinHash:
-        """The sketch that `to_bytes` wrote; anything truncated or altered is an error.
+        """Return the sketch of bytes that `to_bytes` made.
 
-        A keyed sketch can be compared and merged without its key, but not updated.
+        Args:
+            data: The bytes; truncated, altered or other bytes raise `FormatError`.
+            key: The secret key of a keyed sketch. Without it the sketch can be compared and
+                merged, but not updated.
         """
         spec, payload = base.unpack_sketch(data, _require, lambda spec: spec.slots * spec.bits // 8)
         sketch = cls(spec=spec, key=key)
@@ -290,7 +331,7 @@ class MinHash:
 
 
 def _require(spec: Spec) -> None:
-    """Refuse a specification that a MinHash can't have, whether given or read."""
+    """Raise `ParameterError` for a specification that a MinHash can't have."""
     check_choice("sketch of a MinHash", spec.sketch, MINHASHES)
     if spec.narrow:
         raise ParameterError(

@@ -1,8 +1,8 @@
 """MinHash from which elements can be removed: each slot keeps spare values beside its least one.
 
-`MinHash` forgets all but the least value of a slot, so nothing can be taken out again. Here a
-slot's next values are kept too. A slot whose values are all gone while the set had more of them
-is *stale*: its value is unknown until the set is sketched again, and nobody guesses it.
+`MinHash` keeps only the least value of a slot, so that no element can be removed. Here a slot's
+next values are kept too. A slot whose values were all removed while the set had more of them is
+*stale*: its value is unknown until the set is sketched again, and it is an error to read it.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ MAX_SPARE = 1_023
 
 
 class RemovableMinHash(SetSketch):
-    """A MinHash that also takes elements out of its set.
+    """A MinHash from which elements can be removed.
 
-    Its slots are those of the `MinHash` of the same set. With `spare` values a slot, at least that
-    many removals do no harm, usually far more: most removals touch few slots. A set, not a bag: an
-    element that was added twice is there once, and `remove` takes it out. A merged sketch has the
-    lesser of both spares.
+    Its slots are those of the `MinHash` of the same set. It can remove at least `spare` elements,
+    usually far more, because most removals touch few slots; after that reading it raises
+    `StaleSketch`. It is a set, not a bag: an element that was added twice is stored once, and one
+    `remove` removes it. A merged sketch has the lesser of both spares.
 
     Args:
-        slots: The number of slots.
-        spare: Further values that each slot keeps, so that elements can be removed.
+        slots: The number of slots, as for `MinHash`.
+        spare: The number of further values that each slot keeps, 8 bytes each.
         seed: The seed of the hashes; only sketches with the same seed can be compared.
         hash: The hash function: `xxh64`, `murmur3`, `fnv1a` or `siphash`.
-        key: A secret that makes the hashes unpredictable to others; None for none.
-        spec: The whole specification, instead of the arguments above.
+        key: A secret key of 16 bytes, with `hash="siphash"`, so that nobody without it can make
+            colliding elements; None for none.
+        spec: The whole specification, instead of `slots`, `seed` and `hash`.
 
     >>> a, b = RemovableMinHash(), RemovableMinHash()
     >>> a.update_batch(["the cat", "cat sat", "sat down"])
@@ -74,6 +75,7 @@ class RemovableMinHash(SetSketch):
 
     @property
     def spare(self) -> int:
+        """The number of values that each slot keeps beside its least one."""
         return self._rows.shape[1] - 1
 
     @property
@@ -89,8 +91,8 @@ class RemovableMinHash(SetSketch):
 
     @property
     def seconds(self) -> NDArray[np.uint32]:
-        """Each slot's value if the element of its least one were not there, as far as it is known,
-        else 2^32 - 1. What a query of `MinHashLSH` with probes needs."""
+        """Each slot's second least value, 2^32 - 1 where it is unknown; probes of `MinHashLSH`
+        need it."""
         if not self.spare:
             raise ParameterError("second values are spare values: use RemovableMinHash(spare=1)")
         with self._lock:
@@ -98,43 +100,55 @@ class RemovableMinHash(SetSketch):
 
     @property
     def stale_slots(self) -> int:
-        """How many slots are unknown."""
+        """The number of slots whose value is unknown after removals."""
         with self._lock:
             return int(np.count_nonzero((self._rows[:, 0] == NONE) & (self._limits != NONE)))
 
     @property
     def spare_left(self) -> int:
-        """How many removals, whichever they are, are certain to leave no slot unknown."""
+        """The number of removals, of any elements, that certainly make no slot stale."""
         with self._lock:
             held = np.count_nonzero(self._rows != NONE, axis=1)
             return max(int((held - (self._limits != NONE)).min()), 0)
 
     def remove(self, element: str | bytes) -> bool | None:
-        """Take an element out of the set. True if it was there, False if it was not.
+        """Remove an element from the set.
 
-        None if that can't be known: no slot keeps values as large as its own. Nothing changes then,
-        and nothing has to.
+        Args:
+            element: A string or bytes.
+
+        Returns:
+            True if the element was in the set, False if it was not, None if the sketch can't tell
+            because no slot keeps values as large as the element's. In that case the sketch stays
+            correct as it is.
         """
         (hashed,) = self._hash(element)
         with self._lock:
-            there, missing = kernels.remove_key(self._rows, self._limits, hashed, *self._constants)
-        return there > 0 if there or missing else None
+            removed, absent = kernels.remove_key(self._rows, self._limits, hashed, *self._constants)
+        return removed > 0 if removed or absent else None
 
     def jaccard(self, other: RemovableMinHash) -> float:
-        """The estimated Jaccard similarity of the two sets: the share of equal slots."""
+        """Estimate the Jaccard similarity of the two sets: the share of equal slots.
+
+        Unbiased; its standard error is sqrt(J (1 - J) / k).
+
+        Args:
+            other: A RemovableMinHash of the same specification.
+        """
         return float(np.mean(self.slots == self._snapshot(other).slots))
 
     def minhash(self) -> MinHash:
-        """The set's `MinHash`, for whatever takes one."""
+        """Return the `MinHash` of the set."""
         sketch = MinHash(spec=self.spec, key=self._key)
         sketch._slots = self.slots
         return sketch
 
     def count(self) -> float:
-        """The estimated number of distinct elements."""
+        """Estimate the number of distinct elements."""
         return self.minhash().count()
 
     def is_empty(self) -> bool:
+        """Return whether the set has no elements."""
         return bool((self._rows == NONE).all() and (self._limits == NONE).all())
 
     @property
@@ -161,15 +175,15 @@ class RemovableMinHash(SetSketch):
         slots, spare = self.spec.slots, int.from_bytes(payload[:4], "little")
         if spare > MAX_SPARE or len(payload) != 4 + 8 * slots * (spare + 2):
             raise FormatError(
-                f"a RemovableMinHash of {slots} slots with {spare} spare values does not hold "
-                f"{len(payload)} bytes"
+                f"a RemovableMinHash of {slots} slots with {spare} spare values can't have "
+                f"{len(payload)} bytes of content"
             )
         numbers = np.frombuffer(payload[4:], "<u8").astype(np.uint64)
         self._limits, self._rows = numbers[:slots], numbers[slots:].reshape(slots, spare + 1)
         ascending = (self._rows[:, :-1] < self._rows[:, 1:]) | (self._rows[:, 1:] == NONE)
         known = (self._rows < self._limits[:, None]) | (self._rows == NONE)
         if not (ascending.all() and known.all()):
-            raise FormatError("a slot of a RemovableMinHash holds ascending values up to its limit")
+            raise FormatError("the values of a RemovableMinHash slot must ascend, below its limit")
 
     def __repr__(self) -> str:
         return (

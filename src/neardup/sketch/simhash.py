@@ -1,9 +1,9 @@
-"""Bags of weighted terms to SimHash fingerprints: f bits that know the angle between two bags.
+"""SimHash fingerprints of bags of weighted terms: f bits that estimate the angle between two bags.
 
-A term's 64-bit hash is its first 64 bits, a mix of it the next 64. A bit of the fingerprint is 1 if
-the terms that have it weigh more than those that have not. Weights are whole multiples of 2^-16, so
-that sums are exact and the order of the terms, the threads and the batches change nothing.
-`SimHash` is one bag's sketch, for people; `fingerprints` is the bulk form, for the compositions.
+The first 64 bits of a term are its hash, the next 64 a mix of it. A bit of the fingerprint is 1 if
+the terms that have it weigh more than those that don't. Weights are whole multiples of 2^-16: sums
+are exact, and the order of terms, threads and batches does not change the result. `SimHash` is the
+sketch of one bag, for library users; `simhash_signatures` makes those of many documents at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from neardup import kernels
 from neardup.errors import FormatError, ParameterError
 from neardup.keys import Key, require_key
-from neardup.sketch.base import Sketch
+from neardup.sketch.base import Sketch, require_size
 from neardup.spec import Spec
 
 ONE = 1 << 16
@@ -30,32 +30,39 @@ Words = NDArray[np.uint64]
 def simhash_signatures(
     shingles: Words, offsets: NDArray[np.int64], spec: Spec, weights: NDArray[np.uint32] | None
 ) -> Words:
-    """One row of 64-bit words a document, lowest bits first; repeated shingles count again.
+    """Return one row of 64-bit words a document, lowest bits first; repeated shingles count again.
 
-    Without weights each occurrence weighs the same; with them, what the cell of its hash says.
+    Args:
+        shingles: The shingles of all documents, one document after the other.
+        offsets: Where each document's shingles begin, and the end.
+        spec: The specification; `spec.slots` is the number of bits.
+        weights: The weight of a shingle by the cell of its hash (`text/frequencies.py`); None for
+            equal weights.
     """
-    places = spec.slots // 64
-    found: Words = (
-        kernels.simhash_equal(shingles, offsets, places)
+    words = spec.slots // 64
+    rows: Words = (
+        kernels.simhash_equal(shingles, offsets, words)
         if weights is None
-        else kernels.simhash_cells(shingles, offsets, weights, places)
+        else kernels.simhash_cells(shingles, offsets, weights, words)
     )
-    return found
+    return rows
 
 
 class SimHash(Sketch):
-    """A bag's sketch: f bits whose distance to another's estimates the angle between the bags.
+    """The sketch of a bag: f bits whose Hamming distance estimates the angle between two bags.
 
-    Updates and merges may come from several threads. The sketch of two bags thrown together is the
-    merge of their sketches, whatever the order. It is a bag, not a set: adding an element twice
-    counts it twice, and merging a sketch with itself doubles all weights.
+    Any thread may update or merge it. The merge of two sketches is the sketch of both bags
+    together. It is a bag, not a set: adding an element twice counts it twice, and merging a sketch
+    with itself doubles all weights.
 
     Args:
-        bits: The bits of a fingerprint, 64 or 128.
+        bits: The number of bits of the fingerprint, 64 or 128; more bits make estimates more
+            precise.
         seed: The seed of the hashes; only sketches with the same seed can be compared.
         hash: The hash function: `xxh64`, `murmur3`, `fnv1a` or `siphash`.
-        key: A secret that makes the hashes unpredictable to others; None for none.
-        spec: The whole specification, instead of the arguments above.
+        key: A secret key of 16 bytes, with `hash="siphash"`, so that nobody without it can make
+            colliding elements; None for none.
+        spec: The whole specification, instead of `bits`, `seed` and `hash`.
 
     >>> a, b = SimHash(), SimHash()
     >>> a.update_batch(["cat", "sat", "mat"], [3, 2, 2])
@@ -81,11 +88,12 @@ class SimHash(Sketch):
 
     @property
     def bits(self) -> int:
+        """The number of bits of the fingerprint."""
         return self.spec.slots
 
     @property
     def sums(self) -> NDArray[np.int64]:
-        """A copy of V, in 2^-16: the weights that have a bit, less those that have not."""
+        """For each bit, the weight of the terms that have it minus that of the others, in 2^-16."""
         with self._lock:
             return self._sums.copy()
 
@@ -100,11 +108,16 @@ class SimHash(Sketch):
         return int.from_bytes(self.words.astype("<u8").tobytes(), "little")
 
     def total(self) -> float:
-        """The sum of all weights, as they were rounded."""
+        """Return the sum of all weights, each rounded to a multiple of 2^-16."""
         return self._total / ONE
 
     def update(self, element: str | bytes, weight: float = 1) -> None:
-        """Add an element once, with its weight; a weight of 0 adds nothing."""
+        """Add one occurrence of an element.
+
+        Args:
+            element: A string, which is hashed as UTF-8, or bytes.
+            weight: The weight of the occurrence, from 0 to 2^31; 0 adds nothing.
+        """
         self.update_batch([element], [weight])
 
     def update_batch(
@@ -112,43 +125,62 @@ class SimHash(Sketch):
     ) -> None:
         """Add many elements; the same as `update` for each, and much faster.
 
-        A mapping such as `collections.Counter` has elements and weights.
+        Args:
+            elements: Strings or bytes; or a mapping to their weights, such as
+                `collections.Counter`.
+            weights: A weight for each element; None for 1 each.
         """
         if isinstance(elements, Mapping):
             if weights is not None:
-                raise ParameterError("the mapping has the weights: give no others")
+                raise ParameterError("the mapping has the weights: leave out the argument weights")
             weights = list(elements.values())
         self.update_hashes(self._hashes(elements), weights)
 
     def update_hashes(self, hashes: Words, weights: Iterable[float] | None = None) -> None:
-        """Add elements that are 64-bit hashes already, such as shingles."""
+        """Add elements by their 64-bit hashes, such as shingles.
+
+        Args:
+            hashes: A one-dimensional array of uint64.
+            weights: A weight for each hash; None for 1 each.
+        """
         require_key(self.spec, self._key)
         terms = np.asarray(hashes)
         if terms.dtype != np.uint64 or terms.ndim != 1:
             raise ParameterError(f"hashes must be an array of uint64, not of {terms.dtype}")
-        fixed = _fixed(weights, len(terms))
+        fixed = _to_fixed_point(weights, len(terms))
         total = _exact_sum(fixed)
         _require_room(total)
         having = kernels.simhash_sums(np.ascontiguousarray(terms), fixed, self.bits // 64)
         self._add(2 * having.view(np.int64) - total, total)
 
     def hamming(self, other: SimHash) -> int:
-        """In how many bits the fingerprints differ."""
+        """Return the number of bits in which the fingerprints differ.
+
+        Args:
+            other: A SimHash of the same specification.
+        """
         return (self.fingerprint ^ self._snapshot(other).fingerprint).bit_count()
 
     def angle(self, other: SimHash) -> float:
-        """The estimated angle between the bags, as vectors of weights: pi d / f.
+        """Estimate the angle t between the bags as vectors of weights: pi d / f, in radians.
 
-        Without bias for bags of many elements; its standard error is sqrt(t (pi - t) / f).
+        Unbiased for bags of many elements; its standard error is sqrt(t (pi - t) / f).
+
+        Args:
+            other: A SimHash of the same specification.
         """
         return math.pi * self.hamming(other) / self.bits
 
     def cosine(self, other: SimHash) -> float:
-        """The estimated cosine similarity of the bags: that of the angle."""
+        """Estimate the cosine similarity of the bags: the cosine of `angle`.
+
+        Args:
+            other: A SimHash of the same specification.
+        """
         return math.cos(self.angle(other))
 
     def is_empty(self) -> bool:
-        """Whether nothing of any weight was added."""
+        """Return whether no element with a weight above 0 was added."""
         return self._total == 0
 
     def _add(self, sums: NDArray[np.int64], total: int) -> None:
@@ -164,16 +196,12 @@ class SimHash(Sketch):
         return np.array([self._total, *self._sums], "<i8").tobytes()
 
     def _restore(self, payload: bytes) -> None:
-        if len(payload) != 8 * (1 + self.bits):
-            raise FormatError(
-                f"the sketch holds {len(payload)} bytes, its specification says "
-                f"{8 * (1 + self.bits)}"
-            )
+        require_size(payload, 8 * (1 + self.bits))
         values = np.frombuffer(payload, "<i8").astype(np.int64)
         self._total, self._sums = int(values[0]), values[1:]
         within = (-self._total <= self._sums) & (self._sums <= self._total)
         if self._total > MOST_TOTAL or not within.all() or (self._sums - self._total & 1).any():
-            raise FormatError("a SimHash holds sums that its total weight can't have")
+            raise FormatError("the sums of the SimHash don't match its total weight")
 
     def __len__(self) -> int:
         return self.bits
@@ -185,30 +213,29 @@ class SimHash(Sketch):
         )
 
 
-def _fixed(weights: Iterable[float] | None, count: int) -> Words:
-    """Weights as multiples of 2^-16, the nearest ones."""
+def _to_fixed_point(weights: Iterable[float] | None, count: int) -> Words:
+    """Return each weight as a number of 2^-16, rounded to the nearest; `count` times 1 for None."""
     if weights is None:
         return np.full(count, ONE, np.uint64)
     try:
-        given = weights if isinstance(weights, np.ndarray) else np.array(list(weights))
-        if given.ndim != 1:
+        values = weights if isinstance(weights, np.ndarray) else np.array(list(weights))
+        if values.ndim != 1:
             raise ValueError
     except (TypeError, ValueError):
         raise ParameterError("weights must be numbers in a list: give one for each") from None
-    if len(given) != count:
-        raise ParameterError(f"{count} elements have {len(given)} weights: give one for each")
-    if count and given.dtype.kind not in "iuf":
-        raise ParameterError(f"weights must be numbers, not {given.dtype}")
-    numbers = given.astype(np.float64)
-    possible = (numbers >= 0) & (numbers <= MOST_WEIGHT)
-    if not possible.all():
-        wrong = given[~possible][0]
-        raise ParameterError(f"weights must be from 0 to {MOST_WEIGHT}, not {wrong}")
+    if len(values) != count:
+        raise ParameterError(f"{count} elements have {len(values)} weights: give one for each")
+    if count and values.dtype.kind not in "iuf":
+        raise ParameterError(f"weights must be numbers, not {values.dtype}")
+    numbers = values.astype(np.float64)
+    valid = (numbers >= 0) & (numbers <= MOST_WEIGHT)
+    if not valid.all():
+        raise ParameterError(f"weights must be from 0 to {MOST_WEIGHT}, not {values[~valid][0]}")
     return np.rint(numbers * ONE).astype(np.uint64)
 
 
 def _exact_sum(weights: Words) -> int:
-    """Halves are added apart, because the sum of many large weights has more than 64 bits."""
+    """Return the sum of the weights, which may need more than 64 bits: halves are added apart."""
     high, low = weights >> np.uint64(32), weights & np.uint64(0xFFFFFFFF)
     return (int(high.sum()) << 32) + int(low.sum())
 
@@ -216,5 +243,6 @@ def _exact_sum(weights: Words) -> int:
 def _require_room(total: int) -> None:
     if total > MOST_TOTAL:
         raise ParameterError(
-            f"the weights add up to more than {MOST_TOTAL // ONE}: make them smaller, all alike"
+            f"the weights add up to more than {MOST_TOTAL // ONE}: divide all of them by the same "
+            "number"
         )
