@@ -139,9 +139,12 @@ def map_in_order(
 
 
 class Progress(Protocol):
-    """Something that shows how far a long piece of work has come."""
+    """Something that shows how far a long piece of work has come.
 
-    def stage(self, name: str, total: int, unit: str) -> None: ...
+    `total` of a stage is None if it is not known in advance.
+    """
+
+    def stage(self, name: str, total: int | None, unit: str) -> None: ...
     def advance(self, amount: int) -> None: ...
     def say(self, message: str) -> None: ...
 
@@ -149,7 +152,7 @@ class Progress(Protocol):
 class Silent:
     """Says nothing."""
 
-    def stage(self, name: str, total: int, unit: str) -> None:
+    def stage(self, name: str, total: int | None, unit: str) -> None:
         pass
 
     def advance(self, amount: int) -> None:

@@ -136,7 +136,7 @@ def test_a_filter_for_too_few_says_what_that_costs(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", rows)
     ran = neardup("exact", source, "-o", tmp_path / "out", "--filter", "bloom", "--expected", 100)
     said = re.search(
-        r"filter for 100 documents, and about 3,000 come, .*: about ([\d,]+) documents that",
+        r"filter for 100 documents \(the input has about 3,000\), .*: about ([\d,]+) documents",
         ran.err,
     )
     assert said, ran.err

@@ -31,7 +31,7 @@ class Watched:
         self.stages: list[tuple[str, int, str]] = []
         self.done = 0
 
-    def stage(self, name: str, total: int, unit: str) -> None:
+    def stage(self, name: str, total: int | None, unit: str) -> None:
         self.stages.append((name, total, unit))
 
     def advance(self, amount: int) -> None:

@@ -36,7 +36,7 @@ class Silent:
         self.stages: list[str] = []
         self.said: list[str] = []
 
-    def stage(self, name: str, total: int, unit: str) -> None:
+    def stage(self, name: str, total: int | None, unit: str) -> None:
         self.stages.append(name)
 
     def advance(self, amount: int) -> None:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from neardup.options import Options
     from neardup.pipeline.job import Job
     from neardup.pipeline.record import FinishedRun
-    from neardup.pipeline.run import Make, Signals
+    from neardup.pipeline.run import MakeOutput, Signals
     from neardup.runtime import Progress
 
 
@@ -327,7 +327,9 @@ def task_memory(memory: str | None) -> int:
     return TASK_MEMORY if memory is None else parse_bytes(memory)
 
 
-def making(engine: str, master: str | None, memory: str | None) -> tuple[()] | tuple[Make, Signals]:
+def making(
+    engine: str, master: str | None, memory: str | None
+) -> tuple[()] | tuple[MakeOutput, Signals]:
     """What makes the run, and when signals are obeyed; nothing for the local engine.
 
     Spark starts when OUT is known to be free.

@@ -20,16 +20,17 @@ class PlainProgress(Silent):
     """A plain line when a stage begins, and one every ten seconds, to standard error."""
 
     def __init__(self) -> None:
-        self._name, self._unit, self._total, self._done = "", "", 0, 0
+        self._name, self._unit, self._done = "", "", 0
+        self._total: int | None = 0
         self._started = self._last_shown = time.monotonic()
 
     def say(self, message: str) -> None:
         print(f"neardup: {message}", file=sys.stderr, flush=True)
 
-    def stage(self, name: str, total: int, unit: str) -> None:
+    def stage(self, name: str, total: int | None, unit: str) -> None:
         self._name, self._unit, self._total, self._done = name, unit, total, 0
         self._started = self._last_shown = time.monotonic()
-        self.say(f"{name} {format_amount(total, unit)}")
+        self.say(_stage_title(name, total, unit))
 
     def advance(self, done: int) -> None:
         self._done += done
@@ -43,12 +44,19 @@ class PlainProgress(Silent):
         return self._done / max(time.monotonic() - self._started, 1e-3)
 
     def describe_stage(self) -> str:
-        left = max(self._total - self._done, 0) / self.rate
+        of_total = remaining = ""
+        if self._total is not None:
+            of_total = f" of {format_amount(self._total, self._unit)}"
+            remaining = f"{max(self._total - self._done, 0) / self.rate:.0f} s left, "
         return (
-            f"{self._name} {format_amount(self._done, self._unit)} of "
-            f"{format_amount(self._total, self._unit)}, {format_amount(self.rate, self._unit)}/s, "
-            f"{left:.0f} s left, {format_amount(resident_memory(), 'bytes')} of memory"
+            f"{self._name} {format_amount(self._done, self._unit)}{of_total}, "
+            f"{format_amount(self.rate, self._unit)}/s, "
+            f"{remaining}{format_amount(resident_memory(), 'bytes')} of memory"
         )
+
+
+def _stage_title(name: str, total: int | None, unit: str) -> str:
+    return name if total is None else f"{name} {format_amount(total, unit)}"
 
 
 class BarProgress(PlainProgress):
@@ -62,12 +70,12 @@ class BarProgress(PlainProgress):
     def say(self, message: str) -> None:
         self._bar.console.print(message, style="dim")
 
-    def stage(self, name: str, total: int, unit: str) -> None:
+    def stage(self, name: str, total: int | None, unit: str) -> None:
         if self._task is not None:
             self._bar.remove_task(self._task)
         self._unit, self._total, self._done = unit, total, 0
         self._started = time.monotonic()
-        self._task = self._bar.add_task(f"{name} {format_amount(total, unit)}", total=None, rate="")
+        self._task = self._bar.add_task(_stage_title(name, total, unit), total=None, rate="")
 
     def advance(self, done: int) -> None:
         self._done += done

@@ -1,4 +1,4 @@
-"""The memory budget of a run: its limit, its current use, and what is left."""
+"""The memory budget of a run: its limit, and how much of it is in use."""
 
 from __future__ import annotations
 
@@ -12,34 +12,37 @@ from neardup.errors import ParameterError
 from neardup.formatting import format_bytes
 
 LEAST = 400 * 10**6
-"""The interpreter, its libraries and the work on a few chunks need so much."""
+"""The least budget: the interpreter, its libraries and the work on a few chunks."""
 
 EACH_THREAD = 48 << 20
-"""What a thread that reads and sketches takes, with the chunks that wait for it."""
+"""Bytes for a thread that reads and sketches, with the chunks in its queue."""
 
 
 class Budget:
-    """A promise about this process's resident memory, in bytes."""
+    """A limit for the resident memory of this process, in bytes.
+
+    `total` is half of the free memory unless the caller sets it.
+    """
 
     def __init__(self, total: int | None = None) -> None:
         self.total = max(free_memory() // 2, LEAST) if total is None else total
         if self.total < LEAST:
             raise ParameterError(
-                f"--memory {format_bytes(self.total)} is too little: give at least "
+                f"--memory {format_bytes(self.total)} is below the minimum: give at least "
                 f"{format_bytes(LEAST)}"
             )
 
     def share(self, parts: int = 1) -> int:
-        """What each of some parts may use now; a little is always left."""
+        """Return how many bytes each of `parts` may use now; LEAST / 16 in total at the least."""
         return max(self.total - resident_memory(), LEAST // 16) // max(parts, 1)
 
     def threads(self, wanted: int) -> int:
-        """As many threads as are wanted, if there is room for their chunks."""
+        """Return `wanted`, or as many threads as there is memory for, but at least one."""
         return max(min(wanted, self.share() // EACH_THREAD), 1)
 
 
 def resident_memory() -> int:
-    """What this process holds now."""
+    """Return the resident bytes of this process now; the peak where that is not known."""
     with suppress(OSError):
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
@@ -47,19 +50,19 @@ def resident_memory() -> int:
 
 
 def peak_memory() -> int:
-    """The largest resident size so far."""
+    """Return the largest resident size of this process so far, in bytes."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def free_memory() -> int:
-    """What could still be used: of the machine, or of the container that this runs in."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    """Return the bytes that are free on the machine, or in the container if that has a limit."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     with suppress(OSError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
-        found.append(1024 * int(next(x for x in lines if x.startswith("MemAvailable")).split()[1]))
+        limits.append(1024 * int(next(x for x in lines if x.startswith("MemAvailable")).split()[1]))
     with suppress(OSError, ValueError):
         group = Path("/sys/fs/cgroup")
-        most = int((group / "memory.max").read_text())
-        found.append(most - int((group / "memory.current").read_text()))
-    return max(min(found), 0)
+        allowed = int((group / "memory.max").read_text())
+        limits.append(allowed - int((group / "memory.current").read_text()))
+    return max(min(limits), 0)

@@ -21,18 +21,18 @@ from neardup.pipeline.sketch_files import Sketches
 
 @dataclass(frozen=True)
 class RowPlaces:
-    """The files' names, and the number of each one's first row, and of all rows."""
+    """The names of the files; the number of each file's first row, and the count of all rows."""
 
     files: pa.Array
     starts: Integers
 
     def of(self, rows: Integers) -> tuple[pa.Array, pa.Array]:
-        """The file's name and the place in it of each row."""
+        """Return for each row the name of its file, and its number in the file."""
         file = np.searchsorted(self.starts, rows, side="right") - 1
         return self.files.take(to_arrow(file)), to_arrow(rows - self.starts[file])
 
     def name_documents(self, own: pa.Array, rows: Integers) -> pa.Array:
-        """The ids of documents: their own, or file:row."""
+        """Return the names of documents: their own ids, or file:row where `own` is null."""
         own = own.cast(pa.large_string())
         if own.null_count == 0:
             return own
@@ -44,16 +44,19 @@ class RowPlaces:
 def list_files(
     shards: Iterable[Shard], rows: Iterable[Iterable[int]], earlier: int
 ) -> tuple[list[InputFile], Integers, int]:
-    """The files of some shards, the first row of each and the number of all rows; and which is the
-    first file of shard `earlier`. `rows` says how many each file of each shard has."""
+    """Return the files of all shards, the number of each file's first row and of all rows, and the
+    index of the first file of shard number `earlier`.
+
+    `rows` has for each shard the number of rows of each of its files.
+    """
     files: list[InputFile] = []
     counts: list[int] = []
     new = 0
-    for number, (shard, of_files) in enumerate(zip(shards, rows, strict=True)):
+    for number, (shard, file_rows) in enumerate(zip(shards, rows, strict=True)):
         new = len(files) if number == earlier else new
-        for file, count in zip(shard.files, of_files, strict=True):
+        for file, count in zip(shard.files, file_rows, strict=True):
             if len(files) > new and files[-1] == file:
-                counts[-1] += count  # the next part of a large one
+                counts[-1] += count  # the next part of a large file
             else:
                 files.append(file)
                 counts.append(count)
@@ -65,11 +68,11 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The rows of all files, file by file, in input order; and which documents they are.
+    """The rows of all files in input order, and the documents that they belong to.
 
     starts  the number of each file's first row, and of all rows
-    new     the first file that is not of an earlier corpus
-    parts   if documents have several rows: which
+    new     index of the first file that is not of an earlier corpus
+    parts   with --merge-rows: the rows of each document
     """
 
     sketches: Sketches
@@ -80,39 +83,41 @@ class Catalogue:
 
     @classmethod
     def of(cls, sketches: Sketches, parts: DocumentRows | None = None) -> Catalogue:
+        """Make the catalogue of all rows that were sketched."""
         rows = (file.note["rows"] for file in sketches.files)
         files, starts, new = list_files(sketches.shards, rows, sketches.earlier)
         return cls(sketches, files, starts, new, parts)
 
     @cached_property
     def places(self) -> RowPlaces:
-        """Where each row is."""
+        """The file and the number in it of each row."""
         return RowPlaces(make_strings([file.name for file in self.files]), self.starts)
 
     def place(self, documents: Integers) -> tuple[pa.Array, pa.Array]:
-        """The file's name and the row in it of each document, of its first row."""
+        """Return the file name and the row number of each document's first row."""
         return self.places.of(self.first_rows(documents))
 
     def names(self, documents: Integers) -> pa.Array:
-        """The id of each document: its own, or file:row."""
+        """Return the name of each document: its own id, or file:row."""
         rows = self.first_rows(documents)
-        wanted, back = np.unique(rows, return_inverse=True)
-        # Without pa.chunked_array and pa.array, which import pandas for nothing.
-        own = pa.concat_arrays([make_strings([]), *self._ids(wanted)]).take(
-            to_arrow(back.reshape(-1))
+        distinct, positions = np.unique(rows, return_inverse=True)
+        # Not by pa.chunked_array or pa.array, which import pandas for nothing.
+        own = pa.concat_arrays([make_strings([]), *self._ids(distinct)]).take(
+            to_arrow(positions.reshape(-1))
         )
         return self.places.name_documents(own, rows)
 
     def first_rows(self, documents: Integers) -> Integers:
+        """Return the first row of each document."""
         return documents if self.parts is None else self.parts.first_rows(documents)
 
     def rows_kept(self, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which rows stay, if these documents do."""
+        """Return for each row whether its document is kept."""
         return kept if self.parts is None else kept[self.parts.document]
 
-    def _ids(self, documents: Integers) -> Iterator[pa.Array]:
-        """The ids of some documents in ascending order, block by block."""
+    def _ids(self, rows: Integers) -> Iterator[pa.Array]:
+        """Yield the ids of rows, which are in ascending order, block by block."""
         for block in self.sketches.blocks:
-            begin, end = np.searchsorted(documents, [block.start, block.end])
+            begin, end = np.searchsorted(rows, [block.start, block.end])
             if begin < end:
-                yield block.arrow("ids").take(to_arrow(documents[begin:end] - block.start))
+                yield block.arrow("ids").take(to_arrow(rows[begin:end] - block.start))

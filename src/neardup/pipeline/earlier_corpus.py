@@ -1,6 +1,6 @@
 """The earlier corpus of --against: earlier runs, saved sketches or plain files.
 
-Its documents rank before all new ones, and are never removed.
+Its documents rank before all new ones and are never removed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,12 @@ from neardup.text.lines import IgnoredLines
 
 @dataclass
 class EarlierCorpus:
-    """Sets of sketches, and files that are still to be sketched; with the specification of each."""
+    """Sets of sketches, and files that are still to be sketched.
+
+    specs        the name and the specification of each set and run
+    ignored      the ignored lines of the first one that has any
+    frequencies  the document frequencies of the first one that has any
+    """
 
     sets: list[SketchSet] = field(default_factory=list)
     inputs: list[InputFile] = field(default_factory=list)
@@ -43,15 +48,16 @@ class EarlierCorpus:
 
     @classmethod
     def of(cls, paths: Sequence[Path]) -> EarlierCorpus:
-        found = cls()
+        """Open what --against names: sets of sketches, folders of runs, or files."""
+        corpus = cls()
         for path in paths:
             if (find_sketch_folder(path) / SET_FILE).exists():
-                found._add_set(path)
+                corpus._add_set(path)
             elif is_run(path):
-                found._add_run(path)
+                corpus._add_run(path)
             else:
-                found.inputs += find_inputs([path])
-        return found
+                corpus.inputs += find_inputs([path])
+        return corpus
 
     def _add_set(self, path: Path) -> None:
         one = SketchSet.open(find_sketch_folder(path))
@@ -72,12 +78,16 @@ class EarlierCorpus:
         self.inputs += find_inputs([path / "kept"])
 
     def _adopt(self, ignored: IgnoredLines, frequencies: Frequencies) -> None:
-        """Lines that were ignored are ignored again, and shingles weigh what they weighed."""
+        """Use the ignored lines and document frequencies of the earlier corpus again."""
         self.ignored = self.ignored if len(self.ignored) else ignored
         self.frequencies = self.frequencies or frequencies
 
     def check(self, storage: SignatureStorage, exact: bool, within: str | None) -> None:
-        """Everything must be of one specification; the texts must be there to be compared."""
+        """Raise an error unless the sketches can be compared with those of the new documents.
+
+        They need one specification and layout, both or neither with --within, and for exact
+        verification the unchanged inputs.
+        """
         for name, other in self.specs:
             storage.spec.require_same(other, "the new documents", name)
         for shard, file in zip(self.shards, self.files, strict=True):
@@ -111,10 +121,10 @@ class EarlierCorpus:
 
     @property
     def keys(self) -> list[str]:
-        """What the documents of the sets are, and which of them count."""
+        """The key of each sketch file, combined with the kept bits of its set."""
         return [key + one.kept_digest for one in self.sets for key in one.keys]
 
     @property
     def kept(self) -> NDArray[np.bool_] | None:
-        """Which documents of the sets count."""
+        """For each document of the sets whether it was kept; the others take no part."""
         return np.concatenate([one.kept for one in self.sets]) if self.sets else None

@@ -39,7 +39,10 @@ from neardup.runtime import Progress
 
 @dataclass(frozen=True)
 class ExactDecision:
-    """Which documents stay, in input order, and what is cut from them."""
+    """For each document, in input order, whether it is kept; and the parts to cut from documents.
+
+    `filter` is the description of the filter for run.json.
+    """
 
     kept: NDArray[np.bool_]
     cuts: Cuts | None = None
@@ -48,7 +51,7 @@ class ExactDecision:
 
 @dataclass(frozen=True)
 class ExactDuplicates:
-    """Makes everything that belongs into OUT."""
+    """Finds exact duplicates, and writes everything that belongs into OUT: for `run_job`."""
 
     exact_spec: ExactSpec
     filtering: ExactFilter | None = None
@@ -74,9 +77,9 @@ class ExactDuplicates:
             if job.kept:
                 with clock.stage("filter"):
                     _write_kept(folder / "kept", job, catalogue, decided, progress)
-            made = self._describe(job, len(sketches), verdicts.count, summary.reasons, decided)
-            made |= {"skipped_files": read.skipped, "inputs": hasher.inputs(catalogue)}
-        finished = finish_run(job, folder, made, summary, clock, sketches.shards)
+            described = self._describe(job, len(sketches), verdicts.count, summary.reasons, decided)
+            described |= {"skipped_files": read.skipped, "inputs": hasher.inputs(catalogue)}
+        finished = finish_run(job, folder, described, summary, clock, sketches.shards)
         verdicts.close()
         return finished
 
@@ -90,12 +93,12 @@ class ExactDuplicates:
         progress: Progress,
     ) -> ExactDecision:
         if self.filtering is not None:
-            found = filter_documents(self.filtering, job, read.sketches, verdicts, progress)
-            return ExactDecision(found.kept, filter=found.described)
-        compare = _compare_documents if self.exact_spec.unit == "document" else self._parts
+            result = filter_documents(self.filtering, job, read.sketches, verdicts, progress)
+            return ExactDecision(result.kept, filter=result.described)
+        compare = _compare_documents if self.exact_spec.unit == "document" else self._compare_parts
         return compare(job, folder, read, classes, verdicts, progress)
 
-    def _parts(
+    def _compare_parts(
         self,
         job: Job,
         folder: Path,
@@ -104,7 +107,7 @@ class ExactDuplicates:
         verdicts: RemovedDocuments,
         progress: Progress,
     ) -> ExactDecision:
-        """Cut what was there before; a document of which nothing is left goes."""
+        """Cut repeated parts; remove documents that lose all parts."""
         ranking = rank_documents(read.sketches, job.options, classes)
         key = digest(read.keys, job.options.keep, classes)
         file = find_repeats(job, folder, read.sketches, key, ranking, progress)
@@ -116,7 +119,7 @@ class ExactDuplicates:
     def _describe(
         self, job: Job, documents: int, removed: int, reasons: Counter[str], decided: ExactDecision
     ) -> dict[str, Any]:
-        """What was asked for, and what came out."""
+        """Return the specification, parameters and counts for run.json."""
         rejected, columns = reasons.total(), job.columns
         witnessed = self.filtering is None or self.filtering.kind == "set"
         whole = decided.cuts is None and witnessed
@@ -159,17 +162,17 @@ def _compare_documents(
     verdicts: RemovedDocuments,
     progress: Progress,
 ) -> ExactDecision:
-    """Of identical documents the best one stays."""
+    """Keep the best-ranked of identical documents."""
     rows = read.sketches
-    found = rank_and_collapse(job, folder, rows, rows, None, read.keys, classes, progress)
-    nothing: Iterator[Records] = iter(())
-    collect_removed(verdicts, nothing, found.copies, found.ranking, True, 0)
-    found.copies.close()
-    return ExactDecision(mark_kept(found))
+    ranked = rank_and_collapse(job, folder, rows, rows, None, read.keys, classes, progress)
+    no_pairs: Iterator[Records] = iter(())
+    collect_removed(verdicts, no_pairs, ranked.copies, ranked.ranking, True, 0)
+    ranked.copies.close()
+    return ExactDecision(mark_kept(ranked))
 
 
 def _write_cuts(folder: Path, catalogue: Catalogue, cuts: Cuts) -> None:
-    """cut.parquet: every document that has lost something, in input order."""
+    """Write cut.parquet: every document that loses parts, in input order."""
     with TableWriter(folder / "cut.parquet", tables.CUT) as table:
         for documents, units, size in cuts.documents():
             file, row = catalogue.place(documents)
@@ -195,7 +198,7 @@ def _write_kept(
 
 @dataclass(frozen=True)
 class _KeptEdits:
-    """The rows of each file that get a shorter text."""
+    """Returns the rows of a file that get a shorter text, for the number of the file."""
 
     catalogue: Catalogue
     cuts: Cuts
@@ -205,9 +208,9 @@ class _KeptEdits:
         start, end = self.catalogue.starts[place : place + 2].tolist()
 
         def rewrite(rows: Integers, texts: pa.Array) -> pa.Array:
-            found = self.cuts.rewrite(rows + start, texts)
-            if found is None:
+            shortened = self.cuts.rewrite(rows + start, texts)
+            if shortened is None:
                 raise changed_error(self.catalogue.files[place])
-            return found
+            return shortened
 
         return Edit(self.cuts.shorter[start:end], Columns(text=self.text), rewrite)

@@ -1,8 +1,8 @@
-"""Exact duplicates by a membership filter: one pass in input order, in bounded memory.
+"""Find exact duplicates by a membership filter: one pass in input order, in bounded memory.
 
-`set` keeps the hash and the number of every kept document, so it knows witnesses. `bloom` and
-`cuckoo` only know that an equal hash was inserted, with false positives: documents that they remove
-have no witness, and some of them are no copies.
+`set` stores the hash and the number of every kept document, so that witnesses are known. `bloom`
+and `cuckoo` only tell that an equal hash was inserted, with false positives: documents that they
+remove have no witness, and a few of them are no copies.
 """
 
 from __future__ import annotations
@@ -38,7 +38,12 @@ ProbabilisticFilter = BloomFilter | CuckooFilter
 
 @dataclass(frozen=True)
 class ExactFilter:
-    """Which filter, its rate of false positives, and for how many documents it is made."""
+    """The settings of the filter.
+
+    kind      `set`, `bloom` or `cuckoo`
+    fpr       the rate of false positives, for `bloom` only
+    expected  the number of documents it is sized for; None: as many as are found
+    """
 
     kind: str
     fpr: float | None = None
@@ -69,7 +74,7 @@ class ExactFilter:
         exact_spec: ExactSpec,
         keep: str,
     ) -> ExactFilter | None:
-        """As people write it; None if no filter is asked for."""
+        """Make it from options, checked against the other options; None without --filter."""
         if kind is None:
             if fpr is not None or expected is not None:
                 raise UsageError("--fpr and --expected need a filter: add --filter bloom")
@@ -83,36 +88,37 @@ class ExactFilter:
         return cls(kind, fpr, expected)
 
     def make(self, documents: int) -> ProbabilisticFilter:
-        """The filter for what is expected, or else for so many documents."""
+        """Make the filter for the expected number of documents, or else for `documents`."""
         planned = self.expected or max(documents, 1)
         return CuckooFilter(planned) if self.fpr is None else BloomFilter(planned, self.fpr)
 
     def announce(self, job: Job, exact_spec: ExactSpec, progress: Progress) -> None:
-        """Say before the run what it will cost: memory, and documents that are lost.
+        """Report before the run the memory that it needs, and how many documents will be lost.
 
-        A filter that does not fit into memory is refused here.
+        An error if the filter does not fit into memory.
         """
         if self.kind == "set":
             return
         documents = 0
-        with suppress(NeardupError):  # whoever reads all of it will say so
+        with suppress(NeardupError):  # the stage that reads everything reports it
             shards = cut_shards(job.ordered_inputs(), job.reading)
             documents = estimate_disk(job, shards, HashMaker(exact_spec)).documents
         planned = self.expected or documents
         if not planned:
             return
-        made, coming = self.make(documents), max(documents, planned)
-        more = f", and about {coming:,} come" if coming > planned else ""
+        membership, count = self.make(documents), max(documents, planned)
+        more = f" (the input has about {count:,})" if count > planned else ""
         progress.say(
             f"{self.kind} filter for {planned:,} documents{more}, "
-            f"{format_bytes(made.nbytes)}: about "
-            f"{made.shape.expected_lost(coming):,.0f} documents that are no copies will be lost"
+            f"{format_bytes(membership.nbytes)}: about "
+            f"{membership.shape.expected_lost(count):,.0f} documents that are no copies will be "
+            "lost"
         )
 
 
 @dataclass(frozen=True)
 class FilterResult:
-    """Which documents stay, and what there is to say about the filter."""
+    """For each document whether it is kept; and the description of the filter for run.json."""
 
     kept: NDArray[np.bool_]
     described: dict[str, Any]
@@ -125,38 +131,38 @@ def filter_documents(
     verdicts: RemovedDocuments,
     progress: Progress,
 ) -> FilterResult:
-    """Each document that was not there before stays."""
-    rank_documents(documents, job.options, [])  # an error if there are too many
+    """Keep each document whose hash is not in the filter yet; add the others to `verdicts`."""
+    rank_documents(documents, job.options, [])  # an error if there are more than MAX_DOCUMENTS
     progress.stage("filtering", len(documents), "documents")
-    known = _HashSetPass() if filtering.kind == "set" else _FilterPass(filtering, len(documents))
+    seen = _HashSetPass() if filtering.kind == "set" else _FilterPass(filtering, len(documents))
     kept = np.zeros(len(documents), bool)
     for block in documents.blocks:
         usable = np.flatnonzero(block.usable())
         hashes = np.ascontiguousarray(block.column("content")[:, usable].T)
         numbers = usable + block.start
-        fresh = known.take(hashes, numbers, verdicts)
-        kept[numbers[fresh]] = True
+        is_new = seen.insert(hashes, numbers, verdicts)
+        kept[numbers[is_new]] = True
         progress.advance(block.rows)
     described = {"kind": filtering.kind, "fpr": filtering.fpr, "expected": filtering.expected}
-    return FilterResult(kept, described | known.described())
+    return FilterResult(kept, described | seen.describe())
 
 
 class _HashSetPass:
-    """Every document that stays, by its hash of 128 bits."""
+    """A hash table of all kept documents, by their 128-bit hashes."""
 
     def __init__(self) -> None:
         self._table = HashTable(words=2)
 
-    def take(
+    def insert(
         self, hashes: NDArray[np.uint64], numbers: NDArray[np.int64], verdicts: RemovedDocuments
     ) -> NDArray[np.bool_]:
-        """Which of these documents are new; the others are removed for the first one."""
+        """Return which of these documents are new; the witness of the others is the first copy."""
         first = self._table.put_many(hashes, numbers)
-        again = first >= 0
-        verdicts.add(numbers[again], first[again], np.ones(np.count_nonzero(again)), True)
-        return ~again
+        is_copy = first >= 0
+        verdicts.add(numbers[is_copy], first[is_copy], np.ones(np.count_nonzero(is_copy)), True)
+        return ~is_copy
 
-    def described(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         return {
             "bytes": self._table.nbytes,
             "estimated_fpr": 0.0,
@@ -166,51 +172,52 @@ class _HashSetPass:
 
 
 class _FilterPass:
-    """A filter over the first half of the hashes."""
+    """A Bloom or cuckoo filter of the first halves of the hashes."""
 
     def __init__(self, filtering: ExactFilter, documents: int) -> None:
-        self._filter, self._taken = filtering.make(documents), 0
+        self._filter, self._seen = filtering.make(documents), 0
 
-    def take(
+    def insert(
         self, hashes: NDArray[np.uint64], numbers: NDArray[np.int64], verdicts: RemovedDocuments
     ) -> NDArray[np.bool_]:
-        """Which of these documents are new; the others are removed, nobody knows for which."""
+        """Return which of these documents are new; the witness of the others is unknown."""
         try:
-            there = self._filter.insert_many(hashes[:, 0], once=True)
+            is_copy = self._filter.insert_many(hashes[:, 0], once=True)
         except FilterFull as full:
             raise UsageError(
                 f"the filter is full with {len(self._filter):,} documents, at document "
                 f"{int(numbers[full.taken]):,}: give a larger --expected, or drop it"
             ) from None
-        self._taken += len(there)
-        verdicts.add_unwitnessed(numbers[there])
-        return ~there
+        self._seen += len(is_copy)
+        verdicts.add_unwitnessed(numbers[is_copy])
+        return ~is_copy
 
-    def described(self) -> dict[str, Any]:
-        found = self._filter
-        lost = estimate_lost(found.shape, len(found), self._taken)
+    def describe(self) -> dict[str, Any]:
+        membership = self._filter
+        lost = estimate_lost(membership.shape, len(membership), self._seen)
         return {
-            "bytes": found.nbytes,
-            "estimated_fpr": found.estimated_fpr,
+            "bytes": membership.nbytes,
+            "estimated_fpr": membership.estimated_fpr,
             "expected_lost": round(lost, 1),
             "witnesses": False,
         }
 
 
 def estimate_lost(shape: BloomShape | CuckooShape, kept: int, documents: int) -> float:
-    """About how many were lost when so many stayed: as many as can be, if that can't be told.
+    """Estimate how many distinct documents were lost, if `kept` of `documents` were kept.
 
-    How many different documents came is what stayed and what is lost. A filter that is far too
-    full keeps nearly none of those that come, however many they are.
+    The number of distinct documents is searched for which the expected rest is `kept`. A filter
+    that is far too full keeps nearly none, however many there are: then the answer is the upper
+    bound, that all documents were distinct.
     """
     most = shape.expected_lost(documents)
-    if documents - most <= kept + most**0.5:  # all may have been different
+    if documents - most <= kept + most**0.5:  # all may have been distinct
         return float(documents - kept)
     low, high = kept, documents
     while high - low > 1:
-        different = (low + high) // 2
-        if different - shape.expected_lost(different) < kept:
-            low = different
+        distinct = (low + high) // 2
+        if distinct - shape.expected_lost(distinct) < kept:
+            low = distinct
         else:
-            high = different
+            high = distinct
     return shape.expected_lost(high)

@@ -3,10 +3,10 @@
 The result for a shard is a sketch file without slots. For documents it has a hash each; for
 paragraphs and lines it has also
 
-    part_hashes   both halves of the hash of every part that is long enough, document by document
-    part_sizes    how many bytes are cut with it
-    part_counts   how many such parts each document has
-    all_parts     how many parts a document has, the short ones too
+    part_hashes   both halves of the hash of every part of min_length or more, document by document
+    part_sizes    the bytes that are removed with each of these parts
+    part_counts   the number of these parts of each document
+    all_parts     the number of all parts of each document, the short ones too
 """
 
 from __future__ import annotations
@@ -37,12 +37,14 @@ VERSION: Final = 1
 MIN_LENGTH: Final = 20
 MAX_LENGTH: Final = 2**31 - 1
 BYTES_PER_PART: Final = 40
-"""Lines have so many bytes, about; paragraphs more."""
+"""About the bytes of a line; paragraphs have more."""
 
 
 @dataclass(frozen=True)
 class ExactSpec:
-    """What is compared with what. `min_length` is in characters that are not white space.
+    """What counts as equal: which units are compared, as texts or as words.
+
+    `min_length` counts characters that are not white space.
 
     >>> ExactSpec().fingerprint == ExactSpec(by="words").fingerprint
     False
@@ -65,7 +67,7 @@ class ExactSpec:
 
     @classmethod
     def of(cls, by: str, unit: str, min_length: int | None, profile: str) -> ExactSpec:
-        """As people write it; paragraphs and lines have a minimal length."""
+        """Make it from options; `min_length` of paragraphs and lines is MIN_LENGTH by default."""
         if min_length is None:
             min_length = 0 if unit == "document" else MIN_LENGTH
         elif unit == "document":
@@ -76,36 +78,37 @@ class ExactSpec:
 
     @property
     def spec(self) -> Spec | None:
-        """What a word is; None if the texts are compared as they are."""
+        """The specification of words; None if texts are compared as they are."""
         return Spec(profile=self.profile) if self.by == "words" else None
 
     @property
     def stated(self) -> dict[str, Any]:
-        """Name -> value of what matters."""
-        matters = asdict(self)
+        """The settings that have an effect, by name."""
+        settings = asdict(self)
         if self.spec is None:
-            del matters["profile"]
+            del settings["profile"]
         if self.unit == "document":
-            del matters["min_length"]
-        return matters | ({} if self.spec is None else {"words": self.spec.fingerprint})
+            del settings["min_length"]
+        return settings | ({} if self.spec is None else {"words": self.spec.fingerprint})
 
     @property
     def canonical(self) -> str:
+        """The settings as JSON, in one canonical form."""
         return json.dumps(self.stated, sort_keys=True, separators=(",", ":"))
 
     @property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits that are equal if and only if the same things are the same."""
+        """32 hexadecimal digits that are equal if and only if the settings are."""
         return hashlib.blake2b(self.canonical.encode(), digest_size=16).hexdigest()
 
     def parts(self, texts: pa.Array) -> Parts:
-        """The parts of texts that may be cut."""
+        """Find the parts of texts that are compared."""
         return find_parts(texts, self.unit, self.min_length)
 
 
 @dataclass(frozen=True)
 class HashMaker:
-    """Documents to hashes of them, or of their parts."""
+    """Makes hashes of documents, or of their parts."""
 
     spec: ExactSpec
 
@@ -114,12 +117,13 @@ class HashMaker:
         return self.spec.fingerprint
 
     def room(self, documents: int, length: int) -> float:
+        """Estimate the bytes on disk; see `ChunkMaker`."""
         parts = 0 if self.spec.unit == "document" else length / BYTES_PER_PART
         return BYTES_BESIDES_SLOTS * documents + 21 * parts
 
     def __call__(self, chunk: Chunk, documents: Documents) -> SketchedChunk:
-        made = self._whole if self.spec.unit == "document" else self._in_parts
-        columns, empty = made(documents)
+        hash_chunk = self._hash_whole if self.spec.unit == "document" else self._hash_parts
+        columns, empty = hash_chunk(documents)
         columns["lengths"] = view_strings(documents.texts).sizes
         rejected = dict.fromkeys(empty.tolist(), "empty") if self.spec.by == "words" else {}
         return SketchedChunk(
@@ -131,8 +135,10 @@ class HashMaker:
             chunk.files,
         )
 
-    def _whole(self, documents: Documents) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
-        """The hash of each document, and which ones are empty."""
+    def _hash_whole(
+        self, documents: Documents
+    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
+        """Return the hash of each document, and which documents are empty."""
         if self.spec.spec is None:
             hashes, empty = hash_texts(documents.texts), np.empty(0, np.int64)
         else:
@@ -142,7 +148,10 @@ class HashMaker:
             hashes = hashes ^ apart[:, None]
         return {"content": np.ascontiguousarray(hashes.T)}, empty
 
-    def _in_parts(self, documents: Documents) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
+    def _hash_parts(
+        self, documents: Documents
+    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
+        """Return the columns of parts, and which documents are empty."""
         parts = self.spec.parts(documents.texts)
         hashes, counts = hash_parts(parts, self.spec.spec), np.diff(parts.firsts)
         if (apart := apart_hashes(documents)) is not None:

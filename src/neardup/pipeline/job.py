@@ -21,14 +21,31 @@ from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
 
 SIGNATURE_BYTES = 4 << 20
-"""Bytes of a chunk's signatures, at most, if its documents are not shorter than this:"""
+"""The most bytes of a chunk's signatures, if its documents have SHORT_TEXT bytes or more."""
 SHORT_TEXT = 200
 LEAST_CHUNK = 1 << 16
 
 
 @dataclass(frozen=True)
 class Job:
-    """Everything that a run is asked to do. `folders` are the inputs that are folders."""
+    """Everything that a run is asked to do.
+
+    inputs          the files to deduplicate, in input order
+    folders         those of the paths that the user gave as inputs which are folders
+    pairs           write pairs.parquet
+    kept            write the kept rows to OUT/kept
+    strict          stop at the first bad row, instead of rejecting it
+    skip_bad_files  skip files that can't be read, instead of stopping
+    finish          called with the folder that becomes OUT, when everything else is in it
+    against         the earlier corpus: folders of runs or sketches, or files
+    prefer          pattern of the input files that rank before the others
+    keep_full       save the full slots besides those that --bits has cut
+    merge_rows      rows with the same id are one document
+    ignored         lines that are not part of any document
+    key             the secret of keyed hashes
+    frequencies     document frequencies that shingles are weighted by
+    shard, chunk    bytes of input that are sketched into one file, and at a time
+    """
 
     inputs: list[InputFile]
     out: Path
@@ -42,13 +59,11 @@ class Job:
     strict: bool = False
     skip_bad_files: bool = False
     finish: Callable[[Path], object] = lambda _: None
-    """Called with the folder that becomes OUT, when everything else is in it."""
     budget: Budget = field(default_factory=Budget)
     against: tuple[Path, ...] = ()
     prefer: str | None = None
     save_sketches: bool = False
     keep_full: bool = False
-    """Whether saved sketches whose slots are cut have the full ones as well."""
     merge_rows: bool = False
     ignored: IgnoredLines = field(default_factory=IgnoredLines)
     key: Key | None = None
@@ -66,13 +81,13 @@ class Job:
             raise UsageError("--keep-full needs --bits: without it, full slots are stored anyway")
 
     def prefers(self, file: InputFile) -> bool:
-        """Whether a file goes before the others."""
+        """Whether a file ranks before the others."""
         return self.prefer is not None and (
             fnmatchcase(file.name, self.prefer) or fnmatchcase(file.path.name, self.prefer)
         )
 
     def ordered_inputs(self) -> list[InputFile]:
-        """The inputs, the preferred ones first."""
+        """Return the inputs, the preferred ones first; an error if none is preferred."""
         if self.prefer is not None and not any(map(self.prefers, self.inputs)):
             raise UsageError(
                 f"--prefer {self.prefer!r} matches none of the inputs: check the pattern"
@@ -81,21 +96,22 @@ class Job:
 
     @property
     def reading(self) -> Reading:
-        """How the inputs are read."""
-        # Of short documents with long signatures, fewer at a time.
-        each = self.options.spec.slots * self.options.spec.width // 8
-        fits = max(SIGNATURE_BYTES // each * SHORT_TEXT, LEAST_CHUNK)
+        """How the inputs are cut into shards and chunks."""
+        # Long signatures of short documents take more memory than the texts: smaller chunks.
+        signature = self.options.spec.slots * self.options.spec.width // 8
+        fits = max(SIGNATURE_BYTES // signature * SHORT_TEXT, LEAST_CHUNK)
         return Reading(self.columns, min(self.chunk, fits), self.shard)
 
     @property
     def sketcher(self) -> Sketcher:
+        """The sketcher of the job's documents; with --merge-rows, empty slots stay empty."""
         return Sketcher(
             self.options.spec, self.ignored, self.key, self.frequencies, open=self.merge_rows
         )
 
     @property
     def storage(self) -> SignatureStorage:
-        """What of the signatures is written."""
+        """How signatures are written to sketch files."""
         return SignatureStorage(
             self.options.spec, self.options.hash_tables, self.keep_full, self.merge_rows
         )

@@ -1,7 +1,7 @@
 """Merge rows with the same id into one document (`--merge-rows`).
 
-The sketch of a union is the slot-wise minimum of its rows' sketches. Merged sketches are ordinary
-sketch files, so that later stages work on documents. Needs twelve bytes a row in memory.
+The sketch of a union is the slot-wise minimum of its rows' sketches. Merged sketches are written to
+ordinary sketch files, so that later stages work on documents. Needs twelve bytes a row in memory.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class DocumentRows:
-    """Documents and their rows. Documents are numbered by their first row.
+    """Documents and their rows. Documents are numbered in the order of their first rows.
 
-    document  of each row
-    rows      in the order of their documents; those of document d begin at starts[d]
+    document  the document of each row
+    rows      all rows, sorted by document; those of document d begin at starts[d]
     """
 
     document: NDArray[np.uint32]
@@ -48,10 +48,10 @@ class DocumentRows:
 
     @classmethod
     def of(cls, rows: Sketches) -> DocumentRows:
-        """Rows with the same id are one document; of an earlier corpus apart from new ones."""
+        """Group rows with the same id; rows of an earlier corpus are not grouped with new ones."""
         first, second = _hash_ids(rows)
         is_new = np.arange(len(first)) >= rows.first_new
-        order = np.lexsort((second, first, is_new))  # stable: the first row of each comes first
+        order = np.lexsort((second, first, is_new))  # stable: a document's first row comes first
         fresh = np.ones(len(order), bool)
         for half in (first, second, is_new):
             fresh[1:] &= half[order[1:]] == half[order[:-1]]
@@ -64,26 +64,27 @@ class DocumentRows:
         return cls(document, in_order, starts.astype(np.int64))
 
     def rows_of(self, documents: Integers) -> Ragged:
-        """The rows of each document, ascending."""
+        """Return the rows of each document, in ascending order."""
         sizes = self.starts[documents + 1] - self.starts[documents]
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         places = np.repeat(self.starts[documents] - offsets[:-1], sizes) + np.arange(offsets[-1])
         return Ragged(self.rows[places].astype(np.int64), offsets)
 
     def first_rows(self, documents: Integers) -> Integers:
+        """Return the first row of each document."""
         return self.rows[self.starts[documents]].astype(np.int64)
 
 
 def _hash_ids(rows: Sketches) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """128 bits of each row's id; a row without one has a number of its own."""
+    """Return both halves of 128-bit hashes of the rows' ids; unique ones for rows without an id."""
     halves: list[tuple[NDArray[np.uint64], NDArray[np.uint64]]] = []
     for block in rows.blocks:
         ids = block.arrow("ids")
         text = view_strings(ids)
         first = kernels.hash_rows(text.data, text.offsets, np.uint64(1))
         second = kernels.hash_rows(text.data, text.offsets, np.uint64(2))
-        alone = np.flatnonzero(ids.is_null().to_numpy(zero_copy_only=False))
-        first[alone], second[alone] = 0, block.start + alone
+        without_id = np.flatnonzero(ids.is_null().to_numpy(zero_copy_only=False))
+        first[without_id], second[without_id] = 0, block.start + without_id
         halves.append((first, second))
     empty = np.empty(0, np.uint64)
     return (
@@ -93,7 +94,7 @@ def _hash_ids(rows: Sketches) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
 
 
 def merge_sketches(job: Job, rows: Sketches, parts: DocumentRows, folder: Path) -> Sketches:
-    """The sketches of documents, from those of their rows; a window of documents at a time."""
+    """Merge the sketches of rows into those of documents, a window of documents at a time."""
     folder.mkdir(mode=0o700, exist_ok=True)
     step = max(job.budget.share(4) // (8 * job.options.spec.slots + 200), 1)
     files = []
@@ -117,23 +118,23 @@ def _split_range(begin: int, end: int, step: int) -> Iterator[tuple[int, int]]:
 def _merge_window(
     job: Job, rows: Sketches, parts: DocumentRows, begin: int, end: int
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """The columns of some documents, and what is said of them: why some are rejected."""
-    made = MergeWindow(job, end - begin)
+    """Return the columns and the note of a block for documents `begin` to `end`."""
+    window = MergeWindow(job, end - begin)
     for block in rows.blocks:
         documents = parts.document[block.start : block.end].astype(np.int64)
-        here = np.flatnonzero((documents >= begin) & (documents < end))
-        if here.size:
-            made.add(block, here, documents[here] - begin)
-    return made.columns(), {"reasons": made.reasons} | made.empty_slots()
+        in_window = np.flatnonzero((documents >= begin) & (documents < end))
+        if in_window.size:
+            window.add(block, in_window, documents[in_window] - begin)
+    return window.columns(), {"reasons": window.reasons} | window.empty_slots()
 
 
 def find_first_rows(documents: Integers) -> Integers:
-    """Where each of some documents, which are in order, is for the first time."""
+    """Return the place of the first occurrence of each document in a sorted list."""
     return np.flatnonzero(np.concatenate([[True], documents[1:] != documents[:-1]]))
 
 
 class MergeWindow:
-    """Some documents that are being put together, row by row."""
+    """Consecutive documents whose rows are being merged."""
 
     def __init__(self, job: Job, count: int) -> None:
         self._job = job
@@ -144,11 +145,11 @@ class MergeWindow:
         self._content: list[tuple[Integers, NDArray[np.uint64]]] = []
         self._keep: list[tuple[Integers, pa.Array]] = []
         self._apart: NDArray[np.uint64] | None = None
-        self._known = np.zeros(count, bool)
+        self._has_apart = np.zeros(count, bool)
         self.reasons: list[str] = []
 
     def add(self, block: SketchBlock, rows: Integers, documents: Integers) -> None:
-        """Rows of a block, and the document that each belongs to."""
+        """Add rows of a block; `documents` has the place of each row's document in the window."""
         order = np.argsort(documents, kind="stable")
         rows, documents = rows[order], documents[order]
         usable = block.usable()[rows]
@@ -159,60 +160,64 @@ class MergeWindow:
         self._note_reasons(block, rows[~usable], documents[~usable])
         if block.file.has(block.number, "keep"):
             values = block.arrow("keep").take(to_arrow(rows))
-            nothing = pa.scalar(None, values.type)
-            self._keep.append((documents, pc.if_else(pa.array(usable), values, nothing)))
+            null = pa.scalar(None, values.type)
+            self._keep.append((documents, pc.if_else(pa.array(usable), values, null)))
         if block.file.has(block.number, "apart"):
             if self._apart is None:
                 self._apart = np.zeros(len(self._usable), np.uint64)
-            # Blocks come in order, and rows in a block: the first row counts.
+            # The value of the first row counts; blocks, and rows in a block, come in order.
             starts = find_first_rows(documents)
-            whom = documents[starts]
-            unknown = ~self._known[whom]
-            self._apart[whom[unknown]] = block.column("apart")[rows[starts[unknown]]]
-            self._known[whom] = True
+            distinct = documents[starts]
+            unset = ~self._has_apart[distinct]
+            self._apart[distinct[unset]] = block.column("apart")[rows[starts[unset]]]
+            self._has_apart[distinct] = True
 
     def _merge_slots(self, block: SketchBlock, rows: Integers, documents: Integers) -> None:
         if len(rows):
             starts = find_first_rows(documents)
             least = np.minimum.reduceat(block.column("slots")[:, rows], starts, axis=1)
-            whom = documents[starts]
-            self._slots[:, whom] = np.minimum(self._slots[:, whom], least)
+            distinct = documents[starts]
+            self._slots[:, distinct] = np.minimum(self._slots[:, distinct], least)
 
     def _note_reasons(self, block: SketchBlock, rows: Integers, documents: Integers) -> None:
         listed = block.file.note_of(block.number)["reasons"]
         codes = block.column("rejected")
         for row, document in zip(rows.tolist(), documents.tolist(), strict=True):
             if self._reason[document] == 0:
-                # A row of an earlier corpus may be left out without a reason.
-                why = listed[codes[row] - 1] if codes[row] else "removed earlier"
-                if why not in self.reasons:
-                    self.reasons.append(why)
-                self._reason[document] = self.reasons.index(why) + 1
+                # A row that the earlier run has removed is not usable, and has no code.
+                reason = listed[codes[row] - 1] if codes[row] else "removed earlier"
+                if reason not in self.reasons:
+                    self.reasons.append(reason)
+                self._reason[document] = self.reasons.index(reason) + 1
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        found: dict[str, NDArray[Any]] = {
+        """Return the columns of a sketch file for the documents."""
+        columns: dict[str, NDArray[Any]] = {
             "slots": fill_merged(self._slots, self._job.options.spec),
             "content": self._contents(),
             "lengths": self._lengths,
             "rejected": np.where(self._usable, np.uint32(0), self._reason),
         }
         if self._keep:
-            found["keep"] = pack_column(self._best())
+            columns["keep"] = pack_column(self._best())
         if self._apart is not None:
-            found["apart"] = self._apart
-        return found
+            columns["apart"] = self._apart
+        return columns
 
     def empty_slots(self) -> dict[str, int]:
-        """How many slots there are to fill, if any."""
+        """Return the number of empty slots, for the note of a block; {} if there are none."""
         slots = self._slots[:, self._usable]
         empty = np.count_nonzero(slots == np.iinfo(slots.dtype).max)
         return {EMPTY: int(empty)} if empty else {}
 
     def _contents(self) -> NDArray[np.uint64]:
-        """A part's content hash if all parts are identical, else a hash of the distinct ones."""
+        """Return the content hash of each document.
+
+        It is that of its rows if these are identical, else a hash of the distinct hashes.
+        """
         documents = np.concatenate([np.empty(0, np.int64), *(d for d, _ in self._content)])
         hashes = np.concatenate(
-            [np.empty((2, 0), np.uint64), *(found for _, found in self._content)], axis=1
+            [np.empty((2, 0), np.uint64), *(hashes for _, hashes in self._content)], axis=1
         )
         order = np.lexsort((hashes[1], hashes[0], documents))
         documents, hashes = documents[order], hashes[:, order]
@@ -223,15 +228,16 @@ class MergeWindow:
         documents, hashes = documents[fresh], hashes[:, fresh]
         out = np.zeros((2, len(self._usable)), np.uint64)
         out[:, documents] = hashes
-        whom, starts, counts = np.unique(documents, return_index=True, return_counts=True)
+        distinct, starts, counts = np.unique(documents, return_index=True, return_counts=True)
         for place in np.flatnonzero(counts > 1).tolist():
             several = hashes[:, starts[place] : starts[place] + counts[place]]
             data = np.ascontiguousarray(several.T).tobytes()
-            out[:, whom[place]] = xxhash.xxh64_intdigest(data, 1), xxhash.xxh64_intdigest(data, 2)
+            halves = xxhash.xxh64_intdigest(data, 1), xxhash.xxh64_intdigest(data, 2)
+            out[:, distinct[place]] = halves
         return out
 
     def _best(self) -> pa.Array:
-        """The best keep value of each document's rows."""
+        """Return the best keep value of each document's rows."""
         policy, _ = self._job.options.keep_policy
         documents = np.concatenate([documents for documents, _ in self._keep])
         values = concat_keep(values for _, values in self._keep)
@@ -241,7 +247,7 @@ class MergeWindow:
 
 
 class MergedSets:
-    """The sets of documents, from those of their rows that have one."""
+    """Reads the sets of documents: unions of the sets of their rows."""
 
     def __init__(self, sets: CandidateSets, parts: DocumentRows) -> None:
         self._sets, self._parts = sets, parts
@@ -259,17 +265,17 @@ class MergedSets:
         return np.unique(self._parts.document[self._sets.documents()]).astype(np.int64)
 
     def gather(self, documents: Integers) -> Ragged:
-        """The union of each document's rows."""
+        """Read the sets of documents, which are in ascending order."""
         wanted = self._parts.rows_of(documents)
         used = self._has_set[wanted.data]
         ends = np.concatenate([[0], np.cumsum(used)])[wanted.offsets]
         wanted = Ragged(wanted.data[used], ends)
         order = np.argsort(wanted.data)
-        found = self._sets.gather(wanted.data[order])
+        rows = self._sets.gather(wanted.data[order])
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
-        sizes = found.sizes[place] * 8
+        sizes = rows.sizes[place] * 8
         out = np.empty(int(sizes.sum()), np.uint8)
-        kernels.copy_rows(found.data.view(np.uint8), found.offsets[place] * 8, sizes, out)
-        ends = np.concatenate([[0], np.cumsum(found.sizes[place])])
+        kernels.copy_rows(rows.data.view(np.uint8), rows.offsets[place] * 8, sizes, out)
+        ends = np.concatenate([[0], np.cumsum(rows.sizes[place])])
         return sort_sets(Ragged(out.view(np.uint64), ends[wanted.offsets]))

@@ -1,8 +1,8 @@
-"""The output folder OUT: whether a run may write there, and how it is replaced atomically.
+"""The output folder OUT: check that a run may write there, and replace its content atomically.
 
-A run is made in a hidden folder inside OUT, so that a full disk, a missing permission or an
-unusable name is noticed at the beginning; its files are moved to their places by renaming when it
-is complete. If anything fails, OUT is as it was. OUT is locked meanwhile: one run at a time.
+A run writes to a hidden folder inside OUT, so that a full disk, a missing permission or an unusable
+name is noticed at the beginning; when it is complete, its files are renamed to their places. If
+anything fails, OUT is as it was. OUT is locked meanwhile: one run at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from neardup.errors import OutputError, UsageError
 from neardup.formats.tables import write_error
 
 RUN_FILE = "run.json"
-# run.json is moved last: while it is there, the rest is complete.
+# run.json is moved in last, and out first: if it exists, the other files are complete.
 RUN_NAMES = (
     "kept",
     "removed.parquet",
@@ -37,9 +37,9 @@ RUN_NAMES = (
 )
 WORK_FOLDER = ".unfinished"
 WORTH_KEEPING = ("shards/*", "sketches/*", "spark/*/_SUCCESS")
-"""What in WORK saves the next run some work."""
+"""Patterns of files in WORK_FOLDER that the next run can use."""
 OLD, REPLACED = "old", "replaced"
-"""Inside of WORK: an old run that is being moved away, and one that has been."""
+"""Folders in WORK_FOLDER: for the old run while it is moved away, and after that."""
 
 
 def check_output(
@@ -67,7 +67,7 @@ def check_output(
 
 @contextmanager
 def output_folder(out: Path, force: bool) -> Iterator[Path]:
-    """A folder to make the run in; its content is moved to OUT if nothing goes wrong."""
+    """Yield a work folder; its content is moved to OUT if the block ends without an error."""
     place = out.resolve()
     work = place / WORK_FOLDER
     with _translate_write_errors(out):
@@ -76,8 +76,10 @@ def output_folder(out: Path, force: bool) -> Iterator[Path]:
     with create_folder(place, out), _hold_lock(place, out):
         with _translate_write_errors(out):
             _undo_move(work, place)
-            _check_free(out, force)  # again: another run may have ended just now
-            work.mkdir(mode=0o700, exist_ok=True)  # or of a run that was stopped: it goes on
+            _check_free(
+                out, force
+            )  # again, now with the lock: another run may have ended meanwhile
+            work.mkdir(mode=0o700, exist_ok=True)  # exists if a stopped run is resumed
             _clean_work(work)
         try:
             yield work
@@ -99,7 +101,7 @@ def _translate_write_errors(out: Path) -> Iterator[None]:
 
 
 def _check_free(out: Path, force: bool) -> None:
-    """Refuse an OUT that is a file, or that holds a finished run or something foreign."""
+    """Refuse an OUT that is a file, or that contains a finished run or files of other origin."""
     if not out.exists():
         return
     if not out.is_dir():
@@ -114,17 +116,16 @@ def _check_free(out: Path, force: bool) -> None:
         return
     if (out / RUN_FILE).exists():
         raise OutputError(f"{out} holds a finished run: choose another output, or use --force")
-    there = sorted(entry.name for entry in out.iterdir() if entry.name != WORK_FOLDER)
-    if there:
-        some = ", ".join(there[:3])
+    existing = sorted(entry.name for entry in out.iterdir() if entry.name != WORK_FOLDER)
+    if existing:
         raise OutputError(
-            f"{out} is not empty ({some}): choose another output, or use --force, which replaces "
-            "the files of a run and leaves others alone"
+            f"{out} is not empty ({', '.join(existing[:3])}): choose another output, or use "
+            "--force, which replaces the files of a run and leaves others alone"
         )
 
 
 def is_run(out: Path) -> bool:
-    """Whether OUT holds a finished run of ours."""
+    """Whether OUT contains a finished run of neardup."""
     try:
         record = json.loads((out / RUN_FILE).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -138,7 +139,7 @@ def is_run(out: Path) -> bool:
 
 @contextmanager
 def create_folder(folder: Path, out: Path) -> Iterator[None]:
-    """The folder and its parents exist; those that did not are removed if anything goes wrong."""
+    """Create a folder and its missing parents; remove them again if the block raises an error."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         with _translate_write_errors(out):
@@ -146,14 +147,14 @@ def create_folder(folder: Path, out: Path) -> Iterator[None]:
         yield
     except BaseException:
         for path in missing:
-            with suppress(OSError):  # never made, or someone else uses it now
+            with suppress(OSError):  # was not created, or is not empty any more
                 path.rmdir()
         raise
 
 
 @contextmanager
 def _hold_lock(folder: Path, out: Path) -> Iterator[None]:
-    """One run at a time. The lock ends with the process, however that ends."""
+    """Lock OUT for one run. The lock ends with the process, however that ends."""
     with _translate_write_errors(out):
         handle = os.open(folder, os.O_RDONLY)
     try:
@@ -186,20 +187,20 @@ def _lock(handle: int, out: Path) -> None:
             f"another run is writing to {out}: wait for it, or choose another output"
         ) from None
     except OSError:
-        pass  # some network file systems have no locks; most runs have nobody to fear
+        pass  # some network file systems have no locks: run without one
 
 
 def _clean_work(work: Path) -> None:
-    """What a stopped run has left goes, but for the folders of the stages."""
+    """Remove what a stopped run has left, except for the folders of its stages."""
     if (work / "sketches").is_dir() and not (work / "shards").exists():
-        (work / "sketches").rename(work / "shards")  # they were about to be saved
+        (work / "sketches").rename(work / "shards")  # the run was stopped while it saved them
     for path in work.iterdir():
         if path.name in (*RUN_NAMES, REPLACED) or not path.is_dir():
             discard(path)
 
 
 def _move_to_out(work: Path, out: Path) -> None:
-    """Put the new run in the place of an old one, by renaming; undone if it can't be finished."""
+    """Replace the old run by the new one, by renaming; undo all of it if that fails."""
     old = work / OLD
     try:
         old.mkdir()
@@ -220,7 +221,7 @@ def _is_half_moved(work: Path) -> bool:
 
 
 def _undo_move(work: Path, out: Path) -> None:
-    """Undo a move that was not finished, in this run or in one that was killed meanwhile."""
+    """Undo an unfinished move of this run, or of one that was killed meanwhile."""
     old, replaced = work / OLD, work / REPLACED
     if replaced.exists() and not (out / RUN_FILE).exists():
         for name in reversed(RUN_NAMES):
@@ -243,5 +244,5 @@ def discard(path: Path) -> None:
 
 
 def _remove_quietly(folder: Path) -> None:
-    """Remove the folder as far as possible; what is left is removed by the next run."""
+    """Remove the folder, ignoring errors; the next run removes the rest."""
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The content of run.json, and the values of it that a terminal shows."""
+"""Build the content of run.json, and the part of it that the terminal shows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SAMPLED_MEMBERS = 3
 
 
 class StageClock:
-    """Seconds and memory by stage."""
+    """Measures the seconds and the peak memory of each stage."""
 
     def __init__(self) -> None:
         self._begun = time.perf_counter()
@@ -51,6 +51,7 @@ class StageClock:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
+        """Measure the block as stage `name`."""
         begun = time.perf_counter()
         yield
         seconds = round(time.perf_counter() - begun, 4)
@@ -58,13 +59,18 @@ class StageClock:
 
     @property
     def seconds(self) -> dict[str, float]:
+        """Seconds by stage, and the total."""
         stages = {stage["name"]: stage["seconds"] for stage in self.stages}
         return stages | {"total": round(time.perf_counter() - self._begun, 4)}
 
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """What a run leaves: its record, as in run.json, and what the terminal shows of it."""
+    """A finished run: the content of run.json, and what the terminal shows besides.
+
+    largest   the largest clusters: (name of the kept document, copies)
+    examples  removed documents: (name, name of the witness, similarity)
+    """
 
     record: dict[str, Any]
     largest: list[tuple[str, int]]
@@ -73,7 +79,13 @@ class FinishedRun:
 
 @dataclass
 class RunCounts:
-    """What came out."""
+    """How many documents a run had, and how many went which way.
+
+    documents  new documents, without those of an earlier corpus
+    identical  removed documents that are identical to another one
+    reasons    rejected documents by reason
+    earlier    documents of the earlier corpus
+    """
 
     documents: int
     removed: int
@@ -88,7 +100,7 @@ class RunCounts:
 
 
 def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
-    """What was asked for, and what came out."""
+    """Return the specification, parameters, counts and metrics for run.json."""
     options, columns, meeting = job.options, job.columns, job.options.meeting
     verified = counts.tally.verified
     return {
@@ -142,7 +154,7 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
 
 
 def _describe_tables(options: Options) -> dict[str, Any]:
-    """The tables; bands and rows by themselves where all are alike."""
+    """Return the hash tables; with `bands` and `rows` where all bands have the same rows."""
     if options.by_bits:
         return {"hamming": options.hamming, "blocks": options.blocks, "weights": options.weights}
     first, *others = options.curve.parts
@@ -156,7 +168,7 @@ def _describe_tables(options: Options) -> dict[str, Any]:
 
 
 def measure_empty_bins(spec: Spec, sketches: Sketches) -> dict[str, float]:
-    """Of a one-permutation sketch: the share of slots that were empty before they were filled."""
+    """Return the share of slots that were empty before densification (one-permutation sketches)."""
     if spec.sketch != "oneperm":
         return {}
     new = [block for block in sketches.blocks if block.start >= sketches.first_new]
@@ -166,7 +178,7 @@ def measure_empty_bins(spec: Spec, sketches: Sketches) -> dict[str, float]:
 
 
 def describe_ignored_lines(ignored: IgnoredLines) -> dict[str, Any]:
-    """The lines that were ignored: how many, and the most frequent ones."""
+    """Return the number of ignored lines, and the most frequent ones; {} if there are none."""
     if not len(ignored):
         return {}
     listed = [
@@ -178,7 +190,10 @@ def describe_ignored_lines(ignored: IgnoredLines) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class HotBucket:
-    """A bucket with many members, of which some are not compared with each other."""
+    """A bucket with many members: its size, and a sample of its members' ranks.
+
+    beyond  how many members count as leaders no more, because the bucket is full
+    """
 
     size: int
     beyond: int
@@ -188,7 +203,10 @@ class HotBucket:
 
 
 class BucketStatistics:
-    """The sizes of all buckets, and the largest and the full ones. Read them when decided."""
+    """The sizes of all buckets, with the largest and the fullest ones.
+
+    Made after the documents are decided: how full a bucket is depends on who was kept.
+    """
 
     def __init__(
         self,
@@ -201,25 +219,25 @@ class BucketStatistics:
         self._sizes = np.zeros(1, np.int64)
         self._largest: list[HotBucket] = []
         self._fullest: list[HotBucket] = []
-        for some in buckets:
+        for batch in buckets:
             if roots is None:
-                kept = kernels.kept_in(some.members, some.starts, state)
+                kept = kernels.kept_in(batch.members, batch.starts, state)
                 beyond = np.maximum(kept - limit, 0)
             else:
-                beyond = count_beyond_cap(roots[some.members].astype(np.int64), some.starts)
-            self._count(some.sizes)
+                beyond = count_beyond_cap(roots[batch.members].astype(np.int64), batch.starts)
+            self._count(batch.sizes)
             self.full += int(np.count_nonzero(beyond))
             hot = [
                 HotBucket(
-                    int(some.sizes[g]),
+                    int(batch.sizes[g]),
                     int(beyond[g]),
-                    some.band,
-                    int(some.keys[g]),
-                    some.members[some.starts[g] : some.starts[g + 1]][:SAMPLED_MEMBERS].astype(
+                    batch.band,
+                    int(batch.keys[g]),
+                    batch.members[batch.starts[g] : batch.starts[g + 1]][:SAMPLED_MEMBERS].astype(
                         np.int64
                     ),
                 )
-                for g in {*_find_largest(some.sizes), *_find_largest(beyond)}
+                for g in {*_find_largest(batch.sizes), *_find_largest(beyond)}
             ]
             self._largest = _sort_hottest([*self._largest, *hot], lambda one: one.size)
             self._fullest = _sort_hottest([*self._fullest, *hot], lambda one: one.beyond)
@@ -232,12 +250,14 @@ class BucketStatistics:
         self._sizes[: len(other)] += other
 
     def metrics(self) -> dict[str, Any]:
+        """Return the number of buckets, and the 99th percentile of their sizes."""
         if not self.count:
             return {"buckets": 0, "bucket_size_p99": 0}
         ninety_nine = np.searchsorted(np.cumsum(self._sizes), 0.99 * self.count)
         return {"buckets": self.count, "bucket_size_p99": int(ninety_nine)}
 
     def describe(self, catalogue: Catalogue, ranking: Ranking) -> dict[str, Any]:
+        """Return the largest and the fullest buckets, with the names of some members."""
         full = [one for one in self._fullest if one.beyond]
         return {
             "hot_buckets": [_describe_bucket(one, catalogue, ranking) for one in self._largest],
@@ -252,8 +272,8 @@ def _find_largest(values: NDArray[np.int64]) -> list[int]:
     return np.argsort(-values, kind="stable")[:LISTED_BUCKETS].tolist()  # type: ignore[no-any-return]
 
 
-def _sort_hottest(found: list[HotBucket], by: Callable[[HotBucket], int]) -> list[HotBucket]:
-    return sorted(found, key=lambda one: (-by(one), one.band, one.key))[:LISTED_BUCKETS]
+def _sort_hottest(buckets: list[HotBucket], by: Callable[[HotBucket], int]) -> list[HotBucket]:
+    return sorted(buckets, key=lambda one: (-by(one), one.band, one.key))[:LISTED_BUCKETS]
 
 
 def _describe_bucket(bucket: HotBucket, catalogue: Catalogue, ranking: Ranking) -> dict[str, Any]:
@@ -268,23 +288,23 @@ def _describe_bucket(bucket: HotBucket, catalogue: Catalogue, ranking: Ranking) 
 
 
 class InputHasher:
-    """The hashes of the inputs, made beside the other work, when each has been read."""
+    """Hashes input files in a thread, while the stages after reading work on other data."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1)
-        self._found: dict[InputFile, Future[tuple[int, str]]] = {}
+        self._hashes: dict[InputFile, Future[tuple[int, str]]] = {}
 
     def add(self, *files: InputFile) -> None:
-        """Hash some files soon."""
+        """Queue files to be hashed."""
         for file in files:
-            self._found[file] = self._pool.submit(hash_file, file)
+            self._hashes[file] = self._pool.submit(hash_file, file)
 
     def inputs(self, catalogue: Catalogue) -> list[dict[str, Any]]:
-        """Each input's size, hash and number of documents."""
+        """Return the size, the hash and the number of documents of each new input."""
         described = []
         counts = np.diff(catalogue.starts)[catalogue.new :].tolist()
         for file, rows in zip(catalogue.files[catalogue.new :], counts, strict=True):
-            size, digest = self._found[file].result()
+            size, digest = self._hashes[file].result()
             described.append(
                 {"file": file.name, "size": size, "documents": rows, "xxh3_128": digest}
             )
@@ -298,7 +318,7 @@ class InputHasher:
 
 
 def hash_file(file: InputFile) -> tuple[int, str]:
-    """A file's size and the hash of its bytes."""
+    """Return the size of a file, and the hash of its bytes."""
     digest, size = xxhash.xxh3_128(), 0
     with name_read_errors(file), open(file.path, "rb", buffering=0) as stream:
         while block := stream.read(1 << 20):
@@ -310,20 +330,23 @@ def hash_file(file: InputFile) -> tuple[int, str]:
 def finish_run(
     job: Job,
     folder: Path,
-    made: dict[str, Any],
+    described: dict[str, Any],
     summary: TableSummary,
     clock: StageClock,
     inputs: Sequence[Shard],
 ) -> FinishedRun:
-    """run.json, if no input has changed meanwhile; and what else is made when it is there."""
+    """Write run.json, then call `job.finish`. An error if an input has changed since it was read.
+
+    `described` is the content of run.json without times and memory.
+    """
     for shard in inputs:
         shard.check()
-    made |= {
+    described |= {
         "seconds": clock.seconds,
         "stages": clock.stages,
         "peak_memory_bytes": peak_memory(),
         "memory_budget_bytes": job.budget.total,
     }
-    write_json(folder / RUN_FILE, made)
+    write_json(folder / RUN_FILE, described)
     job.finish(folder)
-    return FinishedRun(made, summary.largest, summary.examples)
+    return FinishedRun(described, summary.largest, summary.examples)

@@ -1,6 +1,6 @@
 """Run a job over local files: sketch, rank, band, match, decide, write.
 
-Each stage leaves files in a work folder, so that a stopped run resumes.
+Each stage leaves files in a work folder, so that a stopped run can resume.
 """
 
 from __future__ import annotations
@@ -35,17 +35,20 @@ from neardup.pipeline.stages.sketch import (
 from neardup.pipeline.stages.tables import write_kept_files, write_tables
 from neardup.runtime import Progress
 
-Make = Callable[[Job, Path, Progress], record.FinishedRun]
+MakeOutput = Callable[[Job, Path, Progress], record.FinishedRun]
 Signals = Callable[[], AbstractContextManager[Callable[[], None]]]
 
 
 def run_job(
-    job: Job, progress: Progress, make: Make | None = None, signals: Signals = hold_signals
+    job: Job,
+    progress: Progress,
+    make: MakeOutput | None = None,
+    signals: Signals = hold_signals,
 ) -> record.FinishedRun:
-    """Do the job; OUT is complete afterwards, or as it was but for what the next run can use.
+    """Run the job. OUT is complete afterwards, or unchanged but for files that a resumed run uses.
 
-    `make` writes everything that belongs into OUT; near-duplicates are found unless it is given.
-    `signals` says when Ctrl-C is obeyed.
+    `make` writes everything that belongs into OUT; by default it is `find_near_duplicates`.
+    `signals` is a context that determines when Ctrl-C takes effect.
     """
     make = make or find_near_duplicates
     check_output(job.out, job.inputs, job.folders, job.against)
@@ -58,7 +61,7 @@ def run_job(
 
 
 def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.FinishedRun:
-    """Everything that belongs into OUT."""
+    """Find near-duplicates, and write everything that belongs into OUT to `folder`."""
     clock = record.StageClock()
     with record.InputHasher() as hasher:
         with clock.stage("sketch"):
@@ -84,8 +87,10 @@ def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.F
         verdicts = RemovedDocuments(folder, job.budget)
         with clock.stage("decide"):
             decided = decide_documents(job, folder, ranked, buckets, compare, progress)
-            exact, new = job.options.verify == "exact", sketches.first_new
-            collect_removed(verdicts, decided.pairs, ranked.copies, ranked.ranking, exact, new)
+            exact, first_new = job.options.verify == "exact", sketches.first_new
+            collect_removed(
+                verdicts, decided.pairs, ranked.copies, ranked.ranking, exact, first_new
+            )
             sizes = record.BucketStatistics(buckets, job.options.limit, ranked.state, decided.roots)
         with clock.stage("tables"):
             summary = write_tables(folder, catalogue, sketches, verdicts, progress)
@@ -99,21 +104,23 @@ def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.F
             with clock.stage("filter"):
                 write_kept_files(folder / "kept", catalogue, kept, job.workers, progress)
         counts = record.RunCounts(
-            len(sketches) - new,
+            len(sketches) - first_new,
             verdicts.count,
             ranked.identical,
             decided.tally,
             summary.reasons,
-            new,
+            first_new,
         )
-        made = record.describe_run(job, counts)
-        made["metrics"] |= sizes.metrics() | record.measure_empty_bins(job.options.spec, sketches)
-        made |= sizes.describe(catalogue, ranked.ranking)
-        made |= {"pairs": pairs, "skipped_files": read.skipped}
-        made |= record.describe_ignored_lines(job.ignored)
-        made["inputs"] = hasher.inputs(catalogue)
+        described = record.describe_run(job, counts)
+        described["metrics"] |= sizes.metrics() | record.measure_empty_bins(
+            job.options.spec, sketches
+        )
+        described |= sizes.describe(catalogue, ranked.ranking)
+        described |= {"pairs": pairs, "skipped_files": read.skipped}
+        described |= record.describe_ignored_lines(job.ignored)
+        described["inputs"] = hasher.inputs(catalogue)
     finished = finish_run(
-        job, folder, made, summary, clock, rows.shards[len(read.earlier.shards) :]
+        job, folder, described, summary, clock, rows.shards[len(read.earlier.shards) :]
     )
     ranked.copies.close()
     verdicts.close()
@@ -130,7 +137,7 @@ def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.F
 
 
 def find_preferred(job: Job, catalogue: Catalogue) -> list[int]:
-    """The number of the first document that is not in a preferred input, if some are."""
+    """Return the number of the first document of no preferred input; [] without --prefer."""
     if job.prefer is None:
         return []
     count = sum(map(job.prefers, catalogue.files[catalogue.new :]))
@@ -142,10 +149,10 @@ def find_preferred(job: Job, catalogue: Catalogue) -> list[int]:
 
 
 def mark_kept(ranked: RankedDocuments) -> NDArray[np.bool_]:
-    """Which documents stay, in input order."""
-    kept: NDArray[np.bool_] = (ranked.state & 1) == 1
+    """Return for each document, in input order, whether it is kept."""
+    kept_by_rank: NDArray[np.bool_] = (ranked.state & 1) == 1
     if ranked.ranking.order is None:
-        return kept
-    found = np.empty(len(kept), bool)
-    found[ranked.ranking.order] = kept
-    return found
+        return kept_by_rank
+    kept = np.empty(len(kept_by_rank), bool)
+    kept[ranked.ranking.order] = kept_by_rank
+    return kept

@@ -38,11 +38,14 @@ REPEAT_SECONDS = 0.1
 
 @dataclass
 class RunStatus:
-    """A stage, and how much of it is done. Times are those of the clock on the wall."""
+    """The current stage, and how much of it is done. Times are seconds since the epoch.
+
+    `total` is None if it is not known in advance.
+    """
 
     stage: str
     unit: str
-    total: int
+    total: int | None
     done: int
     began: float
     stage_began: float
@@ -51,27 +54,31 @@ class RunStatus:
     pid: int
 
     def line(self) -> str:
-        """As a person reads it."""
-        spent = max(self.written - self.stage_began, 1e-3)
-        rate = self.done / spent
-        left = f", {max(self.total - self.done, 0) / rate:.0f} s left" if self.done else ""
+        """Return the status as a line of text."""
+        seconds = max(self.written - self.stage_began, 1e-3)
+        rate = self.done / seconds
+        of_total = remaining = ""
+        if self.total is not None:
+            of_total = f" of {format_amount(self.total, self.unit)}"
+            if self.done:
+                remaining = f", {max(self.total - self.done, 0) / rate:.0f} s left"
         return (
-            f"{self.stage} {format_amount(self.done, self.unit)} of "
-            f"{format_amount(self.total, self.unit)}, "
-            f"{format_amount(rate, self.unit)}/s{left}, {format_bytes(self.memory)} of memory, "
+            f"{self.stage} {format_amount(self.done, self.unit)}{of_total}, "
+            f"{format_amount(rate, self.unit)}/s{remaining}, "
+            f"{format_bytes(self.memory)} of memory, "
             f"{self.written - self.began:.0f} s since the start"
         )
 
 
 class RecordedProgress:
-    """Progress that is also written to a file, about once a second."""
+    """Progress that is also written to the status file, about once a second."""
 
     def __init__(self, progress: Progress, folder: Path) -> None:
         self._progress, self._path = progress, folder / STATUS_FILE
         now = time.time()
         self._status = RunStatus("starting", "", 0, 0, now, now, now, 0, os.getpid())
 
-    def stage(self, name: str, total: int, unit: str) -> None:
+    def stage(self, name: str, total: int | None, unit: str) -> None:
         now, status = time.time(), self._status
         status.stage, status.total, status.unit, status.done = name, total, unit, 0
         status.stage_began = now
@@ -97,11 +104,11 @@ class RecordedProgress:
                 json.dump(asdict(self._status), file)
             beside.replace(self._path)
         except OSError:
-            pass  # a full disk is noticed, and said, by those who need the room
+            pass  # a full disk is reported by the stage that writes data
 
 
 def describe_status(out: Path) -> str:
-    """What there is to say about a run in OUT: going on, stopped, or finished."""
+    """Return a line about the run in OUT: whether it is running, stopped or finished."""
     status = _read_status(out / WORK_FOLDER / STATUS_FILE)
     if status is not None:
         if is_locked(out):
@@ -125,24 +132,24 @@ def _read_status(path: Path) -> RunStatus | None:
 
 @contextmanager
 def hold_signals() -> Iterator[Callable[[], None]]:
-    """Hold signals back; where the function that this gives is called, they take effect.
+    """Delay signals: one that has arrived takes effect where the yielded function is called.
 
-    Who asks a second time is obeyed at once.
+    A second signal takes effect at once.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield lambda: None  # signals don't arrive here
+        yield lambda: None  # signals arrive in the main thread only
         return
-    # Only those that would raise: what ends the process at once, or is ignored, may do so.
+    # Only signals with a Python handler: one that ends the process, or is ignored, may do so.
     handlers = {n: now for n in SIGNALS if callable(now := signal.getsignal(n))}
-    came: list[int] = []
+    pending: list[int] = []
 
     def obey() -> None:
-        if came:
-            handlers[signal.Signals(came[0])](came[0], None)
+        if pending:
+            handlers[signal.Signals(pending[0])](pending[0], None)
 
     def note(number: int, _: FrameType | None) -> None:
-        came.append(number)
-        if len(came) > 1:
+        pending.append(number)
+        if len(pending) > 1:
             obey()
 
     for number in handlers:
@@ -157,20 +164,21 @@ def hold_signals() -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def interrupt_at_once() -> Iterator[Callable[[], None]]:
-    """Hold nothing back: for work in which no compiled function of ours runs here.
+    """Delay no signals: for jobs that run no compiled kernel in this process.
 
-    Python drops what a signal raises while an object is cleared away: that signal comes again.
+    Python drops an exception that a signal raises while an object is finalised: such a signal is
+    sent again.
     """
     before, main = sys.unraisablehook, threading.main_thread().ident
 
-    def dropped(what: sys.UnraisableHookArgs) -> None:
-        number = SIGNAL_OF.get(what.exc_type)
+    def send_again(dropped: sys.UnraisableHookArgs) -> None:
+        number = SIGNAL_OF.get(dropped.exc_type)
         if number is None or main is None:
-            before(what)
+            before(dropped)
         else:
             threading.Timer(REPEAT_SECONDS, signal.pthread_kill, (main, number)).start()
 
-    sys.unraisablehook = dropped
+    sys.unraisablehook = send_again
     try:
         yield lambda: None
     finally:
@@ -178,12 +186,12 @@ def interrupt_at_once() -> Iterator[Callable[[], None]]:
 
 
 class InterruptibleProgress:
-    """Progress whose every step is a place to interrupt."""
+    """Progress that calls `obey` at every step, so that pending signals take effect there."""
 
     def __init__(self, progress: Progress, obey: Callable[[], None]) -> None:
         self._progress, self._obey = progress, obey
 
-    def stage(self, name: str, total: int, unit: str) -> None:
+    def stage(self, name: str, total: int | None, unit: str) -> None:
         self._obey()
         self._progress.stage(name, total, unit)
 

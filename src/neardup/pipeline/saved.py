@@ -1,12 +1,12 @@
-"""Sketches that outlive their run: a folder with sketch files, a list of them, and the kept bits.
+"""Saved sketches: a folder with sketch files, a list of them, and the kept bits.
 
     set.json              specification, how the inputs were read, the shards with their inputs
     <key>                 the sketches of a shard, as a run makes them
     kept                  a bit for each document of all shards, in order: whether it was kept
-    ignored-lines         the list of ignored lines, if there is one
-    document-frequencies  the document frequencies that shingles were weighted by, if they were
+    ignored-lines         the list of ignored lines, if any
+    document-frequencies  the document frequencies that shingles are weighted by, if any
 
-It holds no texts. The inputs are named with size and time, so that candidates can be compared
+It contains no texts. The inputs are listed with size and time, so that candidates can be compared
 exactly as long as the inputs are unchanged.
 """
 
@@ -31,7 +31,7 @@ from neardup.corpus.shards import Reading, Shard
 from neardup.errors import FormatError, NeardupError, OutputError, UsageError
 from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.formats.tables import write_error, write_json
-from neardup.pipeline.sketch_files import SKETCHES_KIND, Sketches, are_alike
+from neardup.pipeline.sketch_files import SKETCHES_KIND, Sketches, have_same_layout
 from neardup.spec import Spec
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
@@ -47,7 +47,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class SketchSet:
-    """Saved sketches; `kept` says which documents count."""
+    """Saved sketches: a file for each shard. `kept` has a bit for each document."""
 
     spec: Spec
     shards: list[Shard]
@@ -66,7 +66,7 @@ class SketchSet:
 
     @classmethod
     def open(cls, folder: Path) -> SketchSet:
-        """The set in a folder; anything that is not as it was written is an error."""
+        """Open the set in a folder; an error if any file is missing or damaged."""
         try:
             listed = json.loads((folder / SET_FILE).read_text("utf-8"))
             spec = Spec.from_json(listed["spec"])
@@ -97,7 +97,7 @@ class SketchSet:
             raise FormatError(f"{folder}: its files don't belong together: save the sketches again")
 
     def write(self, folder: Path) -> None:
-        """List the sketch files, which are in the folder already."""
+        """Write the list of sketch files, which exist in the folder, and the kept bits."""
         try:
             with BlockWriter(folder / KEPT_FILE, KEPT_FILE, documents=len(self.kept)) as writer:
                 writer.add({"bits": np.packbits(self.kept, bitorder="little")})
@@ -131,7 +131,7 @@ class SketchSet:
 
 
 def _check_key(key: object) -> str:
-    """A key is a name in the folder, and nothing else."""
+    """Return a key from set.json, which is used as a file name; an error if it is none."""
     if not isinstance(key, str) or not re.fullmatch("[0-9a-f]{32}", key):
         raise ValueError("not a key")
     return key
@@ -155,18 +155,17 @@ def _read_shard(listed: dict[str, Any], reading: dict[str, Any]) -> Shard:
 
 def _read_kept(file: BlockReader) -> NDArray[np.bool_]:
     bits = file.read(0, "bits")
-    found = np.unpackbits(bits, count=file.header["documents"], bitorder="little")
-    return found.astype(bool)
+    return np.unpackbits(bits, count=file.header["documents"], bitorder="little").astype(bool)
 
 
 def read_ignored(folder: Path) -> IgnoredLines:
-    """The list of ignored lines of a set or a run; an empty one if it has none."""
+    """Read the ignored lines of a set or a run; an empty list if it has none."""
     path = folder / IGNORED_FILE
     return IgnoredLines.from_bytes(path.read_bytes()) if path.exists() else IgnoredLines()
 
 
 def read_frequencies(folder: Path) -> Frequencies:
-    """The document frequencies of a set or a run; empty ones if it has none."""
+    """Read the document frequencies of a set or a run; empty ones if it has none."""
     path = folder / FREQUENCIES_FILE
     return Frequencies.from_bytes(path.read_bytes()) if path.is_file() else Frequencies()
 
@@ -179,7 +178,7 @@ def save_sketches(
     ignored: IgnoredLines,
     frequencies: Frequencies,
 ) -> None:
-    """Make a set of the new documents of a run, whose sketch files are in the folder already."""
+    """Make a set of the new documents of a run, whose sketch files exist in the folder."""
     first = sketches.earlier
     new = SketchSet(
         spec,
@@ -193,7 +192,7 @@ def save_sketches(
 
 
 def merge_sketch_sets(folders: Sequence[Path], out: Path) -> SketchSet:
-    """Join sets into one, in a new folder. They must be of one specification."""
+    """Join sets into one, in a new folder. All must have the same specification."""
     sets = [SketchSet.open(find_sketch_folder(folder)) for folder in folders]
     first = sets[0]
     for folder, other in zip(folders[1:], sets[1:], strict=True):
@@ -203,7 +202,7 @@ def merge_sketch_sets(folders: Sequence[Path], out: Path) -> SketchSet:
                 f"{folders[0]} and {folder} were read with different columns: merge sets with the "
                 "same columns"
             )
-    if not are_alike([file for one in sets for file in one.files]):
+    if not have_same_layout([file for one in sets for file in one.files]):
         raise UsageError(
             "the sets were made for different bands, or some with --merge-rows and some without: "
             "merge sets of one kind"
@@ -228,13 +227,13 @@ def merge_sketch_sets(folders: Sequence[Path], out: Path) -> SketchSet:
 
 
 def _link_file(file: BlockReader, folder: Path) -> BlockReader:
-    """The file in another folder: a second name for it where that is possible."""
+    """Link the file into another folder, or copy it where links are not possible."""
     file.verify()
     target = folder / file.path.name
     try:
         os.link(file.path, target)
     except FileExistsError:
-        pass  # the same shard is in two sets
+        pass  # two sets contain the same shard
     except OSError:
         shutil.copyfile(file.path, target)
         target.chmod(0o600)
@@ -242,5 +241,5 @@ def _link_file(file: BlockReader, folder: Path) -> BlockReader:
 
 
 def find_sketch_folder(folder: Path) -> Path:
-    """Where the sketches of a run or a set are."""
+    """Return the folder of the sketches, for the folder of a run or of a set."""
     return folder / "sketches" if (folder / "sketches" / SET_FILE).exists() else folder

@@ -20,13 +20,13 @@ SET_BLOCK_BYTES = 4 << 20
 SHORT_ROW = 48
 """Rows up to this length are sorted faster by insertion."""
 READ_GAP = 1 << 16
-"""Rows so close to each other in a file are read at once."""
+"""Rows of a file with at most this many bytes between them are read at once."""
 
 Integers = NDArray[np.int64]
 
 
 def sort_bags(rows: Ragged) -> Ragged:
-    """Each row sorted."""
+    """Sort each row in place."""
     kernels.sort_short(rows.data, rows.offsets, SHORT_ROW)
     for row in np.flatnonzero(rows.sizes > SHORT_ROW).tolist():
         rows.data[rows.offsets[row] : rows.offsets[row + 1]].sort()
@@ -34,14 +34,14 @@ def sort_bags(rows: Ragged) -> Ragged:
 
 
 def sort_sets(rows: Ragged) -> Ragged:
-    """Each row sorted, without repeats."""
+    """Sort each row in place, and drop repeats."""
     sort_bags(rows)
     offsets = kernels.unique_sorted(rows.data, rows.offsets)
     return Ragged(rows.data[: offsets[-1]], offsets)
 
 
 class SetWriter:
-    """The sets of a shard's candidates, or whatever rows of equal width stand for them."""
+    """Writes the sets of a shard's candidates, or their signatures, to a file."""
 
     def __init__(self, path: Path, key: str) -> None:
         self._file = BlockWriter(path, SETS_KIND, key=key)
@@ -50,6 +50,7 @@ class SetWriter:
         self._held = 0
 
     def add(self, places: Integers, rows: Ragged) -> None:
+        """Add the sets of documents, which are at `places` in the shard, in ascending order."""
         self._places.append(places)
         self._rows.append(rows)
         self._held += rows.data.nbytes
@@ -62,12 +63,13 @@ class SetWriter:
         self._file.close()
 
     def abandon(self) -> None:
+        """Remove the unfinished file."""
         self._file.__exit__(None, None, None)
 
     def _flush(self) -> None:
         data = np.concatenate([rows.data for rows in self._rows]).view(np.uint8)
-        each = self._rows[0].data.itemsize
-        sizes = np.concatenate([rows.sizes for rows in self._rows]) * each
+        itemsize = self._rows[0].data.itemsize
+        sizes = np.concatenate([rows.sizes for rows in self._rows]) * itemsize
         ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self._file.add(
             {
@@ -81,7 +83,12 @@ class SetWriter:
 
 
 class CandidateSets:
-    """All candidates' sets, by the document's number. `starts` are those of the shards."""
+    """Reads the sets of candidates by document number.
+
+    files   one for each shard
+    starts  the number of each shard's first document
+    dtype   the type of a set's members
+    """
 
     def __init__(
         self, files: list[BlockReader], starts: Integers, dtype: type, workers: int = 1
@@ -98,7 +105,7 @@ class CandidateSets:
         return sum(file.shape(block, "data")[0] for file, block, _ in self._blocks())
 
     def documents(self) -> Integers:
-        """All documents that have a set, ascending."""
+        """Return the documents that have a set, in ascending order."""
         parts = [file.read(block, "places") + origin for file, block, origin in self._blocks()]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
@@ -108,31 +115,36 @@ class CandidateSets:
                 yield file, block, origin
 
     def gather(self, documents: Integers) -> Ragged:
-        """The sets of some documents, which are in ascending order."""
-        found = list(self._found(documents))
-        sizes = np.concatenate([np.empty(0, np.int64), *(some.sizes for some in found)])
+        """Read the sets of documents, which are in ascending order."""
+        batches = list(self._locate(documents))
+        sizes = np.concatenate([np.empty(0, np.int64), *(batch.sizes for batch in batches)])
         if len(sizes) != len(documents):
             raise FormatError("a candidate has no set: run again with another output")
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         out = np.empty(offsets[-1], np.uint8)
-        firsts = np.cumsum([0, *(len(some.sizes) for some in found)])
-        work = zip(found, offsets[firsts[:-1]].tolist(), offsets[firsts[1:]].tolist(), strict=True)
-        for _ in map_in_order(work, lambda one: one[0].read(out[one[1] : one[2]]), self._workers):
+        firsts = np.cumsum([0, *(len(batch.sizes) for batch in batches)])
+        begins, ends = offsets[firsts[:-1]].tolist(), offsets[firsts[1:]].tolist()
+
+        def read(work: tuple[SetRows, int, int]) -> None:
+            batch, begin, end = work
+            batch.read(out[begin:end])
+
+        for _ in map_in_order(zip(batches, begins, ends, strict=True), read, self._workers):
             pass
         return Ragged(out.view(self._dtype), offsets // np.dtype(self._dtype).itemsize)
 
-    def _found(self, documents: Integers) -> Iterator[SetRows]:
-        """Where the documents' sets are, block by block."""
+    def _locate(self, documents: Integers) -> Iterator[SetRows]:
+        """Yield where the sets of documents are, block by block."""
         for file, block, origin in self._blocks():
-            there = file.read(block, "places") + origin
-            begin, end = np.searchsorted(documents, [there[0], there[-1] + 1])
+            stored = file.read(block, "places") + origin
+            begin, end = np.searchsorted(documents, [stored[0], stored[-1] + 1])
             if begin < end:
-                yield SetRows.of(file, block, np.searchsorted(there, documents[begin:end]))
+                yield SetRows.of(file, block, np.searchsorted(stored, documents[begin:end]))
 
 
 @dataclass(frozen=True)
 class SetRows:
-    """Some rows of a block: where they begin in its data, how long they are, their checksums."""
+    """Rows of a block: where they begin in its data, their sizes in bytes, their checksums."""
 
     file: BlockReader
     block: int
@@ -146,7 +158,7 @@ class SetRows:
         return cls(file, block, ends[rows], ends[rows + 1] - ends[rows], sums[rows])
 
     def read(self, out: NDArray[np.uint8]) -> None:
-        """The rows, one after the other; each is checked."""
+        """Read the rows into `out`, one after the other, and verify the checksum of each."""
         offsets = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
         origin = self.file.place(self.block, "data")
         for first, last in self._close_together():
@@ -157,13 +169,13 @@ class SetRows:
                 continue
             span = np.empty(end - begin, np.uint8)
             self.file.fill(span.data, origin + begin)
-            here = slice(first, last + 1)
-            kernels.copy_rows(span, self.starts[here] - begin, self.sizes[here], target)
+            rows = slice(first, last + 1)
+            kernels.copy_rows(span, self.starts[rows] - begin, self.sizes[rows], target)
         if not np.array_equal(kernels.hash_rows(out, offsets, np.uint64(0)), self.sums):
             raise self.file.damaged("checksum of a set")
 
     def _close_together(self) -> Iterator[tuple[int, int]]:
-        """First and last of the rows that are worth reading at once."""
+        """Yield the first and the last of rows that are close enough to be read at once."""
         cuts = np.flatnonzero(self.starts[1:] - (self.starts + self.sizes)[:-1] > READ_GAP)
         firsts = np.concatenate([[0], cuts + 1]).tolist()
         lasts = np.concatenate([cuts, [len(self.starts) - 1]]).tolist()

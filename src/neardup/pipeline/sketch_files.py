@@ -1,6 +1,6 @@
 """The file of a shard's sketches, and the corpus made of all such files.
 
-A file holds blocks of about ten thousand documents. Slots are stored as columns: a band is a
+A file contains blocks of about ten thousand documents. Slots are stored as columns: a band is a
 stretch of each block, so that any bands can be read without the others. Nothing in the file depends
 on bands or thresholds, unless slots are cut with --bits: cut slots can't be banded again, so band
 keys are written instead, for the bands of the run that made them; the full slots as well only with
@@ -36,7 +36,12 @@ TABLES, OPEN, EMPTY = "tables", "open", "empty_slots"
 
 @dataclass(frozen=True)
 class SignatureStorage:
-    """How signatures are written. Open ones have empty slots: they are still to be merged."""
+    """How signatures are written.
+
+    tables     the hash tables, whose keys are written if slots are cut
+    keep_full  write the full slots besides cut ones
+    open       leave empty slots empty: rows are still to be merged
+    """
 
     spec: Spec
     tables: Tables
@@ -45,12 +50,12 @@ class SignatureStorage:
 
     @property
     def stated(self) -> dict[str, Any]:
-        """What is said in the file, besides the specification."""
+        """What a block of the file states besides the specification."""
         tables = {TABLES: self.tables.stated} if self.spec.narrow else {}
         return tables | ({OPEN: True} if self.open and self.spec.sketch == "oneperm" else {})
 
     def columns(self, signatures: Signatures) -> dict[str, NDArray[Any]]:
-        """The columns of a file."""
+        """Return the columns of a block for these signatures."""
         full = {SLOTS: kernels.transposed(signatures)}
         if not self.spec.narrow:
             return full
@@ -61,7 +66,7 @@ class SignatureStorage:
         return narrow | (full if self.keep_full else {})
 
     def size(self) -> int:
-        """Bytes of a document's signature."""
+        """Return the bytes of a document's signature."""
         full = self.spec.slots * self.spec.width // 8
         if not self.spec.narrow:
             return full
@@ -78,24 +83,24 @@ class SignatureStorage:
                     f"--against: the sketches of {name} were made {how} --merge-rows: "
                     f"run {how} it, or give the files themselves"
                 )
-            there: list[list[int]] = note.get(TABLES, [])
-            if not file.has(block, SLOTS) and there != self.tables.stated:
-                made = " and ".join(f"{bands} bands of {rows} rows" for bands, rows in there)
+            stored: list[list[int]] = note.get(TABLES, [])
+            if not file.has(block, SLOTS) and stored != self.tables.stated:
+                made = " and ".join(f"{bands} bands of {rows} rows" for bands, rows in stored)
                 raise UsageError(
                     f"--against: the sketches of {name} were made for {made}, and their slots are "
-                    f"cut: give {_format_band_options(there)}, or sketch again with --keep-full"
+                    f"cut: give {_format_band_options(stored)}, or sketch again with --keep-full"
                 )
 
 
 def _format_band_options(curves: list[list[int]]) -> str:
-    """The options that lead to these bands."""
+    """Return the command-line options that select these bands."""
     if len(curves) == 1:
         return "--bands {} --rows {}".format(*curves[0])
     return "--tables " + ",".join(f"{bands}x{rows}" for bands, rows in curves)
 
 
 def read_keys(file: BlockReader, block: int, tables: Tables, table: int) -> NDArray[np.uint64]:
-    """The keys of a block's documents in one table: as written, or from their slots."""
+    """Return the keys of a block's documents in one table: as stored, or made of their slots."""
     if file.note_of(block).get(TABLES) == tables.stated:
         keys: NDArray[np.uint64] = file.read(block, KEYS, slice(table, table + 1))[0]
         return keys
@@ -103,12 +108,12 @@ def read_keys(file: BlockReader, block: int, tables: Tables, table: int) -> NDAr
 
 
 def read_compared(file: BlockReader, block: int) -> NDArray[Any]:
-    """What is compared of a block's signatures, as columns."""
+    """Return the part of a block's signatures that estimates compare, as columns."""
     return file.read(block, PACKED if file.has(block, PACKED) else SLOTS)
 
 
-def are_alike(files: list[BlockReader]) -> bool:
-    """Whether the signatures of all files were written in one way."""
+def have_same_layout(files: list[BlockReader]) -> bool:
+    """Whether all files were written for the same tables, and all or none with open slots."""
     notes = [file.note_of(block) for file in files for block in range(len(file))]
     return all(
         (note.get(TABLES), note.get(OPEN)) == (notes[0].get(TABLES), notes[0].get(OPEN))
@@ -117,8 +122,8 @@ def are_alike(files: list[BlockReader]) -> bool:
 
 
 SKETCHES_KIND = "sketches"
-ALONE = pa.ipc.IpcReadOptions(use_threads=False)
-"""Arrow's threads may still hold Python's memory when a process ends, which aborts it."""
+ONE_THREAD = pa.ipc.IpcReadOptions(use_threads=False)
+"""Arrow's threads may still use Python's memory when a process ends, which aborts it."""
 
 BLOCK_ROWS, BLOCK_BYTES = 1 << 15, 32 << 20
 
@@ -126,7 +131,7 @@ Array = NDArray[Any]
 
 
 class Specification(Protocol):
-    """What was made of the documents, and by which rules."""
+    """The rules by which hashes or sketches are made, with a fingerprint."""
 
     @property
     def canonical(self) -> str: ...
@@ -136,7 +141,14 @@ class Specification(Protocol):
 
 @dataclass
 class SketchedChunk:
-    """What is written of a chunk's documents."""
+    """The sketches of a chunk's documents, as they are written.
+
+    keep         the values of the keep policy's column, if it has one
+    rejected     row -> reason
+    files        the file of the chunk; or one for each row, if each is a document
+    stated       what a block of such documents states besides
+    empty_slots  how many slots of all documents were empty before they were filled
+    """
 
     columns: dict[str, Array]
     ids: pa.Array
@@ -145,12 +157,11 @@ class SketchedChunk:
     rows: int
     files: tuple[InputFile, ...]
     stated: dict[str, Any] = field(default_factory=dict)
-    """What else is said of a block of such documents."""
     empty_slots: int = 0
 
     @property
     def size(self) -> int:
-        """Bytes of its columns."""
+        """Bytes of the columns."""
         return sum(values.nbytes for values in self.columns.values())
 
     @classmethod
@@ -182,7 +193,7 @@ class SketchedChunk:
 
 
 class SketchWriter:
-    """The file of one shard, a chunk at a time."""
+    """Writes the sketches of one shard, a chunk at a time."""
 
     def __init__(self, path: Path, spec: Specification, key: str, shard: Shard) -> None:
         self._file = BlockWriter(
@@ -192,17 +203,17 @@ class SketchWriter:
         self._rows = dict.fromkeys((file.path for file in shard.files), 0)
 
     def add(self, piece: SketchedChunk) -> None:
-        """Take in the next chunk; of several files, each is one document."""
+        """Add the next chunk. If it has several files, each is one document."""
         self._held.append(piece)
-        each = piece.rows if len(piece.files) == 1 else 1
+        rows_per_file = piece.rows if len(piece.files) == 1 else 1
         for file in piece.files:
-            self._rows[file.path] += each
+            self._rows[file.path] += rows_per_file
         rows, size = sum(held.rows for held in self._held), sum(held.size for held in self._held)
         if rows >= BLOCK_ROWS or size >= BLOCK_BYTES:
             self._flush()
 
     def rows_of(self, file: InputFile) -> int:
-        """How many documents of a file are in it so far."""
+        """Return how many documents of an input file were added so far."""
         return self._rows[file.path]
 
     def close(self) -> None:
@@ -212,7 +223,7 @@ class SketchWriter:
         self._file.close(rows=list(self._rows.values()))
 
     def abandon(self) -> None:
-        """Leave nothing of it."""
+        """Remove the unfinished file."""
         self._file.__exit__(None, None, None)
 
     def _flush(self) -> None:
@@ -222,8 +233,8 @@ class SketchWriter:
             for name in held[0].columns
         }
         codes: dict[str, int] = {}
-        for why in (why for piece in held for why in piece.rejected.values()):
-            codes.setdefault(why, len(codes) + 1)
+        for reason in (reason for piece in held for reason in piece.rejected.values()):
+            codes.setdefault(reason, len(codes) + 1)
         columns["rejected"] = np.concatenate([_code_reasons(piece, codes) for piece in held])
         columns["ids"] = pack_column(pa.concat_arrays([piece.ids for piece in held]))
         if held[0].keep is not None:
@@ -239,15 +250,15 @@ class SketchWriter:
 
 
 def _code_reasons(piece: SketchedChunk, codes: dict[str, int]) -> NDArray[np.uint32]:
-    """For each document the number of the reason to reject it, from 1; 0 for the others."""
-    found = np.zeros(piece.rows, np.uint32)
-    for row, why in piece.rejected.items():
-        found[row] = codes[why]
-    return found
+    """Return for each document the code of the reason to reject it; 0 if it is not rejected."""
+    coded = np.zeros(piece.rows, np.uint32)
+    for row, reason in piece.rejected.items():
+        coded[row] = codes[reason]
+    return coded
 
 
 def pack_column(values: pa.Array) -> NDArray[np.uint8]:
-    """An Arrow column as the bytes of an Arrow stream."""
+    """Return an Arrow column as the bytes of an Arrow stream."""
     batch = pa.RecordBatch.from_arrays([values], names=["values"])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -256,18 +267,18 @@ def pack_column(values: pa.Array) -> NDArray[np.uint8]:
 
 
 def _unpack_column(data: Array) -> pa.Array:
-    return pa.ipc.open_stream(pa.py_buffer(data), options=ALONE).read_next_batch().column(0)
+    return pa.ipc.open_stream(pa.py_buffer(data), options=ONE_THREAD).read_next_batch().column(0)
 
 
 @dataclass(frozen=True)
 class SketchBlock:
-    """Some consecutive documents of a shard; `start` is the first one's number in the corpus."""
+    """Consecutive documents of a shard; `start` is the first one's number in the corpus."""
 
     file: BlockReader
     number: int
     start: int
     counts: NDArray[np.bool_] | None = None
-    """Of an earlier corpus: which documents were kept; the others don't count any more."""
+    """Of an earlier corpus: for each document whether it was kept; the others take no part."""
 
     @property
     def rows(self) -> int:
@@ -279,36 +290,37 @@ class SketchBlock:
 
     @property
     def chunks(self) -> list[int]:
-        """How many documents came from each chunk."""
-        found: list[int] = self.file.note_of(self.number)["chunks"]
-        return found
+        """The number of documents of each chunk of input."""
+        counts: list[int] = self.file.note_of(self.number)["chunks"]
+        return counts
 
     def column(self, name: str) -> Array:
         return self.file.read(self.number, name)
 
     def usable(self) -> NDArray[np.bool_]:
-        """Which documents take part."""
+        """Return for each document whether it takes part: neither rejected nor removed earlier."""
         good: NDArray[np.bool_] = np.equal(self.column("rejected"), 0)
         return good if self.counts is None else good & self.counts
 
     @property
     def empty_slots(self) -> int:
-        """How many slots of all documents were empty before they were filled."""
-        found: int = self.file.note_of(self.number).get(EMPTY, 0)
-        return found
+        """The number of slots of all documents that were empty before they were filled."""
+        count: int = self.file.note_of(self.number).get(EMPTY, 0)
+        return count
 
     def rejected(self) -> tuple[NDArray[np.int64], list[str]]:
-        """The rejected documents' numbers in the corpus, and why."""
+        """Return the numbers of the rejected documents in the corpus, and the reasons."""
         codes = self.column("rejected")
         rows = np.flatnonzero(codes)
         reasons = self.file.note_of(self.number)["reasons"]
         return rows + self.start, [reasons[code - 1] for code in codes[rows].tolist()]
 
     def arrow(self, name: str) -> pa.Array:
+        """Read a column that was written by `pack_column`."""
         return _unpack_column(self.column(name))
 
     def keys(self, tables: Tables, table: int) -> NDArray[np.uint64]:
-        """The documents' keys in one table."""
+        """Return the documents' keys in one table; with --within, different for each value."""
         keys = read_keys(self.file, self.number, tables, table)
         if self.file.has(self.number, "apart"):
             keys ^= self.column("apart")
@@ -318,8 +330,8 @@ class SketchBlock:
 class Sketches:
     """The documents of all shards, numbered from 0 in input order.
 
-    The first `earlier` shards are of an earlier corpus, of which nothing is removed; `counts` says
-    for the first documents whether they were kept there.
+    The first `earlier` shards are of an earlier corpus, of which nothing is removed. `counts` has
+    for its first documents, those with saved sketches, whether they were kept there.
     """
 
     def __init__(
@@ -348,13 +360,14 @@ class Sketches:
         return int(self.starts[-1])
 
     def rejected(self) -> Iterator[tuple[NDArray[np.int64], list[str]]]:
-        """The rejected new documents and why, block by block."""
+        """Yield the rejected new documents and the reasons, block by block."""
         for block in self.blocks:
             documents, reasons = block.rejected()
             if len(documents) and block.start >= self.first_new:
                 yield documents, reasons
 
     def blocks_of(self, shard: int) -> list[SketchBlock]:
-        # Not by file: a file that is an input and in the earlier corpus is two shards.
+        """Return the blocks of a shard."""
+        # Not by file: one that is an input and in the earlier corpus belongs to two shards.
         begin, end = self.starts[shard : shard + 2].tolist()
         return [block for block in self.blocks if begin <= block.start < end]

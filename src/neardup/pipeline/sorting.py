@@ -1,6 +1,8 @@
-"""Sort more 64-bit numbers than fit into memory: sorted runs on disk, merged.
+"""Sort more 64-bit numbers than fit into memory; pack pairs of documents into such numbers.
 
-Numbers that fit are never written. Each number may carry a value.
+Numbers that fit into memory are never written; others are written as sorted runs, which are merged.
+Each number may carry a value. A pair of ranks u < v is the number v << 32 | u << 1 | hot, as in
+`kernels/rounds.py`.
 """
 
 from __future__ import annotations
@@ -29,10 +31,9 @@ Records = tuple[Keys, Values | None]
 
 
 class Sorter:
-    """Takes numbers in any order; gives them back sorted, without repeats unless they carry values.
+    """Sorts numbers that are added in any order; drops repeats unless numbers carry values.
 
-    Holds about `memory` bytes. What does not fit is in files whose names begin with `path`; they
-    go when it is closed.
+    Uses about `memory` bytes. The rest is in files whose names begin with `path`, until `close`.
     """
 
     def __init__(self, path: Path, memory: int, carries: bool = False) -> None:
@@ -43,23 +44,24 @@ class Sorter:
         self._runs: list[Path] = []
 
     def add(self, keys: Keys, values: Values | None = None) -> None:
-        """Take some numbers in."""
+        """Add numbers, with their values if they carry any."""
         self._held.append((keys, values))
         self._count += len(keys)
         if self._count > self._most:
-            self._settle()
+            self._sort_held()
             if self._count > self._most // 2:
                 self._spill()
 
-    def _settle(self) -> None:
-        """Sort what is held."""
+    def _sort_held(self) -> None:
+        """Sort the numbers in memory, and drop repeats."""
         self._held = [_sort_records(self._held, self._carries)]
         self._count = len(self._held[0][0])
 
     def _spill(self) -> None:
+        """Write the numbers in memory, which are sorted, to a file."""
         path = self._path.with_name(f"{self._path.name}-{len(self._runs)}")
         keys, values = self._held[0]
-        # Merging needs a block of every run at a time.
+        # Merging has a block of every run in memory.
         step = max(self._most // 64, LEAST_BLOCK)
         with BlockWriter(path, RUN_KIND) as writer:
             for start in range(0, len(keys), step):
@@ -70,8 +72,8 @@ class Sorter:
         self._held, self._count = [], 0
 
     def __iter__(self) -> Iterator[Records]:
-        """Everything, in ascending order, block by block."""
-        self._settle()
+        """Yield all numbers in ascending order, block by block."""
+        self._sort_held()
         if not self._runs:
             yield self._held[0]
             return
@@ -82,7 +84,7 @@ class Sorter:
         )
 
     def close(self) -> None:
-        """Forget everything."""
+        """Remove the files, and drop the numbers in memory."""
         for path in self._runs:
             path.unlink(missing_ok=True)
         self._runs, self._held = [], []
@@ -103,7 +105,7 @@ def _sort_records(held: Sequence[Records], carries: bool) -> Records:
 
 
 class SortedRun:
-    """A sorted file, of which a block is in memory."""
+    """A file of sorted numbers, with one block of it in memory."""
 
     def __init__(self, file: BlockReader) -> None:
         self._file, self._next = file, 0
@@ -112,7 +114,7 @@ class SortedRun:
         self.refill()
 
     def refill(self) -> None:
-        """The next block, if the last one is used up."""
+        """Read the next block if the last one is used up."""
         if not len(self.keys) and self._next < len(self._file):
             self.keys = self._file.read(self._next, "keys")
             if self._file.has(self._next, "values"):
@@ -121,10 +123,11 @@ class SortedRun:
 
     @property
     def is_last(self) -> bool:
+        """Whether the block in memory is the last one."""
         return self._next == len(self._file)
 
     def until(self, last: int) -> Records:
-        """What is in memory up to and including a number."""
+        """Remove and return the numbers in memory up to and including `last`."""
         end = int(np.searchsorted(self.keys, np.uint64(last), side="right"))
         taken = self.keys[:end], None if self.values is None else self.values[:end]
         self.keys = self.keys[end:]
@@ -133,7 +136,10 @@ class SortedRun:
 
 
 def _merge_runs(runs: list[SortedRun], carries: bool) -> Iterator[Records]:
-    """Up to the least last number of the blocks in memory, nothing smaller can follow."""
+    """Yield the numbers of all runs in ascending order.
+
+    Up to the smallest last number of the blocks in memory, no number can follow from the files.
+    """
     while runs := [run for run in runs if len(run.keys)]:
         last = min(
             (int(run.keys[-1]) for run in runs if not run.is_last),
@@ -145,7 +151,7 @@ def _merge_runs(runs: list[SortedRun], carries: bool) -> Iterator[Records]:
 
 
 class SortedStream:
-    """Sorted blocks, read as far as wanted."""
+    """Reads sorted blocks as far as needed, and returns numbers up to a bound."""
 
     def __init__(self, blocks: Iterator[Records]) -> None:
         self._blocks = blocks
@@ -153,7 +159,7 @@ class SortedStream:
         self._values: Values | None = None
 
     def reach(self, count: int) -> int | None:
-        """The number before which there are `count` more at most; None if so many are left."""
+        """Return a bound with at most `count` numbers before it; None if no more are left."""
         while len(self._keys) <= count:
             block = next(self._blocks, None)
             if block is None:
@@ -166,7 +172,7 @@ class SortedStream:
         return int(self._keys[count])
 
     def until(self, bound: int | None) -> Records:
-        """What comes before a number, which `reach` has given; everything for None."""
+        """Remove and return the numbers before `bound`, a result of `reach`; all if it is None."""
         end = (
             len(self._keys) if bound is None else int(np.searchsorted(self._keys, np.uint64(bound)))
         )
@@ -177,7 +183,10 @@ class SortedStream:
 
 
 def cut_windows(streams: list[SortedStream], most: int) -> Iterator[int | None]:
-    """Bounds that cut the streams between documents, with about `most` pairs of each in between."""
+    """Yield bounds that cut streams of pairs into windows of about `most` pairs of each stream.
+
+    All pairs of a document are in one window. The last bound is None.
+    """
     last = 0
     while True:
         ahead = [bound for stream in streams if (bound := stream.reach(most)) is not None]
@@ -188,12 +197,17 @@ def cut_windows(streams: list[SortedStream], most: int) -> Iterator[int | None]:
         if bound > last:
             yield (last := bound)
         else:
-            most *= 2  # a single document has so many
+            most *= 2  # the pairs of a single document are more than `most`
 
 
 @dataclass(frozen=True)
 class MergedPairs:
-    """Pairs in order: which were known, which are wanted now, which are new or count anew."""
+    """Known and wanted pairs in order, with three flags for each.
+
+    known    it was known before
+    current  it is wanted now
+    fresh    it is new, or known as hot and now not hot
+    """
 
     pairs: Keys
     known: NDArray[np.bool_]
@@ -202,17 +216,17 @@ class MergedPairs:
 
 
 def merge_pairs(wanted: Keys, known: Keys) -> MergedPairs:
-    """Wanted pairs among those that are known; both are in order, each pair is there once."""
+    """Merge wanted pairs into known ones. Both are sorted, without repeats."""
     place = np.searchsorted(known | HOT, wanted & ~HOT)
-    there = place < len(known)
-    there[there] = (known[place[there]] | HOT) == (wanted[there] | HOT)
-    mine, new = place[there], place[~there]
+    is_known = place < len(known)
+    is_known[is_known] = (known[place[is_known]] | HOT) == (wanted[is_known] | HOT)
+    again, new = place[is_known], place[~is_known]
     pairs = known.copy()
-    pairs[mine] &= wanted[there] | ~HOT
+    pairs[again] &= wanted[is_known] | ~HOT
     current = np.zeros(len(known), bool)
-    current[mine] = True
+    current[again] = True
     return MergedPairs(
-        np.insert(pairs, new, wanted[~there]),
+        np.insert(pairs, new, wanted[~is_known]),
         np.insert(np.ones(len(known), bool), new, False),
         np.insert(current, new, True),
         np.insert(pairs != known, new, True),
@@ -220,20 +234,20 @@ def merge_pairs(wanted: Keys, known: Keys) -> MergedPairs:
 
 
 def read_pairs(path: Path) -> Iterator[Records]:
-    """The pairs in a file, and their similarities."""
+    """Yield the pairs in a file and their similarities, block by block."""
     file = BlockReader(path, PAIRS_KIND)
     for block in range(len(file)):
         yield file.read(block, "keys"), file.read(block, "values")
 
 
 def split_pairs(pairs: Keys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The better-ranked and the other document of each pair."""
-    left = (pairs & np.uint64(0xFFFFFFFF)) >> np.uint64(1)
-    return left.astype(np.int64), (pairs >> np.uint64(32)).astype(np.int64)
+    """Return the ranks of the better-ranked and of the other document of each pair."""
+    better = (pairs & np.uint64(0xFFFFFFFF)) >> np.uint64(1)
+    return better.astype(np.int64), (pairs >> np.uint64(32)).astype(np.int64)
 
 
 def drop_repeats(wanted: Keys) -> Keys:
-    """Each pair once; it counts always if it is once in a bucket that is not hot."""
+    """Return each of sorted pairs once; not as hot if it shares any bucket that is not hot."""
     fresh = np.ones(len(wanted), bool)
     fresh[1:] = (wanted[1:] | HOT) != (wanted[:-1] | HOT)
     return wanted[fresh]

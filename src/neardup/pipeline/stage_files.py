@@ -1,8 +1,8 @@
-"""The files of an unfinished run: which can be used again?
+"""Reuse files of an unfinished run.
 
 Each file of a stage has a key, a digest of everything it depends on: inputs with sizes and times,
-specification, parameters. A file that is complete, undamaged and has the expected key is used
-again; all others of its stage are removed.
+specification, parameters. A file that is complete, undamaged and has the expected key is reused;
+all others of its stage are removed.
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ KEY_FILE = "made-of"
 
 
 def digest(*parts: Any) -> str:
-    """A short name for what the parts say."""
+    """Return a digest of values that JSON can represent."""
     return blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def shard_key(shard: Shard, fingerprint: str) -> str:
-    """What a shard's sketches depend on."""
+    """Return a digest of everything that a shard's sketches depend on.
+
+    `fingerprint` is that of the specification.
+    """
     files = [
         (os.fsencode(os.path.abspath(file.path)).hex(), file.format, file.compression, stamp)
         for file, stamp in zip(shard.files, shard.stamps, strict=True)
@@ -41,7 +44,10 @@ def shard_key(shard: Shard, fingerprint: str) -> str:
 
 
 class StageFiles:
-    """The files of one stage, by name; those in `saved` are as good."""
+    """The files of one stage, by name, in a folder of their own.
+
+    Files are also reused from the folder `saved`, where an earlier run has saved its sketches.
+    """
 
     def __init__(self, folder: Path, kind: str, saved: Path | None = None) -> None:
         self.folder, self._kind, self._saved = folder, kind, saved
@@ -55,56 +61,59 @@ class StageFiles:
         return self.folder / name
 
     def find(self, name: str, key: str) -> BlockReader | None:
-        """The file of an earlier attempt, if it is what is needed now."""
+        """Return the file of an earlier attempt if it is undamaged and has this key, else None."""
         path = self.path(name)
         if self._saved is not None and not path.exists() and (self._saved / name).is_file():
-            with suppress(OSError):  # no second names on this disk: then it is made again
+            with suppress(OSError):  # no hard links on this disk: the file is made again
                 os.link(self._saved / name, path)
                 self._old = True
         if not self._old or not path.exists():
             return None
         with suppress(FormatError):
-            found = BlockReader(path, self._kind)
-            if found.header.get("key") == key:
-                found.verify()
-                return found
+            file = BlockReader(path, self._kind)
+            if file.header.get("key") == key:
+                file.verify()
+                return file
         discard(path)
         return None
 
     def open(self, name: str) -> BlockReader:
-        """A file that this run has made."""
+        """Open a file that this run has written."""
         return BlockReader(self.path(name), self._kind)
 
-    def only(self, names: Iterable[str]) -> None:
-        """Remove all other files."""
-        wanted = set(names)
+    def remove_others(self, names: Iterable[str]) -> None:
+        """Remove all files but these."""
+        required = set(names)
         for path in self.folder.iterdir():
-            if path.name not in wanted:
+            if path.name not in required:
                 discard(path)
 
 
-class Serializable(Protocol):
-    """What can be kept in a file."""
+class HasBytes(Protocol):
+    """A value that can be stored in a file."""
 
     def to_bytes(self) -> bytes: ...
 
 
-Stored = TypeVar("Stored", bound=Serializable)
+Stored = TypeVar("Stored", bound=HasBytes)
 
 
 def load_or_make(
     folder: Path, name: str, key: str, read: Callable[[Path], Stored], make: Callable[[], Stored]
 ) -> Stored:
-    """What the folder keeps for this key, or what is made now, and kept there."""
+    """Return the value that the folder has for this key; or make it, and store it there.
+
+    `read` reads the value from the folder, `make` makes it, `name` is its file.
+    """
     folder.mkdir(mode=0o700, exist_ok=True)
-    with suppress(OSError, ValueError, NeardupError):  # not there, or damaged: made anew
+    with suppress(OSError, ValueError, NeardupError):  # missing or damaged
         if (folder / KEY_FILE).read_text("utf-8") == key:
             return read(folder)
-    made = make()
-    (folder / KEY_FILE).unlink(missing_ok=True)  # what it vouches for is about to change
+    value = make()
+    (folder / KEY_FILE).unlink(missing_ok=True)  # its key is that of the file replaced next
     try:
-        (folder / name).write_bytes(made.to_bytes())
+        (folder / name).write_bytes(value.to_bytes())
     except OSError as error:
         raise write_error(folder / name, error) from None
     write_text(folder / KEY_FILE, key)
-    return made
+    return value

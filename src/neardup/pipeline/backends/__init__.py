@@ -1,3 +1,3 @@
-"""Other machinery for the stages of a batch run than the local one of `pipeline/stages/`."""
+"""Backends that run the stages of a batch run elsewhere than in this process (`stages/`)."""
 
 ENGINES = ("local", "spark")

@@ -1,6 +1,6 @@
-"""The stages of a local batch run, in order: sketch, rank, band, match, compare, decide, tables.
+"""The stages of a local batch run, in order: sketch, rank, band, match, decide, tables, pairs.
 
-Each stage reads files and leaves files in the work folder, with a key of what they depend on
-(`pipeline/stage_files.py`), so that a stopped run resumes. What a stage leaves in memory is small:
-a byte or two for each document.
+Each stage reads and writes files in the work folder, with a key of everything they depend on
+(`pipeline/stage_files.py`), so that a stopped run can resume. Between stages a byte or two for each
+document are in memory.
 """

@@ -1,8 +1,8 @@
-"""Group documents into buckets: band by band, keys are sorted, and equal keys make a bucket.
+"""Group documents into buckets: in each band, documents with equal keys share a bucket.
 
 A first pass sorts the keys with the rank in their lowest bits, eight bytes a document, and finds
 the documents that may share a bucket; a second pass compares full keys. Only buckets of two or more
-documents are written. What does not fit into memory is handled in slices by key.
+documents are written. Keys that don't fit into memory are sorted in slices.
 """
 
 from __future__ import annotations
@@ -33,19 +33,23 @@ from neardup.runtime import Progress, map_in_order
 BUCKETS_KIND = "buckets"
 KEYS_AT_ONCE = 1 << 16
 BYTES_PER_KEY = 12
-"""What sorting a document's key takes, about."""
+"""About the memory for sorting a document's key."""
 BYTES_PER_HELD_KEY = 32
-"""The same, if the keys are held for the second look."""
+"""The same, if the keys stay in memory for the second pass."""
 BYTES_PER_CANDIDATE = 64
-"""What grouping a document that may meet others takes, about."""
-
+"""About the memory for grouping a document that may share a bucket."""
 
 RankedKeys = tuple[NDArray[np.uint64], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
 class BucketSlice:
-    """Some buckets of a band: ranks of members, ascending in each; where each begins; its key."""
+    """Buckets of a band.
+
+    members  ranks, ascending in each bucket
+    starts   where the members of each bucket begin, and the end of all
+    keys     one for each bucket
+    """
 
     band: int
     members: NDArray[np.uint32]
@@ -58,7 +62,7 @@ class BucketSlice:
 
 
 class BucketFiles:
-    """The buckets of all bands, read one slice of a band at a time."""
+    """The buckets of all bands, read from files one slice of a band at a time."""
 
     def __init__(self, files: list[BlockReader]) -> None:
         self._files = files
@@ -77,7 +81,7 @@ class BucketFiles:
 
 @dataclass(frozen=True)
 class BandWriter:
-    """One band at a time to a file."""
+    """Writes the buckets of one band to a file, on several threads for different bands."""
 
     sketches: Sketches
     ranking: Ranking
@@ -89,22 +93,23 @@ class BandWriter:
     workers: int
 
     def __call__(self, band: int) -> BlockReader:
+        """Write the buckets of a band, and return the file."""
         room = self.budget.share(self.workers) // 2
         bits = count_slice_bits(len(self.sketches), BYTES_PER_KEY, room)
         holds = len(self.sketches) * BYTES_PER_HELD_KEY < room
         with BlockWriter(self.path(band), BUCKETS_KIND, key=self.key, band=band) as writer:
             for wanted in range(1 << bits):
                 held = list(self._blocks(band, bits, wanted)) if holds else None
-                may_meet = self._may_meet(bits, held or self._blocks(band, bits, wanted))
-                more = count_slice_bits(int(np.count_nonzero(may_meet)), BYTES_PER_CANDIDATE, room)
+                may_share = self._may_share(bits, held or self._blocks(band, bits, wanted))
+                more = count_slice_bits(int(np.count_nonzero(may_share)), BYTES_PER_CANDIDATE, room)
                 for part in range(wanted << more, (wanted + 1) << more):
                     blocks = held or self._blocks(band, bits, wanted)
-                    writer.add(self._buckets(*self._keys(bits + more, part, may_meet, blocks)))
+                    writer.add(self._buckets(*self._keys(bits + more, part, may_share, blocks)))
             writer.close()
         return BlockReader(self.path(band), BUCKETS_KIND)
 
     def _blocks(self, band: int, bits: int, wanted: int) -> Iterator[RankedKeys]:
-        """Keys and ranks of those in a slice who take part, block by block."""
+        """Yield keys and ranks of the documents in a slice that take part, block by block."""
         for block in self.sketches.blocks:
             ranks = self.ranking.of(np.arange(block.start, block.end))
             keys = block.keys(self.tables, band)
@@ -113,24 +118,24 @@ class BandWriter:
                 chosen &= in_slice(keys, bits, wanted)
             yield keys[chosen], ranks[chosen]
 
-    def _may_meet(self, bits: int, blocks: Iterable[RankedKeys]) -> NDArray[np.bool_]:
-        """By rank: who shares the leading bits of a key with someone."""
+    def _may_share(self, bits: int, blocks: Iterable[RankedKeys]) -> NDArray[np.bool_]:
+        """Return by rank whether a document shares the leading bits of its key with another."""
         low = np.uint64((1 << max(len(self.sketches) - 1, 1).bit_length()) - 1)
         packed = self._packed(bits, low, blocks)
         packed.sort()
-        found = np.zeros(len(self.state), bool)
+        shared = np.zeros(len(self.state), bool)
         for start in range(0, len(packed), KEYS_AT_ONCE):
-            here = packed[start : start + KEYS_AT_ONCE + 1]
-            beside = np.flatnonzero((here[1:] ^ here[:-1]) <= low)
-            found[(here[beside] & low).astype(np.int64)] = True
-            found[(here[beside + 1] & low).astype(np.int64)] = True
-        return found
+            batch = packed[start : start + KEYS_AT_ONCE + 1]
+            equal = np.flatnonzero((batch[1:] ^ batch[:-1]) <= low)
+            shared[(batch[equal] & low).astype(np.int64)] = True
+            shared[(batch[equal + 1] & low).astype(np.int64)] = True
+        return shared
 
     def _packed(
         self, bits: int, low: np.uint64, blocks: Iterable[RankedKeys]
     ) -> NDArray[np.uint64]:
-        """The keys of a slice with ranks in their lowest bits."""
-        # Slices differ little in size, unless a bucket is hot.
+        """Return the keys of a slice with ranks in their lowest bits, which `low` masks."""
+        # Slices have nearly equal sizes, unless a bucket is hot.
         packed = np.empty((len(self.sketches) >> bits) * 9 // 8 + KEYS_AT_ONCE, np.uint64)
         end = 0
         for keys, ranks in blocks:
@@ -141,16 +146,16 @@ class BandWriter:
         return packed[:end]
 
     def _keys(
-        self, bits: int, wanted: int, among: NDArray[np.bool_], blocks: Iterable[RankedKeys]
+        self, bits: int, wanted: int, may_share: NDArray[np.bool_], blocks: Iterable[RankedKeys]
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-        """Keys and ranks of some documents in a slice, best rank first."""
+        """Return keys and ranks of the documents in a slice that may share a bucket, by rank."""
         keys, ranks = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)]
-        for some, whose in blocks:
-            chosen = among[whose]
+        for block_keys, block_ranks in blocks:
+            chosen = may_share[block_ranks]
             if bits:
-                chosen &= in_slice(some, bits, wanted)
-            keys.append(some[chosen])
-            ranks.append(whose[chosen].astype(np.uint32))
+                chosen &= in_slice(block_keys, bits, wanted)
+            keys.append(block_keys[chosen])
+            ranks.append(block_ranks[chosen].astype(np.uint32))
         all_keys, all_ranks = np.concatenate(keys), np.concatenate(ranks)
         if self.ranking.order is not None:
             order = np.argsort(all_ranks)
@@ -160,7 +165,7 @@ class BandWriter:
     def _buckets(
         self, keys: NDArray[np.uint64], ranks: NDArray[np.uint32]
     ) -> dict[str, NDArray[Any]]:
-        """Those in which a new document is: the last member is the worst in rank."""
+        """Return the columns of the buckets that have a new member, which then is the last one."""
         places, sizes = find_shared_keys(keys)
         ends = np.cumsum(sizes)
         if self.sketches.first_new:
@@ -171,22 +176,20 @@ class BandWriter:
 
 
 CANDIDATE = np.uint8(2)
-
-
-# -- band ---------------------------------------------------------------------------------------
+"""The bit of a document's state that marks it as a member of a bucket."""
 
 
 def band_documents(
     job: Job, folder: Path, ranked: RankedDocuments, progress: Progress
 ) -> BucketFiles:
-    """The buckets of each band; documents in them are marked as candidates."""
+    """Write the buckets of each band; mark their members in `ranked.state` as candidates."""
     stage, tables = StageFiles(folder / "buckets", BUCKETS_KIND), job.options.hash_tables
     key = digest(ranked.basis, job.options.keep, tables.stated)
     progress.stage("banding", tables.count, "bands")
     # Fewer threads rather than slices: each slice reads the band again.
     fits = job.budget.share() // max(len(ranked.sketches) * BYTES_PER_KEY * 2, 1)
     workers = max(min(job.workers, tables.count, fits), 1)
-    make = BandWriter(
+    write_band = BandWriter(
         ranked.sketches,
         ranked.ranking,
         ranked.state,
@@ -198,12 +201,14 @@ def band_documents(
     )
     files = []
     for _, file in map_in_order(
-        range(tables.count), lambda number: stage.find(str(number), key) or make(number), workers
+        range(tables.count),
+        lambda number: stage.find(str(number), key) or write_band(number),
+        workers,
     ):
         files.append(file)
         progress.advance(1)
-    stage.only(str(number) for number in range(tables.count))
+    stage.remove_others(str(number) for number in range(tables.count))
     buckets = BucketFiles(files)
-    for some in buckets:
-        ranked.state[some.members] |= CANDIDATE
+    for batch in buckets:
+        ranked.state[batch.members] |= CANDIDATE
     return buckets

@@ -1,4 +1,4 @@
-"""Compare pairs of candidates; their sets are read from disk, as many as fit into memory."""
+"""Compare pairs of candidates, whose sets are read from disk, as many as fit into memory."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ from neardup.verify import Comparison
 
 PAIRS_PER_CALL = 1 << 14
 BYTES_PER_PAIR = 64
-"""What a pair takes besides its sets, about."""
+"""About the memory for a pair besides its sets."""
 
 Integers = NDArray[np.int64]
-Verifier = Comparison
 
 
 class PairComparer:
-    """The similarity of pairs of ranks, -1.0 where it is below the threshold."""
+    """Returns the similarity of pairs of ranks, -1.0 where it is below the threshold."""
 
     def __init__(
         self,
@@ -45,77 +44,79 @@ class PairComparer:
         self._sets, self._ranking = sets, ranking
         self._options, self._budget, self._workers = options, budget, workers
         self._weights = weights
-        self._times = _memory_factor(options)
-        self._fits = self._times * sets.size + 8 * len(sets) < budget.share(3)
+        self._factor = _memory_factor(options)
+        self._fits = self._factor * sets.size + 8 * len(sets) < budget.share(3)
 
     def __call__(
         self, left: Integers, right: Integers, least: float | None = None
     ) -> NDArray[np.float64]:
-        """Of each pair (left[i], right[i]); below `least`, if given, instead of the threshold."""
+        """Return the similarity of each pair (left[i], right[i]).
+
+        `least` is used instead of the threshold, if it is not None.
+        """
         left, right = self._ranking.documents(left), self._ranking.documents(right)
-        found = [
-            self._compared(documents, verifier, left[start:end], right[start:end], least)
-            for start, end, documents, verifier in self._batches(left, right)
+        similarities = [
+            self._compare(documents, comparison, left[start:end], right[start:end], least)
+            for start, end, documents, comparison in self._batches(left, right)
         ]
-        return np.concatenate(found) if found else np.empty(0)
+        return np.concatenate(similarities) if similarities else np.empty(0)
 
     def _batches(
         self, left: Integers, right: Integers
-    ) -> Iterator[tuple[int, int, Integers, Verifier]]:
+    ) -> Iterator[tuple[int, int, Integers, Comparison]]:
         if self._fits:
-            yield 0, len(left), *self._everything
+            yield 0, len(left), *self._all_sets
             return
-        each = BYTES_PER_PAIR + 4 * self._times * self._sets.size // max(len(self._sets), 1)
-        step = max(self._budget.share(2) // each, 1)
+        per_pair = BYTES_PER_PAIR + 4 * self._factor * self._sets.size // max(len(self._sets), 1)
+        step = max(self._budget.share(2) // per_pair, 1)
         for start in range(0, len(left), step):
             end = min(start + step, len(left))
             documents = np.unique(np.concatenate([left[start:end], right[start:end]]))
-            yield start, end, documents, self._verifier(self._sets.gather(documents))
+            yield start, end, documents, self._comparison(self._sets.gather(documents))
 
     @cached_property
-    def _everything(self) -> tuple[Integers, Verifier]:
+    def _all_sets(self) -> tuple[Integers, Comparison]:
+        """All candidates, and their sets in memory."""
         documents = self._sets.documents()
-        return documents, self._verifier(self._sets.gather(documents))
+        return documents, self._comparison(self._sets.gather(documents))
 
-    def _verifier(self, rows: Ragged) -> Verifier:
+    def _comparison(self, rows: Ragged) -> Comparison:
         options = self._options
         if options.verify == "exact":
             return options.exact(rows.data, rows.offsets, self._weights)
         return options.estimated(rows.data.reshape(-1, packed_shape(options.spec)[0]))
 
-    def _compared(
+    def _compare(
         self,
         documents: Integers,
-        verifier: Verifier,
+        comparison: Comparison,
         left: Integers,
         right: Integers,
         least: float | None,
     ) -> NDArray[np.float64]:
+        """Compare pairs of documents, which are among the sorted `documents` of the comparison."""
         left, right = np.searchsorted(documents, left), np.searchsorted(documents, right)
 
-        def some(start: int) -> NDArray[np.float64]:
-            return verifier.pairs(
+        def compare_from(start: int) -> NDArray[np.float64]:
+            return comparison.pairs(
                 left[start : start + PAIRS_PER_CALL], right[start : start + PAIRS_PER_CALL], least
             )
 
-        parts = map_in_order(range(0, len(left), PAIRS_PER_CALL), some, self._workers)
+        parts = map_in_order(range(0, len(left), PAIRS_PER_CALL), compare_from, self._workers)
         return np.concatenate([np.empty(0), *(part for _, part in parts)])
 
 
 def _memory_factor(options: Options) -> int:
-    """How many times what is stored of a candidate it takes while it is compared."""
+    """Return how many times its stored size a candidate takes in memory while it is compared."""
     if options.verify == "exact":
         return 4 if options.spec.of_bags else 1  # places, weights and sums beside the shingles
     return max(8 // options.spec.bits, 1) if options.spec.narrow else 1
 
 
-# -- decide -------------------------------------------------------------------------------------
-
-
 def make_comparer(
     job: Job, sets: CandidateSets | MergedSets, ranked: RankedDocuments
 ) -> PairComparer:
-    """Compares candidates by their sets."""
+    """Return the comparer of this job's candidates."""
     return PairComparer(
         sets, ranked.ranking, job.options, job.budget, job.workers, job.frequencies.weights
     )

@@ -7,6 +7,9 @@ document are in memory; pairs are sorted on disk when there are many.
 
 The end is the answer, by induction over ranks: once all better-ranked documents are decided
 correctly, so are the leaders among them, and then the document itself in the next round.
+
+Connected components of the similar pairs (`--cluster components`) are joined in rounds too, with
+four bytes a document in memory.
 """
 
 from __future__ import annotations
@@ -49,12 +52,13 @@ from neardup.runtime import Progress
 
 VERIFIED, VERDICTS = "verified", "verdicts"
 BYTES_PER_DECIDED_PAIR = 160
-"""What a pair takes in memory while it is merged, verified and decided, about."""
+"""About the memory for a pair while it is merged, verified and decided."""
 
 CHANGED = np.uint8(4)
-"""The bit of a document's state that says that the last round has decided it anew."""
+"""The bit of a document's state that the last round has changed its decision."""
 
 NO_LAST = np.iinfo(np.int64).max
+"""A bound that no member of a bucket reaches."""
 
 Verify = Callable[[NDArray[np.int64], NDArray[np.int64]], Values]
 Bytes = NDArray[np.uint8]
@@ -62,7 +66,7 @@ Bytes = NDArray[np.uint8]
 
 @dataclass
 class RoundTally:
-    """What the rounds did."""
+    """How many rounds there were; how many pairs were verified, and were similar."""
 
     rounds: int = 0
     verified: int = 0
@@ -71,12 +75,15 @@ class RoundTally:
 
 @dataclass
 class Rounds:
-    """Everything that the rounds need. Documents are known by their rank.
+    """Decides documents by rounds. Documents are identified by their rank.
 
-    state     a byte each: bit 0 says that it is kept; 0 that it takes no part
-    verify    the similarity of pairs (u, v), -1.0 where it is below the threshold
-    folder    for sorting, and for the pairs that have been verified: a killed run goes on with them
-    new       ranks before this one are of an earlier corpus: kept, whatever happens
+    state     a byte for each rank: bit 0 is set if it is kept; 0 if it takes no part
+    limit     how many leaders of a bucket count
+    verify    returns the similarity of pairs (u, v), -1.0 where it is below the threshold
+    folder    for sorting, and for the verified pairs, with which a stopped run resumes
+    key       of the file of verified pairs
+    step      called with 1 after each round, and with 0 where signals may take effect
+    new       ranks before this one are of an earlier corpus, and are never removed
     """
 
     buckets: BucketFiles
@@ -95,19 +102,23 @@ class Rounds:
         self.tally = RoundTally()
 
     def run(self) -> Iterator[Records]:
-        """Decide; then the pairs of witness and removed document, by the latter's rank."""
+        """Decide; return the pairs of witness and removed document, by the rank of the latter."""
         most, fresh = 1, 0
         while True:
-            needed, leaders = self._needed(fresh, most)
-            new, changed = self._sweep(needed)
+            needed, leaders = self._pair_leaders(fresh, most)
+            new, changed = self._decide_pairs(needed)
             self.tally.rounds += 1
             self.step(1)
             if not new and not changed and leaders <= most:
                 return read_pairs(self.folder / VERDICTS)
             fresh, most = most, min(2 * most, self.limit)
 
-    def _needed(self, fresh: int, most: int) -> tuple[Sorter, int]:
-        """Pairs of leaders and later members, and how many leaders a bucket has at most."""
+    def _pair_leaders(self, fresh: int, most: int) -> tuple[Sorter, int]:
+        """Pair leaders number `fresh` to `most` of each bucket with its later members.
+
+        Of a hot bucket, or one that the last round has changed, all leaders up to `most`. Return
+        the pairs, and the largest number of leaders of any bucket.
+        """
         sorter = Sorter(self.folder / "needed", self.budget.share(4))
         longest = 0
         for buckets in self.buckets:
@@ -134,8 +145,11 @@ class Rounds:
         self.state &= ~CHANGED
         return sorter, longest
 
-    def _sweep(self, needed: Sorter) -> tuple[int, bool]:
-        """Merge, verify and decide, a window of documents at a time, in rank order."""
+    def _decide_pairs(self, needed: Sorter) -> tuple[int, bool]:
+        """Merge, verify and decide pairs, a window of documents at a time, in rank order.
+
+        Return how many pairs are new, and whether any decision has changed.
+        """
         new, changed = 0, False
         with self._writer(VERIFIED) as verified, self._writer(VERDICTS) as verdicts:
             for pairs, similarity, fresh, current in self._windows(needed):
@@ -154,34 +168,37 @@ class Rounds:
         return new, changed
 
     def _windows(self, needed: Sorter) -> Iterator[tuple[Keys, Values, int, NDArray[np.bool_]]]:
-        """All known pairs, with the needed ones among them verified: pairs, similarities, how many
-        are new or count in a new way, which are needed now."""
+        """Yield windows of known and needed pairs, all of them verified.
+
+        A window has the pairs, their similarities, how many are new or hot no more, and for each
+        whether it is needed now.
+        """
         earlier = self.folder / VERIFIED
         wanted = SortedStream(iter(needed))
         known = SortedStream(read_pairs(earlier) if earlier.exists() else iter(()))
         for bound in cut_windows([wanted, known], self.budget.share() // BYTES_PER_DECIDED_PAIR):
             pairs, similarity = known.until(bound)
-            yield self._merged(drop_repeats(wanted.until(bound)[0]), pairs, similarity)
+            yield self._merge(drop_repeats(wanted.until(bound)[0]), pairs, similarity)
 
     def _writer(self, name: str) -> BlockWriter:
         return BlockWriter(self.folder / name, PAIRS_KIND, key=self.key)
 
-    def _merged(
+    def _merge(
         self, wanted: Keys, pairs: Keys, similarity: Values | None
     ) -> tuple[Keys, Values, int, NDArray[np.bool_]]:
         merged = merge_pairs(wanted, pairs)
-        found = np.empty(len(merged.pairs))
-        found[merged.known] = np.empty(0) if similarity is None else similarity
-        found[~merged.known] = self._similarity(merged.pairs[~merged.known])
-        return merged.pairs, found, int(np.count_nonzero(merged.fresh)), merged.current
+        similarities = np.empty(len(merged.pairs))
+        similarities[merged.known] = np.empty(0) if similarity is None else similarity
+        similarities[~merged.known] = self._similarity(merged.pairs[~merged.known])
+        return merged.pairs, similarities, int(np.count_nonzero(merged.fresh)), merged.current
 
     def _similarity(self, pairs: Keys) -> Values:
         if not pairs.size:
             return np.empty(0)
-        found = self.verify(*split_pairs(pairs))
+        similarities = self.verify(*split_pairs(pairs))
         self.tally.verified += len(pairs)
-        self.tally.similar += int(np.count_nonzero(found >= 0.0))
-        return found
+        self.tally.similar += int(np.count_nonzero(similarities >= 0.0))
+        return similarities
 
 
 def connect_components(
@@ -192,14 +209,14 @@ def connect_components(
     folder: Path,
     budget: Budget,
 ) -> tuple[Iterator[Records], RoundTally, NDArray[np.uint32]]:
-    """Each removed document with the best-ranked one that it is connected with.
+    """Return each removed document with the best-ranked one that it is connected with, the tally,
+    and the root of every document.
 
-    A document is compared with the first BUCKET_CAP documents of its bucket. Also how it went, and
-    the root of every document.
+    A document is compared with the first BUCKET_CAP documents of its bucket.
     """
     parent = np.arange(len(state), dtype=np.uint32)
     tally, fresh, most = RoundTally(), 0, 1
-    largest = max((int(some.sizes.max(initial=0)) for some in buckets), default=0)
+    largest = max((int(batch.sizes.max(initial=0)) for batch in buckets), default=0)
     while fresh < min(largest, BUCKET_CAP):
         for pairs in pair_members(buckets, parent, new, fresh, most, NO_LAST, folder, budget):
             left, right = split_pairs(pairs)
@@ -216,23 +233,26 @@ def connect_components(
 def _list_removed(
     parent: NDArray[np.uint32], state: NDArray[np.uint8], new: int, compare: PairComparer
 ) -> Iterator[Records]:
+    """Yield the removed documents with their roots and similarities; clear their kept bits."""
     for start in range(new, len(parent), PAIRS_AT_ONCE):
-        here = parent[start : start + PAIRS_AT_ONCE].astype(np.int64)
-        gone = start + np.flatnonzero(here != np.arange(start, start + len(here)))
-        witness = here[gone - start]
-        state[gone] &= np.uint8(0xFE)
-        keys = gone.astype(np.uint64) << np.uint64(32) | witness.astype(np.uint64) << np.uint64(1)
-        yield keys, compare(witness, gone, least=0.0)
+        roots = parent[start : start + PAIRS_AT_ONCE].astype(np.int64)
+        removed = start + np.flatnonzero(roots != np.arange(start, start + len(roots)))
+        witness = roots[removed - start]
+        state[removed] &= np.uint8(0xFE)
+        keys = removed.astype(np.uint64) << np.uint64(32) | witness.astype(np.uint64) << np.uint64(
+            1
+        )
+        yield keys, compare(witness, removed, least=0.0)
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The pairs of witness and removed document, in rank order of the latter; and how it went."""
+    """The pairs of witness and removed document, by the rank of the latter; and the tally."""
 
     pairs: Iterator[Records]
     tally: RoundTally
     roots: NDArray[np.uint32] | None = None
-    """Of connected components: the best-ranked document that each is connected with."""
+    """For connected components: the best-ranked document that each one is connected with."""
 
 
 def decide_documents(
@@ -243,8 +263,8 @@ def decide_documents(
     compare: PairComparer,
     progress: Progress,
 ) -> Decision:
-    """Who stays: by stars, or by connected components."""
-    progress.stage("deciding", job.options.limit.bit_length() + 1, "rounds")
+    """Decide which documents are kept: by stars, or by connected components."""
+    progress.stage("deciding", None, "rounds")
     options = job.options
     key = digest(
         ranked.basis,
@@ -258,7 +278,7 @@ def decide_documents(
     )
     new = ranked.sketches.first_new
     stage = StageFiles(folder / "pairs", PAIRS_KIND)
-    stage.only([VERIFIED] if stage.find(VERIFIED, key) else [])
+    stage.remove_others([VERIFIED] if stage.find(VERIFIED, key) else [])
     if options.cluster == "components":
         return Decision(
             *connect_components(buckets, ranked.state, new, compare, stage.folder, job.budget)

@@ -1,6 +1,6 @@
-"""Collect what is compared of each candidate: its shingles, or its signature.
+"""Write to disk what is compared of each candidate: its shingles, or its signature.
 
-Shingles are made again from the input, for candidates alone: storage those of all documents would
+Shingles are made again from the inputs, for candidates only: storing those of all documents would
 take about as much disk as the texts. A document that has changed since it was sketched is detected.
 """
 
@@ -48,7 +48,13 @@ from neardup.text.arrays import Ragged
 
 @dataclass(frozen=True)
 class CandidateChunk:
-    """The candidates of a chunk: their rows in it, and in the shard; their content hashes."""
+    """The candidates of a chunk.
+
+    size     the number of documents of the chunk
+    rows     the candidates' rows in the chunk
+    places   the same in the shard
+    content  both halves of their content hashes
+    """
 
     chunk: Chunk
     size: int
@@ -58,7 +64,7 @@ class CandidateChunk:
 
 
 def shingle_candidates(wanted: CandidateChunk, shard: Shard, sketcher: Sketcher) -> Ragged:
-    """The sorted sets, or bags, of a chunk's candidates."""
+    """Return the sorted sets, or bags, of a chunk's candidates; an error if one has changed."""
     documents = parse_rows(wanted.chunk, shard.reading.columns, wanted.rows, wanted.size)
     cut = sketcher.cut(documents)
     different = (wanted.content != cut.content.T).any(axis=0)
@@ -71,7 +77,10 @@ def shingle_candidates(wanted: CandidateChunk, shard: Shard, sketcher: Sketcher)
 def find_candidate_chunks(
     sketches: Sketches, shard: int, chosen: Integers
 ) -> Iterator[CandidateChunk]:
-    """The chunks of a shard that hold any of the chosen documents (places in it, ascending)."""
+    """Yield the chunks of a shard that contain chosen documents.
+
+    `chosen` are places in the shard, in ascending order.
+    """
     chunks = sketches.shards[shard].chunks()
     origin = int(sketches.starts[shard])
     for block in sketches.blocks_of(shard):
@@ -81,44 +90,43 @@ def find_candidate_chunks(
             chunk = next(chunks, None)
             if chunk is None:
                 raise changed_error(sketches.shards[shard].files[-1])
-            here = chosen[np.searchsorted(chosen, start) : np.searchsorted(chosen, start + count)]
-            if len(here) and content is not None:
-                in_block = here - (block.start - origin)
-                yield CandidateChunk(chunk, count, here - start, here, content[:, in_block])
+            begin, end = np.searchsorted(chosen, [start, start + count])
+            places = chosen[begin:end]
+            if len(places) and content is not None:
+                in_block = places - (block.start - origin)
+                yield CandidateChunk(chunk, count, places - start, places, content[:, in_block])
             start += count
 
 
 def gather_signatures(block: SketchBlock, chosen: Integers) -> Ragged:
-    """The signatures of some documents of a block, one row each."""
+    """Return the signatures of chosen documents of a block, one row each."""
     slots = np.ascontiguousarray(read_compared(block.file, block.number)[:, chosen].T)
     return Ragged(slots.reshape(-1), np.arange(len(slots) + 1, dtype=np.int64) * slots.shape[1])
 
 
-# -- match --------------------------------------------------------------------------------------
-
-
 class CandidateMatcher:
-    """The sets of candidates, made again from the input, shard by shard."""
+    """Writes the sets of candidates, a file for each shard."""
 
     def __init__(self, job: Job, folder: Path, ranked: RankedDocuments, progress: Progress) -> None:
         self._job, self._ranked, self._progress = job, ranked, progress
         self._stage = StageFiles(folder / "sets", SETS_KIND)
         self._exact = job.options.verify == "exact"
-        # Texts are in rows, sketches of documents.
+        # With --merge-rows, texts belong to rows, but signatures to documents.
         self._source = ranked.rows if self._exact else ranked.sketches
         self._names = [str(place) for place in range(len(self._source.files))]
 
     def run(self) -> CandidateSets | MergedSets:
+        """Write the files that are missing, and return a reader of all sets."""
         sketches, exact = self._source, self._exact
-        amount = int(np.count_nonzero(self._ranked.state & CANDIDATE))
-        self._progress.stage("shingling", amount, "candidates")
+        candidates = int(np.count_nonzero(self._ranked.state & CANDIDATE))
+        self._progress.stage("shingling", candidates, "candidates")
         files: dict[int, BlockReader] = {}
         missing: list[tuple[int, NDArray[np.int64], str]] = []
         for place in range(len(sketches.files)):
             chosen = self._candidates(place)
             keys = self._ranked.keys
-            depends = keys[place] if sketches is self._ranked.rows else keys
-            key = digest(depends, exact, xxhash.xxh3_64_hexdigest(chosen.data))
+            basis = keys[place] if sketches is self._ranked.rows else keys
+            key = digest(basis, exact, xxhash.xxh3_64_hexdigest(chosen.data))
             file = self._stage.find(self._names[place], key)
             if file is None:
                 missing.append((place, chosen, key))
@@ -127,7 +135,7 @@ class CandidateMatcher:
                 self._progress.advance(len(chosen))
         for place in self._from_texts(missing) if exact else self._from_sketches(missing):
             files[place] = self._stage.open(self._names[place])
-        self._stage.only(self._names)
+        self._stage.remove_others(self._names)
         sets = CandidateSets(
             [files[place] for place in range(len(sketches.files))],
             sketches.starts,
@@ -138,53 +146,55 @@ class CandidateMatcher:
         return MergedSets(sets, parts) if exact and parts is not None else sets
 
     def _candidates(self, place: int) -> NDArray[np.int64]:
-        """The candidates of a shard, as places in it."""
-        here = np.arange(*self._source.starts[place : place + 2].tolist())
+        """Return the candidates of shard number `place`, as places in it."""
+        documents = np.arange(*self._source.starts[place : place + 2].tolist())
         if self._exact and self._ranked.parts is not None:
-            here = self._ranked.parts.document[here].astype(np.int64)
-        wanted = self._ranked.state[self._ranked.ranking.of(here)] & CANDIDATE
+            documents = self._ranked.parts.document[documents].astype(np.int64)
+        wanted = self._ranked.state[self._ranked.ranking.of(documents)] & CANDIDATE
         for block in self._source.blocks_of(place):
             start = block.start - int(self._source.starts[place])
             wanted[start : start + block.rows][~block.usable()] = 0
         return np.flatnonzero(wanted)
 
     def _from_texts(self, missing: list[tuple[int, NDArray[np.int64], str]]) -> Iterator[int]:
+        """Write shingles, made of the texts; yield the number of each shard when it is complete."""
         job, sketches = self._job, self._source
         sketcher = job.sketcher
 
-        def wanted() -> Iterator[tuple[int, str, CandidateChunk | None]]:
+        def read_chunks() -> Iterator[tuple[int, str, CandidateChunk | None]]:
             for place, chosen, key in missing:
                 if len(chosen):
-                    for some in find_candidate_chunks(sketches, place, chosen):
-                        yield place, key, some
+                    for candidates in find_candidate_chunks(sketches, place, chosen):
+                        yield place, key, candidates
                 yield place, key, None
 
-        def do(item: tuple[int, str, CandidateChunk | None]) -> Ragged | None:
-            place, _, some = item
-            if some is None:
+        def shingle(item: tuple[int, str, CandidateChunk | None]) -> Ragged | None:
+            place, _, candidates = item
+            if candidates is None:
                 return None
-            return shingle_candidates(some, sketches.shards[place], sketcher)
+            return shingle_candidates(candidates, sketches.shards[place], sketcher)
 
         writer: SetWriter | None = None
         try:
-            for (place, key, some), rows in map_in_order(
-                wanted(), do, job.budget.threads(job.workers)
+            for (place, key, candidates), rows in map_in_order(
+                read_chunks(), shingle, job.budget.threads(job.workers)
             ):
                 if writer is None:
                     writer = SetWriter(self._stage.path(self._names[place]), key)
-                if some is None or rows is None:
+                if candidates is None or rows is None:
                     sketches.shards[place].check()
                     writer.close()
                     writer = None
                     yield place
                     continue
-                writer.add(some.places, rows)
-                self._progress.advance(len(some.places))
+                writer.add(candidates.places, rows)
+                self._progress.advance(len(candidates.places))
         finally:
             if writer is not None:
                 writer.abandon()
 
     def _from_sketches(self, missing: list[tuple[int, NDArray[np.int64], str]]) -> Iterator[int]:
+        """Write signatures; yield the number of each shard when it is complete."""
         sketches = self._source
         for place, chosen, key in missing:
             writer = SetWriter(self._stage.path(self._names[place]), key)
@@ -192,8 +202,8 @@ class CandidateMatcher:
             for block in sketches.blocks_of(place):
                 begin, end = np.searchsorted(chosen, [block.start - origin, block.end - origin])
                 if begin < end:
-                    here = chosen[begin:end]
-                    writer.add(here, gather_signatures(block, here - (block.start - origin)))
-                    self._progress.advance(len(here))
+                    places = chosen[begin:end]
+                    writer.add(places, gather_signatures(block, places - (block.start - origin)))
+                    self._progress.advance(len(places))
             writer.close()
             yield place

@@ -1,4 +1,4 @@
-"""Write pairs.parquet: all similar pairs that share a bucket, in an exhaustive pass with a cap."""
+"""Pair the members of each bucket, up to a cap; write the similar pairs to pairs.parquet."""
 
 from __future__ import annotations
 
@@ -33,46 +33,46 @@ def write_pairs(
     buckets: BucketFiles,
     compare: PairComparer,
 ) -> dict[str, int]:
-    """pairs.parquet; and how many pairs are in it, or are not."""
+    """Write pairs.parquet; return how many pairs are in it, and how many beyond the limit."""
     copies, ends = _group_by_leader(ranked)
     parts: list[PairColumns] = []
-    total = given = 0
+    total = written = 0
     for left, right, similar in _compare_leaders(job, folder, ranked, buckets, compare, ends):
-        a, b, found, many = kernels.spread_pairs(
-            left, right, similar, copies, ends, MAX_PAIRS - given
+        a, b, similarity, count = kernels.spread_pairs(
+            left, right, similar, copies, ends, MAX_PAIRS - written
         )
         a, b = ranked.ranking.documents(a), ranked.ranking.documents(b)
-        parts.append((np.minimum(a, b), np.maximum(a, b), found))
-        total, given = total + many, given + len(a)
-    a, b, found = (np.concatenate(column) for column in zip(*parts, strict=True))
+        parts.append((np.minimum(a, b), np.maximum(a, b), similarity))
+        total, written = total + count, written + len(a)
+    a, b, similarity = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((b, a))
     with TableWriter(folder / "pairs.parquet", tables.PAIRS) as table:
         table.add(
             {
                 "a": catalogue.names(a[order]),
                 "b": catalogue.names(b[order]),
-                "similarity": found[order],
+                "similarity": similarity[order],
             }
         )
-    capped = sum(int(np.count_nonzero(some.sizes > BUCKET_CAP)) for some in buckets)
+    capped = sum(int(np.count_nonzero(batch.sizes > BUCKET_CAP)) for batch in buckets)
     return {
-        "written": given,
+        "written": written,
         "limit": MAX_PAIRS,
-        "beyond_limit": total - given,
+        "beyond_limit": total - written,
         "capped_buckets": capped,
     }
 
 
 def _group_by_leader(ranked: RankedDocuments) -> tuple[Integers, Integers]:
-    """The documents in the order of those that stand for them, and where each one's begin."""
+    """Return all documents grouped with their copies, and where the group of each rank begins."""
     documents = len(ranked.state)
     leader = np.where(ranked.state != 0, np.arange(documents), -1)
     for twins, _ in ranked.copies:
         leader[(twins & np.uint64(0xFFFFFFFF)).astype(np.int64)] = (twins >> np.uint64(32)).astype(
             np.int64
         )
-    taking = np.flatnonzero(leader >= 0)
-    order = taking[np.argsort(leader[taking], kind="stable")]
+    usable = np.flatnonzero(leader >= 0)
+    order = usable[np.argsort(leader[usable], kind="stable")]
     return order, np.searchsorted(leader[order], np.arange(documents + 1))
 
 
@@ -84,16 +84,18 @@ def _compare_leaders(
     compare: PairComparer,
     ends: Integers,
 ) -> Iterator[PairColumns]:
+    """Yield the similar pairs of documents that are no copies; first, those with copies, as a pair
+    of their own."""
     copied = np.flatnonzero(np.diff(ends) > 1)
     yield copied, copied, np.ones(len(copied))
-    everyone = np.arange(len(ranked.state), dtype=np.uint32)
+    own_roots = np.arange(len(ranked.state), dtype=np.uint32)
     for pairs in pair_members(
-        buckets, everyone, ranked.sketches.first_new, 0, BUCKET_CAP, BUCKET_CAP, folder, job.budget
+        buckets, own_roots, ranked.sketches.first_new, 0, BUCKET_CAP, BUCKET_CAP, folder, job.budget
     ):
         left, right = split_pairs(pairs)
         similar = compare(left, right)
-        good = similar >= 0.0
-        yield left[good], right[good], similar[good]
+        enough = similar >= 0.0
+        yield left[enough], right[enough], similar[enough]
 
 
 def pair_members(
@@ -106,15 +108,18 @@ def pair_members(
     folder: Path,
     budget: Budget,
 ) -> Iterator[NDArray[np.uint64]]:
-    """Every pair of a bucket's members number `fresh` to `most` with later ones before `last`, of
-    different roots, once, sorted, block by block; none of two ranks below `new`."""
+    """Yield pairs of bucket members, sorted, without repeats, block by block.
+
+    Each member number `fresh` to `most` of a bucket is paired with all later ones before number
+    `last`, unless both have the same root, or both ranks are below `new`.
+    """
     sorter = Sorter(folder / "members", budget.share(4))
-    for some in buckets:
+    for batch in buckets:
         bucket = place = 0
-        while bucket < len(some.sizes):
+        while bucket < len(batch.sizes):
             pairs, bucket, place = kernels.member_pairs(
-                some.members,
-                some.starts,
+                batch.members,
+                batch.starts,
                 roots,
                 new,
                 fresh,

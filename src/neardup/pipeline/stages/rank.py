@@ -1,7 +1,7 @@
 """Rank documents by the keep policy, then by input order; collapse identical ones.
 
-Identical documents are found by sorting their content hashes, a slice of the hashes at a time, with
-as many slices as the memory budget needs.
+Identical documents are found by sorting their content hashes, in as many slices by hash as the
+memory budget requires.
 """
 
 from __future__ import annotations
@@ -34,20 +34,25 @@ MAX_DOCUMENTS = 2**31
 
 @dataclass(frozen=True)
 class Ranking:
-    """Documents to ranks and back; without an order they are the same."""
+    """Maps documents to ranks and back. Without an order, a document's number is its rank."""
 
     order: NDArray[np.uint32] | None = None
     inverse: NDArray[np.uint32] | None = None
 
     def documents(self, ranks: Integers) -> Integers:
+        """Return the documents with these ranks."""
         return ranks if self.order is None else self.order[ranks].astype(np.int64)
 
     def of(self, documents: Integers) -> Integers:
+        """Return the ranks of these documents."""
         return documents if self.inverse is None else self.inverse[documents].astype(np.int64)
 
 
 def rank_documents(sketches: Sketches, options: Options, classes: list[int]) -> Ranking:
-    """The documents before each number in `classes` rank before those after it."""
+    """Rank the documents by the keep policy, then by number.
+
+    `classes` are document numbers: all documents before one of them rank before those after it.
+    """
     if len(sketches) >= MAX_DOCUMENTS:
         raise UsageError(
             f"{len(sketches):,} documents are more than one run can take ({MAX_DOCUMENTS:,}): "
@@ -76,7 +81,7 @@ def _read_column(sketches: Sketches, name: str) -> Integers:
 
 
 BYTES_PER_HASH = 72
-"""What sorting a document's hash takes, about."""
+"""About the memory for sorting a document's hash."""
 
 Ranks = NDArray[np.int64]
 
@@ -84,41 +89,46 @@ Ranks = NDArray[np.int64]
 def collapse_identical(
     sketches: Sketches, ranking: Ranking, state: NDArray[np.uint8], copies: Sorter, budget: Budget
 ) -> int:
-    """Mark the usable documents in `state`, but for copies; those go to `copies` with the document
-    that stands for them, as one number: its rank << 32 | the copy's rank. Returns how many of
-    them are new."""
+    """Set `state` to 1 for usable documents that are no copies; return how many copies are new.
+
+    Copies are added to `copies` with the best-ranked document that they are identical to, as one
+    number: its rank << 32 | the copy's rank.
+    """
     for block in sketches.blocks:
         state[ranking.of(block.start + np.flatnonzero(block.usable()))] = 1
     count = 0
-    for leaders, doubles in _find_copies(sketches, ranking, budget):
-        state[doubles] = 0
-        copies.add(leaders.astype(np.uint64) << np.uint64(32) | doubles.astype(np.uint64))
-        count += int(np.count_nonzero(doubles >= sketches.first_new))
+    for leaders, twins in _find_copies(sketches, ranking, budget):
+        state[twins] = 0
+        copies.add(leaders.astype(np.uint64) << np.uint64(32) | twins.astype(np.uint64))
+        count += int(np.count_nonzero(twins >= sketches.first_new))
     return count
 
 
 def _find_copies(
     sketches: Sketches, ranking: Ranking, budget: Budget
 ) -> Iterator[tuple[Ranks, Ranks]]:
-    """Ranks of the best of identical documents and of their copies, slice by slice."""
+    """Yield the ranks of copies, each with the best rank of its group, slice by slice."""
     for first, second, documents in _read_slices(sketches, budget):
         members, starts, sizes = group_equal_hashes(first, second)
         ranks = ranking.of(documents[members])
         if len(ranks):
             leaders = np.repeat(np.minimum.reduceat(ranks, starts), sizes)
-            double = leaders != ranks
-            yield leaders[double], ranks[double]
+            is_copy = leaders != ranks
+            yield leaders[is_copy], ranks[is_copy]
 
 
 def group_equal_hashes(
     first: NDArray[np.uint64], second: NDArray[np.uint64]
 ) -> tuple[Ranks, Ranks, Ranks]:
-    """The places of hashes that are there more than once, group by group; where each group
-    begins, and its size. Hashes come as halves. A group may be of one that only seemed equal."""
+    """Return the places of hashes that occur more than once, group by group; the beginning and the
+    size of each group.
+
+    Hashes are given by their halves. A group may have one member, if only its first half is shared.
+    """
     members, sizes = find_shared_keys(first)
     starts = np.cumsum(sizes) - sizes
     if (second[members] != np.repeat(second[members[starts]], sizes)).any():
-        # Half of a hash is shared by what is not identical.
+        # Different hashes share their first half: group by both.
         order = np.lexsort((members, second[members], first[members]))
         members = members[order]
         fresh = np.concatenate(
@@ -132,7 +142,7 @@ def group_equal_hashes(
 def _read_slices(
     sketches: Sketches, budget: Budget
 ) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64], Ranks]]:
-    """Both halves of the content hashes of usable documents, and these, in slices by hash."""
+    """Yield both halves of the content hashes, and the numbers, of usable documents, in slices."""
     bits = count_slice_bits(len(sketches), BYTES_PER_HASH, budget.share(2))
     for wanted in range(1 << bits):
         parts: list[tuple[NDArray[Any], ...]] = []
@@ -147,24 +157,32 @@ def _read_slices(
 
 
 def count_slice_bits(documents: int, each: int, room: int) -> int:
-    """How many leading bits of a hash tell slices apart that fit."""
+    """Return by how many leading bits of a hash to slice, so that a slice fits into `room` bytes.
+
+    `each` is the memory for one of the `documents`.
+    """
     return max((documents * each // room).bit_length(), 0)
 
 
 def in_slice(hashes: NDArray[np.uint64], bits: int, wanted: int) -> NDArray[np.bool_]:
-    """Which hashes begin with these bits."""
+    """Return for each hash whether its `bits` leading bits are the number `wanted`."""
     if bits == 0:
         return np.ones(len(hashes), bool)
-    found: NDArray[np.bool_] = np.equal(hashes >> np.uint64(64 - bits), np.uint64(wanted))
-    return found
+    inside: NDArray[np.bool_] = np.equal(hashes >> np.uint64(64 - bits), np.uint64(wanted))
+    return inside
 
 
 @dataclass
 class RankedDocuments:
-    """The sketched documents, ranked, copies set aside.
+    """The sketched documents in rank order, without identical copies.
 
-    rows   the rows that documents are made of; without `parts`, each is one
-    state  a byte for each rank: 0 takes no part, bit 0 kept, bit 1 in a bucket with others
+    rows       the sketches of rows; with --merge-rows, documents have several
+    parts      with --merge-rows: the rows of each document
+    keys       of the sketch files
+    classes    see `rank_documents`
+    state      a byte for each rank: 0 takes no part, bit 0 kept, bit 1 candidate
+    copies     see `collapse_identical`
+    identical  the number of new copies
     """
 
     sketches: Sketches
@@ -179,11 +197,8 @@ class RankedDocuments:
 
     @property
     def basis(self) -> list[Any]:
-        """What the documents and their classes depend on."""
+        """Everything that the documents and their ranks depend on, for the keys of stage files."""
         return [self.keys, self.classes, self.parts is not None]
-
-
-# -- rank, collapse -----------------------------------------------------------------------------
 
 
 def rank_and_collapse(
@@ -196,7 +211,7 @@ def rank_and_collapse(
     classes: list[int],
     progress: Progress,
 ) -> RankedDocuments:
-    """Rank the documents; identical ones collapse. See `rank_documents` for the classes."""
+    """Rank the documents, and collapse identical ones. See `rank_documents` for the classes."""
     progress.stage("ranking", len(sketches), "documents")
     ranking = rank_documents(sketches, job.options, classes)
     state = np.zeros(len(sketches), np.uint8)

@@ -1,4 +1,4 @@
-"""All removed documents with their witnesses, in input order; sorted on disk if there are many."""
+"""Collect the removed documents with their witnesses in input order, sorted on disk if many."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from neardup.pipeline.stages.rank import Ranking
 RECORDS_AT_ONCE = 1 << 18
 EXACT_BIT = np.uint64(1)
 NO_WITNESS = 2**31 - 1
-"""Stands for a witness that is not known; no document has this number."""
+"""The number of an unknown witness; no document has it."""
 
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class RemovedBatch:
-    """Some removed documents, in input order, and what each was removed for.
+    """Consecutive removed documents, in input order, with their witnesses.
 
-    The witness is -1, and the similarity NaN, where nobody knows.
+    An unknown witness is -1, its similarity NaN.
     """
 
     documents: Integers
@@ -35,7 +35,7 @@ class RemovedBatch:
 
 
 class RemovedDocuments:
-    """All removed documents; `clusters` says who was kept for how many."""
+    """All removed documents with their witnesses, and the clusters that these make."""
 
     def __init__(self, folder: Path, budget: Budget) -> None:
         self._removed = Sorter(folder / "removed", budget.share(4), carries=True)
@@ -45,20 +45,24 @@ class RemovedDocuments:
     def add(
         self, documents: Integers, witnesses: Integers, similarity: NDArray[np.float64], exact: bool
     ) -> None:
-        """Take in some removed documents, in any order."""
-        d, w = documents.astype(np.uint64), witnesses.astype(np.uint64)
-        keys = d << np.uint64(32) | w << np.uint64(1) | np.uint64(exact)
+        """Add removed documents, in any order.
+
+        `exact` states that the similarities are not estimates.
+        """
+        removed, kept = documents.astype(np.uint64), witnesses.astype(np.uint64)
+        keys = removed << np.uint64(32) | kept << np.uint64(1) | np.uint64(exact)
         self._removed.add(keys, similarity)
-        self._clusters.add(w << np.uint64(32) | d)
+        self._clusters.add(kept << np.uint64(32) | removed)
         self.count += len(documents)
 
     def add_unwitnessed(self, documents: Integers) -> None:
-        """Take in documents that were removed for one that is not known."""
+        """Add removed documents whose witness is unknown."""
         keys = documents.astype(np.uint64) << np.uint64(32) | np.uint64(NO_WITNESS << 1)
         self._removed.add(keys, np.full(len(documents), np.nan))
         self.count += len(documents)
 
     def __iter__(self) -> Iterator[RemovedBatch]:
+        """Yield all removed documents in input order."""
         for keys, values in _read_windows(self._removed):
             witnesses, documents = split_pairs(keys)
             witnesses[witnesses == NO_WITNESS] = -1
@@ -66,7 +70,7 @@ class RemovedDocuments:
             yield RemovedBatch(documents, witnesses, values, (keys & EXACT_BIT) == 1)
 
     def clusters(self) -> Iterator[tuple[Integers, Integers]]:
-        """The kept documents that have copies, in input order, and how many."""
+        """Yield the kept documents that have copies, in input order, and how many each has."""
         for keys, _ in _read_windows(self._clusters):
             kept, copies = np.unique((keys >> np.uint64(32)).astype(np.int64), return_counts=True)
             yield kept, copies
@@ -92,27 +96,26 @@ def collect_removed(
     exact: bool,
     first_new: int,
 ) -> None:
-    """From the pairs that decided, and the identical copies, to what is removed and why.
+    """Add the documents of decided pairs, and identical copies, to the removed documents.
 
-    A copy of a removed document goes with that one's witness. Documents before `first_new` are
-    of an earlier corpus, of which nothing is removed.
+    A copy of a removed document gets that document's witness. Documents before `first_new` are of
+    an earlier corpus, of which nothing is removed.
     """
-    removed, doubles = SortedStream(decided), SortedStream(iter(copies))
-    for bound in cut_windows([removed, doubles], RECORDS_AT_ONCE):
+    removed, identical = SortedStream(decided), SortedStream(iter(copies))
+    for bound in cut_windows([removed, identical], RECORDS_AT_ONCE):
         pairs, similarity = removed.until(bound)
         assert similarity is not None or not len(pairs)  # noqa: S101
         similar = np.empty(0) if similarity is None else similarity
-        left, right = split_pairs(pairs)
-        verdicts.add(ranking.documents(right), ranking.documents(left), similar, exact)
-        twins, _ = doubles.until(bound)
-        stands = (twins >> np.uint64(32)).astype(np.int64)
+        witness, loser = split_pairs(pairs)
+        verdicts.add(ranking.documents(loser), ranking.documents(witness), similar, exact)
+        twins, _ = identical.until(bound)
+        leader = (twins >> np.uint64(32)).astype(np.int64)
         copy = ranking.documents((twins & np.uint64(0xFFFFFFFF)).astype(np.int64))
-        stands, copy = stands[copy >= first_new], copy[copy >= first_new]
-        place = np.searchsorted(right, stands)
-        gone = place < len(right)
-        gone[gone] = right[place[gone]] == stands[gone]
-        at = place[gone]
-        verdicts.add(copy[gone], ranking.documents(left[at]), similar[at], exact)
-        verdicts.add(
-            copy[~gone], ranking.documents(stands[~gone]), np.ones(np.count_nonzero(~gone)), True
-        )
+        leader, copy = leader[copy >= first_new], copy[copy >= first_new]
+        place = np.searchsorted(loser, leader)
+        is_removed = place < len(loser)
+        is_removed[is_removed] = loser[place[is_removed]] == leader[is_removed]
+        pair, is_kept = place[is_removed], ~is_removed
+        verdicts.add(copy[is_removed], ranking.documents(witness[pair]), similar[pair], exact)
+        ones = np.ones(np.count_nonzero(is_kept))
+        verdicts.add(copy[is_kept], ranking.documents(leader[is_kept]), ones, True)

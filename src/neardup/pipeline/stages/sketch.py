@@ -1,6 +1,8 @@
-"""Sketch the documents of all inputs, shard by shard, after an estimate of the disk they need.
+"""Sketch the documents of all inputs, shard by shard, after an estimate of the disk space needed.
 
-A `ChunkMaker` says what is made of a chunk of documents: sketches here, hashes in `neardup exact`.
+A `ChunkMaker` turns a chunk of documents into the rows of a sketch file: `SketchMaker` makes
+sketches, `HashMaker` of `neardup exact` makes hashes. With `--strip lines` or `--weights tf-idf`,
+lines or shingles are counted in a pass over the inputs before.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from neardup.text.frequencies import Frequencies, FrequencyCounts
 from neardup.text.lines import IgnoredLines, LineCounts
 
 CANDIDATE_SHARE = 0.3
-"""The share of documents that share a bucket, about: 0.1 on posts, 0.3 on manuals."""
+"""About the share of documents that share a bucket with others: 0.1 on posts, 0.3 on manuals."""
 
 UNITS_PER_BYTE = {"word": 1 / 6, "char": 1.0, "line": 1 / 40, "token": 1.0}
 BYTES_BESIDES_SLOTS = 60
@@ -46,23 +48,23 @@ BYTES_BESIDES_SLOTS = 60
 
 
 class ChunkMaker(Protocol):
-    """What is made of the documents of a chunk, and by which rules."""
+    """Makes the rows of a sketch file of a chunk of documents."""
 
     @property
     def spec(self) -> Specification: ...
     @property
     def basis(self) -> str:
-        """What it depends on besides the documents."""
+        """A digest of everything that the rows depend on besides the documents."""
 
     def __call__(self, chunk: Chunk, documents: Documents) -> SketchedChunk: ...
 
     def room(self, documents: int, length: int) -> float:
-        """How many bytes on disk so many documents of so many bytes will take, about."""
+        """Estimate the bytes on disk for `documents` with `length` bytes of text in total."""
 
 
 @dataclass(frozen=True)
 class SketchMaker:
-    """Documents to sketches."""
+    """Makes sketches; `exact` if the candidates' shingles will be stored as well."""
 
     sketcher: Sketcher
     storage: SignatureStorage
@@ -83,7 +85,7 @@ class SketchMaker:
         return SketchedChunk.of(chunk, documents, self.sketcher(documents), self.storage)
 
     def room(self, documents: int, length: int) -> float:
-        """For the sketches, and for the sets of those that share a bucket."""
+        """Estimate the bytes of the sketches, and of the candidates' sets."""
         spec = self.sketcher.spec
         slots = self.storage.size() * documents
         sets = 8 * length * UNITS_PER_BYTE[spec.unit] if self.exact else slots
@@ -91,22 +93,22 @@ class SketchMaker:
 
 
 def default_maker(job: Job) -> SketchMaker:
-    """What is made of documents, if nothing else is asked for."""
+    """Return the maker of sketches for this job."""
     return SketchMaker(job.sketcher, job.storage, job.options.verify == "exact")
 
 
 def make_chunk(chunk: Chunk, shard: Shard, maker: ChunkMaker) -> SketchedChunk:
-    """What is done with a chunk of a shard."""
+    """Parse a chunk, and make its rows of the sketch file."""
     return maker(chunk, parse_chunk(chunk, shard.reading.columns))
 
 
 SAMPLED_SHARDS = 8
-"""Shards of which the first chunk is looked at."""
+"""The number of shards whose first chunk is read for an estimate."""
 
 
 @dataclass(frozen=True)
 class DiskEstimate:
-    """An estimate, from some documents of some shards."""
+    """The estimated number of documents, and bytes of the work folder and of kept files."""
 
     documents: int
     work: int
@@ -118,16 +120,16 @@ class DiskEstimate:
 
 
 def estimate_disk(job: Job, shards: list[Shard], maker: ChunkMaker) -> DiskEstimate:
-    """What is needed for what is made of the documents, and for the kept files."""
+    """Estimate documents and disk space from the first chunks of up to SAMPLED_SHARDS shards."""
     stored = sum(shard.stored for shard in shards)
     documents = read = length = 0
     for place in np.unique(np.linspace(0, len(shards) - 1, SAMPLED_SHARDS).astype(int)).tolist():
-        with suppress(NeardupError):  # whoever reads all of it will say so
+        with suppress(NeardupError):  # the stage that reads everything reports it
             for chunk in shards[place].chunks():
-                found = parse_chunk(chunk, shards[place].reading.columns)
-                documents += len(found)
+                sample = parse_chunk(chunk, shards[place].reading.columns)
+                documents += len(sample)
                 read += chunk.stored
-                length += int(raw_lengths(found.texts).sum())
+                length += int(raw_lengths(sample.texts).sum())
                 break
     scale = stored / max(read, 1)
     work = maker.room(documents, length)
@@ -141,18 +143,21 @@ def check_disk(
     progress: Progress,
     maker: ChunkMaker | None = None,
 ) -> None:
-    """Say how much disk the run will take; an error if there is less. `folder` may hold some."""
+    """Report the disk space that the run will need; an error if less is free.
+
+    Files of a stopped run in the work folder `folder` count as free.
+    """
     need = estimate_disk(job, shards, maker or default_maker(job))
     place = next(path for path in (job.out, *job.out.absolute().parents) if path.exists())
     free = shutil.disk_usage(place).free
-    there = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    reusable = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     progress.say(
-        f"about {need.documents:,} documents: needs about {format_bytes(need.total)} of disk, "
-        f"{format_bytes(free)} are free"
+        f"about {need.documents:,} documents: the run will need about {format_bytes(need.total)} "
+        f"of disk space, {format_bytes(free)} are free"
     )
-    if need.total > free + there:
+    if need.total > free + reusable:
         raise OutputError(
-            f"{job.out}: the run needs about {format_bytes(need.total)} of disk "
+            f"{job.out}: the run will need about {format_bytes(need.total)} of disk space "
             f"({format_bytes(need.kept)} for kept files), {format_bytes(free)} are free: choose "
             "another output, or use --no-kept"
         )
@@ -161,17 +166,14 @@ def check_disk(
 SHARDS_FOLDER, SKETCHES_FOLDER = "shards", "sketches"
 
 
-# -- sketch -------------------------------------------------------------------------------------
-
-
 class ShardSketcher:
-    """Reads and sketches what is not sketched yet, shard by shard."""
+    """Reads and sketches the shards that have no sketch file yet."""
 
     def __init__(
         self, job: Job, folder: Path, progress: Progress, maker: ChunkMaker | None = None
     ) -> None:
         self._job, self._progress = job, progress
-        self._given = maker
+        self._custom_maker = maker
         self._maker = maker or default_maker(job)
         self._stage = StageFiles(folder / SHARDS_FOLDER, SKETCHES_KIND, job.out / SKETCHES_FOLDER)
         self._files: dict[str, BlockReader] = {}
@@ -180,20 +182,20 @@ class ShardSketcher:
 
     @property
     def files(self) -> list[BlockReader]:
-        """The sketches of all shards."""
+        """The sketch files of all shards, in order."""
         return [self._files[key] for key in self.keys]
 
     def run(self, job: Job, shards: list[Shard]) -> None:
-        """Sketch these shards; called again, it goes on."""
+        """Sketch these shards. A second call, with other shards, reuses the files of the first."""
         self._job, self._shards = job, shards
-        self._maker = self._given or default_maker(job)
+        self._maker = self._custom_maker or default_maker(job)
         self.keys = [shard_key(shard, self._maker.basis) for shard in shards]
         total = sum(shard.stored for shard in shards)
         self._progress.stage("reading", total, "bytes")
         for key in self.keys:
             if key not in self._files and (file := self._stage.find(key, key)):
                 self._files[key] = file
-        self._stage.only(self._files)
+        self._stage.remove_others(self._files)
         missing = [place for place, key in enumerate(self.keys) if key not in self._files]
         if self._files:
             done = total - sum(shards[place].stored for place in missing)
@@ -206,14 +208,14 @@ class ShardSketcher:
     def _sketch(self, missing: list[int]) -> None:
         maker = self._maker
 
-        def do(item: tuple[int, Chunk | None]) -> SketchedChunk | None:
+        def sketch(item: tuple[int, Chunk | None]) -> SketchedChunk | None:
             place, chunk = item
             return None if chunk is None else make_chunk(chunk, self._shards[place], maker)
 
         writer: SketchWriter | None = None
         try:
             for (place, chunk), piece in map_in_order(
-                self._chunks(missing), do, self._job.budget.threads(self._job.workers)
+                self._chunks(missing), sketch, self._job.budget.threads(self._job.workers)
             ):
                 if writer is None:
                     writer = self._writer(place)
@@ -230,7 +232,7 @@ class ShardSketcher:
                 writer.abandon()
 
     def _chunks(self, missing: list[int]) -> Iterator[tuple[int, Chunk | None]]:
-        """The chunks of the missing shards; None after the last of each."""
+        """Yield the chunks of the missing shards, and None after the last chunk of each."""
         for place in missing:
             for chunk in self._shards[place].chunks():
                 yield place, chunk
@@ -241,12 +243,13 @@ class ShardSketcher:
         return SketchWriter(self._stage.path(key), self._maker.spec, key, self._shards[place])
 
     def _finish(self, place: int, writer: SketchWriter) -> None:
+        """Complete the file of a shard, if its inputs did not change while they were read."""
         self._shards[place].check()
         writer.close()
         self._files[self.keys[place]] = self._stage.open(self.keys[place])
 
     def _refuse(self, place: int, piece: SketchedChunk, writer: SketchWriter) -> None:
-        """Stop at the first document that can't be used."""
+        """Raise an error with the file and the row of the first rejected document."""
         row, reason = min(piece.rejected.items())
         file = piece.files[0] if len(piece.files) == 1 else piece.files[row]
         row = row if len(piece.files) == 1 else 0
@@ -328,7 +331,12 @@ def _pass_over(
 
 @dataclass(frozen=True)
 class SketchedInputs:
-    """All documents, sketched; the job as it is now known; the files that had to be skipped."""
+    """The sketches of all documents.
+
+    job      with the ignored lines and document frequencies that were found
+    keys     of the sketch files
+    skipped  the files that could not be read, with the reasons
+    """
 
     job: Job
     earlier: EarlierCorpus
@@ -340,10 +348,13 @@ class SketchedInputs:
 def sketch_inputs(
     job: Job, folder: Path, progress: Progress, maker: ChunkMaker | None = None
 ) -> SketchedInputs:
-    """Everything that can be read, sketched; or what else is to be made of it."""
+    """Sketch the earlier corpus and all inputs; or make what `maker` makes of them.
+
+    With --skip-bad-files, starts again without a file that can't be read.
+    """
     earlier = EarlierCorpus.of(job.against)
     bad: dict[str, str] = {}
-    sketching = ShardSketcher(job, folder, progress, maker)
+    sketcher = ShardSketcher(job, folder, progress, maker)
     while True:
         try:
             shards = cut_shards(job.ordered_inputs(), job.reading, set(bad))
@@ -362,8 +373,10 @@ def sketch_inputs(
             job = replace(job, options=options, frequencies=frequencies)
             exact = job.options.verify == "exact"
             earlier.check(job.storage, exact, job.columns.within)
-            others = cut_shards(earlier.inputs, replace(job.reading, columns=job.columns.plain))
-            sketching.run(job, [*others, *shards])
+            earlier_shards = cut_shards(
+                earlier.inputs, replace(job.reading, columns=job.columns.plain)
+            )
+            sketcher.run(job, [*earlier_shards, *shards])
             break
         except RowError:
             raise
@@ -373,10 +386,10 @@ def sketch_inputs(
             bad[error.file] = str(error)
             progress.say(f"skipped: {error}")
     sketches = Sketches(
-        [*earlier.shards, *others, *shards],
-        [*earlier.files, *sketching.files],
-        len(earlier.shards) + len(others),
+        [*earlier.shards, *earlier_shards, *shards],
+        [*earlier.files, *sketcher.files],
+        len(earlier.shards) + len(earlier_shards),
         earlier.kept,
     )
-    skipped = [{"file": file, "reason": why} for file, why in bad.items()]
-    return SketchedInputs(job, earlier, sketches, [*earlier.keys, *sketching.keys], skipped)
+    skipped = [{"file": file, "reason": reason} for file, reason in bad.items()]
+    return SketchedInputs(job, earlier, sketches, [*earlier.keys, *sketcher.keys], skipped)

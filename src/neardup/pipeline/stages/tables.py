@@ -1,4 +1,4 @@
-"""Write the tables of OUT (removed, clusters, rejected) and the kept files."""
+"""Write the tables of OUT (removed, clusters, rejected, samples) and the kept files."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ MAX_TEXT = 20_000
 
 
 def write_removed(folder: Path, catalogue: Catalogue, verdicts: RemovedDocuments) -> None:
-    """removed.parquet: every removed document and its witness, in input order."""
+    """Write removed.parquet: every removed document and its witness, in input order."""
     with TableWriter(folder / "removed.parquet", tables.REMOVED) as table:
-        for some in verdicts:
-            table.add(_removed_columns(catalogue, some))
+        for batch in verdicts:
+            table.add(_removed_columns(catalogue, batch))
 
 
-def _removed_columns(catalogue: Catalogue, some: RemovedBatch) -> dict[str, object]:
-    file, row = catalogue.place(some.documents)
-    known = some.witnesses >= 0
-    witnesses = some.witnesses[known]
+def _removed_columns(catalogue: Catalogue, batch: RemovedBatch) -> dict[str, object]:
+    file, row = catalogue.place(batch.documents)
+    known = batch.witnesses >= 0
+    witnesses = batch.witnesses[known]
     witness_file, witness_row = catalogue.place(witnesses)
     named = {
         "witness": catalogue.names(witnesses),
         "witness_file": witness_file,
         "witness_row": witness_row,
-        "similarity": to_arrow(some.similarity[known]),
+        "similarity": to_arrow(batch.similarity[known]),
         "cluster": to_arrow(witnesses),
     }
     return {
-        "id": catalogue.names(some.documents),
+        "id": catalogue.names(batch.documents),
         "file": file,
         "row": row,
-        "exact": some.exact,
-        **{name: _null_unknown(known, values) for name, values in named.items()},
+        "exact": batch.exact,
+        **{name: _spread_to_known(known, values) for name, values in named.items()},
     }
 
 
-def _null_unknown(known: NDArray[np.bool_], values: pa.Array) -> pa.Array:
-    """The values in the places that are known, null in the others."""
+def _spread_to_known(known: NDArray[np.bool_], values: pa.Array) -> pa.Array:
+    """Return an array with the next of `values` where `known` is set, and null elsewhere."""
     if known.all():
         return values
     places = np.cumsum(known) - 1
@@ -71,7 +71,10 @@ def _null_unknown(known: NDArray[np.bool_], values: pa.Array) -> pa.Array:
 def write_clusters(
     folder: Path, catalogue: Catalogue, verdicts: RemovedDocuments, largest: int
 ) -> list[tuple[int, int]]:
-    """clusters.parquet: every kept document with copies; and the largest: (document, copies)."""
+    """Write clusters.parquet: every kept document with copies, in input order.
+
+    Return the `largest` clusters: (document, copies).
+    """
     most: list[tuple[int, int]] = []
     with TableWriter(folder / "clusters.parquet", tables.CLUSTERS) as table:
         for leaders, copies in verdicts.clusters():
@@ -85,13 +88,13 @@ def write_clusters(
                     "size": copies + 1,
                 }
             )
-            here = zip(leaders.tolist(), copies.tolist(), strict=True)
-            most = nlargest(largest, [*most, *here], key=lambda one: (one[1], -one[0]))
+            sizes = zip(leaders.tolist(), copies.tolist(), strict=True)
+            most = nlargest(largest, [*most, *sizes], key=lambda one: (one[1], -one[0]))
     return most
 
 
 def write_rejected(folder: Path, catalogue: Catalogue, sketches: Sketches) -> Counter[str]:
-    """rejected.parquet; and how many there are for each reason."""
+    """Write rejected.parquet; return how many documents were rejected for each reason."""
     counted: Counter[str] = Counter()
     with TableWriter(folder / "rejected.parquet", tables.REJECTED) as table:
         for documents, reasons in sketches.rejected():
@@ -116,9 +119,9 @@ def write_kept_files(
     progress: Progress,
     edit: Callable[[int], Edit] | None = None,
 ) -> None:
-    """kept/: every input again, without the rows that go.
+    """Write kept/: a copy of every input without the rows of removed and rejected documents.
 
-    `edit` gives the rows with another text, by the number of the file.
+    `edit` returns the rows of a file that get another text, for the number of the file.
     """
     progress.stage("writing", len(kept) - catalogue.sketches.first_new, "rows")
     folder.mkdir(exist_ok=True)
@@ -129,13 +132,13 @@ def write_kept_files(
 
 
 class DocumentNames(Protocol):
-    """What documents are called."""
+    """Looks up the names of documents."""
 
     def names(self, documents: NDArray[np.int64]) -> pa.Array: ...
 
 
 class DocumentLookup(DocumentNames, Protocol):
-    """Also where they are, and what they say."""
+    """Looks up also the places and the texts of documents."""
 
     def place(self, documents: NDArray[np.int64]) -> tuple[pa.Array, pa.Array]: ...
     def texts(self, documents: NDArray[np.int64]) -> pa.Array: ...
@@ -147,26 +150,29 @@ def sample_clusters(
     verdicts: RemovedDocuments,
     largest: list[tuple[int, int]],
 ) -> list[tuple[str, str, float]]:
-    """samples.parquet: the largest clusters, each with its kept document first; and removed
-    documents to show on a terminal, near-copies if there are any: (name, witness, similarity)."""
+    """Write samples.parquet: documents of the largest clusters, each with its kept document first.
+
+    Return removed documents to show on the terminal, near-copies if there are any:
+    (name, witness, similarity).
+    """
     chosen: dict[int, list[tuple[float, int]]] = {kept: [] for kept, _ in largest}
     near: list[tuple[int, int, float]] = []
     other: list[tuple[int, int, float]] = []
     wanted = np.array(sorted(chosen), np.int64)
-    for some in verdicts:
-        of_largest = np.isin(some.witnesses, wanted)
+    for batch in verdicts:
+        of_largest = np.isin(batch.witnesses, wanted)
         for place in np.flatnonzero(of_largest).tolist():
-            copies = chosen[int(some.witnesses[place])]
-            copies.append((float(some.similarity[place]), int(some.documents[place])))
+            copies = chosen[int(batch.witnesses[place])]
+            copies.append((float(batch.similarity[place]), int(batch.documents[place])))
             copies.sort()
             del copies[SAMPLED_COPIES:]
-        for listed, here in ((near, some.similarity < 1.0), (other, some.similarity >= 1.0)):
-            for place in np.flatnonzero(here)[: SHOWN_ROWS - len(listed)].tolist():
+        for listed, mask in ((near, batch.similarity < 1.0), (other, batch.similarity >= 1.0)):
+            for place in np.flatnonzero(mask)[: SHOWN_ROWS - len(listed)].tolist():
                 listed.append(
                     (
-                        int(some.documents[place]),
-                        int(some.witnesses[place]),
-                        float(some.similarity[place]),
+                        int(batch.documents[place]),
+                        int(batch.witnesses[place]),
+                        float(batch.similarity[place]),
                     )
                 )
     write_samples(folder, _CatalogueLookup(catalogue), largest, chosen)
@@ -174,31 +180,34 @@ def sample_clusters(
 
 
 def name_examples(
-    known: DocumentNames, shown: list[tuple[int, int, float]]
+    lookup: DocumentNames, shown: list[tuple[int, int, float]]
 ) -> list[tuple[str, str, float]]:
-    """Removed documents and their witnesses to show on a terminal, by their names."""
-    names = known.names(np.array([d for d, _, _ in shown], np.int64)).to_pylist()
-    witnesses = known.names(np.array([w for _, w, _ in shown], np.int64)).to_pylist()
+    """Replace the numbers of removed documents and their witnesses by their names."""
+    names = lookup.names(np.array([d for d, _, _ in shown], np.int64)).to_pylist()
+    witnesses = lookup.names(np.array([w for _, w, _ in shown], np.int64)).to_pylist()
     return [
         (name, witness, similarity)
         for name, witness, (_, _, similarity) in zip(names, witnesses, shown, strict=True)
     ]
 
 
-def name_largest(known: DocumentNames, largest: list[tuple[int, int]]) -> list[tuple[str, int]]:
-    """The largest clusters to show on a terminal: (name, copies)."""
+def name_largest(lookup: DocumentNames, largest: list[tuple[int, int]]) -> list[tuple[str, int]]:
+    """Return the largest clusters to show on the terminal: (name, copies)."""
     shown = largest[:SHOWN_ROWS]
-    names = known.names(np.array([document for document, _ in shown], np.int64)).to_pylist()
+    names = lookup.names(np.array([document for document, _ in shown], np.int64)).to_pylist()
     return [(name, copies) for name, (_, copies) in zip(names, shown, strict=True)]
 
 
 def write_samples(
     folder: Path,
-    known: DocumentLookup,
+    lookup: DocumentLookup,
     largest: list[tuple[int, int]],
     chosen: dict[int, list[tuple[float, int]]],
 ) -> None:
-    """samples.parquet: of each of the largest clusters the kept document and some copies."""
+    """Write samples.parquet: the kept document and chosen copies of each of the largest clusters.
+
+    `chosen` has for each kept document its copies: (similarity, document).
+    """
     rows = [
         (kept, document, document == kept, similarity)
         for kept, _ in largest
@@ -206,24 +215,24 @@ def write_samples(
     ]
     cluster, documents, is_kept, similarity = zip(*rows, strict=True) if rows else ((),) * 4
     numbers = np.array(documents, np.int64)
-    file, row = known.place(numbers)
+    file, row = lookup.place(numbers)
     with TableWriter(folder / "samples.parquet", tables.SAMPLES) as table:
         table.add(
             {
                 "cluster": np.array(cluster, np.int64),
-                "id": known.names(numbers),
+                "id": lookup.names(numbers),
                 "file": file,
                 "row": row,
                 "kept": np.array(is_kept, bool),
                 "similarity": np.array(similarity, float),
-                "text": known.texts(numbers),
+                "text": lookup.texts(numbers),
             }
         )
 
 
 @dataclass(frozen=True)
 class _CatalogueLookup:
-    """What is known of documents whose sketches are at hand."""
+    """Looks up documents of a local run; their texts are read from the inputs again."""
 
     catalogue: Catalogue
 
@@ -238,8 +247,8 @@ class _CatalogueLookup:
 
 
 def read_texts(catalogue: Catalogue, documents: list[int]) -> pa.Array:
-    """The beginnings of some documents' texts, read again; null where that fails."""
-    found: dict[int, str] = {}
+    """Read the beginnings of documents' texts again; null where that fails."""
+    texts: dict[int, str] = {}
     sketches = catalogue.sketches
     for shard in np.unique(np.searchsorted(sketches.starts, documents, side="right") - 1).tolist():
         start, end = sketches.starts[shard : shard + 2].tolist()
@@ -248,27 +257,27 @@ def read_texts(catalogue: Catalogue, documents: list[int]) -> pa.Array:
         counts = [count for block in sketches.blocks_of(shard) for count in block.chunks]
         try:
             for count, chunk in zip(counts, chunks, strict=False):
-                here = sorted(d for d in wanted if start <= d < start + count)
-                if here:
-                    rows = np.array(here, np.int64) - start
+                in_chunk = sorted(d for d in wanted if start <= d < start + count)
+                if in_chunk:
+                    rows = np.array(in_chunk, np.int64) - start
                     column = parse_rows(chunk, reading.columns, rows, count).texts
-                    for place, document in enumerate(here):
-                        found[document] = cut_text(column[place].as_py())
+                    for place, document in enumerate(in_chunk):
+                        texts[document] = cut_text(column[place].as_py())
                 start += count
         except NeardupError:
             continue
-    return make_strings([found.get(document) for document in documents])
+    return make_strings([texts.get(document) for document in documents])
 
 
 def cut_text(text: str | list[int] | None) -> str:
-    """As much of a document as is shown."""
+    """Return the beginning of a text, or of a list of tokens, that samples.parquet has."""
     whole = text if isinstance(text, str) else " ".join(map(str, text or []))
     return whole[:MAX_TEXT]
 
 
 @dataclass(frozen=True)
 class TableSummary:
-    """What the tables say, for the record and for a terminal."""
+    """What run.json and the terminal show of the tables; see `FinishedRun`."""
 
     reasons: Counter[str]
     largest: list[tuple[str, int]]
@@ -282,7 +291,7 @@ def write_tables(
     verdicts: RemovedDocuments,
     progress: Progress,
 ) -> TableSummary:
-    """The tables of removed and rejected documents, of clusters, and of texts to look at."""
+    """Write all tables of OUT but pairs.parquet and cut.parquet."""
     progress.stage("writing tables", verdicts.count, "documents")
     write_removed(folder, catalogue, verdicts)
     largest = write_clusters(folder, catalogue, verdicts, SAMPLED_CLUSTERS)
