@@ -1,11 +1,11 @@
-"""One framing for bytes that are stored or sent: a magic number in front, a checksum at the end.
+"""The frame of all bytes that are stored or sent: a magic number in front, a checksum at the end.
 
     0   m  magic, which includes the version of the format
     m   n  the content
     m+n 8  XXH3-64 of everything before, little-endian
 
-Sketches, lists of ignored lines, document frequencies, the headers of filters and of files of
-blocks are framed like this; blocks and filters carry an XXH3-64 for each of their arrays, too.
+Sketches, lists of ignored lines, document frequencies and the headers of filters and of files of
+blocks have this frame; blocks and filters have an XXH3-64 for each of their arrays, too.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ CHECKSUM = Struct("<Q")
 
 
 def checksum(data: bytes | memoryview) -> int:
-    """The XXH3-64 of some bytes."""
+    """Return the XXH3-64 of bytes."""
     return xxhash.xxh3_64_intdigest(data)
 
 
 def seal(content: bytes) -> bytes:
-    """The content, which begins with its magic number, and its checksum.
+    """Append the checksum to content that begins with its magic number.
 
     >>> is_sealed(seal(b"nds1 and more")), is_sealed(b"nds1 and more")
     (True, False)
@@ -34,16 +34,16 @@ def seal(content: bytes) -> bytes:
 
 
 def is_sealed(data: bytes) -> bool:
-    """Whether the last eight bytes are the checksum of all before them."""
+    """Return whether the last eight bytes are the checksum of all bytes before them."""
     return data[-CHECKSUM.size :] == CHECKSUM.pack(checksum(data[: -CHECKSUM.size]))
 
 
 def unseal(data: bytes, magic: bytes, name: str, smallest: int = 0) -> bytes:
-    """The content of framed bytes, its magic number included; a `FormatError` if it is damaged.
+    """Return the content of framed bytes, magic number included, or raise `FormatError`.
 
     Args:
-        data: What `seal` made.
-        magic: What the content must begin with.
+        data: The bytes that `seal` returned.
+        magic: The magic number that the content must begin with.
         name: What the bytes are, for messages: "a neardup sketch".
         smallest: The least number of bytes that the content may have.
 

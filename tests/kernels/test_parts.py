@@ -10,7 +10,7 @@ from support.strategies import texts
 
 from neardup import reference
 from neardup.spec import Spec
-from neardup.text.parts import find_parts, hash_parts, hash_texts, remove_parts
+from neardup.text.shingle import find_parts, hash_parts, hash_texts, remove_parts
 
 PIECES = ["a b", "A  b!", " ", "\t", "\u00ad", "é", "x" * 30, "\n", "\n\n", "\r\n", "\r", "\u2028"]
 lined = st.one_of(texts, st.lists(st.sampled_from(PIECES), max_size=12).map("".join))

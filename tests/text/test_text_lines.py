@@ -148,7 +148,7 @@ def test_the_list_must_be_the_one_that_the_specification_names():
     require_ignored_lines(Spec(ignored=ignored.digest), ignored)
     with pytest.raises(SpecMismatch, match="pass the list"):
         require_ignored_lines(Spec(), ignored)
-    with pytest.raises(SpecMismatch, match="the list at hand is empty"):
+    with pytest.raises(SpecMismatch, match="the given list is empty"):
         require_ignored_lines(Spec(ignored=ignored.digest), IgnoredLines())
 
 

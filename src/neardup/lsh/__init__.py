@@ -1,1 +1,1 @@
-"""Signatures to candidates: the S-curve's mathematics, bands, and buckets."""
+"""Signatures to candidates: bands, blocks and buckets, and the S-curve of what they find."""

@@ -28,8 +28,14 @@ from neardup.pipeline.stages.sketch import BYTES_BESIDES_SLOTS
 from neardup.sketcher import apart_hashes
 from neardup.spec import PROFILES, Spec, check_choice, check_whole
 from neardup.text.arrays import view_strings
-from neardup.text.parts import Parts, find_parts, hash_parts, hash_texts, hash_unit_sequences
-from neardup.text.shingle import hash_units
+from neardup.text.shingle import (
+    Parts,
+    find_parts,
+    hash_parts,
+    hash_texts,
+    hash_unit_sequences,
+    hash_units,
+)
 
 BY: Final = ("text", "words")
 UNITS: Final = ("document", "paragraph", "line")

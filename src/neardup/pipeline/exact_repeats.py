@@ -32,7 +32,7 @@ from neardup.pipeline.sorting import SortedStream, Sorter
 from neardup.pipeline.stage_files import StageFiles
 from neardup.pipeline.stages.rank import Ranking, count_slice_bits, group_equal_hashes, in_slice
 from neardup.runtime import Progress
-from neardup.text.parts import remove_parts
+from neardup.text.shingle import remove_parts
 
 CUTS_KIND = "cuts"
 CUTS_FILE = "parts"

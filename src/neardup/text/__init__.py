@@ -1,1 +1,1 @@
-"""Text to the hashes of its units, and from there to shingles. No I/O but the shipped tables."""
+"""Texts to hashes of their units, and to shingles. No I/O except for the shipped tables."""

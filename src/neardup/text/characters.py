@@ -1,12 +1,12 @@
-"""Unicode: the shipped character tables, and normal forms for the text that is not in one yet.
+"""Unicode: the shipped character tables, and the normalisation of texts.
 
-A kernel finds the stretches to normalise; the standard library normalises them. Its Unicode version
-is that of the running Python, ours is the tables': characters that the tables don't know are left
-alone, so that every Python gives the same answer.
+A kernel finds the stretches that are not in normal form; the standard library normalises them. Its
+Unicode version is that of the running Python, ours is that of the tables: characters that the
+tables don't have are left as they are, so that every Python gives the same answer.
 
-The tables are arrays for the kernels, one look-up a character. An entry of `stage2` packs: class (3
-bits), "may not be in normal form C" (1 bit), the rank of the combining class (6 bits), and what to
-add, mod 2^21, to fold the character.
+The tables are arrays for the kernels, with one lookup a character. An entry of `stage2` packs the
+class (3 bits), whether the character may not be in normal form C (1 bit), the rank of its combining
+class (6 bits), and the number to add, mod 2^21, to fold it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FOLD = 1 << 21
 
 @dataclass(frozen=True)
 class Ranges:
-    """The table file's range lines, a column each."""
+    """The range lines of the table file, by column; the head of the file explains them."""
 
     first: list[int]
     last: list[int]
@@ -46,6 +46,7 @@ class Ranges:
 
 @cache
 def load_ranges() -> Ranges:
+    """Read the shipped table file."""
     path = Path(__file__).with_name(f"unicode-{UNICODE}.txt")
     lines = re.findall(
         r"^([0-9A-F]+) ([0-9A-F]+) (\S) (\d+) ([YNM]) (-?\d+)$",
@@ -73,7 +74,7 @@ class CharacterTable:
 
 @cache
 def character_table(profile: str) -> CharacterTable:
-    """The table of a text profile."""
+    """Return the table of a text profile: conservative, standard or aggressive."""
     r = load_ranges()
     combining = {ccc: rank for rank, ccc in enumerate(sorted(set(r.ccc)))}
     packed = np.zeros(CODES, dtype=np.uint32)
@@ -94,13 +95,13 @@ def character_table(profile: str) -> CharacterTable:
 
 @cache
 def unassigned() -> re.Pattern[str]:
-    """Matches the characters that Unicode had not assigned in the tables' version."""
+    """Return a pattern of the characters that are not assigned in the tables' Unicode version."""
     return _any_of("U")
 
 
 @cache
 def accents() -> re.Pattern[str]:
-    """Matches the marks that the aggressive profile folds away."""
+    """Return a pattern of the marks that the aggressive profile removes."""
     return _any_of("A")
 
 
@@ -115,10 +116,10 @@ def _any_of(wanted: str) -> re.Pattern[str]:
 
 
 def normalise_texts(texts: Ragged, profile: str) -> Ragged:
-    """The texts in the profile's normal form (case is folded later, by the kernels).
+    """Return the texts in the profile's normal form (kernels fold the case later).
 
-    A space never combines with what follows it, so stretches between spaces can be taken one
-    by one; most texts that need it need it in a few places.
+    A space never combines with the character after it, so that stretches between spaces are
+    normalised one by one; most texts need it in few places, if at all.
     """
     table, aggressive = character_table(profile), profile == "aggressive"
     spans = kernels.unsettled(texts.data, texts.offsets, table.stage1, table.stage2, aggressive)
@@ -129,9 +130,9 @@ def normalise_texts(texts: Ragged, profile: str) -> Ragged:
     longer = np.empty(len(spans), np.int64)
     done = texts.offsets[0]
     for place, (begin, end) in enumerate(spans.tolist()):
-        fresh = convert(texts.data[begin:end].tobytes().decode()).encode()
-        pieces += (texts.data[done:begin].data, fresh)
-        longer[place] = len(fresh) - (end - begin)
+        normal = convert(texts.data[begin:end].tobytes().decode()).encode()
+        pieces += (texts.data[done:begin].data, normal)
+        longer[place] = len(normal) - (end - begin)
         done = end
     pieces.append(texts.data[done : texts.offsets[-1]].data)
     grown = np.concatenate([[0], np.cumsum(longer)])
@@ -140,12 +141,12 @@ def normalise_texts(texts: Ragged, profile: str) -> Ragged:
 
 
 def nfc(text: str) -> str:
-    """Normal form C, with the characters of the tables' Unicode version only."""
+    """Return the text in normal form C, by the characters of the tables' Unicode version only."""
     return _normal("NFC", text)
 
 
 def fold_accents(text: str) -> str:
-    """Compatibility forms unified and accents taken off, composed again."""
+    """Return the text with compatibility forms unified and accents removed, composed again."""
     return nfc(accents().sub("", _normal("NFKD", text)))
 
 
@@ -153,6 +154,6 @@ def _normal(form: Literal["NFC", "NFKD"], text: str) -> str:
     if unicodedata.unidata_version == UNICODE:
         return unicodedata.normalize(form, text)
     pieces = unassigned().split(text)
-    # re.split with a group: what lies between the matches at even places, the matches at odd.
+    # re.split with a group: matches are at odd places, the text between them at even ones.
     pieces[::2] = [unicodedata.normalize(form, piece) for piece in pieces[::2]]
     return "".join(pieces)

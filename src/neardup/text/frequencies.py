@@ -1,13 +1,15 @@
-"""In how many documents is a shingle? Counted in one pass, in a table of fixed size; also as bytes.
+"""Document frequencies: count in how many documents each shingle is, in a table of fixed size.
 
 The table has 2^22 cells; a shingle's cell is the top 22 bits of its hash. A cell counts the
-documents that have a shingle in it, so that a shingle's frequency is never too low, and too high by
-those that share its cell. Counts add up whatever the order, the threads or the parts of the corpus.
+documents that have a shingle in it, so that a frequency is never too low, and too high by the
+shingles that share the cell. Counts do not depend on the order of documents, on threads or batches.
 
-0    8  magic "ndf1" and four zeros
-8    8  number of documents that have a shingle, little-endian, as everything here
-16   n  the cells, four bytes each, as a zlib stream
-16+n 8  XXH3-64 of everything before
+As bytes, little-endian:
+
+    0    8  magic "ndf1" and four zeros
+    8    8  number of documents that have a shingle
+    16   n  the cells, four bytes each, as a zlib stream
+    16+n 8  XXH3-64 of everything before
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ CELLS = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class Frequencies:
-    """The counts of a corpus; without documents they say nothing, and all weigh the same."""
+    """The document frequencies of a corpus; without documents, all shingles weigh the same."""
 
     documents: int = 0
     cells: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
@@ -44,7 +46,7 @@ class Frequencies:
 
     @property
     def stated(self) -> str:
-        """What a specification says of them: nothing if there are none."""
+        """Their digest, as a specification states it; empty if there are none."""
         if not self:
             return ""
         counted = self.documents.to_bytes(8, "little") + self.cells.astype("<u4").tobytes()
@@ -52,19 +54,20 @@ class Frequencies:
 
     @cached_property
     def weights(self) -> NDArray[np.uint32] | None:
-        """What a shingle in each cell weighs, in 2^-16: 1 + log2((1 + N) / (1 + count))."""
+        """The weight of a shingle of each cell, in 2^-16: 1 + log2((1 + N) / (1 + count))."""
         if not self:
             return None
-        found: NDArray[np.uint32] = kernels.cell_weights(self.cells, np.uint64(self.documents))
-        return found
+        weights: NDArray[np.uint32] = kernels.cell_weights(self.cells, np.uint64(self.documents))
+        return weights
 
     def to_bytes(self) -> bytes:
+        """Return the bytes that `from_bytes` reads."""
         head = MAGIC + self.documents.to_bytes(8, "little")
         return seal(head + zlib.compress(self.cells.astype("<u4").tobytes(), 1))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Frequencies:
-        """The counts that `to_bytes` wrote, checked in every respect."""
+        """Return the counts of bytes that `to_bytes` made; raise `FormatError` for others."""
         body = unseal(data, MAGIC, "document frequencies", HEAD)
         try:
             stream = zlib.decompressobj()
@@ -85,7 +88,14 @@ class Frequencies:
 
 @dataclass
 class _Table:
-    """What one thread has counted; `last` holds the number of the last document of each cell."""
+    """The counts of one thread.
+
+    Attributes:
+        cells: The documents of each cell.
+        last: The number, from 1 on, of the last document that was counted in each cell.
+        rows: The number of documents that were added since `last` was cleared.
+        documents: The number of documents that have a shingle.
+    """
 
     cells: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(CELLS, np.uint32))
     last: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(CELLS, np.uint32))
@@ -112,7 +122,7 @@ class FrequencyCounts:
         self._free: list[_Table] = []
 
     def add(self, shingles: Ragged) -> None:
-        """Count some documents, each given as its shingles."""
+        """Count a batch of documents, a row of shingles each."""
         with self._lock:
             if not self._free:
                 self._free.append(_Table())
@@ -123,15 +133,15 @@ class FrequencyCounts:
             self._free.append(table)
 
     def freeze(self) -> Frequencies:
-        """What was counted so far."""
+        """Return the counts of all batches so far."""
         cells = sum((table.cells for table in self._all), np.zeros(CELLS, np.uint32))
         return Frequencies(sum(table.documents for table in self._all), cells)
 
 
 def require_frequencies(spec: Spec, frequencies: Frequencies) -> None:
-    """Refuse document frequencies that are not those which the specification names."""
+    """Raise `SpecMismatch` if the document frequencies are not those of the specification."""
     if spec.weights != frequencies.stated:
         raise SpecMismatch(
-            f"the specification weighs by {spec.weights}, at hand is "
-            f"{frequencies.stated or 'nothing'}: pass the frequencies that it was made with"
+            f"the specification weighs by {spec.weights or 'no frequencies'}, the frequencies are "
+            f"{frequencies.stated or 'missing'}: pass the frequencies that it was made with"
         )

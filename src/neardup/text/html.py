@@ -1,8 +1,8 @@
-"""Which text does a page show?
+"""Convert HTML pages to the text that they show.
 
-A library cuts the page into tags and text as the HTML standard says; what is shown, and where
-lines break, is decided here, by tag alone: style sheets and scripts are not evaluated. No tree is
-built, so neither the depth of a page nor tags in the wrong order can cost time or memory.
+A library cuts the page into tags and text by the HTML standard; which text is shown, and where
+lines break, is decided here by the tag alone: style sheets and scripts are not evaluated. No tree
+is built, so that neither deep nesting nor tags in the wrong order cost time or memory.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ def _names(text: str) -> frozenset[str]:
 
 
 HIDDEN = _names("iframe noembed noframes noscript object script style template title")
-"""What is inside these is not shown."""
+"""The content of these elements is not shown."""
 
 INLINE = _names("""
     a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark nobr q rp
     rt ruby s samp small span strike strong sub sup time tt u var wbr
 """)
-"""These are part of the line that they are in; every other tag, known or not, breaks the line."""
+"""These elements are part of a line; every other tag, known or not, breaks the line."""
 
 BREAKING = _names("""
     address applet area article aside audio base basefont blockquote body br button canvas caption
@@ -39,19 +39,19 @@ BREAKING = _names("""
     pre progress search section select slot source summary svg table tbody td textarea tfoot th
     thead tr track ul video xmp
 """)
-"""With the others, the elements that HTML has or had: a text without any of them is no page."""
+"""With the others, all elements of HTML, old and new: a text without any of them is not a page."""
 
 PAGE = f"(?i)</?(?:{'|'.join(sorted(HIDDEN | INLINE | BREAKING))})[\\s/>]"
 
 
 def require_html_library() -> None:
-    """Refuse to go on if pages can't be read here."""
+    """Raise `UsageError` if the HTML library is not installed."""
     if find_spec("turbohtml") is None:
         raise UsageError("strip html needs a library that is missing: pip install 'neardup[html]'")
 
 
 def html_to_text(texts: pa.Array) -> pa.Array:
-    """The texts of a large_string column with each page replaced by the text that it shows.
+    """Return a large_string column with each page replaced by the text that it shows.
 
     A text without any HTML tag stays as it is, and so does a page that shows nothing.
     """
@@ -65,12 +65,12 @@ def html_to_text(texts: pa.Array) -> pa.Array:
 
 
 def strip_markup(texts: pa.Array, spec: Spec) -> pa.Array:
-    """The texts with or without their markup, as the specification says."""
+    """Return the texts without their markup if the specification strips it."""
     return html_to_text(texts) if spec.strip else texts
 
 
 def render_page(page: str) -> str:
-    """The text that a page shows, a line for each block of it; the page, if that is nothing.
+    """Return the text that a page shows, a line a block; the page itself if it shows nothing.
 
     >>> render_page("<title>Hi</title><p>Fish &amp; <b>chip</b>s<p>twice")
     '\\nFish & chips\\ntwice'

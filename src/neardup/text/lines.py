@@ -1,19 +1,19 @@
-"""Lines that are in so many documents that they say nothing about any of them.
+"""Frequent lines (menus, footers, licences), which are ignored when documents are compared.
 
-Found in two passes over the corpus, in bounded memory, a batch at a time, in any order:
+They are found in two passes over the corpus, in bounded memory, by batches in any order:
 
     counts = LineCounts(spec)               pass 1: counts.add(texts) for every batch
     frequent = counts.above(share)          pass 2: frequent.add(texts) for every batch
-    ignored = frequent.freeze()             the answer: exact, the same whatever the batches
+    ignored = frequent.freeze()             exact, and the same for any batches
 
-Pass 1 adds up in a table of fixed size, where lines can share counters: it never counts too few.
-Pass 2 counts the lines exactly that the table does not rule out. Both objects may be shared by
-threads, or be filled apart and merged.
+Pass 1 counts in a table of fixed size, where lines can share counters: a count is never too low.
+Pass 2 counts exactly the lines that the table does not rule out. Threads may share both objects, or
+fill objects of their own that are merged.
 
-The answer, `IgnoredLines`, as bytes:
+`IgnoredLines` as bytes, little-endian:
 
     0        4  magic "ndl1"
-    4        4  number n of lines, little-endian, as everything here
+    4        4  number n of lines
     8        8  number of documents that were counted
     16       8n hashes of the lines, ascending
     16+8n    8n in how many documents each line is
@@ -47,14 +47,19 @@ from neardup.text.shingle import hash_units
 MAGIC = b"ndl1"
 HEAD = 16
 SAMPLE = 200
-"""Characters of a line that are kept to show it."""
+"""Characters of a line that are kept for display."""
 
 
 @dataclass(frozen=True, eq=False)
 class IgnoredLines:
-    """Lines that are in too many documents. Row i of every column is line i.
+    """Lines that are in too many documents.
 
-    The samples are the lines as they are compared: normalised, squeezed, cut to 200 characters.
+    Attributes:
+        hashes: The hash of each line, ascending.
+        counts: The number of documents that have the line.
+        samples: The lines as they are compared: normalised, with single spaces, cut to 200
+            characters.
+        documents: The number of documents that were counted.
     """
 
     hashes: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
@@ -67,16 +72,17 @@ class IgnoredLines:
 
     @property
     def digest(self) -> str:
-        """What a specification says of the list: 32 hexadecimal digits, nothing if it is empty."""
+        """The digest that a specification states: 32 hexadecimal digits, empty for no lines."""
         data = self.hashes.astype("<u8").tobytes()
         return hashlib.blake2b(data, digest_size=16).hexdigest() if data else ""
 
     def most_frequent(self) -> list[tuple[str, int]]:
-        """The lines and in how many documents they are, most frequent first."""
+        """Return the lines with their numbers of documents, most frequent first."""
         rows = zip(self.samples, self.counts.tolist(), strict=True)
         return sorted(rows, key=lambda row: (-row[1], row[0]))
 
     def to_bytes(self) -> bytes:
+        """Return the bytes that `from_bytes` reads."""
         content = b"".join(
             (
                 MAGIC,
@@ -91,7 +97,7 @@ class IgnoredLines:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> IgnoredLines:
-        """The list that `to_bytes` wrote, checked in every respect."""
+        """Return the list of bytes that `to_bytes` made; raise `FormatError` for others."""
         body = unseal(data, MAGIC, "a list of ignored lines", HEAD)
         size = int.from_bytes(body[4:8], "little")
         columns = np.frombuffer(body[HEAD : HEAD + 16 * size], "<u8")
@@ -113,15 +119,21 @@ Lines = NDArray[np.uint64]
 
 
 def hash_lines(texts: pa.Array, spec: Spec, key: Key | None = None) -> Ragged:
-    """What the lines of each text are known by: the hashes of the specification's unit `line`."""
+    """Return the hashes that identify the lines of each text: those of the unit `line`."""
     return hash_units(texts, replace(spec, unit="line", size=1), key)
 
 
 def ignore_lines(texts: pa.Array, ignored: Lines, spec: Spec, key: Key | None = None) -> pa.Array:
-    """The texts without the lines whose hashes are in the ascending `ignored`.
+    """Return the texts without the ignored lines.
 
-    What stays, stays byte for byte, line breaks too. A text of which no line would stay stays
-    whole, because nothing vanishes.
+    The other bytes stay as they are, line breaks included. A text that would lose all its lines
+    keeps them, so that no document becomes empty.
+
+    Args:
+        texts: A large_string column.
+        ignored: The hashes of the lines to remove, ascending.
+        spec: The specification, whose profile lines are compared by.
+        key: The secret key of a keyed specification.
     """
     if not ignored.size:
         return texts
@@ -138,25 +150,25 @@ def ignore_lines(texts: pa.Array, ignored: Lines, spec: Spec, key: Key | None = 
         make_hasher(spec, key),
     )
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    left = pa.Array.from_buffers(texts.type, len(texts), buffers)
-    return pc.if_else(texts.is_valid(), left, pa.scalar(None, texts.type))
+    remaining = pa.Array.from_buffers(texts.type, len(texts), buffers)
+    return pc.if_else(texts.is_valid(), remaining, pa.scalar(None, texts.type))
 
 
 def _rules(spec: Spec) -> tuple[Any, ...]:
-    """How the kernels fold and squeeze a line."""
+    """Return the kernels' arguments for folding a line: character table, case, digits."""
     table = character_table(spec.profile)
     return table.stage1, table.stage2, spec.profile != "conservative", spec.profile == "aggressive"
 
 
 def _distinct_lines(texts: pa.Array, spec: Spec, key: Key | None) -> tuple[Lines, int]:
-    """Every document's lines, each once, one after another; and how many documents have any."""
-    found = hash_lines(texts, spec, key)
-    lines, _ = kernels.distinct_rows(found.data, found.offsets)
-    return lines, int(np.count_nonzero(found.sizes))
+    """Return the distinct lines of each document, in one array, and how many documents have any."""
+    hashes = hash_lines(texts, spec, key)
+    lines, _ = kernels.distinct_rows(hashes.data, hashes.offsets)
+    return lines, int(np.count_nonzero(hashes.sizes))
 
 
 class _Shared:
-    """What threads share has a lock, which does not travel to other processes."""
+    """An object with a lock that threads share; pickles leave the lock out."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -169,10 +181,15 @@ class _Shared:
 
 
 class LineCounts(_Shared):
-    """Pass 1: in how many documents each line is at most. Threads may share it; 32 MB.
+    """Pass 1: an upper bound of each line's number of documents, in 32 MB. Thread-safe.
 
-    Two rows of counters, as in a count-min sketch: a line has one counter in each, the lesser
-    counts. Counting is plain addition, so neither batches nor their order can change it.
+    A count-min sketch of two rows: a line has one counter in each, and its count is the lesser.
+    Counting is plain addition, so that the result does not depend on batches or their order.
+
+    Args:
+        spec: The specification, whose profile lines are compared by.
+        slots: The counters of a row, a power of two.
+        key: The secret key of a keyed specification.
     """
 
     def __init__(self, spec: Spec, slots: int = SLOTS, key: Key | None = None) -> None:
@@ -182,7 +199,7 @@ class LineCounts(_Shared):
         self._table = np.zeros((2, slots), np.uint32)
 
     def add(self, texts: pa.Array) -> None:
-        """Count the lines of some documents. Nulls and texts without any line don't count."""
+        """Count the lines of a batch of documents. Nulls and texts without lines don't count."""
         texts = strip_markup(texts, self.spec)
         lines, documents = _distinct_lines(texts, self.spec, self.key)
         with self._lock:
@@ -190,7 +207,7 @@ class LineCounts(_Shared):
             kernels.count_lines(lines, self._table)
 
     def merge(self, other: LineCounts) -> None:
-        """Take in what another has counted, of other documents."""
+        """Add the counts of other documents."""
         self.spec.require_same(other.spec, "these counts", "the others")
         with self._lock:
             self.documents += other.documents
@@ -198,15 +215,22 @@ class LineCounts(_Shared):
             self._table += np.minimum(other._table, room)
 
     def above(self, share: Fraction) -> FrequentLines:
-        """Pass 2, for the lines that are in strictly more than this share of the documents."""
+        """Return pass 2 for lines that are in strictly more than this share of the documents."""
         return FrequentLines(self.spec, self.key, share, self.documents, self._table)
 
 
 class FrequentLines(_Shared):
-    """Pass 2: exact counts of the lines that may be frequent. Threads may share it.
+    """Pass 2: exact counts of the lines that may be frequent. Thread-safe.
 
-    If documents have k different lines on average, at most k / share lines are frequent. When a
-    thousand are, one in ten million of the others is counted in vain.
+    If documents have k distinct lines on average, at most k / share lines are frequent. If a
+    thousand are, one in ten million of the others is counted needlessly.
+
+    Args:
+        spec: The specification, whose profile lines are compared by.
+        key: The secret key of a keyed specification.
+        share: A line is frequent if it is in more than this share of the documents.
+        documents: The number of documents of pass 1.
+        table: The counters of pass 1.
     """
 
     def __init__(
@@ -226,23 +250,23 @@ class FrequentLines(_Shared):
         self._samples: dict[int, str] = {}
 
     def add(self, texts: pa.Array) -> None:
-        """Count the lines of some documents: of all those that pass 1 has counted, once each."""
+        """Count the lines of a batch; all documents of pass 1 must be added, each once."""
         texts = strip_markup(texts, self.spec)
         lines, documents = _distinct_lines(texts, self.spec, self.key)
-        likely = kernels.lines_above(lines, self._table, min(self.limit, FULL - 1))
-        found, counts = np.unique(likely, return_counts=True)
-        fresh = np.array([line for line in found.tolist() if line not in self._samples], np.uint64)
-        samples = _texts_of(fresh, texts, self.spec, self.key)
+        above = kernels.lines_above(lines, self._table, min(self.limit, FULL - 1))
+        likely, counts = np.unique(above, return_counts=True)
+        new = np.array([line for line in likely.tolist() if line not in self._samples], np.uint64)
+        samples = _texts_of(new, texts, self.spec, self.key)
         with self._lock:
-            self._take(documents, found, counts, samples)
+            self._add_counts(documents, likely, counts, samples)
 
     def merge(self, other: FrequentLines) -> None:
-        """Take in what another has counted, of other documents."""
+        """Add the counts of other documents."""
         self.spec.require_same(other.spec, "these lines", "the others")
         with self._lock:
-            self._take(other._seen, other._lines, other._counts, other._samples)
+            self._add_counts(other._seen, other._lines, other._counts, other._samples)
 
-    def _take(
+    def _add_counts(
         self, documents: int, lines: Lines, counts: NDArray[np.int64], samples: dict[int, str]
     ) -> None:
         self._seen += documents
@@ -253,7 +277,7 @@ class FrequentLines(_Shared):
         self._samples.update(samples)
 
     def freeze(self) -> IgnoredLines:
-        """The lines that are in more than the share of the documents, and in two at least."""
+        """Return the lines that are in more than the share of the documents, and at least two."""
         if self._seen != self.documents:
             raise UsageError(
                 f"the lines of {self.documents} documents were counted, then of {self._seen}: "
@@ -266,11 +290,11 @@ class FrequentLines(_Shared):
 
 
 def _texts_of(lines: Lines, texts: pa.Array, spec: Spec, key: Key | None) -> dict[int, str]:
-    """Hash -> the line as it is compared, cut. The same wherever the line was found."""
+    """Return hash -> sample of lines that are in the texts; it does not depend on the document."""
     if not lines.size:
         return {}
     plain = normalise_texts(view_strings(texts), spec.profile)
-    # A character has up to four bytes; one that the cut has hit is dropped by the second cut.
+    # A character has up to four bytes; one that the first cut splits is dropped by the second.
     data, begins, ends = kernels.line_texts(
         plain.data, plain.offsets, *_rules(spec), lines, make_hasher(spec, key), 4 * SAMPLE
     )
@@ -283,14 +307,17 @@ def _texts_of(lines: Lines, texts: pa.Array, spec: Spec, key: Key | None) -> dic
 def strip_texts(
     texts: pa.Array, spec: Spec, ignored: IgnoredLines, key: Key | None = None
 ) -> pa.Array:
-    """The texts as they are cut into shingles. A step that would leave nothing is left out."""
+    """Return the texts as they are shingled: without markup and ignored lines.
+
+    A step that would leave a text empty is skipped for that text.
+    """
     return ignore_lines(strip_markup(texts, spec), ignored.hashes, spec, key)
 
 
 def require_ignored_lines(spec: Spec, ignored: IgnoredLines) -> None:
-    """Refuse a list of ignored lines that is not the one which the specification names."""
+    """Raise `SpecMismatch` if a list of ignored lines is not the one of the specification."""
     if spec.ignored != ignored.digest:
         raise SpecMismatch(
-            f"the specification ignores the lines {spec.ignored or 'of no list'}, the list at hand "
+            f"the specification ignores the lines {spec.ignored or 'of no list'}, the given list "
             f"is {ignored.digest or 'empty'}: pass the list that the specification was made with"
         )
