@@ -1,8 +1,8 @@
-"""Settings of all tests, the one Spark session of a run, and what kind a test is.
+"""Settings of all tests, the one Spark session of a run, and the kind of each test.
 
-Kinds are found, not written down: `spark` needs Java and shares a session, `process` starts
-processes, `kill` kills them. `make test-fast` leaves them out. `support` is the package of what
-tests share.
+Kinds are derived, not written at each test: `spark` needs Java and shares a session, `process`
+starts processes, `kill` kills them. `make test-fast` leaves these out. Helpers are in the
+package `support`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from types import CodeType, FunctionType
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -38,7 +39,7 @@ SPARK_SETTINGS = {
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
-    """Two cores of this machine; a task that fails is tried once more."""
+    """Start a session on two local cores, in which a failed task is tried once more."""
     from neardup.pipeline.backends.spark.session import open_session
 
     folder = tmp_path_factory.mktemp("spark")
@@ -46,9 +47,9 @@ def spark(tmp_path_factory):
         "spark.local.dir": f"{folder}/local",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
     }
-    given = " ".join(f"--conf {name}={value}" for name, value in settings.items())
+    arguments = " ".join(f"--conf {name}={value}" for name, value in settings.items())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(os.environ, "PYSPARK_SUBMIT_ARGS", f"{given} pyspark-shell")
+        patch.setitem(os.environ, "PYSPARK_SUBMIT_ARGS", f"{arguments} pyspark-shell")
         patch.delitem(os.environ, "PYSPARK_PYTHON", raising=False)
         session = open_session("local[2,2]")
         yield session
@@ -76,17 +77,41 @@ STARTING = (
 """Tests of code that starts processes by itself."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
+def _needs_spark(nodeid: str) -> bool:
+    return any(part in nodeid for part in ("/backends/spark/", "/test_cli_spark.py", "[Spark "))
+
+
+@pytest.hookimpl(optionalhook=True)  # pytest runs without xdist too
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Make `--dist loadgroup` run all Spark tests on one worker, in one session.
+
+    xdist 3.8 passes on the groups of `xdist_group` inside node ids, which pytest 9.2 no longer
+    lets it change (pytest-xdist issue 1386), and the process that distributes the tests knows
+    nothing else of them. xdist begins with the largest group, so that Spark's tests, which take
+    longest, start with the run.
+    """
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    class SparkOnOneWorker(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if _needs_spark(nodeid) else super()._split_scope(nodeid)
+
+    return SparkOnOneWorker(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not isinstance(item, pytest.Function) or TESTS not in item.path.parents:
             continue
         place = f"{item.path.relative_to(TESTS)}::{item.name}"
-        if "spark" in item.fixturenames or "/spark/" in place or "cli_spark" in place:
+        if _needs_spark(item.nodeid):
             item.add_marker("spark")
-        if item.get_closest_marker("spark"):
-            # One worker is to have the session; xdist 3.8 ignores groups with pytest 9.2.
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        elif "spark" in item.fixturenames:
+            raise pytest.UsageError(
+                f"{item.nodeid} uses Spark: name it so that _needs_spark sees it"
+            )
         if "killed" in place:
             item.add_marker("kill")
         definitions = item._fixtureinfo.name2fixturedefs.values()
