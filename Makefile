@@ -54,7 +54,7 @@ endif
 
 # Tests run on two cores; those of Spark on one of them, in one session. Kernels are compiled before, once.
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
-COMPILE := $(BIN)/python tests/support/compile_kernels.py
+COMPILE := $(BIN)/python scripts/compile_kernels.py
 
 # make test ROOM=index: the tests and the examples of one room.
 test: lint
