@@ -1,18 +1,25 @@
-"""Every engine gives the definition's answer to every question.
+"""Every engine gives the definition's answer to every question, and keeps the five promises.
 
-The definition is `support.definition.decide`: set arithmetic and `reference.keep_list`. What an
-engine does not take is in `UNSUPPORTED`, with the reason, and is tested to be refused.
+The definition is `support.definition`: set arithmetic and `reference.keep_list`. Questions are
+asked about corpora made for trouble, about random ones (by the engines that are fast enough) and
+about real text. An option that an engine does not support is in `UNSUPPORTED`, with the reason, and
+is tested to be refused.
 """
 
 from __future__ import annotations
 
 import random
+import sysconfig
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support import engine
-from support.definition import POINT, Decisions, Row, decide
+from support.definition import POINT, Decisions, Definition, Row
 from support.engines import ENGINES, SPARK, in_memory
+from support.strategies import corpora
 
 import neardup
 from neardup.errors import NeardupError
@@ -28,6 +35,7 @@ def questions_about(measure: str) -> dict[str, Row]:
     }
 
 
+SIMHASH: Row = {"sketch": "simhash", **dict.fromkeys(("threshold", "bands", "rows"))}
 QUESTIONS: dict[str, Row] = {
     "the usual": {},
     "limit 1": {"limit": 1},
@@ -45,9 +53,11 @@ QUESTIONS: dict[str, Row] = {
     "against": {"against": True},
     "against, limit 1": {"against": True, "limit": 1, "threshold": 0.3},
     "against, longest": {"against": True, "keep": "longest"},
+    "one table and another": {"bands": None, "rows": None, "tables": "2x3,3x2"},
+    "weighted": {"sketch": "weighted"},
+    "simhash": {**SIMHASH, "slots": 64, "hamming": 6},
 }
 AS_IN_MEMORY: dict[str, Row] = {
-    "one table and another": {"bands": None, "rows": None, "tables": "2x3,3x2"},
     "two tables": {"tables": 2, "rows": 1},
     "components": {"cluster": "components"},
     "components, longest": {"cluster": "components", "verify": "estimate", "keep": "longest"},
@@ -55,17 +65,11 @@ AS_IN_MEMORY: dict[str, Row] = {
     "narrow slots": {"bits": 8},
     "narrow slots, estimate": {"bits": 8, "verify": "estimate"},
     "one permutation": {"sketch": "oneperm", "slots": 64, "bands": 32, "rows": 2},
-    "weighted": {"sketch": "weighted"},
-    "simhash": {
-        "sketch": "simhash",
-        "hamming": 6,
-        **dict.fromkeys(("threshold", "bands", "rows", "slots")),
-    },
 }
-"""Questions whose definition the engine in memory is held to, by tests of its own: the others
-must say the same (tests/test_weighted_dedup.py, test_simhash_dedup.py, test_promises.py)."""
+"""Questions that the definition does not answer: all engines must give the library's answer."""
 
 ONE_AT_A_TIME = "documents are judged as they come: the first one stays"
+FREQUENCIES = "an index never has all documents that frequencies are counted in"
 UNSUPPORTED: dict[tuple[str, str], str] = {
     ("in memory", "against"): "the library takes one table: put the earlier documents first",
     ("index", "against"): "an index is what came earlier",
@@ -74,6 +78,8 @@ UNSUPPORTED: dict[tuple[str, str], str] = {
     ("service", "keep"): ONE_AT_A_TIME,
     ("index", "within"): "an index is one set of documents: make one for each value",
     ("service", "within"): "an index is one set of documents: make one for each value",
+    ("index", "weights"): FREQUENCIES,
+    ("service", "weights"): FREQUENCIES,
     ("index", "cluster"): "a chain that a document closes would change earlier answers",
     ("service", "cluster"): "a chain that a document closes would change earlier answers",
 }
@@ -120,10 +126,22 @@ def combinations(questions: dict[str, Row]) -> list[object]:
     return found
 
 
+def options_of(question: Row) -> Row:
+    """The options of a question about few words; those that are None are not given."""
+    options = POINT | {"threshold": 0.5} | question
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def define(rows: list[Row], question: Row) -> Definition:
+    earlier = rows[: len(rows) // 3] if "against" in question else []
+    options = {name: value for name, value in options_of(question).items() if name != "against"}
+    return Definition(rows[len(earlier) :], earlier, **options)
+
+
 def ask(
     request: pytest.FixtureRequest, folder: Path, name: str, seed: int, rows: list[Row], asked: Row
 ) -> Decisions:
-    options = {option: value for option, value in asked.items() if option != "against"}
+    options = {name: value for name, value in options_of(asked).items() if name != "against"}
     earlier = rows[: len(rows) // 3] if "against" in asked else []
     spark = request.getfixturevalue("spark") if name in SPARK else None
     folder = folder / str(seed)
@@ -140,11 +158,10 @@ def test_engine_gives_the_definition_s_answer(
     removed = rejected = 0
     for seed in [1] if name in SPARK else range(4):
         rows = corpus(seed, 90 if name in SPARK else 50)
-        got = ask(request, tmp_path, name, seed, rows, POINT | {"threshold": 0.5} | question)
-        options = {option: value for option, value in question.items() if option != "against"}
-        earlier = rows[: len(rows) // 3] if "against" in question else []
-        want = decide(rows[len(earlier) :], earlier, **options)
-        assert got == want
+        definition = define(rows, question)
+        want = definition.decide()
+        assert ask(request, tmp_path, name, seed, rows, question) == want
+        definition.check_promises(want)
         removed += len(want.removed)
         rejected += len(want.rejected)
         assert len(want.kept) > 3
@@ -157,12 +174,121 @@ def test_engine_gives_the_answer_of_the_library(
 ) -> None:
     removed = 0
     for seed in [1] if name in SPARK else range(4):
-        rows, options = corpus(seed, 60), POINT | {"threshold": 0.5} | question
-        options = {option: value for option, value in options.items() if value is not None}
-        want = in_memory(rows, options)
-        assert ask(request, tmp_path, name, seed, rows, options) == want
+        rows = corpus(seed, 60)
+        want = in_memory(rows, options_of(question))
+        assert ask(request, tmp_path, name, seed, rows, question) == want
         removed += len(want.removed)
     assert removed > 15, "or this has seen nothing"
+
+
+def weights_of(name: str) -> Row:
+    """The option, if it is not the default."""
+    return {} if name == "tf" else {"weights": name}
+
+
+RANDOM: dict[str, Row] = {
+    "the usual": {},
+    "longest": {"keep": "longest"},
+    **{name: {"measure": name} for name in CHOICES[1:]},
+    **{f"{name}, longest": {"measure": name, "keep": "longest"} for name in CHOICES[1:]},
+    "limit 1": {"limit": 1},
+    "limit 2, estimate": {"limit": 2, "verify": "estimate"},
+    "none": {"verify": "none"},
+    **{f"tables {t}": {"tables": t, "bands": None, "rows": None} for t in ("2x3,3x2", "6x1,1x6")},
+    **{
+        f"weighted, {weights}, {verify}": {
+            "sketch": "weighted",
+            **weights_of(weights),
+            "verify": verify,
+            "slots": 16,
+            "bands": 8,
+        }
+        for weights in ("tf", "tf-idf")
+        for verify in ("exact", "estimate")
+    },
+    **{
+        f"simhash, {bits} bits, {distance} differ, {weights}": {
+            **SIMHASH,
+            "slots": bits,
+            "hamming": distance,
+            **weights_of(weights),
+        }
+        for bits, distance in ((64, 3), (64, 12), (128, 8))
+        for weights in ("tf", "tf-idf")
+    },
+}
+"""Questions about random corpora."""
+CORPORA = {"in memory": 40, "local files": 4, "index": 8}
+"""The engines that are fast enough to be asked about random corpora, and about how many."""
+
+
+def random_questions() -> list[object]:
+    return [
+        pytest.param(name, question, id=f"{name}-{title}")
+        for name in CORPORA
+        for title, question in RANDOM.items()
+        if not unsupported(name, question)
+    ]
+
+
+@pytest.mark.parametrize(("name", "question"), random_questions())
+def test_engine_keeps_its_promises_on_random_corpora(
+    tmp_path_factory: pytest.TempPathFactory, name: str, question: Row
+) -> None:
+    """Witnessed, no chains, complete up to LSH, nothing vanishes; and the definition's answer."""
+    thresholds = st.sampled_from([0.3, 0.5, 0.75, 1.0])
+
+    @settings(max_examples=CORPORA[name])
+    @given(corpora(), thresholds)
+    def check(texts: list[str], threshold: float) -> None:
+        rows = [{"id": f"d{number:04}", "text": text} for number, text in enumerate(texts)]
+        asked = question if "threshold" in question else {**question, "threshold": threshold}
+        definition = define(rows, asked)
+        folder = tmp_path_factory.mktemp("corpus")
+        got = ENGINES[name](rows, options_of(asked), folder=folder, seed=len(texts))
+        definition.check_promises(got)
+        assert got == definition.decide()
+
+    check()
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_engine_keeps_its_promises_on_real_text(name: str, tmp_path: Path) -> None:
+    """Source files of the standard library: families of codecs, many small files."""
+    library = Path(sysconfig.get_paths()["stdlib"])
+    paths = sorted(library.glob("encodings/*.py")) + sorted(library.glob("*.py"))[:60]
+    texts = [path.read_text("utf-8", "replace")[:6_000] for path in paths]
+    rows = [{"id": f"d{number:04}", "text": text} for number, text in enumerate(texts)]
+    curve = neardup.dedup(["a"], threshold=0.8).options.curve
+    question = {"shingle": "word:5", "threshold": 0.8, "slots": 128}
+    question |= {"bands": curve.bands, "rows": curve.rows}
+    definition = define(rows, question)
+    got = ENGINES[name](rows, options_of(question), folder=tmp_path, seed=1)
+    definition.check_promises(got)
+    assert got == definition.decide()
+    assert len(got.removed) >= 5, "the encodings hold real near-duplicates"
+
+
+@given(corpora(), st.integers(1, 7))
+def test_library_gives_the_same_answer_whatever_the_batches(texts: list[str], size: int) -> None:
+    """Promise 4; the engines above cut their input into other pieces for every seed."""
+    options = POINT | {"threshold": 0.5}
+    batches = [
+        pa.record_batch({"text": pa.array(texts[at : at + size], pa.string())})
+        for at in range(0, len(texts), size)
+    ]
+    pieces = neardup.dedup(pa.Table.from_batches(batches), **options)
+    assert pieces.removed == neardup.dedup(texts, **options).removed
+
+
+@given(corpora(), st.sampled_from([0.3, 0.6]))
+def test_pairs_of_the_library_are_all_similar_candidates(
+    texts: list[str], threshold: float
+) -> None:
+    rows = [{"id": f"d{number:04}", "text": text} for number, text in enumerate(texts)]
+    got = neardup.dedup(rows, **POINT | {"threshold": threshold}).pairs
+    want = define(rows, {"threshold": threshold}).pairs()
+    assert [(pair.a, pair.b, pair.similarity) for pair in got] == want
 
 
 REFUSED: dict[str, Row] = {
@@ -170,6 +296,7 @@ REFUSED: dict[str, Row] = {
     "keep": {"keep": "longest"},
     "within": {"within": "lang"},
     "cluster": {"cluster": "components"},
+    "weights": {"sketch": "weighted", "weights": "tf-idf"},
 }
 
 
