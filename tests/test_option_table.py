@@ -125,6 +125,23 @@ def test_table_in_the_documentation_is_generated() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_states_the_default_of_every_option_once(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")  # every option in one line
+    params = COMMANDS[name].params
+    every = "--help-all" if any("--help-all" in param.opts for param in params) else "--help"
+    app(args=[*name.split()[1:], every], prog_name="neardup", standalone_mode=False)
+    lines = capsys.readouterr().out.splitlines()
+    for param in params:
+        if param.param_type_name == "option" and not param.is_flag:
+            first = re.compile(rf"│[ *]+{max(param.opts, key=len)} ")
+            (shown,) = [line for line in lines if first.match(line)]
+            assert shown.count("Default: ") + shown.count("[required]") == 1, shown
+            assert param.metavar in shown and "<" not in shown, shown
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
 @pytest.mark.parametrize("columns", ["80", "120"])
 def test_help_has_an_example_and_no_types_of_flags(
     name: str, columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -133,7 +150,7 @@ def test_help_has_an_example_and_no_types_of_flags(
     words = name.split()[1:]
     app(args=[*words, "--help"], prog_name="neardup", standalone_mode=False)
     shown = capsys.readouterr().out
-    assert "<bool>" not in shown
+    assert "<bool>" not in shown and "{" not in shown and "[[" not in shown
     assert "Example: neardup" in shown
     assert max(map(len, shown.splitlines())) <= int(columns)
 

@@ -95,7 +95,7 @@ class Option:
     @property
     def explained(self) -> str:
         """What it does and which choices there are, in sentences."""
-        if not self.choices:
+        if all(str(choice) in self.help.split(": ", 1)[-1] for choice in self.choices):
             return self.help
         *first, last = map(str, self.choices)
         return f"{self.help} One of {', '.join(first)} or {last}."
@@ -109,7 +109,7 @@ class ThresholdOptions(TypedDict, total=False):
         Option(
             "Documents at least this similar are duplicates: above 0, at most 1.",
             default=0.8,
-            otherwise="of a simhash, --hamming says it",
+            otherwise="of a simhash, set by --hamming",
             metavar="X",
             common=True,
         ),
@@ -179,7 +179,7 @@ class SignatureOptions(TypedDict, total=False):
         int | None,
         Option(
             "Slots of a signature; of a simhash its bits, 64 or 128.",
-            otherwise="128; of a simhash 64",
+            otherwise="128; of a simhash, 64",
             metavar="N",
         ),
     ]
@@ -218,7 +218,7 @@ class BandOptions(TypedDict, total=False):
         Option(
             "How candidates are verified: exact compares their shingles, estimate their "
             "signatures, none takes every candidate for a duplicate.",
-            otherwise="exact; of a simhash estimate",
+            otherwise="exact; of a simhash, estimate",
             choices=VERIFY,
             metavar="HOW",
             common=True,
@@ -234,7 +234,7 @@ class SpecOptions(ShingleOptions, TextOptions, SignatureOptions, total=False):
         Option(
             "The hash functions that fill the slots: affine32 or affine-m61 for minhash, rounds "
             "for oneperm, darts for weighted.",
-            otherwise="the sketch's first",
+            otherwise="the first of the sketch",
             metavar="NAME",
         ),
     ]

@@ -19,7 +19,6 @@ import pytest
 from support.command_line import WRITERS, Row, neardup, read_rows, refused, table, write_jsonl
 
 from neardup import reference
-from neardup.cli.progress import Silent
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
 from neardup.options import Options
@@ -29,6 +28,7 @@ from neardup.pipeline.exact import ExactDuplicates
 from neardup.pipeline.exact_hashes import ExactSpec
 from neardup.pipeline.job import Job
 from neardup.pipeline.run import run_job
+from neardup.runtime import Silent
 from neardup.spec import Spec
 
 LINES = [

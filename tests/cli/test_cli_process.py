@@ -19,7 +19,7 @@ from support.command_line import DOCUMENTS, WRITERS, dedup, edited, neardup, pro
 from support.command_line import write_jsonl as jsonl
 
 import neardup as package
-from neardup.cli import progress
+from neardup.cli import console
 from neardup.corpus import write
 from neardup.formatting import format_bytes
 from neardup.pipeline import run as batch_run
@@ -239,7 +239,7 @@ def test_after_a_killed_run_the_next_one_goes_on(tmp_path: Path, many: Path) -> 
 # -- progress -----------------------------------------------------------------------------------
 
 
-class Recorder(progress.PlainProgress):
+class Recorder(console.PlainProgress):
     def __init__(self) -> None:
         super().__init__()
         self.steps: dict[str, tuple[int, list[int]]] = {}
@@ -259,7 +259,7 @@ def test_progress_counts_the_bytes_on_disk_and_moves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extension: str
 ) -> None:
     recorder = Recorder()
-    monkeypatch.setattr(progress, "PlainProgress", lambda: recorder)
+    monkeypatch.setattr(console, "PlainProgress", lambda: recorder)
     rows = [{"text": edited(n, count=300)} for n in range(2_500)]
     sources = [tmp_path / f"{n}.txt" for n in range(600)]
     if extension == "txt":
@@ -283,7 +283,7 @@ def test_progress_counts_the_bytes_on_disk_and_moves(
 def test_lines_with_a_rate_when_piped(
     tmp_path: Path, many: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(console, "EVERY_SECONDS", 0.0)
     ran = neardup("dedup", many, "-o", tmp_path / "out")
     lines = ran.err.splitlines()
     assert all(line.startswith("neardup: ") for line in lines)

@@ -54,14 +54,14 @@ def test_from_files_and_back(folder, tmp_path):
     written(first, list(TEXTS)[20:])
     second = written(tmp_path / "b.jsonl", list(TEXTS)[:20])
     out = run("reindex", folder, "--shingle", "word:1", "--corpus", first, "--corpus", second)
-    assert out.startswith("40 documents indexed anew\n")
+    assert out.startswith("40 documents indexed again\n")
     with Index.open(folder, read_only=True) as index:
         assert (index.spec.shingle, len(index)) == ("word:1", 40)
         assert index.spec.fingerprint in out
     run("retune", folder, "--threshold", 0.9, "-q")
     ran = neardup("index", "reindex", folder, "--undo")
-    assert ran.out.startswith("back to generation g1 of before, 0 documents that came since ")
-    assert "its operating point is that of then\nexact Jaccard >= 0.50 of word:2" in ran.out
+    assert ran.out.startswith("back to generation g1 and its operating point; 0 documents ")
+    assert "are carried over\nexact Jaccard >= 0.50 of word:2" in ran.out
     assert "earlier generation g2: " in ran.out and "0 documents" not in ran.err
     with Index.open(folder, read_only=True) as index:
         assert index.spec.shingle == "word:2"
@@ -155,15 +155,15 @@ def test_another_key(folder, tmp_path):
 
 
 def test_what_is_contradictory(folder):
-    refused("nothing is to change", "reindex", folder)
-    refused("goes back to what was", "reindex", folder, "--undo", "--slots", 64)
+    refused("no change requested", "reindex", folder)
+    refused("restores the previous", "reindex", folder, "--undo", "--slots", 64)
     refused("leave out the other", "reindex", folder, "--forget", "--undo")
 
 
 def test_forget(folder):
     run("convert", folder, "--bits", 8)
-    assert run("reindex", folder, "--forget") == "what was before is deleted\n"
-    assert run("reindex", folder, "--forget") == "there was nothing before\n"
+    assert run("reindex", folder, "--forget") == "previous generation deleted\n"
+    assert run("reindex", folder, "--forget") == "no previous generation\n"
     refused("nothing can be undone", "reindex", folder, "--undo")
 
 

@@ -196,13 +196,13 @@ def test_a_foreign_folder_is_left_alone(folder):
     assert run(folder, "-o", out, "--force").code == 0
     (out / "evaluation.json").write_text("[1]")
     foreign = run(folder, "-o", out, "--force")
-    assert foreign.code == 1 and "is not of neardup" in foreign.err
+    assert foreign.code == 1 and "is not an evaluation" in foreign.err
     (out / "evaluation.json").unlink()
     assert run(folder, "-o", out, "--force").code == 0  # the page alone: an evaluation was stopped
     (out / "evaluation.json").unlink()
     (out / "evaluation.html").write_text("mine")
     foreign = run(folder, "-o", out, "--force")
-    assert foreign.code == 1 and "evaluation.html is not of neardup" in foreign.err
+    assert foreign.code == 1 and "evaluation.html is not an evaluation" in foreign.err
     assert (out / "evaluation.html").read_text() == "mine"
     file = run(folder, "-o", out / "mine.txt")
     assert file.code == 1 and "is a file" in file.err

@@ -194,7 +194,7 @@ def test_long_documents_are_fewer(monkeypatch):
 
 LOADED = """
 import sys
-from neardup.cli.progress import Silent
+from neardup.runtime import Silent
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
 from neardup.evaluation.sample import choose_from_files

@@ -244,7 +244,7 @@ def test_what_does_not_go_together(tmp_path):
         (None, "can't be read: No such file"),
         (b"", "holds no key"),
         (b"a\nb\n", "holds no key"),
-        (b"\xff\xfe", "can't be read: it is no text"),
+        (b"\xff\xfe", "can't be read: it is not a text file"),
     ],
 )
 def test_api_key_files_that_hold_none(tmp_path, content, told):

@@ -1,4 +1,7 @@
-"""The command line: one file a command. Fast to start: heavy imports happen inside commands."""
+"""The command line: one file for each command or group of commands, and `main`, which runs them.
+
+It starts fast: NumPy, Numba and PyArrow are imported inside the commands.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,10 @@ from neardup.cli.dedup import dedup
 from neardup.cli.evaluate import evaluate
 from neardup.cli.exact import exact
 from neardup.cli.help import Command, Group
+from neardup.cli.index import compact, export, import_, stats, verify
 from neardup.cli.index_build import add, build
 from neardup.cli.index_query import get, query, remove
 from neardup.cli.index_reindex import convert, reindex, retune
-from neardup.cli.index_upkeep import compact, export, import_, stats, verify
 from neardup.cli.plan import plan
 from neardup.cli.runs import demo, merge, report, status
 from neardup.cli.serve import format_failure, keys, serve
@@ -43,7 +46,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 index = typer.Typer(
-    help="An index of documents in a folder: is a new one a copy of something?",
+    help="Make, query and maintain an index: check new documents against stored ones.",
     epilog="Example: neardup index build posts posts.jsonl",
     cls=Group,
     no_args_is_help=True,
@@ -66,7 +69,7 @@ COMMANDS: Final[list[tuple[Callable[..., None], str, str]]] = [
     (query, ONLINE, "query posts 'the text of a new post'"),
     (serve, ONLINE, "serve --data posts --port 8080"),
 ]
-"""The commands with the panel of the first screen that they are in, and an example."""
+"""The commands, each with its panel in `neardup --help` and an example."""
 INDEX_COMMANDS: Final[list[tuple[Callable[..., None], str, str]]] = [
     (build, "Documents", "index build posts posts.jsonl --threshold 0.85"),
     (add, "Documents", "index add posts new.jsonl"),
@@ -102,6 +105,7 @@ app.add_typer(cache, name="cache", rich_help_panel=CHOOSE)
 
 
 def show_version(wanted: bool) -> None:
+    """Print the version and end, if --version is given."""
     if wanted:
         print(f"neardup {neardup.__version__}")
         raise typer.Exit
@@ -111,23 +115,27 @@ def show_version(wanted: bool) -> None:
 def options(
     version: Annotated[
         bool,
-        typer.Option("--version", help="Show the version.", callback=show_version, is_eager=True),
+        typer.Option(
+            "--version", help="Show the version and exit.", callback=show_version, is_eager=True
+        ),
     ] = False,
     debug: Annotated[
         bool,
-        typer.Option("--debug", help="Show a traceback when something fails; can stand anywhere."),
+        typer.Option(
+            "--debug", help="Show a traceback if a command fails; accepted anywhere on the line."
+        ),
     ] = False,
 ) -> None:
     pass
 
 
 def main() -> None:
-    """Run the command line; an error is one line with the cure, unless --debug is given."""
+    """Run the command line; print an error as one line with the cure, unless --debug is given."""
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     # Jobs are ended like this by schedulers and containers: clean up as after Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Names and ids may hold what a terminal can't show: no reason to fail after the work.
+        # Names and ids may have characters that the terminal's encoding lacks: escape them.
         sys.stdout.reconfigure(errors="backslashreplace")
     as_event = arguments[:1] == ["serve"]
     try:
@@ -142,34 +150,34 @@ def main() -> None:
     except Exception as error:
         if "--debug" in sys.argv:
             raise
-        fail(*explained(error), as_event=as_event)
+        fail(*explain_error(error), as_event=as_event)
     if code == INTERRUPTED:
-        fail(f"interrupted; {what_is_left(arguments)}", INTERRUPTED, as_event=as_event)
+        fail(f"interrupted; {how_to_resume(arguments)}", INTERRUPTED, as_event=as_event)
     sys.exit(code or 0)
 
 
-def what_is_left(arguments: list[str]) -> str:
-    """Of a command that was interrupted."""
+def how_to_resume(arguments: list[str]) -> str:
+    """Describe what an interrupted command has kept, and how to resume it."""
     if "--no-cache" in arguments:
         return "nothing is kept"
     if arguments[:2] in (["index", "build"], ["index", "add"]):
-        return "what was added stays, neardup index add with the same input goes on from here"
+        return "added documents are kept, neardup index add with the same input goes on from here"
     return "the same command goes on from here"
 
 
-def explained(error: Any) -> tuple[str, int]:
-    """What to tell about an error, and the exit code."""
+def explain_error(error: Any) -> tuple[str, int]:
+    """Return the message for an error, and the exit code."""
     if isinstance(error, NeardupError):
         return str(error), error.exit_code
     if hasattr(error, "format_message"):  # Typer's usage errors; where their class is has changed
         message, ctx = error.format_message(), getattr(error, "ctx", None)
-        more = f" ({ctx.command_path} --help tells more)" if ctx and message else ""
+        more = f" (see {ctx.command_path} --help)" if ctx and message else ""
         return message + more, error.exit_code
     if isinstance(error, MemoryError):
         return "out of memory: use fewer --workers, or a larger machine", 1
     if isinstance(error, OSError):
         return f"{error} (--debug shows where)", 1
-    # The message of an error that nobody expected could quote a document.
+    # The message of an unexpected error could quote a document: it is not shown.
     home = str(Path(neardup.__file__).parent)
     frames = traceback.extract_tb(error.__traceback__)
     place = [frame for frame in frames if frame.filename.startswith(home)][-1]
@@ -178,8 +186,8 @@ def explained(error: Any) -> tuple[str, int]:
 
 
 def fail(message: str, code: int, *, as_event: bool = False) -> NoReturn:
-    """End with one line; with none if everything has been said, as when help was shown."""
+    """Exit with a one-line message; without one if it is empty, as after help was shown."""
     if one_line := " ".join(message.split()):
-        told = format_failure(one_line) if as_event else f"neardup: {one_line}"
-        print(told, file=sys.stderr)
+        line = format_failure(one_line) if as_event else f"neardup: {one_line}"
+        print(line, file=sys.stderr)
     sys.exit(code)

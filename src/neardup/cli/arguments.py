@@ -1,57 +1,93 @@
-"""The options that several commands share, in the same words in each."""
+"""Arguments and options that several commands share, declared once.
+
+`option`, `flag` and `argument` declare one; `with_options` gives a command the matching options of
+`option_table`.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
 
-from neardup.cli.help import HELP_ALL, MANY, HelpAll
+from neardup.cli.help import HELP_ALL, MANY, RARE_NAMES, HelpAll
 from neardup.errors import ParameterError
 from neardup.option_table import KEPT, SIMILAR, Option, given_options, options_at
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from neardup.keys import Key
 
+INPUT: Final = "Input"
+MATCH: Final = SIMILAR
+KEEP: Final = KEPT
+OUTPUT: Final = "Output"
 
-INPUT = "Input"
-MATCH = SIMILAR
-KEEP = KEPT
-OUTPUT = "Output"
+RARE: Final = "rare"
+"""In the annotation of an option: help shows it only with --help-all, if the command has many."""
 
-Inputs = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="INPUT",
-        help="Files, folders or quoted globs: JSONL (.gz, .zst), Parquet, CSV/TSV, Arrow/Feather, "
-        "or a folder of text files, one document a file.",
-        show_default=False,
-    ),
-]
-Out = Annotated[
-    Path,
-    typer.Option(
-        "--out",
-        "-o",
-        metavar="OUT",
-        help="The folder to write.",
-        show_default=False,
-        readable=False,
-    ),
-]
+
+def option(
+    metavar: str,
+    help: str,
+    *names: str,
+    default: str | bool = True,
+    panel: str | None = None,
+    least: float | None = None,
+    most: float | None = None,
+    **others: Any,
+) -> Any:
+    """Declare an option that takes a value.
+
+    Args:
+        metavar: What stands for its value in help.
+        help: What it does, in one or two sentences; help adds the default.
+        *names: How it is typed; by default the parameter's name.
+        default: The default in words; True for the value in the signature, False for none.
+        panel: The heading under which help shows it.
+        least: The smallest number that is accepted; help states it.
+        most: The largest number that is accepted.
+        **others: Passed to `typer.Option`.
+    """
+    if least is not None:
+        limits = f"at least {least:,}" if most is None else f"from {least:,} to {most:,}"
+        help = f"{help} {limits.capitalize()}."
+        others["callback"] = _check_limits(limits, least, most)
+    return typer.Option(
+        *names, metavar=metavar, help=help, show_default=default, rich_help_panel=panel, **others
+    )
+
+
+def _check_limits(limits: str, least: float, most: float | None) -> Callable[..., Any]:
+    """Return a callback that refuses numbers outside the limits."""
+
+    def check(param: typer.CallbackParam, value: Any) -> Any:
+        if value is not None and not least <= value <= (value if most is None else most):
+            raise ParameterError(f"{param.opts[0]} must be {limits}, not {value:,}")
+        return value
+
+    return check
+
+
+def flag(help: str, *names: str, panel: str | None = None) -> Any:
+    """Declare an option without a value, which is off by default."""
+    return typer.Option(*names, help=help, rich_help_panel=panel)
+
+
+def argument(metavar: str, help: str, **others: Any) -> Any:
+    """Declare a positional argument; a list takes one or more."""
+    return typer.Argument(metavar=metavar, help=help, show_default=False, **others)
 
 
 def use_config(context: typer.Context, path: Path | None) -> Path | None:
-    """What the file says holds where nothing is given on the command line."""
+    """Take the options of a config file as defaults of the command line."""
     if path is not None:
         from neardup.formats.config import load_config
 
@@ -59,176 +95,173 @@ def use_config(context: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
-LAYOUT = {"bands", "rows", "tables"}
-CHOSEN_FOR = {"threshold", "recall", "slots", "sketch", "preset"}
+LAYOUT: Final = frozenset({"bands", "rows", "tables"})
+CHOSEN_FOR: Final = frozenset({"threshold", "recall", "slots", "sketch", "preset"})
+"""The options that the layout of bands in a config file was chosen for."""
 
 
 def stale_bands(context: typer.Context) -> set[str]:
-    """What the config file says of bands that were chosen for something else than is given."""
+    """Return the layout options of the config file if the command line changes what they are for.
+
+    They were chosen for the file's threshold, recall and slots, and are wrong for others.
+    """
     sources = {name: context.get_parameter_source(name) for name in LAYOUT | CHOSEN_FOR}
-    came = {name: source.name for name, source in sources.items() if source is not None}
-    if "COMMANDLINE" not in came.values():
+    names = {name: source.name for name, source in sources.items() if source is not None}
+    if "COMMANDLINE" not in names.values():
         return set()
-    return {name for name in LAYOUT if came.get(name) == "DEFAULT_MAP"}
+    return {name for name in LAYOUT if names.get(name) == "DEFAULT_MAP"}
 
 
+CONFIG_HELP: Final = (
+    "An operating point that neardup plan or neardup tune wrote; options on the command line "
+    "override it."
+)
+
+Inputs = Annotated[
+    list[str],
+    argument(
+        "INPUT",
+        "Files, folders or quoted globs: JSONL (.gz, .zst), Parquet, CSV/TSV, Arrow/Feather, "
+        "or a folder of text files, one document a file.",
+    ),
+]
+Out = Annotated[
+    Path, option("OUT", "The folder to write.", "--out", "-o", default=False, readable=False)
+]
 Config = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="An operating point that neardup plan or neardup tune wrote; options that "
-        "are given go before it.",
-        callback=use_config,
-        is_eager=True,
-        show_default=False,
-        rich_help_panel=MATCH,
-    ),
+    option("FILE", CONFIG_HELP, default="none", panel=MATCH, callback=use_config, is_eager=True),
 ]
-Text = Annotated[
-    str,
-    typer.Option(
-        metavar="COLUMN", help="The column that holds the documents.", rich_help_panel=INPUT
-    ),
-]
+Text = Annotated[str, option("COLUMN", "The column with the texts of the documents.", panel=INPUT)]
 Id = Annotated[
     str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="The column that names them.",
-        show_default="id if there is one, else file:row",
-        rich_help_panel=INPUT,
+    option(
+        "COLUMN",
+        "The column with the ids of the documents.",
+        default="id if it exists, else file:row",
+        panel=INPUT,
     ),
 ]
 Format = Annotated[
     str,
-    typer.Option(
-        help="auto, or the format of all inputs: jsonl, parquet, csv, tsv, arrow, text (every "
-        "file is one document).",
-        rich_help_panel=INPUT,
+    option(
+        "NAME",
+        "The format of all inputs: jsonl, parquet, csv, tsv, arrow or text (every file is one "
+        "document); auto goes by the file names.",
+        panel=INPUT,
     ),
+    RARE,
 ]
 Strict = Annotated[
     bool,
-    typer.Option(
+    flag(
+        "Stop at the first bad row, instead of collecting bad rows in rejected.parquet.",
         "--strict",
-        help="Stop at the first document that can't be used, instead of setting it "
-        "aside in rejected.parquet.",
-        rich_help_panel=INPUT,
+        panel=INPUT,
     ),
+    RARE,
 ]
 SkipBadFiles = Annotated[
     bool,
-    typer.Option(
+    flag(
+        "Skip files that can't be read and list them in run.json, instead of stopping.",
         "--skip-bad-files",
-        help="Leave out files that can't be read, and list them in run.json, instead of stopping.",
-        rich_help_panel=INPUT,
+        panel=INPUT,
     ),
+    RARE,
 ]
 Within = Annotated[
     str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="Compare only documents with the same value in this column.",
-        show_default=False,
-        rich_help_panel=MATCH,
+    option(
+        "COLUMN",
+        "Compare only documents with the same value in this column.",
+        default="compare all",
+        panel=MATCH,
     ),
+    RARE,
 ]
 Prefer = Annotated[
     str | None,
-    typer.Option(
-        metavar="GLOB",
-        help="Copies in these inputs go before copies in the others.",
-        show_default=False,
-        rich_help_panel=KEEP,
+    option(
+        "GLOB",
+        "Keep copies in these inputs rather than copies in the others.",
+        default="no preference",
+        panel=KEEP,
     ),
+    RARE,
 ]
 NoKept = Annotated[
-    bool, typer.Option("--no-kept", help="Decide only, copy nothing.", rich_help_panel=OUTPUT)
+    bool, flag("Write the decisions only, not the kept rows.", "--no-kept", panel=OUTPUT), RARE
 ]
 Force = Annotated[
     bool,
-    typer.Option(
-        "--force",
-        help="Replace a finished run in OUT; other files there are left alone.",
-        rich_help_panel=OUTPUT,
-    ),
+    flag("Replace a finished run in OUT; other files there are kept.", "--force", panel=OUTPUT),
 ]
 Memory = Annotated[
     str | None,
-    typer.Option(
-        metavar="SIZE",
-        help="The most memory to use, such as 2GB.",
-        show_default="half of the free",
-        rich_help_panel=OUTPUT,
+    option(
+        "SIZE",
+        "The most memory to use, such as 2GB.",
+        default="half of the free memory",
+        panel=OUTPUT,
     ),
 ]
 Workers = Annotated[
-    int | None,
-    typer.Option(help="Threads.", show_default="one a core", rich_help_panel=OUTPUT),
+    int | None, option("N", "Threads to use.", default="one per core", panel=OUTPUT)
 ]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=OUTPUT)
-]
+Quiet = Annotated[bool, flag("Print nothing but errors.", "--quiet", "-q", panel=OUTPUT)]
 AsJson = Annotated[
-    bool,
-    typer.Option(
-        "--json",
-        help="Print the content of run.json instead of the summary.",
-        rich_help_panel=OUTPUT,
-    ),
+    bool, flag("Print the content of run.json instead of the summary.", "--json", panel=OUTPUT)
 ]
+PlainJson = Annotated[bool, flag("Print JSON instead of text.", "--json", panel=OUTPUT)]
+KEY_HELP: Final = "The key of --hash siphash: 16 bytes, or 32 hexadecimal digits."
+KeyFile = Annotated[Path | None, option("FILE", KEY_HELP, default="none", panel=MATCH), RARE]
 
 
 def check_workers(workers: int | None) -> int:
-    """As many threads as asked for, or one a core."""
+    """Return the number of threads: as given, or one per core."""
     if workers is not None and workers < 1:
         raise ParameterError(f"--workers must be at least 1, not {workers}")
     return workers or usable_cores()
 
 
-def make_console(width: int) -> Console:
-    """Standard output; where it is no terminal as wide as COLUMNS says, or else as this."""
-    from rich.console import Console
-
-    console = Console(markup=False, highlight=False)
-    if not console.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
-        console.width = max(console.width, width)
-    return console
-
-
 def usable_cores() -> int:
+    """Return the number of cores that this process may use."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def with_options(
-    place: str, *, panel: str = "", without: str = "", changed: Mapping[str, str] | None = None
+    place: str, *, panel: str | Mapping[str, str] = "", unset: str | Mapping[str, str] = ""
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the matching options that `option_table.PLACES` names for it.
 
     The command takes them as `**given`: only those with a value from the command line or a config
-    file.
+    file. In help, rare options come last in each panel; a command with many options gets
+    `--help-all`.
 
     Args:
         place: The command's name in `PLACES`.
-        panel: The heading under which help shows all of them, instead of the table's.
-        without: What happens if one is not given, instead of the table's default.
-        changed: Name -> help, where the command means it a little differently.
+        panel: The heading under which help shows them, instead of the table's: of all, or by name.
+        unset: The default in words, instead of the table's: of all, or by name.
     """
     rows = options_at(place)
+    later = {KEEP, OUTPUT, *({} if isinstance(panel, str) else panel.values())}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(command, include_extras=True)
-        fixed = [
+        own = [
             parameter.replace(annotation=hints[name], kind=parameter.KEYWORD_ONLY)
             for name, parameter in inspect.signature(command).parameters.items()
             if parameter.kind is not parameter.VAR_KEYWORD
         ]
-        named = [_parameter(row, panel, without, changed or {}) for row in rows.values()]
-        # Panels are shown in the order of their first option: what is kept and written is last.
-        place_of = next((n for n, one in enumerate(fixed) if _panel(one) in (KEEP, OUTPUT)), None)
-        parameters = fixed[:place_of] + named + ([] if place_of is None else fixed[place_of:])
+        matching = [_parameter(row, rows, panel, unset) for row in rows.values()]
+        # Help shows panels in the order of their first option: what is kept and written is last.
+        places = [n for n, one in enumerate(own) if one.name == "config" or _panel(one) in later]
+        first = min(places, default=len(own))
+        parameters = own[:first] + matching + own[first:]
+        parameters.sort(key=_is_rare)
         if len(parameters) > MANY:
             keyword = inspect.Parameter.KEYWORD_ONLY
             more = inspect.Parameter(HELP_ALL, keyword, default=False, annotation=HelpAll)
@@ -236,12 +269,13 @@ def with_options(
 
         @functools.wraps(command)
         def wrapped(**values: Any) -> None:
-            matching = {name: values.pop(name) for name in rows}
+            given = given_options({name: values.pop(name) for name in rows})
             values.pop(HELP_ALL, None)
-            command(**values, **given_options(matching))
+            command(**values, **given)
 
-        signature = inspect.Signature(parameters)
-        wrapped.__signature__ = signature  # type: ignore[attr-defined]
+        rare = frozenset(parameter.name for parameter in parameters if _is_rare(parameter))
+        setattr(wrapped, RARE_NAMES, rare)
+        wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         wrapped.__annotations__ = {one.name: one.annotation for one in parameters}
         return wrapped
 
@@ -249,28 +283,50 @@ def with_options(
 
 
 def _parameter(
-    row: Option, panel: str, without: str, changed: Mapping[str, str]
+    row: Option,
+    rows: Mapping[str, Option],
+    panel: str | Mapping[str, str],
+    unset: str | Mapping[str, str],
 ) -> inspect.Parameter:
+    """Return the parameter of a command for a row of the table, one of `rows`."""
     kind: Any = list[str] if row.repeated else row.type if isinstance(row.type, type) else str
-    option = typer.Option(
+    declared = option(
+        row.metavar,
+        row.explained,
         row.flag,
-        metavar=row.metavar,
-        help=changed.get(row.name, row.explained),
-        show_default=without or row.without,
+        default=_of_row(unset, row) or _default(row, rows),
+        panel=_of_row(panel, row) or row.panel,
         autocompletion=_completion(row.choices) if row.choices else None,
-        rich_help_panel=panel or row.panel,
     )
     return inspect.Parameter(
         row.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
-        annotation=Annotated[kind | None, option],
+        annotation=Annotated[kind | None, declared, "" if row.common else RARE],
     )
 
 
+def _default(row: Option, rows: Mapping[str, Option]) -> str:
+    """Return the default in words; without a case that depends on an option not in `rows`."""
+    possible = {other.flag for other in rows.values()}
+    depends_on = set(re.findall("--[a-z-]+", row.otherwise))
+    return row.without if row.default is None or depends_on <= possible else str(row.default)
+
+
+def _of_row(value: str | Mapping[str, str], row: Option) -> str:
+    return value if isinstance(value, str) else value.get(row.name, "")
+
+
+def _metadata(parameter: inspect.Parameter) -> tuple[Any, ...]:
+    return getattr(parameter.annotation, "__metadata__", ())
+
+
+def _is_rare(parameter: inspect.Parameter) -> bool:
+    return RARE in _metadata(parameter)[1:]
+
+
 def _panel(parameter: inspect.Parameter) -> str | None:
-    info = getattr(parameter.annotation, "__metadata__", (None,))[0]
-    return getattr(info, "rich_help_panel", None)
+    return getattr((*_metadata(parameter), None)[0], "rich_help_panel", None)
 
 
 def _completion(choices: Sequence[Any]) -> Callable[[str], list[str]]:
@@ -280,35 +336,33 @@ def _completion(choices: Sequence[Any]) -> Callable[[str], list[str]]:
     return complete
 
 
-MOST = 64  # bytes; a key in digits has 34 at most
-
-KeyFile = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="The key of --hash siphash: 16 bytes, or 32 hexadecimal digits.",
-        show_default=False,
-        rich_help_panel=MATCH,
-    ),
-]
+KEY_BYTES: Final = 64
+"""The most bytes that are read from a key file; a key in digits has at most 34."""
 
 
 def warn(message: str) -> None:
+    """Print a warning to standard error."""
     print(f"neardup: {message}", file=sys.stderr)
 
 
 def read_key(
     file: Path | None, quiet: bool = False, say: Callable[[str], None] = warn
 ) -> Key | None:
-    """The key in a file; what is in it never appears in a message."""
+    """Return the key in a file; its content never appears in a message.
+
+    Args:
+        file: None for no key.
+        quiet: Don't warn that others can read the file.
+        say: Where the warning goes.
+    """
     if file is None:
         return None
-    from neardup.errors import InputError, ParameterError
+    from neardup.errors import InputError
     from neardup.keys import Key
 
     try:
         with open(file, "rb") as source:
-            content, mode = source.read(MOST), os.fstat(source.fileno()).st_mode
+            content, mode = source.read(KEY_BYTES), os.fstat(source.fileno()).st_mode
     except OSError as error:
         raise InputError(f"key file {file} can't be read: {error.strerror}", str(file)) from None
     try:

@@ -1,4 +1,4 @@
-"""neardup cache: the results of earlier trials, which a sweep does not run again."""
+"""neardup cache: list, show and clear the results of earlier trials, which tune reuses."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neardup.cli.arguments import make_console
+from neardup.cli.arguments import PlainJson, argument, flag, option
+from neardup.cli.console import make_console, print_json
 from neardup.cli.help import Command, Group
+from neardup.formatting import format_count
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -19,22 +21,17 @@ if TYPE_CHECKING:
 SHOWN_DIGITS = 12
 FIRST = ("sketch", "slots", "bands", "rows", "shingle")
 WIDTH = 160
-"""Of a table that is not shown on a terminal."""
+"""The columns of a table that is not shown on a terminal."""
 HASH = re.compile(r"[0-9a-f]{32,}")
 DAYS = {"h": 1 / 24, "d": 1, "w": 7}
 
 Folder = Annotated[
     Path | None,
-    typer.Option(
-        "--cache",
-        metavar="FOLDER",
-        help="Where the results are.",
-        show_default="the user's cache folder",
-    ),
+    option("FOLDER", "The folder of the results.", "--cache", default="the user's cache folder"),
 ]
 
 cache = typer.Typer(
-    help="Results of earlier trials, which neardup tune does not run again.",
+    help="List, show or clear the results of earlier trials, which neardup tune reuses.",
     cls=Group,
     epilog="Example: neardup cache list",
     no_args_is_help=True,
@@ -44,17 +41,18 @@ cache = typer.Typer(
 @cache.command("list", cls=Command, epilog="Example: neardup cache list")
 def list_results(
     folder: Folder = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: PlainJson = False,
 ) -> None:
-    """List what is known: key, when, what, seconds, and whether it was on a machine like this."""
-    import json
+    """List the results: key, time, configuration, seconds, and whether the machine was like this.
 
-    kept = _open_cache(folder)
-    entries = sorted(kept.entries(), key=lambda entry: entry.at)
+    neardup cache show prints one of them in full.
+    """
+    results = _open_cache(folder)
+    entries = sorted(results.entries(), key=lambda entry: entry.at)
     if as_json:
         rows = [entry.to_json() | {"same_machine": entry.same_machine} for entry in entries]
-        about = {"folder": str(kept.folder), "damaged": kept.damaged}
-        print(json.dumps(about | {"entries": rows}, indent=2))
+        about = {"folder": str(results.folder), "damaged": results.damaged}
+        print_json(about | {"entries": rows})
         return
     from rich.table import Table
     from rich.text import Text
@@ -83,22 +81,18 @@ def list_results(
     console = make_console(WIDTH)
     if entries:
         console.print(table)
-    damaged = f", {kept.damaged:,} that can't be used" if kept.damaged else ""
-    results = "result" if len(entries) == 1 else "results"
-    console.print(f"{len(entries):,} {results} in {kept.folder}{damaged}", soft_wrap=True)
+    damaged = f", {results.damaged:,} that can't be used" if results.damaged else ""
+    total = format_count(len(entries), "result")
+    console.print(f"{total} in {results.folder}{damaged}", soft_wrap=True)
 
 
 @cache.command("show", cls=Command, epilog="Example: neardup cache show 3f0c9a")
 def show_result(
-    key: Annotated[
-        str, typer.Argument(metavar="KEY", help="The first digits are enough.", show_default=False)
-    ],
+    key: Annotated[str, argument("KEY", "The key of a result; its first digits are enough.")],
     folder: Folder = None,
 ) -> None:
     """Print one entry as JSON: configuration, results, time, machine and version."""
-    import json
-
-    print(json.dumps(_open_cache(folder).find(key).to_json(), indent=2))
+    print_json(_open_cache(folder).find(key).to_json())
 
 
 @cache.command("clear", cls=Command, epilog="Example: neardup cache clear --older-than 30d")
@@ -106,24 +100,20 @@ def clear_results(
     folder: Folder = None,
     older_than: Annotated[
         str | None,
-        typer.Option(
-            metavar="AGE",
-            help="Only what is older, such as 30d (days), 12h or 4w.",
-            show_default=False,
-        ),
+        option("AGE", "Only results that are older, such as 30d (days), 12h or 4w.", default="all"),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    yes: Annotated[bool, flag("Don't ask for confirmation.", "--yes", "-y")] = False,
 ) -> None:
-    """Remove results, unfinished and damaged ones too. Other files in the folder stay."""
+    """Remove results, also unfinished and damaged ones. Other files in the folder are kept."""
     from datetime import UTC, datetime
 
     age = None if older_than is None else parse_age(older_than)
-    kept = _open_cache(folder)
+    results = _open_cache(folder)
     what = "all results" if older_than is None else f"results older than {older_than}"
-    if not yes and not _confirm(f"Remove {what} in {kept.folder}?"):
+    if not yes and not _confirm(f"Remove {what} in {results.folder}?"):
         print("nothing was removed")
         return
-    count = kept.clear(None if age is None else datetime.now(UTC) - age)
+    count = results.clear(None if age is None else datetime.now(UTC) - age)
     print(f"{count:,} removed")
 
 
@@ -141,14 +131,14 @@ def _open_cache(folder: Path | None) -> TrialCache:
     from neardup.planner.trial_cache import TrialCache
 
     if folder is not None and not folder.is_dir():
-        raise UsageError(f"--cache {folder}: there is no such folder")
+        raise UsageError(f"--cache {folder}: no such folder: check the path")
     return TrialCache(folder)
 
 
 def describe_config(config: dict[str, Any]) -> str:
-    """What is set, in a line: words as they are, numbers with their names. `show` shows all of it.
+    """Describe a configuration in a line: words as they are, numbers with their names.
 
-    What tells most is first, because the end is cut where there is no room.
+    The most important options are first, because the end is cut where the line is too long.
 
     >>> config = {"sketch": "minhash", "slots": 128, "bits": None, "seed": 0, "more": {"a": 1}}
     >>> describe_config({**config, "corpus": "0123456789abcdef" * 2})
@@ -169,7 +159,8 @@ def describe_config(config: dict[str, Any]) -> str:
 
 
 def parse_age(text: str) -> timedelta:
-    """
+    """Parse a number of hours, days or weeks.
+
     >>> parse_age("30d").days, parse_age("2w").days
     (30, 14)
     """
@@ -177,7 +168,7 @@ def parse_age(text: str) -> timedelta:
 
     from neardup.errors import ParameterError
 
-    found = re.fullmatch(r"(\d{1,5})([hdw])", text)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,5})([hdw])", text)
+    if match is None:
         raise ParameterError(f"--older-than {text}: give a number and a unit, such as 30d, 12h, 4w")
-    return timedelta(days=int(found[1]) * DAYS[found[2]])
+    return timedelta(days=int(match[1]) * DAYS[match[2]])

@@ -1,6 +1,6 @@
-"""neardup compare-sketches, neardup hashes: sketches and hash functions measured side by side.
+"""neardup compare-sketches, neardup hashes: measure sketches and hash functions side by side.
 
-The sketches on a sample of the user's own documents, the hash functions on this machine.
+Sketches are measured on a sample of the user's own documents, hash functions on this machine.
 """
 
 from __future__ import annotations
@@ -8,13 +8,29 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from neardup.cli.arguments import Format, Inputs, Quiet, Text, Workers, check_workers, with_options
+from neardup.cli.arguments import (
+    INPUT,
+    OUTPUT,
+    Format,
+    Inputs,
+    PlainJson,
+    Quiet,
+    Text,
+    Workers,
+    check_workers,
+    option,
+    with_options,
+)
+from neardup.cli.console import print_json, progress_for
 
 if TYPE_CHECKING:
     from neardup.evaluation.hash_functions import HashFigures, RandomFunction
     from neardup.evaluation.sketch_comparison import SketchFigures
+
+Plot = Annotated[
+    Path | None,
+    option("FILE.html", "Also write a page with plots.", default="no page", panel=OUTPUT),
+]
 
 
 @with_options("neardup compare-sketches")
@@ -24,27 +40,21 @@ def compare_sketches(
     format: Format = "auto",
     sample: Annotated[
         int,
-        typer.Option(metavar="N", help="Look at so many documents, and at an edited copy of each."),
+        option("N", "Measure on this many documents and an edited copy of each.", panel=INPUT),
     ] = 2_000,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.html", help="Also write a page with a plot.", show_default=False
-        ),
-    ] = None,
+    plot: Plot = None,
     workers: Workers = None,
     quiet: Quiet = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: PlainJson = False,
     **given: Any,
 ) -> None:
     """Measure every sketch on a sample of your documents, against brute force.
 
-    Bytes, speed, error, recall and precision at the threshold, with sorted neighbourhood beside
-    them as the way to do without.
+    Bytes, speed, error, recall and precision at the threshold, and those of sorted neighbourhood,
+    a method without sketches.
     """
     from dataclasses import replace
 
-    from neardup.cli.progress import progress_for
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs
     from neardup.errors import ParameterError
@@ -94,12 +104,11 @@ def compare_sketches(
 
 
 def print_sketches(rows: list[SketchFigures], about: str, as_json: bool, quiet: bool) -> None:
-    """The table, on standard output."""
+    """Print the table of the sketches; JSON with `as_json`, nothing if quiet."""
     if as_json:
-        import json
         from dataclasses import asdict
 
-        print(json.dumps({"about": about, "sketches": [asdict(row) for row in rows]}, indent=2))
+        print_json({"about": about, "sketches": [asdict(row) for row in rows]})
     elif not quiet:
         from rich.console import Console
         from rich.table import Table
@@ -121,52 +130,42 @@ def print_sketches(rows: list[SketchFigures], about: str, as_json: bool, quiet: 
 def hashes(
     keys: Annotated[
         int,
-        typer.Option(
-            metavar="N", min=1_000, max=10_000_000, help="How many different words to hash."
-        ),
+        option("N", "The number of different words to hash.", least=1_000, most=10_000_000),
     ] = 500_000,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.html",
-            help="Also write a page with the figures as bars.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    plot: Plot = None,
+    as_json: PlainJson = False,
 ) -> None:
     """Measure hash functions: speed, avalanche, collisions and the longest chain of a table.
 
-    The first four are those of neardup dedup --hash; the others are there for comparison.
+    The first four are those of neardup dedup --hash; the others are for comparison.
     """
     from neardup.evaluation.hash_functions import buckets_for, expect_of_random, measure_hashes
     from neardup.formats.tables import write_text
 
-    found, expected = measure_hashes(keys), expect_of_random(keys)
+    figures, expected = measure_hashes(keys), expect_of_random(keys)
     about = f"{keys:,} different words; a table of {buckets_for(keys):,} buckets"
     if plot is not None:
         from neardup.report.comparison_pages import hashes_page
 
-        write_text(plot, hashes_page(found, expected, about))
-    print_hashes(found, expected, about, as_json)
+        write_text(plot, hashes_page(figures, expected, about))
+    print_hashes(figures, expected, about, as_json)
 
 
 def print_hashes(
-    found: list[HashFigures], expected: RandomFunction, about: str, as_json: bool
+    figures: list[HashFigures], expected: RandomFunction, about: str, as_json: bool
 ) -> None:
-    """The table, on standard output."""
+    """Print the table of the hash functions, or JSON."""
     if as_json:
-        import json
         from dataclasses import asdict
 
-        record = {"functions": [asdict(one) for one in found], "theory": asdict(expected)}
-        print(json.dumps({"about": about} | record, indent=2))
+        record = {"functions": [asdict(one) for one in figures], "theory": asdict(expected)}
+        print_json({"about": about} | record)
         return
     from textwrap import fill
 
     from neardup.report.comparison_pages import HASH_COLUMNS, HASH_MEANING, hash_cells
 
-    for row in (HASH_COLUMNS, *hash_cells(found, expected)):
+    for row in (HASH_COLUMNS, *hash_cells(figures, expected)):
         print(f"{row[0]:18}" + "".join(f"{cell:>13}" for cell in row[1:]))
     for text in ("", f"{about}.", *HASH_MEANING):
         print(fill(text, 100))

@@ -1,4 +1,4 @@
-"""neardup dedup: files in, the files without near-duplicates out, with every decision."""
+"""neardup dedup: remove near-duplicates from files, and write every decision."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from neardup.cli.arguments import (
     KEEP,
     LAYOUT,
     OUTPUT,
+    RARE,
     AsJson,
     Config,
     Force,
@@ -33,10 +34,13 @@ from neardup.cli.arguments import (
     Within,
     Workers,
     check_workers,
+    flag,
+    option,
     read_key,
     stale_bands,
     with_options,
 )
+from neardup.cli.console import last_lines, print_run, progress_for, rejected_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,25 +53,24 @@ if TYPE_CHECKING:
 
 
 URL = re.compile("[A-Za-z][A-Za-z0-9+.-]*://")
-OutOrUrl = Annotated[
-    str,
-    typer.Option(
-        "--out",
-        "-o",
-        metavar="OUT",
-        help="The folder to write; with --engine spark, or its URL.",
-        show_default=False,
-    ),
-]
 FLAT = 2
-"""Bands of so few rows make documents meet that have little in common."""
+"""In bands of at most this many rows, documents with few common shingles become candidates."""
 
 
 @with_options("neardup dedup")
 def dedup(
     context: typer.Context,
     inputs: Inputs,
-    out: OutOrUrl,
+    out: Annotated[
+        str,
+        option(
+            "OUT",
+            "The folder to write; with --engine spark, a folder or its URL.",
+            "--out",
+            "-o",
+            default=False,
+        ),
+    ],
     config: Config = None,
     text: Text = "text",
     id: Id = None,
@@ -79,66 +82,66 @@ def dedup(
     prefer: Prefer = None,
     merge_rows: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Rows with the same value are one document, wherever they are.",
-            show_default=False,
-            rich_help_panel=INPUT,
+        option(
+            "COLUMN",
+            "Join rows with the same value in this column into one document, in any file.",
+            default="every row is a document",
+            panel=INPUT,
         ),
+        RARE,
     ] = None,
     against: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="PATH",
-            help="Also remove what is similar to a document of an earlier run, of "
-            "saved sketches or of these files, which are only read. Can be given several times.",
-            show_default=False,
-            rich_help_panel=KEEP,
+        option(
+            "PATH",
+            "Also remove documents that are similar to one of an earlier run, of saved sketches or "
+            "of these files, which are only read. Can be given several times.",
+            default="none",
+            panel=KEEP,
         ),
     ] = None,
     pairs: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Also write pairs.parquet: all similar pairs, not only those that decided.",
             "--pairs",
-            help="Also write pairs.parquet: all similar pairs, not only those that decided.",
-            rich_help_panel=OUTPUT,
+            panel=OUTPUT,
         ),
+        RARE,
     ] = False,
     no_kept: NoKept = False,
     save_sketches: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Keep the sketches in OUT, for --against and for other thresholds.",
             "--save-sketches",
-            help="Keep the sketches in OUT, for --against and for other thresholds.",
-            rich_help_panel=OUTPUT,
+            panel=OUTPUT,
         ),
+        RARE,
     ] = False,
     keep_full: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "With --bits: keep the full slots in the saved sketches too, for other bands.",
             "--keep-full",
-            help="With --bits: keep the full slots in the saved sketches too, for other bands.",
-            rich_help_panel=OUTPUT,
+            panel=OUTPUT,
         ),
+        RARE,
     ] = False,
     force: Force = False,
     engine: Annotated[
-        str,
-        typer.Option(
-            metavar="ENGINE",
-            help="local, this machine; or spark, a cluster.",
-            rich_help_panel=OUTPUT,
-        ),
+        str, option("ENGINE", "local, this machine; or spark, a cluster.", panel=OUTPUT), RARE
     ] = "local",
     master: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL",
-            help="With --engine spark: the cluster's master, such as spark://host:7077, "
-            "yarn or local[4].",
-            show_default="what spark-submit or Spark's settings say",
-            rich_help_panel=OUTPUT,
+        option(
+            "URL",
+            "With --engine spark: the cluster's master, such as spark://host:7077, yarn or "
+            "local[4].",
+            default="that of spark-submit or of Spark's settings",
+            panel=OUTPUT,
         ),
+        RARE,
     ] = None,
     memory: Memory = None,
     workers: Workers = None,
@@ -146,14 +149,12 @@ def dedup(
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
-    """Remove near-duplicates from files and write what is kept, removed and why.
+    """Remove near-duplicates from files; write the kept rows and every decision.
 
     OUT holds kept/ (same file names, formats and rows), removed.parquet,
-    clusters.parquet, rejected.parquet, report.html and run.json. A run that was stopped goes on
-    with the same command.
+    clusters.parquet, rejected.parquet, report.html and run.json. The same command resumes a run
+    that was stopped.
     """
-    from neardup.cli.progress import progress_for
-    from neardup.cli.summary import print_run
     from neardup.corpus.inputs import find_inputs
     from neardup.errors import UsageError
     from neardup.options import Options
@@ -167,10 +168,10 @@ def dedup(
     if engine == "spark":
         check_spark(options, merge_rows is not None, save_sketches)
     by_url = urls_only([*inputs, out, *(against or ())], engine)
-    found = [] if by_url else find_inputs(inputs, format)
+    files = [] if by_url else find_inputs(inputs, format)
     with progress_for(quiet=quiet or as_json) as progress:
         if stale and not LAYOUT & given.keys() - stale:
-            progress.say(chosen_anew(config, options))
+            progress.say(describe_new_bands(config, options))
         from neardup.corpus.documents import Columns
         from neardup.formatting import parse_bytes
         from neardup.pipeline.budget import Budget
@@ -198,9 +199,8 @@ def dedup(
             refuse_with_urls(prefer, merge_rows, save_sketches, skip_bad_files)
             from neardup.pipeline.backends.spark.urls import dedup_urls
 
-            room = task_memory(memory)
             finished = dedup_urls(
-                started(master, progress),
+                start_spark(master, progress),
                 inputs,
                 out,
                 columns,
@@ -214,12 +214,12 @@ def dedup(
                 force=force,
                 progress=progress,
                 finish=partial(write_report, title=out.rstrip("/").rpartition("/")[2]),
-                memory=room,
+                memory=task_memory(memory),
             )
         else:
             folder = Path(out)
             job = Job(
-                inputs=found,
+                inputs=files,
                 out=folder,
                 options=options,
                 columns=columns,
@@ -239,7 +239,7 @@ def dedup(
                 finish=partial(write_report, title=folder.resolve().name),
                 budget=Budget(None if memory is None else parse_bytes(memory)),
             )
-            finished = run_job(job, progress, *making(engine, master, memory))
+            finished = run_job(job, progress, *spark_backend(engine, master, memory))
     print_run(finished.record, summary(finished, options, out), quiet, as_json)
     if engine == "spark":
         from neardup.pipeline.backends.spark.startup import save_archive as keep_java_classes
@@ -248,23 +248,23 @@ def dedup(
 
 
 def check_engine(engine: str, master: str | None, workers: int | None) -> None:
-    """Refuse what does not go together."""
+    """Refuse an unknown engine, and options of the other one."""
     from neardup.errors import UsageError
     from neardup.pipeline.backends import ENGINES
     from neardup.spec import check_choice
 
     check_choice("engine", engine, ENGINES)
     if engine == "local" and master is not None:
-        raise UsageError("--master belongs to --engine spark: give both, or leave it out")
+        raise UsageError("--master belongs to --engine spark: give both, or drop --master")
     if engine == "spark" and workers is not None:
         raise UsageError(
-            "--workers belongs to --engine local: how many tasks run at once is up to Spark, as in "
+            "--workers belongs to --engine local: Spark's master sets the number of tasks, as in "
             "--master local[4]"
         )
 
 
 def check_spark(options: Options, merge_rows: bool, save_sketches: bool) -> None:
-    """Refuse what is not there on Spark; starting it takes its time."""
+    """Refuse options that Spark does not support, before it is started, which takes seconds."""
     from neardup.pipeline.backends.spark.session import require_spark
 
     require_spark()
@@ -273,15 +273,15 @@ def check_spark(options: Options, merge_rows: bool, save_sketches: bool) -> None
     require_supported(options, merge_rows, save_sketches)
 
 
-def urls_only(places: Sequence[str], engine: str) -> bool:
-    """Whether everything is a URL, which Spark reads and writes; a mixture is refused."""
+def urls_only(paths: Sequence[str], engine: str) -> bool:
+    """Return whether all paths are URLs, which Spark reads and writes; refuse a mixture."""
     from neardup.errors import UsageError
 
-    urls = [place for place in places if URL.match(place)]
+    urls = [path for path in paths if URL.match(path)]
     if urls and engine != "spark":
         raise UsageError(f"{urls[0]} is a URL, which only Spark reads: use --engine spark")
-    if urls and len(urls) < len(places):
-        other = next(place for place in places if not URL.match(place))
+    if urls and len(urls) < len(paths):
+        other = next(path for path in paths if not URL.match(path))
         raise UsageError(
             f"{urls[0]} is a URL and {other} is not: write all of them as URLs, such as "
             "file:///data/in, or none"
@@ -292,76 +292,80 @@ def urls_only(places: Sequence[str], engine: str) -> bool:
 def refuse_with_urls(
     prefer: str | None, merge_rows: str | None, save_sketches: bool, skip_bad_files: bool
 ) -> None:
-    """Refuse what is about files, of which Spark's own readers know nothing."""
+    """Refuse options about files, which Spark's own readers don't tell apart."""
     from neardup.errors import UsageError
 
-    given = {
+    options = {
         "--prefer": prefer,
         "--merge-rows": merge_rows,
         "--save-sketches": save_sketches,
         "--skip-bad-files": skip_bad_files,
     }
-    for option, value in given.items():
+    for name, value in options.items():
         if value:
-            raise UsageError(f"{option} is not there for URLs: leave it out")
+            raise UsageError(f"{name} is not supported with URLs: leave it out, or use paths")
 
 
-def started(master: str | None, progress: Progress, size: int | None = None) -> SparkSession:
-    """A session whose executors have what is needed, for so many bytes of inputs."""
+def start_spark(master: str | None, progress: Progress, size: int | None = None) -> SparkSession:
+    """Return a session whose executors can import neardup.
+
+    Args:
+        master: The URL of the cluster's master; None for Spark's own setting.
+        progress: Told that Spark starts, which takes seconds.
+        size: Bytes of the inputs, if known: a small local run starts faster.
+    """
     from neardup.pipeline.backends.spark.session import check_executors, open_session
     from neardup.pipeline.backends.spark.startup import is_this_python
 
     progress.say("starting Spark")
     spark = open_session(master, size=size)
-    here = str(spark.sparkContext.master).startswith("local")
-    if not here or not is_this_python(spark.sparkContext.pythonExec):
+    local = str(spark.sparkContext.master).startswith("local")
+    if not local or not is_this_python(spark.sparkContext.pythonExec):
         check_executors(spark, progress)
     return spark
 
 
 def task_memory(memory: str | None) -> int:
-    """What a task on Spark may hold."""
+    """Return the bytes of memory that a task on Spark may use."""
     from neardup.formatting import parse_bytes
     from neardup.pipeline.backends.spark.limits import TASK_MEMORY
 
     return TASK_MEMORY if memory is None else parse_bytes(memory)
 
 
-def making(
+def spark_backend(
     engine: str, master: str | None, memory: str | None
 ) -> tuple[()] | tuple[MakeOutput, Signals]:
-    """What makes the run, and when signals are obeyed; nothing for the local engine.
+    """Return the arguments with which `run_job` runs on Spark; none for the local engine.
 
-    Spark starts when OUT is known to be free.
+    Spark is started by the run, after it has checked that OUT is free.
     """
     if engine == "local":
         return ()
     from neardup.pipeline.backends.spark.run import find_near_duplicates_on
     from neardup.pipeline.run_progress import interrupt_at_once
 
-    room = task_memory(memory)
+    bytes_per_task = task_memory(memory)
 
     def make(job: Job, folder: Path, progress: Progress) -> FinishedRun:
         size = sum(file.path.stat().st_size for file in job.inputs)
-        return find_near_duplicates_on(started(master, progress, size), room)(job, folder, progress)
+        session = start_spark(master, progress, size)
+        return find_near_duplicates_on(session, bytes_per_task)(job, folder, progress)
 
     return make, interrupt_at_once
 
 
-def chosen_anew(config: Path | None, options: Options) -> str:
-    """That the bands of a config file are not used."""
+def describe_new_bands(config: Path | None, options: Options) -> str:
+    """Say that the bands of a config file are not used, and which are used instead."""
     if options.by_bits:
-        return f"the bands of {config} were chosen for something else: a simhash has none"
+        return f"the bands of {config} were chosen for another sketch: a simhash has none"
     flat = min(part.rows for part in options.curve.parts) <= FLAT
     cure = "; few slots make flat bands: give --slots, or plan again" if flat else ""
-    return (
-        f"the bands of {config} were chosen for something else: chosen anew, {options.curve}{cure}"
-    )
+    return f"the bands of {config} were chosen for other options: now {options.curve}{cure}"
 
 
 def summary(finished: FinishedRun, options: Options, out: Path | str) -> str:
-    """The end of a run, as a person sees it."""
-    from neardup.cli.summary import last_lines, rejected_line
+    """Return the summary that is printed at the end of a run."""
     from neardup.result import format_counts, format_example, format_largest_clusters, format_method
 
     record = finished.record

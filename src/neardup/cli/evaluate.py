@@ -1,4 +1,4 @@
-"""neardup evaluate: recall and precision by what people say, and what has drifted."""
+"""neardup evaluate: measure recall and precision by labelled pairs or clusters, and drift."""
 
 from __future__ import annotations
 
@@ -12,204 +12,192 @@ import typer
 
 from neardup.cli.arguments import (
     CHOSEN_FOR,
+    CONFIG_HELP,
     INPUT,
     LAYOUT,
     MATCH,
     OUTPUT,
+    RARE,
     Format,
     Id,
     Quiet,
     Text,
     Workers,
+    argument,
     check_workers,
+    flag,
+    option,
     with_options,
 )
+from neardup.cli.console import print_json, progress_for
 
 if TYPE_CHECKING:
     from neardup.evaluation.results import Evaluation, QualityGate
 
-ASKED = "What is asked for"
+GATES = "Quality gates"
 JSON, HTML = "evaluation.json", "evaluation.html"
 
-Least = Annotated[
-    float | None,
-    typer.Option(
-        metavar="X",
-        min=0.0,
-        max=1.0,
-        help="Exit code 1 if it is less, or undefined.",
-        show_default=False,
-        rich_help_panel=ASKED,
-    ),
-]
+
+def minimum(figure: str) -> Any:
+    """Declare the option for the smallest acceptable value of a figure."""
+    explained = f"Exit code 1 if the {figure} is less than this, or undefined."
+    return option("X", explained, default="no minimum", panel=GATES, least=0, most=1)
 
 
 @with_options("neardup evaluate")
 def evaluate(
     golden: Annotated[
         Path,
-        typer.Argument(
-            metavar="GOLDEN",
-            help="Labelled pairs (id1, id2, label) or clusters (id, cluster): TSV, "
-            "CSV, Parquet or Arrow.",
-            show_default=False,
+        argument(
+            "GOLDEN",
+            "Labelled pairs (id1, id2, label) or clusters (id, cluster): TSV, CSV, Parquet or "
+            "Arrow.",
             readable=False,
         ),
     ],
     corpus: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="INPUT",
-            help="Where the documents are: a file, a folder or a quoted glob. Can be "
-            "given several times.",
-            show_default=False,
-            rich_help_panel=INPUT,
+        option(
+            "INPUT",
+            "The documents: a file, a folder or a quoted glob. Can be given several times.",
+            default="none",
+            panel=INPUT,
         ),
     ] = None,
     run: Annotated[
         Path | None,
-        typer.Option(
-            metavar="OUT",
-            help="Judge a finished run: documents of one cluster are duplicates.",
-            show_default=False,
+        option(
+            "OUT",
+            "Judge a finished run: documents of one cluster are duplicates.",
+            default="judge the operating point",
+            panel=INPUT,
             readable=False,
-            rich_help_panel=INPUT,
         ),
     ] = None,
     service: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL",
-            help="Judge a running service by the documents that it holds.",
-            show_default=False,
-            rich_help_panel=INPUT,
+        option(
+            "URL",
+            "Judge a running service by the documents of its index.",
+            default="judge the operating point",
+            panel=INPUT,
         ),
     ] = None,
     api_key_file: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Holds the API key for the service, which needs the scope read.",
-            show_default=False,
+        option(
+            "FILE",
+            "A file with an API key of the service that has the scope read.",
+            default="none",
+            panel=INPUT,
             readable=False,
-            rich_help_panel=INPUT,
         ),
+        RARE,
     ] = None,
     pairs: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="GOLDEN holds pairs, in these columns; without a third one all are duplicates.",
-            show_default="id1,id2,label",
-            rich_help_panel=INPUT,
+        option(
+            "NAMES",
+            "GOLDEN holds pairs, in these columns; without a third one all are duplicates.",
+            default="id1,id2,label",
+            panel=INPUT,
         ),
+        RARE,
     ] = None,
     clusters: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="GOLDEN holds clusters, in these columns.",
-            show_default="id,cluster",
-            rich_help_panel=INPUT,
+        option(
+            "NAMES",
+            "GOLDEN holds clusters, in these columns.",
+            default="id,cluster",
+            panel=INPUT,
         ),
+        RARE,
     ] = None,
     text: Text = "text",
     id: Id = None,
     format: Format = "auto",
     sample: Annotated[
         int,
-        typer.Option(
-            metavar="N",
-            min=2,
-            max=50_000,
-            help="Documents to look at for the profile of the corpus.",
-            rich_help_panel=INPUT,
+        option(
+            "N",
+            "The number of documents that the profile of the corpus is measured on.",
+            panel=INPUT,
+            least=2,
+            most=50_000,
         ),
     ] = 10_000,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="An operating point that neardup plan or neardup tune wrote; options "
-            "that are given go before it.",
-            show_default=False,
-            rich_help_panel=MATCH,
-        ),
-    ] = None,
-    min_recall: Least = None,
-    min_precision: Least = None,
-    min_f1: Least = None,
+    config: Annotated[Path | None, option("FILE", CONFIG_HELP, default="none", panel=MATCH)] = None,
+    min_recall: Annotated[float | None, minimum("recall")] = None,
+    min_precision: Annotated[float | None, minimum("precision")] = None,
+    min_f1: Annotated[float | None, minimum("F1")] = None,
     by: Annotated[
         str,
-        typer.Option(
-            metavar="WHAT",
-            help="Whose figures those are: labels, or similarity, of the pairs that "
-            "reach the threshold; needs --corpus.",
-            rich_help_panel=ASKED,
+        option(
+            "WHAT",
+            "What the minimums apply to: labels, the figures by the labels; or similarity, those "
+            "of the labelled pairs that reach the threshold, which needs --corpus.",
+            panel=GATES,
         ),
     ] = "labels",
     baseline: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="An earlier evaluation.json: say what has moved since.",
-            show_default=False,
+        option(
+            "FILE",
+            "An earlier evaluation.json, to list what has changed since.",
+            default="none",
+            panel=GATES,
             readable=False,
-            rich_help_panel=ASKED,
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "FOLDER",
+            "Write evaluation.json and evaluation.html to this folder.",
             "--out",
             "-o",
-            metavar="FOLDER",
-            help="Write evaluation.json and evaluation.html there.",
-            show_default=False,
+            default="print the summary only",
+            panel=OUTPUT,
             readable=False,
-            rich_help_panel=OUTPUT,
         ),
     ] = None,
     force: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Replace an earlier evaluation in FOLDER; other files there are kept.",
             "--force",
-            help="Replace an earlier evaluation in FOLDER; other files there are left alone.",
-            rich_help_panel=OUTPUT,
+            panel=OUTPUT,
         ),
     ] = False,
     workers: Workers = None,
     quiet: Quiet = False,
     as_json: Annotated[
         bool,
-        typer.Option(
-            "--json",
-            help="Print the content of evaluation.json instead of the summary.",
-            rich_help_panel=OUTPUT,
+        flag(
+            "Print the content of evaluation.json instead of the summary.", "--json", panel=OUTPUT
         ),
     ] = False,
     **given: Any,
 ) -> None:
     """Measure recall and precision by a golden set: of an operating point, a run or a service.
 
-    Says how much is lost because labelled duplicates are not similar, and how much because similar
-    ones did not meet; which threshold would be best; and shows the worst cases.
+    Shows how much is lost because labelled duplicates are not similar, and how much because similar
+    documents did not become candidates; which threshold would be best; and the worst cases.
     """
-    from neardup.cli.progress import progress_for
-
     check_by(by, corpus)
     point = operating_point(config, given)
     threads = check_workers(workers)
-    with progress_for(quiet=quiet or as_json) as progress, folder(out, force):
-        from neardup.evaluation.evaluation import evaluate as evaluated
+    with progress_for(quiet=quiet or as_json) as progress, output_folder(out, force):
+        from neardup.evaluation.evaluation import evaluate as run_evaluation
         from neardup.evaluation.results import check_gates
 
-        found = evaluated(
+        evaluation = run_evaluation(
             golden,
             corpus=[Path(one) for one in corpus] if corpus else None,
             run=run,
             service=service,
-            api_key=api_key(api_key_file),
+            api_key=read_api_key(api_key_file),
             text=text,
             id=id,
             format=format,
@@ -221,12 +209,12 @@ def evaluate(
             progress=progress,
             **point,
         )
-        least = {"recall": min_recall, "precision": min_precision, "f1": min_f1}
-        asked_for = check_gates(found, by, least)
+        minimums = {"recall": min_recall, "precision": min_precision, "f1": min_f1}
+        gates = check_gates(evaluation, by, minimums)
         if out is not None:
-            write(found, out, golden, run, asked_for)
-    show(found, out, quiet, as_json)
-    missed = [gate for gate in asked_for if not gate.met]
+            write_evaluation(evaluation, out, golden, run, gates)
+    print_evaluation(evaluation, out, quiet, as_json)
+    missed = [gate for gate in gates if not gate.met]
     for gate in missed:
         print(f"neardup: {gate}", file=sys.stderr)
     if missed:
@@ -234,16 +222,17 @@ def evaluate(
 
 
 def check_by(by: str, corpus: list[str] | None) -> None:
+    """Refuse an unknown --by, and similarity without the texts that it needs."""
     from neardup.errors import UsageError
 
     if by not in ("labels", "similarity"):
         raise UsageError(f"unknown --by {by}: choose labels or similarity")
     if by == "similarity" and not corpus:
-        raise UsageError("--by similarity looks at texts: say where they are with --corpus")
+        raise UsageError("--by similarity compares texts: give them with --corpus")
 
 
-def api_key(file: Path | None) -> str | None:
-    """The API key in a file; what is in it never appears in a message."""
+def read_api_key(file: Path | None) -> str | None:
+    """Return the API key in a file; its content never appears in a message."""
     if file is None:
         return None
     from neardup.errors import InputError
@@ -251,7 +240,7 @@ def api_key(file: Path | None) -> str | None:
     try:
         key = file.read_text("ascii").strip()
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
+        why = getattr(error, "strerror", None) or "it is not a text file"
         raise InputError(f"API key file {file} can't be read: {why}", str(file)) from None
     if not key or not key.isprintable():
         raise InputError(f"API key file {file} holds no key: one line is a key", str(file))
@@ -259,8 +248,10 @@ def api_key(file: Path | None) -> str | None:
 
 
 def operating_point(config: Path | None, given: dict[str, Any]) -> dict[str, Any]:
-    """What is given, before what a file says; bands that it has for another threshold are not
-    taken."""
+    """Return the options of a config file, overridden by those of the command line.
+
+    Bands of the file are left out if the command line changes what they were chosen for.
+    """
     if config is None:
         return given
     from neardup.formats.config import load_config
@@ -272,8 +263,8 @@ def operating_point(config: Path | None, given: dict[str, Any]) -> dict[str, Any
 
 
 @contextmanager
-def folder(out: Path | None, force: bool) -> Iterator[None]:
-    """What can't be written is said before the work; a new folder goes if the work fails."""
+def output_folder(out: Path | None, force: bool) -> Iterator[None]:
+    """Check before the work that the folder can be written; remove a new one if the work fails."""
     if out is None:
         yield
         return
@@ -285,7 +276,7 @@ def folder(out: Path | None, force: bool) -> Iterator[None]:
 
 
 def check_free(out: Path, force: bool) -> None:
-    """Refuse a folder that holds something else, or an earlier evaluation without --force."""
+    """Refuse a folder with other files, or with an earlier evaluation unless --force is given."""
     import json
 
     from neardup.errors import OutputError
@@ -302,26 +293,25 @@ def check_free(out: Path, force: bool) -> None:
             ours = False
         if not ours:
             raise OutputError(
-                f"{out / JSON} is not of neardup, and would be replaced: choose another output"
+                f"{out / JSON} is not an evaluation, and would be replaced: choose another output"
             )
         if not force:
             raise OutputError(
-                f"{out} holds an evaluation: choose another output, or use --force, which replaces "
-                "it"
+                f"{out} holds an evaluation: choose another output, or replace it with --force"
             )
     elif (out / HTML).exists() and not is_page(out / HTML):
         raise OutputError(
-            f"{out / HTML} is not of neardup, and would be replaced: choose another output"
+            f"{out / HTML} is not an evaluation, and would be replaced: choose another output"
         )
-    elif not force and (there := sorted(path.name for path in out.iterdir())):
+    elif not force and (names := sorted(path.name for path in out.iterdir())):
         raise OutputError(
-            f"{out} is not empty ({', '.join(there[:3])}): choose another output, or use --force, "
-            "which leaves other files alone"
+            f"{out} is not empty ({', '.join(names[:3])}): choose another output, or use --force, "
+            "which keeps other files"
         )
 
 
 def is_page(path: Path) -> bool:
-    """Whether it is a page of ours; one without a record is of an evaluation that was stopped."""
+    """Return whether a file is the page of an evaluation, which may have been stopped."""
     from neardup.report.evaluation_page import TITLE
 
     try:
@@ -331,18 +321,18 @@ def is_page(path: Path) -> bool:
         return False
 
 
-def write(
-    found: Evaluation, out: Path, golden: Path, run: Path | None, gates: list[QualityGate]
+def write_evaluation(
+    evaluation: Evaluation, out: Path, golden: Path, run: Path | None, gates: list[QualityGate]
 ) -> None:
-    """Both files, or none: an earlier evaluation stays until both are written."""
+    """Write both files or neither: an earlier evaluation is replaced when both are written."""
     from neardup.formats.tables import write_json, write_text
     from neardup.report.evaluation_page import evaluation_page
 
     judged = None if run is None else run.resolve().name
     new = {name: out / f".new-{name}" for name in (HTML, JSON)}
     try:
-        write_text(new[HTML], evaluation_page(found, golden.name, judged, gates))
-        write_json(new[JSON], found.record)
+        write_text(new[HTML], evaluation_page(evaluation, golden.name, judged, gates))
+        write_json(new[JSON], evaluation.record)
         for name, path in new.items():
             path.replace(out / name)
     finally:
@@ -350,22 +340,20 @@ def write(
             path.unlink(missing_ok=True)
 
 
-def show(found: Evaluation, out: Path | None, quiet: bool, as_json: bool) -> None:
-    """Print the record, the summary, or nothing."""
+def print_evaluation(evaluation: Evaluation, out: Path | None, quiet: bool, as_json: bool) -> None:
+    """Print the record as JSON, the summary, or nothing if quiet."""
     if as_json:
-        import json
-
-        print(json.dumps(found.record, indent=2))
+        print_json(evaluation.record)
     elif not quiet:
         from neardup.evaluation.results import format_summary
 
-        print(format_summary(found, width()), end="")
+        print(format_summary(evaluation, width()), end="")
         if out is not None:
             print(f"{out / HTML} shows it")
 
 
 def width() -> int:
-    """The columns of the terminal, or as many as a file is read with."""
+    """Return the columns of the terminal; a fixed number if the output goes elsewhere."""
     import shutil
 
     from neardup.evaluation.results import WIDTH

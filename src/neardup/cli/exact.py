@@ -1,4 +1,4 @@
-"""neardup exact: files in, the files without what is exactly the same out."""
+"""neardup exact: remove exact duplicates from files: documents, paragraphs or lines."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
 
 from neardup.cli.arguments import (
     MATCH,
@@ -28,8 +26,10 @@ from neardup.cli.arguments import (
     Within,
     Workers,
     check_workers,
+    option,
     with_options,
 )
+from neardup.cli.console import last_lines, print_run, progress_for, rejected_line
 
 if TYPE_CHECKING:
     from neardup.pipeline.record import FinishedRun
@@ -39,66 +39,68 @@ if TYPE_CHECKING:
 def exact(
     inputs: Inputs,
     out: Out,
+    by: Annotated[
+        str,
+        option(
+            "WHAT",
+            "text: byte for byte the same. words: the same words in the same order; case, "
+            "punctuation and white space don't count.",
+            panel=MATCH,
+        ),
+    ] = "text",
+    unit: Annotated[
+        str,
+        option(
+            "UNIT",
+            "document: remove copies of documents. paragraph or line: cut every repeated one out "
+            "of the texts, in whichever document it was first.",
+            panel=MATCH,
+        ),
+    ] = "document",
+    min_length: Annotated[
+        int | None,
+        option(
+            "N",
+            "Never cut a paragraph or line with fewer characters, not counting white space.",
+            default="20",
+            panel=MATCH,
+        ),
+    ] = None,
+    filter_kind: Annotated[
+        str | None,
+        option(
+            "KIND",
+            "Find copies in one pass, in the memory of a filter: set (exact), bloom or cuckoo (10 "
+            "to 13 bits a document; a few documents that are not copies are removed too).",
+            "--filter",
+            default="none, compare all",
+            panel=MATCH,
+        ),
+    ] = None,
+    fpr: Annotated[
+        float | None,
+        option(
+            "RATE",
+            "The false-positive rate of --filter bloom when it contains all documents.",
+            default="0.01",
+            panel=MATCH,
+        ),
+    ] = None,
+    expected: Annotated[
+        int | None,
+        option(
+            "N",
+            "The number of documents that the filter is sized for.",
+            default="the number in INPUT",
+            panel=MATCH,
+        ),
+    ] = None,
+    within: Within = None,
     text: Text = "text",
     id: Id = None,
     format: Format = "auto",
     strict: Strict = False,
     skip_bad_files: SkipBadFiles = False,
-    by: Annotated[
-        str,
-        typer.Option(
-            help="text: byte for byte the same. words: the same words in the same order; case, "
-            "punctuation and white space don't count.",
-            rich_help_panel=MATCH,
-        ),
-    ] = "text",
-    unit: Annotated[
-        str,
-        typer.Option(
-            help="document: copies are removed. paragraph, line: what was there before, in any "
-            "document, is cut out of the texts.",
-            rich_help_panel=MATCH,
-        ),
-    ] = "document",
-    min_length: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Never cut a paragraph or line with fewer characters, white space not counted.",
-            show_default="20",
-            rich_help_panel=MATCH,
-        ),
-    ] = None,
-    filter_kind: Annotated[
-        str | None,
-        typer.Option(
-            "--filter",
-            metavar="KIND",
-            help="One pass with a filter, in its memory: set (exact), "
-            "bloom or cuckoo (10 to 13 bits a document; some that are no copies are lost).",
-            show_default=False,
-            rich_help_panel=MATCH,
-        ),
-    ] = None,
-    fpr: Annotated[
-        float | None,
-        typer.Option(
-            metavar="RATE",
-            help="False positives of --filter bloom when all documents are in.",
-            show_default="0.01",
-            rich_help_panel=MATCH,
-        ),
-    ] = None,
-    expected: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="How many documents the filter is made for.",
-            show_default="as many as there are",
-            rich_help_panel=MATCH,
-        ),
-    ] = None,
-    within: Within = None,
     prefer: Prefer = None,
     no_kept: NoKept = False,
     force: Force = False,
@@ -110,17 +112,15 @@ def exact(
 ) -> None:
     """Remove exact duplicates from files: documents, or repeated paragraphs or lines in them.
 
-    OUT holds what it holds after neardup dedup, and cut.parquet if paragraphs or lines were cut.
-    A run that was stopped goes on with the same command.
+    OUT holds the same as after neardup dedup, and cut.parquet if paragraphs or lines were cut.
+    The same command resumes a run that was stopped.
     """
-    from neardup.cli.progress import progress_for
-    from neardup.cli.summary import print_run
     from neardup.corpus.inputs import find_inputs
     from neardup.options import Options
 
     options = Options.of(**given)
     threads = check_workers(workers)
-    found = find_inputs(inputs, format)
+    files = find_inputs(inputs, format)
     with progress_for(quiet=quiet or as_json) as progress:
         from neardup.corpus.documents import Columns
         from neardup.formatting import parse_bytes
@@ -133,7 +133,7 @@ def exact(
         from neardup.report.run_page import write_report
 
         job = Job(
-            inputs=found,
+            inputs=files,
             out=out,
             options=options,
             workers=threads,
@@ -154,8 +154,7 @@ def exact(
 
 
 def summary(finished: FinishedRun, out: Path) -> Iterator[str]:
-    """The end of a run, as a person sees it."""
-    from neardup.cli.summary import last_lines, rejected_line
+    """Yield the lines of the summary that is printed at the end of a run."""
     from neardup.result import format_largest_clusters
 
     record = finished.record
@@ -168,11 +167,11 @@ def summary(finished: FinishedRun, out: Path) -> Iterator[str]:
     how = "byte for byte the same" if spec["by"] == "text" else "the same words in the same order"
     if cut:
         yield cut_line(cut, spec, how)
-    found = record.get("filter")
+    used_filter = record.get("filter")
     if not cut:
-        yield f"duplicates are {how}" + (", or seem to be" if _is_likely(found) else "")
-    if found:
-        yield filter_line(found)
+        yield f"duplicates are {how}" + (", or seem to be" if _is_approximate(used_filter) else "")
+    if used_filter:
+        yield filter_line(used_filter)
     if finished.largest:
         yield format_largest_clusters(finished.largest)
     for name, witness, _ in finished.examples:
@@ -183,25 +182,27 @@ def summary(finished: FinishedRun, out: Path) -> Iterator[str]:
     yield from last_lines(record, out)
 
 
-def _is_likely(found: dict[str, Any] | None) -> bool:
-    """Whether a filter was asked that is sometimes wrong."""
-    return found is not None and not found["witnesses"]
+def _is_approximate(used_filter: dict[str, Any] | None) -> bool:
+    """Return whether a filter was used that has false positives."""
+    return used_filter is not None and not used_filter["witnesses"]
 
 
-def filter_line(found: dict[str, Any]) -> str:
+def filter_line(used: dict[str, Any]) -> str:
+    """Describe the filter of a run, as its record states it."""
     from neardup.formatting import format_bytes
 
-    size = format_bytes(found["bytes"])
-    if found["kind"] == "set":
+    size = format_bytes(used["bytes"])
+    if used["kind"] == "set":
         return f"found by a set of hashes, {size}"
     return (
-        f"found by a {found['kind']} filter, {size}, estimated false-positive rate "
-        f"{found['estimated_fpr']:.5f}: about {found['expected_lost']:,.0f} of the removed are no "
+        f"found by a {used['kind']} filter, {size}, estimated false-positive rate "
+        f"{used['estimated_fpr']:.5f}: about {used['expected_lost']:,.0f} of the removed are no "
         "copies, and no witness is known"
     )
 
 
 def cut_line(cut: dict[str, int], spec: dict[str, Any], how: str) -> str:
+    """Describe what was cut: how many paragraphs or lines, and their bytes."""
     from neardup.formatting import format_bytes
 
     return (

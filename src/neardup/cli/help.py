@@ -1,6 +1,6 @@
-"""The help of commands: paragraphs that fill the terminal, and only the usual options at first.
+"""The help of commands: defaults in words, paragraphs that fill the terminal, rare options hidden.
 
-A command with many options shows those that people use; `--help-all` shows the others too.
+A command with many options shows the common ones; `--help-all` shows the others too.
 """
 
 from __future__ import annotations
@@ -10,50 +10,18 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from neardup.option_table import MatchingOptions, options_of
-
 MANY: Final = 20
-"""From this number of options on, help shows the usual ones first."""
-EXPERT: Final = {
-    *(name for name, row in options_of(MatchingOptions).items() if not row.common),
-    "key_file",
-    "skip_bad_files",
-    "strict",
-    "within",
-    "prefer",
-    "merge_rows",
-    "no_kept",
-    "pairs",
-    "save_sketches",
-    "keep_full",
-    "engine",
-    "master",
-    "format",
-    "buckets",
-    "vocabulary",
-    "bits",
-    "shingles",
-    "thresholds",
-    "sketches",
-    "time_limit",
-    "cache",
-    "no_cache",
-    "no_calibrate",
-    "sample_size",
-    "bytes",
-    "disk",
-    "api_key_file",
-    "clusters",
-    "drop_missing",
-    "wait",
-}
-"""Options that help shows only with --help-all, where a command has many."""
+"""Commands with more options than this show the common ones first."""
+HELP_ALL: Final = "help_all"
+"""The name of the parameter of type HelpAll."""
+RARE_NAMES: Final = "rare_names"
+"""The attribute of a command's function that has the names of its rare options."""
 
 
 def _show_all(context: typer.Context, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
         if isinstance(context.command, Command):
-            context.command.hidden_at_first = set()
+            context.command.hidden_at_first = frozenset()
         typer.echo(context.get_help(), nl=False)
         raise typer.Exit
 
@@ -67,22 +35,43 @@ HelpAll = Annotated[
         callback=_show_all,
     ),
 ]
-HELP_ALL: Final = "help_all"
-"""The name of the parameter of type HelpAll."""
 
 
 def _fill_paragraphs(text: str | None) -> str | None:
-    """Each paragraph in one line, which is wrapped to the width of the terminal."""
+    """Join the lines of each paragraph, so that they wrap at the width of the terminal."""
     if text is None:
         return None
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
-def _hide_flag_types(params: list[Any]) -> None:
-    """Flags take no value: newer versions of Typer show `<bool>` for them."""
-    for param in params:
-        if getattr(param, "is_flag", False):
-            param.display_type_rich = lambda **_: None
+def _state_default(param: Any) -> None:
+    """Move the default of an option to the end of its help, as the sentence "Default: 10,000."
+
+    Typer puts a default that is given in words into two pairs of brackets.
+    """
+    if param.param_type_name != "option" or (param.is_flag and param.show_default is True):
+        return
+    default = param.show_default
+    if default is True and param.default is not None:
+        default = f"{param.default:,g}" if isinstance(param.default, float) else param.default
+        default = f"{default:,}" if isinstance(default, int) else str(default)
+    if isinstance(default, str) and param.help:
+        param.help = f"{param.help} Default: {default}."
+    param.show_default = False
+
+
+def _hide_type(param: Any) -> None:
+    """Leave out the type, such as <bool> or <list[str]>, of flags and arguments."""
+    if getattr(param, "is_flag", False) or param.param_type_name == "argument":
+        param.display_type_rich = lambda **_: None
+
+
+def _usage(param: Any) -> str | None:
+    """Return how the usage line writes an argument or a required option."""
+    if param.param_type_name == "argument":
+        name = str(param.metavar or param.name.upper()) + ("..." if param.nargs == -1 else "")
+        return name if param.required else f"[{name}]"
+    return f"{param.opts[0]} {param.metavar}" if param.required else None
 
 
 class Command(TyperCommand):
@@ -92,21 +81,29 @@ class Command(TyperCommand):
         super().__init__(*args, **others)
         self.help = _fill_paragraphs(self.help)
         named = {param.name for param in self.params}
-        self.hidden_at_first = EXPERT if HELP_ALL in named else set()
+        rare: frozenset[str] = getattr(self.callback, RARE_NAMES, frozenset())
+        self.hidden_at_first = rare if HELP_ALL in named else frozenset()
+        for param in self.params:
+            _state_default(param)
 
     def get_params(self, ctx: Any) -> list[Any]:
         params = super().get_params(ctx)
-        _hide_flag_types(params)
+        for param in params:
+            _hide_type(param)
         return params
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        pieces = [_usage(param) for param in self.get_params(ctx)]
+        return ["[OPTIONS]", *(piece for piece in pieces if piece is not None)]
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        expert: list[Any] = [one for one in self.params if one.name in self.hidden_at_first]
-        for param in expert:
+        rare: list[Any] = [param for param in self.params if param.name in self.hidden_at_first]
+        for param in rare:
             param.hidden = True
         try:
             super().format_help(ctx, formatter)
         finally:
-            for param in expert:
+            for param in rare:
                 param.hidden = False
 
 
@@ -116,8 +113,11 @@ class Group(TyperGroup):
     def __init__(self, *args: Any, **others: Any) -> None:
         super().__init__(*args, **others)
         self.help = _fill_paragraphs(self.help)
+        for param in self.params:
+            _state_default(param)
 
     def get_params(self, ctx: Any) -> list[Any]:
         params = super().get_params(ctx)
-        _hide_flag_types(params)
+        for param in params:
+            _hide_type(param)
         return params

@@ -1,4 +1,4 @@
-"""What the commands of an index share: their common options, and how they open it."""
+"""neardup index stats, verify, compact, export, import; what all commands of an index share."""
 
 from __future__ import annotations
 
@@ -9,49 +9,43 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neardup.cli.arguments import OUTPUT, read_key
+from neardup.cli.arguments import OUTPUT, PlainJson, Quiet, argument, flag, option, read_key
+from neardup.cli.console import print_json, progress_for
 
 if TYPE_CHECKING:
     from neardup.index.index import Index
+    from neardup.index.stats import Stats
     from neardup.runtime import Progress
 
 
-Dir = Annotated[
-    Path, typer.Argument(metavar="DIR", help="The folder of the index.", show_default=False)
-]
+Dir = Annotated[Path, argument("DIR", "The folder of the index.")]
 IndexKey = Annotated[
     Path | None,
-    typer.Option(
-        "--key-file",
-        metavar="FILE",
-        help="The key of an index with --hash siphash.",
-        show_default=False,
-    ),
+    option("FILE", "The key of an index with --hash siphash.", "--key-file", default="none"),
 ]
 TableMemory = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "SIZE",
+        "The most memory for the lookup tables, such as 2GB; the rest of them stays on disk.",
         "--memory",
-        metavar="SIZE",
-        help="The most memory for what is looked up, such as 2GB; what does not fit goes to disk.",
-        show_default="as much as it takes",
-        rich_help_panel=OUTPUT,
+        default="no limit",
+        panel=OUTPUT,
     ),
 ]
-PlainJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @contextmanager
 def open_to_read(folder: Path, key_file: Path | None) -> Iterator[Index]:
-    """The index, to read: that works beside a process that writes."""
+    """Open an index for reading, which is possible while another process writes to it."""
     from neardup.index.index import Index
 
-    with Index.open(folder, read_only=True, key=read_key(key_file)) as found:
-        yield found
+    with Index.open(folder, read_only=True, key=read_key(key_file)) as index:
+        yield index
 
 
-def earlier_lines(folder: Path) -> list[str]:
-    """What the generation before takes, and how to be rid of it; nothing if there is none."""
+def previous_lines(folder: Path) -> list[str]:
+    """Describe the size of the previous generation, if one is kept, and how to delete it."""
     from neardup.formatting import format_bytes
     from neardup.index.stats import previous_bytes
 
@@ -69,7 +63,7 @@ def open_to_write(
     progress: Progress | None = None,
     memory: str | None = None,
 ) -> Iterator[Index]:
-    """The index, to write; it must be there."""
+    """Open an existing index for writing."""
     from neardup.errors import UsageError
     from neardup.index.folder import read_generations
     from neardup.index.index import Index
@@ -78,11 +72,12 @@ def open_to_write(
     if read_generations(folder) is None:
         raise UsageError(f"{folder} holds no index: make one with neardup index build")
     say = (progress or SILENT).say
-    with Index.open(folder, key=read_key(key_file), say=say, memory=memory) as found:
-        yield found
+    with Index.open(folder, key=read_key(key_file), say=say, memory=memory) as index:
+        yield index
 
 
 def describe_index(index: Index) -> dict[str, object]:
+    """Return an index's fingerprint, operating point, and whether it keeps texts."""
     from neardup.result import format_method
 
     options = index.options
@@ -92,3 +87,118 @@ def describe_index(index: Index) -> dict[str, object]:
         "point": format_method(options, options.meeting.probability(options.threshold)),
         "keep_texts": index.settings.keep_texts,
     }
+
+
+def stats(folder: Dir, key_file: IndexKey = None, as_json: PlainJson = False) -> None:
+    """Show the documents of an index, its memory and disk space, and the size of its buckets."""
+    with open_to_read(folder, key_file) as index:
+        figures, about = index.stats(), describe_index(index)
+    if as_json:
+        print_json(about | figures.as_dict)
+        return
+    for name, value in _stats_lines(figures, about):
+        print(f"{name:14}{value}")
+    for line in previous_lines(folder):
+        print(line)
+
+
+def _stats_lines(figures: Stats, about: dict[str, object]) -> list[tuple[str, str]]:
+    from neardup.formatting import format_bytes
+
+    documents = max(figures.documents, 1)
+    buckets, disk = figures.buckets, sum(figures.disk_bytes.values())
+    removed = f"   {figures.buried:,} removed, still in tables" if figures.buried else ""
+    files = ", ".join(f"{name} {format_bytes(size)}" for name, size in figures.disk_bytes.items())
+    return [
+        (
+            "documents",
+            f"{figures.documents:,}   {figures.kept:,} kept   {figures.copies:,} copies" + removed,
+        ),
+        ("compared by", str(about["point"])),
+        (
+            "specification",
+            str(about["fingerprint"])
+            + (f", narrowed from {about['parent']}" if about["parent"] else ""),
+        ),
+        ("texts", "kept" if about["keep_texts"] else "not kept"),
+        (
+            "memory",
+            f"{format_bytes(figures.index_memory_bytes)}, {figures.bytes_per_document:,.0f} "
+            "bytes a document",
+        ),
+        ("disk", f"{format_bytes(disk)}, {disk / documents:,.0f} bytes a document ({files})"),
+        (
+            "buckets",
+            f"{buckets.buckets:,}, kept documents in one: median {buckets.p50:,}, 99 % "
+            f"have at most {buckets.p99:,}, the largest {buckets.largest:,}; {buckets.full:,} full",
+        ),
+        (
+            "changes",
+            f"{figures.sequence:,}, {figures.sequence - figures.snapshot_sequence:,} of them "
+            "since the snapshot",
+        ),
+    ]
+
+
+def verify(folder: Dir, key_file: IndexKey = None, quiet: Quiet = False) -> None:
+    """Read the whole index and list what is wrong; exit code 1 if anything is."""
+    with open_to_read(folder, key_file) as index:
+        problems, documents = index.verify(), len(index)
+    for problem in problems:
+        print(problem)
+    if problems:
+        raise typer.Exit(1)
+    if not quiet:
+        print(f"{documents:,} documents, no problems")
+
+
+def compact(folder: Dir, key_file: IndexKey = None, quiet: Quiet = False) -> None:
+    """Rebuild the tables without removed documents, drop old changes, and free disk space."""
+    from neardup.formatting import format_bytes
+    from neardup.index.stats import tree_bytes
+
+    before = tree_bytes(folder)
+    with progress_for(quiet=quiet) as progress, open_to_write(folder, key_file, progress) as index:
+        index.compact()
+    if not quiet:
+        print(f"{format_bytes(before)} before, {format_bytes(tree_bytes(folder))} now")
+        for line in previous_lines(folder):
+            print(line)
+
+
+def export(
+    folder: Dir,
+    file: Annotated[Path, argument("FILE", "The file to write.")],
+    force: Annotated[bool, flag("Replace FILE.", "--force")] = False,
+    key_file: IndexKey = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write the whole index to one checksummed file, even while another process adds to it."""
+    from neardup.errors import UsageError
+    from neardup.index.folder import API_KEYS
+
+    if file.exists() and not force:
+        raise UsageError(f"{file} exists: choose another name, or replace it with --force")
+    with progress_for(quiet=quiet) as progress, open_to_read(folder, key_file) as index:
+        documents = index.export(file, progress)
+    if not quiet:
+        print(f"{documents:,} documents, {file.stat().st_size / 10**6:,.1f} MB in {file}")
+        if (folder / API_KEYS).exists():
+            print(f"the API keys of the service ({API_KEYS}) are not exported")
+
+
+def import_(
+    folder: Dir,
+    file: Annotated[Path, argument("FILE", "A file that neardup index export wrote.")],
+    quiet: Quiet = False,
+) -> None:
+    """Make an index from an exported file, in a new or empty folder.
+
+    An export has no API keys of a service: make new ones with neardup keys.
+    """
+    from neardup.index.exchange import import_index
+
+    with progress_for(quiet=quiet) as progress:
+        documents = import_index(file, folder, progress)
+    if not quiet:
+        print(f"{documents:,} documents in {folder}")

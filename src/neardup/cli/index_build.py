@@ -1,8 +1,8 @@
-"""neardup index build, neardup index add: files into an index."""
+"""neardup index build, neardup index add: load files, or the sketches of a run, into an index."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,31 +16,34 @@ from neardup.cli.arguments import (
     Format,
     Id,
     Inputs,
+    PlainJson,
     Quiet,
     Text,
     Workers,
+    argument,
     check_workers,
+    flag,
+    option,
     read_key,
     stale_bands,
     with_options,
 )
-from neardup.cli.index import Dir, IndexKey, PlainJson, TableMemory, open_to_write
-from neardup.cli.summary import print_filled, print_loaded
+from neardup.cli.console import print_json, progress_for, rejected_line
+from neardup.cli.index import Dir, IndexKey, TableMemory, open_to_write
 from neardup.option_table import IndexOptions, MatchingOptions, given_options, options_of
 
 if TYPE_CHECKING:
+    from neardup.index.from_run import LoadedRun
     from neardup.index.index import Index
+    from neardup.index.load import LoadCounts
     from neardup.keys import Key
     from neardup.options import Options
 
 ONLY_IN_CONFIG = tuple(options_of(MatchingOptions).keys() - options_of(IndexOptions).keys())
-"""What a config file may say, and an index has only one way of."""
+"""Options that a config file may contain, and for which an index supports one value."""
 
 StrictIndex = Annotated[
-    bool,
-    typer.Option(
-        "--strict", help="Stop at the first document that can't be used.", rich_help_panel=INPUT
-    ),
+    bool, flag("Stop at the first bad row, instead of skipping it.", "--strict", panel=INPUT)
 ]
 
 
@@ -50,21 +53,17 @@ def build(
     folder: Dir,
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[INPUT]...",
-            help="As in dedup: files, folders or quoted globs.",
-            show_default=False,
-        ),
+        argument("INPUT", "As in dedup: files, folders or quoted globs."),
     ] = None,
     sketches: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "RUN",
+            "Instead of INPUT: a run with --save-sketches, or a set of sketches. No texts are "
+            "needed; similarity to these documents is estimated.",
             "--from",
-            metavar="RUN",
-            help="Instead of INPUT: a run with --save-sketches, or a set of "
-            "sketches. No texts are needed; similarity to these documents is estimated.",
-            show_default=False,
-            rich_help_panel=INPUT,
+            default="none",
+            panel=INPUT,
         ),
     ] = None,
     text: Text = "text",
@@ -73,11 +72,10 @@ def build(
     strict: StrictIndex = False,
     keep_texts: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Store the texts too, so that neardup index reindex can change the specification.",
             "--keep-texts",
-            help="Store the texts too, so that the index can be made anew by another "
-            "specification.",
-            rich_help_panel=OUTPUT,
+            panel=OUTPUT,
         ),
     ] = False,
     config: Config = None,
@@ -88,11 +86,10 @@ def build(
     as_json: PlainJson = False,
     **given: Any,
 ) -> None:
-    """Make a new index of files, or of the sketches that a run has saved.
+    """Make a new index from files, or from the sketches that a run has saved.
 
-    If it is interrupted, neardup index add with the same INPUT goes on.
+    If it is interrupted, neardup index add with the same INPUT continues.
     """
-    from neardup.cli.progress import progress_for
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs
     from neardup.errors import UsageError
@@ -126,11 +123,11 @@ def add(
     format: Format = "auto",
     replace: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Replace a document whose id exists with another content, instead of rejecting the "
+            "new one.",
             "--replace",
-            help="A document whose id is there with another content takes its place, "
-            "instead of being rejected.",
-            rich_help_panel=INPUT,
+            panel=INPUT,
         ),
     ] = False,
     strict: StrictIndex = False,
@@ -140,8 +137,7 @@ def add(
     quiet: Quiet = False,
     as_json: PlainJson = False,
 ) -> None:
-    """Add the documents of files to an index. Those that are there already are left alone."""
-    from neardup.cli.progress import progress_for
+    """Add the documents of files to an index. Those that it has already are not changed."""
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs
     from neardup.index.load import fill
@@ -160,7 +156,7 @@ def add(
 
 @contextmanager
 def _create(folder: Path, given: dict[str, Any], key: Key | None, **others: Any) -> Iterator[Index]:
-    """A new index; nothing of it stays if it fails before there is a document in it."""
+    """Open a new index; delete it if an error occurs before it has a document."""
     from neardup.index.folder import delete_empty_index
     from neardup.index.index import Index
     from neardup.index.load import require_free
@@ -181,7 +177,7 @@ def _create(folder: Path, given: dict[str, Any], key: Key | None, **others: Any)
 
 
 def _check_options(given: dict[str, Any], key: Key | None) -> Options:
-    """What is asked for; not what can only be known when all documents are there."""
+    """Return the options; refuse those that need counts over all documents."""
     from neardup.errors import UsageError
     from neardup.index.settings import IndexSettings
     from neardup.options import Options
@@ -191,7 +187,7 @@ def _check_options(given: dict[str, Any], key: Key | None) -> Options:
         what = "--strip lines" if options.strip.lines is not None else "tf-idf weights"
         raise UsageError(
             f"{what} are counted over all documents, and an index never has all: leave it out, or "
-            "build the index --from a run that has counted them"
+            "build the index --from a run, which has counted them"
         )
     return IndexSettings(options).options
 
@@ -199,16 +195,88 @@ def _check_options(given: dict[str, Any], key: Key | None) -> Options:
 def _load_sketches(
     folder: Path, sketches: Path, given: dict[str, Any], quiet: bool, as_json: bool
 ) -> None:
-    """An index of saved sketches."""
-    from neardup.cli.progress import progress_for
+    """Make an index from saved sketches."""
     from neardup.errors import UsageError
     from neardup.index.from_run import load_sketches
     from neardup.index.settings import POINT_NAMES
 
     for name in given:
         if name not in POINT_NAMES:
-            option = name.replace("_", "-")
-            raise UsageError(f"the sketches of {sketches} say it: leave out --{option}")
+            flag_name = name.replace("_", "-")
+            raise UsageError(f"the sketches of {sketches} decide --{flag_name}: leave it out")
     with progress_for(quiet=quiet or as_json) as progress:
         loaded = load_sketches(sketches, folder, given, progress)
     print_loaded(loaded, quiet, as_json)
+
+
+def print_filled(filled: LoadCounts, index: Index, quiet: bool, as_json: bool) -> None:
+    """Print how many documents of files were new, copies, known or rejected."""
+    from neardup.pipeline.budget import peak_memory
+
+    counts = {
+        "documents": filled.documents,
+        "new": filled.new,
+        "copies": filled.copies,
+        "again": filled.again,
+        "rejected": filled.rejected,
+    }
+    reasons = dict(filled.reasons.most_common())
+    record = {"counts": counts, "reasons": reasons}
+    if as_json:
+        more = {
+            "seconds": filled.seconds,
+            "peak_memory_bytes": peak_memory(),
+            "index_documents": len(index),
+            "fingerprint": index.spec.fingerprint,
+        }
+        print_json(record | more)
+    elif not quiet:
+        again = f"   {filled.again:,} already indexed" if filled.again else ""
+        rate, memory = filled.documents / max(filled.seconds, 1e-9), peak_memory() / 10**6
+        _print(
+            (
+                f"{filled.documents:,} documents   {filled.new:,} new   {filled.copies:,} copies"
+                f"{again}   {filled.rejected:,} rejected",
+                _method(index.options),
+                *rejected_line(record),
+                f"{filled.seconds:.1f} s, {rate:,.0f} documents/s, {memory:,.0f} MB at most; "
+                f"{len(index):,} documents in {index.path}",
+            )
+        )
+
+
+def print_loaded(loaded: LoadedRun, quiet: bool, as_json: bool) -> None:
+    """Print how many documents of a run are in the index, and what was left out."""
+    if as_json:
+        counts = {
+            "documents": loaded.documents,
+            "kept": loaded.kept,
+            "copies": loaded.copies,
+            "left_out": loaded.left_out,
+            "renamed": loaded.renamed,
+        }
+        fingerprint = loaded.settings.options.spec.fingerprint
+        print_json({"counts": counts, "fingerprint": fingerprint})
+    elif not quiet:
+        lines = [
+            f"{loaded.documents:,} documents   {loaded.kept:,} kept   {loaded.copies:,} copies   "
+            f"{loaded.left_out:,} left out (rejected, or copies of documents outside the run)",
+            _method(loaded.settings.options),
+        ]
+        if loaded.renamed:
+            lines.append(
+                f"{loaded.renamed:,} have the id of another document: their ids are file and row"
+            )
+        if loaded.settings.options.verify == "exact":
+            lines.append("they came without texts: similarity to them is estimated by signatures")
+        _print(lines)
+
+
+def _method(options: Options) -> str:
+    from neardup.result import format_method
+
+    return format_method(options, options.meeting.probability(options.threshold))
+
+
+def _print(lines: Iterable[str]) -> None:
+    print("\n".join(lines))

@@ -1,6 +1,6 @@
-"""neardup query, neardup index query, get, remove: questions about documents of an index.
+"""neardup query, neardup index query, get, remove: look up and remove documents of an index.
 
-Is a text a copy of one of them; why is a document a copy, with the words in which both differ.
+A query shows whether a text is a copy; `--explain` shows why, with the words that differ.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from neardup.cli.index import Dir, IndexKey, PlainJson, open_to_read, open_to_write
+from neardup.cli.arguments import PlainJson, argument, flag, option
+from neardup.cli.console import print_json
+from neardup.cli.index import Dir, IndexKey, open_to_read, open_to_write
 
 if TYPE_CHECKING:
     from neardup.index.answer import Answer, Document, SimilarDocument
@@ -23,38 +24,38 @@ if TYPE_CHECKING:
 
 
 def explain_document(index: Index, id: str, as_json: bool) -> None:
-    """The explanation; after it the differences, if the index keeps texts."""
+    """Print why a document is a copy or kept, and how the texts differ if the index has them."""
     from neardup.errors import UsageError
 
-    found = index.explain_document(id)
-    if found is None:
+    explanation = index.explain_document(id)
+    if explanation is None:
         raise UsageError(f"{index.path} has no document {id!r}: check the id")
     if as_json:
-        print(json.dumps(found.as_dict, indent=2))
+        print_json(explanation.as_dict)
         return
-    print(found)
-    if found.witness is not None:
-        kept, copy = index.text(found.witness.id), index.text(id)
+    print(explanation)
+    if explanation.witness is not None:
+        kept, copy = index.text(explanation.witness.id), index.text(id)
         if isinstance(kept, str) and isinstance(copy, str):
             print("\n".join(_differences(kept, copy)))
 
 
 def _differences(kept: str, copy: str) -> Iterator[str]:
-    """Both texts where they differ, with what is not equal in [brackets]."""
+    """Yield both texts where they differ, with the words that are not equal in [brackets]."""
     from neardup.report.differences import compare_texts
 
-    found = compare_texts(kept, copy)
-    if not found.hunks:
+    differences = compare_texts(kept, copy)
+    if not differences.hunks:
         yield "texts         the same words"
-    for hunk in found.hunks:
+    for hunk in differences.hunks:
         if hunk.same_before:
             yield f"texts         {hunk.same_before:,} equal words"
         yield f"its witness   {_mark_changes(hunk.kept)}"
         yield f"itself        {_mark_changes(hunk.copy)}"
-    if not found.complete:
-        yield "texts         there is more that is not shown"
-    elif found.hunks and found.same_after:
-        yield f"texts         {found.same_after:,} equal words"
+    if not differences.complete:
+        yield "texts         more differences are not shown"
+    elif differences.hunks and differences.same_after:
+        yield f"texts         {differences.same_after:,} equal words"
 
 
 def _mark_changes(pieces: Sequence[TextPiece]) -> str:
@@ -63,59 +64,54 @@ def _mark_changes(pieces: Sequence[TextPiece]) -> str:
 
 
 PIECE = 1 << 20
+"""The most bytes that are read from standard input at once."""
 
 
 def query(
     folder: Dir,
     text: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[TEXT]",
-            help="The text. Without it and --file, JSON lines are read from standard "
-            "input, and an answer a line is printed.",
-            show_default=False,
+        argument(
+            "TEXT",
+            "The text. Without it and --file, JSON lines are read from standard input, and an "
+            "answer is printed for each line.",
         ),
     ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A file that holds the text.", show_default=False),
-    ] = None,
+    file: Annotated[Path | None, option("FILE", "A file with the text.", default="none")] = None,
     explain: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Show every step, with its candidates and time; with --id, why a document of the index "
+            "is a copy, or is kept.",
             "--explain",
-            help="Show every step, with what it found and took; with --id, why a document "
-            "of the index is a copy, or is kept.",
         ),
     ] = False,
     similar: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="List the N kept documents that are most similar.",
-            show_default=False,
+        option(
+            "N",
+            "List the N most similar kept documents.",
+            default="the first similar one",
+            least=1,
         ),
     ] = None,
     column: Annotated[
         str,
-        typer.Option(
-            "--text", metavar="COLUMN", help="Of JSON lines: the field that holds the text."
-        ),
+        option("COLUMN", "Of JSON lines: the field with the text.", "--text"),
     ] = "text",
     id: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "ID",
+            "With --explain: a document of the index. Of JSON lines: the field with the id.",
             "--id",
-            metavar="ID",
-            help="With --explain: a document of the index. Of JSON lines: the field that names it.",
-            show_default="id",
+            default="id",
         ),
     ] = None,
     key_file: IndexKey = None,
     as_json: PlainJson = False,
 ) -> None:
-    """Say whether a text is a copy of a document of an index. Nothing is added.
+    """Check whether a text is a copy of a document of an index. Nothing is added.
 
     Works while another process writes to the index.
     """
@@ -139,19 +135,19 @@ def query(
                 )
             _answer_lines(index, column, id or "id")
             return
-        given = text if text is not None else _read(file)
+        wanted = text if text is not None else _read(file)
         if explain:
-            found = index.explain(given)
-            _print(found.as_dict if as_json else str(found))
+            explanation = index.explain(wanted)
+            _print(explanation.as_dict if as_json else str(explanation))
         elif similar is not None:
-            _print_matches(index.similar(given, similar), as_json)
+            _print_matches(index.similar(wanted, similar), as_json)
         else:
-            answer = index.query(given)
-            _print(_plain(answer) if as_json else describe_answer(answer))
+            answer = index.query(wanted)
+            _print(asdict(answer) if as_json else describe_answer(answer))
 
 
 def describe_answer(answer: Answer) -> str:
-    """The answer as people read it."""
+    """Return the answer as a sentence."""
     if answer.similarity is None:
         return answer.status + (f": {answer.reason}" if answer.reason else "")
     how = "" if answer.exact else " (estimated)"
@@ -161,24 +157,16 @@ def describe_answer(answer: Answer) -> str:
     )
 
 
-def _plain(answer: Answer) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return asdict(answer)
-
-
-def _print(found: dict[str, Any] | str) -> None:
-    import json
-
-    print(found if isinstance(found, str) else json.dumps(found, indent=2))
+def _print(answer: dict[str, Any] | str) -> None:
+    if isinstance(answer, str):
+        print(answer)
+    else:
+        print_json(answer)
 
 
 def _print_matches(matches: list[SimilarDocument], as_json: bool) -> None:
-    import json
-    from dataclasses import asdict
-
     if as_json:
-        print(json.dumps([asdict(match) for match in matches], indent=2))
+        print_json([asdict(match) for match in matches])
         return
     if not matches:
         print("no kept document that shares a bucket is similar enough")
@@ -198,9 +186,7 @@ def _read(file: Path | None) -> str:
 
 
 def _answer_lines(index: Index, column: str, id: str) -> None:
-    """Answers to JSON lines, as they come, one JSON line each."""
-    import json
-
+    """Answer the JSON lines of standard input as they arrive, each with a JSON line."""
     from neardup.corpus.columns import to_strings
     from neardup.corpus.documents import Columns
     from neardup.corpus.jsonl import parse_lines
@@ -208,7 +194,7 @@ def _answer_lines(index: Index, column: str, id: str) -> None:
     from neardup.errors import UsageError
 
     if sys.stdin.isatty():
-        raise UsageError("nothing to look for: give a text, --file, or JSON lines by a pipe")
+        raise UsageError("no text to look up: give TEXT, --file, or JSON lines through a pipe")
     columns = Columns(text=column, id=id, tokens=index.spec.unit == "token")
     for block in cut_at_newlines(_read_pieces()):
         documents = parse_lines(block, False, columns, "standard input")
@@ -216,7 +202,7 @@ def _answer_lines(index: Index, column: str, id: str) -> None:
         answers = index.query_batch(texts)
         for row, (name, answer) in enumerate(zip(ids, answers, strict=True)):
             why = documents.rejected.get(row, answer.reason)
-            print(json.dumps(_plain(answer) | {"id": name, "reason": why}))
+            print(json.dumps(asdict(answer) | {"id": name, "reason": why}))
         sys.stdout.flush()
 
 
@@ -227,17 +213,12 @@ def _read_pieces() -> Iterator[bytes]:
 
 def get(
     folder: Dir,
-    id: Annotated[str, typer.Argument(metavar="ID", show_default=False)],
-    text: Annotated[
-        bool, typer.Option("--text", help="Show its text too, if the index keeps texts.")
-    ] = False,
+    id: Annotated[str, argument("ID", "The id of the document.")],
+    text: Annotated[bool, flag("Show its text too, if the index keeps texts.", "--text")] = False,
     key_file: IndexKey = None,
     as_json: PlainJson = False,
 ) -> None:
-    """Show what is known of a document, and the cluster that it is in."""
-    import json
-    from dataclasses import asdict
-
+    """Show a document: its status, its witness, and the cluster that it is in."""
     from neardup.errors import UsageError
 
     with open_to_read(folder, key_file) as index:
@@ -248,13 +229,13 @@ def get(
         raise UsageError(f"{folder} has no document {id!r}: check the id")
     if text and stored is None:
         raise UsageError(
-            f"{folder} has no text of {id!r}: texts are kept by an index that is built with "
-            "--keep-texts, of documents that came with one"
+            f"{folder} has no text of {id!r}: an index stores texts if it is built with "
+            "--keep-texts, and only of documents that were added with one"
         )
     if as_json:
         members = [member.id for member in cluster.members]
         more = {"members": members, **({"text": stored} if text else {})}
-        print(json.dumps(asdict(document) | more, indent=2))
+        print_json(asdict(document) | more)
         return
     for name, value in _document_lines(document):
         print(f"{name:14}{value}")
@@ -281,24 +262,24 @@ def _document_lines(document: Document) -> list[tuple[str, object]]:
 
 def remove(
     folder: Dir,
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", show_default=False)],
+    ids: Annotated[list[str], argument("ID", "The ids of the documents.")],
     missing_ok: Annotated[
-        bool, typer.Option("--missing-ok", help="It is no error if some are not there.")
+        bool, flag("Ignore ids that the index does not have.", "--missing-ok")
     ] = False,
     key_file: IndexKey = None,
 ) -> None:
-    """Remove documents for good. Copies of a removed one find another witness, or are new."""
+    """Remove documents for good. Copies of a removed one get another witness, or become new."""
     from neardup.errors import UsageError
     from neardup.index.rebuild import count_in_previous
 
     with open_to_write(folder, key_file) as index:
-        found = {id: index.get(id) for id in ids}
+        documents = [index.get(id) for id in ids]
         missing = [id for id in ids if not index.remove(id)]
     print(f"{len(ids) - len(missing):,} removed")
-    held = count_in_previous(folder, [one.number for one in found.values() if one is not None])
-    for name, documents in held.items():
+    numbers = {document.number for document in documents if document is not None}
+    for name, count in count_in_previous(folder, sorted(numbers)).items():
         print(
-            f"the earlier generation {name} still has {documents:,} of them: neardup index "
+            f"the earlier generation {name} still has {count:,} of them: neardup index "
             f"reindex {folder} --forget deletes it"
         )
     if missing and not missing_ok:

@@ -1,7 +1,7 @@
-"""neardup index retune, reindex, convert: another operating point or specification for an index.
+"""neardup index retune, reindex, convert: change the operating point or specification of an index.
 
-`retune` judges all documents again by what is stored of them, `reindex` makes another generation
-of their texts while the index goes on answering, `convert` cuts stored slots to fewer bits.
+`retune` judges all documents again by their stored sketches, `reindex` builds another generation
+from the texts while the index goes on answering, `convert` cuts stored slots to fewer bits.
 """
 
 from __future__ import annotations
@@ -18,14 +18,19 @@ from neardup.cli.arguments import (
     INPUT,
     MATCH,
     OUTPUT,
+    RARE,
     Format,
     Id,
+    PlainJson,
     Quiet,
     Text,
+    flag,
+    option,
     read_key,
     with_options,
 )
-from neardup.cli.index import Dir, IndexKey, PlainJson, describe_index, earlier_lines, open_to_write
+from neardup.cli.console import print_json, progress_for
+from neardup.cli.index import Dir, IndexKey, describe_index, open_to_write, previous_lines
 
 if TYPE_CHECKING:
     from neardup.index.rebuild import Reindexed
@@ -34,45 +39,48 @@ if TYPE_CHECKING:
 
 
 LISTED: Final = 20
-"""So many documents that can't be carried over are named."""
+"""The most documents without a text that are listed by name."""
 
 
-@with_options("neardup index reindex", without="as it is")
+UNCHANGED: Final = "unchanged"
+
+
+@with_options("neardup index reindex", unset=UNCHANGED)
 def reindex(
     folder: Dir,
     spec: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The new specification, instead of the options below: what neardup "
-            "spec --json prints, a config file, or an index or a run that has it.",
-            show_default=False,
+        option(
+            "FILE",
+            "The new specification, instead of the options below: the output of neardup spec "
+            "--json, a config file, an index or a run.",
+            default=UNCHANGED,
         ),
     ] = None,
     undo: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Go back to the generation before the last reindex or convert, with its operating "
+            "point; documents added and removed since are carried over.",
             "--undo",
-            help="Go back to what was before the last reindex or convert, with its operating "
-            "point of then, and with what has been added and removed since.",
         ),
     ] = False,
     forget: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Delete the previous generation, which still has documents that were removed since; "
+            "--undo is no longer possible.",
             "--forget",
-            help="Delete what was before, which holds documents that were removed since; "
-            "--undo is not possible any more.",
         ),
     ] = False,
     corpus: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="INPUT",
-            help="Texts of documents, by their ids: files, folders or quoted globs; "
-            "more than once for several.",
-            show_default="the stored texts",
-            rich_help_panel=INPUT,
+        option(
+            "INPUT",
+            "The texts of the documents, found by their ids: files, folders or quoted globs. Can "
+            "be given several times.",
+            default="the stored texts",
+            panel=INPUT,
         ),
     ] = None,
     text: Text = "text",
@@ -80,68 +88,68 @@ def reindex(
     format: Format = "auto",
     drop_missing: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Leave out documents without a text, or that the new specification can't sketch, "
+            "instead of stopping.",
             "--drop-missing",
-            help="Leave out documents of which there is no text, or that the new "
-            "specification can't use, instead of stopping.",
-            rich_help_panel=INPUT,
+            panel=INPUT,
         ),
+        RARE,
     ] = False,
     key_file: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The new key of an index with --hash siphash; with --undo the one of "
-            "what was before.",
-            show_default=False,
-            rich_help_panel=MATCH,
+        option(
+            "FILE",
+            "The new key of an index with --hash siphash; with --undo the previous key.",
+            default=UNCHANGED,
+            panel=MATCH,
         ),
+        RARE,
     ] = None,
     keep_texts: Annotated[
         bool | None,
         typer.Option(
             "--keep-texts/--forget-texts",
             help="Whether texts are stored.",
-            show_default="as before",
+            show_default=UNCHANGED,
             rich_help_panel=OUTPUT,
         ),
     ] = None,
     wait: Annotated[
         float,
-        typer.Option(
-            metavar="SECONDS",
-            help="How long a process that writes to the index may take to go over "
-            "to what was made.",
-            rich_help_panel=OUTPUT,
+        option(
+            "SECONDS",
+            "How long a process that writes to the index may take to switch to the new generation.",
+            panel=OUTPUT,
         ),
+        RARE,
     ] = 60.0,
     quiet: Quiet = False,
     as_json: PlainJson = False,
     **given: Any,
 ) -> None:
-    """Index all documents anew by another specification, or another key, beside the index.
+    """Index all documents again, by another specification or key, as a new generation.
 
-    What is not given stays as it is.
-    Others go on to ask and to add meanwhile, if the index keeps its texts. Then it is gone over to
-    at once. What was before is kept until the next time.
+    Options that are not given stay as they are. If the index keeps its texts, other processes may
+    query and add documents meanwhile. The index switches to the new generation when it is complete,
+    and keeps the previous one until the next reindex.
     """
-    from neardup.cli.progress import progress_for
     from neardup.errors import UsageError
-    from neardup.index import rebuild as making
+    from neardup.index import rebuild
 
     key = read_key(key_file, quiet)
-    anew = bool(given or spec or corpus) or keep_texts is not None
-    if forget and (undo or anew or key):
-        raise UsageError("--forget deletes what was before: leave out the other options")
+    changed = bool(given or spec or corpus) or keep_texts is not None
+    if forget and (undo or changed or key):
+        raise UsageError("--forget deletes the previous generation: leave out the other options")
     if forget:
-        deleted = making.forget(folder)
+        deleted = rebuild.forget(folder)
         if not quiet:
-            print("what was before is deleted" if deleted else "there was nothing before")
+            print("previous generation deleted" if deleted else "no previous generation")
         return
-    if undo and anew:
-        raise UsageError("--undo goes back to what was: leave out what is to be new")
-    if not (undo or anew or key):
-        raise UsageError("nothing is to change: give --spec, or an option such as --shingle")
+    if undo and changed:
+        raise UsageError("--undo restores the previous generation: leave out the other options")
+    if not (undo or changed or key):
+        raise UsageError("no change requested: give --spec, or an option such as --shingle")
     wanted, point = _read_target(spec, key)
     with progress_for(quiet=quiet) as progress, _listing_missing():
         others: dict[str, Any] = {
@@ -151,14 +159,14 @@ def reindex(
             "progress": progress,
         }
         if undo:
-            done = making.undo(folder, **others)
+            done = rebuild.undo(folder, **others)
         else:
             pairs = None if corpus is None else _read_texts(corpus, text, id, format)
-            done = making.reindex(
+            done = rebuild.reindex(
                 folder, wanted, corpus=pairs, keep_texts=keep_texts, **others, **point | given
             )
     if as_json:
-        _print_json(done)
+        _print_record(done)
         return
     _list_missing(done.missing)
     if not quiet:
@@ -166,7 +174,7 @@ def reindex(
 
 
 def _read_target(file: Path | None, key: Key | None) -> tuple[Spec | None, dict[str, Any]]:
-    """The specification of a file, and the operating point if it says one."""
+    """Return the specification of a file, and its operating point if it is a config file."""
     from neardup.cli.spec import read_spec
     from neardup.formats.config import load_config
     from neardup.index.settings import POINT_NAMES, IndexSettings
@@ -194,7 +202,7 @@ def _read_texts(
 
 @contextmanager
 def _listing_missing() -> Iterator[None]:
-    """Before the error that counts them."""
+    """List the documents without a text, before the error that counts them."""
     from neardup.index.cutover import MissingTexts
 
     try:
@@ -205,102 +213,93 @@ def _listing_missing() -> Iterator[None]:
 
 
 def _list_missing(missing: dict[str, str]) -> None:
-    """The first ones, to standard error."""
+    """Print the first documents without a text, with the reason, to standard error."""
     for id, why in list(missing.items())[:LISTED]:
         print(f"{id}\t{why}", file=sys.stderr)
     if len(missing) > LISTED:
         print(f"and {len(missing) - LISTED:,} more", file=sys.stderr)
 
 
-def _print_json(done: Reindexed) -> None:
-    import json
-
+def _print_record(done: Reindexed) -> None:
     from neardup.index.settings import stated
 
-    print(
-        json.dumps(
-            {
-                "generation": done.generation,
-                "before": done.before,
-                "carried": done.carried,
-                "fingerprint": done.spec.fingerprint,
-                "point": stated(done.options),
-                "missing": done.missing,
-            },
-            indent=2,
-        )
+    print_json(
+        {
+            "generation": done.generation,
+            "before": done.before,
+            "carried": done.carried,
+            "fingerprint": done.spec.fingerprint,
+            "point": stated(done.options),
+            "missing": done.missing,
+        }
     )
 
 
 def _print_reindexed(done: Reindexed, folder: Path, undone: bool) -> None:
     from neardup.result import format_method
 
-    options, left = done.options, f", {len(done.missing):,} left out" if done.missing else ""
+    options, omitted = done.options, f", {len(done.missing):,} left out" if done.missing else ""
     if undone:
         print(
-            f"back to generation {done.generation} of before, {done.carried:,} documents that "
-            f"came since carried over{left}; its operating point is that of then"
+            f"back to generation {done.generation} and its operating point; {done.carried:,} "
+            f"documents that were added since are carried over{omitted}"
         )
     else:
-        print(f"{done.carried:,} documents indexed anew{left}")
+        print(f"{done.carried:,} documents indexed again{omitted}")
     print(format_method(options, options.meeting.probability(options.threshold)))
     print(f"specification {done.spec.fingerprint}")
-    for line in earlier_lines(folder):
+    for line in previous_lines(folder):
         print(line)
 
 
 def convert(
     folder: Dir,
-    bits: Annotated[
-        int, typer.Option(help="Bits of a slot from now on: 1, 2, 4, 8 or 16.", show_default=False)
-    ],
+    bits: Annotated[int, option("N", "The bits of a slot: 1, 2, 4, 8 or 16.", default=False)],
     quiet: Quiet = False,
     as_json: PlainJson = False,
 ) -> None:
     """Cut the stored slots of an index down to a few bits. No texts are needed.
 
-    Answers that were given stay. The bands can't be changed any more afterwards; threshold, limit
-    and verify can. What was before is kept beside it: neardup index reindex --undo goes back.
+    Decisions stay as they are. Afterwards the bands can't be changed; threshold, limit and verify
+    can. The previous generation is kept: neardup index reindex --undo goes back to it.
     """
-    import json
     from dataclasses import asdict
 
-    from neardup.cli.progress import progress_for
     from neardup.formatting import format_bytes
     from neardup.index.rebuild import convert as convert_index
 
     with progress_for(quiet=quiet) as progress:
         done = convert_index(folder, bits, progress=progress)
     if as_json:
-        print(json.dumps(asdict(done), indent=2))
+        print_json(asdict(done))
     elif not quiet:
         print(
             f"{done.documents:,} documents: {format_bytes(done.bytes_before)} before, "
-            f"{format_bytes(done.bytes_after)} now; what was before is still there\n"
+            f"{format_bytes(done.bytes_after)} now; the previous generation is kept\n"
             f"specification {done.fingerprint}, narrowed from {done.parent}"
         )
-        for line in earlier_lines(folder):
+        for line in previous_lines(folder):
             print(line)
 
 
-@with_options("neardup index retune", without="as it is")
+@with_options("neardup index retune", unset=UNCHANGED)
 def retune(
     folder: Dir,
     key_file: IndexKey = None,
     quiet: Quiet = False,
     **given: Any,
 ) -> None:
-    """Go over to another operating point, without the texts. What is not given stays as it is.
+    """Change the operating point of an index. No texts are needed.
 
-    All documents are judged again in the order in which they came, by what is stored of them.
+    All documents are judged again in the order in which they were added, by their stored sketches.
+    Options that are not given stay as they are.
     """
-    from neardup.cli.progress import progress_for
     from neardup.errors import UsageError
 
     if not given:
-        raise UsageError("nothing is to change: give --threshold, --recall or --bands and --rows")
+        raise UsageError("no change requested: give --threshold, --recall or --bands and --rows")
     with progress_for(quiet=quiet) as progress, open_to_write(folder, key_file, progress) as index:
         moved, documents, about = index.retune(**given), len(index), describe_index(index)
     if not quiet:
-        print(f"{moved:,} of {documents:,} documents have another answer now")
+        print(f"{moved:,} of {documents:,} documents have another decision now")
         print(about["point"])

@@ -1,4 +1,4 @@
-"""neardup plan: from what is asked for to an operating point, with its reasons and its price."""
+"""neardup plan: choose an operating point for requirements, with its reasons and its cost."""
 
 from __future__ import annotations
 
@@ -9,162 +9,184 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neardup.cli.arguments import Format, Quiet, Text, usable_cores, with_options
+from neardup.cli.arguments import (
+    OUTPUT,
+    RARE,
+    Format,
+    PlainJson,
+    Quiet,
+    Text,
+    flag,
+    option,
+    usable_cores,
+    with_options,
+)
+from neardup.cli.console import print_json, progress_for
+from neardup.option_table import BandOptions, SignatureOptions, ThresholdOptions, options_of
 
 if TYPE_CHECKING:
     from neardup.planner.planner import Plan
 
-CORPUS, WANTED, LIMITS, DECIDED = "Documents", "What is wanted", "What there is", "Decided already"
+CORPUS, REQUIRED, LIMITS = "Documents", "Requirements", "Machine"
+CHOSEN = options_of(SignatureOptions) | options_of(BandOptions)
+"""The matching options that a plan chooses; the others have their usual defaults."""
 
 
-@with_options("neardup plan", panel=DECIDED, without="chosen by the plan")
+@with_options(
+    "neardup plan",
+    panel=dict.fromkeys(options_of(ThresholdOptions), REQUIRED),
+    unset=dict.fromkeys(CHOSEN, "chosen by the plan"),
+)
 def plan(
     documents: Annotated[
         str | None,
-        typer.Option(
-            metavar="N",
-            help="How many there will be: 300M, 5,000, 1e9.",
-            show_default="those of --sample",
-            rich_help_panel=CORPUS,
+        option(
+            "N",
+            "The number of documents: 300M, 5,000, 1e9.",
+            default="those of --sample",
+            panel=CORPUS,
         ),
     ] = None,
     sample: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="PATH",
-            help="A file or folder of them, or of some like them: lengths and "
-            "duplicates are measured there. Can be given several times.",
-            show_default=False,
-            rich_help_panel=CORPUS,
+        option(
+            "PATH",
+            "A file or folder of these documents, or of similar ones, in which lengths and "
+            "duplicates are measured. Can be given several times.",
+            default="none, typical figures are assumed",
+            panel=CORPUS,
         ),
     ] = None,
     text: Text = "text",
     format: Format = "auto",
     shingles: Annotated[
         str | None,
-        typer.Option(
-            metavar="N",
-            help="Distinct shingles of a document, on average.",
-            show_default="300",
-            rich_help_panel=CORPUS,
+        option(
+            "N",
+            "The distinct shingles of a document, on average.",
+            default="those of --sample, else 300",
+            panel=CORPUS,
         ),
+        RARE,
     ] = None,
     bytes: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Of a document's text, on average.",
-            show_default="6 a shingle",
-            rich_help_panel=CORPUS,
+        option(
+            "SIZE",
+            "The bytes of a document's text, on average.",
+            default="those of --sample, else 6 a shingle",
+            panel=CORPUS,
         ),
+        RARE,
     ] = None,
+    sample_size: Annotated[
+        int, option("N", "Compare this many documents of --sample.", panel=CORPUS), RARE
+    ] = 10_000,
+    seed: Annotated[int, option("N", "The seed by which they are chosen.", panel=CORPUS), RARE] = 1,
     precision: Annotated[
         float | None,
-        typer.Option(
-            help="The share of what is called a duplicate that must be one.",
-            show_default=False,
-            rich_help_panel=WANTED,
+        option(
+            "X",
+            "The share of the removed documents that must be true duplicates.",
+            default="no minimum",
+            panel=REQUIRED,
         ),
     ] = None,
     rate: Annotated[
         str | None,
-        typer.Option(
-            metavar="N",
-            help="Documents that arrive in a second; the plan is then for an index. On "
-            "Spark, those that a run gets through.",
-            show_default=False,
-            rich_help_panel=WANTED,
+        option(
+            "N",
+            "Documents that arrive in a second; the plan is then for an index. On Spark, "
+            "documents that a run must process in a second.",
+            default="no minimum",
+            panel=REQUIRED,
         ),
     ] = None,
     purpose: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "WHAT",
+            "files, a run over files; or index, with signatures and tables in memory.",
             "--for",
-            metavar="WHAT",
-            help="files: a run over files. index: signatures and tables are held in memory.",
-            show_default="files; with --rate, index",
-            rich_help_panel=WANTED,
+            default="files; with --rate, index",
+            panel=REQUIRED,
         ),
     ] = None,
     engine: Annotated[
         str,
-        typer.Option(
-            metavar="ENGINE",
-            help="local, one machine; or spark: how many executors, and what is "
-            "shuffled. --memory, --disk and --cores are then those of one executor.",
-            rich_help_panel=LIMITS,
+        option(
+            "ENGINE",
+            "local, one machine; or spark, a cluster: --memory, --disk and --cores are then those "
+            "of one executor, and the plan has the number of executors and the shuffled bytes.",
+            panel=LIMITS,
         ),
+        RARE,
     ] = "local",
     memory: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="What one machine may use: 100GB.",
-            show_default="no limit; on Spark 16GB",
-            rich_help_panel=LIMITS,
+        option(
+            "SIZE",
+            "The most memory that one machine may use: 100GB.",
+            default="no limit; on Spark 16GB",
+            panel=LIMITS,
         ),
     ] = None,
     disk: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="What one machine may use on disk: 2TB.",
-            show_default=False,
-            rich_help_panel=LIMITS,
+        option(
+            "SIZE",
+            "The most disk space that one machine may use: 2TB.",
+            default="no limit",
+            panel=LIMITS,
         ),
+        RARE,
     ] = None,
     cores: Annotated[
         int | None,
-        typer.Option(
-            help="Of one machine.",
-            show_default="those of this one; on Spark: 4",
-            rich_help_panel=LIMITS,
+        option(
+            "N",
+            "The cores of one machine.",
+            default="those of this machine; on Spark 4",
+            panel=LIMITS,
         ),
     ] = None,
-    sample_size: Annotated[
-        int,
-        typer.Option(
-            metavar="N", help="Compare so many documents of --sample.", rich_help_panel=CORPUS
-        ),
-    ] = 10_000,
-    seed: Annotated[int, typer.Option(help="Of the sample.", rich_help_panel=CORPUS)] = 1,
     no_calibrate: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Use stored figures instead of measuring this machine for a few seconds.",
             "--no-calibrate",
-            help="Use stored figures instead of a few seconds of measuring on this machine.",
+            panel=LIMITS,
         ),
+        RARE,
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "FILE.toml",
+            "Write the operating point to this file, for neardup dedup --config.",
             "--out",
             "-o",
-            metavar="FILE.toml",
-            help="Write the operating point, for neardup dedup --config.",
-            show_default=False,
+            default="print it only",
+            panel=OUTPUT,
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace an earlier config file at --out.")
+        bool, flag("Replace an earlier config file at --out.", "--force", panel=OUTPUT)
     ] = False,
     quiet: Quiet = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a text.")] = False,
+    as_json: PlainJson = False,
     **given: Any,
 ) -> None:
-    """From what you need to an operating point: slots, bands, memory, disk, time, and why.
+    """Choose an operating point for your requirements: slots, bands, memory, disk, time, and why.
 
-    Ends with 1 if what is asked for can't be had; the plan is then the nearest that can.
+    Exit code 1 if the requirements can't be met; the plan is then the nearest that is possible.
     """
-    import json
-
-    from neardup.cli.progress import progress_for
-    from neardup.planner.planner import plan as make
+    from neardup.planner.planner import plan as make_plan
 
     if out is not None:
         check_free(out, force)
     with progress_for(quiet=quiet or as_json) as progress:
-        made = make(
+        made = make_plan(
             documents,
             sample=sample or (),
             text=text,
@@ -187,26 +209,26 @@ def plan(
     if out is not None:
         made.write(out)
     if as_json:
-        print(json.dumps(made.to_json(), indent=2))
+        print_json(made.to_json())
     elif not quiet:
         show(made)
         if out is not None:
-            limit = () if memory is None or made.sla.purpose == "index" else ("--memory", memory)
+            limits = () if memory is None or made.sla.purpose == "index" else ("--memory", memory)
             if made.spark is not None:
-                limit = ("--engine", "spark")
-            run = ("neardup", "dedup", "INPUT", "-o", "OUT", "--config", str(out), *limit)
+                limits = ("--engine", "spark")
+            run = ("neardup", "dedup", "INPUT", "-o", "OUT", "--config", str(out), *limits)
             print(f"\n{shlex.join(run)}")
     if not made.met:
         raise typer.Exit(1)
 
 
 def cores_of(engine: str) -> int | None:
-    """Those that this process may use; of an executor, what is usual."""
+    """Return the cores that this process may use; None on Spark, where the plan has a default."""
     return None if engine == "spark" else usable_cores()
 
 
 def check_free(out: Path, force: bool) -> None:
-    """Refuse what can't be written, and to replace anything but a config file, with --force."""
+    """Refuse a file that can't be written, or exists; with --force, only one that is no config."""
     from neardup.errors import NeardupError, OutputError, ParameterError
     from neardup.formats.config import load_config
 
@@ -218,14 +240,14 @@ def check_free(out: Path, force: bool) -> None:
         load_config(out)
     except NeardupError:
         raise OutputError(
-            f"{out} is there and is not a config file of neardup: choose another name"
+            f"{out} exists and is not a config file of neardup: choose another name"
         ) from None
     if not force:
-        raise OutputError(f"{out} is there: choose another name, or use --force, which replaces it")
+        raise OutputError(f"{out} exists: choose another name, or replace it with --force")
 
 
 def show(made: Plan) -> None:
-    """The plan, as a person reads it."""
+    """Print the plan: requirements, prediction, stages, and the reasons of each choice."""
     from rich.console import Console
     from rich.padding import Padding
 

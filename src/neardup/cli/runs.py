@@ -1,6 +1,6 @@
-"""neardup demo, report, status, merge: runs of neardup dedup, to try, to look at and to join.
+"""neardup demo, report, status, merge: try a run, look at one, join the sketches of several.
 
-The demo runs on real data that every Python has: its own standard library.
+The demo runs on real data that every Python installation has: its standard library.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from neardup.cli.arguments import with_options
+from neardup.cli.arguments import Out, argument, flag, with_options
+from neardup.cli.console import progress_for
+from neardup.cli.dedup import summary
 
 if TYPE_CHECKING:
     from neardup.corpus.inputs import InputFile
 
 
 SHOWN_LINES = 12
+"""The most lines of a difference that the demo shows."""
 
 
 @with_options("neardup demo")
@@ -30,8 +31,6 @@ def demo(
     """Deduplicate the Python standard library's source files and show what was found."""
     import pyarrow.parquet as pq
 
-    from neardup.cli.dedup import summary
-    from neardup.cli.progress import progress_for
     from neardup.options import Options
 
     library = Path(sysconfig.get_paths()["stdlib"])
@@ -60,6 +59,7 @@ def demo(
 
 
 def source_files(library: Path) -> list[InputFile]:
+    """Return the source files of a library, each as one document; installed packages excluded."""
     from neardup.corpus.inputs import InputFile
 
     paths = sorted(
@@ -76,7 +76,8 @@ def source_files(library: Path) -> list[InputFile]:
 
 
 def show_difference(library: Path, row: dict[str, Any]) -> None:
-    kept, gone = (
+    """Print the lines in which a removed document differs from its witness."""
+    kept, removed = (
         (library / str(row[name])).read_text("utf-8", "replace").splitlines()
         for name in ("witness", "id")
     )
@@ -85,7 +86,7 @@ def show_difference(library: Path, row: dict[str, Any]) -> None:
     )
     changed = (
         line
-        for line in difflib.unified_diff(kept, gone, n=0, lineterm="")
+        for line in difflib.unified_diff(kept, removed, n=0, lineterm="")
         if not line.startswith(("---", "+++", "@@"))
     )
     for _, line in zip(range(SHOWN_LINES), changed, strict=False):
@@ -95,18 +96,13 @@ def show_difference(library: Path, row: dict[str, Any]) -> None:
 def report(
     run: Annotated[
         Path,
-        typer.Argument(
-            metavar="RUN",
-            help="The folder that neardup dedup wrote.",
-            show_default=False,
-            readable=False,
-        ),
+        argument("RUN", "The folder that neardup dedup or exact wrote.", readable=False),
     ],
-    show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
+    show: Annotated[bool, flag("Open the report in a browser.", "--open")] = False,
 ) -> None:
-    """Make RUN/report.html: what was kept and removed and why, to look at.
+    """Write RUN/report.html again: what was kept and removed, and why.
 
-    It is one file that needs nothing else, no network either.
+    The page is one file that needs neither other files nor a network.
     """
     from neardup.report.run_page import write_report
 
@@ -119,12 +115,9 @@ def report(
 
 
 def status(
-    out: Annotated[
-        Path,
-        typer.Argument(metavar="OUT", help="The folder that a run writes.", show_default=False),
-    ],
+    out: Annotated[Path, argument("OUT", "The folder that a run writes.")],
 ) -> None:
-    """Say how far a run is: its stage, rate, time left, memory; or that it stopped or finished."""
+    """Show how far a run is: stage, rate, time left, memory; or that it stopped or finished."""
     from neardup.pipeline.run_progress import describe_status
 
     print(describe_status(out))
@@ -133,20 +126,13 @@ def status(
 def merge(
     sets: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="SET...",
-            help="Runs made with --save-sketches, or merged sets.",
-            show_default=False,
-        ),
+        argument("SET", "Runs made with --save-sketches, or merged sets."),
     ],
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="OUT", help="The folder to write.", show_default=False),
-    ],
+    out: Out,
 ) -> None:
     """Join saved sketches, to compare new documents with all of them by --against OUT.
 
-    The sketches are checked; they take no further space where the disk allows two names for a file.
+    The sketches are checked. They are linked, not copied, where the file system allows it.
     """
     from neardup.pipeline.saved import merge_sketch_sets
 

@@ -1,4 +1,4 @@
-"""neardup serve: an index behind HTTP; neardup keys: its API keys."""
+"""neardup serve: run an index behind HTTP; neardup keys: manage its API keys."""
 
 from __future__ import annotations
 
@@ -7,118 +7,120 @@ from typing import Annotated, Any
 
 import typer
 
-from neardup.cli.arguments import KeyFile, read_key, with_options
+from neardup.cli.arguments import KEY_HELP, argument, flag, option, read_key, with_options
 from neardup.cli.help import Command, Group
 
-LISTEN, INDEX, GOLDEN = "Where it listens", "The index", "A golden set that is watched"
-LIMITS = "Limits"
+LISTEN, INDEX, GOLDEN, LIMITS = "Network", "Index", "Golden set", "Limits"
 
 
 @with_options("neardup serve", panel=INDEX)
 def serve(
     data: Annotated[
         Path,
-        typer.Option(
-            metavar="DIR",
-            help="The folder of the index; it is made if there is none.",
-            show_default=False,
-            rich_help_panel=INDEX,
+        option(
+            "DIR",
+            "The folder of the index; a new index is made if it has none.",
+            default=False,
+            panel=INDEX,
         ),
     ],
     config: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The operating point of a new index, as neardup plan or neardup tune wrote it.",
-            show_default=False,
-            rich_help_panel=INDEX,
+        option(
+            "FILE",
+            "The operating point of a new index, as neardup plan or neardup tune wrote it.",
+            default="none",
+            panel=INDEX,
         ),
     ] = None,
-    key_file: KeyFile = None,
+    key_file: Annotated[Path | None, option("FILE", KEY_HELP, default="none", panel=INDEX)] = None,
     next_key_file: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The key that neardup index reindex makes another index with, to go over to it.",
-            show_default=False,
-            rich_help_panel=INDEX,
+        option(
+            "FILE",
+            "The key with which neardup index reindex builds the next generation, to switch to it.",
+            default="none",
+            panel=INDEX,
         ),
     ] = None,
     keep_texts: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Of a new index: store the texts too, so that neardup index reindex can change the "
+            "specification.",
             "--keep-texts",
-            help="Of a new index: keep the texts too, for another specification later.",
-            rich_help_panel=INDEX,
+            panel=INDEX,
         ),
     ] = False,
     memory: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="The most memory that the index uses, such as 2GB; what does not fit "
-            "is looked up on disk.",
-            show_default=False,
-            rich_help_panel=INDEX,
+        option(
+            "SIZE",
+            "The most memory for the lookup tables, such as 2GB; the rest of them stays on disk.",
+            default="no limit",
+            panel=INDEX,
         ),
     ] = None,
     host: Annotated[
         str,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Anything but this machine itself needs an API key first.",
-            rich_help_panel=LISTEN,
+        option(
+            "ADDRESS",
+            "The address to listen on; one that other machines can reach needs an API key.",
+            panel=LISTEN,
         ),
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(help="0 takes a free one, which the log tells.", rich_help_panel=LISTEN)
+        int,
+        option(
+            "N", "The port; 0 takes a free one, which the log states.", default="8080", panel=LISTEN
+        ),
     ] = 8080,
     proxy: Annotated[
         str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="A proxy in front, whose X-Forwarded-For is believed.",
-            show_default=False,
-            rich_help_panel=LISTEN,
+        option(
+            "ADDRESS",
+            "The address of a proxy in front, whose X-Forwarded-For is trusted.",
+            default="none",
+            panel=LISTEN,
         ),
     ] = None,
     golden: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Labelled pairs or clusters, as of neardup evaluate: checked again "
-            "and again, /metrics tells.",
-            show_default=False,
-            rich_help_panel=GOLDEN,
+        option(
+            "FILE",
+            "Labelled pairs or clusters, as for neardup evaluate; checked regularly, with the "
+            "results in /metrics.",
+            default="none",
+            panel=GOLDEN,
         ),
     ] = None,
     golden_texts: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="Where the texts of its documents are.",
-            show_default="a column text of the file, if there is one",
-            rich_help_panel=GOLDEN,
+        option(
+            "PATH",
+            "The texts of the documents of the golden set.",
+            default="the column text of --golden, if it exists",
+            panel=GOLDEN,
         ),
     ] = None,
     golden_every: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Between two checks.", rich_help_panel=GOLDEN)
+        float, option("SECONDS", "The time between two checks.", panel=GOLDEN)
     ] = 600.0,
     limit: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="Change a limit, as in batch=100; docs/service.md lists them. "
-            "Can be given several times.",
-            show_default=False,
-            rich_help_panel=LIMITS,
+        option(
+            "NAME=VALUE",
+            "Change a limit, such as batch=100; docs/service.md lists them. Can be given several "
+            "times.",
+            default="the limits in docs/service.md",
+            panel=LIMITS,
         ),
     ] = None,
     **given: Any,
 ) -> None:
-    """Answer "is this a copy of something?" over HTTP, and take documents in.
+    """Run an index as an HTTP service: check, add and remove documents.
 
-    Logs are JSON lines on standard error. SIGTERM and Ctrl-C finish what is under way.
+    Logs are JSON lines on standard error. After SIGTERM or Ctrl-C running requests are finished.
     """
     require_server()
     from neardup import runtime
@@ -166,7 +168,7 @@ def serve(
 
 
 def format_failure(message: str) -> str:
-    """Why it ended, in the form of its log, of which all lines are JSON."""
+    """Return the reason why the service ended, as a JSON line of its log."""
     import json
     from datetime import UTC, datetime
 
@@ -175,6 +177,7 @@ def format_failure(message: str) -> str:
 
 
 def require_server() -> None:
+    """Refuse to run without the packages that a service needs."""
     from importlib.util import find_spec
 
     from neardup.errors import UsageError
@@ -184,7 +187,7 @@ def require_server() -> None:
 
 
 def operating_point(config: Path | None, **given: Any) -> dict[str, Any]:
-    """What the config file says, and what is given on the command line, which goes before it."""
+    """Return the options of a config file, overridden by those of the command line."""
     from neardup.formats.config import load_config
 
     stored = {} if config is None else dict(load_config(config))
@@ -192,7 +195,7 @@ def operating_point(config: Path | None, **given: Any) -> dict[str, Any]:
 
 
 def check_access(data: Path, host: str, log: Any) -> bool:
-    """Whether keys are needed. Refuse to be open to others than this machine."""
+    """Return whether API keys are required; refuse to serve other machines without any."""
     from neardup.errors import UsageError
     from neardup.service.access import is_loopback
     from neardup.service.api_keys import ApiKeys
@@ -200,8 +203,8 @@ def check_access(data: Path, host: str, log: Any) -> bool:
     keys = ApiKeys(data)
     if not is_loopback(host) and not keys.all():
         raise UsageError(
-            f"{host} can be reached by others, and there is no API key: add one with neardup keys "
-            f"add NAME --data {data}, or listen on 127.0.0.1"
+            f"{host} can be reached from other machines, and there is no API key: add one with "
+            f"neardup keys add NAME --data {data}, or listen on 127.0.0.1"
         )
     if not keys.guarded:
         log.event("open", message="there are no API keys: every program on this machine has access")
@@ -209,18 +212,14 @@ def check_access(data: Path, host: str, log: Any) -> bool:
 
 
 keys = typer.Typer(
-    help="API keys of a service: add, list, revoke. A running service notices at once.",
+    help="Add, list or revoke API keys of a service; a running service applies changes at once.",
     cls=Group,
     epilog="Example: neardup keys add crawler --data posts",
     no_args_is_help=True,
 )
 
-Data = Annotated[
-    Path, typer.Option(metavar="DIR", help="The data folder of the service.", show_default=False)
-]
-KeyName = Annotated[
-    str, typer.Argument(metavar="NAME", help="Of the key: whoever it is for.", show_default=False)
-]
+Data = Annotated[Path, option("DIR", "The data folder of the service.", default=False)]
+KeyName = Annotated[str, argument("NAME", "The name of the key: what or whom it is for.")]
 
 
 @keys.command(
@@ -231,15 +230,15 @@ def add_key(
     data: Data,
     scope: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="SCOPE",
-            help="read (check, look at documents, statistics and metrics), write (add "
-            "and remove documents) or admin (shadows). Can be given several times.",
-            show_default="read, write",
+        option(
+            "SCOPE",
+            "read (check and get documents, statistics and metrics), write (add and remove "
+            "documents) or admin (shadows). Can be given several times.",
+            default="read and write",
         ),
     ] = None,
 ) -> None:
-    """Make a key and show it, this once: only a hash of it is kept."""
+    """Make a key and print it once: only a hash of it is stored."""
     from datetime import UTC, datetime
 
     from neardup.service.api_keys import READ, WRITE, ApiKeys
@@ -250,19 +249,19 @@ def add_key(
 
 @keys.command("list", cls=Command, epilog="Example: neardup keys list --data posts")
 def list_keys(data: Data) -> None:
-    """The keys: name, scopes, when they were made."""
+    """List the keys: name, scopes, time of creation."""
     from neardup.service.api_keys import ApiKeys
 
-    found = ApiKeys(data).all()
-    if not found:
+    api_keys = ApiKeys(data).all()
+    if not api_keys:
         print("no keys: neardup keys add NAME makes one")
-    for key in found:
+    for key in api_keys:
         print(f"{key.name}\t{','.join(key.scopes)}\t{key.created}")
 
 
 @keys.command("revoke", cls=Command, epilog="Example: neardup keys revoke crawler --data posts")
 def revoke_key(name: KeyName, data: Data) -> None:
-    """Take a key away."""
+    """Revoke a key: requests with it are refused from now on."""
     from neardup.service.api_keys import ApiKeys
 
     ApiKeys(data).revoke(name)

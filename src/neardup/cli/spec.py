@@ -1,4 +1,4 @@
-"""neardup spec: the specification and fingerprint that options lead to; spec diff compares two."""
+"""neardup spec: show the specification and fingerprint of options; spec diff compares two."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from neardup.cli.arguments import read_key, with_options
+from neardup.cli.arguments import KeyFile, PlainJson, argument, flag, read_key, with_options
+from neardup.cli.console import print_json
 from neardup.cli.help import Command, Group
 
 if TYPE_CHECKING:
@@ -16,37 +17,37 @@ if TYPE_CHECKING:
 
 SIDE = "a specification as JSON, a run, saved sketches, an index or its export, or a config file"
 LARGEST: Final = 1 << 20
+"""The most bytes that are read of a file with a specification."""
 
 MEANING: Final = {
-    "profile": "words are written differently before they are hashed",
-    "unit": "shingles are of other things",
-    "size": "shingles have other lengths",
-    "hash": "words are hashed by another function",
-    "seed": "all hashes are others",
-    "sketch": "signatures are of another kind",
-    "family": "slots are made in another way",
-    "slots": "signatures have other lengths",
-    "bits": "other parts of the slots are stored",
-    "unicode": "texts are normalised by other tables",
-    "version": "the rules of the format are others",
-    "strip": "other parts of a text are compared",
-    "ignored": "other lines are ignored",
-    "key": "words are hashed with another key",
-    "weights": "shingles weigh something else",
+    "profile": "words are normalised differently before they are hashed",
+    "unit": "shingles consist of different units",
+    "size": "shingles have different lengths",
+    "hash": "words are hashed by different functions",
+    "seed": "all hashes differ",
+    "sketch": "signatures are of different kinds",
+    "family": "slots are filled by different hash functions",
+    "slots": "signatures have different lengths",
+    "bits": "different parts of the slots are stored",
+    "unicode": "texts are normalised by different Unicode tables",
+    "version": "the versions of the format differ",
+    "strip": "different parts of a text are compared",
+    "ignored": "different lines are ignored",
+    "key": "words are hashed with different keys",
+    "weights": "shingles have different weights",
 }
-"""What it means that a field differs."""
+"""Field of a specification -> what a difference means."""
 
 
 def diff_specs(
-    a: Annotated[Path, typer.Argument(metavar="A", help=SIDE, show_default=False)],
-    b: Annotated[Path, typer.Argument(metavar="B", help="The same.", show_default=False)],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    a: Annotated[Path, argument("A", f"{SIDE[0].upper()}{SIDE[1:]}.")],
+    b: Annotated[Path, argument("B", "What it is compared with: any of the same.")],
+    as_json: PlainJson = False,
 ) -> None:
-    """Say what differs between two specifications, and what can be done about it.
+    """Show what differs between two specifications, and how to make them agree.
 
     Exit code 0 if they are equal, 1 if not.
     """
-    import json
     from dataclasses import asdict
 
     one, other = read_spec(a), read_spec(b)
@@ -58,17 +59,14 @@ def diff_specs(
             name: {"a": mine[name], "b": theirs[name], "meaning": MEANING[name]}
             for name in differing
         }
-        print(
-            json.dumps(
-                {
-                    "a": one.fingerprint,
-                    "b": other.fingerprint,
-                    "equal": not differing,
-                    "differences": fields,
-                    "cure": cure,
-                },
-                indent=2,
-            )
+        print_json(
+            {
+                "a": one.fingerprint,
+                "b": other.fingerprint,
+                "equal": not differing,
+                "differences": fields,
+                "cure": cure,
+            }
         )
     else:
         for side, spec in ((a, one), (b, other)):
@@ -82,7 +80,7 @@ def diff_specs(
 
 
 def suggest_cure(one: Spec, other: Spec, differing: list[str], a: Path, b: Path) -> str:
-    """How both sides can be brought together."""
+    """Return how sketches of both sides can be made comparable."""
     if not differing:
         return "equal: sketches of both may be compared"
     if differing == ["bits"] and one.narrow != other.narrow:
@@ -93,11 +91,11 @@ def suggest_cure(one: Spec, other: Spec, differing: list[str], a: Path, b: Path)
         )
     if differing == ["key"]:
         return (
-            "not comparable: an index goes over to another key from its texts, with neardup index "
-            "reindex; anything else is sketched again"
+            "not comparable: neardup index reindex gives an index another key, from its texts; "
+            "anything else must be sketched again"
         )
     return (
-        "not comparable: one side is sketched again from its texts; an index with neardup index "
+        "not comparable: sketch one side again from its texts; an index with neardup index "
         "reindex, a run by running it again"
     )
 
@@ -107,7 +105,7 @@ def _format_value(value: object) -> str:
 
 
 def read_spec(path: Path) -> Spec:
-    """The specification of whatever is there."""
+    """Return the specification of a file or folder: a run, an index, sketches, a config file."""
     from neardup.errors import UsageError
 
     if not path.exists():
@@ -178,18 +176,15 @@ spec.command("diff", cls=Command, epilog="Example: neardup spec diff clean posts
 @with_options("neardup spec")
 def show_spec(
     context: typer.Context,
-    key_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="As in dedup.", show_default=False)
-    ] = None,
+    key_file: KeyFile = None,
     as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print the canonical JSON; the fingerprint is its BLAKE2b."),
+        bool, flag("Print the canonical JSON; the fingerprint is its BLAKE2b.", "--json")
     ] = False,
     **given: Any,
 ) -> None:
     """Show the specification and its fingerprint: what must agree for sketches to be compared.
 
-    neardup spec diff A B says what differs.
+    neardup spec diff A B compares two.
     """
     from neardup.options import specify
 

@@ -1,6 +1,6 @@
-"""neardup tune: the cheapest operating point that finds enough, on a sample of documents.
+"""neardup tune: find the cheapest operating point with enough recall, on a sample of documents.
 
-What it prints is a table of the trials that fits the terminal, and the advice.
+It prints a table of the trials that fits the terminal, and a recommendation.
 """
 
 from __future__ import annotations
@@ -9,175 +9,157 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from neardup.cli.arguments import (
     INPUT,
     MATCH,
     OUTPUT,
+    RARE,
     Format,
     Inputs,
     Quiet,
     Text,
     Workers,
     check_workers,
-    make_console,
+    flag,
+    option,
     with_options,
 )
+from neardup.cli.console import make_console, print_json, progress_for
 
 if TYPE_CHECKING:
     from neardup.planner.trial_cache import TrialCache
     from neardup.planner.tuning import TrialPoint, Tuning
 
 
-AXES = "Axes: values with commas between, every combination is tried"
+AXES = "Axes: values separated by commas; every combination is tried"
 FILES = ("tuning.json", "sweep.csv", "tuned.toml", "tuning.html")
-"""What is written; the first says that the others are of a sweep."""
+"""The files of a sweep; the first shows that the others are of a sweep."""
 
 
 @with_options("neardup tune")
 def tune(
     inputs: Inputs,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="OUT",
-            help="A folder for sweep.csv, tuning.json, tuning.html and "
-            "tuned.toml, which neardup dedup --config reads.",
-            show_default=False,
-            readable=False,
-        ),
-    ] = None,
     text: Text = "text",
     format: Format = "auto",
     sample: Annotated[
-        int,
-        typer.Option(
-            metavar="N", help="Try operating points on so many documents.", rich_help_panel=INPUT
-        ),
+        int, option("N", "Try operating points on this many documents.", panel=INPUT)
     ] = 5_000,
     documents: Annotated[
         str | None,
-        typer.Option(
-            metavar="N",
-            help="How many there will be, if INPUT is only some of them: 300M. What is "
-            "cheapest for few is not for many.",
-            show_default="those in INPUT",
-            rich_help_panel=INPUT,
+        option(
+            "N",
+            "The number of documents of the whole corpus, if INPUT is a part of it: 300M. The "
+            "cheapest point for few documents is not the cheapest for many.",
+            default="those in INPUT",
+            panel=INPUT,
+        ),
+    ] = None,
+    slots: Annotated[str, option("LIST", "Slots of a signature.", panel=AXES)] = "16,32,64,128,256",
+    bands: Annotated[
+        str,
+        option(
+            "LIST",
+            "Bands and rows, such as 14x8,20x5; auto: those that reach the recall at the threshold "
+            "with the given slots, and their neighbours.",
+            panel=AXES,
+        ),
+    ] = "auto",
+    sketches: Annotated[
+        str, option("LIST", "Sketches: minhash, oneperm, weighted, simhash.", panel=AXES), RARE
+    ] = "minhash,oneperm",
+    shingles: Annotated[
+        str | None,
+        option("LIST", "Shingles of the trials.", default="that of --shingle", panel=AXES),
+        RARE,
+    ] = None,
+    thresholds: Annotated[
+        str | None,
+        option("LIST", "Thresholds of the trials.", default="that of --threshold", panel=AXES),
+        RARE,
+    ] = None,
+    verify: Annotated[
+        str, option("LIST", "How candidates are verified: exact, estimate, none.", panel=AXES), RARE
+    ] = "exact",
+    bits: Annotated[
+        str | None,
+        option(
+            "LIST",
+            "Bits of a slot, for --verify estimate: 1, 2, 4, 8, 16, 32.",
+            default="all bits",
+            panel=AXES,
+        ),
+        RARE,
+    ] = None,
+    buckets: Annotated[
+        str | None,
+        option(
+            "LIST",
+            "Limit the number of buckets of a band, to see the effect; a run has no such option.",
+            default="no limit",
+            panel=AXES,
+        ),
+        RARE,
+    ] = None,
+    vocabulary: Annotated[
+        str | None,
+        option(
+            "LIST",
+            "Limit the number of different shingles, to see the effect; a run has no such option.",
+            default="no limit",
+            panel=AXES,
+        ),
+        RARE,
+    ] = None,
+    out: Annotated[
+        Path | None,
+        option(
+            "OUT",
+            "The folder to write: sweep.csv, tuning.json, tuning.html, and tuned.toml for neardup "
+            "dedup --config.",
+            "--out",
+            "-o",
+            default="print the table only",
+            panel=OUTPUT,
+            readable=False,
         ),
     ] = None,
     precision: Annotated[
         float,
-        typer.Option(
-            help="The share of what is found that must be so similar.", rich_help_panel=MATCH
-        ),
+        option("X", "The share of the pairs found that must reach the threshold.", panel=MATCH),
     ] = 0.99,
-    slots: Annotated[
-        str, typer.Option(metavar="LIST", help="Slots of a signature.", rich_help_panel=AXES)
-    ] = "16,32,64,128,256",
-    bands: Annotated[
-        str,
-        typer.Option(
-            metavar="LIST",
-            help="Bands and rows, such as 14x8,20x5; auto: those that reach the recall "
-            "at the threshold with so many slots, and their neighbours.",
-            rich_help_panel=AXES,
+    force: Annotated[
+        bool,
+        flag(
+            "Replace an earlier sweep in OUT; other files there are kept.", "--force", panel=OUTPUT
         ),
-    ] = "auto",
-    sketches: Annotated[
-        str,
-        typer.Option(
-            metavar="LIST", help="minhash, oneperm, weighted, simhash.", rich_help_panel=AXES
-        ),
-    ] = "minhash,oneperm",
-    shingles: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST",
-            help="Shingles of the trials.",
-            show_default="--shingle",
-            rich_help_panel=AXES,
-        ),
-    ] = None,
-    thresholds: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST",
-            help="Thresholds of the trials.",
-            show_default="--threshold",
-            rich_help_panel=AXES,
-        ),
-    ] = None,
-    verify: Annotated[
-        str, typer.Option(metavar="LIST", help="exact, estimate, none.", rich_help_panel=AXES)
-    ] = "exact",
-    bits: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST",
-            help="Bits of a slot, for --verify estimate: 1, 2, 4, 8, 16, 32.",
-            show_default="all",
-            rich_help_panel=AXES,
-        ),
-    ] = None,
-    buckets: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST",
-            help="Only so many buckets a band; to see what that does, a run has no such option.",
-            show_default=False,
-            rich_help_panel=AXES,
-        ),
-    ] = None,
-    vocabulary: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST",
-            help="Only so many different shingles; to see what that does.",
-            show_default=False,
-            rich_help_panel=AXES,
-        ),
-    ] = None,
+    ] = False,
     time_limit: Annotated[
         float,
-        typer.Option(
-            metavar="SECONDS",
-            help="A trial that takes longer is ended, and is a row without figures.",
-            rich_help_panel=OUTPUT,
+        option(
+            "SECONDS",
+            "End a trial that takes longer; its row of the table has no figures.",
+            panel=OUTPUT,
         ),
+        RARE,
     ] = 60.0,
     cache: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Where results of trials are kept, which are not run again.",
-            show_default="the user's cache folder",
-            rich_help_panel=OUTPUT,
+        option(
+            "FOLDER",
+            "The folder of the results of earlier trials, which are not run again.",
+            default="the user's cache folder",
+            panel=OUTPUT,
         ),
+        RARE,
     ] = None,
     no_cache: Annotated[
-        bool,
-        typer.Option("--no-cache", help="Run every trial, keep nothing.", rich_help_panel=OUTPUT),
-    ] = False,
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force",
-            help="Replace an earlier sweep in OUT; other files there are left alone.",
-            rich_help_panel=OUTPUT,
-        ),
+        bool, flag("Run every trial, and store no results.", "--no-cache", panel=OUTPUT), RARE
     ] = False,
     workers: Workers = None,
     quiet: Quiet = False,
     as_json: Annotated[
         bool,
-        typer.Option(
-            "--json",
-            help="Print the content of tuning.json instead of the table.",
-            rich_help_panel=OUTPUT,
-        ),
+        flag("Print the content of tuning.json instead of the table.", "--json", panel=OUTPUT),
     ] = False,
     **given: Any,
 ) -> None:
@@ -187,7 +169,6 @@ def tune(
     cheapest trial that finds enough is recommended. Trials that were finished earlier are not run
     again.
     """
-    from neardup.cli.progress import progress_for
     from neardup.corpus.inputs import find_inputs
     from neardup.planner.sweep import SweepRequest
     from neardup.planner.tuner import run_sweep, sample_files
@@ -220,17 +201,17 @@ def tune(
 
 
 def open_cache(folder: Path | None) -> TrialCache:
-    """Results of earlier trials; a folder that somebody names must take new ones."""
+    """Return the results of earlier trials; refuse a given folder that can't be written."""
     from neardup.planner.trial_cache import TrialCache
 
-    found = TrialCache(folder)
+    results = TrialCache(folder)
     if folder is not None:
-        found.must_be_writable()
-    return found
+        results.must_be_writable()
+    return results
 
 
 def make_folder(out: Path, force: bool) -> None:
-    """Refuse a folder that can't be written, or is taken, before the work is done."""
+    """Make the folder; refuse one that can't be written, or holds other files of these names."""
     import tempfile
 
     from neardup.errors import OutputError
@@ -242,15 +223,15 @@ def make_folder(out: Path, force: bool) -> None:
             pass
     except OSError as error:
         raise write_error(out, error) from None
-    there = [name for name in FILES if (out / name).exists()]
-    if there and not is_sweep(out / FILES[0]):
-        raise OutputError(f"{out / there[0]} is there, and not from a sweep: choose another folder")
-    if there and not force:
+    existing = [name for name in FILES if (out / name).exists()]
+    if existing and not is_sweep(out / FILES[0]):
+        raise OutputError(f"{out / existing[0]} is not from a sweep: choose another folder")
+    if existing and not force:
         raise OutputError(f"{out} holds an earlier sweep: choose another folder, or use --force")
 
 
 def is_sweep(path: Path) -> bool:
-    """Whether a file is what `write` wrote first."""
+    """Return whether a file is the tuning.json of a sweep."""
     import json
 
     try:
@@ -260,7 +241,7 @@ def is_sweep(path: Path) -> bool:
 
 
 def write_sweep(tuning: Tuning, out: Path) -> None:
-    """The files of a sweep."""
+    """Write the files of a sweep."""
     from neardup.formats.config import write_config
     from neardup.formats.tables import write_json, write_text
     from neardup.report.tuning_page import tuning_page
@@ -272,11 +253,11 @@ def write_sweep(tuning: Tuning, out: Path) -> None:
 
 
 TABLE_WIDTH = 100
-"""Of a table that is not shown on a terminal."""
+"""The columns of a table that is not shown on a terminal."""
 WIDEST = 1_000
 """Wider than any table."""
-LEFT_OUT = ("bucket", "pairs", "t_sig s", "t_rest s", "candidates", "MB")
-"""What is not shown where there is no room, the first of them first; sweep.csv has all of it."""
+OPTIONAL_COLUMNS = ("bucket", "pairs", "t_sig s", "t_rest s", "candidates", "MB")
+"""The columns to leave out if the table is too wide, in this order; sweep.csv has all of them."""
 VARYING: dict[str, Callable[[TrialPoint], str]] = {
     "bits": lambda point: str(point.bits),
     "shingle": lambda point: point.shingle,
@@ -285,22 +266,20 @@ VARYING: dict[str, Callable[[TrialPoint], str]] = {
     "buckets": lambda point: "" if point.buckets is None else str(point.buckets),
     "vocabulary": lambda point: "" if point.vocabulary is None else str(point.vocabulary),
 }
-"""What is shown of points if they differ in it."""
+"""Columns of the operating points that are shown if the points differ in them."""
 
 
 def print_tuning(tuning: Tuning, out: Path | None, as_json: bool, quiet: bool) -> None:
-    """The table and what follows from it, on standard output."""
+    """Print the table and the recommendation; JSON with `as_json`, nothing if quiet."""
     if as_json:
-        import json
-
-        print(json.dumps(tuning.to_json(), indent=2))
+        print_json(tuning.to_json())
     elif not quiet:
         console = make_console(TABLE_WIDTH)
         console.print(describe_sample(tuning))
-        found, width = fit_table(tuning, console)
-        room, console.width = console.width, max(console.width, width)
-        console.print(found)
-        console.width = room
+        table, width = fit_table(tuning, console)
+        terminal_width, console.width = console.width, max(console.width, width)
+        console.print(table)
+        console.width = terminal_width
         console.print(legend(tuning))
         for line in tuning.reasons:
             console.print(line)
@@ -309,13 +288,13 @@ def print_tuning(tuning: Tuning, out: Path | None, as_json: bool, quiet: bool) -
 
 
 def describe_sample(tuning: Tuning) -> str:
-    """What was tried, on what."""
+    """Describe the sample, its similar pairs, and the points that were not tried."""
     reference = tuning.reference
-    found = f"{tuning.true_pairs:,} pairs are" if tuning.true_pairs else "no pair is"
+    pairs = f"{tuning.true_pairs:,} pairs are" if tuning.true_pairs else "no pair is"
     copies = f"; {tuning.copies:,} identical ones are left out" if tuning.copies else ""
     lines = [
         f"{tuning.about}{copies}.",
-        f"Of the {tuning.sampled:,} that are left, {found} at least {reference.threshold:g} "
+        f"Of the {tuning.sampled:,} that are left, {pairs} at least {reference.threshold:g} "
         f"similar ({reference.shingle} shingles, every pair compared).",
         *(f"Not tried: {many:,} x {why}." for why, many in tuning.pruned.items()),
     ]
@@ -323,7 +302,7 @@ def describe_sample(tuning: Tuning) -> str:
 
 
 def legend(tuning: Tuning) -> str:
-    """What the marks and the columns mean."""
+    """Explain the marks and the columns of the table."""
     return (
         f"> recommended, d the default for a recall of {tuning.recall:g}; t_sig and t_rest of the "
         "sample, all s of all documents, on one core"
@@ -331,20 +310,20 @@ def legend(tuning: Tuning) -> str:
 
 
 def fit_table(tuning: Tuning, console: Any) -> tuple[Any, int]:
-    """The table with as many columns as there is room for, and its width.
+    """Return the table with as many columns as the console has room for, and its width.
 
-    It is wider than the room only if nothing more can be left out: nothing is cut.
+    It is wider than the console only if no more columns can be left out: no cell is cut.
     """
-    for count in range(len(LEFT_OUT) + 1):
-        found = trial_table(tuning, LEFT_OUT[:count])
-        width = console.measure(found, options=console.options.update(max_width=WIDEST)).maximum
+    for count in range(len(OPTIONAL_COLUMNS) + 1):
+        table = trial_table(tuning, OPTIONAL_COLUMNS[:count])
+        width = console.measure(table, options=console.options.update(max_width=WIDEST)).maximum
         if width <= console.width:
             break
-    return found, width
+    return table, width
 
 
 def trial_table(tuning: Tuning, left_out: Collection[str]) -> Any:
-    """A row for each trial."""
+    """Return a table with a row for each trial."""
     from rich.table import Table
 
     from neardup.report.tuning_page import FIGURES
@@ -353,10 +332,10 @@ def trial_table(tuning: Tuning, left_out: Collection[str]) -> Any:
     varying = [name for name, cell in VARYING.items() if len(set(map(cell, points))) > 1]
     shown = [name for name in FIGURES if name not in left_out]
     heads = ["", "sketch", "slots", "bands", *varying, *shown]
-    found = Table(*heads, box=None, header_style="bold", padding=(0, 1, 0, 0))
-    for column in found.columns:
+    table = Table(*heads, box=None, header_style="bold", padding=(0, 1, 0, 0))
+    for column in table.columns:
         column.no_wrap = True
-    for column in found.columns[2:]:
+    for column in table.columns[2:]:
         column.justify = "right"
     for row in tuning.ordered:
         point, best = row.point, row is tuning.best
@@ -365,5 +344,5 @@ def trial_table(tuning: Tuning, left_out: Collection[str]) -> Any:
         cells = [mark, point.sketch, str(point.slots), bands]
         cells += [VARYING[name](point) for name in varying]
         cells += [FIGURES[name](row) for name in shown] if row.done else [row.status]
-        found.add_row(*cells, style="bold" if best else None)
-    return found
+        table.add_row(*cells, style="bold" if best else None)
+    return table

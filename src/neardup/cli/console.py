@@ -1,19 +1,30 @@
-"""What someone who waits sees: a bar on a terminal, plain lines in a pipe, or nothing."""
+"""What commands print: progress while they run, tables, and the last lines of a run.
+
+Progress goes to standard error: a bar on a terminal, plain lines in a pipe, nothing with --quiet.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from neardup import runtime
 from neardup.formatting import format_amount
 from neardup.pipeline.budget import resident_memory
 from neardup.runtime import SILENT, Progress, Silent
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 EVERY_SECONDS = 10.0
+SHOWN_REASONS = 3
 
 
 class PlainProgress(Silent):
@@ -41,9 +52,11 @@ class PlainProgress(Silent):
 
     @property
     def rate(self) -> float:
+        """The units done in a second, on average since the stage began."""
         return self._done / max(time.monotonic() - self._started, 1e-3)
 
     def describe_stage(self) -> str:
+        """Describe how far the stage is: amount done, rate, time left, memory in use."""
         of_total = remaining = ""
         if self._total is not None:
             of_total = f" of {format_amount(self._total, self._unit)}"
@@ -85,7 +98,7 @@ class BarProgress(PlainProgress):
 
 @contextmanager
 def progress_for(quiet: bool) -> Iterator[Progress]:
-    """The progress that fits where standard error goes."""
+    """Show progress in the way that fits standard error: a bar, lines, or nothing if quiet."""
     runtime.quiet = quiet
     if quiet:
         yield SILENT
@@ -110,3 +123,50 @@ def progress_for(quiet: bool) -> Iterator[Progress]:
         )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             yield BarProgress(bar)
+
+
+def make_console(width: int) -> Console:
+    """Return a console on standard output.
+
+    Args:
+        width: Its columns if standard output is not a terminal and COLUMNS is not set.
+    """
+    from rich.console import Console
+
+    console = Console(markup=False, highlight=False)
+    if not console.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
+        console.width = max(console.width, width)
+    return console
+
+
+def print_json(record: Any) -> None:
+    """Print a value as indented JSON, in ASCII: the reader of a pipe may expect any encoding."""
+    print(json.dumps(record, indent=2))
+
+
+def rejected_line(record: dict[str, Any]) -> Iterator[str]:
+    """Yield a line with the most common reasons for rejection, if documents were rejected."""
+    if record["reasons"]:
+        shown = dict(islice(record["reasons"].items(), SHOWN_REASONS))
+        reasons = [f"{count:,} {reason}" for reason, count in shown.items()]
+        if more := record["counts"]["rejected"] - sum(shown.values()):
+            reasons.append(f"{more:,} for other reasons")
+        yield "rejected            " + "   ".join(reasons)
+
+
+def last_lines(record: dict[str, Any], out: Path | str) -> Iterator[str]:
+    """Yield the end of a run's summary: skipped files, time and memory, where the report is."""
+    if record["skipped_files"]:
+        skipped = len(record["skipped_files"])
+        files = "file" if skipped == 1 else "files"
+        yield f"skipped             {skipped:,} bad {files}; run.json lists them"
+    seconds, memory = record["seconds"]["total"], record["peak_memory_bytes"] / 10**6
+    yield f"{seconds:.1f} s, {memory:,.0f} MB at most; {out}/report.html shows it"
+
+
+def print_run(record: dict[str, Any], summary: str, quiet: bool, as_json: bool) -> None:
+    """Print the record of a run as JSON, its summary, or nothing if quiet."""
+    if as_json:
+        print_json(record)
+    elif not quiet:
+        sys.stdout.write(summary)
