@@ -1,4 +1,4 @@
-"""What an index says of a document, of its cluster, and of how it came to that."""
+"""The answers of an index: about a text or a document, a stored document, a cluster."""
 
 from __future__ import annotations
 
@@ -11,43 +11,47 @@ STATUSES: Final = (NEW, DUPLICATE, REJECTED)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Whether a document is a copy of a kept one."""
+    """Whether a document or a text is a copy of a kept document."""
 
     id: str | None
-    """Of the document; None where only a text was asked about."""
+    """The id of the document; None in an answer to a query."""
     status: str
+    """`new`, `duplicate` or `rejected`."""
     duplicate_of: str | None = None
-    """The id of the kept document that it is a copy of."""
+    """The id of the witness: the kept document that it is a copy of."""
     similarity: float | None = None
+    """The similarity to the witness."""
     exact: bool = True
-    """False where similarity was estimated from signatures."""
+    """False if the similarity was estimated from signatures."""
     cluster: int | None = None
-    """The number of the kept document that the cluster is around."""
+    """The number of the kept document that represents the cluster."""
     reason: str | None = None
     """Why it was rejected."""
     again: bool = False
-    """The document was there already, with this id: nothing was added."""
+    """The document was stored before with this id and content, so nothing was added."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document of an index."""
+    """A stored document."""
 
     id: str
     number: int
+    """Numbers count documents in the order in which they were added, from 1."""
     status: str
+    """`new` if it is kept, `duplicate` if it is a copy."""
     duplicate_of: str | None
     similarity: float | None
     exact: bool
     cluster: int
     added: float
-    """Seconds since 1970."""
+    """When it was added, in seconds since 1970."""
     metadata: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentCluster:
-    """A kept document, and those that are copies of it, in the order in which they came."""
+    """A kept document and its copies, in the order in which they were added."""
 
     number: int
     representative: Document
@@ -55,6 +59,7 @@ class DocumentCluster:
 
     @property
     def size(self) -> int:
+        """The number of documents in it."""
         return 1 + len(self.members)
 
 

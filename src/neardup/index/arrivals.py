@@ -1,6 +1,7 @@
-"""Arrivals: documents as they are judged and stored, sketched from texts or taken as sketches.
+"""Arrivals: sketched documents, as they are judged and stored.
 
-`SignatureCodec` says which bytes a stored signature has.
+`ArrivalSketcher` makes them from texts or accepts sketches; `SignatureCodec` packs and unpacks
+stored signatures.
 """
 
 from __future__ import annotations
@@ -32,33 +33,34 @@ from neardup.text.arrays import Ragged
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Documents in order of arrival. Those that came without a text have no shingles."""
+    """Sketched documents in order of arrival, a row each."""
 
     content: NDArray[np.uint64]
     keys: Keys
     compared: NDArray[Any]
-    """What is compared of their signatures."""
+    """The part of their signatures that is compared."""
     shingles: Ragged | None
+    """None if they came as sketches without shingles."""
     order: Callable[[Ragged], Ragged] | None = None
-    """What sorts the shingles, if they are not sorted."""
+    """Sorts the shingles; None if they are sorted."""
 
     def __len__(self) -> int:
         return len(self.content)
 
     @cached_property
     def sets(self) -> Ragged | None:
-        """The sorted shingles, sorted when they are needed: most queries have no candidates."""
+        """The sorted shingles. They are sorted on first use: most queries have no candidates."""
         if self.shingles is None or self.order is None:
             return self.shingles
         return self.order(self.shingles)
 
     def with_keys(self, keys: Keys) -> Arrivals:
-        """The same documents with the keys of other bands."""
+        """Return the same documents with the keys of other bands."""
         return Arrivals(self.content, keys, self.compared, self.sets)
 
 
 def join_arrivals(parts: Sequence[Arrivals]) -> Arrivals:
-    """Documents one after the other; without sets if any of them has none."""
+    """Concatenate arrivals; the result has no shingles if any part has none."""
     if len(parts) == 1:
         return parts[0]
     sets = None
@@ -76,7 +78,7 @@ def join_arrivals(parts: Sequence[Arrivals]) -> Arrivals:
 
 
 def select_arrivals(arrivals: Arrivals, rows: list[int]) -> Arrivals:
-    """The documents of these rows."""
+    """Return the arrivals of these rows."""
     if len(rows) == len(arrivals):
         return arrivals
     chosen = np.array(rows, np.int64)
@@ -88,13 +90,13 @@ def select_arrivals(arrivals: Arrivals, rows: list[int]) -> Arrivals:
 
 @dataclass(frozen=True)
 class SignatureCodec:
-    """The bytes of stored signatures: whole slots; of narrow ones band keys and a few bits."""
+    """Packs stored signatures: whole slots, or the band keys and a few bits of each slot."""
 
     options: Options
 
     @cached_property
     def lsh(self) -> Tables:
-        """The tables that decide which documents meet."""
+        """The bands or blocks that make the keys of a document."""
         return self.options.hash_tables
 
     @property
@@ -102,13 +104,13 @@ class SignatureCodec:
         return 8 * self.lsh.count if self.options.spec.narrow else 0
 
     def pack(self, keys: Keys, compared: NDArray[Any]) -> list[Any]:
-        """The blobs of documents."""
+        """Return the blobs of documents."""
         if not self.options.spec.narrow:
             return list(np.ascontiguousarray(compared))
         return [a.tobytes() + b.tobytes() for a, b in zip(keys, compared, strict=True)]
 
     def unpack(self, blobs: Sequence[bytes]) -> tuple[Keys, NDArray[Any]]:
-        """Band keys, and what is compared, from the blobs of documents."""
+        """Return the band keys and the compared part of signatures from the blobs of documents."""
         _, kind = bulk.packed_shape(self.options.spec)
         rows = np.frombuffer(b"".join(blobs), np.uint8).reshape(len(blobs), -1)
         first = self._key_bytes
@@ -120,26 +122,30 @@ class SignatureCodec:
 
 @dataclass(frozen=True)
 class SketchedTexts:
-    """The arrivals among some texts, and why the other texts were rejected."""
+    """The arrivals of a batch of texts, and why the other texts were rejected."""
 
     arrivals: Arrivals
     places: list[int]
-    """Of each arrival: which of the texts it is."""
+    """The place of each arrival's text in the batch."""
     rejected: dict[int, str]
+    """Place -> reason."""
 
     def answers(self, copies: dict[int, Answer]) -> list[Answer]:
-        """The answers to all texts, in order; `copies` has those to arrivals that are copies."""
+        """Return the answers to all texts, in order.
+
+        `copies` has the answers to the arrivals that are copies, by row.
+        """
         answers = [Answer(None, NEW)] * (len(self.places) + len(self.rejected))
-        for place, why in self.rejected.items():
-            answers[place] = Answer(None, REJECTED, reason=why)
-        for at, answer in copies.items():
-            answers[self.places[at]] = answer
+        for place, reason in self.rejected.items():
+            answers[place] = Answer(None, REJECTED, reason=reason)
+        for row, answer in copies.items():
+            answers[self.places[row]] = answer
         return answers
 
 
 @dataclass(frozen=True)
 class ArrivalSketcher:
-    """Sketches texts by the specification of an index, and counts them. Any thread."""
+    """Sketches texts by the specification of an index, and counts them. Usable in any thread."""
 
     settings: IndexSettings
     sketcher: Sketcher
@@ -147,32 +153,33 @@ class ArrivalSketcher:
 
     @classmethod
     def of(cls, settings: IndexSettings, key: Key | None, counters: Counters) -> ArrivalSketcher:
+        """Make the sketcher of an index."""
         spec = settings.options.spec
         return cls(settings, Sketcher(spec, settings.ignored, key, settings.frequencies), counters)
 
     def sketch_texts(self, texts: Sequence[str], lsh: Tables) -> SketchedTexts:
-        """Sketch texts, or lists of token ids; `lsh` makes the keys."""
+        """Sketch texts, or lists of token ids; `lsh` makes their keys."""
         begun = time.perf_counter()
         spec = self.settings.options.spec
         documents = self.documents(texts)
         sketch = self.sketcher(documents)
         rejected = {**dict.fromkeys(sketch.empty.tolist(), "empty"), **documents.rejected}
-        found = self.arrivals(sketch, lsh, rejected)
+        sketched = self.arrivals(sketch, lsh, rejected)
         self.counters.sketched += len(texts)
         self.counters.slots += len(texts) * spec.slots
         self.counters.empty_slots += sketch.empty_slots
         each = (time.perf_counter() - begun) / max(len(texts), 1)
         self.counters.sketch_times.add(each, len(texts))
-        return found
+        return sketched
 
     def documents(self, texts: Sequence[str]) -> Documents:
-        """Texts as the sketcher takes them; those that can't be used are rejected."""
+        """Return texts as the sketcher takes them, with the unusable ones rejected."""
         tokens = self.settings.options.spec.unit == "token"
         column, rejected = text_column(list(texts), tokens)
         return Documents(column, [], None, None, rejected)
 
     def accept_sketches(self, sketch: SketchedDocuments, lsh: Tables) -> SketchedTexts:
-        """Take ready-made sketches, which stay as they are."""
+        """Make arrivals of existing sketches, whose arrays are not changed."""
         _require_fit(sketch, self.settings.options.spec)
         shingles = Ragged(sketch.shingles.data.copy(), sketch.shingles.offsets)
         empty = sketch.empty.tolist() if len(shingles.data) else []
@@ -182,7 +189,7 @@ class ArrivalSketcher:
     def arrivals(
         self, sketch: SketchedDocuments, lsh: Tables, rejected: dict[int, str]
     ) -> SketchedTexts:
-        """The sketched documents that are not rejected."""
+        """Make arrivals of the sketched documents that are not rejected."""
         spec = self.settings.options.spec
         compared = bulk.pack_signatures(sketch.signatures, spec)
         keys = sketch.keys(lsh)
@@ -193,14 +200,14 @@ class ArrivalSketcher:
             chosen = np.array(places, np.int64)
             content, keys, compared = content[chosen], keys[chosen], compared[chosen]
             shingles = shingles.take(chosen)
-        present = shingles if len(shingles.data) else None  # or signatures are compared
+        present = shingles if len(shingles.data) else None  # None: signatures are compared
         order = sort_bags if spec.of_bags else sort_sets
         return SketchedTexts(Arrivals(content, keys, compared, present, order), places, rejected)
 
 
 def _require_fit(sketch: SketchedDocuments, spec: Spec) -> None:
-    """Slots of another shape would be stored, and could never be read."""
+    """Refuse sketches of another shape: they would be stored and could never be read."""
     expected = (len(sketch.content), bulk.column_count(spec)), np.dtype(bulk.column_type(spec))
     shingled = not len(sketch.shingles.data) or len(sketch.shingles) == len(sketch.content)
     if (sketch.signatures.shape, sketch.signatures.dtype) != expected or not shingled:
-        raise SpecMismatch("sketches of another specification: make them by the index's sketcher")
+        raise SpecMismatch("sketches of another specification: make them with the index's sketcher")

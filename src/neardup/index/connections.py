@@ -1,6 +1,6 @@
-"""Connections to the file of an index: one writes, and each thread that reads has its own.
+"""SQLite connections to the store: one that writes, and one for each thread that reads.
 
-A thread's connection ends with the thread. An error is in the caller's language: a full disk is an
+A thread's connection is closed with the thread. Errors of SQLite are translated: a full disk is an
 OutputError, a damaged file a FormatError.
 """
 
@@ -18,47 +18,48 @@ from typing import Final
 from neardup.errors import FormatError, NeardupError, OutputError, ParameterError, UsageError
 
 CACHE_KB: Final = 8_192
+"""Page cache of a connection."""
 
 
-class _Held:
+class _OpenConnection:
     """A connection that is closed when nothing refers to it any more."""
 
-    def __init__(self, made: sqlite3.Connection) -> None:
-        self.made = made
-        self.close = weakref.finalize(self, made.close)
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.close = weakref.finalize(self, connection.close)
 
 
 class Connections:
-    """All of one file."""
+    """All connections to one file."""
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self._path, self._read_only = path, read_only
         self.log = path.with_name(f"{path.name}-wal")
         self._local, self._opening = threading.local(), threading.Lock()
-        self._open: weakref.WeakSet[_Held] = weakref.WeakSet()
-        self._writer: _Held | None = None
+        self._open: weakref.WeakSet[_OpenConnection] = weakref.WeakSet()
+        self._writer: _OpenConnection | None = None
         self._closed = False
 
     def reader(self) -> sqlite3.Connection:
-        """This thread's connection."""
-        found: _Held | None = getattr(self._local, "connection", None)
-        if found is None:
-            found = self._local.connection = self._connect()
-        return found.made
+        """Return this thread's connection."""
+        current: _OpenConnection | None = getattr(self._local, "connection", None)
+        if current is None:
+            current = self._local.connection = self._connect()
+        return current.connection
 
     def writer(self) -> sqlite3.Connection:
-        """The one that writes."""
+        """Open the connection that writes; once."""
         self._writer = self._connect()
-        return self._writer.made
+        return self._writer.connection
 
     def close(self) -> None:
-        """End all of them. Nobody may be using one: SQLite would take the process down."""
+        """Close all connections. None may be in use: SQLite would crash the process."""
         with self._opening:
             self._closed = True
             for connection in list(self._open):
                 connection.close()
 
-    def _connect(self) -> _Held:
+    def _connect(self) -> _OpenConnection:
         connection = sqlite3.connect(
             f"{self._path.resolve().as_uri()}?{self._mode}",
             uri=True,
@@ -67,19 +68,20 @@ class Connections:
             timeout=10.0,
             cached_statements=64,
         )
-        held = _Held(connection)
+        opened = _OpenConnection(connection)
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute(f"PRAGMA cache_size=-{CACHE_KB}")
         connection.execute("PRAGMA trusted_schema=OFF")
         with self._opening:
             if self._closed:
                 raise self._is_closed()
-            self._open.add(held)
-        return held
+            self._open.add(opened)
+        return opened
 
     @property
     def _mode(self) -> str:
-        """A log needs files beside it: where none can be made and none is there, it is not used."""
+        """The mode in the URI. A read-only folder without a log is opened without one: SQLite
+        can't make the files that a log needs."""
         if not self._read_only:
             return "mode=rw"
         alone = not self.log.exists() and not os.access(self._path.parent, os.W_OK)
@@ -87,7 +89,7 @@ class Connections:
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """Errors of SQLite as ours."""
+        """Translate errors of SQLite."""
         try:
             yield
         except NeardupError:
@@ -98,7 +100,7 @@ class Connections:
             name = getattr(error, "sqlite_errorname", "")
             if name == "SQLITE_TOOBIG" or isinstance(error, sqlite3.DataError):
                 raise ParameterError(
-                    "a document, or what is said of it, is too large to be stored: leave it out"
+                    "a document or its metadata is too large to be stored: leave it out"
                 ) from None
             if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")):
                 raise self.damaged(str(error)) from None
@@ -108,7 +110,7 @@ class Connections:
             ) from None
 
     def damaged(self, why: str) -> FormatError:
-        """The error for a file that is not what was written."""
+        """Return the error for a damaged file."""
         return FormatError(
             f"{self._path} is damaged ({why}): restore a copy of it, or build the index again"
         )

@@ -1,9 +1,9 @@
 """Judge documents in the order of arrival, with the answer of the batch engine.
 
-First each is compared with the kept documents that lead its buckets: the first similar one is the
-witness. Those without a witness are then compared with one another, by the same pass that a batch
-run makes. Shingles of stored documents are loaded in slices, so that long documents that share a
-bucket with many others don't fill the memory.
+Each arrival is first compared with the kept documents that lead its buckets: the first similar one
+is its witness. Arrivals without a witness are then compared with one another, by the same pass that
+a batch run makes. Shingles of stored documents are loaded in slices, so that many long documents
+of one bucket don't fill the memory.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from neardup.options import Options
 from neardup.verify import Comparison
 
 KEPT = -1
+"""The witness of a document that is kept."""
 SLICE_BYTES = 32 << 20
-"""Shingles of stored documents that are compared at a time, about."""
+"""Approximate size of the stored shingles that are loaded and compared together."""
 FIRST_DOCUMENTS, MOST_DOCUMENTS = 64, 512
-"""Stored documents that are loaded together: at first, and when their sizes are known."""
+"""Stored documents per read: in the first read, and at most once their sizes are known."""
 
 
 class CandidateSource(Protocol):
-    """The stored documents that arrivals are compared with."""
+    """Access to the stored documents that arrivals are compared with; see `View`."""
 
     def leaders(self, keys: Keys, limit: int) -> tuple[Integers, Integers, Numbers]: ...
     def shingles(self, numbers: Sequence[int]) -> dict[int, bytes]: ...
@@ -39,34 +40,34 @@ class CandidateSource(Protocol):
 
 @dataclass(frozen=True)
 class Judgements:
-    """For each document the number of its witness, or KEPT; and what it took to find out."""
+    """The witness of each document, or KEPT, and the counts of the work that was done."""
 
     witness: Integers
     similarity: NDArray[np.float64]
     exact: NDArray[np.bool_]
     looked_up: int = 0
-    """Band keys."""
+    """Band keys that were looked up."""
     candidates: int = 0
-    """Pairs that met."""
+    """Pairs that share a bucket."""
     compared: int = 0
     similar: int = 0
 
 
 @dataclass(frozen=True)
 class CandidatePairs:
-    """Kept documents (numbers) and arrivals (rows) that share a bucket, by row, then by number."""
+    """Pairs of an arrival (row) and a kept document (number) in one bucket, sorted by both."""
 
     numbers: Integers
     rows: Integers
     similarity: NDArray[np.float64]
-    """-1.0 where a pair is not similar, or was not compared."""
+    """-1.0 for a pair that is not similar or was not compared."""
     exact: NDArray[np.bool_]
     compared: int = 0
 
 
 @dataclass(frozen=True)
 class Probes:
-    """More keys to look up, in rows; and which of the chosen arrivals each row is for."""
+    """More keys to look up: a row of keys, and the chosen arrival that each row belongs to."""
 
     rows: Integers
     keys: Keys
@@ -78,32 +79,34 @@ class Decider:
 
     options: Options
     weights: NDArray[np.uint32] | None = None
-    """The weights of the cells, if bags depend on the corpus."""
+    """Weights of the shingle cells, for measures that depend on the corpus (tf-idf)."""
 
     def decide(self, arrivals: Arrivals, numbers: Integers, source: CandidateSource) -> Judgements:
-        """Judge documents that have, or will have, these numbers."""
-        leader = first_identical(arrivals.content)
-        unique = np.flatnonzero(leader == np.arange(len(leader)))
+        """Judge arrivals in order; `numbers` are the numbers that they have or will have."""
+        first_copy = first_identical(arrivals.content)
+        unique = np.flatnonzero(first_copy == np.arange(len(first_copy)))
         counts, pairs = self.compare_candidates(arrivals, unique, source)
         witness = np.full(len(arrivals), KEPT, np.int64)
         similarity, exact = np.ones(len(arrivals)), np.ones(len(arrivals), bool)
         for row, place in first_similar(pairs):
             witness[row] = pairs.numbers[place]
             similarity[row], exact[row] = pairs.similarity[place], pairs.exact[place]
-        left = np.flatnonzero(witness[unique] == KEPT)
-        met, compared = 0, 0
-        if len(left) > 1:
-            among, found, alike, met, compared = self._among(
-                arrivals, unique[left], counts[:, left]
+        undecided = np.flatnonzero(witness[unique] == KEPT)
+        similar, compared = 0, 0
+        if len(undecided) > 1:
+            rows, witness_rows, similarities, similar, compared = self._compare_arrivals(
+                arrivals, unique[undecided], counts[:, undecided]
             )
-            gone = np.flatnonzero(found >= 0)
-            witness[among[gone]] = numbers[among[found[gone]]]
-            similarity[among[gone]] = alike[gone]
-            exact[among[gone]] = self._by_sets(arrivals)
-        copies = np.flatnonzero(leader != np.arange(len(leader)))
-        stands = leader[copies]
-        witness[copies] = np.where(witness[stands] == KEPT, numbers[stands], witness[stands])
-        similarity[copies], exact[copies] = similarity[stands], exact[stands]
+            removed = np.flatnonzero(witness_rows >= 0)
+            witness[rows[removed]] = numbers[rows[witness_rows[removed]]]
+            similarity[rows[removed]] = similarities[removed]
+            exact[rows[removed]] = self._by_sets(arrivals)
+        copies = np.flatnonzero(first_copy != np.arange(len(first_copy)))
+        originals = first_copy[copies]
+        witness[copies] = np.where(
+            witness[originals] == KEPT, numbers[originals], witness[originals]
+        )
+        similarity[copies], exact[copies] = similarity[originals], exact[originals]
         return Judgements(
             witness,
             similarity,
@@ -111,7 +114,7 @@ class Decider:
             counts.size,
             len(pairs.rows) + compared,
             pairs.compared + compared,
-            int(np.count_nonzero(pairs.similarity >= 0.0)) + met,
+            int(np.count_nonzero(pairs.similarity >= 0.0)) + similar,
         )
 
     def compare_candidates(
@@ -123,18 +126,19 @@ class Decider:
         *,
         stop_early: bool = True,
     ) -> tuple[Integers, CandidatePairs]:
-        """How many documents lead each bucket of the chosen arrivals; and all of them, compared.
+        """Compare the chosen arrivals with the leaders of their buckets.
 
-        `probes` are more keys to look up; for `stop_early` see `compare_pairs`.
+        Returns the number of leaders of each bucket, (tables x chosen arrivals), and the compared
+        pairs. `probes` are more keys to look up; for `stop_early` see `compare_pairs`.
         """
         counts, rows, numbers = source.leaders(arrivals.keys[chosen], self.options.limit)
         if probes is not None:
-            _, places, more = source.leaders(probes.keys, self.options.limit)
-            rows = np.concatenate([rows, probes.rows[places]])
-            numbers = np.concatenate([numbers, more])
+            _, probe_rows, probe_numbers = source.leaders(probes.keys, self.options.limit)
+            rows = np.concatenate([rows, probes.rows[probe_rows]])
+            numbers = np.concatenate([numbers, probe_numbers])
         if not len(rows):
-            nothing = np.empty(0, np.int64)
-            return counts, CandidatePairs(nothing, nothing, np.empty(0), np.empty(0, bool))
+            empty = np.empty(0, np.int64)
+            return counts, CandidatePairs(empty, empty, np.empty(0), np.empty(0, bool))
         codes = np.unique(rows << 32 | numbers.astype(np.int64))
         rows, candidates = chosen[codes >> 32], codes & 0xFFFFFFFF
         return counts, self.compare_pairs(arrivals, rows, candidates, source, stop_early=stop_early)
@@ -151,23 +155,23 @@ class Decider:
         """Compare arrivals, by row, with stored documents, by number.
 
         With `stop_early` an arrival that is similar to a document of one slice is not compared with
-        those of later slices, which have larger numbers: its witness is found.
+        those of later slices: they have larger numbers, so none of them can be its witness.
         """
-        distinct, left = np.unique(numbers, return_inverse=True)
+        distinct, document = np.unique(numbers, return_inverse=True)
         similarity, exact = np.full(len(rows), -1.0), np.zeros(len(rows), bool)
         waiting, compared = np.ones(len(rows), bool), 0
         for start, end, sets in self._slices(distinct, arrivals, source):
             if end - start == len(distinct):
                 similarity, exact = self._compare_slice(
-                    arrivals, rows, distinct, left, sets, source
+                    arrivals, rows, distinct, document, sets, source
                 )
                 return CandidatePairs(numbers, rows, similarity, exact, len(rows))
-            pairs = np.flatnonzero(waiting & (left >= start) & (left < end))
+            pairs = np.flatnonzero(waiting & (document >= start) & (document < end))
             if not len(pairs):
                 continue
             compared += len(pairs)
             similarity[pairs], exact[pairs] = self._compare_slice(
-                arrivals, rows[pairs], distinct[start:end], left[pairs] - start, sets, source
+                arrivals, rows[pairs], distinct[start:end], document[pairs] - start, sets, source
             )
             if stop_early:
                 waiting &= ~np.isin(rows, rows[pairs[similarity[pairs] >= 0.0]])
@@ -178,7 +182,7 @@ class Decider:
     def _slices(
         self, distinct: Integers, arrivals: Arrivals, source: CandidateSource
     ) -> Iterator[tuple[int, int, dict[int, bytes]]]:
-        """Where slices of the stored documents start and end, each with its documents' shingles."""
+        """Yield slices of the stored documents: start, end, and the shingles by number."""
         if not self._by_sets(arrivals):
             yield 0, len(distinct), {}
             return
@@ -200,32 +204,38 @@ class Decider:
         arrivals: Arrivals,
         rows: Integers,
         distinct: Integers,
-        left: Integers,
+        document: Integers,
         sets: dict[int, bytes],
         source: CandidateSource,
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Similarities of arrivals and stored documents, and which of them are exact.
+        """Return the similarity of each pair, and whether it is exact.
 
-        Pair i is of arrival `rows[i]` and document `distinct[left[i]]`.
+        Pair i is of the arrival `rows[i]` and the stored document `distinct[document[i]]`. Stored
+        documents without shingles in `sets` are compared by their signatures.
         """
         similarity = np.full(len(rows), -1.0)
-        exact = np.array([number in sets for number in distinct.tolist()], bool)[left]
+        exact = np.array([number in sets for number in distinct.tolist()], bool)[document]
         if exact.any():
-            verifier, place = self._verifier(arrivals, sets)
-            among = np.array([place.get(number, 0) for number in distinct.tolist()], np.int64)
-            similarity[exact] = verifier.pairs(among[left[exact]], len(place) + rows[exact])
+            verifier, set_of = self._verifier(arrivals, sets)
+            places = np.array([set_of.get(number, 0) for number in distinct.tolist()], np.int64)
+            similarity[exact] = verifier.pairs(places[document[exact]], len(set_of) + rows[exact])
         if not exact.all():
-            rest = np.flatnonzero(~exact)
+            estimated = np.flatnonzero(~exact)
             stored = source.signatures(distinct.tolist())
-            judge = self._estimated(np.concatenate([stored, arrivals.compared]))
-            similarity[rest] = judge.pairs(left[rest], len(stored) + rows[rest])
+            verifier = self._estimated(np.concatenate([stored, arrivals.compared]))
+            similarity[estimated] = verifier.pairs(
+                document[estimated], len(stored) + rows[estimated]
+            )
         return similarity, exact
 
     def _verifier(
         self, arrivals: Arrivals, sets: dict[int, bytes]
     ) -> tuple[Comparison, dict[int, int]]:
-        """By shingles: of the stored documents, which have places, then of the arrivals."""
-        assert arrivals.sets is not None  # noqa: S101  # `_by_sets` says so
+        """Return an exact verifier over the sets of the stored documents, then of the arrivals.
+
+        The dictionary maps the number of a stored document to the place of its set.
+        """
+        assert arrivals.sets is not None  # noqa: S101  # `_by_sets` is true
         stored = [np.frombuffer(data, np.uint64) for data in sets.values()]
         sizes = np.array([len(row) for row in stored], np.int64)
         begins = np.cumsum(sizes)
@@ -234,29 +244,32 @@ class Decider:
         verifier = self.options.exact(data, offsets.astype(np.int64), self.weights)
         return verifier, {number: place for place, number in enumerate(sets)}
 
-    def _among(
-        self, arrivals: Arrivals, left: Integers, counts: Integers
+    def _compare_arrivals(
+        self, arrivals: Arrivals, undecided: Integers, counts: Integers
     ) -> tuple[Integers, Integers, NDArray[np.float64], int, int]:
-        """Compare arrivals that share buckets with one another.
+        """Compare undecided arrivals that share buckets with one another.
 
-        Which arrivals they are, the witness of each among them, its similarity; then how many pairs
-        are similar, and how many were compared.
+        `counts` has the number of stored leaders of their buckets, (tables x undecided). Returns
+        the rows that share a bucket; for each the place of its witness among these rows, or -1, and
+        its similarity; then the number of similar pairs, and of compared ones.
         """
-        buckets = group_by_key(arrivals.keys[left])
-        among = left[buckets.documents]
-        if not len(among):
-            return among, among, np.empty(0), 0, 0
-        room = np.concatenate([[0], np.cumsum(_room(buckets, counts, self.options.limit))])
+        buckets = group_by_key(arrivals.keys[undecided])
+        sharing = undecided[buckets.documents]
+        if not len(sharing):
+            return sharing, sharing, np.empty(0), 0, 0
+        leaders = _new_leaders(buckets, counts, self.options.limit)
+        starts = np.concatenate([[0], np.cumsum(leaders)])
         if self._by_sets(arrivals):
-            assert arrivals.sets is not None  # noqa: S101  # the same
-            sets = arrivals.sets.take(among)
+            assert arrivals.sets is not None  # noqa: S101  # `_by_sets` is true
+            sets = arrivals.sets.take(sharing)
             verifier: Any = self.options.exact(sets.data, sets.offsets, self.weights)
         else:
-            verifier = self._estimated(arrivals.compared[among])
-        witness, similarity, compared, _ = verifier.keep(buckets.numbers, room.astype(np.int64))
-        return among, witness, similarity, int(np.count_nonzero(witness >= 0)), compared
+            verifier = self._estimated(arrivals.compared[sharing])
+        witness, similarity, compared, _ = verifier.keep(buckets.numbers, starts.astype(np.int64))
+        return sharing, witness, similarity, int(np.count_nonzero(witness >= 0)), compared
 
     def _by_sets(self, arrivals: Arrivals) -> bool:
+        """Whether shingles are compared: the operating point is exact and arrivals have them."""
         return self.options.verify == "exact" and arrivals.shingles is not None
 
     def _estimated(self, rows: NDArray[Any]) -> Comparison:
@@ -267,14 +280,14 @@ class Decider:
 
 
 def first_identical(content: NDArray[np.uint64]) -> Integers:
-    """For each document the first one with the same content."""
+    """Return for each document the row of the first one with the same content."""
     if len(content) == 1:
         return np.zeros(1, np.int64)
     return find_identical(content, np.arange(len(content)))
 
 
 def first_similar(pairs: CandidatePairs) -> list[tuple[int, int]]:
-    """The rows that have a similar document, and the place of the first pair that says so."""
+    """Return (row, place of its first similar pair) of each arrival that has a similar pair."""
     similar = np.flatnonzero(pairs.similarity >= 0.0)
     if not len(similar):
         return []
@@ -282,8 +295,8 @@ def first_similar(pairs: CandidatePairs) -> list[tuple[int, int]]:
     return list(zip(rows.tolist(), similar[first].tolist(), strict=True))
 
 
-def _room(buckets: Buckets, counts: Integers, limit: int) -> Integers:
-    """How many of the arrivals may lead each bucket: there may be leaders already."""
+def _new_leaders(buckets: Buckets, counts: Integers, limit: int) -> Integers:
+    """Return how many arrivals may lead each bucket, beside its `counts` stored leaders."""
     members, starts = buckets.members()
     first = buckets.documents[members[starts[:-1]]]
     return np.minimum(buckets.sizes, limit - counts[buckets.band_of, first])

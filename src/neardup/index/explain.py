@@ -1,4 +1,4 @@
-"""How did an index come to its answer? Every step of a query, with what it found and took."""
+"""Explain an answer of an index: every step of a query, or a stored document beside its witness."""
 
 from __future__ import annotations
 
@@ -20,43 +20,48 @@ from neardup.options import Options
 from neardup.result import is_by_distance, name_estimate, name_measure
 
 NEAREST: Final = 5
-"""So many candidates are shown."""
+"""The number of candidates that are shown."""
 ANY_SIMILARITY: Final = 1e-300
+"""A threshold that every pair with a common shingle reaches."""
 WIDTH: Final = 14
+"""Width of the first column of a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The steps to an answer; `str()` of it is a page to read. No text is in it."""
+    """The steps of a query; `str()` gives a page to read. It contains no text."""
 
     answer: Answer
     rule: str
-    """What decided."""
+    """The rule that decided."""
     shingles: int = 0
-    """Different ones; where repeats count, all of them."""
+    """Distinct shingles; where repeats count, all shingles."""
     slots: int = 0
+    """Slots of its sketch."""
     identical: str | None = None
     """The id of the first document with the same content."""
     look_ups: int = 0
-    """Keys, one a table."""
+    """Keys that were looked up, one a table."""
     buckets: tuple[int, ...] = ()
-    """How many kept documents each bucket has that was found, the largest first."""
+    """The sizes of its buckets that have kept documents, the largest first."""
     full: int = 0
-    """Buckets that have more of them than are compared with."""
+    """Buckets with more kept documents than the limit."""
     candidates: int = 0
     """Kept documents that it was compared with."""
     exactly: int = 0
-    """How many of them by their shingles; the others by their signatures."""
+    """Candidates that were compared by shingles; the others by signatures."""
     similar: int = 0
+    """Candidates that are similar."""
     nearest: tuple[SimilarDocument, ...] = ()
-    """The candidates that are most like it, similar or not."""
+    """The most similar candidates, whether they reach the threshold or not."""
     measure: str = ""
+    """The measure and its threshold."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """What each step took; `query` is all of it, as `Index.query` does it."""
+    """The time of each step; `query` is the time of `Index.query` as a whole."""
 
     @property
     def as_dict(self) -> dict[str, Any]:
-        """All of it, as JSON can say it."""
+        """All fields, for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -86,10 +91,10 @@ class Explanation:
             yield f"{'time':{WIDTH}}{_milliseconds(self.seconds['query'])} for the whole query"
 
     def _looked_up(self) -> str:
-        found = f"{self.look_ups:,} keys, {len(self.buckets):,} buckets found"
+        counts = f"{self.look_ups:,} keys, {len(self.buckets):,} buckets found"
         if not self.buckets:
-            return found
-        return f"{found}, the largest with {self.buckets[0]:,} documents, {self.full:,} full"
+            return counts
+        return f"{counts}, the largest with {self.buckets[0]:,} documents, {self.full:,} full"
 
     def _decision(self) -> str:
         answer = self.answer
@@ -100,14 +105,22 @@ class Explanation:
             f"{answer.cluster}: {self.rule}"
         )
 
-    def _step(self, name: str, found: str) -> str:
-        return f"{name:{WIDTH}}{found}, {_milliseconds(self.seconds[name])}"
+    def _step(self, name: str, result: str) -> str:
+        return f"{name:{WIDTH}}{result}, {_milliseconds(self.seconds[name])}"
 
 
 def explain_query(
     text: str, answer: Answer, seconds: float, view: View, sketcher: ArrivalSketcher
 ) -> Explanation:
-    """The steps that led to the answer to a text, done again one by one."""
+    """Repeat the steps that led to an answer one by one, with their times.
+
+    Args:
+        text: The text that was queried.
+        answer: Its answer.
+        seconds: How long the query took.
+        view: The view that answered.
+        sketcher: Sketches the text.
+    """
     laps = {"query": seconds}
     if answer.status == REJECTED:
         return Explanation(answer, f"{answer.reason}; there is nothing to compare", seconds=laps)
@@ -151,7 +164,7 @@ def _sketch(
 
 
 def _nearest(view: View, sketched: SketchedTexts) -> tuple[SimilarDocument, ...]:
-    """The candidates with the greatest similarity, whatever the threshold."""
+    """Return the candidates with the greatest similarity, whatever the threshold."""
     _, pairs = lenient(view.decider).compare_candidates(
         sketched.arrivals, np.zeros(1, np.int64), view, stop_early=False
     )
@@ -160,7 +173,7 @@ def _nearest(view: View, sketched: SketchedTexts) -> tuple[SimilarDocument, ...]
 
 
 def lenient(decider: Decider) -> Decider:
-    """Says how similar documents are, whatever the threshold."""
+    """Return a decider that gives the similarity of pairs below the threshold too."""
     options = decider.options
     if options.verify == "exact":
         return replace(decider, options=replace(options, threshold=ANY_SIMILARITY))
@@ -179,7 +192,7 @@ def _rule(identical: bool, candidates: int, similar: int) -> str:
 
 
 def measure_of(options: Options) -> str:
-    """What counts as similar, as people read it."""
+    """Return in words what counts as similar."""
     if options.verify == "none":
         return "a shared bucket is enough"
     if is_by_distance(options):
@@ -190,6 +203,7 @@ def measure_of(options: Options) -> str:
 
 @contextmanager
 def _lap(laps: dict[str, float], name: str) -> Iterator[None]:
+    """Store the duration of the block as `laps[name]`."""
     begun = time.perf_counter()
     yield
     laps[name] = time.perf_counter() - begun
@@ -201,43 +215,45 @@ def _milliseconds(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ComparedDocument:
-    """A kept document that another one is compared with."""
+    """A kept document that the explained one is compared with."""
 
     id: str
     number: int
     similarity: float
     exact: bool
     shingles: int | None
-    """Its own, counted as the other's; None if it came without a text."""
+    """The number of its shingles; None if it came without a text."""
     shared: int | None
-    """Those that both have."""
+    """Shingles that both have."""
     buckets: tuple[int, ...]
-    """The tables, from 1 on, in which both are in one bucket."""
+    """The tables, counted from 1, in which both are in one bucket."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentExplanation:
-    """A stored document beside its witness and others; `str()` of it is a page to read.
+    """A stored document beside its witness and others; `str()` gives a page to read.
 
-    No text is in it.
+    It contains no text.
     """
 
     document: Document
     rule: str
-    """What decided."""
+    """The rule that decided."""
     measure: str
+    """The measure and its threshold."""
     shingles: int | None
-    """Different ones; where repeats count, all of them. None if it came without a text."""
+    """Distinct shingles; where repeats count, all of them. None if it came without a text."""
     tables: int
+    """The number of tables, and of its buckets."""
     identical: bool
     """Whether its witness has the same content."""
     witness: ComparedDocument | None
     others: tuple[ComparedDocument, ...]
-    """Other kept documents that share a bucket with it now, the most similar ones first."""
+    """Other kept documents that share a bucket with it now, the most similar first."""
 
     @property
     def as_dict(self) -> dict[str, Any]:
-        """All of it, as JSON can say it."""
+        """All fields, for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -252,9 +268,9 @@ class DocumentExplanation:
             yield "shared", self._shared(self.witness)
             yield "buckets", self._buckets(self.witness)
         for place, other in enumerate(self.others):
-            found = f"{_similarity(other)} {other.id}: {self._shared(other)}"
+            compared = f"{_similarity(other)} {other.id}: {self._shared(other)}"
             buckets = f"{len(other.buckets):,} of {self.tables:,} buckets"
-            yield ("" if place else "others"), f"{found}, {buckets}"
+            yield ("" if place else "others"), f"{compared}, {buckets}"
         if not (self.witness or self.others):
             yield "others", "no kept document shares a bucket with it"
         yield "decision", self._decision()
@@ -272,18 +288,18 @@ class DocumentExplanation:
         return f"{shared}: {', '.join(map(str, witness.buckets))}"
 
     def _decision(self) -> str:
-        about = self.document
-        if about.duplicate_of is None or about.similarity is None:
+        document = self.document
+        if document.duplicate_of is None or document.similarity is None:
             return f"kept: {self.rule}"
-        how = "" if about.exact else " (estimated)"
+        how = "" if document.exact else " (estimated)"
         return (
-            f"duplicate of {about.duplicate_of}, {about.similarity:.4f} similar{how}, cluster "
-            f"{about.cluster}: {self.rule}"
+            f"duplicate of {document.duplicate_of}, {document.similarity:.4f} similar{how}, "
+            f"cluster {document.cluster}: {self.rule}"
         )
 
 
 def explain_stored(view: View, document: Document) -> DocumentExplanation:
-    """A stored document, compared with its witness and with whom it shares a bucket."""
+    """Compare a stored document with its witness and the kept documents of its buckets."""
     number, options = document.number, view.codec.options
     witness = None if document.duplicate_of is None else document.cluster
     view = view.without([number])
@@ -291,35 +307,38 @@ def explain_stored(view: View, document: Document) -> DocumentExplanation:
         rows = view.store.rows([number] if witness is None else [number, witness])
         if len(rows) < 1 + (witness is not None):
             raise TablesBehind
-        here = view.stored_arrivals([number], [rows[number].content])
-        met = view.leaders(here.keys, options.limit)[2].tolist()
-        rows |= view.store.rows(sorted(set(met)))  # without those that came or went just now
-        found = _compare_with(view, here, number, witness, rows)
+        arrival = view.stored_arrivals([number], [rows[number].content])
+        leaders = view.leaders(arrival.keys, options.limit)[2].tolist()
+        rows |= view.store.rows(sorted(set(leaders)))  # some may have been removed just now
+        compared = _compare_with(view, arrival, number, witness, rows)
     identical = witness is not None and rows[witness].content == rows[number].content
     return DocumentExplanation(
         document,
         _document_rule(witness is not None, identical),
         measure_of(options),
-        None if here.sets is None else int(here.sets.offsets[-1]),
-        here.keys.shape[1],
+        None if arrival.sets is None else int(arrival.sets.offsets[-1]),
+        arrival.keys.shape[1],
         identical,
-        next((one for one in found if one.number == witness), None),
-        tuple(one for one in found if one.number != witness)[:NEAREST],
+        next((one for one in compared if one.number == witness), None),
+        tuple(one for one in compared if one.number != witness)[:NEAREST],
     )
 
 
 def _compare_with(
     view: View,
-    here: Arrivals,
+    arrival: Arrivals,
     number: int,
     witness: int | None,
     rows: dict[int, Row],
 ) -> list[ComparedDocument]:
-    """Of the rows the witness and those most like it, the most similar first."""
+    """Compare the document `number` with `rows`; return the witness and the most similar ones.
+
+    The most similar one is first.
+    """
     numbers = np.array(sorted(rows.keys() - {number}), np.int64)
     if not len(numbers):
         return []
-    pairs = lenient(view.decider).compare_pairs(here, np.zeros_like(numbers), numbers, view)
+    pairs = lenient(view.decider).compare_pairs(arrival, np.zeros_like(numbers), numbers, view)
     best = np.argsort(-pairs.similarity, kind="stable").tolist()
     shown = [at for place, at in enumerate(best) if place < NEAREST or numbers[at] == witness]
     listed = numbers[shown].tolist()
@@ -333,18 +352,18 @@ def _compare_with(
             bool(pairs.exact[at]),
             len(sets[other]) // 8 if other in sets else None,
             _common(sets[number], sets[other]) if {number, other} <= sets.keys() else None,
-            tuple((np.flatnonzero(mine == here.keys[0]) + 1).tolist()),
+            tuple((np.flatnonzero(its_keys == arrival.keys[0]) + 1).tolist()),
         )
-        for at, other, mine in zip(shown, listed, keys, strict=True)
+        for at, other, its_keys in zip(shown, listed, keys, strict=True)
     ]
 
 
 def _common(one: bytes, other: bytes) -> int:
-    """How many shingles two documents share; repeated ones as often as both have them."""
-    a, often = np.unique(np.frombuffer(one, np.uint64), return_counts=True)
-    b, as_often = np.unique(np.frombuffer(other, np.uint64), return_counts=True)
-    _, mine, theirs = np.intersect1d(a, b, assume_unique=True, return_indices=True)
-    return int(np.minimum(often[mine], as_often[theirs]).sum())
+    """Count the shingles that two documents share; repeats as often as both have them."""
+    a, a_counts = np.unique(np.frombuffer(one, np.uint64), return_counts=True)
+    b, b_counts = np.unique(np.frombuffer(other, np.uint64), return_counts=True)
+    _, in_a, in_b = np.intersect1d(a, b, assume_unique=True, return_indices=True)
+    return int(np.minimum(a_counts[in_a], b_counts[in_b]).sum())
 
 
 def _document_rule(copy: bool, identical: bool) -> str:

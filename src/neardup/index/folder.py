@@ -2,8 +2,8 @@
 
 index.json    which generation is the current one, and which was before
 lock          held by the process that writes
-api-keys.json who may use the service, if there is one
-g1/           a generation: index.sqlite is the truth, snapshot and cold-* are derived from it
+api-keys.json the keys of the service, if there is one
+g1/           a generation: index.sqlite is the store, snapshot and cold-* are derived from it
 
 While it is rebuilt (`rebuild.py`) there are also
 making        held by the process that makes a generation, or switches to it
@@ -33,7 +33,7 @@ LISTED: Final = "index.json"
 FIRST: Final = "g1"
 LOCK: Final = "lock"
 API_KEYS: Final = "api-keys.json"
-"""Of the service; may be there before the index."""
+"""Keys of the service; the file may exist before the index does."""
 MAKING: Final = "making"
 NEXT: Final = "next.json"
 STORE: Final = "index.sqlite"
@@ -43,14 +43,14 @@ VERSION: Final = 1
 
 @dataclass(frozen=True)
 class Generations:
-    """Which generation answers, and which one did before."""
+    """The name of the generation that answers, and of the one before."""
 
     current: str
     previous: str | None = None
 
 
 def read_generations(folder: Path) -> Generations | None:
-    """What the folder says; None if it is empty or not there, or was never finished."""
+    """Read index.json; None if the folder is missing, empty or an index that was not finished."""
     path = folder / LISTED
     try:
         if not folder.exists() or set(os.listdir(folder)) <= {LOCK, API_KEYS}:
@@ -75,7 +75,7 @@ def read_generations(folder: Path) -> Generations | None:
 
 
 def require_index(folder: Path) -> Generations:
-    """The generations of an index that must be there."""
+    """Read index.json; raise UsageError if there is no index."""
     listed = read_generations(folder)
     if listed is None:
         raise UsageError(f"{folder} holds no index: give the folder of one")
@@ -83,7 +83,7 @@ def require_index(folder: Path) -> Generations:
 
 
 def _is_unfinished(folder: Path) -> bool:
-    """Whether a process was killed that made an index there, before anything was added to it."""
+    """Return whether a process was killed while it made an index, before any document."""
     if not set(os.listdir(folder)) <= {LOCK, API_KEYS, FIRST, f".{LISTED}.tmp"}:
         return False
     path = folder / FIRST / STORE
@@ -106,59 +106,59 @@ def delete_empty_index(folder: Path) -> None:
 
 
 def write_generations(folder: Path, listed: Generations) -> None:
-    """Say which generation is the current one, at once or not at all."""
-    stated = {"version": VERSION, "current": listed.current, "previous": listed.previous}
-    _write(folder / LISTED, stated)
+    """Write index.json atomically."""
+    content = {"version": VERSION, "current": listed.current, "previous": listed.previous}
+    _write(folder / LISTED, content)
 
 
-def _write(path: Path, stated: dict[str, Any]) -> None:
-    """A file that is there as a whole, also after a loss of power, or not at all."""
-    beside = path.with_name(f".{path.name}.tmp")
+def _write(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON file atomically and durably."""
+    temporary = path.with_name(f".{path.name}.tmp")
     try:
-        with open(beside, "w", encoding="utf-8") as file:
-            json.dump(stated, file)
+        with open(temporary, "w", encoding="utf-8") as file:
+            json.dump(content, file)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        temporary.replace(path)
         sync_folder(path.parent)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise write_error(path, error) from None
 
 
 def file_identity(path: Path) -> tuple[int, int]:
-    """Of a file: another one as soon as another file has taken its name."""
+    """Return inode and time of a file: they change when another file takes its name."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return 0, 0
-    return found.st_ino, found.st_mtime_ns
+    return status.st_ino, status.st_mtime_ns
 
 
 @dataclass(frozen=True)
 class Offer:
-    """A generation that the process that writes can switch to."""
+    """A generation that is offered to the process that writes, to switch to."""
 
     generation: str
     sequence: int
-    """It has what happened up to this change of the current one."""
+    """The change of the current generation up to which it is complete."""
     drop_missing: bool = False
-    """Documents without a text may be left out."""
+    """Whether documents without a text may be left out."""
     problem: str = ""
     """Why the process that writes could not switch to it."""
 
 
-def write_offer(folder: Path, offered: Offer) -> None:
-    """Offer a new generation to the process that writes."""
-    _write(folder / NEXT, asdict(offered))
+def write_offer(folder: Path, offer: Offer) -> None:
+    """Offer a new generation to the process that writes, in next.json."""
+    _write(folder / NEXT, asdict(offer))
 
 
 def read_offer(folder: Path) -> Offer | None:
-    """The generation that waits, if there is one."""
+    """Read next.json; None if no generation is offered."""
     try:
-        found = Offer(**json.loads((folder / NEXT).read_text("utf-8")))
-        _name(found.generation)
-        return found
+        offer = Offer(**json.loads((folder / NEXT).read_text("utf-8")))
+        _name(offer.generation)
+        return offer
     except FileNotFoundError:
         return None
     except (ValueError, TypeError):
@@ -166,17 +166,18 @@ def read_offer(folder: Path) -> Offer | None:
 
 
 def withdraw_offer(folder: Path) -> None:
+    """Delete next.json, if it exists."""
     (folder / NEXT).unlink(missing_ok=True)
 
 
 def unused_name(folder: Path) -> str:
-    """For a new generation."""
+    """Return a name for a new generation."""
     taken = [int(path.name[1:]) for path in _folders(folder)]
     return f"g{max(taken, default=0) + 1}"
 
 
 def remove_unlisted(folder: Path) -> None:
-    """Delete what interrupted work has left; never the current generation or the one before."""
+    """Delete generations of interrupted work: all but the current and the previous one."""
     listed = read_generations(folder)
     for path in _folders(folder):
         if listed is not None and path.name not in (listed.current, listed.previous):
@@ -187,13 +188,13 @@ def _folders(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if re.fullmatch("g[1-9][0-9]{0,8}", path.name)]
 
 
-def _name(given: Any) -> str:
-    """A generation is a name in the folder, and nothing else."""
-    if given is None:
+def _name(name: Any) -> str:
+    """Check the name of a generation, so that it can't be a path elsewhere; "" of None."""
+    if name is None:
         return ""
-    if not isinstance(given, str) or not re.fullmatch("g[1-9][0-9]{0,8}", given):
+    if not isinstance(name, str) or not re.fullmatch("g[1-9][0-9]{0,8}", name):
         raise ValueError("not a generation")
-    return given
+    return name
 
 
 LOCK_HELD: Final = {
@@ -204,7 +205,7 @@ LOCK_HELD: Final = {
 
 
 class Lock:
-    """Held by the one process that writes; gone with it, however it ends."""
+    """The lock of the one process that writes; released when that process ends in any way."""
 
     def __init__(self, folder: Path, name: str = LOCK) -> None:
         path = folder / name
@@ -215,19 +216,21 @@ class Lock:
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            held = os.pread(self._handle, 20, 0).decode("ascii", "replace").strip()
+            holder = os.pread(self._handle, 20, 0).decode("ascii", "replace").strip()
             os.close(self._handle)
-            raise IndexLocked(f"{folder} {LOCK_HELD[name].format(held or 'another')}") from None
-        with suppress(OSError):  # a full disk: other processes are not told which one holds it
+            raise IndexLocked(f"{folder} {LOCK_HELD[name].format(holder or 'another')}") from None
+        with suppress(OSError):  # a full disk: messages can't name the process
             os.ftruncate(self._handle, 0)
             os.pwrite(self._handle, str(os.getpid()).encode(), 0)
 
     def release(self) -> None:
+        """Let another process hold it."""
         os.close(self._handle)
 
 
 @contextmanager
 def locked(folder: Path, name: str = LOCK) -> Iterator[None]:
+    """Hold a lock of the folder during the block."""
     lock = Lock(folder, name)
     try:
         yield

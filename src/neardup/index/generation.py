@@ -1,4 +1,4 @@
-"""One generation of an index, open: its store, its tables, and the thread that writes.
+"""An open generation of an index: its store, its tables, and the writer thread.
 
 A generation is a folder in the folder of an index. All its documents are sketched by the same
 specification; another specification is another generation (`rebuild.py`).
@@ -38,29 +38,29 @@ from neardup.options import Options
 from neardup.sketcher import SketchedDocuments
 
 FEW_CHANGES: Final = 10_000
-"""Changes that are entered in a fraction of a second at a start: they need no snapshot."""
+"""Changes that are entered within a second when the index is opened: they need no snapshot."""
 PAUSES: Final = (0.0, 0.001, 0.01, 0.1)
-"""Seconds to wait for tables that are behind the store."""
+"""Seconds between retries while the tables are behind the store."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class OpenOptions:
-    """How an index works in this process, whatever is in it."""
+    """How an index works in this process; nothing of it is stored."""
 
     clock: Callable[[], float] = time.time
     most_waiting: int = MOST_WAITING
     """Documents that may wait for the writer thread."""
     say: Callable[[str], None] = lambda _: None
-    """Is told what takes long."""
+    """Receives messages about steps that take long."""
     memory: int | None = None
-    """Bytes that tables may take in memory."""
+    """The most bytes of the tables in memory; None for no limit."""
 
 
 class Generation:
-    """A store, the tables derived from it, and the writer thread. Any thread may use it.
+    """A store, the tables derived from it, and the writer thread. Usable in any thread.
 
-    Without a `writer` it follows what another process writes.
+    Without a `writer` it reads, and follows the changes of the process that writes.
     """
 
     def __init__(
@@ -97,12 +97,15 @@ class Generation:
     ) -> Generation:
         """Open the generation `name` of the index in `path`, whether it is the current one or not.
 
-        Of the keys it takes the one that its specification names.
+        `keys` may have keys of other specifications too: the one that fits is used.
         """
-        with lock_unless(read_only, path / name) as lock, opened_store(path, name, read_only) as it:
-            store, settings = it
-            needed = settings.options.spec.key
-            key = next((key for key in keys if key is not None and key.id == needed), None)
+        with (
+            lock_unless(read_only, path / name) as lock,
+            opened_store(path, name, read_only) as opened,
+        ):
+            store, settings = opened
+            required = settings.options.spec.key
+            key = next((key for key in keys if key is not None and key.id == required), None)
             require_key(settings.options.spec, key)
             return cls(store, key, lock, how or OpenOptions())
 
@@ -124,9 +127,9 @@ class Generation:
             self.close()
 
     def adopt(self, counters: Counters) -> None:
-        """Belong to an open index from now on, which has its own lock and closes it.
+        """Let an open index own it, which has its own lock and closes it.
 
-        What the index has counted is counted on.
+        `counters` are those of the index, which are counted on.
         """
         self._adopted, self.counters = True, counters
         self.sketcher = replace(self.sketcher, counters=counters)
@@ -136,7 +139,7 @@ class Generation:
             self.lock.release()
 
     def close(self) -> None:
-        """Finish what waits, close the store, and let another process write; once."""
+        """Finish queued requests, close the store and release the lock; once."""
         if self._closed:
             return
         self._closed = True
@@ -148,7 +151,7 @@ class Generation:
                 self.lock.release()
 
     def finish(self) -> None:
-        """Do what waits, then write a snapshot if one is due; no request is accepted any more."""
+        """Finish queued requests, accept no more, and write a snapshot if one is due."""
         if self.shadow is not None:
             self.shadow.close()
         if self.writer is None:
@@ -156,7 +159,7 @@ class Generation:
         self.writer.close()
         try:
             self.snapshot_if_due()
-        except OutputError as error:  # all is stored; the next start takes longer
+        except OutputError as error:  # all documents are stored; the next start takes longer
             self._say(str(error))
 
     @property
@@ -168,27 +171,27 @@ class Generation:
 
     @property
     def view(self) -> View:
-        """The view as it is, which may be behind what another process has written."""
+        """The current view, which may be behind the changes of another process."""
         return self._followed if self.writer is None else self.writer.view
 
     def refresh(self) -> View:
-        """The view with everything that any process has written."""
+        """Return the view with all changes that any process has committed."""
         if self.writer is not None:
             return self.writer.view
         with self._refreshing:
             return self._catch_up()
 
     def _catch_up(self) -> View:
-        """For a reader that holds the lock `_refreshing`."""
+        """Enter the changes of the writing process; the caller holds the lock `_refreshing`."""
         view = self._followed
         if not snapshot.catch_up(view.tables, self.store, view.codec):
             self._followed = self._load_view()
         return self._followed
 
     def answer(self, question: Callable[[View], T]) -> T:
-        """Answer a question from tables and documents that belong together.
+        """Call `question` with the current view, and retry while its tables are behind the store.
 
-        What was removed is not stored any more, a moment before the tables know.
+        A document that is removed leaves the store a moment before it leaves the tables.
         """
         for pause in PAUSES:
             try:
@@ -198,11 +201,11 @@ class Generation:
         return question(self.refresh())
 
     def query_texts(self, texts: Sequence[str], probes: int = 0) -> list[Answer]:
-        """Judge texts without storing them, each by itself."""
+        """Judge texts without storing them, each by itself; `probes` as in `Index.query`."""
         return self._query(lambda lsh: self.sketcher.sketch_texts(texts, lsh), probes)
 
     def query_sketches(self, sketch: SketchedDocuments) -> list[Answer]:
-        """Judge ready-made sketches of the same specification."""
+        """Judge sketches of the same specification without storing them, each by itself."""
         return self._query(lambda lsh: self.sketcher.accept_sketches(sketch, lsh))
 
     def _query(self, sketch: Callable[[Tables], SketchedTexts], probes: int = 0) -> list[Answer]:
@@ -221,7 +224,7 @@ class Generation:
         return answers
 
     def verify(self) -> list[str]:
-        """What is wrong with the stored documents or the tables, one line each.
+        """List problems of the stored documents and the tables, one line each.
 
         It checks one state of both: the writer thread commits nothing meanwhile; a reader brings
         its tables up to the state of the store that it checks, while other processes go on writing.
@@ -235,7 +238,7 @@ class Generation:
     # Writing
 
     def require_writer(self) -> IndexWriter:
-        """The writer thread; a reader has none."""
+        """Return the writer; raise UsageError if the index was opened read-only."""
         if self.writer is None:
             path = self.store.path.parent.parent
             raise UsageError(f"{path} was opened read-only: open it to write")
@@ -248,9 +251,9 @@ class Generation:
         metadata: Sequence[str | None],
         **request: Any,
     ) -> Future[list[Answer]]:
-        """Sketch documents in this thread and leave them to the writer thread.
+        """Sketch documents in this thread and queue them for the writer thread.
 
-        `request` are other fields of an `AddRequest`.
+        `request` has other fields of the `AddRequest`.
         """
         writer = self.require_writer()
         view = writer.view
@@ -272,14 +275,14 @@ class Generation:
         *,
         replace: bool,
     ) -> Future[list[Answer]]:
-        """Leave documents that come as sketches to the writer thread."""
+        """Queue documents that come as sketches for the writer thread."""
         writer = self.require_writer()
         view = writer.view
         sketched = self.sketcher.accept_sketches(sketch, view.codec.lsh)
         return self._submit(writer, view, ids, sketched, metadata, replace=replace)
 
     def carry(self, rows: Sequence[Row], texts: Sequence[str]) -> Future[list[Answer]]:
-        """Add documents of another generation: they keep numbers, times and metadata."""
+        """Add documents of another generation, which keep their numbers, times and metadata."""
         return self.submit_texts(
             [row.id for row in rows],
             texts,
@@ -296,7 +299,7 @@ class Generation:
         metadata: Sequence[str | None],
         **request: Any,
     ) -> Future[list[Answer]]:
-        added = AddRequest(
+        request_to_add = AddRequest(
             list(ids),
             sketched.arrivals,
             sketched.places,
@@ -305,26 +308,26 @@ class Generation:
             view=view,
             **request,
         )
-        return writer.put(added).done
+        return writer.put(request_to_add).done
 
     def remove(self, id: str) -> bool:
-        """Remove a document; whether there was one."""
+        """Remove a document; return whether it existed."""
         return self.require_writer().put(RemoveRequest(id)).done.result()
 
     def between_commits(self, call: Callable[[], T]) -> T:
-        """Have the writer thread call something between two commits, and wait for it."""
+        """Have the writer thread call a function between two commits; return its result."""
         result: T = self.require_writer().put(CallRequest(call)).done.result()
         return result
 
     def number_after(self, other: Store) -> None:
-        """Give larger numbers than another store has, to documents and to changes."""
+        """Give new documents and changes larger numbers than another store has given."""
         writer = self.require_writer()
         self.between_commits(lambda: writer.number_after(other))
 
     # Tables
 
     def _load_view(self) -> View:
-        """The view of the stored operating point, which may change while tables are loaded."""
+        """Load the view of the stored operating point; again if that changes meanwhile."""
         while True:
             self.settings = IndexSettings.of_stored(self.store.meta(), str(self.store.path))
             options = self.settings.options
@@ -335,7 +338,7 @@ class Generation:
                 return View(self.store, tables, codec, decider)
 
     def _load_tables(self, codec: SignatureCodec) -> LookupTables:
-        """From the snapshot and the changes since; or built from the store, if there is none."""
+        """Load the tables from the snapshot and the changes since, or build them."""
         tables = None
         if self._snapshot.exists():
             try:
@@ -346,13 +349,13 @@ class Generation:
         if tables is not None and snapshot.catch_up(tables, self.store, codec):
             return tables
         self.snapshot_sequence = 0
-        if self._writes:  # the snapshot counts on tables on disk: it goes before them
+        if self._writes:  # it refers to tables on disk, so it is deleted before them
             self._snapshot.unlink(missing_ok=True)
             sync_folder(self._snapshot.parent)
         return snapshot.build_tables(self.store, codec, self._spills)
 
     def _read_snapshot(self, options: Options) -> LookupTables:
-        """The snapshot's tables; the writing process may replace the file while it is read."""
+        """Read the snapshot; again if the writing process has replaced the file meanwhile."""
         while True:
             file = folder.file_identity(self._snapshot)
             try:
@@ -362,7 +365,7 @@ class Generation:
                     raise
 
     def snapshot(self) -> int:
-        """Write the tables to a file, to start from; the change up to which they are complete."""
+        """Write the snapshot; return the change up to which it is complete."""
         with self._writing_snapshot:
             view = self.view
             sequence = snapshot.write_snapshot(self._snapshot, view.tables, view.options)
@@ -370,7 +373,7 @@ class Generation:
         return sequence
 
     def snapshot_if_due(self) -> bool:
-        """Write the tables if many changes are not in the file; whether they were written."""
+        """Write the snapshot if it lacks many changes; return whether it was written."""
         changes = self.view.tables.sequence - self.snapshot_sequence
         documents = 0 if self.writer is None else self.writer.documents
         due = changes > max(FEW_CHANGES, documents // 20)
@@ -379,27 +382,27 @@ class Generation:
         return due
 
     def compact(self) -> None:
-        """Drop removed documents from the tables, and changes that the snapshot has."""
+        """Drop removed documents from the tables, and changes that a new snapshot contains."""
 
         def compact() -> None:
             self.view.tables.compact()
             complete = self.snapshot()
             with self.store.transaction():
                 self.store.forget_changes(complete)
-            self.store.give_back()
+            self.store.free_space()
 
         self.between_commits(compact)
 
     # Numbers
 
     def count_documents(self) -> tuple[int, int]:
-        """How many documents there are, and how many of them are kept."""
+        """Return the number of documents, and of kept ones."""
         if self.writer is None:
             return self.store.counts()
         return self.writer.documents, self.writer.kept
 
     def stats(self) -> Stats:
-        """The state of the index in numbers."""
+        """Return the state of the index in numbers."""
         tables, writer = self.refresh().tables, self.writer
         documents, kept = self.count_documents()
         memory = {
@@ -436,7 +439,7 @@ class Generation:
 
 @contextmanager
 def lock_unless(read_only: bool, path: Path) -> Iterator[folder.Lock | None]:
-    """Hold the lock of a folder, to write there; released if what is done inside fails."""
+    """Yield the lock of a folder, or None to read; it is released only if the block raises."""
     lock = None if read_only else folder.Lock(path)
     try:
         yield lock
@@ -448,7 +451,7 @@ def lock_unless(read_only: bool, path: Path) -> Iterator[folder.Lock | None]:
 
 @contextmanager
 def opened_store(path: Path, name: str, read_only: bool) -> Iterator[tuple[Store, IndexSettings]]:
-    """The store of a generation; closed if what is done inside fails."""
+    """Yield the store of a generation and its settings; it is closed only if the block raises."""
     store = Store(path / name / folder.STORE, read_only=read_only)
     try:
         yield store, IndexSettings.of_stored(store.meta(), str(store.path))

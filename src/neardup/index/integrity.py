@@ -1,4 +1,4 @@
-"""Check that all that is stored can be read, and that the tables agree with it."""
+"""Verify an index: every stored row can be read, and the tables agree with the store."""
 
 from __future__ import annotations
 
@@ -18,51 +18,51 @@ MOST = 100
 """The most problems that are listed."""
 
 Problem = tuple[int, str]
-"""Of a document, by its number."""
+"""The number of a document, and what is wrong with it."""
 
 
 def find_problems(store: Store, view: View) -> list[str]:
-    """Problems of the file, of rows, of witnesses and of the tables, one line each.
+    """List problems of the file, of rows, of witnesses and of the tables, one line each.
 
-    The tables must be those of the store's last change, and stay so until it is done.
+    The tables must be those of the store's last change, and not change meanwhile.
     """
-    found = [f"{store.path}: {problem}" for problem in store.problems()]
-    if found:
-        return found
+    problems = [f"{store.path}: {problem}" for problem in store.problems()]
+    if problems:
+        return problems
     try:
         with store.snapshot():
             listed = _check_documents(store, view)
-            found = [f"document {number} {what}" for number, what in listed]
-            found += _check_tables(store, view.tables)
+            problems = [f"document {number} {what}" for number, what in listed]
+            problems += _check_tables(store, view.tables)
     except NeardupError as error:
-        found.append(str(error))
-    return found[:MOST]
+        problems.append(str(error))
+    return problems[:MOST]
 
 
 def _check_documents(store: Store, view: View) -> list[Problem]:
-    found: list[Problem] = []
+    problems: list[Problem] = []
     numbers, witnesses = [], []
     last = 0
-    while (rows := store.rows_after(last, AT_ONCE)) and len(found) < MOST:
+    while (rows := store.rows_after(last, AT_ONCE)) and len(problems) < MOST:
         last = rows[-1].number
         numbers.append(np.array([row.number for row in rows]))
         witnesses.append(np.array([row.witness or 0 for row in rows]))
-        found += _check_rows(store, view, rows)
+        problems += _check_rows(store, view, rows)
     if not numbers:
-        return found
-    every, named = np.concatenate(numbers), np.concatenate(witnesses)
-    lost = (named != 0) & ~np.isin(named, every[named == 0])
-    return found + [
+        return problems
+    every, witness_of = np.concatenate(numbers), np.concatenate(witnesses)
+    lost = (witness_of != 0) & ~np.isin(witness_of, every[witness_of == 0])
+    return problems + [
         (number, f"is a copy of {witness}, which is not kept")
-        for number, witness in zip(every[lost].tolist(), named[lost].tolist(), strict=True)
+        for number, witness in zip(every[lost].tolist(), witness_of[lost].tolist(), strict=True)
     ]
 
 
 def _check_rows(store: Store, view: View, rows: list[Row]) -> list[Problem]:
     numbers = [row.number for row in rows]
     blobs = {table: store.blobs(table, numbers) for table in BLOBS}
-    if lacking := [number for number in numbers if number not in blobs["signatures"]]:
-        return [(number, "has no signature") for number in lacking]
+    if missing := [number for number in numbers if number not in blobs["signatures"]]:
+        return [(number, "has no signature") for number in missing]
     kept = [row for row in rows if row.witness is None]
     keys = snapshot.read_band_keys(store, view.codec, kept)
     return [
@@ -73,7 +73,7 @@ def _check_rows(store: Store, view: View, rows: list[Row]) -> list[Problem]:
 
 
 def _check_look_ups(tables: LookupTables, rows: list[Row]) -> Iterator[Problem]:
-    """Each document must be found by its id, by its content and by its witness."""
+    """Check that each document is found by its id, its content and its witness."""
     content = np.frombuffer(b"".join(row.content for row in rows), np.uint64).reshape(-1, 2)
     copies = [row for row in rows if row.witness is not None]
     looked_up = {
@@ -81,14 +81,14 @@ def _check_look_ups(tables: LookupTables, rows: list[Row]) -> Iterator[Problem]:
         "contents": (rows, tables.with_contents(content)),
         "copies": (copies, tables.with_witnesses([row.witness or 0 for row in copies])),
     }
-    for table, (asked, found) in looked_up.items():
-        for row, there in zip(asked, found, strict=True):
-            if row.number not in there:
+    for table, (expected, listed) in looked_up.items():
+        for row, numbers in zip(expected, listed, strict=True):
+            if row.number not in numbers:
                 yield row.number, f"is missing in the table of {table}"
 
 
 def _check_bands(tables: LookupTables, kept: list[Row], keys: np.ndarray) -> list[Problem]:
-    """Each kept document must be in each of its buckets."""
+    """Check that each kept document is in each of its buckets."""
     if not kept:
         return []
     counts, rows, numbers = tables.leaders(keys, ALL)
@@ -103,10 +103,10 @@ def _check_bands(tables: LookupTables, kept: list[Row], keys: np.ndarray) -> lis
 
 
 def _check_witnesses(store: Store, view: View, copies: Sequence[Row]) -> Iterator[Problem]:
-    """Each copy must be as similar to its witness as it says, where shingles can tell."""
+    """Check the stored similarity of copies to their witness, where both have shingles."""
     numbers = [row.number for row in copies]
-    having = store.blobs("shingles", [*numbers, *{row.witness or 0 for row in copies}])
-    exact = [row for row in copies if row.exact and {row.number, row.witness} <= having.keys()]
+    shingles = store.blobs("shingles", [*numbers, *{row.witness or 0 for row in copies}])
+    exact = [row for row in copies if row.exact and {row.number, row.witness} <= shingles.keys()]
     if not exact or view.decider.options.verify != "exact":
         return
     arrivals = view.stored_arrivals([row.number for row in exact], [row.content for row in exact])
@@ -118,14 +118,14 @@ def _check_witnesses(store: Store, view: View, copies: Sequence[Row]) -> Iterato
 
 
 def _check_tables(store: Store, tables: LookupTables) -> list[str]:
-    """Nothing may be in the tables that is not stored; and those on disk must be readable."""
+    """Check that the tables have only stored documents, and that those on disk are readable."""
     if tables.cold:
         tables.cold.verify()
     with tables.guard.reading():
         listed = [table.everything(tables.dead)[1] for table in tables.all_tables]
     stored: Integers = store.numbers()
-    inside = np.unique(np.concatenate(listed)).astype(np.int64)
+    in_tables = np.unique(np.concatenate(listed)).astype(np.int64)
     return [
         f"document {number} is in the tables and not stored"
-        for number in np.setdiff1d(inside, stored).tolist()
+        for number in np.setdiff1d(in_tables, stored).tolist()
     ]

@@ -1,8 +1,8 @@
-"""What is looked up: band tables of kept documents, and tables of ids, contents and witnesses.
+"""Look-up tables: the bands of kept documents, and all documents by id, content and witness.
 
-All of it is derived from the store. Readers and the writer thread are kept apart by a lock, so
-that a reader sees all of a commit or nothing of it. What takes more memory than it may is moved to
-disk (`cold.py`), all tables at once: what came first is the first to be cold.
+They are derived from the store. A lock keeps readers and the writer thread apart, so that a reader
+sees all of a commit or nothing of it. Tables that exceed their memory budget are moved to disk
+(`cold.py`), all of them at once: the oldest documents are the first to be cold.
 """
 
 from __future__ import annotations
@@ -22,16 +22,20 @@ from neardup.index.store import Row
 
 
 class ReadWriteLock:
-    """Short turns only. Readers don't wait for readers; a writer goes before later readers."""
+    """A lock for many readers or one writer, which goes before readers that come later.
+
+    Meant to be held for a short time.
+    """
 
     def __init__(self) -> None:
         self._free = threading.Condition(threading.Lock())
         self._readers = 0
         self._writers = 0
-        """Threads that write, or wait to."""
+        """Threads that write or wait for it."""
 
     @contextmanager
     def reading(self) -> Iterator[None]:
+        """Hold the lock to read."""
         with self._free:
             while self._writers:
                 self._free.wait()
@@ -46,7 +50,7 @@ class ReadWriteLock:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """One thread writes at a time: callers see to that."""
+        """Hold the lock to write. Callers ensure that one thread writes at a time."""
         with self._free:
             self._writers += 1
             while self._readers:
@@ -60,11 +64,16 @@ class ReadWriteLock:
 
 
 ROOM: Final = 1 << 12
+"""Documents that new tables have room for."""
 ALL: Final = 2**31 - 1
+"""As a limit: all documents of a bucket."""
 
 
 class LookupTables:
-    """The tables of one operating point, up to a change of the store."""
+    """The tables of one operating point, as of the change `sequence` of the store.
+
+    Documents are never deleted from a table, but marked in `dead`, until compaction.
+    """
 
     def __init__(self, bands: int, cold: Segments | None = None, budget: int | None = None) -> None:
         self.guard = ReadWriteLock()
@@ -80,28 +89,28 @@ class LookupTables:
 
     @property
     def others(self) -> tuple[PostingTable, PostingTable, PostingTable]:
-        """The tables that hold all documents, or copies: not by bands."""
+        """The tables besides the bands: by id, by content, and copies by their witness."""
         return self.ids, self.contents, self.members
 
     @property
     def all_tables(self) -> list[PostingTable]:
-        """All tables, in the order in which they are written."""
+        """All tables, in the order of a snapshot."""
         return [*self.bands.tables, *self.others]
 
     @property
     def warm_bytes(self) -> int:
-        """Of tables that are in memory."""
+        """Bytes of the tables in memory, without those of segments on disk."""
         return sum(table.nbytes for table in self.all_tables)
 
     @property
     def nbytes(self) -> int:
         return self.warm_bytes + self.dead.nbytes + (self.cold.nbytes if self.cold else 0)
 
-    def settle(self) -> bool:
-        """Move the tables to disk if they take too much memory; for the writer thread.
+    def spill_if_over_budget(self) -> bool:
+        """Move the tables to disk if they exceed the budget; return whether they were moved.
 
-        As long as they are less than a part of what they may take it would not help: then filters
-        and removed documents are too many.
+        Called in the writer thread. Tables below an eighth of the budget stay in memory: moving
+        them would not help, because filters and tombstones take the rest.
         """
         if self.cold is None or self.budget is None or self.nbytes <= self.budget:
             return False
@@ -113,37 +122,42 @@ class LookupTables:
         return True
 
     def compact(self) -> None:
-        """Leave out removed documents, in memory and on disk; for the writer thread."""
+        """Drop removed documents, in memory and on disk. Called in the writer thread."""
         if self.cold:
             self.cold.merge(self.dead, everything=True)
-        fresh = [table.compacted(self.dead) for table in self.all_tables]
+        compacted = [table.compacted(self.dead) for table in self.all_tables]
         with self.guard.writing():
-            *self.bands.tables, self.ids, self.contents, self.members = fresh
+            *self.bands.tables, self.ids, self.contents, self.members = compacted
             self.dead = np.zeros_like(self.dead)
             self.tombstones = 0
 
     def enter(
-        self, rows: Sequence[Row], keys: Keys, sequence: int, gone: Iterable[int] = ()
+        self, rows: Sequence[Row], keys: Keys, sequence: int, removed: Iterable[int] = ()
     ) -> None:
-        """Documents that were added, or have another witness now; row i has the keys of row i.
+        """Enter a change: mark documents as deleted, and enter added or moved ones.
 
-        Documents `gone` are marked as deleted in the same moment.
+        Args:
+            rows: Documents that were added or have another witness now.
+            keys: Their band keys, a row each.
+            sequence: The number of the change.
+            removed: Numbers of documents to mark as deleted in the same moment.
         """
         numbers = np.array([row.number for row in rows], np.uint32)
         kept = np.array([row.witness is None for row in rows], bool)
         ids = np.array([id_key(row.id) for row in rows], np.uint64)
         contents = np.frombuffer(b"".join(row.content for row in rows), np.uint64)[::2].copy()
         with self.guard.writing():
-            self._mark_deleted(gone)
-            self._make_room(rows)
+            self._mark_deleted(removed)
+            if rows:
+                self.reach(max(row.number for row in rows))
             self.bands.put(keys[kept], numbers[kept])
             self.ids.put(ids, numbers)
             self.contents.put(contents, numbers)
-            self._follow_witnesses(rows)
+            self._enter_copies(rows)
             self.sequence = max(self.sequence, sequence)
 
     def mark_deleted(self, numbers: Iterable[int], sequence: int) -> None:
-        """Documents that are gone."""
+        """Mark documents as deleted, by their numbers."""
         with self.guard.writing():
             self._mark_deleted(numbers)
             self.sequence = max(self.sequence, sequence)
@@ -155,56 +169,56 @@ class LookupTables:
             self.dead[number] = 1
 
     def leaders(
-        self, keys: Keys, limit: int, without: Sequence[int] = ()
+        self, keys: Keys, limit: int, excluded: Sequence[int] = ()
     ) -> tuple[Integers, Integers, Numbers]:
-        """The first kept documents of each bucket, as if some were gone; see `Postings.find`."""
+        """Return the first kept documents of each bucket; see `Postings.find`.
+
+        Documents with the numbers `excluded` are passed over, as if they had been removed.
+        """
         with self.guard.reading():
             dead = self.dead
-            if without:
+            if excluded:
                 dead = dead.copy()
-                dead[list(without)] = 1
+                dead[list(excluded)] = 1
             warm = self.bands.find(keys, dead, limit)
             return self.cold.find(keys, dead, limit, 0, warm) if self.cold else warm
 
     def with_ids(self, ids: Sequence[str]) -> list[list[int]]:
-        """For each id the documents that may have it."""
-        return self._with(0, np.array([id_key(id) for id in ids], np.uint64))
+        """Return for each id the documents that may have it: hashes of ids can collide."""
+        return self._find(0, np.array([id_key(id) for id in ids], np.uint64))
 
     def with_contents(self, contents: NDArray[np.uint64]) -> list[list[int]]:
-        """For each content, of 128 bits, the documents that may have it."""
-        return self._with(1, np.ascontiguousarray(contents[:, 0]))
+        """Return for each content, of 128 bits, the documents that may have it."""
+        return self._find(1, np.ascontiguousarray(contents[:, 0]))
 
     def with_witnesses(self, numbers: Sequence[int]) -> list[list[int]]:
-        """For each document those that may be copies of it."""
-        return self._with(2, np.array(numbers, np.uint64))
+        """Return for each document those that are or were copies of it."""
+        return self._find(2, np.array(numbers, np.uint64))
 
-    def _with(self, other: int, keys: Keys) -> list[list[int]]:
+    def _find(self, other: int, keys: Keys) -> list[list[int]]:
+        """Return the documents of each key, in the table `others[other]`."""
         with self.guard.reading():
             counts, numbers = self.others[other].find(keys, self.dead, ALL)
             if self.cold:
                 warm = counts[None], np.repeat(np.arange(len(keys)), counts), numbers
                 place = len(self.bands.tables) + other
-                found, _, numbers = self.cold.find(keys[:, None], self.dead, ALL, place, warm)
-                counts = found[0]
+                totals, _, numbers = self.cold.find(keys[:, None], self.dead, ALL, place, warm)
+                counts = totals[0]
         if not len(numbers):
             return [[] for _ in keys]
         ends = np.cumsum(counts).tolist()
         listed = numbers.tolist()
         return [listed[end - count : end] for end, count in zip(ends, counts.tolist(), strict=True)]
 
-    def _follow_witnesses(self, rows: Sequence[Row]) -> None:
+    def _enter_copies(self, rows: Sequence[Row]) -> None:
         copies = [(row.witness, row.number) for row in rows if row.witness is not None]
         if copies:
             pairs = np.array(copies, np.uint64)
             witnesses = np.ascontiguousarray(pairs[:, 0])
             self.members.put(witnesses, pairs[:, 1].astype(np.uint32))
 
-    def _make_room(self, rows: Sequence[Row]) -> None:
-        if rows:
-            self.reach(max(row.number for row in rows))
-
     def reach(self, number: int) -> None:
-        """Have room for documents up to this number."""
+        """Make room for documents up to this number."""
         if number >= len(self.dead):
             larger = np.zeros(max(number + 1, 2 * len(self.dead)), np.uint8)
             larger[: len(self.dead)] = self.dead
@@ -212,5 +226,5 @@ class LookupTables:
 
 
 def id_key(id: str) -> int:
-    """What an id is looked up by."""
+    """Return the key that an id is looked up by."""
     return xxhash.xxh3_64_intdigest(id.encode())

@@ -1,4 +1,4 @@
-"""The folder of an index, open: which generation answers, and how another takes its place."""
+"""An open index folder: holds the generation that answers, and switches to another one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from neardup.formats.tables import write_error
 from neardup.index import folder
 from neardup.index.generation import Generation, OpenOptions, lock_unless, opened_store
 from neardup.index.lookup import ReadWriteLock
-from neardup.index.settings import IndexSettings, asked
+from neardup.index.settings import IndexSettings, new_options, require_options
 from neardup.index.store import Store
 from neardup.keys import Key, require_key
 from neardup.options import Options
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class OpenIndex:
-    """An open folder and the generation that answers. Any thread."""
+    """An open folder and the generation that answers. Usable in any thread."""
 
     def __init__(self, path: Path, generation: Generation, how: OpenOptions) -> None:
         self.path, self.generation, self._how = path, generation, how
@@ -45,15 +45,25 @@ class OpenIndex:
         keep_texts: bool | None,
         read_only: bool,
     ) -> OpenIndex:
-        """Open the current generation of an index, which is made if the folder has none."""
+        """Open the current generation of an index; make an index if the folder has none.
+
+        Args:
+            path: The folder of the index.
+            spec: The specification that the caller requires, or of a new index.
+            key: The key of a keyed hash.
+            options: The options that the caller requires, or of a new index.
+            how: How the index works in this process.
+            keep_texts: Whether texts are stored; None for no requirement.
+            read_only: Open it beside a process that writes.
+        """
         if folder.read_generations(path) is None:
             if read_only:
                 raise UsageError(f"{path} holds no index: give the folder of one")
-            _create_index(path, asked(None, spec, key, options), bool(keep_texts))
+            _create_index(path, new_options(spec, key, options), bool(keep_texts))
         with lock_unless(read_only, path) as lock:
             name = folder.require_index(path).current
             with opened_store(path, name, read_only) as (store, settings):
-                asked(settings.options, spec, key, options)
+                require_options(settings.options, spec, key, options)
                 require_key(settings.options.spec, key)
                 if keep_texts is not None and keep_texts != settings.keep_texts:
                     raise ParameterError(
@@ -64,9 +74,9 @@ class OpenIndex:
 
     @contextmanager
     def while_open(self) -> Iterator[Generation]:
-        """The current generation, which is not closed before the block ends.
+        """Yield the current generation, which is not closed before the block ends.
 
-        Blocks must not be nested in one thread: `close` may wait between them.
+        Blocks must not be nested in one thread: `close` may wait for the outer one.
         """
         self._follow_generations()
         with self._using.reading():
@@ -75,18 +85,18 @@ class OpenIndex:
             yield self.generation
 
     def close(self) -> None:
-        """Finish what waits, write a snapshot if one is due, and let another process write."""
+        """Finish queued requests, write a snapshot if one is due, and release the lock."""
         with self._closing:
             if self._closed:
                 return
             try:
                 finished = None
-                while finished is not self.generation:  # another one, if there was a switch
+                while finished is not self.generation:  # it may have switched meanwhile
                     finished = self.generation
                     finished.finish()
             finally:
                 self._closed = True
-                with self._switching, self._using.writing():  # no call is under way any more
+                with self._switching, self._using.writing():  # waits for calls under way
                     for store in (*self._former, self.generation.store):
                         store.close()
                 if self._lock is not None:
@@ -97,7 +107,7 @@ class OpenIndex:
         return Generation.open(self.path, name, [key, self.generation.key], self._how)
 
     def between_commits(self, call: Callable[[], T]) -> T:
-        """Have the writer thread call something between two commits, such as `switch_to`."""
+        """Have the writer thread call a function between two commits, such as `switch_to`."""
         writer = self.generation.require_writer()
         result = self.generation.between_commits(call)
         if writer is not self.generation.writer:
@@ -105,10 +115,10 @@ class OpenIndex:
         return result
 
     def switch_to(self, generation: Generation) -> None:
-        """Answer from another generation from now on; for the writer thread, or for a reader.
+        """Answer from another generation from now on. Called in the writer thread, or by a reader.
 
-        Calls under way are answered from the old one. Requests that wait for its writer are handed
-        over to the new one's.
+        Calls under way are answered from the old generation. Requests that wait for its writer are
+        handed over to the new writer.
         """
         former = self.generation
         if former.shadow is not None:
@@ -120,7 +130,7 @@ class OpenIndex:
             former.writer.hand_over(generation.writer)
 
     def _follow_generations(self) -> None:
-        """Switch as another process has switched, if this is a reader."""
+        """As a reader, switch to the generation that the writing process has switched to."""
         if self.generation.writer is not None:
             return
         if folder.file_identity(self._listing) == self._listed_at:
@@ -137,9 +147,9 @@ class OpenIndex:
             self._listed_at = at
 
 
-def _create_index(path: Path, options: Options | None, keep_texts: bool) -> None:
+def _create_index(path: Path, options: Options, keep_texts: bool) -> None:
     """Make an index in a folder that has none."""
-    settings = IndexSettings(options or Options(), keep_texts)
+    settings = IndexSettings(options, keep_texts)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,13 +1,13 @@
-"""Requests for the writer thread, and the plan of a commit: what it removes, moves and adds.
+"""Requests for the writer thread, and the plan of a commit: the rows it removes, moves and adds.
 
-Copies of a document that is removed, and documents that arrive, are judged together and in order,
-as if the removed documents were gone: so replacing a document is one step.
+Copies of a removed document and documents that arrive are judged together, in order, without the
+removed documents: so replacing a document is one step.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -21,10 +21,7 @@ from neardup.index.decider import KEPT
 from neardup.index.postings import LAST_NUMBER, Integers, Keys
 from neardup.index.stats import Counters
 from neardup.index.store import Row
-from neardup.index.view import (
-    View,
-    answer_from_row,
-)
+from neardup.index.view import View, answer_from_row
 
 CONFLICT: Final = "this id is there with another content: give another id, or replace it"
 REPLACED: Final = "a later document of the same batch has this id and replaces it"
@@ -32,23 +29,25 @@ REPLACED: Final = "a later document of the same batch has this id and replaces i
 
 @dataclass
 class AddRequest:
-    """Documents to add. Those that are rejected already are not among the arrivals."""
+    """Documents to add. Texts that can't be sketched are in `rejected`, not in `arrivals`."""
 
     ids: list[str]
     arrivals: Arrivals
     places: list[int]
-    """Of each arrival: which of the ids is its own."""
+    """The place of each arrival's id in `ids`."""
     rejected: dict[int, str]
+    """Place in `ids` -> reason."""
     metadata: Sequence[str | None]
     view: View
-    """The view that the arrivals' keys are for."""
+    """The view whose operating point the arrivals' keys were made for."""
     texts: Sequence[bytes | None] | None = None
-    """To be stored."""
+    """The texts to store, or None if the index keeps no texts."""
     replace: bool = False
     carried: Sequence[tuple[int, float]] | None = None
-    """The number and the time of each, if it had them before."""
+    """Number and time of each document, if it is copied from another generation."""
     resubmit: Callable[[], Future[list[Answer]]] | None = None
-    """Submits the documents to the index again, by its specification then; None for sketches."""
+    """Sketches the documents again by the index's specification and submits them; None if the
+    documents came as sketches."""
     done: Future[list[Answer]] = field(default_factory=Future)
 
     @property
@@ -56,7 +55,7 @@ class AddRequest:
         return len(self.ids)
 
     def joins(self, other: Request) -> bool:
-        """Whether both can be done together."""
+        """Whether both requests can be committed together."""
         return (
             isinstance(other, AddRequest)
             and not (self.replace or other.replace)
@@ -66,10 +65,10 @@ class AddRequest:
         )
 
     def resubmit_to_index(self) -> None:
-        """Have the index, which has another generation now, answer the caller that waits here."""
+        """Submit the documents to the index's new generation, and pass its answer on to `done`."""
         if self.resubmit is None:
             raise SpecMismatch(
-                "the index has another specification now: make the sketches by that one"
+                "the index has another specification now: make the sketches again by its sketcher"
             )
         self.resubmit().add_done_callback(self._finish)
 
@@ -102,7 +101,7 @@ Request = AddRequest | RemoveRequest | CallRequest
 
 
 class Judgement(NamedTuple):
-    """Of one document: its witness, or None if it is kept."""
+    """The decision about one document; its witness is None if it is kept."""
 
     witness: int | None
     similarity: float | None
@@ -111,14 +110,15 @@ class Judgement(NamedTuple):
 
 @dataclass
 class CommitPlan:
-    """What is to be written; `keys` are those of the moved, then of the added documents."""
+    """The rows that a commit removes (by number), gives another witness, and adds."""
 
-    gone: dict[int, Row] = field(default_factory=dict)
+    removed: dict[int, Row] = field(default_factory=dict)
     moved: list[Row] = field(default_factory=list)
     added: list[Row] = field(default_factory=list)
     keys: Keys = field(default_factory=lambda: np.empty((0, 0), np.uint64))
+    """Band keys of `rows`: of the moved documents, then of the added ones."""
     arrivals: Arrivals | None = None
-    """Of the added documents."""
+    """The added documents."""
     texts: list[bytes | None] = field(default_factory=list)
 
     @property
@@ -128,48 +128,51 @@ class CommitPlan:
 
 @dataclass
 class _SortedArrivals:
-    """The documents of several requests: which are new, and what becomes of the others."""
+    """The arrivals of several requests by their place: new ones, and why others are not."""
 
     fresh: list[int] = field(default_factory=list)
     again: dict[int, Row | int] = field(default_factory=dict)
-    """Place -> the document that is there, or the place of the same one in these requests."""
+    """Place -> the stored row with the same id and content, or the place of an equal arrival."""
     refused: dict[int, str] = field(default_factory=dict)
-    """Place -> why."""
+    """Place -> reason."""
     replaced: dict[int, Row] = field(default_factory=dict)
+    """Number -> stored row that a new document replaces."""
 
 
 class CommitPlanner:
-    """Makes plans. For the thread that writes."""
+    """Plans commits by judging documents. For the writer thread."""
 
     def __init__(self, view: View, counters: Counters) -> None:
         self.view, self.counters = view, counters
 
     def plan_removal(self, id: str) -> CommitPlan | None:
-        """The plan without a document; None if there is no such one."""
+        """Plan the removal of a document; None if no document has this id."""
         row = self.view.rows_by_id([id]).get(id)
         if row is None:
             return None
-        plan = CommitPlan(gone={row.number: row})
+        plan = CommitPlan(removed={row.number: row})
         self.judge(plan, [], None, [])
         return plan
 
-    def plan_addition(self, works: Sequence[AddRequest], next_number: int, now: float) -> Addition:
-        """The plan with new documents."""
-        arrivals = join_arrivals([self._current(work) for work in works])
-        ids = [work.ids[place] for work in works for place in work.places]
+    def plan_addition(
+        self, requests: Sequence[AddRequest], next_number: int, now: float
+    ) -> Addition:
+        """Plan the addition of the requests' documents, numbered from `next_number` on."""
+        arrivals = join_arrivals([self._current(request) for request in requests])
+        ids = [request.ids[place] for request in requests for place in request.places]
         contents = [row.tobytes() for row in arrivals.content]
-        kinds = self._sort(ids, contents, replacing=works[0].replace)
-        plan = CommitPlan(gone=kinds.replaced, arrivals=select_arrivals(arrivals, kinds.fresh))
-        metadata = [work.metadata[place] for work in works for place in work.places]
+        metadata = [request.metadata[place] for request in requests for place in request.places]
         texts = [
-            None if work.texts is None else work.texts[place]
-            for work in works
-            for place in work.places
+            None if request.texts is None else request.texts[place]
+            for request in requests
+            for place in request.places
         ]
+        kinds = self._sort(ids, contents, metadata, texts, replacing=requests[0].replace)
+        plan = CommitPlan(removed=kinds.replaced, arrivals=select_arrivals(arrivals, kinds.fresh))
         plan.texts = [texts[at] for at in kinds.fresh]
         placed = [(next_number + place, now) for place in range(len(kinds.fresh))]
-        if (carried := works[0].carried) is not None:
-            placed = [carried[works[0].places[at]] for at in kinds.fresh]
+        if (carried := requests[0].carried) is not None:
+            placed = [carried[requests[0].places[at]] for at in kinds.fresh]
         check_number(max((number for number, _ in placed), default=0))
         fresh = [contents[at] for at in kinds.fresh]
         verdicts = self.judge(plan, fresh, plan.arrivals, [number for number, _ in placed])
@@ -177,23 +180,47 @@ class CommitPlanner:
             Row(number, ids[at], contents[at], *verdict, added, metadata[at])
             for at, verdict, (number, added) in zip(kinds.fresh, verdicts, placed, strict=True)
         ]
-        return Addition(works, plan, kinds)
+        return Addition(requests, plan, kinds)
 
-    def _current(self, work: AddRequest) -> Arrivals:
-        """The arrivals with the keys of the current operating point."""
-        if work.view is self.view or self.view.codec.options.spec.narrow:
-            return work.arrivals
-        return work.arrivals.with_keys(self.view.codec.lsh.keys(work.arrivals.compared))
+    def _current(self, request: AddRequest) -> Arrivals:
+        """Return the arrivals with the keys of the current operating point."""
+        if request.view is self.view or self.view.codec.options.spec.narrow:
+            return request.arrivals
+        return request.arrivals.with_keys(self.view.codec.lsh.keys(request.arrivals.compared))
 
-    def _sort(self, ids: list[str], contents: list[bytes], *, replacing: bool) -> _SortedArrivals:
-        there = self.view.rows_by_id(ids)
+    def _sort(
+        self,
+        ids: list[str],
+        contents: list[bytes],
+        metadata: list[str | None],
+        texts: list[bytes | None],
+        *,
+        replacing: bool,
+    ) -> _SortedArrivals:
+        """Sort arrivals into new, repeated, refused and replacing ones, by id and content.
+
+        An arrival with an id and a content that are stored is repeated, and nothing is added. When
+        `replacing`, its metadata and its text must be equal too.
+        """
+        stored = self.view.rows_by_id(ids)
+        stored_texts = self._stored_texts(stored.values(), texts) if replacing else {}
         first: dict[str, int] = {}
         kinds = _SortedArrivals()
         for at, (id, content) in enumerate(zip(ids, contents, strict=True)):
-            row, earlier = there.get(id), first.get(id)
-            if earlier is not None and contents[earlier] == content:
+            row, earlier = stored.get(id), first.get(id)
+            sent = (metadata[at], texts[at])
+            if (
+                earlier is not None
+                and contents[earlier] == content
+                and (not replacing or sent == (metadata[earlier], texts[earlier]))
+            ):
                 kinds.again[at] = earlier
-            elif earlier is None and row is not None and row.content == content:
+            elif (
+                earlier is None
+                and row is not None
+                and row.content == content
+                and (not replacing or sent == (row.metadata, stored_texts.get(row.number)))
+            ):
                 kinds.again[at] = row
             elif not replacing and (earlier is not None or row is not None):
                 kinds.refused[at] = CONFLICT
@@ -207,6 +234,12 @@ class CommitPlanner:
                     kinds.replaced[row.number] = row
         return kinds
 
+    def _stored_texts(self, rows: Iterable[Row], texts: Sequence[bytes | None]) -> dict[int, bytes]:
+        """Read the stored texts by number, unless the arrivals have none to compare with."""
+        if all(text is None for text in texts):
+            return {}
+        return self.view.store.blobs("texts", [row.number for row in rows])
+
     def judge(
         self,
         plan: CommitPlan,
@@ -214,11 +247,21 @@ class CommitPlanner:
         arrivals: Arrivals | None,
         numbers: Sequence[int],
     ) -> list[Judgement]:
-        """Judge those that lose their witness, who go into the plan, and those that come."""
-        orphaned = self._orphaned_copies(plan.gone)
-        copies = self._identical(contents, {*plan.gone, *(row.number for row in orphaned)})
+        """Judge copies that lose their witness, which go into `plan.moved`, and the arrivals.
+
+        Args:
+            plan: Its `removed` rows are excluded; `moved` and `keys` are set.
+            contents: The content hash of each arrival.
+            arrivals: The arrivals; None if the plan only removes.
+            numbers: The number that each arrival will have.
+
+        Returns:
+            The judgements of the arrivals.
+        """
+        orphaned = self._orphaned_copies(plan.removed)
+        copies = self._identical(contents, {*plan.removed, *(row.number for row in orphaned)})
         rest = [at for at in range(len(contents)) if at not in copies]
-        view = self.view.without(plan.gone)
+        view = self.view.without(plan.removed)
         parts = []
         if orphaned:
             stored = [row.number for row in orphaned]
@@ -228,12 +271,12 @@ class CommitPlanner:
         if arrivals is not None and rest:
             parts.append(select_arrivals(arrivals, rest))
         judged = [*(row.number for row in orphaned), *(numbers[at] for at in rest)]
-        found = self._decide(parts, np.array(judged, np.int64), view) if parts else []
+        decisions = self._decide(parts, np.array(judged, np.int64), view) if parts else []
         plan.moved = [
             row._replace(**verdict._asdict())
-            for row, verdict in zip(orphaned, found[: len(orphaned)], strict=True)
+            for row, verdict in zip(orphaned, decisions[: len(orphaned)], strict=True)
         ]
-        verdicts = dict(zip(rest, found[len(orphaned) :], strict=True)) | copies
+        verdicts = dict(zip(rest, decisions[len(orphaned) :], strict=True)) | copies
         return [verdicts[at] for at in range(len(contents))]
 
     def _decide(self, parts: list[Arrivals], numbers: Integers, view: View) -> list[Judgement]:
@@ -248,60 +291,61 @@ class CommitPlanner:
             for witness, similarity, exact in zip(*columns, strict=True)
         ]
 
-    def _orphaned_copies(self, gone: dict[int, Row]) -> list[Row]:
-        """The copies of documents that go, in order."""
-        kept = [number for number, row in gone.items() if row.witness is None]
-        members = self.view.copies_of(kept)
-        rows = self.view.store.rows(sorted(members - set(gone))) if members else {}
-        return [rows[number] for number in sorted(rows) if rows[number].witness in gone]
+    def _orphaned_copies(self, removed: dict[int, Row]) -> list[Row]:
+        """Return the remaining copies of removed documents, in order."""
+        kept = [number for number, row in removed.items() if row.witness is None]
+        copies = self.view.copies_of(kept)
+        rows = self.view.store.rows(sorted(copies - set(removed))) if copies else {}
+        return [rows[number] for number in sorted(rows) if rows[number].witness in removed]
 
-    def _identical(self, contents: Sequence[bytes], leaving: set[int]) -> dict[int, Judgement]:
-        """New documents with the content of one that is there and stays as it is."""
+    def _identical(self, contents: Sequence[bytes], excluded: set[int]) -> dict[int, Judgement]:
+        """Judge arrivals that have the content of a stored document, by place.
+
+        Documents with the numbers `excluded` are removed or judged again, so they don't count.
+        """
         if not contents:
             return {}
         words = np.frombuffer(b"".join(contents), np.uint64).reshape(-1, 2)
-        found = {}
-        for at, row in self.view.rows_by_content(words, leaving).items():
-            found[at] = (
-                Judgement(row.number, 1.0, 1)
-                if row.witness is None
-                else Judgement(row.witness, row.similarity, row.exact)
-            )
-        return found
+        return {
+            at: Judgement(row.number, 1.0, 1)
+            if row.witness is None
+            else Judgement(row.witness, row.similarity, row.exact)
+            for at, row in self.view.rows_by_content(words, excluded).items()
+        }
 
 
 @dataclass
 class Addition:
-    """A plan for several requests, and what each of them is told when it is done."""
+    """A plan for several requests, and the answers to them when it is committed."""
 
-    works: Sequence[AddRequest]
+    requests: Sequence[AddRequest]
     plan: CommitPlan
     kinds: _SortedArrivals
 
     def answers(self, view: View) -> list[list[Answer]]:
-        """The answers to each request, in order."""
-        placed = dict(zip(self.kinds.fresh, self.plan.added, strict=True))
+        """Return the answers to each request, in order."""
+        added = dict(zip(self.kinds.fresh, self.plan.added, strict=True))
         moved = {row.number: row for row in self.plan.moved}
-        rows = dict(placed)
+        rows = dict(added)
         for at, row in self.kinds.again.items():
-            if isinstance(row, int) and row in placed:
-                rows[at] = placed[row]
-            elif isinstance(row, int) or row.number in self.plan.gone:  # by a later one
+            if isinstance(row, int) and row in added:
+                rows[at] = added[row]
+            elif isinstance(row, int) or row.number in self.plan.removed:  # by a later arrival
                 self.kinds.refused[at] = REPLACED
             else:
                 rows[at] = moved.get(row.number, row)
-        ids = view.witness_ids(rows.values(), {row.number: row.id for row in placed.values()})
+        ids = view.witness_ids(rows.values(), {row.number: row.id for row in added.values()})
         listed, at = [], 0
-        for work in self.works:
+        for request in self.requests:
             answers = [
-                Answer(id, REJECTED, reason=work.rejected.get(place))
-                for place, id in enumerate(work.ids)
+                Answer(id, REJECTED, reason=request.rejected.get(place))
+                for place, id in enumerate(request.ids)
             ]
-            for place in work.places:
-                why = self.kinds.refused.get(at)
+            for place in request.places:
+                reason = self.kinds.refused.get(at)
                 answers[place] = (
-                    Answer(work.ids[place], REJECTED, reason=why)
-                    if why is not None
+                    Answer(request.ids[place], REJECTED, reason=reason)
+                    if reason is not None
                     else answer_from_row(rows[at], ids, again=at in self.kinds.again)
                 )
                 at += 1
@@ -310,9 +354,9 @@ class Addition:
 
 
 def check_number(number: int) -> None:
-    """Refuse a document that the tables could not hold."""
+    """Refuse a document whose number the tables can't hold."""
     if number > LAST_NUMBER:
         raise OutputError(
-            f"an index takes {LAST_NUMBER:,} documents, and those that were removed count: build "
-            "another one for what is to come"
+            f"an index holds at most {LAST_NUMBER:,} documents, removed ones included: build "
+            "another index for more documents"
         )

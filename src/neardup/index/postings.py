@@ -1,7 +1,7 @@
-"""Which documents have this key? Tables in memory, one a band, and more for ids and contents.
+"""Posting tables in memory: keys of 64 bits to the numbers of documents, one table a band.
 
-They are derived from what is stored and never the truth. Entering a document twice does no harm.
-Removed documents stay in them until compaction: look-ups say which documents are dead.
+They are derived from the store. Entering a document twice changes nothing. Removed documents stay
+in them until compaction: each look-up takes an array that marks the dead ones.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ Keys = NDArray[np.uint64]
 Numbers = NDArray[np.uint32]
 Integers = NDArray[np.int64]
 Dead = NDArray[np.uint8]
+"""By document number: 1 if it is removed."""
 
 LAST_NUMBER: Final = 2**31 - 2
-"""Of a document."""
+"""The largest number of a document."""
 MOST_LOAD: Final = 0.8
 GROWTH: Final = 1.5
 LEAST_SLOTS: Final = 1024
@@ -29,7 +30,7 @@ PARTS: Final = ("keys", "values", "numbers", "following", "state")
 
 
 class PostingTable:
-    """Keys of 64 bits to numbers of documents, ascending. One writer, or readers."""
+    """A hash table from keys to ascending document numbers. One writer, or many readers."""
 
     def __init__(self, slots: int = LEAST_SLOTS, nodes: int = LEAST_NODES) -> None:
         self._take(
@@ -45,17 +46,17 @@ class PostingTable:
     ) -> None:
         self.keys, self.values = keys, values
         self.numbers, self.following, self.state = numbers, following, state
-        self.place = self._placed()
+        self.place = self._addresses()
 
-    def _placed(self) -> Integers:
-        """Where the arrays are, for the kernel that looks into many tables."""
+    def _addresses(self) -> Integers:
+        """Return addresses and sizes of the arrays, for the kernel that reads many tables."""
         arrays = (self.keys, self.values, self.numbers, self.following)
         sizes = (len(self.keys), len(self.numbers))
         return np.array([[*(array.ctypes.data for array in arrays), *sizes]], np.int64)
 
     @classmethod
     def of(cls, parts: Sequence[NDArray[Any]]) -> PostingTable:
-        """The table that had these arrays."""
+        """Make a table of the arrays of another one, in the order of PARTS."""
         table = cls.__new__(cls)
         table._take(*parts)
         return table
@@ -79,12 +80,12 @@ class PostingTable:
 
     @property
     def largest(self) -> int:
-        """The largest number of a document in it; 0 if there is none."""
+        """The largest document number in it; 0 if it is empty."""
         alone = self.values[self.values <= LAST_NUMBER + 1].max(initial=1)
         return max(int(alone) - 1, int(self.numbers[: self.state[1]].max(initial=0)))
 
     def put(self, keys: Keys, numbers: Numbers) -> None:
-        """Enter documents; those that are there stay."""
+        """Enter documents by their keys; a posting that exists stays."""
         done = 0
         while True:
             done += kernels.postings_put(
@@ -102,19 +103,19 @@ class PostingTable:
             self._grow()
 
     def find(self, keys: Keys, dead: Dead, limit: int) -> tuple[Integers, Numbers]:
-        """For each key how many living documents have it, `limit` at most; and their numbers."""
+        """Return the count of living documents of each key, at most `limit`, and their numbers."""
         counts, numbers = kernels.postings_find(self.place, dead, keys[None], limit)
         return counts[0], numbers
 
     def everything(self, dead: Dead) -> tuple[Keys, Numbers]:
-        """All living postings, in no particular order."""
-        found: tuple[Keys, Numbers] = kernels.postings_list(
+        """Return all living postings, in no particular order."""
+        listed: tuple[Keys, Numbers] = kernels.postings_list(
             self.keys, self.values, self.numbers, self.following, dead, self.postings
         )
-        return found
+        return listed
 
     def compacted(self, dead: Dead) -> PostingTable:
-        """The same without the dead, and with room to grow, but no larger than it is."""
+        """Return the table without the dead, with room to grow, but no larger than it is."""
         keys, numbers = self.everything(dead)
         counts = np.unique(keys, return_counts=True)[1]
         slots = max(int(len(counts) / MOST_LOAD * GROWTH**0.5), LEAST_SLOTS)
@@ -124,14 +125,14 @@ class PostingTable:
         return table
 
     def shared(self, dead: Dead) -> Integers:
-        """The sizes of the buckets that more than one document is or was in."""
+        """Return the sizes of the buckets that have, or had, more than one document."""
         sizes: Integers = kernels.postings_sizes(
             self.values, self.numbers, self.following, dead, self.state
         )
         return sizes
 
     def _grow(self) -> None:
-        """All of it or, if there is no memory, nothing."""
+        """Make room; without enough memory the table stays as it is."""
         keys, values, numbers, following, state = self.parts
         if state[0] >= int(len(keys) * MOST_LOAD):
             slots = int(len(keys) * GROWTH)
@@ -144,27 +145,33 @@ class PostingTable:
 
 
 def first_slots(at: int, count: int) -> int:
-    """With how many slots one of several tables begins: so they don't all grow at once."""
+    """Return the first size of table `at` of `count`: different, so not all grow at once."""
     return LEAST_SLOTS + LEAST_SLOTS * at // (2 * count)
 
 
 class Postings:
-    """Several tables over the same documents. Each grows at a time of its own."""
+    """Several tables over the same documents, one a band."""
 
     def __init__(self, count: int) -> None:
         self.tables = [PostingTable(first_slots(at, count)) for at in range(count)]
 
     def put(self, keys: Keys, numbers: Numbers) -> None:
-        """Enter documents by their keys in all tables: (documents x tables)."""
+        """Enter documents by their keys, (documents x tables), into all tables."""
         columns = np.ascontiguousarray(keys.T)
         for table, column in zip(self.tables, columns, strict=True):
             table.put(column, numbers)
 
     def find(self, keys: Keys, dead: Dead, limit: int) -> tuple[Integers, Integers, Numbers]:
-        """The first `limit` living documents of each bucket.
+        """Return the first `limit` living documents of each bucket.
 
-        How many there are, (tables x documents); then for each of them who asked, and its number,
-        table by table.
+        Args:
+            keys: A row for each query, a column for each table.
+            dead: Marks removed documents.
+            limit: The most documents of a bucket.
+
+        Returns:
+            How many documents each bucket has, (tables x queries); then, table by table, the row of
+            the query and the number of each document.
         """
         places = np.concatenate([table.place for table in self.tables])
         counts, numbers = kernels.postings_find(places, dead, np.ascontiguousarray(keys.T), limit)

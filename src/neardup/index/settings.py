@@ -1,8 +1,9 @@
-"""What an index was made for: specification and operating point, as they are stored with it."""
+"""The settings of an index: specification and operating point, as they are stored with it."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,19 +19,25 @@ from neardup.text.lines import IgnoredLines
 
 SPEC_NAMES: Final = tuple(rows_of(SpecOptions))
 POINT_NAMES: Final = tuple(rows_of(PointOptions))
-"""What people may ask for: of documents, once; and of how they are compared, at any time."""
+"""Names of options: of the specification, fixed when documents are sketched; and of the operating
+point, which can change at any time."""
+
+
+SPEC_AND_OPTIONS: Final = (
+    "a Spec contains all options of the specification: leave out those that it decides"
+)
 
 
 @dataclass(frozen=True)
 class IndexSettings:
-    """All that is needed to make sketches and to judge them, but for a key."""
+    """All that is needed to sketch and to judge documents, except the key of a keyed hash."""
 
     options: Options
     keep_texts: bool = False
     ignored: IgnoredLines = field(default_factory=IgnoredLines)
     frequencies: Frequencies = field(default_factory=Frequencies)
     parent: str = ""
-    """The fingerprint of the specification that slots were narrowed from."""
+    """The fingerprint of the specification whose slots were narrowed by `convert`."""
 
     def __post_init__(self) -> None:
         if self.options.strip.lines is not None and not self.options.spec.ignored:
@@ -51,7 +58,7 @@ class IndexSettings:
 
     @property
     def stored(self) -> dict[str, Any]:
-        """Name -> value, for the store."""
+        """The settings by name, as the store keeps them."""
         return {
             "spec": self.options.spec.canonical,
             "fingerprint": self.options.spec.fingerprint,
@@ -64,7 +71,7 @@ class IndexSettings:
 
     @classmethod
     def of_stored(cls, stored: dict[str, Any], where: str) -> IndexSettings:
-        """What `stored` said."""
+        """Make settings of stored ones; `where` names the file in errors."""
         try:
             options = options_of(Spec.from_json(stored["spec"]), json.loads(stored["point"]))
             ignored, frequencies = stored["ignored"], stored["frequencies"]
@@ -84,7 +91,7 @@ class IndexSettings:
 
 
 def stated(options: Options) -> dict[str, Any]:
-    """An operating point in full, by the names that people use."""
+    """Return an operating point in full, by the names of its options."""
     point: dict[str, Any] = {
         "threshold": options.threshold,
         "recall": options.recall,
@@ -98,112 +105,130 @@ def stated(options: Options) -> dict[str, Any]:
 
 
 def options_of(spec: Spec, point: dict[str, Any]) -> Options:
-    """An operating point of a specification, by those names."""
-    for name in point:
-        if name not in POINT_NAMES:
-            raise ParameterError(f"{name} is not known: use {', '.join(POINT_NAMES)}")
+    """Return the options of a specification and an operating point, as `stated` gives it."""
+    _require_known(point, POINT_NAMES)
     return Options(spec=spec, strip=Strip(html=spec.strip == "html"), **given_options(point))
 
 
-def changed(options: Options, given: dict[str, Any]) -> Options:
-    """The same specification at another operating point; what is not given stays.
+def changed(options: Options, point: dict[str, Any]) -> Options:
+    """Return the same specification at another operating point; options that are None stay.
 
-    Bands that were chosen for a threshold, a recall and a measure are chosen anew if one is given.
+    Bands are chosen again if the threshold, the recall or the measure changes.
     """
-    given = {name: value for name, value in given.items() if value is not None}
+    point = _without_none(point)
     base = stated(options)
-    if given.keys() & {"bands", "rows", "tables", "threshold", "recall", "measure"}:
+    if point.keys() & {"bands", "rows", "tables", "threshold", "recall", "measure"}:
         base.pop("tables", None)
-    if "hamming" in given:
+    if "hamming" in point:
         base.pop("blocks", None)
     if options.by_bits and options.verify != "exact":
         base.pop("threshold")
-    return options_of(options.spec, base | given)
+    return options_of(options.spec, base | point)
 
 
-def asked(
-    there: Options | None, spec: Spec | None, key: Key | None, given: dict[str, Any]
-) -> Options | None:
-    """What somebody who opens an index wants: None if that is whatever is there."""
-    given = {name: value for name, value in given.items() if value is not None}
-    point = {name: value for name, value in given.items() if name in POINT_NAMES}
-    if there is None:
-        if spec is None:
-            return Options.of(key=key, **given)
-        if len(point) < len(given):
-            raise ParameterError("a Spec says it all: leave out what it decides")
-        return options_of(spec, point)
-    named = {name: value for name, value in given.items() if name in SPEC_NAMES}
-    if len(named) + len(point) < len(given):
-        unknown = next(name for name in given if name not in (*SPEC_NAMES, *POINT_NAMES))
-        raise ParameterError(
-            f"{unknown} is not known: use {', '.join((*SPEC_NAMES, *POINT_NAMES))}"
-        )
+def _without_none(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _named(options: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name in names}
+
+
+def new_options(spec: Spec | None, key: Key | None, options: dict[str, Any]) -> Options:
+    """Return the options of a new index, from a specification or the options that decide it."""
+    options = _without_none(options)
+    if spec is None:
+        return Options.of(key=key, **options)
+    point = _named(options, POINT_NAMES)
+    if len(point) < len(options):
+        raise ParameterError(SPEC_AND_OPTIONS)
+    return options_of(spec, point)
+
+
+def require_options(
+    existing: Options, spec: Spec | None, key: Key | None, options: dict[str, Any]
+) -> None:
+    """Raise an error unless an existing index has the specification and options of a caller."""
+    options = _without_none(options)
+    point, named = _named(options, POINT_NAMES), _named(options, SPEC_NAMES)
+    _require_known(options, (*SPEC_NAMES, *POINT_NAMES))
     if named:
         spec = Options.of(key=key, **named).spec
     if spec is not None:
-        there.spec.require_same(spec, "this index", "what is asked for")
-    wanted = changed(there, point) if point else there
-    if stated(wanted) != stated(there):
-        differs = [name for name, value in stated(there).items() if stated(wanted)[name] != value]
+        existing.spec.require_same(spec, "this index", "what is asked for")
+    wanted = stated(changed(existing, point) if point else existing)
+    differs = [name for name, value in stated(existing).items() if wanted[name] != value]
+    if differs:
         raise ParameterError(
             f"this index has another {', '.join(differs)}: leave it out, or change it with retune "
             "(neardup index retune)"
         )
-    return there
+
+
+def _require_known(options: dict[str, Any], names: Sequence[str]) -> None:
+    for name in options:
+        if name not in names:
+            raise ParameterError(f"{name} is not known: use {', '.join(names)}")
 
 
 NAMES: Final = tuple(
     name for name in options_at("neardup index reindex") if name not in POINT_NAMES
 )
+"""Options of a specification that `reindex` can change."""
 OF_A_KIND: Final = ("sketch", "slots")
-"""Specifications that agree in these can have the same bands."""
+"""Specifications that agree in these fields can have the same bands."""
 
 
 def respecify_settings(
-    there: IndexSettings,
+    current: IndexSettings,
     spec: Spec | None,
     key: Key | None,
     keep_texts: bool | None,
-    given: dict[str, Any],
+    changes: dict[str, Any],
 ) -> IndexSettings:
-    """The settings of the next generation."""
-    given = {name: value for name, value in given.items() if value is not None}
-    for name in given:
-        if name not in (*NAMES, *POINT_NAMES):
-            raise ParameterError(f"{name} is not known: use {', '.join((*NAMES, *POINT_NAMES))}")
-    named = {name: value for name, value in given.items() if name in NAMES}
+    """Return the settings of the next generation.
+
+    Args:
+        current: The settings of the current generation.
+        spec: The new specification, instead of options that change it.
+        key: The key of the new specification.
+        keep_texts: Whether texts are stored; None as in the current generation.
+        changes: Options of the specification and the operating point that change.
+    """
+    changes = _without_none(changes)
+    _require_known(changes, (*NAMES, *POINT_NAMES))
+    named = _named(changes, NAMES)
     if spec is not None and named:
-        raise ParameterError("a Spec says it all: leave out what it decides")
-    options = there.options
-    made = _spec(options.spec, key, named) if spec is None else spec
-    _require_lists(options.spec, made)
-    point = {name: value for name, value in given.items() if name in POINT_NAMES}
+        raise ParameterError(SPEC_AND_OPTIONS)
+    options = current.options
+    new_spec = _spec(options.spec, key, named) if spec is None else spec
+    _require_lists(options.spec, new_spec)
     return IndexSettings(
-        _operating_point(options, made, point),
-        there.keep_texts if keep_texts is None else keep_texts,
-        there.ignored if made.ignored else IgnoredLines(),
-        there.frequencies if made.weights else Frequencies(),
+        _operating_point(options, new_spec, _named(changes, POINT_NAMES)),
+        current.keep_texts if keep_texts is None else keep_texts,
+        current.ignored if new_spec.ignored else IgnoredLines(),
+        current.frequencies if new_spec.weights else Frequencies(),
     )
 
 
-def _spec(there: Spec, key: Key | None, named: dict[str, Any]) -> Spec:
+def _spec(current: Spec, key: Key | None, named: dict[str, Any]) -> Spec:
+    """Return the current specification with the named options changed."""
     base: dict[str, Any] = {
-        "shingle": there.shingle,
-        "sketch": there.sketch,
-        "family": there.family,
-        "slots": there.slots,
-        "bits": there.bits,
-        "profile": there.profile,
-        "seed": there.seed,
-        "hash": there.hash,
-        "strip": there.strip,
-        "ignored": there.ignored,
-        "weights": there.weights,
+        "shingle": current.shingle,
+        "sketch": current.sketch,
+        "family": current.family,
+        "slots": current.slots,
+        "bits": current.bits,
+        "profile": current.profile,
+        "seed": current.seed,
+        "hash": current.hash,
+        "strip": current.strip,
+        "ignored": current.ignored,
+        "weights": current.weights,
     }
-    if named.get("sketch", there.sketch) != there.sketch:
+    if named.get("sketch", current.sketch) != current.sketch:
         base |= {"family": None, "slots": None, "bits": None, "weights": ""}
-    if named.get("family", there.family) != there.family:
+    if named.get("family", current.family) != current.family:
         base["bits"] = None
     base |= {rows_of(SpecOptions)[name].spec_field or name: value for name, value in named.items()}
     if base["strip"] not in STRIPS:
@@ -216,27 +241,28 @@ def _spec(there: Spec, key: Key | None, named: dict[str, Any]) -> Spec:
             f"a key goes with hash {KEYED}, and this is {base['hash']}: give --hash {KEYED} too, "
             "or leave out the key (--key-file)"
         )
-    secret = key.id if key is not None else there.key
-    return Spec.of(**base, key=secret if base["hash"] == KEYED else "")
+    key_id = key.id if key is not None else current.key
+    return Spec.of(**base, key=key_id if base["hash"] == KEYED else "")
 
 
-def _require_lists(there: Spec, made: Spec) -> None:
-    """Lists that a specification names by their digest are taken over, and no others."""
+def _require_lists(current: Spec, new: Spec) -> None:
+    """Refuse a specification with ignored lines or weights that the index does not have."""
     for name in ("ignored", "weights"):
-        if getattr(made, name) not in ("", getattr(there, name)):
+        if getattr(new, name) not in ("", getattr(current, name)):
             raise ParameterError(
                 f"the new specification has other {name}, of which the index has no list: leave "
                 "them as they are, or build a new index"
             )
 
 
-def _operating_point(there: Options, spec: Spec, given: dict[str, Any]) -> Options:
-    base = stated(there)
-    if any(getattr(spec, name) != getattr(there.spec, name) for name in OF_A_KIND):
+def _operating_point(current: Options, spec: Spec, point: dict[str, Any]) -> Options:
+    """Return the current operating point for another specification, with `point` changed."""
+    base = stated(current)
+    if any(getattr(spec, name) != getattr(current.spec, name) for name in OF_A_KIND):
         for name in ("tables", "hamming", "blocks"):
             base.pop(name, None)
-    if (spec.sketch == "simhash") != there.by_bits:
+    if (spec.sketch == "simhash") != current.by_bits:
         verify = "estimate" if spec.sketch == "simhash" else "exact"
-        base = {"limit": there.limit, "verify": verify}
+        base = {"limit": current.limit, "verify": verify}
     options = options_of(spec, base)
-    return changed(options, given) if given else options
+    return changed(options, point) if point else options

@@ -1,13 +1,13 @@
-"""A shadow: another operating point beside the current one. It judges the same documents and
-answers the same queries, until it is promoted or dropped.
+"""A shadow: another operating point that judges the same documents and queries as the index.
 
     index.shadow.start(threshold=0.7)
     index.shadow.report()
     index.shadow.promote(wait=True)
 
-It follows the store in a thread of its own, so that no caller waits for it, or fails because of it.
-To promote it, the writer thread lets it take in the rest, stores the decisions that differ in one
-transaction, and goes on with its tables.
+It runs beside the current operating point until it is promoted or dropped. It follows the store in
+a thread of its own (`shadow_trial.py`), so that no caller waits for it or fails because of it. To
+promote it, the writer thread lets it follow the last changes, stores the decisions that differ in
+one transaction, and goes on with its tables.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from neardup.lsh.curve import TooFewSlots
 from neardup.options import Options
 
 EXAMPLES: Final = 10
-"""So many documents of a kind are named."""
+"""The most documents of a kind that a report names."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """A document that one of the two removes."""
+    """A document that only one of the two operating points removes."""
 
     id: str
     duplicate_of: str
@@ -57,29 +57,33 @@ class Example:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Of the same documents: what both decide, and what only one does."""
+    """How far both operating points decide alike about the same documents."""
 
     both_kept: int
     both_removed: int
     only_current: int
-    """Removed by the current one alone."""
+    """Documents that only the current operating point removes."""
     only_shadow: int
+    """Documents that only the shadow removes."""
     another_witness: int
-    """Of those that both remove: as copies of different documents."""
+    """Documents that both remove, as copies of different witnesses."""
     only_current_examples: tuple[Example, ...]
     only_shadow_examples: tuple[Example, ...]
 
 
 @dataclass(frozen=True)
 class Score:
-    """On labelled pairs: a pair is found if both documents are in one cluster."""
+    """The result on labelled pairs: a pair is found if both documents are in one cluster."""
 
     pairs: int
     missing: int
-    """Pairs of which a document is not there: they don't count."""
+    """Pairs of which a document is not in the index; they are not in `pairs`."""
     duplicates: int
+    """Pairs that are labelled as duplicates."""
     found: int
+    """Pairs in one cluster."""
     right: int
+    """Pairs in one cluster that are labelled as duplicates."""
 
     @property
     def recall(self) -> float | None:
@@ -94,19 +98,19 @@ class Score:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two. What was counted of the current one is since the index was opened."""
+    """One of the two operating points. Counts of the current one are since the index was opened."""
 
     point: dict[str, Any]
     kept: int
     removed: int
     predicted_recall: float
-    """Of pairs that are just similar enough."""
+    """The predicted recall of pairs whose similarity is exactly the threshold."""
     judged: int
-    """Documents and queries that are not identical to a document that was there."""
+    """Documents and queries that are not identical to a stored document."""
     candidates_per_document: float
     compared: int
     seconds_per_document: float
-    """To judge it, without its sketch and its commit."""
+    """The time to judge a document, without its sketch and its commit."""
     buckets: BucketSizes
     memory_bytes: int
     score: Score | None
@@ -114,17 +118,18 @@ class Side:
 
 @dataclass(frozen=True)
 class ShadowReport:
-    """The current operating point and the one beside it."""
+    """A comparison of the current operating point and the shadow."""
 
     state: str
     """`building`, `in step`, or `failed`."""
     reason: str | None
     """Why it failed."""
     judged: int
+    """Documents that the shadow has judged."""
     documents: int
-    """`judged` of so many documents have been looked at."""
+    """All documents of the index."""
     behind: int
-    """Changes that the shadow has not taken in yet."""
+    """Changes that the shadow has not followed yet."""
     current: Side
     shadow: Side
     agreement: Agreement
@@ -132,29 +137,29 @@ class ShadowReport:
 
     @property
     def as_dict(self) -> dict[str, Any]:
-        """All of it, as JSON can say it."""
-        found = asdict(self)
+        """All fields, for JSON, with recall and precision of the scores."""
+        fields = asdict(self)
         for name, side in (("current", self.current), ("shadow", self.shadow)):
             if side.score is not None:
-                found[name]["score"] |= {
+                fields[name]["score"] |= {
                     "recall": side.score.recall,
                     "precision": side.score.precision,
                 }
-        return found
+        return fields
 
 
 def side(
     view: View, counters: Counters, decisions: DecisionTable, nbytes: int, score: Score | None
 ) -> Side:
-    """What is said of one of the two."""
+    """Make the report about one of the two operating points."""
     options = view.decider.options
     judged = max(counters.judged, 1)
-    there = decisions.witness[decisions.witness != ABSENT]
-    kept = int(np.count_nonzero(there == KEPT))
+    witnesses = decisions.witness[decisions.witness != ABSENT]
+    kept = int(np.count_nonzero(witnesses == KEPT))
     return Side(
         stated(options),
         kept,
-        len(there) - kept,
+        len(witnesses) - kept,
         options.meeting.probability(options.threshold),
         counters.judged,
         counters.candidates / judged,
@@ -167,7 +172,7 @@ def side(
 
 
 def agreement(view: View, trial: Trial) -> Agreement:
-    """Document by document."""
+    """Compare the decisions of both, document by document."""
     current, shadow = trial.current.witness, trial.own.witness
     kept, kept_too = current == KEPT, shadow == KEPT
     both_removed = ~kept & ~kept_too & (current != ABSENT)
@@ -194,7 +199,7 @@ def _examples(view: View, decisions: DecisionTable, numbers: list[int]) -> tuple
 
 
 def scores(view: View, trial: Trial, golden: Golden) -> tuple[Score, Score] | tuple[None, None]:
-    """Of the current one and of the other, if there are labelled pairs."""
+    """Score the current operating point and the trial, if there are labelled pairs."""
     if not golden:
         return None, None
     rows = view.rows_by_id([id for pair in golden for id in pair[:2]])
@@ -205,20 +210,21 @@ def scores(view: View, trial: Trial, golden: Golden) -> tuple[Score, Score] | tu
     return (_score(trial.current, pairs, len(golden)), _score(trial.own, pairs, len(golden)))
 
 
-def _score(decisions: DecisionTable, pairs: list[tuple[int, int, bool]], given: int) -> Score:
+def _score(decisions: DecisionTable, pairs: list[tuple[int, int, bool]], golden: int) -> Score:
+    """Score decisions on the pairs whose documents are in the index, of `golden` pairs."""
     labels = [same for _, _, same in pairs]
-    left = decisions.clusters([a for a, _, _ in pairs])
-    right = decisions.clusters([b for _, b, _ in pairs])
-    found = [a == b for a, b in zip(left, right, strict=True)]
-    good = sum(f and same for f, same in zip(found, labels, strict=True))
-    return Score(len(pairs), given - len(pairs), sum(labels), sum(found), good)
+    clusters_of_a = decisions.clusters([a for a, _, _ in pairs])
+    clusters_of_b = decisions.clusters([b for _, b, _ in pairs])
+    found = [a == b for a, b in zip(clusters_of_a, clusters_of_b, strict=True)]
+    right = sum(one and same for one, same in zip(found, labels, strict=True))
+    return Score(len(pairs), golden - len(pairs), sum(labels), sum(found), right)
 
 
 BANDS: Final = ("bands", "rows", "tables")
 
 
 class ShadowedGeneration(Protocol):
-    """The generation that has the current operating point."""
+    """The generation that a shadow belongs to."""
 
     settings: IndexSettings
 
@@ -226,41 +232,69 @@ class ShadowedGeneration(Protocol):
 
 
 class Shadow:
-    """At most one other operating point. Any thread."""
+    """Tries at most one other operating point beside the current one. Usable in any thread.
+
+    >>> import tempfile
+    >>> from neardup import Index
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> index = Index.open(folder.name, threshold=0.8, shingle="word:2")
+    >>> _ = index.add("1", "the quick brown fox jumps over the lazy dog")
+    >>> _ = index.add("2", "the quick brown fox jumps over the lazy cat")
+    >>> index.shadow.start(threshold=0.7)
+    >>> index.shadow.wait()
+    True
+    >>> index.shadow.report().agreement.only_shadow  # 7 of 9 shingles in common
+    1
+    >>> index.shadow.promote()
+    1
+    >>> index.get("2").duplicate_of
+    '1'
+    >>> index.close()
+    >>> folder.cleanup()
+    """
 
     def __init__(
         self, generation: ShadowedGeneration, store: Store, writer: IndexWriter, cold: SpillFolders
     ) -> None:
         self._generation, self._store, self._writer, self._cold = generation, store, writer, cold
-        cold.forget_others(
-            generation.settings.options
-        )  # of one that was there when a process ended
+        cold.forget_others(generation.settings.options)  # a process may have ended with a shadow
         self._changing = threading.Lock()
         self._following: ShadowThread | None = None
 
     def start(self, *, golden: Golden = (), **point: Any) -> None:
-        """Judge all documents at another operating point too, beside what goes on.
+        """Start to judge all documents at another operating point, in the background.
 
-        `point` is what differs: threshold, recall, bands, rows, tables, limit, verify, measure,
-        hamming, blocks. Bands are chosen again if a threshold, a recall or a measure is given, and
-        no bands. `golden` are pairs of ids with whether they are duplicates.
+        Args:
+            golden: Labelled pairs that the report scores both operating points on: two ids, and
+                whether these are duplicates.
+            **point: The options that differ: threshold, recall, bands, rows, tables, limit, verify,
+                measure, hamming, blocks. Bands are chosen again if threshold, recall or measure is
+                among them, and neither bands, rows nor tables.
         """
         with self._changing:
             if self._following is not None:
                 raise UsageError("there is a shadow already: promote it or drop it first")
             settings, pairs = self._generation.settings, _pairs(golden)
-            options = _beside(settings.options, point)
+            options = _shadow_options(settings.options, point)
             trial = Trial(self._store, self._cold, options, settings.frequencies.weights)
             self._following = ShadowThread(trial, pairs, self._writer)
 
     def wait(self, seconds: float = inf) -> bool:
-        """Until it is in step with the index; whether it is."""
+        """Wait until the shadow is in step with the index; return whether it is.
+
+        Args:
+            seconds: The longest time to wait.
+        """
         following = self._require()
         following.wait(seconds)
         return following.state == "in step"
 
     def report(self) -> ShadowReport:
-        """How it compares with the current one."""
+        """Return how the shadow compares with the current operating point.
+
+        Returns:
+            Decisions, queries, costs and scores of both.
+        """
         with self._changing:  # it is not closed meanwhile
             return self._report(self._require(), self._writer.view)
 
@@ -268,23 +302,33 @@ class Shadow:
         trial = following.trial
         with trial.lock, self._store.snapshot():
             behind = self._store.last_change() - trial.view.tables.sequence
-            mine, its = scores(current, trial, following.golden)
+            current_score, shadow_score = scores(current, trial, following.golden)
             return ShadowReport(
                 following.state,
                 following.failure,
                 trial.judged,
                 self._writer.documents,
                 behind,
-                side(current, self._writer.counters, trial.current, current.tables.nbytes, mine),
-                side(trial.view, trial.counters, trial.own, trial.nbytes, its),
+                side(
+                    current,
+                    self._writer.counters,
+                    trial.current,
+                    current.tables.nbytes,
+                    current_score,
+                ),
+                side(trial.view, trial.counters, trial.own, trial.nbytes, shadow_score),
                 agreement(current, trial),
                 replace(following.agreement),
             )
 
     def promote(self, *, wait: bool = False) -> int:
-        """Make it the current one, at once or not at all; of how many documents the answer changed.
+        """Make the shadow the current operating point, in one transaction.
 
-        With `wait` it is waited for if it is not in step yet.
+        Args:
+            wait: Wait until it is in step. Without it, a shadow that is not is an error (`Busy`).
+
+        Returns:
+            The number of documents whose answer changed.
         """
         following = self._require()
         if wait:
@@ -297,12 +341,12 @@ class Shadow:
         return moved
 
     def drop(self) -> None:
-        """Forget it."""
+        """Stop the shadow and delete its tables; an error if there is none."""
         self._require()
         self.close()
 
     def close(self) -> None:
-        """Forget it, if there is one."""
+        """Stop the shadow and delete its tables, if there is one."""
         with self._changing:
             if self._following is not None:
                 self._following.join()
@@ -312,7 +356,14 @@ class Shadow:
     def observe_query(
         self, arrivals: Arrivals, copies: Iterable[int], seconds: float, sequence: int
     ) -> None:
-        """Ask it what was asked of the index, which found these copies. Never fails."""
+        """Answer a query by the shadow too, and count where it differs. Never raises.
+
+        Args:
+            arrivals: The sketched texts of the query.
+            copies: The rows that the index answered as copies.
+            seconds: How long the index took.
+            sequence: The change of the index that the answer is based on.
+        """
         following = self._following
         if following is None or following.state != "in step" or not len(arrivals):
             return
@@ -332,7 +383,7 @@ class Shadow:
         return following
 
     def _cut_over(self, following: ShadowThread) -> int:
-        """For the thread that writes."""
+        """Promote the shadow. Called in the writer thread; returns the changed answers."""
         with self._changing:
             if self._following is not following:
                 raise UsageError("the shadow was promoted or dropped meanwhile: start another")
@@ -351,12 +402,13 @@ class Shadow:
                 settings = replace(self._generation.settings, options=trial.options)
                 moved = trial.differing()
                 with self._store.transaction():
-                    # First: who follows must not enter what moved into tables that are others now.
+                    # First: processes that follow must not enter the moved documents into their
+                    # old tables.
                     self._store.note_retuned()
                     self._store.move(moved)
                     self._store.set_meta("point", settings.stored["point"])
                 trial.view.tables.sequence = self._store.last_change()
-                # The decisions are stored now: the overlay would hide documents that come later.
+                # The decisions are stored now, and the overlay would hide documents added later.
                 self._writer.change_view(replace(trial.view, store=self._store))
                 self._generation.settings = settings
                 following.stop()
@@ -365,24 +417,26 @@ class Shadow:
             return len(moved)
 
 
-def _beside(options: Options, given: dict[str, Any]) -> Options:
-    """The other operating point."""
-    given = {name: value for name, value in given.items() if value is not None}
+def _shadow_options(options: Options, point: dict[str, Any]) -> Options:
+    """Return the options with another operating point; refuse the same one, or another spec."""
+    point = {name: value for name, value in point.items() if value is not None}
     for name in SPEC_NAMES:
-        if name in given:
+        if name in point:
             raise ParameterError(
                 f"{name} belongs to the specification, which documents are stored by: index them "
                 "anew (neardup index reindex)"
             )
-    if options.spec.narrow and not given.keys() & set(BANDS):
-        given["tables"] = stated(options)["tables"]
+    if options.spec.narrow and not point.keys() & set(BANDS):
+        point["tables"] = stated(options)["tables"]
     try:
-        wanted = changed(options, given)
+        wanted = changed(options, point)
     except TooFewSlots as error:
         cure = f"neardup index reindex --slots {error.curve.slots}"
         raise TooFewSlots(error.curve, error.slots, cure) from None
     if stated(wanted) == stated(options):
-        raise ParameterError("this is the operating point of the index already: say what differs")
+        raise ParameterError(
+            "this is the operating point of the index already: give an option that differs"
+        )
     if options.spec.narrow and wanted.hash_tables != options.hash_tables:
         raise ParameterError(
             f"slots of {options.spec.bits} bits have lost what bands are made of: leave out bands, "
@@ -392,6 +446,7 @@ def _beside(options: Options, given: dict[str, Any]) -> Options:
 
 
 def _pairs(golden: Golden) -> Golden:
+    """Check labelled pairs."""
     try:
         return tuple((str(a), str(b), bool(same)) for a, b, same in golden)
     except (TypeError, ValueError):

@@ -1,9 +1,11 @@
 """A trial of another operating point: it judges all documents of a store again, in order.
 
-Nothing is sketched again: signatures and shingles are stored. A step takes the next documents and
-the changes to earlier ones, as of one state of the store, so building and following are the same.
-Documents are judged, and orphaned copies judged again, by the commit planner. The decisions are
-held in memory, by number; `OverlaidStore` is the store as it would be with them.
+Nothing is sketched again: signatures and shingles are stored. Each step reads one state of the
+store: the next documents, and the changes to documents that have been judged. So building the trial
+and following the index are the same. Documents are judged, and orphaned copies judged again, by the
+commit planner. The decisions are held in memory, by number; `OverlaidStore` is the store with them.
+
+`ShadowThread` runs a trial in the background.
 """
 
 from __future__ import annotations
@@ -35,24 +37,26 @@ from neardup.options import Options
 Golden = Sequence[tuple[str, str, bool]]
 """Two ids, and whether the documents are duplicates."""
 LOOK_AGAIN: Final = 0.02
-"""Seconds between two looks at the store, when there was nothing new."""
+"""Seconds between two reads of the store when it has no changes."""
 PAUSE: Final = 0.001
-"""Seconds between two steps, so that others get the lock."""
+"""Seconds between two steps, so that other threads get the lock."""
 SHARE: Final = 0.1
-"""So much of the time is spent on queries at most."""
+"""The largest share of the time that is spent on queries."""
 ROOM: Final = 1 << 12
+"""Documents that a new table has room for."""
 KEPT: Final = 0
-"""As a witness; documents are counted from 1."""
+"""The witness of a kept document; documents are numbered from 1."""
 ABSENT: Final = 2**32 - 1
+"""The witness of a number without a document."""
 AT_ONCE: Final = 2_048
+"""Documents of a step."""
 CHANGES_AT_ONCE: Final = 8_192
 
 
 class DecisionTable:
-    """The decision of each document at one operating point, by number.
+    """The decision about each document at one operating point, by number.
 
-    One thread writes; readers may see half of what it does. A number without a document has the
-    witness ABSENT.
+    One thread writes, without a lock: readers may see a part of its change.
     """
 
     def __init__(self) -> None:
@@ -65,7 +69,7 @@ class DecisionTable:
         return self.witness.nbytes + self.similarity.nbytes + self.exact.nbytes
 
     def put(self, rows: Sequence[Row]) -> None:
-        """Enter the decisions of documents."""
+        """Enter the decisions about documents."""
         if not rows:
             return
         numbers = np.array([row.number for row in rows], np.int64)
@@ -75,14 +79,15 @@ class DecisionTable:
         self.exact[numbers] = [row.exact for row in rows]
 
     def forget(self, numbers: Sequence[int]) -> None:
-        """Delete the decisions of removed documents."""
+        """Delete the decisions about removed documents."""
         self.witness[list(numbers)] = ABSENT
 
     def has(self, number: int) -> bool:
+        """Return whether there is a decision about a document."""
         return number < len(self.witness) and self.witness[number] != ABSENT
 
     def judged(self, row: Row) -> Row:
-        """The document with its decision in this table."""
+        """Return the document with its decision in this table."""
         witness = int(self.witness[row.number])
         if witness == KEPT:
             return row._replace(witness=None, similarity=None, exact=1)
@@ -93,12 +98,12 @@ class DecisionTable:
         )
 
     def clusters(self, numbers: Sequence[int]) -> list[int]:
-        """The kept documents that these are, or are copies of."""
+        """Return the cluster of each document: its witness, or itself if it is kept."""
         witnesses = self.witness[list(numbers)].tolist()
         return [witness or number for number, witness in zip(numbers, witnesses, strict=True)]
 
     def differing(self, other: DecisionTable) -> Integers:
-        """The documents with another decision in the other table; both have the same documents."""
+        """Return the documents whose decision in `other` differs; both have the same documents."""
         differs = self.witness != other.witness
         differs |= (self.witness != KEPT) & (
             (self.similarity != other.similarity) | (self.exact != other.exact)
@@ -115,7 +120,7 @@ class DecisionTable:
 
 
 class OverlaidStore:
-    """The documents of a store that have been judged, with the decisions of a table."""
+    """The judged documents of a store, with the decisions of a table."""
 
     def __init__(self, store: Store, decisions: DecisionTable) -> None:
         self._store, self._decisions = store, decisions
@@ -136,7 +141,7 @@ class OverlaidStore:
 
 
 class Trial:
-    """Another operating point with its tables and decisions. Step while you hold `lock`."""
+    """Another operating point with its tables and decisions. `step` needs the lock `lock`."""
 
     def __init__(
         self, store: Store, cold: SpillFolders, options: Options, weights: NDArray[Any] | None
@@ -147,7 +152,7 @@ class Trial:
         self._begin()
 
     def _begin(self) -> None:
-        """From the first document on."""
+        """Start again from the first document."""
         self.counters = Counters()
         self.current, self.own = DecisionTable(), DecisionTable()
         overlaid = OverlaidStore(self._store, self.own)
@@ -158,14 +163,14 @@ class Trial:
         self._last_change: int | None = None
         self.judged = 0
         self.complete = False
-        """Whether it was in step once, since the beginning."""
+        """Whether it has been in step with the store once since it began."""
 
     @property
     def nbytes(self) -> int:
         return self.view.tables.nbytes + self.current.nbytes + self.own.nbytes
 
     def step(self) -> bool:
-        """Take the next changes and documents; False if the trial is in step with the store."""
+        """Judge the next changes and documents; return False if it is in step with the store."""
         with self._store.snapshot():
             last = self._store.last_change()
             if last == self.view.tables.sequence:
@@ -173,13 +178,13 @@ class Trial:
                 return False
             if self._last_change is not None and self._store.first_change() > self._last_change + 1:
                 self._begin()
-            self._take_changes(last)
+            self._follow_changes(last)
             rows = self._store.rows_after(self._last_number, AT_ONCE)
             if rows:
                 self._judge(rows)
                 self._last_number = rows[-1].number
             tables = self.view.tables
-            if tables.settle() and tables.cold:
+            if tables.spill_if_over_budget() and tables.cold:
                 tables.cold.merge(tables.dead)
             if len(rows) < AT_ONCE:
                 tables.sequence = last
@@ -187,26 +192,27 @@ class Trial:
             return True
 
     def differing(self) -> list[Row]:
-        """The documents of which something else is stored, as they are to be."""
+        """Return the documents whose stored decision differs, with the decision of the trial."""
         return list(self.view.store.rows(self.own.differing(self.current).tolist()).values())
 
-    def _take_changes(self, last: int) -> None:
-        """Follow changes to documents that have been judged."""
+    def _follow_changes(self, last: int) -> None:
+        """Follow the changes, up to `last`, to documents that have been judged."""
         removed, moved = [], []
         while self._last_change is not None and (
             changes := self._store.changes(self._last_change, CHANGES_AT_ONCE)
         ):
             self._last_change = changes[-1].seq
-            known = [change for change in changes if self.own.has(change.number)]
-            removed += [change.number for change in known if change.op == REMOVED]
-            moved += [change.number for change in known if change.op == MOVED]
+            judged = [change for change in changes if self.own.has(change.number)]
+            removed += [change.number for change in judged if change.op == REMOVED]
+            moved += [change.number for change in judged if change.op == MOVED]
         self._last_change = last
         if removed:
             self._remove(removed)
         self.current.put(list(self._store.rows(moved).values()))
 
     def _remove(self, numbers: list[int]) -> None:
-        plan = CommitPlan(gone={number: self.own.judged(_gone(number)) for number in numbers})
+        rows = {number: self.own.judged(_removed_row(number)) for number in numbers}
+        plan = CommitPlan(removed=rows)
         self._planner.judge(plan, [], None, [])
         tables = self.view.tables
         if plan.moved:
@@ -219,12 +225,12 @@ class Trial:
         self.own.put(plan.moved)
 
     def _judge(self, rows: Sequence[Row]) -> None:
-        """Judge documents. Only such that all have shingles, or none, are judged together."""
+        """Judge documents; those with shingles and those without are judged apart."""
         numbers, contents = [row.number for row in rows], [row.content for row in rows]
         arrivals = self.view.stored_arrivals(numbers, contents)
-        if arrivals.sets is None and (having := self.view.store.blobs("shingles", numbers)):
-            for _, some in groupby(rows, lambda row: row.number in having):
-                self._judge(list(some))
+        if arrivals.sets is None and (shingles := self.view.store.blobs("shingles", numbers)):
+            for _, batch in groupby(rows, lambda row: row.number in shingles):
+                self._judge(list(batch))
             return
         plan = CommitPlan(arrivals=arrivals)
         verdicts = self._planner.judge(plan, contents, arrivals, numbers)
@@ -237,18 +243,18 @@ class Trial:
         self.judged += len(rows)
 
 
-def _gone(number: int) -> Row:
-    """A document of which nothing is stored any more."""
+def _removed_row(number: int) -> Row:
+    """Return a row for a document that is no longer stored."""
     return Row(number, "", b"", None, None, 1, 0.0, None)
 
 
 @dataclass
 class QueryAgreement:
-    """Queries that both have answered while neither of them changed."""
+    """Counts of the queries that both operating points have answered from the same documents."""
 
     queries: int = 0
     both: int = 0
-    """A copy, both say."""
+    """Queries that both answered as a copy."""
     neither: int = 0
     only_current: int = 0
     only_shadow: int = 0
@@ -256,7 +262,7 @@ class QueryAgreement:
     shadow_seconds: float = 0.0
 
     def count(self, current: set[int], shadow: set[int], queries: int) -> None:
-        """So many queries, and which of them are copies."""
+        """Count queries; `current` and `shadow` are the rows that each answered as copies."""
         self.queries += queries
         self.both += len(current & shadow)
         self.neither += queries - len(current | shadow)
@@ -265,7 +271,7 @@ class QueryAgreement:
 
 
 class ShadowThread:
-    """A trial with its thread, which works half of the time if there are documents to add."""
+    """A trial with its thread, which pauses half of the time while documents wait to be added."""
 
     def __init__(self, trial: Trial, golden: Golden, writer: IndexWriter) -> None:
         self.trial, self.golden, self.agreement, self._writer = (
@@ -282,27 +288,29 @@ class ShadowThread:
 
     @property
     def state(self) -> str:
+        """`building`, `in step` or `failed`."""
         if self.failure is not None:
             return "failed"
         return "in step" if self.trial.complete else "building"
 
     def wait(self, seconds: float = inf) -> None:
-        """Until it is in step, or there is no more to wait for."""
+        """Wait until it is in step, has failed or is stopped, at most so many seconds."""
         until = time.monotonic() + seconds
         while self.state == "building" and time.monotonic() < until:
             if self._stopped.wait(LOOK_AGAIN):
                 return
 
     def stop(self) -> None:
-        """Go no further; for who holds the trial's lock, or joins."""
+        """Make no more steps. The caller holds the trial's lock, or joins the thread."""
         self._stopped.set()
 
     def join(self) -> None:
+        """Stop, and wait for the thread."""
         self.stop()
         self._thread.join()
 
     def catch_up(self) -> None:
-        """Take in everything; holding the trial's lock, while nothing is written."""
+        """Judge all remaining changes. The caller holds the trial's lock; nothing is written."""
         try:
             while self.trial.step():
                 pass
@@ -311,8 +319,8 @@ class ShadowThread:
             raise
 
     def fail(self, error: Exception) -> None:
-        """Whatever it is, it is not the trouble of those who add and ask."""
-        ours = isinstance(error, NeardupError)  # others may quote what they were given
+        """Stop, and keep the reason for the report: callers of the index don't fail."""
+        ours = isinstance(error, NeardupError)  # messages of others may quote document text
         self.failure = str(error) if ours else type(error).__name__
         self.stop()
 
@@ -334,7 +342,11 @@ class ShadowThread:
     def observe_query(
         self, arrivals: Arrivals, copies: Iterable[int], seconds: float, sequence: int
     ) -> None:
-        """Answer texts that the index has answered as of the change `sequence`, and compare."""
+        """Answer the texts of a query, and compare; see `Shadow.observe_query`.
+
+        Queries are skipped if the trial is of another change than `sequence`, or if they have
+        taken more than their share of the time.
+        """
         trial, spent = self.trial, self.agreement.shadow_seconds
         view, begun = trial.view, time.perf_counter()
         if spent > SHARE * (time.monotonic() - self._begun) or view.tables.sequence != sequence:
@@ -342,13 +354,13 @@ class ShadowThread:
         if not trial.options.spec.narrow:
             arrivals = arrivals.with_keys(view.codec.lsh.keys(arrivals.compared))
         try:
-            found = view.find_copies(arrivals, trial.counters)
+            shadow_copies = view.find_copies(arrivals, trial.counters)
         except TablesBehind:
             return
         took = time.perf_counter() - begun
         if view.tables.sequence != sequence:
             return
         with self._counting:
-            self.agreement.count(set(copies), set(found), len(arrivals))
+            self.agreement.count(set(copies), set(shadow_copies), len(arrivals))
             self.agreement.current_seconds += seconds
             self.agreement.shadow_seconds += took

@@ -1,8 +1,8 @@
-"""The tables as a file, so that an index starts in seconds; and how they are brought up to date.
+"""Snapshots: the tables as a file, so that an index starts in seconds, and catching up from there.
 
-A snapshot carries the number of the last change that is in it for sure. Tables are copied one after
-the other while writes go on: what came later may be in some of them. That does no harm, because the
-changes since then are entered again, and entering twice changes nothing.
+A snapshot carries the number of the last change that it certainly contains. Tables are copied one
+after the other while writes go on, so some may contain later changes. That does no harm: those are
+entered again at the start, and entering twice changes nothing.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ ROWS_AT_ONCE: Final = 8_192
 
 
 def describe_tables(options: Options) -> dict[str, Any]:
-    """What tables depend on."""
+    """Return what the tables depend on: specification and operating point."""
     return {"fingerprint": options.spec.fingerprint, "point": settings.stated(options)}
 
 
 @dataclass(frozen=True)
 class SpillFolders:
-    """Where tables go that don't fit into memory: a folder for each operating point.
+    """The folders of tables that don't fit into memory, one for each operating point.
 
-    Without a budget nothing goes there, but what is there answers.
+    Without a budget nothing is moved to disk, but tables that are on disk are looked up.
     """
 
     folder: Path
@@ -49,8 +49,8 @@ class SpillFolders:
     read_only: bool = False
 
     def open_tables(self, options: Options, spills: int) -> LookupTables:
-        """Empty tables, and what is on disk, which must be so many spills."""
-        path = self._of(options)
+        """Return empty tables in memory over those on disk, which must hold `spills` spills."""
+        path = self._path(options)
         if not spills and (self.budget is None or self.read_only):
             return LookupTables(options.hash_tables.count)
         if not self.read_only:
@@ -63,20 +63,20 @@ class SpillFolders:
         return LookupTables(options.hash_tables.count, segments, budget)
 
     def create_empty(self, options: Options) -> LookupTables:
-        """Empty tables, and nothing on disk either."""
+        """Return empty tables, after deleting those on disk."""
         if not self.read_only:
-            shutil.rmtree(self._of(options), ignore_errors=True)
+            shutil.rmtree(self._path(options), ignore_errors=True)
         return self.open_tables(options, 0)
 
     def forget_others(self, options: Options) -> None:
-        """Delete what belongs to other operating points."""
+        """Delete the folders of other operating points."""
         for path in self.folder.glob("cold-*"):
-            if path != self._of(options) and not self.read_only:
+            if path != self._path(options) and not self.read_only:
                 shutil.rmtree(path, ignore_errors=True)
 
-    def _of(self, options: Options) -> Path:
-        named = json.dumps(settings.stated(options), sort_keys=True).encode()
-        return self.folder / f"cold-{hashlib.blake2b(named, digest_size=8).hexdigest()}"
+    def _path(self, options: Options) -> Path:
+        point = json.dumps(settings.stated(options), sort_keys=True).encode()
+        return self.folder / f"cold-{hashlib.blake2b(point, digest_size=8).hexdigest()}"
 
 
 class _SnapshotFile(BlockReader):
@@ -87,9 +87,9 @@ class _SnapshotFile(BlockReader):
 
 
 def write_snapshot(path: Path, tables: LookupTables, options: Options) -> int:
-    """Write the tables as they are; the change up to which they are complete."""
+    """Write the tables while writes go on; return the change up to which they are complete."""
     with tables.guard.reading():
-        sequence, listed, gone = tables.sequence, tables.all_tables, tables.dead
+        sequence, listed, first_dead = tables.sequence, tables.all_tables, tables.dead
         spills = 0 if tables.cold is None else tables.cold.last
     described = describe_tables(options)
     with BlockWriter(path, KIND, sequence=sequence, spills=spills, **described) as writer:
@@ -99,14 +99,20 @@ def write_snapshot(path: Path, tables: LookupTables, options: Options) -> int:
             writer.add(dict(zip(PARTS, parts, strict=True)))
         with tables.guard.reading():
             dead = tables.dead.copy()
-        dead[: len(gone)] |= gone  # compaction may have dropped the tombstones of these tables
+        dead[: len(first_dead)] |= (
+            first_dead  # compaction may have dropped the tombstones of these tables
+        )
         writer.add({"dead": dead})
         writer.close()
     return sequence
 
 
 def read_snapshot(path: Path, options: Options, cold: SpillFolders) -> LookupTables:
-    """The tables that were written; a FormatError if they are damaged, or of another kind."""
+    """Read the tables of a snapshot.
+
+    Raises:
+        FormatError: If the file is damaged, or of another operating point.
+    """
     file, described = _SnapshotFile(path, KIND), describe_tables(options)
     if {name: file.header.get(name) for name in described} != described:
         raise FormatError(f"{path} is of another operating point: its tables are built again")
@@ -128,13 +134,13 @@ def read_snapshot(path: Path, options: Options, cold: SpillFolders) -> LookupTab
 
 
 def build_tables(store: Store, codec: SignatureCodec, cold: SpillFolders) -> LookupTables:
-    """Build the tables from what is stored."""
+    """Build the tables from the stored documents."""
     tables = cold.create_empty(codec.options)
     with store.snapshot():
         sequence, last = store.last_change(), 0
         while rows := store.rows_after(last, ROWS_AT_ONCE):
             tables.enter(rows, read_band_keys(store, codec, rows), 0)
-            tables.settle()
+            tables.spill_if_over_budget()
             last = rows[-1].number
     tables.reach(store.last_number())
     tables.sequence = sequence
@@ -142,11 +148,15 @@ def build_tables(store: Store, codec: SignatureCodec, cold: SpillFolders) -> Loo
 
 
 def catch_up(tables: LookupTables, store: Store, codec: SignatureCodec) -> bool:
-    """Enter what happened since; False if that is not known any more, or tables are others now."""
+    """Enter the changes since the tables' sequence.
+
+    Returns False if these changes were dropped, or the operating point has changed: then the tables
+    have to be loaded again.
+    """
     last = store.last_change()
     if last == tables.sequence:
         return True
-    if last < tables.sequence:  # tables of what the store has never seen, or has lost
+    if last < tables.sequence:  # the tables are of another store, or the store has lost changes
         return False
     with store.snapshot():
         if store.first_change() > tables.sequence + 1:
@@ -165,13 +175,13 @@ def _enter(
     for change in changes:
         by_op[change.op].append(change.number)
     last = changes[-1].seq
-    # What is stored now counts: a document that was removed meanwhile is not there any more.
+    # The rows as they are stored now: documents that were removed later are left out.
     rows = list(store.rows(sorted({*by_op[ADDED], *by_op[MOVED]})).values())
     tables.enter(rows, read_band_keys(store, codec, rows), last, by_op[REMOVED])
 
 
 def read_band_keys(store: Store, codec: SignatureCodec, rows: Sequence[Row]) -> Any:
-    """The band keys of stored documents."""
+    """Return the band keys of stored documents."""
     if not rows:
         return np.empty((0, codec.lsh.count), np.uint64)
     blobs = store.blobs("signatures", [row.number for row in rows])

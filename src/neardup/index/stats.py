@@ -1,4 +1,4 @@
-"""The state of an index in numbers."""
+"""The state of an index in numbers: documents, memory, files, buckets, and work since it opened."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BucketSizes:
-    """How many kept documents share a bucket."""
+    """How many kept documents the buckets have."""
 
     buckets: int
     p50: int
     p99: int
     largest: int
     full: int
-    """Buckets with more kept documents than are compared with."""
+    """Buckets with more kept documents than the limit, which are not all compared."""
 
     @classmethod
     def of(cls, tables: LookupTables, limit: int) -> BucketSizes:
-        """Looks at all buckets, a table at a time."""
+        """Count the buckets of all tables; reads one table at a time."""
         shared, buckets = [], 0
         for table in tables.bands.tables:
             with tables.guard.reading():
@@ -55,7 +55,7 @@ class BucketSizes:
 
 
 def file_sizes(folder: Path) -> dict[str, int]:
-    """Of the files in a folder, some of which may be gone meanwhile."""
+    """Return the sizes of the files in a folder; files may be deleted meanwhile."""
     sizes = {}
     for file in sorted(folder.iterdir()):
         with suppress(FileNotFoundError):
@@ -65,7 +65,7 @@ def file_sizes(folder: Path) -> dict[str, int]:
 
 
 def tree_bytes(folder: Path) -> int:
-    """Of all files in a folder and below."""
+    """Return the size of all files in a folder and below it."""
     total = 0
     for file in folder.rglob("*"):
         with suppress(FileNotFoundError):
@@ -74,7 +74,7 @@ def tree_bytes(folder: Path) -> int:
 
 
 def previous_bytes(index: Path) -> dict[str, int]:
-    """What the generation before takes in the folder of an index; empty if there is none."""
+    """Return the size of the previous generation by its name; empty if there is none."""
     listed = places.read_generations(index)
     if listed is None or listed.previous is None:
         return {}
@@ -89,18 +89,25 @@ class Stats:
     kept: int
     copies: int
     buried: int
-    """Removed documents that are still in tables, until compaction."""
+    """Removed documents that stay in the tables until compaction."""
     sequence: int
+    """The number of the last change."""
     snapshot_sequence: int
+    """The last change that the snapshot contains."""
     queue: int
+    """Documents that wait for the writer thread."""
     queue_limit: int
     bands: int
+    """The number of band tables."""
     memory_bytes: dict[str, int]
+    """Bytes in memory, by table."""
     memory_budget: int | None
     disk_bytes: dict[str, int]
+    """Bytes on disk, by file."""
     earlier_bytes: dict[str, int]
-    """Of the generation before, by its name, as long as it is there."""
+    """Bytes of the previous generation by its name; empty if there is none."""
     wal_bytes: int
+    """Bytes of the store's log."""
     buckets: BucketSizes
     since_open: Counters
 
@@ -110,11 +117,12 @@ class Stats:
 
     @property
     def bytes_per_document(self) -> float:
-        """In memory."""
+        """Bytes in memory per document."""
         return self.index_memory_bytes / max(self.documents, 1)
 
     @property
     def candidate_pairs_per_doc(self) -> float:
+        """Candidates per judged document."""
         return self.since_open.candidates / max(self.since_open.judged, 1)
 
     @property
@@ -125,11 +133,12 @@ class Stats:
 
     @property
     def empty_bin_rate(self) -> float:
+        """The share of the slots of sketches that were empty before they were filled."""
         return self.since_open.empty_slots / max(self.since_open.slots, 1)
 
     @property
     def as_dict(self) -> dict[str, Any]:
-        """All of it, as JSON can say it."""
+        """All fields and properties, for JSON."""
         return asdict(self) | {
             "index_memory_bytes": self.index_memory_bytes,
             "bytes_per_document": self.bytes_per_document,
@@ -145,7 +154,7 @@ BOUNDS: Final = tuple(float(f"{digit}e{power}") for power in range(-5, 1) for di
 
 @dataclass
 class Times:
-    """How many took no longer than each bound, and longer than the one before it.
+    """A histogram of durations: counts of those up to each bound of BOUNDS.
 
     >>> times = Times()
     >>> times.add(0.003, 99)
@@ -158,15 +167,16 @@ class Times:
     seconds: float = 0.0
 
     def add(self, seconds: float, count: int = 1) -> None:
-        """So many of them, each took so long."""
+        """Count `count` durations of `seconds` each."""
         self.counts[bisect_left(BOUNDS, seconds)] += count
         self.seconds += seconds * count
 
 
 def quantile(counts: Sequence[int], share: float) -> float | None:
-    """What this share of them does not exceed, as Prometheus would say it; None of none.
+    """Return the duration that a share of them does not exceed, as Prometheus computes it.
 
-    Inside of a bucket they count as evenly spread; what is beyond the last bound counts as that.
+    Durations count as evenly spread inside of a bucket; those beyond the last bound count as that
+    bound. None if nothing was counted.
     """
     wanted = share * sum(counts)
     if not wanted:
@@ -181,7 +191,7 @@ def quantile(counts: Sequence[int], share: float) -> float | None:
 
 @dataclass
 class Counters:
-    """What has been done since the index was opened."""
+    """Counts of the work since the index was opened."""
 
     judged: int = 0
     looked_up: int = 0
@@ -199,7 +209,7 @@ class Counters:
     slots: int = 0
     empty_slots: int = 0
     sketch_times: Times = field(default_factory=Times)
-    """Of documents; those of a batch share its time."""
+    """Per document; the documents of a batch share its time equally."""
     commit_times: Times = field(default_factory=Times)
 
     def count_judged(self, documents: int, judgements: Judgements, seconds: float) -> None:

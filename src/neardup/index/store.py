@@ -1,15 +1,15 @@
-"""The truth of an index: one SQLite file, to which documents are appended.
+"""The store of an index: one SQLite file with all its documents; all else is derived from it.
 
     documents   a row each: id, content hash, witness (null if it is kept), similarity, time
     signatures  a document's slots; of narrow ones its band keys, then the slots' bits
     shingles    its sorted shingles, for exact comparison; none if it came without a text
     texts       its text, only where texts are kept
-    changes     what happened, in order: processes that follow an index read this
+    changes     documents added, removed, moved, in order: read by processes that follow an index
     meta        specification, operating point, settings
 
 Blobs have tables of their own and pages are large, or a third of the file would be empty. There is
-no index besides the numbers: what else is looked up is in `postings.py`. Every row carries an
-XXH3-64 of what is in it, because SQLite does not notice a flipped bit.
+no SQL index besides the numbers: look-ups use `lookup.py`. Every row carries an XXH3-64 of its
+values, because SQLite does not notice a flipped bit.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ VERSION: Final = 1
 PAGE: Final = 32 << 10
 CHECKPOINT_BYTES: Final = 64 << 20
 ADDED, REMOVED, MOVED, RETUNED = 1, 2, 3, 4
-"""What a change may be: the last one says that tables have to be loaded again."""
+"""Kinds of changes. After RETUNED, the operating point is another: tables are loaded again."""
 ATTEMPTS: Final = 50
+"""How often a full checkpoint is tried."""
 AT_ONCE: Final = (1, 8, 64, 512)
-"""So many rows are asked for by one statement; there are few statements, which stay prepared."""
+"""Rows of one SELECT: few sizes, so that their statements stay prepared."""
 
 SCHEMA: Final = """
 CREATE TABLE meta(name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
@@ -66,11 +67,12 @@ class Row(NamedTuple):
 
     @property
     def sum(self) -> int:
+        """The checksum that is stored with the row."""
         return xxhash.xxh3_64_intdigest(ascii(tuple(self)).encode()) >> 1
 
 
 class StoredDocuments(Protocol):
-    """What there is of documents, for those who judge them."""
+    """Read access to stored documents, as a `View` needs it."""
 
     def snapshot(self) -> AbstractContextManager[None]: ...
     def rows(self, numbers: Sequence[int]) -> dict[int, Row]: ...
@@ -84,12 +86,12 @@ class StoreChange(NamedTuple):
 
 
 def blob_sum(number: int, data: Any) -> int:
-    """The checksum of a blob, another one for every document."""
+    """Return the checksum of a blob, which depends on the document's number too."""
     return xxhash.xxh3_64_intdigest(data, number) >> 1
 
 
 class Store:
-    """An open file. Writing methods are for one thread, inside of `transaction`."""
+    """An open file. Any thread may read; one thread writes, inside of `transaction`."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
@@ -104,45 +106,45 @@ class Store:
                 self._writer.execute(f"PRAGMA journal_size_limit={CHECKPOINT_BYTES // 4}")
 
     def _check_version(self) -> None:
-        found = self._reader().execute("PRAGMA user_version").fetchone()[0]
-        if found != VERSION:
+        version = self._reader().execute("PRAGMA user_version").fetchone()[0]
+        if version != VERSION:
             raise FormatError(
-                f"{self.path}: format version {found}, this neardup reads version {VERSION}: use "
+                f"{self.path}: format version {version}, this neardup reads version {VERSION}: use "
                 "the neardup that wrote it, or build the index again"
             )
 
     @classmethod
     def create(cls, path: Path, meta: dict[str, Any]) -> None:
-        """Make a new file, complete under its name or not there at all."""
-        beside = path.with_name(f".{path.name}.tmp")
-        for old in path.parent.glob(f"{beside.name}*"):
+        """Make a new file, which is complete as soon as it has its name."""
+        temporary = path.with_name(f".{path.name}.tmp")
+        for old in path.parent.glob(f"{temporary.name}*"):
             old.unlink()
         try:
-            beside.touch(mode=0o600)
-            made = sqlite3.connect(beside, isolation_level=None)
-            made.execute(f"PRAGMA page_size={PAGE}")
-            made.execute("PRAGMA auto_vacuum=INCREMENTAL")
-            made.execute("PRAGMA journal_mode=WAL")
-            made.executescript(SCHEMA)
-            made.execute(f"PRAGMA user_version={VERSION}")
-            made.executemany("INSERT INTO meta VALUES(?, ?)", meta.items())
-            made.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            made.close()
-            beside.rename(path)
+            temporary.touch(mode=0o600)
+            connection = sqlite3.connect(temporary, isolation_level=None)
+            connection.execute(f"PRAGMA page_size={PAGE}")
+            connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.executescript(SCHEMA)
+            connection.execute(f"PRAGMA user_version={VERSION}")
+            connection.executemany("INSERT INTO meta VALUES(?, ?)", meta.items())
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.close()
+            temporary.rename(path)
         except sqlite3.Error as error:
             raise OutputError(f"{path} can't be written ({error}): choose another folder") from None
         except OSError as error:
             raise write_error(path, error) from None
 
     def close(self) -> None:
-        """End all connections; no thread may be reading any more."""
+        """Close all connections; no thread may be reading any more."""
         self._connections.close()
 
     # Writing
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is written inside is stored at its end, for good, or nothing of it is."""
+        """Commit durably at the end of the block; roll back if it raises."""
         with self._translated():
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -154,7 +156,7 @@ class Store:
                 raise
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Append documents, and say so among the changes."""
+        """Append documents, and record the changes."""
         listed = list(rows)
         self._writer.executemany(
             "INSERT INTO documents VALUES(?,?,?,?,?,?,?,?,?)", [(*row, row.sum) for row in listed]
@@ -162,14 +164,14 @@ class Store:
         self._note(ADDED, [row.number for row in listed])
 
     def add_blobs(self, table: str, blobs: Iterable[tuple[int, Any]]) -> None:
-        """Append what belongs to documents, by their numbers."""
+        """Append signatures, shingles or texts, by the numbers of their documents."""
         self._writer.executemany(
             f"INSERT INTO {table} VALUES(?,?,?)",
             ((number, data, blob_sum(number, data)) for number, data in blobs),
         )
 
     def move(self, rows: Sequence[Row]) -> None:
-        """Give documents another witness, or none."""
+        """Store another witness, or none, for documents, and record the changes."""
         self._writer.executemany(
             "UPDATE documents SET witness=?, similarity=?, exact=?, sum=? WHERE number=?",
             [(row.witness, row.similarity, row.exact, row.sum, row.number) for row in rows],
@@ -177,30 +179,31 @@ class Store:
         self._note(MOVED, [row.number for row in rows])
 
     def remove(self, numbers: Sequence[int]) -> None:
-        """Delete documents and all that belongs to them."""
-        given = [(number,) for number in numbers]
+        """Delete documents with their signatures, shingles and texts, and record the changes."""
+        parameters = [(number,) for number in numbers]
         for table in ("documents", *BLOBS):
-            self._writer.executemany(f"DELETE FROM {table} WHERE number=?", given)  # noqa: S608
+            self._writer.executemany(f"DELETE FROM {table} WHERE number=?", parameters)  # noqa: S608
         self._note(REMOVED, numbers)
 
     def reach(self, number: int) -> None:
-        """Give no number up to this one to a new document."""
+        """Reserve all numbers up to this one: new documents get larger ones."""
         self._writer.execute("DELETE FROM sqlite_sequence WHERE name='documents'")
         self._writer.execute("INSERT INTO sqlite_sequence VALUES('documents', ?)", (number,))
 
     def set_meta(self, name: str, value: Any) -> None:
+        """Store a setting."""
         self._writer.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (name, value))
 
     def note_retuned(self) -> None:
-        """Tell processes that follow to load the tables again."""
+        """Record that processes that follow must load the tables again."""
         self._note(RETUNED, [0])
 
     def number_after(self, other: Store) -> None:
-        """Give larger numbers than another store has, to documents and to changes."""
+        """Give new documents and changes larger numbers than another store has given."""
         if (number := other.last_number()) > self.last_number():
             self.reach(number)
         if (change := other.last_change()) > self.last_change():
-            # Of no document: processes that follow go on from here.
+            # A change of no document, from which processes that follow go on.
             self._writer.execute("INSERT INTO changes VALUES(?, ?, 0)", (change, MOVED))
 
     def _note(self, op: int, numbers: Sequence[int]) -> None:
@@ -209,22 +212,22 @@ class Store:
         )
 
     def forget_changes(self, until: int) -> None:
-        """Drop changes that everyone who starts from a snapshot knows."""
+        """Drop the changes that the snapshot contains."""
         self._writer.execute("DELETE FROM changes WHERE seq <= ?", (until,))
 
-    def give_back(self) -> None:
-        """Give free pages back to the file system; not inside of a transaction."""
+    def free_space(self) -> None:
+        """Return free pages to the file system. Not inside of a transaction."""
         with self._translated():
             self._writer.execute("PRAGMA incremental_vacuum").fetchall()
         for _ in range(ATTEMPTS):
             if self.checkpoint("TRUNCATE"):
                 return
-            time.sleep(0.1)  # another thread or process moves the log, or reads it
+            time.sleep(0.1)  # another thread or process checkpoints or reads the log
 
     def checkpoint(self, how: str = "PASSIVE") -> bool:
-        """Move what has been committed from the log into the file; whether that is done.
+        """Move commits from the log into the file; return whether all of them were moved.
 
-        Any thread.
+        Any thread may call it. `how` is a mode of SQLite's wal_checkpoint.
         """
         with self._translated():
             busy, _, _ = self._reader().execute(f"PRAGMA wal_checkpoint({how})").fetchone()
@@ -234,7 +237,7 @@ class Store:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """This thread sees the file as it is now, until the end of the outermost block."""
+        """Let this thread read one state of the file until the outermost block ends."""
         with self._translated():
             if self._reader().in_transaction:
                 yield
@@ -248,108 +251,111 @@ class Store:
 
     @property
     def wal_bytes(self) -> int:
-        """How long the log is."""
+        """The size of the log; 0 if there is none."""
         try:
             return self._connections.log.stat().st_size
         except FileNotFoundError:
             return 0
 
     def meta(self) -> dict[str, Any]:
+        """Return the settings by name."""
         with self._translated():
             return dict(self._reader().execute("SELECT name, value FROM meta").fetchall())
 
     def last_number(self) -> int:
-        """The largest number that was ever given."""
+        """Return the largest document number that was ever given."""
         return self._sequence("documents")
 
     def last_change(self) -> int:
+        """Return the number of the last change."""
         return self._sequence("changes")
 
     def _sequence(self, table: str) -> int:
         with self._translated():
-            asked = "SELECT seq FROM sqlite_sequence WHERE name=?"
-            found = self._reader().execute(asked, (table,)).fetchone()
-            return int(found[0]) if found else 0
+            query = "SELECT seq FROM sqlite_sequence WHERE name=?"
+            row = self._reader().execute(query, (table,)).fetchone()
+            return int(row[0]) if row else 0
 
     def first_change(self) -> int:
-        """The oldest change that is still known; one more than the last if there is none."""
+        """Return the oldest change that is stored; one more than the last if there is none."""
         with self._translated():
-            found = self._reader().execute("SELECT min(seq) FROM changes").fetchone()
-            return int(found[0]) if found[0] is not None else self.last_change() + 1
+            (oldest,) = self._reader().execute("SELECT min(seq) FROM changes").fetchone()
+            return int(oldest) if oldest is not None else self.last_change() + 1
 
     def changes(self, after: int, most: int) -> list[StoreChange]:
-        """What happened after a change, in order."""
+        """Return the next changes after one, at most `most`, in order."""
         with self._translated():
-            asked = "SELECT seq, op, number FROM changes WHERE seq > ? ORDER BY seq LIMIT ?"
-            return [StoreChange(*row) for row in self._reader().execute(asked, (after, most))]
+            query = "SELECT seq, op, number FROM changes WHERE seq > ? ORDER BY seq LIMIT ?"
+            return [StoreChange(*row) for row in self._reader().execute(query, (after, most))]
 
     def rows(self, numbers: Sequence[int]) -> dict[int, Row]:
-        """The documents that are there, by number."""
-        found = self._asked("documents", numbers)
-        return {row[0]: self._sound(Row(*row[:-1]), row[-1]) for row in found}
+        """Return the documents that exist, by number."""
+        selected = self._select("documents", numbers)
+        return {row[0]: self._checked(Row(*row[:-1]), row[-1]) for row in selected}
 
     def rows_after(self, number: int, most: int) -> list[Row]:
-        """The next documents, in order."""
+        """Return the next documents after a number, at most `most`, in order."""
         with self._translated():
-            asked = "SELECT * FROM documents WHERE number > ? ORDER BY number LIMIT ?"
-            found = self._reader().execute(asked, (number, most)).fetchall()
-            return [self._sound(Row(*row[:-1]), row[-1]) for row in found]
+            query = "SELECT * FROM documents WHERE number > ? ORDER BY number LIMIT ?"
+            selected = self._reader().execute(query, (number, most)).fetchall()
+            return [self._checked(Row(*row[:-1]), row[-1]) for row in selected]
 
     def numbers(self) -> NDArray[np.int64]:
-        """Those of all documents, in order."""
+        """Return the numbers of all documents, in order."""
         with self._translated():
-            found = self._reader().execute("SELECT number FROM documents ORDER BY number")
-            return np.fromiter((row[0] for row in found), np.int64)
+            selected = self._reader().execute("SELECT number FROM documents ORDER BY number")
+            return np.fromiter((row[0] for row in selected), np.int64)
 
     def blobs(self, table: str, numbers: Sequence[int]) -> dict[int, bytes]:
-        """What belongs to documents, by number, of those that have it."""
-        found = {}
-        for number, data, expected in self._asked(table, numbers):
+        """Return the signatures, shingles or texts of the documents that have them, by number."""
+        blobs = {}
+        for number, data, expected in self._select(table, numbers):
             if blob_sum(number, data) != expected:
                 raise self._damaged(f"checksum of {table} {number}")
-            found[number] = data
-        return found
+            blobs[number] = data
+        return blobs
 
     def counts(self) -> tuple[int, int]:
-        """Documents, and those that are kept."""
+        """Return the number of documents, and of kept ones."""
         with self._translated():
-            asked = "SELECT count(*), count(*) - count(witness) FROM documents"
-            found = self._reader().execute(asked).fetchone()
-            return int(found[0]), int(found[1])
+            query = "SELECT count(*), count(*) - count(witness) FROM documents"
+            documents, kept = self._reader().execute(query).fetchone()
+            return int(documents), int(kept)
 
     def problems(self) -> list[str]:
-        """What is wrong with the file: as SQLite sees it, then ids and rows of no document."""
+        """List problems of the file: what SQLite finds, repeated ids, blobs of no document."""
         with self._translated():
-            found = self._reader().execute("PRAGMA integrity_check(20)").fetchall()
-            if problems := [str(row[0]) for row in found if row[0] != "ok"]:
+            checked = self._reader().execute("PRAGMA integrity_check(20)").fetchall()
+            if problems := [str(row[0]) for row in checked if row[0] != "ok"]:
                 return problems
-            asked = "SELECT min(number) FROM documents GROUP BY id HAVING count(*) > 1 LIMIT 20"
+            query = "SELECT min(number) FROM documents GROUP BY id HAVING count(*) > 1 LIMIT 20"
             problems = [
                 f"document {row[0]} is not the only one with its id"
-                for row in self._reader().execute(asked)
+                for row in self._reader().execute(query)
             ]
             for table in BLOBS:
-                asked = (
+                query = (
                     f"SELECT number FROM {table} WHERE number NOT IN "  # noqa: S608
                     "(SELECT number FROM documents) LIMIT 20"
                 )
                 problems += [
                     f"{table} of document {row[0]}, which is not stored"
-                    for row in self._reader().execute(asked)
+                    for row in self._reader().execute(query)
                 ]
             return problems
 
-    def _asked(self, table: str, numbers: Sequence[int]) -> Iterator[Any]:
+    def _select(self, table: str, numbers: Sequence[int]) -> Iterator[Any]:
+        """Yield the rows of a table that have these numbers, in any order."""
         with self._translated():
             for start in range(0, len(numbers), AT_ONCE[-1]):
-                some = numbers[start : start + AT_ONCE[-1]]
-                size = next(size for size in AT_ONCE if size >= len(some))
+                batch = numbers[start : start + AT_ONCE[-1]]
+                size = next(size for size in AT_ONCE if size >= len(batch))
                 places = ",".join("?" * size)
-                padded = [*some, *([-1] * (size - len(some)))]
-                asked = f"SELECT * FROM {table} WHERE number IN ({places})"  # noqa: S608
-                yield from self._reader().execute(asked, padded).fetchall()
+                padded = [*batch, *([-1] * (size - len(batch)))]
+                query = f"SELECT * FROM {table} WHERE number IN ({places})"  # noqa: S608
+                yield from self._reader().execute(query, padded).fetchall()
 
-    def _sound(self, row: Row, expected: int) -> Row:
+    def _checked(self, row: Row, expected: int) -> Row:
         if row.sum != expected:
             raise self._damaged(f"checksum of document {row.number}")
         return row

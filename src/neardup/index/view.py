@@ -1,8 +1,9 @@
-"""A view of an index: its documents, its tables and its operating point, for all that only reads.
+"""A view of an index: documents, tables and operating point, for everything that only reads.
 
-A view finds documents, judges texts and stored documents, and explains both (`explain.py`); it
-stores nothing. Queries read through the current view, the commit planner through a view without
-the documents that it is about to remove, a shadow through a view of its own operating point.
+A view finds documents, judges texts and stored documents, and is what explanations are made from
+(`explain.py`); it stores nothing. Queries read through the current view, the commit planner through
+a view without the documents that it is about to remove, a shadow through a view of its own
+operating point.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from neardup.spec import check_whole
 from neardup.text.arrays import Ragged
 
 
-class TablesBehind(FormatError):  # noqa: N818  # reads as what happened
-    """The tables have a document that is not stored: it was removed just now, so ask again."""
+class TablesBehind(FormatError):  # noqa: N818  # names what happened
+    """The tables have a document that is no longer stored: it was removed just now, so retry."""
 
     def __init__(self) -> None:
         super().__init__("the store lacks documents that its tables have: run neardup index verify")
@@ -42,10 +43,10 @@ class TablesBehind(FormatError):  # noqa: N818  # reads as what happened
 
 @dataclass(frozen=True)
 class View:
-    """Documents, tables and an operating point that belong together. Any thread.
+    """Documents, tables and an operating point that belong together. Usable in any thread.
 
     The view itself never changes. The writer enters each commit into `tables` under their lock, so
-    that a look-up sees all of a commit or nothing of it; another operating point is another view.
+    that a look-up sees all of a commit or nothing of it. Another operating point is another view.
     """
 
     store: StoredDocuments
@@ -60,65 +61,66 @@ class View:
         return self.decider.options
 
     def without(self, numbers: Iterable[int]) -> View:
-        """The same view as if these documents had been removed."""
+        """Return the same view as if these documents had been removed."""
         return replace(self, excluded=tuple(numbers))
 
     # Rows
 
     def rows_by_id(self, ids: Sequence[str]) -> dict[str, Row]:
-        """The documents that have these ids."""
+        """Return the stored documents that have these ids, by id."""
         numbers = sorted({number for listed in self.tables.with_ids(ids) for number in listed})
         requested = set(ids)
         rows = self.store.rows(numbers) if numbers else {}
         return {row.id: row for row in rows.values() if row.id in requested}
 
     def rows_by_content(
-        self, contents: NDArray[np.uint64], skipped: Iterable[int] = ()
+        self, contents: NDArray[np.uint64], excluded: Iterable[int] = ()
     ) -> dict[int, Row]:
-        """The first document of each content that a document has, by the content's place.
+        """Return the first document of each content, by the place of the content.
 
-        Documents with the numbers `skipped` don't count.
+        Contents that no document has are left out. Documents with the numbers `excluded` don't
+        count.
         """
-        listed = self.tables.with_contents(contents)
-        numbers = sorted({number for some in listed for number in some}.difference(skipped))
-        rows = self.store.rows(numbers) if numbers else {}
-        found = {}
-        for at, some in enumerate(listed):
+        candidates = self.tables.with_contents(contents)
+        numbers = {number for listed in candidates for number in listed}.difference(excluded)
+        rows = self.store.rows(sorted(numbers)) if numbers else {}
+        first_rows = {}
+        for at, listed in enumerate(candidates):
             content = contents[at].tobytes()
-            same = (rows[n] for n in some if n in rows and rows[n].content == content)
+            same = (rows[n] for n in listed if n in rows and rows[n].content == content)
             if (first := next(same, None)) is not None:
-                found[at] = first
-        return found
+                first_rows[at] = first
+        return first_rows
 
     def copies_of(self, numbers: Sequence[int]) -> set[int]:
-        """The numbers of documents that may be copies of these kept ones."""
+        """Return the numbers of documents that are or were copies of these kept ones."""
         listed = self.tables.with_witnesses(numbers) if numbers else []
         return {copy for copies in listed for copy in copies}
 
     def witness_ids(self, rows: Iterable[Row], ids: dict[int, str]) -> dict[int, str]:
-        """The ids of the rows' witnesses by number; `ids` are those that need not be read."""
+        """Return the ids of the rows' witnesses by number, and `ids`, which are not read again."""
         missing = {row.witness for row in rows if row.witness is not None} - set(ids)
         return ids | {row.number: row.id for row in self.store.rows(sorted(missing)).values()}
 
-    # What the decider compares with
+    # The documents that the decider compares with (`CandidateSource`)
 
     def leaders(self, keys: Keys, limit: int) -> tuple[Integers, Integers, Numbers]:
-        """The first kept documents of each bucket; see `Postings.find`."""
+        """Return the first kept documents of each bucket; see `Postings.find`."""
         return self.tables.leaders(keys, limit, self.excluded)
 
     def shingles(self, numbers: Sequence[int]) -> dict[int, bytes]:
-        """The sorted shingles of documents, of those that have them."""
+        """Return the sorted shingles of the documents that have them, by number."""
         return self.store.blobs("shingles", numbers)
 
     def signatures(self, numbers: Sequence[int]) -> NDArray[Any]:
-        """What is compared of the documents' signatures, a row each."""
+        """Return the part of the documents' signatures that is compared, a row each."""
         blobs = self.store.blobs("signatures", numbers)
         if len(blobs) < len(numbers):
             raise TablesBehind
         return self.codec.unpack([blobs[number] for number in numbers])[1]
 
     def stored_arrivals(self, numbers: Sequence[int], contents: Sequence[bytes]) -> Arrivals:
-        """Stored documents, to be judged again."""
+        """Read stored documents as arrivals, to judge them again."""
         if not numbers:
             raise ValueError("no documents to judge")
         signatures = self.store.blobs("signatures", numbers)
@@ -139,16 +141,19 @@ class View:
     def find_copies(
         self, arrivals: Arrivals, counters: Counters, probing: Probing | None = None
     ) -> dict[int, Answer]:
-        """Judge texts without storing them: the answers to those that are copies, by place.
+        """Judge texts without storing them; return the answers to the copies, by place.
 
-        With `probing`, more buckets are looked up.
+        Args:
+            arrivals: The sketched texts; each is judged by itself.
+            counters: Count the candidates and the time.
+            probing: Look up more buckets.
         """
         if not len(arrivals):
             return {}
         begun = time.perf_counter()
         same = self.rows_by_content(arrivals.content)
         rest = np.array([at for at in range(len(arrivals)) if at not in same], np.int64)
-        found = {
+        witnesses = {
             at: (row.number, 1.0, True)
             if row.witness is None or row.similarity is None
             else (row.witness, row.similarity, bool(row.exact))
@@ -159,34 +164,34 @@ class View:
             _, pairs = self.decider.compare_candidates(arrivals, rest, self, probes)
             counters.count_query(len(rest), pairs, time.perf_counter() - begun)
             for row, place in first_similar(pairs):
-                found[row] = (
+                witnesses[row] = (
                     int(pairs.numbers[place]),
                     float(pairs.similarity[place]),
                     bool(pairs.exact[place]),
                 )
-        if not found:
+        if not witnesses:
             return {}
         ids = {row.number: row.id for row in same.values()}
-        if missing := {witness for witness, _, _ in found.values()} - ids.keys():
+        if missing := {witness for witness, _, _ in witnesses.values()} - ids.keys():
             ids |= {row.number: row.id for row in self.store.rows(sorted(missing)).values()}
-        if any(witness not in ids for witness, _, _ in found.values()):
+        if any(witness not in ids for witness, _, _ in witnesses.values()):
             raise TablesBehind
         return {
             at: Answer(None, DUPLICATE, ids[witness], similarity, exact, witness)
-            for at, (witness, similarity, exact) in found.items()
+            for at, (witness, similarity, exact) in witnesses.items()
         }
 
     def find_similar(self, arrivals: Arrivals, most: int) -> list[SimilarDocument]:
-        """The kept documents that the one arrival is similar to, the most similar first."""
+        """Return at most `most` kept documents that the one arrival is similar to, best first."""
         _, pairs = self.decider.compare_candidates(
             arrivals, np.zeros(1, np.int64), self, stop_early=False
         )
-        good = np.flatnonzero(pairs.similarity >= 0.0)
-        best = good[np.argsort(-pairs.similarity[good], kind="stable")][:most]
+        similar = np.flatnonzero(pairs.similarity >= 0.0)
+        best = similar[np.argsort(-pairs.similarity[similar], kind="stable")][:most]
         return self.name_pairs(pairs, best)
 
     def name_pairs(self, pairs: CandidatePairs, places: Integers) -> list[SimilarDocument]:
-        """The stored documents of the pairs at these places, with their ids."""
+        """Return the stored documents of the pairs at these places, with their ids."""
         rows = self.store.rows(pairs.numbers[places].tolist())
         return [
             SimilarDocument(
@@ -200,24 +205,24 @@ class View:
         ]
 
     def document(self, id: str) -> Document | None:
-        """The document that has this id."""
+        """Return the document that has this id; None if there is none."""
         numbers = self.tables.with_ids([id])[0]
         with self.store.snapshot():  # or its witness could be removed before it is read
             rows = self.store.rows(numbers)
             if len(rows) < len(numbers):  # the writer may be replacing it
                 raise TablesBehind
-            found = [row for row in rows.values() if row.id == id]
-            return self._documents(found)[0] if found else None
+            named = [row for row in rows.values() if row.id == id]
+            return self._documents(named)[0] if named else None
 
     def text(self, id: str) -> Any:
-        """The stored text of the document that has this id, or its list of token ids."""
+        """Return the stored text or token ids of a document; None if they are not stored."""
         row = self.rows_by_id([id]).get(id)
         stored = {} if row is None else self.store.blobs("texts", [row.number])
         tokens = self.options.spec.unit == "token"
         return next((decode_text(data, tokens=tokens) for data in stored.values()), None)
 
     def cluster(self, number: int) -> DocumentCluster | None:
-        """The kept document with this number, and its copies."""
+        """Return the kept document with this number and its copies; None if there is none."""
         if not 0 < number <= LAST_NUMBER:
             return None
         numbers = self.copies_of([number])
@@ -251,7 +256,7 @@ class View:
 
 
 def answer_from_row(row: Row, ids: dict[int, str], *, again: bool = False) -> Answer:
-    """The answer to a stored document; `ids` has the id of its witness by number."""
+    """Return the answer to a stored document; `ids` has the id of its witness by number."""
     if row.witness is None:
         return Answer(row.id, NEW, cluster=row.number, again=again)
     return Answer(
@@ -267,10 +272,10 @@ def answer_from_row(row: Row, ids: dict[int, str], *, again: bool = False) -> An
 
 @dataclass(frozen=True)
 class Probing:
-    """Up to `most` more buckets for each text: those it would be in without one of its shingles.
+    """Look up at most `most` more buckets: those of the text without one of its shingles.
 
-    See `lsh/bands.py`. Only queries look there. Documents are added by the buckets that they are
-    in, or the answer would not be that of a batch run.
+    See `lsh/bands.py`. Only queries probe. Documents are added by their own buckets alone, or the
+    answer would differ from that of a batch run.
     """
 
     codec: SignatureCodec
@@ -286,7 +291,7 @@ class Probing:
             )
 
     def probes(self, arrivals: Arrivals, chosen: Integers) -> Probes:
-        """The buckets of the chosen texts."""
+        """Return the keys to probe for the chosen texts."""
         listed = [
             (place, keys)
             for place, row in enumerate(chosen.tolist())
@@ -299,16 +304,16 @@ class Probing:
         )
 
     def _keys(self, arrivals: Arrivals, row: int) -> list[Integers]:
-        """A look-up takes one key for each table: the n-th has every table's n-th probe."""
+        """Return rows of keys, one for each table: row n has the n-th probe of every table."""
         shingles, bands = arrivals.shingles, self.codec.lsh
         assert shingles is not None and isinstance(bands, Bands)  # noqa: S101  # a minhash of texts
         sketch = RemovableMinHash(spare=1, spec=self.codec.options.spec, key=self.key)
         sketch.update_hashes(shingles.data[shingles.offsets[row] : shingles.offsets[row + 1]])
-        found: list[Integers] = []
+        rows: list[Integers] = []
         turns = [0] * bands.count
         for table, key in probe_keys(arrivals.compared[row], sketch.seconds, bands, self.most):
-            if turns[table] == len(found):
-                found.append(arrivals.keys[row].copy())
-            found[turns[table]][table] = key
+            if turns[table] == len(rows):
+                rows.append(arrivals.keys[row].copy())
+            rows[turns[table]][table] = key
             turns[table] += 1
-        return found
+        return rows

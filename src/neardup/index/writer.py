@@ -1,8 +1,8 @@
-"""The writer thread: judges, commits, publishes, then acknowledges.
+"""The writer thread: judges documents, commits them, enters them into the tables, then answers.
 
-Callers sketch documents in their own threads and leave them here. What has gathered while the last
-commit was under way is judged and committed together. Nothing is entered into the tables before it
-is stored, so that a commit that fails leaves nothing to undo.
+Callers sketch documents in their own threads and queue them here. Requests that arrive during a
+commit are judged and committed together by the next one. Nothing is entered into the tables before
+it is stored, so a commit that fails leaves nothing to undo.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from neardup.index.store import CHECKPOINT_BYTES, Store
 from neardup.index.view import View
 
 TOGETHER: Final = 2_048
-"""The most documents of one commit, if they come in several requests."""
+"""The most documents that several requests may have to be committed together."""
 MOST_WAITING: Final = 65_536
-W = TypeVar("W", bound=Request)
+"""Default of the most documents that may wait for the writer thread."""
+R = TypeVar("R", bound=Request)
 
 
 class IndexWriter:
-    """The writer thread, and the requests that wait for it.
+    """The writer thread and its queue of requests.
 
     Each commit is stored first, then entered into the tables, then acknowledged.
     """
@@ -53,138 +54,148 @@ class IndexWriter:
         self._closed = False
         self._successor: IndexWriter | None = None
         self._changed = threading.Condition()
-        self._house = Housekeeping(store, snapshot)
+        self._housekeeping = Housekeeping(store, snapshot)
         self._thread = threading.Thread(target=self._run, name="neardup-writer", daemon=True)
         self._thread.start()
 
     @property
     def view(self) -> View:
-        """What documents are judged by."""
+        """The view that documents are judged by."""
         return self._planner.view
 
     def change_view(self, view: View) -> None:
-        """Judge by another operating point from now on; for the writer thread."""
+        """Judge by another operating point from now on. Called in the writer thread."""
         self._planner.view = view
         self.documents, self.kept = self.store.counts()
 
     def go_on_counting(self, counters: Counters) -> None:
-        """Add to what was counted before."""
+        """Count on in the counters of the generation before."""
         self.counters = self._planner.counters = counters
 
     def number_after(self, other: Store) -> None:
-        """Give larger numbers than another store has; for the writer thread."""
+        """Number new documents after those of another store. Called in the writer thread."""
         with self.store.transaction():
             self.store.number_after(other)
         self._next = self.store.last_number() + 1
         self.view.tables.mark_deleted((), self.store.last_change())
 
     def hand_over(self, successor: IndexWriter) -> None:
-        """Forward what waits, and what is still put here, to another; for the writer thread."""
+        """Forward queued and later requests to another writer. Called in the writer thread."""
         with self._changed:
             self._successor, self._closed = successor, True
-            left = list(self._waiting)
+            queued = list(self._waiting)
             self._waiting.clear()
-            self._size -= sum(work.documents for work in left)
-        for work in left:
-            self._forward(work, successor)
+            self._size -= sum(request.documents for request in queued)
+        for request in queued:
+            self._forward(request, successor)
 
-    def _forward(self, work: Request, successor: IndexWriter) -> None:
-        """Documents are sketched again: the successor has another specification."""
+    def _forward(self, request: Request, successor: IndexWriter) -> None:
+        """Pass a request on. Documents are sketched again: the specification may be another."""
         try:
-            if not isinstance(work, AddRequest):
-                successor.put(work)
-            elif work.done.set_running_or_notify_cancel():
-                work.resubmit_to_index()
+            if not isinstance(request, AddRequest):
+                successor.put(request)
+            elif request.done.set_running_or_notify_cancel():
+                request.resubmit_to_index()
         except NeardupError as error:
-            work.done.set_exception(error)
+            request.done.set_exception(error)
 
     @property
     def waiting(self) -> int:
-        """Documents that are not decided yet."""
+        """The number of documents that are not committed yet."""
         return self._size
 
-    def put(self, work: W) -> W:
-        """Leave a request; its future says when it is done."""
-        if (successor := self._put(work)) is not None:
-            self._forward(work, successor)
-        return work
+    def put(self, request: R) -> R:
+        """Queue a request, whose future is set when it is done.
 
-    def _put(self, work: Request) -> IndexWriter | None:
-        """Accept a request; or return the writer that has taken this one's place."""
+        Raises:
+            Busy: If too many documents wait.
+        """
+        if (successor := self._put(request)) is not None:
+            self._forward(request, successor)
+        return request
+
+    def _put(self, request: Request) -> IndexWriter | None:
+        """Queue a request; or return the writer that has taken this one's place."""
         with self._changed:
             if self._successor is not None:
                 return self._successor
             if self._closed:
                 raise UsageError("this index is closed: open it again")
-            if self._size and work.documents and self._size + work.documents > self.most_waiting:
+            more = self._size + request.documents
+            if self._size and request.documents and more > self.most_waiting:
                 raise Busy(
                     f"{self._size:,} documents wait to be added, {self.most_waiting:,} is the "
                     "most: try again later"
                 )
-            self._waiting.append(work)
-            self._size += work.documents
+            self._waiting.append(request)
+            self._size += request.documents
             self._changed.notify()
         return None
 
     def close(self) -> None:
-        """Finish what waits."""
+        """Finish the queued requests, and accept no more."""
         with self._changed:
             self._closed = True
             self._changed.notify()
         self._thread.join()
-        self._house.close()
+        self._housekeeping.close()
 
     def _run(self) -> None:
-        while works := self._take():
-            self._finish([work for work in works if work.done.set_running_or_notify_cancel()])
+        while requests := self._next_requests():
+            self._finish(
+                [request for request in requests if request.done.set_running_or_notify_cancel()]
+            )
             with self._changed:
-                self._size -= sum(work.documents for work in works)
+                self._size -= sum(request.documents for request in requests)
 
-    def _finish(self, works: list[Request]) -> None:
-        """Do requests and acknowledge them; if one fails, each is done by itself."""
+    def _finish(self, requests: list[Request]) -> None:
+        """Execute requests and set their futures; if one fails, each is tried alone."""
         try:
-            if works:
-                self._do(works)
-        except BaseException as error:  # the callers that wait are told
-            left = [work for work in works if not work.done.done()]
-            if len(works) == 1 or isinstance(error, OutputError):
-                for work in left:
-                    work.done.set_exception(error)
+            if requests:
+                self._execute(requests)
+        except BaseException as error:  # it is raised in the callers that wait
+            unfinished = [request for request in requests if not request.done.done()]
+            if len(requests) == 1 or isinstance(error, OutputError):
+                for request in unfinished:
+                    request.done.set_exception(error)
             else:
-                for work in left:
-                    self._finish([work])
+                for request in unfinished:
+                    self._finish([request])
 
-    def _take(self) -> list[Request]:
-        """The next request, with those after it that can be committed together."""
+    def _next_requests(self) -> list[Request]:
+        """Wait for a request; return it with those after it that can be committed together.
+
+        The list is empty when the writer is closed and nothing waits.
+        """
         with self._changed:
             while not self._waiting and not self._closed:
                 self._changed.wait()
             if not self._waiting:
                 return []
             first = self._waiting.popleft()
-            taken, size = [first], first.documents
+            together, size = [first], first.documents
             while self._waiting and isinstance(first, AddRequest) and first.joins(self._waiting[0]):
                 size += self._waiting[0].documents
                 if size > TOGETHER:
                     break
-                taken.append(self._waiting.popleft())
-            return taken
+                together.append(self._waiting.popleft())
+            return together
 
-    def _do(self, works: list[Request]) -> None:
-        first = works[0]
+    def _execute(self, requests: list[Request]) -> None:
+        first = requests[0]
         if isinstance(first, CallRequest):
             first.done.set_result(first.call())
         elif isinstance(first, AddRequest):
-            self._add([work for work in works if isinstance(work, AddRequest)])
+            self._add([request for request in requests if isinstance(request, AddRequest)])
         else:
             first.done.set_result(self._remove(first.id))
 
-    def _add(self, works: list[AddRequest]) -> None:
-        addition = self._planner.plan_addition(works, self._next, float(self._clock()))
+    def _add(self, requests: list[AddRequest]) -> None:
+        addition = self._planner.plan_addition(requests, self._next, float(self._clock()))
         self._commit(addition.plan)
-        for work, answers in zip(works, addition.answers(self.view), strict=True):
+        for request, answers in zip(requests, addition.answers(self.view), strict=True):
             self.counters.count_answers(answers)
-            work.done.set_result(answers)
+            request.done.set_result(answers)
 
     def _remove(self, id: str) -> bool:
         plan = self._planner.plan_removal(id)
@@ -196,21 +207,21 @@ class IndexWriter:
 
     def _commit(self, plan: CommitPlan) -> None:
         """Store the plan, then enter it into the tables."""
-        if not (plan.gone or plan.added):
+        if not (plan.removed or plan.added):
             return
         begun = time.perf_counter()
-        self._house.finish()
+        self._housekeeping.finish_checkpoint()
         with self.store.transaction():
             self._store(plan)
         if plan.added:
             self._next = max(self._next, plan.added[-1].number + 1)
         self._publish(plan)
         self.counters.commit_times.add(time.perf_counter() - begun)
-        self._house.checkpoint_later()
+        self._housekeeping.checkpoint_later()
 
     def _store(self, plan: CommitPlan) -> None:
-        if plan.gone:
-            self.store.remove(list(plan.gone))
+        if plan.removed:
+            self.store.remove(list(plan.removed))
         if plan.moved:
             self.store.move(plan.moved)
         if not plan.added or plan.arrivals is None:
@@ -229,47 +240,50 @@ class IndexWriter:
         )
 
     def _publish(self, plan: CommitPlan) -> None:
+        """Enter a stored plan into the tables and the counts."""
         sequence = self.store.last_change()
         if plan.rows:
-            self.view.tables.enter(plan.rows, plan.keys, sequence, plan.gone)
+            self.view.tables.enter(plan.rows, plan.keys, sequence, plan.removed)
         else:
-            self.view.tables.mark_deleted(plan.gone, sequence)
-        self.documents += len(plan.added) - len(plan.gone)
+            self.view.tables.mark_deleted(plan.removed, sequence)
+        self.documents += len(plan.added) - len(plan.removed)
         self.kept += sum(row.witness is None for row in plan.rows)
-        self.kept -= sum(row.witness is None for row in plan.gone.values())
+        self.kept -= sum(row.witness is None for row in plan.removed.values())
         with suppress(NeardupError):  # a full disk: all is stored, the tables stay in memory
-            if self.view.tables.settle():
-                self._house.merge_later(self.view.tables)
+            if self.view.tables.spill_if_over_budget():
+                self._housekeeping.merge_later(self.view.tables)
 
 
 class Housekeeping:
-    """Moves the log into the file, and merges tables on disk, in a thread beside the writer's.
+    """A thread beside the writer's that checkpoints the log and merges tables on disk.
 
-    A log that has been moved as a whole starts again from its beginning. That never happens while
-    commits go on, so the writer thread moves the last part, which is short, between two commits.
+    SQLite starts the log again from its beginning only after a checkpoint of all of it. That never
+    happens while commits go on, so the writer thread checkpoints the last part, which is short,
+    between two commits.
     """
 
     def __init__(self, store: Store, snapshot: Callable[[], object]) -> None:
         self._store, self._snapshot = store, snapshot
         self._wake, self._closed = threading.Event(), False
-        self._rest = False
+        self._unfinished = False
+        """Whether the writer thread has to checkpoint the last part."""
         self._spilled: LookupTables | None = None
         self._thread = threading.Thread(target=self._run, name="neardup-checkpoint", daemon=True)
         self._thread.start()
 
     def checkpoint_later(self) -> None:
-        """After a commit: is it time?"""
-        if not self._rest and self._store.wal_bytes > CHECKPOINT_BYTES:
+        """After a commit: start a checkpoint if the log is long."""
+        if not self._unfinished and self._store.wal_bytes > CHECKPOINT_BYTES:
             self._wake.set()
 
-    def finish(self) -> None:
-        """Before a commit: move what is left."""
-        if self._rest:
-            self._rest = False
+    def finish_checkpoint(self) -> None:
+        """Before a commit: checkpoint the last part of the log."""
+        if self._unfinished:
+            self._unfinished = False
             self._checkpoint()
 
     def merge_later(self, tables: LookupTables) -> None:
-        """After tables went to disk: there may be too many files."""
+        """After tables were spilled: merge their files if there are too many."""
         self._spilled = tables
         self._wake.set()
 
@@ -283,14 +297,14 @@ class Housekeeping:
             self._wake.clear()
             spilled, self._spilled = self._spilled, None
             if spilled is not None and spilled.cold is not None:
-                with suppress(NeardupError, OSError):  # a full disk: there are more files
+                with suppress(NeardupError, OSError):  # a full disk: the files stay apart
                     self._snapshot()
                     spilled.cold.merge(spilled.dead)
             if self._store.wal_bytes > CHECKPOINT_BYTES:
                 self._checkpoint()
-                self._rest = True
+                self._unfinished = True
 
     def _checkpoint(self) -> None:
-        # On a full disk the log gets longer and nothing is lost; the next commit says so.
+        # On a full disk the log grows and nothing is lost; the next commit fails with the reason.
         with suppress(NeardupError):
             self._store.checkpoint()
