@@ -110,8 +110,9 @@ def stages(corpus: Corpus, machine: Machine, seen: Measured) -> list[Row]:
     """Each stage's time, bytes and memory; the slower of processor and disk counts."""
     n, text = corpus.documents, corpus.documents * corpus.size
     curve = Options().curve
-    workers = min(machine.cores, curve.bands)
     free = machine.memory - n
+    # As in `band_documents`: fewer threads rather than slices.
+    workers = max(min(machine.cores, curve.bands, int(free // (n * BYTES_PER_KEY * 2))), 1)
     hash_slices = 1 << count_slice_bits(int(n), BYTES_PER_HASH, int(free / 2))
     band_slices = 1 << count_slice_bits(int(n), BYTES_PER_KEY, int(free / (2 * workers)))
     fast = machine.cores * seen.efficiency

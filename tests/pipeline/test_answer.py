@@ -1,4 +1,4 @@
-"""What a run over files says besides its decisions, which tests/contract compares."""
+"""Results of a run over files besides its decisions, which tests/contract compares."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def by_library(documents: list[engine.Row], **asked: Any) -> neardup.Result:
 
 
 @pytest.mark.parametrize("measure", ["jaccard", "containment"])
-def test_pairs_are_the_library_s(tmp_path: Path, measure: str) -> None:
+def test_pairs_equal_those_of_the_library(tmp_path: Path, measure: str) -> None:
     documents = engine.rows(5, 120)
     paths = engine.write(tmp_path / "in", documents)
     engine.go(paths, tmp_path / "out", others={"pairs": True}, keep="longest", measure=measure)
@@ -30,7 +30,7 @@ def test_pairs_are_the_library_s(tmp_path: Path, measure: str) -> None:
     assert len(got) > 50
 
 
-def test_nothing_at_all_is_an_answer_too(tmp_path: Path) -> None:
+def test_empty_inputs_give_empty_tables(tmp_path: Path) -> None:
     for name, content in (("none", b""), ("blank", b"\n\n"), ("one", b'{"text": "alone"}\n')):
         (tmp_path / f"{name}.jsonl").write_bytes(content)
         for cluster in ("stars", "components"):
@@ -50,7 +50,7 @@ def test_copies_of_one_page_are_never_compared(tmp_path: Path) -> None:
     assert (got.counts["removed"], got.counts["identical"]) == (899, 899)
 
 
-def test_strict_names_the_row_whatever_the_shards(tmp_path: Path) -> None:
+def test_strict_names_the_row_at_every_shard_size(tmp_path: Path) -> None:
     documents = [{"text": f"text number {number}"} for number in range(200)]
     documents[137] = {"text": " "}
     paths = engine.write(tmp_path / "in", documents, files=1)

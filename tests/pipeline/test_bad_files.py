@@ -1,4 +1,4 @@
-"""One bad file among many: named, or skipped and listed; mended, the run goes on."""
+"""A bad file is named in the error, or skipped and listed; the run resumes once it is fixed."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_run_with_only_bad_files_is_an_error(tmp_path: Path) -> None:
     assert got.counts["documents"] == 0 and got.kept == {}
 
 
-def test_what_was_read_before_a_bad_file_is_not_read_again(tmp_path: Path) -> None:
+def test_files_read_before_a_bad_file_are_not_read_again(tmp_path: Path) -> None:
     paths = sources(tmp_path / "in", "jsonl.gz")
     whole = paths[-1].read_bytes()
     cut(paths[-1])

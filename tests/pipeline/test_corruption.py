@@ -1,4 +1,4 @@
-"""A damaged file of a stopped run is made again; one of a running run is an error with its name."""
+"""A damaged work file of a stopped run is made again; one of a running run is an error."""
 
 from __future__ import annotations
 

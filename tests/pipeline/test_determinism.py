@@ -1,4 +1,4 @@
-"""The same input gives the same answer, whatever the workers, the pieces and the memory."""
+"""The answer does not depend on workers, sizes of shards and chunks, or memory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def plain(
 
 @pytest.mark.parametrize("asked", ASKED, ids=str)
 @pytest.mark.parametrize("workers", [2, 7])
-def test_the_number_of_workers_changes_nothing(
+def test_answer_is_the_same_with_any_number_of_workers(
     tmp_path: Path,
     inputs: list[Path],
     plain: dict[str, engine.Outcome],
@@ -57,7 +57,7 @@ def test_the_number_of_workers_changes_nothing(
 
 
 @pytest.mark.parametrize("asked", ASKED, ids=str)
-def test_the_sizes_of_shards_and_chunks_change_nothing(
+def test_answer_is_the_same_at_any_size_of_shards_and_chunks(
     tmp_path: Path, inputs: list[Path], plain: dict[str, engine.Outcome], asked: engine.Row
 ) -> None:
     for number, (shard, chunk) in enumerate([(400, 1), (90, 1 << 20), (3_000, 40), (1 << 20, 333)]):
@@ -73,7 +73,7 @@ def test_the_sizes_of_shards_and_chunks_change_nothing(
 
 
 class Paths:
-    """Which of the ways for little memory were taken."""
+    """Records which code paths for small memory budgets were taken."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.slices: list[int] = []
@@ -109,7 +109,7 @@ class Paths:
 
 @pytest.mark.parametrize("asked", ASKED, ids=str)
 @pytest.mark.parametrize("each", [700, 20_000])
-def test_little_memory_changes_nothing(
+def test_answer_is_the_same_with_little_memory(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     inputs: list[Path],
@@ -157,7 +157,7 @@ def test_pairs_are_the_same_in_little_memory(
     assert len(written) > 200
 
 
-def test_the_format_of_the_files_changes_nothing(tmp_path: Path) -> None:
+def test_answer_is_the_same_in_every_file_format(tmp_path: Path) -> None:
     """Small shards of row groups, small chunks of compressed lines: always the same decisions."""
     documents = [
         {"id": f"d{n}", "text": text or " ", "score": float(n % 3), "lang": "x"}
@@ -173,7 +173,7 @@ def test_the_format_of_the_files_changes_nothing(tmp_path: Path) -> None:
     assert len(found[0]) > 20
 
 
-def test_text_files_in_many_shards(tmp_path: Path) -> None:
+def test_shards_of_text_files_change_nothing(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number, text in enumerate(engine.texts(3, 150)):
         (tmp_path / "in" / f"{number:03}.txt").write_text(text)
@@ -185,7 +185,7 @@ def test_text_files_in_many_shards(tmp_path: Path) -> None:
     assert len(outcomes[0].removed) > 30
 
 
-def test_the_hash_seed_changes_nothing(tmp_path: Path, inputs: list[Path]) -> None:
+def test_answer_is_the_same_with_any_python_hash_seed(tmp_path: Path, inputs: list[Path]) -> None:
     script = """
 import sys
 from support import engine
@@ -208,7 +208,7 @@ run_job(engine.job(inputs, Path(sys.argv[1]), keep="longest", limit=2), engine.S
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
-def test_random_settings_change_nothing(
+def test_answer_is_the_same_with_random_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     chance = random.Random(seed)

@@ -1,4 +1,4 @@
-"""A disk that gets full in any stage: one line, and the run goes on when there is room."""
+"""A full disk in any stage gives a one-line error; the run resumes when there is space."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def fill(
     return stopped
 
 
-def test_a_full_disk_in_any_stage(
+def test_a_full_disk_in_any_stage_is_reported_and_resumed(
     disk: Path, inputs: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped = fill(disk, inputs, monkeypatch, range(5 * PAGE, 1 << 22, 7 * PAGE))
@@ -85,7 +85,7 @@ def test_a_full_disk_in_any_stage(
 
 
 @pytest.mark.slow
-def test_a_full_disk_at_every_page(
+def test_a_full_disk_at_every_page_is_reported_and_resumed(
     disk: Path, inputs: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped = fill(disk, inputs, monkeypatch, range(2 * PAGE, 1 << 22, PAGE))

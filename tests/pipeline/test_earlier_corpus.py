@@ -1,4 +1,4 @@
-"""New documents against what is there already: the earlier corpus counts, and is only read."""
+"""New documents against an earlier corpus, which ranks first and is never written."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def together(corpus: Path) -> list[tuple[str, str, float]]:
 
 
 @pytest.mark.parametrize("earlier", ["old", "old/sketches", "old/kept"])
-def test_the_answer_is_that_of_one_run_over_both(
+def test_answer_equals_that_of_one_run_over_both(
     tmp_path: Path, corpus: Path, together: list[tuple[str, str, float]], earlier: str
 ) -> None:
     before = contents(corpus / "old")
@@ -55,7 +55,7 @@ def test_the_answer_is_that_of_one_run_over_both(
     assert contents(corpus / "old") == before
 
 
-def test_documents_that_were_removed_earlier_do_not_count(tmp_path: Path) -> None:
+def test_documents_removed_earlier_are_no_witnesses(tmp_path: Path) -> None:
     # b is similar to a, c to b alone: with b gone, c stays.
     a, b, c = edited(1), edited(1, 0), edited(1, 0, 79)
     old = write_jsonl(tmp_path / "old.jsonl", [{"id": "a", "text": a}, {"id": "b", "text": b}])
@@ -86,7 +86,7 @@ def test_earlier_documents_rank_first_whatever_the_policy(tmp_path: Path, keep: 
     assert len(answer(tmp_path / "out")) == 3
 
 
-def test_an_earlier_corpus_with_copies_loses_nothing(tmp_path: Path) -> None:
+def test_copies_in_the_earlier_corpus_are_not_removed(tmp_path: Path) -> None:
     old = write_jsonl(tmp_path / "old.jsonl", [{"id": n, "text": edited(1)} for n in range(4)])
     new = write_jsonl(tmp_path / "new.jsonl", [{"id": "n", "text": edited(1, 2)}])
     for cluster in ("stars", "components"):
@@ -95,7 +95,7 @@ def test_an_earlier_corpus_with_copies_loses_nothing(tmp_path: Path) -> None:
         assert [(name, witness) for name, witness, _ in answer(tmp_path / cluster)] == [("n", "0")]
 
 
-def test_sets_can_be_merged(tmp_path: Path, corpus: Path) -> None:
+def test_merged_sets_serve_as_earlier_corpus(tmp_path: Path, corpus: Path) -> None:
     new, old = corpus / "new.jsonl", corpus / "old"
     dedup(new, "-o", tmp_path / "second", "--against", old, "--save-sketches")
     ran = neardup("merge", old, tmp_path / "second", "-o", tmp_path / "both")
@@ -142,7 +142,7 @@ def test_another_specification_is_refused(tmp_path: Path, corpus: Path) -> None:
         refused(ran, 1, "size", str(corpus / "old"))
 
 
-def test_without_the_texts_signatures_can_be_compared(tmp_path: Path) -> None:
+def test_saved_sketches_without_texts_need_verify_estimate(tmp_path: Path) -> None:
     old = write_jsonl(tmp_path / "old.jsonl", OLD)
     new = write_jsonl(tmp_path / "new.jsonl", NEW)
     dedup(old, "-o", tmp_path / "old", "--save-sketches")

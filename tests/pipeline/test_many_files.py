@@ -1,4 +1,4 @@
-"""Many files, odd names, wide tables: nothing that a folder may hold is too much."""
+"""Ten thousand files, odd file names, symbolic links, and tables with a thousand columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ main()
 """
 
 
-def test_ten_thousand_small_files_with_256_handles(tmp_path: Path) -> None:
+def test_ten_thousand_small_files_need_at_most_256_open_files(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number in range(10_000):
         text = f"words of number {number // 2} and of nobody else {number // 2}"
@@ -95,7 +95,7 @@ def read_so_far() -> int:
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/io"), reason="needs Linux's counters")
-def test_of_a_thousand_columns_only_those_needed_are_read(tmp_path: Path) -> None:
+def test_only_the_needed_columns_of_a_wide_table_are_read(tmp_path: Path) -> None:
     rows = 500
     chance = np.random.default_rng(1)
     columns = {f"c{n}": pa.array(chance.integers(0, 2**62, rows)) for n in range(1_000)}

@@ -1,4 +1,4 @@
-"""Rows with the same key are one document: the union of their shingles, wherever they are."""
+"""Rows with the same id are one document, the union of their shingles, in any file and order."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def expected(rows: list[Row]) -> dict[str, tuple[str, float]]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_answer_is_that_of_the_union(tmp_path: Path, seed: int) -> None:
+def test_answer_equals_that_of_the_unions(tmp_path: Path, seed: int) -> None:
     files = corpus(seed)
     paths = [write_jsonl(tmp_path / f"{n}.jsonl", rows) for n, rows in enumerate(files)]
     record = dedup(
@@ -71,7 +71,7 @@ def test_the_answer_is_that_of_the_union(tmp_path: Path, seed: int) -> None:
         ]
 
 
-def test_one_row_a_document_changes_nothing(tmp_path: Path) -> None:
+def test_documents_of_one_row_give_the_plain_answer(tmp_path: Path) -> None:
     rows = [row | {"doc": str(n)} for n, row in enumerate([*corpus(1)[0], *corpus(1)[1]])]
     source = write_jsonl(tmp_path / "a.jsonl", rows)
     for options in ([], ["--keep", "longest"], ["--verify", "estimate"]):
@@ -81,7 +81,7 @@ def test_one_row_a_document_changes_nothing(tmp_path: Path) -> None:
         assert table(tmp_path / "plain", "removed")
 
 
-def test_a_rejected_row_follows_its_document(tmp_path: Path) -> None:
+def test_a_rejected_row_is_kept_with_its_document(tmp_path: Path) -> None:
     rows = [
         {"doc": "a", "text": " ".join(words(1, 40))},
         {"doc": "a", "text": None},
@@ -105,7 +105,7 @@ def test_a_rejected_row_follows_its_document(tmp_path: Path) -> None:
     assert read_rows(tmp_path / "out" / "kept" / "a.jsonl") == [*rows[:2], *rows[4:]]
 
 
-def test_the_best_value_of_the_parts_counts(tmp_path: Path) -> None:
+def test_the_best_keep_value_of_the_rows_counts(tmp_path: Path) -> None:
     text = " ".join(words(1, 40))
     rows = [
         {"doc": "a", "text": text, "score": 3},
@@ -138,7 +138,7 @@ def test_a_rejected_row_adds_no_shingles(tmp_path: Path, keep: str) -> None:
     assert [row["id"] for row in table(tmp_path / "out", "removed")] == ["b"]
 
 
-def test_the_first_part_says_within_what_a_document_is_compared(tmp_path: Path) -> None:
+def test_the_first_row_determines_the_within_value(tmp_path: Path) -> None:
     rng = random.Random(2)
     letters = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
     rows = [
@@ -164,7 +164,7 @@ def test_the_first_part_says_within_what_a_document_is_compared(tmp_path: Path) 
     assert found[0] == found[1] == found[2] and found[0].removed
 
 
-def test_rows_that_were_removed_earlier_add_nothing(tmp_path: Path) -> None:
+def test_rows_removed_earlier_add_no_shingles(tmp_path: Path) -> None:
     one, other = " ".join(words(1, 40)), " ".join(words(2, 40))
     earlier = [{"doc": "p", "text": other}, {"doc": "k", "text": one}, {"doc": "k", "text": other}]
     dedup(

@@ -1,4 +1,4 @@
-"""A run that was stopped goes on with the same command, and ends as if nothing had happened."""
+"""A stopped run resumes with the same command, and gives the answer of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def kill_at_random_times(folder: Path, count: int, wanted: int) -> None:
         assert engine.outcome(folder / str(number)) == plain
 
 
-def test_killed_at_random_moments(tmp_path: Path) -> None:
+def test_run_resumes_after_kills_at_random_moments(tmp_path: Path) -> None:
     kill_at_random_times(tmp_path, 1_500, wanted=12)
 
 
 @pytest.mark.slow
-def test_killed_often_at_random_moments(tmp_path: Path) -> None:
+def test_run_resumes_after_many_kills_at_random_moments(tmp_path: Path) -> None:
     kill_at_random_times(tmp_path, 5_000, wanted=100)
 
 
@@ -74,7 +74,9 @@ def kill_at_steps(inputs: list[Path], folder: Path, **given: Any) -> None:
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_killed_before_some_of_its_steps(tmp_path: Path, inputs: list[Path], force: bool) -> None:
+def test_run_resumes_after_a_kill_before_chosen_steps(
+    tmp_path: Path, inputs: list[Path], force: bool
+) -> None:
     """A step makes, renames or removes a file or a folder."""
     asked = {"limit": 2} | ({"force": True} if force else {})
     kill_at_steps(inputs, tmp_path, first=3, every=23 if force else 11, asked=asked)
@@ -83,7 +85,7 @@ def test_killed_before_some_of_its_steps(tmp_path: Path, inputs: list[Path], for
 @pytest.mark.slow
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize("cluster", ["stars", "components"])
-def test_killed_before_each_of_its_steps(
+def test_run_resumes_after_a_kill_before_each_step(
     tmp_path: Path, inputs: list[Path], force: bool, cluster: str
 ) -> None:
     asked = {"limit": 2, "cluster": cluster, "workers": 2} | ({"force": True} if force else {})
@@ -250,7 +252,7 @@ def test_resuming_with_merge_rows_does_not_reuse_decisions(tmp_path: Path) -> No
         assert second.outcome == engine.go(inputs, tmp_path / f"plain{number}", **now)
 
 
-def test_an_earlier_run_that_was_made_again_with_another_threshold(tmp_path: Path) -> None:
+def test_an_earlier_run_made_again_with_another_threshold_is_noticed(tmp_path: Path) -> None:
     old = engine.write(tmp_path / "old", engine.rows(3, 80))
     new = engine.write(tmp_path / "new", engine.rows(3, 150)[60:])
     against = {"against": (tmp_path / "earlier",)}
@@ -262,7 +264,7 @@ def test_an_earlier_run_that_was_made_again_with_another_threshold(tmp_path: Pat
     assert second.outcome == engine.go(new, tmp_path / "plain", others=against)
 
 
-def test_nothing_of_another_attempt_is_in_the_result(tmp_path: Path) -> None:
+def test_result_contains_no_files_of_another_attempt(tmp_path: Path) -> None:
     """Text files that are removed now, tables and files that nobody asks for any more."""
     (tmp_path / "in").mkdir()
     for number, text in enumerate(engine.texts(3, 100)):
@@ -370,7 +372,7 @@ def test_an_input_that_changes_during_the_run_is_named(
         assert going_on.outcome == engine.go(mine, tmp_path / "plain", **FIRST)
 
 
-def test_a_text_that_is_not_what_was_sketched_is_named(
+def test_a_text_that_changed_since_it_was_sketched_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even if its size and time are as before."""

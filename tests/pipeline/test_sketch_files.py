@@ -1,4 +1,4 @@
-"""Other sketches in runs over files: many slots, wide slots, narrow slots, and what is saved."""
+"""Sketch files of other sketches: many, wide or narrow slots, one permutation; saved sketches."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def corpus(tmp_path: Path) -> Path:
 
 @every_kind
 @pytest.mark.parametrize("verify", ["exact", "estimate", "none"])
-def test_the_answer_is_that_of_the_library(corpus: Path, kind: list[str], verify: str) -> None:
+def test_answer_equals_that_of_the_library(corpus: Path, kind: list[str], verify: str) -> None:
     dedup(corpus / "new.jsonl", "-o", corpus / "out", *kind, "--verify", verify)
     texts = [str(row["text"]) for row in NEW]
     result = in_memory(texts, verify=verify, **library_options(kind))
@@ -173,7 +173,7 @@ def test_conflicting_options_are_refused(corpus: Path, given: list[str], message
     assert not (corpus / "out").exists()
 
 
-def test_the_record_says_what_was_stored(corpus: Path) -> None:
+def test_run_json_states_the_sketch_settings(corpus: Path) -> None:
     dedup(corpus / "new.jsonl", "-o", corpus / "out", "--bits", "2", "--keep-full")
     record = json.loads((corpus / "out" / "run.json").read_bytes())
     assert record["spec"]["bits"] == 2

@@ -1,4 +1,4 @@
-"""Numbers come back sorted, whether they fit into memory or not."""
+"""The sorter returns all numbers in order, whether they fit into memory or not."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def given_back(sorter: Sorter) -> list[tuple[int, float | None]]:
 
 
 @pytest.mark.parametrize("memory", [0, 1_000, 1 << 20])
-def test_numbers_come_back_sorted_and_once(tmp_path: Path, memory: int) -> None:
+def test_numbers_are_returned_sorted_without_repeats(tmp_path: Path, memory: int) -> None:
     spilled = 0
     for seed in range(60):
         sorter = Sorter(tmp_path / "s", memory)

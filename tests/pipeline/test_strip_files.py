@@ -1,4 +1,4 @@
-"""Stripping over files gives what the library gives, and is resumed with the rest."""
+"""Stripping over files gives the answer of the library; the list of lines is reused on resume."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pages(strip: str) -> list[str]:
 
 
 @pytest.mark.parametrize("strip", ["lines:50%", "html", "html,lines:50%"])
-def test_the_answer_is_that_of_the_library(tmp_path: Path, strip: str) -> None:
+def test_answer_equals_that_of_the_library(tmp_path: Path, strip: str) -> None:
     texts = pages(strip)
     source = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in texts])
     options = [part for what in strip.split(",") for part in ("--strip", what)]
@@ -41,7 +41,7 @@ def test_the_answer_is_that_of_the_library(tmp_path: Path, strip: str) -> None:
     assert not (tmp_path / "plain" / "ignored-lines").exists()
 
 
-def test_a_bad_request_is_refused(tmp_path: Path) -> None:
+def test_a_bad_strip_option_is_refused(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", [{"text": "x"}])
     for what in ("lines", "lines:0%", "css"):
         ran = neardup("dedup", source, "-o", tmp_path / "out", "-q", "--strip", what)

@@ -158,7 +158,9 @@ def check(graph: Graph, deciding: Rounds, limit: int) -> None:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_random_graphs_end_in_the_answer(tmp_path: Path, part: int) -> None:
+def test_rounds_on_random_graphs_end_in_the_answer_of_the_definition(
+    tmp_path: Path, part: int
+) -> None:
     hot = 0
     for seed in range(300 * part, 300 * (part + 1)):
         chance = random.Random(seed)
@@ -170,7 +172,7 @@ def test_random_graphs_end_in_the_answer(tmp_path: Path, part: int) -> None:
     assert hot > 150
 
 
-def test_former_leaders_do_not_count(tmp_path: Path) -> None:
+def test_a_leader_that_was_removed_again_is_no_witness(tmp_path: Path) -> None:
     for seed in range(100):
         chance = random.Random(seed)
         graph, limit = Graph.of_chains(seed), chance.randint(1, 6)
@@ -179,9 +181,7 @@ def test_former_leaders_do_not_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
-def test_larger_graphs_whose_witnesses_are_known_by_their_leading_bits(
-    tmp_path: Path, limit: int
-) -> None:
+def test_rounds_on_graphs_of_more_than_256_documents(tmp_path: Path, limit: int) -> None:
     for seed in range(3):
         chance = random.Random(seed)
         graph = Graph.random(1_000 * limit + seed, 700)
@@ -190,7 +190,7 @@ def test_larger_graphs_whose_witnesses_are_known_by_their_leading_bits(
     assert Graph.random(1_000 * limit, 700).hot(limit)
 
 
-def test_windows_and_spilled_pairs_change_nothing(
+def test_windows_and_spilled_pairs_give_the_same_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decide, "PAIRS_AT_ONCE", 3)

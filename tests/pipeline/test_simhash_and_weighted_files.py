@@ -1,4 +1,4 @@
-"""SimHash over files: the library's answer, whatever the pieces; resumed, saved, adopted."""
+"""SimHash and weighted MinHash over files: the library's answer; document frequencies reused."""
 
 from __future__ import annotations
 
@@ -14,35 +14,42 @@ from support.command_line import dedup, edited, neardup, refused, table, write_j
 import neardup as package
 from neardup.corpus.shards import cut_shards
 from neardup.errors import FormatError
-from neardup.pipeline import stage_files as work_folder
+from neardup.pipeline import stage_files
 from neardup.pipeline.saved import read_frequencies
 from neardup.pipeline.stages.sketch import count_document_frequencies
 from neardup.text.frequencies import Frequencies
 
+SIMHASH = {"sketch": "simhash", "slots": 64, "bands": None, "rows": None, "threshold": None}
+WEIGHTED = {"sketch": "weighted"}
 ASKED: list[dict[str, Any]] = [
-    {"hamming": 12},
-    {"hamming": 12, "limit": 2, "keep": "longest"},
-    {"hamming": 10, "slots": 128},
-    {"hamming": 12, "weights": "tf-idf"},
-    {"hamming": 12, "blocks": 13},
-    {"verify": "exact", "threshold": 0.4, "hamming": 14},
-    {"verify": "none", "hamming": 6},
-    {"cluster": "components", "hamming": 10},
+    SIMHASH | {"hamming": 12},
+    SIMHASH | {"hamming": 12, "limit": 2, "keep": "longest"},
+    SIMHASH | {"hamming": 10, "slots": 128},
+    SIMHASH | {"hamming": 12, "weights": "tf-idf"},
+    SIMHASH | {"hamming": 12, "blocks": 13},
+    SIMHASH | {"verify": "exact", "threshold": 0.4, "hamming": 14},
+    SIMHASH | {"verify": "none", "hamming": 6},
+    SIMHASH | {"cluster": "components", "hamming": 10},
+    WEIGHTED,
+    WEIGHTED | {"weights": "tf-idf"},
+    WEIGHTED | {"weights": "tf-idf", "verify": "estimate"},
+    WEIGHTED | {"verify": "estimate", "limit": 2, "keep": "longest"},
+    WEIGHTED | {"weights": "tf-idf", "cluster": "components"},
+    WEIGHTED | {"verify": "none"},
 ]
-OURS = {"sketch": "simhash", "slots": 64, "bands": None, "rows": None, "threshold": None}
 
 
 @pytest.mark.parametrize("asked", ASKED, ids=str)
 def test_every_shard_size_gives_the_answer_of_the_library(tmp_path: Path, asked: Any) -> None:
     documents = engine.rows(3, 150, words=30)
     paths = engine.write(tmp_path / "in", documents)
-    found = package.dedup([row["text"] for row in documents], **{**engine.SMALL, **OURS, **asked})
+    found = package.dedup([row["text"] for row in documents], **{**engine.SMALL, **asked})
     want = [
         (documents[r.id]["id"], documents[r.witness]["id"], r.similarity, r.exact)
         for r in found.removed
     ]
     assert len(want) > 20
-    for number, given in enumerate(
+    for number, sizes in enumerate(
         [
             {"shard": 1 << 20, "chunk": 1 << 20},
             {"workers": 3, "shard": 900, "chunk": 300},
@@ -50,7 +57,7 @@ def test_every_shard_size_gives_the_answer_of_the_library(tmp_path: Path, asked:
         ]
     ):
         out = tmp_path / str(number)
-        got = engine.go(paths, out, **{**OURS, **asked, **given})
+        got = engine.go(paths, out, **{**asked, **sizes})
         assert [(r["id"], r["witness"], r["similarity"], r["exact"]) for r in got.removed] == want
         record = json.loads((out / "run.json").read_bytes())
         assert record["fingerprint"] == found.options.spec.fingerprint
@@ -64,7 +71,7 @@ def pages(tmp_path: Path) -> Path:
     return write_jsonl(tmp_path / "pages.jsonl", PAGES)
 
 
-def test_command_prints_the_expected_summary(tmp_path: Path, pages: Path) -> None:
+def test_simhash_command_prints_hamming_distance_and_blocks(tmp_path: Path, pages: Path) -> None:
     ran = neardup("dedup", pages, "-o", tmp_path / "out", "--sketch", "simhash", "--hamming", 6)
     assert ran.code == 0
     assert (
@@ -103,7 +110,7 @@ def test_frequencies_are_counted_once(
 
 
 @pytest.mark.parametrize("earlier", ["old", "old/sketches"])
-def test_earlier_frequencies_are_used_again(tmp_path: Path, earlier: str) -> None:
+def test_frequencies_of_the_earlier_corpus_are_reused(tmp_path: Path, earlier: str) -> None:
     old, new = PAGES[:30], PAGES[30:]
     write_jsonl(tmp_path / "old.jsonl", old)
     write_jsonl(tmp_path / "new.jsonl", new)
@@ -125,7 +132,7 @@ def test_against_without_document_frequencies_is_refused(tmp_path: Path, pages: 
     refused(neardup(*command), 1, "sketch")
 
 
-def test_kept_files_of_a_weighted_run_are_enough(tmp_path: Path, pages: Path) -> None:
+def test_kept_files_of_a_tf_idf_run_serve_as_earlier_corpus(tmp_path: Path, pages: Path) -> None:
     asked = ["--sketch", "simhash", "--weights", "tf-idf"]
     dedup(pages, "-o", tmp_path / "old", *asked)
     record = dedup(pages, "-o", tmp_path / "out", "--against", tmp_path / "old", *asked)
@@ -151,27 +158,65 @@ def test_damaged_frequencies_are_refused(tmp_path: Path, pages: Path) -> None:
     refused(neardup(*command, *asked), 1, "don't belong together")
 
 
-def test_rows_can_not_be_merged(tmp_path: Path, pages: Path) -> None:
+def test_merge_rows_with_simhash_is_refused(tmp_path: Path, pages: Path) -> None:
     command = ("dedup", pages, "-o", tmp_path / "out", "-q", "--merge-rows", "id")
     refused(neardup(*command, "--sketch", "simhash"), 2, "fingerprints can't be joined")
 
 
-def test_frequencies_of_other_documents_are_never_taken_for_these(
+def test_frequencies_of_other_inputs_are_not_reused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run dies after it has replaced another one's frequencies, before it has said so."""
+    """A run is killed after it has replaced the file of frequencies, before its key is written."""
     work = tmp_path / "work"
     work.mkdir()
 
     def counted(seed: int) -> str:
         paths = engine.write(tmp_path / f"in{seed}", engine.rows(seed, 40, words=30))
-        job = engine.job(paths, tmp_path / "out", **OURS, hamming=3, weights="tf-idf")
+        job = engine.job(paths, tmp_path / "out", **SIMHASH, hamming=3, weights="tf-idf")
         shards = cut_shards(job.ordered_inputs(), job.reading)
         return count_document_frequencies(job, work, shards, engine.Silent()).stated
 
     first = counted(1)
     with monkeypatch.context() as patched:
-        patched.setattr(work_folder, "write_text", mock.Mock(side_effect=KeyboardInterrupt))
+        patched.setattr(stage_files, "write_text", mock.Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             counted(2)
     assert counted(1) == first
+
+
+def test_weighted_command_prints_weighted_jaccard(tmp_path: Path, pages: Path) -> None:
+    command = ["dedup", pages, "-o", tmp_path / "out", "--sketch", "weighted"]
+    ran = neardup(*command, "--weights", "tf-idf")
+    assert ran.code == 0
+    assert "exact weighted Jaccard >= 0.80 of word:5 shingles, 21 bands of 6" in ran.out
+    record = json.loads((tmp_path / "out" / "run.json").read_bytes())
+    assert record["parameters"]["weights"] == "tf-idf"
+    assert (record["spec"]["sketch"], record["spec"]["family"]) == ("weighted", "darts")
+    assert record["spec"]["weights"].startswith("tf-idf:")
+    report = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "exact weighted Jaccard of word:5 shingles" in report
+
+
+@pytest.mark.parametrize("weights", ["tf", "tf-idf"])
+def test_weighted_run_against_an_earlier_corpus_has_its_fingerprint(
+    tmp_path: Path, pages: Path, weights: str
+) -> None:
+    asked = ["--sketch", "weighted", "--weights", weights]
+    dedup(pages, "-o", tmp_path / "first", "--save-sketches", *asked)
+    more = write_jsonl(tmp_path / "more.jsonl", [{"id": "new", "text": PAGES[0]["text"] + " end"}])
+    against = tmp_path / "first"
+    record = dedup(more, "-o", tmp_path / "second", "--against", against, *asked)
+    first = json.loads((tmp_path / "first" / "run.json").read_bytes())
+    assert record["fingerprint"] == first["fingerprint"]
+    (removed,) = table(tmp_path / "second", "removed")
+    assert (removed["id"], removed["witness"]) == ("new", "0")
+    assert 0.8 < removed["similarity"] < 1.0
+    command = ["dedup", more, "-o", tmp_path / "third", "--against", against, "-q"]
+    refused(neardup(*command), 1, "sketch")
+    other = "tf" if weights == "tf-idf" else "tf-idf"
+    refused(neardup(*command, "--sketch", "weighted", "--weights", other), 1, "--weights")
+
+
+def test_merge_rows_with_weighted_minhash_is_refused(tmp_path: Path, pages: Path) -> None:
+    command = ["dedup", pages, "-o", tmp_path / "out", "--sketch", "weighted"]
+    refused(neardup(*command, "--merge-rows", "id"), 2, "bags can't be joined")
