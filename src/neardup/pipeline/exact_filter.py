@@ -42,7 +42,7 @@ class ExactFilter:
 
     kind      `set`, `bloom` or `cuckoo`
     fpr       the rate of false positives, for `bloom` only
-    expected  the number of documents it is sized for; None: as many as are found
+    expected  the number of documents it is sized for; None: for all documents of the input
     """
 
     kind: str

@@ -205,7 +205,7 @@ class HotBucket:
 class BucketStatistics:
     """The sizes of all buckets, with the largest and the fullest ones.
 
-    Made after the documents are decided: how full a bucket is depends on who was kept.
+    Made after the documents are decided: how full a bucket is depends on which documents are kept.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ class BucketStatistics:
         return {"buckets": self.count, "bucket_size_p99": int(ninety_nine)}
 
     def describe(self, catalogue: Catalogue, ranking: Ranking) -> dict[str, Any]:
-        """Return the largest and the fullest buckets, with the names of some members."""
+        """Return the largest and the fullest buckets, with the names of their first members."""
         full = [one for one in self._fullest if one.beyond]
         return {
             "hot_buckets": [_describe_bucket(one, catalogue, ranking) for one in self._largest],

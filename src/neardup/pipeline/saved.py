@@ -58,10 +58,12 @@ class SketchSet:
 
     @property
     def keys(self) -> list[str]:
+        """The key of each sketch file, which is also its name."""
         return [str(file.header["key"]) for file in self.files]
 
     @property
     def kept_digest(self) -> str:
+        """A digest of the kept bits."""
         return xxhash.xxh3_64_hexdigest(np.packbits(self.kept).data)
 
     @classmethod
@@ -84,11 +86,12 @@ class SketchSet:
                 f"{folder} holds no set of sketches ({type(error).__name__}): make one with "
                 "neardup dedup --save-sketches"
             ) from None
-        found = cls(spec, shards, files, kept, ignored, frequencies)
-        found._check(folder)
-        return found
+        sketches = cls(spec, shards, files, kept, ignored, frequencies)
+        sketches._check(folder)
+        return sketches
 
     def _check(self, folder: Path) -> None:
+        """Raise an error if the files are of different sets."""
         rows = sum(sum(file.note["rows"]) for file in self.files)
         same = all(file.header["fingerprint"] == self.spec.fingerprint for file in self.files)
         same &= self.ignored.digest == self.spec.ignored

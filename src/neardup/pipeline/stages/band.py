@@ -96,10 +96,10 @@ class BandWriter:
         """Write the buckets of a band, and return the file."""
         room = self.budget.share(self.workers) // 2
         bits = count_slice_bits(len(self.sketches), BYTES_PER_KEY, room)
-        holds = len(self.sketches) * BYTES_PER_HELD_KEY < room
+        keys_fit = len(self.sketches) * BYTES_PER_HELD_KEY < room
         with BlockWriter(self.path(band), BUCKETS_KIND, key=self.key, band=band) as writer:
             for wanted in range(1 << bits):
-                held = list(self._blocks(band, bits, wanted)) if holds else None
+                held = list(self._blocks(band, bits, wanted)) if keys_fit else None
                 may_share = self._may_share(bits, held or self._blocks(band, bits, wanted))
                 more = count_slice_bits(int(np.count_nonzero(may_share)), BYTES_PER_CANDIDATE, room)
                 for part in range(wanted << more, (wanted + 1) << more):

@@ -310,6 +310,26 @@ def count_document_frequencies(
     return load_or_make(folder / "weights", FREQUENCIES_FILE, key, read_frequencies, count)
 
 
+def _count_frequent(
+    job: Job, folder: Path, shards: list[Shard], earlier: EarlierCorpus, progress: Progress
+) -> Job:
+    """Return the job with its ignored lines and document frequencies.
+
+    They are those of the earlier corpus, if it has any, else counted if an option requires them.
+    """
+    ignored = earlier.ignored
+    if job.options.strip.lines is not None and not len(ignored):
+        ignored = find_ignored_lines(job, folder, shards, progress)
+    job = replace(job, options=job.options.ignoring(ignored.digest), ignored=ignored)
+    frequencies = Frequencies()
+    if job.options.weights == "tf-idf":
+        frequencies = earlier.frequencies or count_document_frequencies(
+            job, folder, shards, progress
+        )
+    options = job.options.weighing(frequencies.stated)
+    return replace(job, options=options, frequencies=frequencies)
+
+
 def _pass_over(
     job: Job,
     shards: list[Shard],
@@ -360,19 +380,8 @@ def sketch_inputs(
             shards = cut_shards(job.ordered_inputs(), job.reading, set(bad))
             if not bad:
                 check_disk(job, folder, shards, progress, maker)
-            ignored = earlier.ignored
-            if job.options.strip.lines is not None and not len(ignored):
-                ignored = find_ignored_lines(job, folder, shards, progress)
-            job = replace(job, options=job.options.ignoring(ignored.digest), ignored=ignored)
-            frequencies = Frequencies()
-            if job.options.weights == "tf-idf":
-                frequencies = earlier.frequencies or count_document_frequencies(
-                    job, folder, shards, progress
-                )
-            options = job.options.weighing(frequencies.stated)
-            job = replace(job, options=options, frequencies=frequencies)
-            exact = job.options.verify == "exact"
-            earlier.check(job.storage, exact, job.columns.within)
+            job = _count_frequent(job, folder, shards, earlier, progress)
+            earlier.check(job.storage, job.options.verify == "exact", job.columns.within)
             earlier_shards = cut_shards(
                 earlier.inputs, replace(job.reading, columns=job.columns.plain)
             )
