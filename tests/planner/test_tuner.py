@@ -193,7 +193,7 @@ def test_what_can_not_be_wanted_is_refused(asked, message):
         tune(tweets(10), **asked)
 
 
-def specimen_of(texts: list[str], request: SweepRequest) -> TrialSample:
+def sample_of(texts: list[str], request: SweepRequest) -> TrialSample:
     options = request.options
     return TrialSample.of(choose_among([as_documents(texts)], 5_000, 0, options.spec), options)
 
@@ -213,26 +213,26 @@ class Interrupted(TrialCache):
 
 def test_a_sweep_that_was_interrupted_goes_on(tmp_path):
     request = SweepRequest.of(axes={"slots": "16,32", "sketches": "minhash"})
-    specimen = specimen_of(tweets(200), request)
+    sample = sample_of(tweets(200), request)
     with pytest.raises(KeyboardInterrupt):
-        run_sweep(specimen, request, 1, SILENT, Interrupted(tmp_path, most=4))
+        run_sweep(sample, request, 1, SILENT, Interrupted(tmp_path, most=4))
     first = {entry.key: entry.results for entry in TrialCache(tmp_path).entries()}
-    tuning = run_sweep(specimen, request, 1, SILENT, TrialCache(tmp_path))
+    tuning = run_sweep(sample, request, 1, SILENT, TrialCache(tmp_path))
     kept = {entry.key: entry.results for entry in TrialCache(tmp_path).entries()}
     assert len(first) == 4
     assert len(kept) == len(tuning.rows) == 9
     assert first.items() <= kept.items()
-    again = run_sweep(specimen, request, 1, SILENT, TrialCache(tmp_path))
+    again = run_sweep(sample, request, 1, SILENT, TrialCache(tmp_path))
     assert again.rows == tuning.rows  # times too: nothing was run
 
 
 def test_results_that_are_no_outcomes_are_run_again(tmp_path):
     request = SweepRequest.of(axes={"slots": 16, "bands": "4x4", "sketches": "minhash"})
-    specimen, cache = specimen_of(tweets(100), request), TrialCache(tmp_path)
-    tuning = run_sweep(specimen, request, 1, SILENT, cache)
+    sample, cache = sample_of(tweets(100), request), TrialCache(tmp_path)
+    tuning = run_sweep(sample, request, 1, SILENT, cache)
     for entry in list(cache.entries()):
         cache.put(entry.config, {"outcome": {"status": "done"}, "time_limit": 1.0}, 0.0)
-    again = run_sweep(specimen, request, 1, SILENT, cache)
+    again = run_sweep(sample, request, 1, SILENT, cache)
     assert [row.pairs for row in again.rows] == [row.pairs for row in tuning.rows]
 
 
@@ -249,13 +249,13 @@ def test_what_took_too_long_is_tried_again_with_more_time(tmp_path):
         SweepRequest.of(time_limit=0.05, axes=point),
         SweepRequest.of(time_limit=300, axes=point),
     )
-    specimen, cache = specimen_of(tweets(1_200), hasty), TrialCache(tmp_path)
-    assert run_sweep(specimen, hasty, 1, SILENT, cache).rows[1].status == "timeout"
+    sample, cache = sample_of(tweets(1_200), hasty), TrialCache(tmp_path)
+    assert run_sweep(sample, hasty, 1, SILENT, cache).rows[1].status == "timeout"
     before = {entry.key: entry.at for entry in cache.entries()}
-    assert run_sweep(specimen, hasty, 1, SILENT, cache).rows[1].status == "timeout"
+    assert run_sweep(sample, hasty, 1, SILENT, cache).rows[1].status == "timeout"
     assert {entry.key: entry.at for entry in cache.entries()} == before
-    assert run_sweep(specimen, patient, 1, SILENT, cache).rows[1].status == "done"
-    assert run_sweep(specimen, hasty, 1, SILENT, cache).rows[1].status == "done"
+    assert run_sweep(sample, patient, 1, SILENT, cache).rows[1].status == "done"
+    assert run_sweep(sample, hasty, 1, SILENT, cache).rows[1].status == "done"
 
 
 def test_the_command_writes_what_it_found(tmp_path):

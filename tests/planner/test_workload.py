@@ -122,7 +122,7 @@ def seen_of(file: Path, count: int, seed: int) -> SampledCorpus:
 
 def test_a_whole_corpus_says_what_its_run_does(ran: tuple[Path, dict[str, Any]]) -> None:
     file, record = ran
-    profile = seen_of(file, DOCUMENTS, seed=1).profile(Options())
+    profile = seen_of(file, DOCUMENTS, seed=1).workload(Options())
     counts = record["counts"]
     assert profile.removed * DOCUMENTS == pytest.approx(counts["removed"])
     assert profile.buckets * DOCUMENTS == pytest.approx(record["metrics"]["buckets"])
@@ -132,7 +132,7 @@ def test_a_whole_corpus_says_what_its_run_does(ran: tuple[Path, dict[str, Any]])
 
 def test_samples_say_it_on_average(ran: tuple[Path, dict[str, Any]]) -> None:
     file, record = ran
-    profiles = [seen_of(file, SAMPLED, seed).profile(Options()) for seed in range(8)]
+    profiles = [seen_of(file, SAMPLED, seed).workload(Options()) for seed in range(8)]
     removed = np.mean([profile.removed for profile in profiles])
     assert removed == pytest.approx(record["counts"]["removed"] / DOCUMENTS, rel=0.1)
     compared = np.mean([profile.compared for profile in profiles])

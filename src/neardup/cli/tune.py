@@ -193,8 +193,8 @@ def tune(
     results = None if no_cache else open_cache(cache)
     with progress_for(quiet=quiet or as_json) as progress:
         files = find_inputs(inputs, format)
-        specimen = sample_files(files, text, sample, request.options, threads, progress)
-        tuning = run_sweep(specimen, request, threads, progress, results)
+        chosen = sample_files(files, text, sample, request.options, threads, progress)
+        tuning = run_sweep(chosen, request, threads, progress, results)
     if out is not None:
         write_sweep(tuning, out)
     print_tuning(tuning, out, as_json, quiet)

@@ -1,7 +1,7 @@
 """The cost of each kind of work: stored figures, corrected by two small runs on this machine.
 
-One run is almost empty, one is larger. They are runs of `neardup dedup` in processes of their own,
-so that starting, memory and all cores are measured as they will be.
+One run is almost empty, one is larger. Both run `neardup dedup` in a process of its own, so that
+start-up, memory and all cores are measured as in a real run.
 """
 
 from __future__ import annotations
@@ -34,27 +34,28 @@ MEASURED_ON: Final = "2 cores of an AMD EPYC in a virtual machine, Linux, Python
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of one core, where nothing else is said.
+    """Seconds of one core for each unit of work, unless stated otherwise.
 
-    start, start_work   an empty run: until it ends, and of the processor
-    base                bytes of memory that an empty run takes
-    text                a MB of text: parsed, cut into shingles, hashed
-    document            besides, for each document
-    update              a slot of a k-hash signature, for one shingle
-    shingle             of a one-permutation signature
-    fill                a slot of a one-permutation signature
-    rank                a document
-    band                a document in one band
-    reread              a MB of input, in which candidates are found again
-    match               a MB of candidates' sets: parsed, shingled, sorted
-    set                 a MB of sets, read to be compared
-    pair                a pair that is compared
+    start, start_work   an empty run: elapsed time, and processor time
+    base                bytes of memory of an empty run
+    text                parsing, shingling and hashing a MB of text
+    document            sketching, per document, in addition to its text
+    update              updating one slot of a k-hash signature with one shingle
+    shingle             adding one shingle to a one-permutation signature
+    fill                filling one slot of a one-permutation signature
+    rank                ranking a document
+    band                banding a document, per band
+    reread              finding candidates again in a MB of input
+    match               parsing, shingling and sorting a MB of candidates' sets
+    set                 reading a MB of sets to compare them
+    pair                comparing a pair
     member              a place in a shared bucket, in all rounds
-    table               a removed document
-    keep                a MB of kept files
-    lookup              a document in one table of an index, looked up and added (MinHashLSH)
-    efficiency          of several cores, beside one
-    disk                bytes a second, read or written, where files don't fit into memory
+    table               a removed document in the tables of OUT
+    keep                writing a MB of kept files
+    lookup              looking up and adding a document in one table of an index (MinHashLSH)
+    efficiency          speed per core of several cores, relative to one core
+    disk                bytes per second, read or written, where files don't fit into memory
+    source              where the figures come from, for people
     """
 
     start: float = 1.25
@@ -80,34 +81,41 @@ class Costs:
     source: str = f"stored figures, of {MEASURED_ON}"
 
     def signature(self, sketch: str, slots: int, shingles: float) -> float:
-        """Seconds to make a document's signature of its shingles."""
+        """Return the seconds that a document's signature takes, from its shingles."""
         if sketch == "oneperm":
             return shingles * self.shingle + slots * self.fill
         return shingles * slots * self.update
 
     def sketch(self, sketch: str, slots: int, shingles: float, size: float) -> float:
-        """Seconds from a document's text to its signature."""
+        """Return the seconds from a document's text to its signature."""
         return self.text * size / MB + self.document + self.signature(sketch, slots, shingles)
 
     def cores(self, wanted: int) -> float:
-        """What several cores do, beside one."""
+        """Return how many times as fast as one core so many cores are, at least 1."""
         return max(wanted * self.efficiency, 1.0)
 
 
 ENOUGH: Final = 32_000_000
-"""Bytes of text for the larger run."""
+"""Bytes of text of the larger run."""
 FEW: Final = 8
-"""Documents of the almost empty one."""
+"""Documents of the almost empty run."""
 VOCABULARY: Final = 20_000
 DOUBT: Final = 0.1
-"""Seconds: what is measured in less says little, and the stored figures count for more."""
+"""Seconds that are added to both sides of a ratio, so that short times count for less."""
 LAUNCH: Final = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
 SERIAL: Final = ("rank", "tables", "filter")
 
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """What was seen of a run. Bytes are those of the texts, memory is the peak."""
+    """The measurements of a run.
+
+    size      bytes of the texts
+    seconds   elapsed time
+    work      processor time
+    memory    bytes at the peak
+    record    the content of run.json
+    """
 
     documents: int
     size: int
@@ -117,6 +125,7 @@ class MeasuredRun:
     record: Mapping[str, Any]
 
     def stage(self, *names: str) -> float:
+        """Return the seconds of these stages together."""
         return sum(float(self.record["seconds"][name]) for name in names)
 
 
@@ -129,13 +138,23 @@ def measure_costs(
     enough: int = ENOUGH,
     folder: Path | None = None,
 ) -> Costs:
-    """The stored figures, corrected by what was measured with some texts on so many cores."""
+    """Run `neardup dedup` on texts and return the stored figures, corrected by the measurements.
+
+    Args:
+        texts: Texts like those of the corpus.
+        options: The operating point.
+        point: The same as the content of a config file.
+        shingles: Mean number of distinct shingles of a text.
+        workers: Cores that the runs use.
+        enough: Bytes of text of the larger run.
+        folder: Where the temporary folder is made; by default the system's.
+    """
     with tempfile.TemporaryDirectory(prefix="neardup-plan-", dir=folder) as work:
         place = Path(work)
         write_config(place / "point.toml", point)
         texts = iter(texts)
         few = list(islice(texts, FEW))
-        # With copies, so that every stage has something to do.
+        # With copies, so that no stage is skipped.
         empty = _best_run(place, [*few, *(f"{text} again" for text in few)], workers)
         large = _best_run(place, [*few, *_until(texts, enough)], workers)
     return correct_costs(Costs(), empty, large, options, shingles, workers)
@@ -149,11 +168,11 @@ def correct_costs(
     shingles: float,
     workers: int,
 ) -> Costs:
-    """What an empty run takes is fixed; what the larger one takes more is for its documents."""
+    """Correct costs: the empty run is the fixed part, the larger one adds the cost of documents."""
     count, cores = large.documents, costs.cores(workers)
     sketching = max(large.stage("sketch") - empty.stage("sketch"), 0.0) * cores
     slots = costs.signature(options.spec.sketch, options.spec.slots, shingles)
-    # Shared between what is paid by the byte and by the document as it is in the stored figures.
+    # Split between bytes and documents in the ratio of the stored figures.
     expected = costs.text * large.size / MB + costs.document * count
     ratio = max(sketching - slots * count, 0.1 * expected) / expected
     rest = max(large.stage("band", *SERIAL) - empty.stage("band", *SERIAL), 0.0)
@@ -192,17 +211,18 @@ def correct_costs(
 
 
 def _best_run(folder: Path, texts: Sequence[str], workers: int) -> MeasuredRun:
-    """Of two runs: the first may have to compile, and others may use the machine, too."""
+    """Return the faster of two runs: the first may compile kernels, or be disturbed."""
     return min((_run_dedup(folder, texts, workers) for _ in range(2)), key=lambda one: one.seconds)
 
 
 def _run_dedup(folder: Path, texts: Sequence[str], workers: int) -> MeasuredRun:
-    """One run over these texts."""
+    """Run `neardup dedup` over texts in a process of its own, and measure it."""
     source, out = folder / "documents.jsonl", folder / "out"
     with source.open("wb") as file:
         for number, text in enumerate(texts):
             file.write(orjson.dumps({"id": f"document-{number}", "text": text}) + b"\n")
-    # Linux counts the memory of whoever starts a process as its own: something small starts it.
+    # On Linux the peak memory of a child includes that of the process that forked it: a small
+    # process starts the run.
     command = [
         sys.executable,
         "-S",
@@ -239,7 +259,7 @@ def _run_dedup(folder: Path, texts: Sequence[str], workers: int) -> MeasuredRun:
 
 
 def _until(texts: Iterator[str], enough: int) -> Iterator[str]:
-    """Texts of so many bytes together, or all."""
+    """Yield texts until they have `enough` characters together."""
     size = 0
     while size < enough and (text := next(texts, None)) is not None:
         size += len(text)
@@ -247,7 +267,7 @@ def _until(texts: Iterator[str], enough: int) -> Iterator[str]:
 
 
 def read_texts(files: Sequence[InputFile], columns: Columns) -> Iterator[str]:
-    """The texts of the files, from the first on."""
+    """Yield the usable texts of the files, in order."""
     for chunk in chunks_of(files, columns):
         documents = parse_chunk(chunk, columns)
         for row, text in enumerate(documents.texts.to_pylist()):
@@ -256,17 +276,23 @@ def read_texts(files: Sequence[InputFile], columns: Columns) -> Iterator[str]:
 
 
 def random_texts(shingles: float, size: float, seed: int = 0) -> Iterator[str]:
-    """Texts of random words, as many and as long as asked for, one in ten a copy of the last."""
+    """Yield texts of random words without end; after one in ten comes a near-copy of it.
+
+    Args:
+        shingles: Distinct five-word shingles of a text.
+        size: Bytes of a text.
+        seed: The seed of the random words.
+    """
     chance = random.Random(seed)  # noqa: S311  # not for security
     words = max(round(shingles) + 4, 5)
     length = size / words - 1
     letters = "etaoinshrdlucmfwypvbgk"
-    known = [
+    vocabulary = [
         "".join(chance.choices(letters, k=max(round(length + chance.uniform(-2, 2)), 1)))
         for _ in range(VOCABULARY)
     ]
     while True:
-        text = chance.choices(known, k=words)
+        text = chance.choices(vocabulary, k=words)
         yield " ".join(text)
         if chance.random() < 0.1:
             yield " ".join([*text, "again"])

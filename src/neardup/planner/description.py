@@ -1,4 +1,4 @@
-"""A plan in words: the requirements, the prediction, the stages; on Spark also the cluster."""
+"""Formats a plan for a terminal: requirements, prediction, stages, and the Spark cluster."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ FLAGS = {
     "spark.executor.memory": "--executor-memory",
     "spark.driver.memory": "--driver-memory",
 }
-"""Settings that spark-submit has an option for."""
+"""Settings for which spark-submit has an option."""
 
 
-def describe_cluster(found: ClusterSize) -> list[tuple[str, str]]:
-    """What a run takes, by name."""
-    needs = found.needs
+def describe_cluster(cluster: ClusterSize) -> list[tuple[str, str]]:
+    """Return the size and the cost of a cluster, as names and texts."""
+    needs = cluster.needs
     deciding = "in one task"
-    if found.ranges:
-        deciding = f"by rounds, in {format_count(found.ranges, 'range')} of documents"
+    if cluster.ranges:
+        deciding = f"by rounds, in {format_count(cluster.ranges, 'range')} of documents"
     return [
         (
             "executors",
-            f"{found.executors:,} of {format_count(found.cores, 'core')} and "
-            f"{format_bytes(found.memory)}: {format_duration(found.seconds)}",
+            f"{cluster.executors:,} of {format_count(cluster.cores, 'core')} and "
+            f"{format_bytes(cluster.memory)}: {format_duration(cluster.seconds)}",
         ),
-        ("or", _others(found)),
+        ("or", _others(cluster)),
         (
             "work",
-            f"{format_number(found.core_hours)} core-hours, "
-            f"{format_number(found.core_hours_a_tb)} for a TB "
-            f"of text; {format_duration(found.alone)} by one task alone",
+            f"{format_number(cluster.core_hours)} core-hours, "
+            f"{format_number(cluster.core_hours_a_tb)} for a TB "
+            f"of text; {format_duration(cluster.alone)} by one task alone",
         ),
         (
             "shuffle",
-            f"{format_bytes(found.shuffled)}, {format_bytes(found.shuffled_a_document)} a "
+            f"{format_bytes(cluster.shuffled)}, {format_bytes(cluster.shuffled_a_document)} a "
             "document; "
-            f"{format_bytes(found.if_ordered)} with another --keep than first, or for a "
+            f"{format_bytes(cluster.if_ordered)} with another --keep than first, or for a "
             "DataFrame",
         ),
         (
             "disk",
-            f"{format_bytes(found.shuffle_disk)} for shuffles on each executor, "
-            f"{format_bytes(found.work_folder)} in the work folder, "
-            f"{format_bytes(found.out)} in OUT",
+            f"{format_bytes(cluster.shuffle_disk)} for shuffles on each executor, "
+            f"{format_bytes(cluster.work_folder)} in the work folder, "
+            f"{format_bytes(cluster.out)} in OUT",
         ),
         ("deciding", deciding),
         (
@@ -66,16 +66,16 @@ def describe_cluster(found: ClusterSize) -> list[tuple[str, str]]:
     ]
 
 
-def _others(found: ClusterSize) -> str:
-    """Other numbers of executors, and their times."""
+def _others(cluster: ClusterSize) -> str:
+    """Return the times of other numbers of executors."""
     return ", ".join(
         f"{format_count(executors, 'executor')} {format_duration(seconds)}"
-        for executors, seconds in found.times
+        for executors, seconds in cluster.times
     )
 
 
-def format_spark_stages(found: ClusterSize) -> list[str]:
-    """The stages as a small table."""
+def format_spark_stages(cluster: ClusterSize) -> list[str]:
+    """Return the stages on Spark as the lines of a table."""
     head = (
         f"{'stage':<15}{'core time':>10}{'shuffled':>10}{'read':>10}{'written':>10}{'to OUT':>10}"
     )
@@ -84,16 +84,16 @@ def format_spark_stages(found: ClusterSize) -> list[str]:
         *(
             f"{one.name:<15}{format_duration(one.work):>10}{format_bytes(one.shuffled):>10}{format_bytes(one.read):>10}"
             f"{format_bytes(one.written):>10}{format_bytes(one.out):>10}"
-            for one in found.stages
+            for one in cluster.stages
         ),
     ]
 
 
-def format_submit_line(found: ClusterSize) -> list[str]:
-    """What to give to spark-submit, an option or some a line."""
-    flags = [f"{flag} {found.settings[name]}" for name, flag in FLAGS.items()]
+def format_submit_line(cluster: ClusterSize) -> list[str]:
+    """Return the spark-submit command in lines that can be pasted."""
+    flags = [f"{flag} {cluster.settings[name]}" for name, flag in FLAGS.items()]
     others = [
-        f"--conf {name}={value}" for name, value in found.settings.items() if name not in FLAGS
+        f"--conf {name}={value}" for name, value in cluster.settings.items() if name not in FLAGS
     ]
     lines = [f"spark-submit {' '.join(flags[:2])}", " ".join(flags[2:]), *others]
     return " \\\n    ".join(lines).splitlines()
@@ -116,17 +116,17 @@ _UNITS: dict[str, Callable[[float], str]] = {
     "lookups": lambda value: f"{value:,.0f} lookups",
     "precision": lambda value: f"precision {value:.4f}",
 }
-"""How each figure of what was rejected is said."""
+"""The format of each figure of a rejected value."""
 
 
 def format_figures(rejected: RejectedValue) -> str:
-    """The figures of something that was not chosen."""
-    known = {name: value for name, value in rejected.figures.items() if math.isfinite(value)}
-    return ", ".join(_UNITS[name](value) for name, value in known.items())
+    """Return the figures of a rejected value in one line."""
+    finite = {name: value for name, value in rejected.figures.items() if math.isfinite(value)}
+    return ", ".join(_UNITS[name](value) for name, value in finite.items())
 
 
 def describe_requirements(plan: Plan) -> str:
-    """What was asked for, in a line or two."""
+    """Return the requirements in one line."""
     sla = plan.sla
     what = {"files": "a run over files", "index": "an index in memory"}[sla.purpose]
     cores = format_count(sla.cores, "core")
@@ -145,41 +145,46 @@ def describe_requirements(plan: Plan) -> str:
 
 
 def describe_prediction(plan: Plan) -> list[str]:
-    """What is predicted, a line each."""
-    seen = plan.predicted
+    """Return the operating point and its prediction, a line each."""
+    predicted = plan.predicted
     width, slots, scheme, bands, _, verification = (choice.value for choice in plan.choices)
-    spent = _of_one_machine(plan) if plan.spark is None else describe_cluster(plan.spark)
+    cost = _describe_machine(plan) if plan.spark is None else describe_cluster(plan.spark)
     lines = [
         (
             "point",
             f"{scheme}, {slots} slots of {width}, {bands} bands, {verification} verification",
         ),
-        ("recall", f"{seen.recall:.4f} at the threshold{_above(seen.recall_above)}"),
-        ("precision", f"{seen.precision:.4f}"),
+        ("recall", f"{predicted.recall:.4f} at the threshold{_above(predicted.recall_above)}"),
+        ("precision", f"{predicted.precision:.4f}"),
         (
             "compared",
-            f"{format_number(seen.compared)} pairs a document, "
-            f"{format_number(seen.false)} for nothing",
+            f"{format_number(predicted.compared)} pairs a document, "
+            f"{format_number(predicted.false)} for nothing",
         ),
-        *spent,
+        *cost,
         *plan.sources.items(),
     ]
-    return [f"{name:<11}{said}" for name, said in lines]
+    return [f"{name:<11}{text}" for name, text in lines]
 
 
-def _of_one_machine(plan: Plan) -> list[tuple[str, str]]:
-    seen = plan.predicted
+def _describe_machine(plan: Plan) -> list[tuple[str, str]]:
+    """Return the cost on one machine, as names and texts."""
+    predicted = plan.predicted
     return [
-        ("memory", format_bytes(seen.memory) + _tables(plan)),
-        ("disk", format_bytes(seen.disk)),
-        ("time", f"{format_duration(seen.seconds)}, {format_duration(seen.work)} of the processor"),
-        ("rate", f"{seen.rate:,.0f} documents a second"),
-        ("machines", f"{seen.machines:,}"),
+        ("memory", format_bytes(predicted.memory) + _tables(plan)),
+        ("disk", format_bytes(predicted.disk)),
+        (
+            "time",
+            f"{format_duration(predicted.seconds)}, "
+            f"{format_duration(predicted.work)} of the processor",
+        ),
+        ("rate", f"{predicted.rate:,.0f} documents a second"),
+        ("machines", f"{predicted.machines:,}"),
     ]
 
 
 def _tables(plan: Plan) -> str:
-    """What `neardup index stats` will say of them."""
+    """Return the bytes of an index's tables, as `neardup index stats` will show them."""
     held = plan.predicted.tables
     if held is None:
         return ""
@@ -187,11 +192,12 @@ def _tables(plan: Plan) -> str:
 
 
 def _above(recall: float) -> str:
+    """Return the recall of all pairs above the threshold, if it is known."""
     return "" if math.isnan(recall) else f", {recall:.4f} of all pairs above it"
 
 
 def format_stages(plan: Plan) -> list[str]:
-    """The stages of a run over files, as a small table."""
+    """Return the stages of a run as the lines of a table; on Spark also the submit command."""
     if plan.spark is not None:
         return ["", *format_spark_stages(plan.spark), "", *format_submit_line(plan.spark)]
     if not plan.predicted.stages:

@@ -25,7 +25,13 @@ WIDE, NARROW = 64, 1
 
 @dataclass(frozen=True)
 class RejectedValue:
-    """Something that was not chosen: its figures, and why not."""
+    """A value that was not chosen.
+
+    Attributes:
+        value: The value, as people read it.
+        figures: Its figures by name, such as "bytes" or "recall".
+        why: Why it was not chosen.
+    """
 
     value: str
     figures: dict[str, float]
@@ -34,7 +40,14 @@ class RejectedValue:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, and why."""
+    """One parameter of an operating point.
+
+    Attributes:
+        name: The parameter: slot width, slots, scheme, bands, tables or verification.
+        value: The chosen value, as people read it.
+        reason: Why it was chosen.
+        rejected: Other values, with their figures and why they were not chosen.
+    """
 
     name: str
     value: str
@@ -42,28 +55,29 @@ class Choice:
     rejected: list[RejectedValue] = field(default_factory=list)
 
 
-def explain_choices(search: Search, found: Solution) -> list[Choice]:
-    """All of them, in the order in which one follows from the other."""
+def explain_choices(search: Search, solution: Solution) -> list[Choice]:
+    """Return one choice for each parameter, in the order in which they depend on one another."""
     return [
-        _width(search, found),
-        _slots(search, found),
-        _scheme(search, found),
-        _bands(search, found),
-        _tables(search, found),
-        _verification(search, found),
+        _width(search, solution),
+        _slots(search, solution),
+        _scheme(search, solution),
+        _bands(search, solution),
+        _tables(search, solution),
+        _verification(search, solution),
     ]
 
 
 def _where(search: Search) -> str:
+    """Return where signatures are held: in memory for an index, else on disk."""
     return "memory" if search.sla.purpose == "index" else "disk"
 
 
-def _width(search: Search, found: Solution) -> Choice:
-    """From the corpus and the memory: how much is stored of a slot?"""
-    sla, spec, chosen = search.sla, found.options.spec, found.bits
+def _width(search: Search, solution: Solution) -> Choice:
+    """Explain the width of a slot: the widest that fits into memory or disk."""
+    sla, spec, chosen = search.sla, solution.options.spec, solution.bits
     place = _where(search)
     room = sla.memory if place == "memory" else sla.disk
-    total = found.predicted.memory if place == "memory" else found.predicted.disk
+    total = solution.predicted.memory if place == "memory" else solution.predicted.disk
     rejected = []
     for bits in (WIDE, *WIDTHS):
         if bits == chosen:
@@ -73,7 +87,7 @@ def _width(search: Search, found: Solution) -> Choice:
         if bits == WIDE:
             why = "twice the bytes for the same error"
         elif bits > chosen:
-            needed = total + size - found.predicted.signatures
+            needed = total + size - solution.predicted.signatures
             why = (
                 f"{format_bytes(needed)} of {place} with the rest, "
                 f"{format_bytes(room or 0)} are there"
@@ -81,7 +95,7 @@ def _width(search: Search, found: Solution) -> Choice:
         else:
             why = "nothing asks for less"
         rejected.append(RejectedValue(_bits(bits), figures, why))
-    if search.given.bits is not None:
+    if search.fixed.bits is not None:
         reason = "as given"
     elif chosen == FULL:
         asked = "and they fit" if room is not None else f"and no limit is set for {place}"
@@ -92,7 +106,7 @@ def _width(search: Search, found: Solution) -> Choice:
             "of whole "
             "slots before these are cut"
         )
-    each, of_all = stored_bytes(found.options), format_bytes(found.predicted.signatures)
+    each, of_all = stored_bytes(solution.options), format_bytes(solution.predicted.signatures)
     return Choice(
         "slot width",
         _bits(chosen),
@@ -105,17 +119,17 @@ def _bits(bits: int) -> str:
     return "1 bit" if bits == 1 else f"{bits} bits"
 
 
-def _slots(search: Search, found: Solution) -> Choice:
-    """From the accuracy: how many slots?"""
-    sla, slots = search.sla, found.options.spec.slots
+def _slots(search: Search, solution: Solution) -> Choice:
+    """Explain the number of slots: what recall, precision and time require."""
+    sla, slots = search.sla, solution.options.spec.slots
     least = least_slots(sla.threshold, sla.recall)
     rejected = []
     for other in (slots // 2, slots * 2):
         if other < 1:
             continue
         figures = {
-            "error": standard_error(sla.threshold, other, found.bits),
-            "bytes": sla.documents * other * found.bits / 8,
+            "error": standard_error(sla.threshold, other, solution.bits),
+            "bytes": sla.documents * other * solution.bits / 8,
         }
         if other < least:
             why = f"too few for a recall of {sla.recall:g} at {sla.threshold:g}: {least} are needed"
@@ -124,10 +138,10 @@ def _slots(search: Search, found: Solution) -> Choice:
         else:
             why = "twice the bytes, and nothing asks for a smaller error"
         rejected.append(RejectedValue(f"{other} slots", figures, why))
-    if search.given.slots is not None:
+    if search.fixed.slots is not None:
         reason = "as given"
-    elif found.slower is not None:
-        reason = _faster(found, found.slower)
+    elif solution.slower is not None:
+        reason = _faster(solution, solution.slower)
     elif slots == SLOTS:
         reason = "the default"
     elif slots > SLOTS and least > SLOTS:
@@ -140,29 +154,29 @@ def _slots(search: Search, found: Solution) -> Choice:
         "slots",
         f"{slots}",
         f"{reason}; an estimate at {sla.threshold:g} has a standard error of "
-        f"{found.predicted.error:.4f}",
+        f"{solution.predicted.error:.4f}",
         rejected,
     )
 
 
-def _faster(found: Solution, slower: Solution) -> str:
-    taken = format_duration(found.predicted.seconds)
+def _faster(solution: Solution, slower: Solution) -> str:
+    taken = format_duration(solution.predicted.seconds)
     instead = format_duration(slower.predicted.seconds)
-    return f"{found.options.spec.slots} slots make steeper bands: {taken} instead of {instead}"
+    return f"{solution.options.spec.slots} slots make steeper bands: {taken} instead of {instead}"
 
 
-def _scheme(search: Search, found: Solution) -> Choice:
-    """From the rate: how are signatures made?"""
-    sla, spec, costs = search.sla, found.options.spec, search.predict.costs
+def _scheme(search: Search, solution: Solution) -> Choice:
+    """Explain the sketch: the default, unless the rate requires one permutation."""
+    sla, spec, costs = search.sla, solution.options.spec, search.predict.costs
     other = "oneperm" if spec.sketch == "minhash" else "minhash"
 
     def figures(sketch: str) -> dict[str, float]:
         seconds = costs.sketch(sketch, spec.slots, sla.shingles, sla.size)
         updates = sla.shingles * (spec.slots if sketch == "minhash" else 1)
-        seen = {"microseconds": 1e6 * seconds, "operations": updates}
+        costed = {"microseconds": 1e6 * seconds, "operations": updates}
         if sla.rate is not None:
-            seen |= {"operations a second": sla.rate * updates, "cores": sla.rate * seconds}
-        return seen
+            costed |= {"operations a second": sla.rate * updates, "cores": sla.rate * seconds}
+        return costed
 
     mine = figures(spec.sketch)
     if sla.rate is None:
@@ -172,11 +186,11 @@ def _scheme(search: Search, found: Solution) -> Choice:
             f"{mine['operations a second']:,.0f} slot operations a second, with reading and "
             f"hashing {format_number(mine['cores'])} cores"
         )
-    if search.given.sketch is not None:
+    if search.fixed.sketch is not None:
         reason = "as given"
     elif spec.sketch == "minhash":
         reason = "one hash a slot, the default, is fast enough"
-        if "rate" in find_missed(sla, found.predicted):
+        if "rate" in find_missed(sla, solution.predicted):
             reason = "one hash a slot, the default"
     else:
         reason = "one permutation: a hash a slot would take too long"
@@ -190,10 +204,10 @@ def _scheme(search: Search, found: Solution) -> Choice:
     )
 
 
-def _bands(search: Search, found: Solution) -> Choice:
-    """From the recall: how many bands of how many rows?"""
-    sla, slots = search.sla, found.options.spec.slots
-    curve = found.options.curve.parts[0]
+def _bands(search: Search, solution: Solution) -> Choice:
+    """Explain bands and rows: the steepest curve that reaches the recall."""
+    sla, slots = search.sla, solution.options.spec.slots
+    curve = solution.options.curve.parts[0]
     powers = [Curve(slots // rows, rows) for rows in (4, 8, 16) if rows <= slots]
     near = [
         Curve(slots // rows, rows)
@@ -210,7 +224,7 @@ def _bands(search: Search, found: Solution) -> Choice:
         rejected.append(
             RejectedValue(f"{other.bands} x {other.rows}", _figures(other, search), why)
         )
-    narrow = min(found.bits, NARROW)
+    narrow = min(solution.bits, NARROW)
     rejected.append(
         RejectedValue(
             f"bands of {narrow}-bit slots",
@@ -220,7 +234,7 @@ def _bands(search: Search, found: Solution) -> Choice:
         )
     )
     mine = _figures(curve, search)
-    if search.given.curve is not None:
+    if search.fixed.curve is not None:
         reason = "as given"
     elif mine["recall"] >= sla.recall:
         reason = "the steepest curve that finds enough"
@@ -245,12 +259,12 @@ def _figures(curve: Curve, search: Search) -> dict[str, float]:
     }
 
 
-def _tables(search: Search, found: Solution) -> Choice:
-    """More recall: more tables, or more lookups a query?"""
-    sla, curve = search.sla, found.options.curve
+def _tables(search: Search, solution: Solution) -> Choice:
+    """Explain why there is one table, without probes."""
+    sla, curve = search.sla, solution.options.curve
     recall = curve.probability(sla.threshold)
     twice = 1 - (1 - recall) ** 2
-    postings = sla.documents * found.options.hash_tables.count
+    postings = sla.documents * solution.options.hash_tables.count
     enough = recall >= sla.recall
     why = "one finds enough" if enough else "give --slots for more"
     rejected = [
@@ -265,13 +279,13 @@ def _tables(search: Search, found: Solution) -> Choice:
         ),
         RejectedValue(
             "probes",
-            {"lookups": float(found.options.hash_tables.count + curve.slots)},
+            {"lookups": float(solution.options.hash_tables.count + curve.slots)},
             "they cost lookups instead of memory, and what they find has no formula: "
             "docs/choosing.md has what was measured",
         ),
     ]
     reason = (
-        f"one table of {found.options.hash_tables.count} bands has "
+        f"one table of {solution.options.hash_tables.count} bands has "
         f"{format_large_number(postings)} postings"
     )
     if not enough:
@@ -280,39 +294,51 @@ def _tables(search: Search, found: Solution) -> Choice:
     return Choice("tables", "1, no probes", reason, rejected)
 
 
-def _verification(search: Search, found: Solution) -> Choice:
-    """Who judges the candidates?"""
-    options, sla = found.options, search.sla
+def _verification(search: Search, solution: Solution) -> Choice:
+    """Explain how candidates are verified: exactly, unless the shingles don't fit."""
+    options, sla = solution.options, search.sla
     other = "estimate" if options.verify == "exact" else "exact"
-    beside = search.at(
-        options.spec.slots, found.bits, options.spec.sketch, other, options.curve.parts[0]
+    alternative = search.at(
+        options.spec.slots, solution.bits, options.spec.sketch, other, options.curve.parts[0]
     ).predicted
     figures = {
-        "precision": beside.precision,
-        "recall above": beside.recall_above,
-        "bytes": beside.disk,
+        "precision": alternative.precision,
+        "recall above": alternative.recall_above,
+        "bytes": alternative.disk,
     }
     if options.verify == "exact":
         reason = "every candidate is compared by its shingles: what is removed is a duplicate"
-        why = f"wrong by {found.predicted.error:.3f} at the threshold: half of the pairs there fail"
+        error = f"{solution.predicted.error:.3f}"
+        why = f"wrong by {error} at the threshold: half of the pairs there fail"
     else:
-        reason = f"by signatures, wrong by {found.predicted.error:.3f} at the threshold"
+        reason = f"by signatures, wrong by {solution.predicted.error:.3f} at the threshold"
         why = (
-            f"the shingles take {format_bytes(beside.disk)} of disk, "
+            f"the shingles take {format_bytes(alternative.disk)} of disk, "
             f"{format_bytes(sla.disk or 0)} are there"
         )
-    if search.given.verify is not None:
+    if search.fixed.verify is not None:
         reason, why = f"as given: {reason}", "not asked for"
     return Choice("verification", options.verify, reason, [RejectedValue(other, figures, why)])
 
 
 FLAT, FEW_DOCUMENTS = 2, 10_000
-"""Rows of bands in which almost everything meets, and how many documents don't mind."""
+"""Bands of at most FLAT rows make most documents candidates; small corpora can afford it."""
 
 
 @dataclass(frozen=True)
 class UnmetLimit:
-    """Something that is missed."""
+    """A requirement that the operating point misses.
+
+    Attributes:
+        limit: The requirement: recall, precision, memory, disk, rate or documents.
+        wanted: The required value.
+        reached: The predicted value.
+        message: What is missed, as a sentence.
+        cures: What would help, each on its own.
+
+    >>> print(UnmetLimit("disk", 1e12, 2e12, "2 TB of disk are needed", ["give 2 TB"]))
+    2 TB of disk are needed: give 2 TB
+    """
 
     limit: str
     wanted: float
@@ -324,30 +350,33 @@ class UnmetLimit:
         return f"{self.message}: {', or '.join(self.cures)}"
 
 
-def find_problems(search: Search, found: Solution) -> list[UnmetLimit]:
-    """What the point misses, worst first."""
-    missed = find_missed(search.sla, found.predicted)
-    return [_TELL[name](search, found) for name in sorted(missed, key=lambda name: -missed[name])]
+def find_problems(search: Search, solution: Solution) -> list[UnmetLimit]:
+    """Return the requirements that the solution misses, the worst first."""
+    missed = find_missed(search.sla, solution.predicted)
+    return [
+        _PROBLEMS[name](search, solution) for name in sorted(missed, key=lambda name: -missed[name])
+    ]
 
 
-def note_flat_bands(search: Search, found: Solution) -> list[str]:
-    """What is no failure, but should be known."""
-    rows = min(part.rows for part in found.options.curve.parts)
+def note_flat_bands(search: Search, solution: Solution) -> list[str]:
+    """Return a warning if bands are so flat that most documents become candidates."""
+    rows = min(part.rows for part in solution.options.curve.parts)
     if rows > FLAT or search.sla.documents <= FEW_DOCUMENTS:
         return []
     return [
         f"bands of {rows} {'row' if rows == 1 else 'rows'} make documents meet that have little in "
-        f"common, {format_number(found.predicted.compared)} comparisons for each: more "
+        f"common, {format_number(solution.predicted.compared)} comparisons for each: more "
         "slots, a lower "
         "recall or a higher threshold make steeper bands"
     ]
 
 
-def _recall(search: Search, found: Solution) -> UnmetLimit:
-    sla, curve = search.sla, found.options.curve.parts[0]
-    reached, slots = found.predicted.recall, found.options.spec.slots
+def _recall(search: Search, solution: Solution) -> UnmetLimit:
+    """Describe a missed recall."""
+    sla, curve = search.sla, solution.options.curve.parts[0]
+    reached, slots = solution.predicted.recall, solution.options.spec.slots
     cures = []
-    if search.given.curve is not None:
+    if search.fixed.curve is not None:
         better = best_curve(
             max(slots, least_slots(sla.threshold, sla.recall)), sla.threshold, sla.recall
         )
@@ -373,64 +402,70 @@ def _banded(curve: Curve, threshold: float) -> str:
 
 
 def _reachable(curve: Curve, recall: float) -> float:
-    """The similarity at which the curve has this recall: (1 - (1 - recall)^(1/b))^(1/r)."""
+    """Return the similarity at which a curve reaches a recall: (1 - (1 - recall)^(1/b))^(1/r)."""
     one_band = -math.expm1(math.log1p(-recall) / curve.bands)
     return float(one_band ** (1 / curve.rows))
 
 
-def _precision(search: Search, found: Solution) -> UnmetLimit:
-    sla, reached = search.sla, found.predicted.precision
+def _precision(search: Search, solution: Solution) -> UnmetLimit:
+    """Describe a missed precision."""
+    sla, reached = search.sla, solution.predicted.precision
     message = (
         f"precision {sla.precision:g} is not reached, estimates of "
-        f"{found.options.spec.slots} slots reach {reached:.3f}"
+        f"{solution.options.spec.slots} slots reach {reached:.3f}"
     )
-    cures = [*_exact_disk(search, found), "use more slots"]
+    cures = [*_exact_disk(search, solution), "use more slots"]
     return UnmetLimit("precision", sla.precision or 0.0, reached, message, cures)
 
 
-def _exact_disk(search: Search, found: Solution) -> Iterator[str]:
-    options = found.options
+def _exact_disk(search: Search, solution: Solution) -> Iterator[str]:
+    """Yield the cure for a missed precision: disk for exact verification."""
+    options = solution.options
     exact = search.at(
-        options.spec.slots, found.bits, options.spec.sketch, "exact", options.curve.parts[0]
+        options.spec.slots, solution.bits, options.spec.sketch, "exact", options.curve.parts[0]
     )
     yield f"give {format_bytes(exact.predicted.disk)} of disk for exact verification"
 
 
-def _memory(search: Search, found: Solution) -> UnmetLimit:
-    sla, needed = search.sla, found.predicted.memory
+def _memory(search: Search, solution: Solution) -> UnmetLimit:
+    """Describe a missed memory."""
+    sla, needed = search.sla, solution.predicted.memory
     room = sla.memory or 0
     message = f"{format_bytes(needed)} of memory are needed, {format_bytes(room)} are there"
     cures = [f"give {format_bytes(needed)}"]
     if sla.purpose == "index":
-        cures.append(f"use {found.predicted.machines} machines")
-        if search.given.slots or search.given.bits:
+        cures.append(f"use {solution.predicted.machines} machines")
+        if search.fixed.slots or search.fixed.bits:
             cures.append("leave --slots and --bits to the plan")
     fewer = int(sla.documents * room / needed)
     cures.append(f"hold {fewer:,} documents")
     return UnmetLimit("memory", room, needed, message, cures)
 
 
-def _disk(search: Search, found: Solution) -> UnmetLimit:
-    sla, needed = search.sla, found.predicted.disk
+def _disk(search: Search, solution: Solution) -> UnmetLimit:
+    """Describe a missed disk."""
+    sla, needed = search.sla, solution.predicted.disk
     room = sla.disk or 0
     cures = [f"give {format_bytes(needed)}"]
-    kept = sum(stage.written for stage in found.predicted.stages if stage.name == "filter")
+    kept = sum(stage.written for stage in solution.predicted.stages if stage.name == "filter")
     if kept:
         cures.append(f"run with --no-kept, which saves {format_bytes(kept)}")
     message = f"{format_bytes(needed)} of disk are needed, {format_bytes(room)} are there"
     return UnmetLimit("disk", room, needed, message, cures)
 
 
-def _rate(search: Search, found: Solution) -> UnmetLimit:
-    sla, reached = search.sla, found.predicted.rate
+def _rate(search: Search, solution: Solution) -> UnmetLimit:
+    """Describe a missed rate."""
+    sla, reached = search.sla, solution.predicted.rate
     wanted = sla.rate or 0.0
     cores = math.ceil(sla.cores * wanted / reached)
     message = f"{wanted:,.0f} documents a second arrive, {sla.cores} cores take {reached:,.0f}"
-    cures = [f"give {cores} cores", f"use {found.predicted.machines} machines"]
+    cures = [f"give {cores} cores", f"use {solution.predicted.machines} machines"]
     return UnmetLimit("rate", wanted, reached, message, cures)
 
 
 def _documents(search: Search, _: Solution) -> UnmetLimit:
+    """Describe more documents than one run takes."""
     count = search.sla.documents
     runs = math.ceil(count / MAX_DOCUMENTS)
     message = f"{count:,} documents are more than the {MAX_DOCUMENTS:,} that one run takes"
@@ -438,7 +473,7 @@ def _documents(search: Search, _: Solution) -> UnmetLimit:
     return UnmetLimit("documents", count, MAX_DOCUMENTS, message, cures)
 
 
-_TELL: dict[str, Callable[[Search, Solution], UnmetLimit]] = {
+_PROBLEMS: dict[str, Callable[[Search, Solution], UnmetLimit]] = {
     "recall": _recall,
     "precision": _precision,
     "memory": _memory,

@@ -1,8 +1,8 @@
-"""The cost of a run over files on one machine, stage by stage. The model of docs/scale.md.
+"""Predicts the cost of a run over files on one machine, stage by stage.
 
-N documents with sketches of s bytes, b bands; of the documents c share a bucket with others,
-p pairs a document are compared, d are removed. Memory is limited to the budget: what does not
-fit is sorted in slices, each of which reads everything again.
+docs/scale.md states the model: N documents with sketches of s bytes in b bands; a share c of them
+are candidates, p pairs per document are compared, a share d is removed. Memory is limited to the
+budget: data beyond it are sorted in slices, each of which reads the input of the stage again.
 """
 
 from __future__ import annotations
@@ -24,23 +24,32 @@ from neardup.runtime import AHEAD
 
 # Bytes on disk.
 BESIDES: Final = 36
-"""Of a document's sketch, what is neither slots nor its id: content hash, length, state."""
+"""Bytes of a document's sketch besides slots and id: content hash, length, state."""
 A_SET, A_PAIR, A_MEMBER, A_BUCKET, A_ROW = 24, 16, 4, 16, 30
-"""Besides its shingles; a compared pair; a place in a bucket; a bucket; a row of a table."""
+"""A set besides its shingles; a compared pair; a place in a bucket; a bucket; a table row."""
 
 # Bytes in memory: measured, see benches/results/predicted.md.
 COPIES: Final = 3
 """A block of sketches is held, joined and written."""
 A_THREAD, A_REPORT = 8 * MB, 15 * MB
 A_DOCUMENT, A_TABLED = 2, 20
-"""Of every document, from ranking on; and when the tables are written."""
+"""For each document from ranking on, and while the tables are written."""
 A_COMPARED, A_MEETING = 100, 24
-"""A pair while it is decided; a document and the first of its bucket, sorted."""
+"""A pair while it is decided; a sorted pair of a document and the first of its bucket."""
 
 
 @dataclass(frozen=True)
 class StageCost:
-    """Seconds, seconds of all cores, bytes read and written, bytes of memory at its peak."""
+    """The cost of one stage of a run over files.
+
+    Attributes:
+        name: The stage, as in run.json; "start" for starting the process.
+        seconds: Elapsed time.
+        work: Seconds of all cores together.
+        read: Bytes read.
+        written: Bytes written.
+        memory: Bytes of memory at the peak.
+    """
 
     name: str
     seconds: float
@@ -52,19 +61,26 @@ class StageCost:
 
 @dataclass(frozen=True)
 class LocalRun:
-    """A run at one operating point; `slots` are the bytes of a document's slots as compared."""
+    """A run over files at one operating point.
+
+    sla        the requirements: documents, cores, memory
+    costs      seconds of each kind of work
+    workload   amounts per document
+    options    the operating point
+    slots      bytes of a document's stored slots
+    """
 
     sla: Sla
     costs: Costs
-    profile: Workload
+    workload: Workload
     options: Options
     slots: int
 
     def stages(self) -> tuple[StageCost, ...]:
-        """All stages, in order."""
+        """Return the cost of each stage, in order."""
         stages = self._in_memory()
         if self._text + self._kept + self._sketches <= self._room:
-            return stages  # files stay in the system's cache
+            return stages  # all files stay in the page cache
         speed = self.costs.disk
         return tuple(
             replace(one, seconds=max(one.seconds, (one.read + one.written) / speed))
@@ -72,13 +88,14 @@ class LocalRun:
         )
 
     def _in_memory(self) -> tuple[StageCost, ...]:
-        sla, costs, seen, spec = self.sla, self.costs, self.profile, self.options.spec
+        sla, costs, spec = self.sla, self.costs, self.options.spec
+        load = self.workload
         count, cores, bands = sla.documents, costs.cores(sla.cores), self.options.hash_tables.count
         hashes, keys, workers = self._slices
-        buckets = count * (A_MEMBER * seen.members + A_BUCKET * seen.buckets)
+        buckets = count * (A_MEMBER * load.members + A_BUCKET * load.buckets)
         band_slots = spec.width // 8 * self.options.curve.slots
         deciding = costs.set * self._sets / MB + count * (
-            costs.pair * seen.compared + costs.member * seen.members
+            costs.pair * load.compared + costs.member * load.members
         )
         sketching = costs.sketch(spec.sketch, spec.slots, sla.shingles, sla.size)
         return (
@@ -104,10 +121,10 @@ class LocalRun:
                 deciding,
                 1,
                 buckets + self._sets,
-                count * A_PAIR * (seen.compared + seen.removed),
+                count * A_PAIR * (load.compared + load.removed),
             ),
             self._stage(
-                "tables", costs.table * count * seen.removed, 1, 0, A_ROW * count * seen.removed
+                "tables", costs.table * count * load.removed, 1, 0, A_ROW * count * load.removed
             ),
             self._stage("filter", costs.keep * self._kept / MB, 1, self._text, self._kept),
         )
@@ -121,38 +138,38 @@ class LocalRun:
 
     @property
     def _text(self) -> float:
-        return self.sla.documents * self.profile.stored
+        return self.sla.documents * self.workload.stored
 
     @property
     def _kept(self) -> float:
-        return self.sla.documents * self.profile.kept
+        return self.sla.documents * self.workload.kept
 
     @property
     def _sketches(self) -> float:
         each = (
             SignatureStorage(self.options.spec, self.options.hash_tables).size()
             + BESIDES
-            + self.profile.id
+            + self.workload.id
         )
         return self.sla.documents * each
 
     @property
     def _sets(self) -> float:
-        """What is compared of the candidates: their shingles, or their signatures."""
-        seen = self.profile
-        each = seen.sets if self.options.verify == "exact" else seen.candidates * self.slots
-        return self.sla.documents * (each + A_SET * seen.candidates)
+        """Bytes of the candidates' sets: their shingles, or their signatures."""
+        load = self.workload
+        each = load.sets if self.options.verify == "exact" else load.candidates * self.slots
+        return self.sla.documents * (each + A_SET * load.candidates)
 
     # -- memory ---------------------------------------------------------------------------------
 
     @cached_property
     def _room(self) -> int:
-        """What is given, or what a run takes here if nothing is said."""
+        """The memory limit; the default of a run on this machine if there is none."""
         return Budget(self.sla.memory).total
 
     @cached_property
     def _slices(self) -> tuple[int, int, int]:
-        """In how many slices hashes and keys are sorted, and by how many threads the latter."""
+        """Slices in which hashes are sorted, slices of keys, and threads that sort keys."""
         sla, tables = self.sla, self.options.hash_tables.count
         free = max(int(self._room - self.costs.base - A_DOCUMENT * sla.documents), LEAST // 16)
         fits = free // (sla.documents * BYTES_PER_KEY * 2)
@@ -162,7 +179,7 @@ class LocalRun:
         return 1 << hashes, 1 << keys, workers
 
     def _memory(self, stage: str) -> float:
-        """At the peak; no more than is given, but for what has to be there."""
+        """Return the peak of a stage: within the limit, unless the least it needs is more."""
         count = self.sla.documents
         more = {
             "sketch": 0,
@@ -178,15 +195,15 @@ class LocalRun:
 
     @property
     def _sketching(self) -> float:
-        """A block of sketches in some copies, chunks that are worked on, and those that wait."""
-        count, workers, stored = self.sla.documents, self.sla.cores, self.profile.stored
-        each = self.options.spec.slots * self.options.spec.width // 8 + BESIDES + self.profile.id
+        """Bytes while sketching: copies of a block of sketches, chunks in work and in the queue."""
+        count, workers, stored = self.sla.documents, self.sla.cores, self.workload.stored
+        each = self.options.spec.slots * self.options.spec.width // 8 + BESIDES + self.workload.id
         waiting = (AHEAD + 1) * workers + 1 if workers > 1 else 1
         held = COPIES * min(count, BLOCK_ROWS) + min(waiting * CHUNK / stored, count)
         return self.costs.base + each * held + A_THREAD * min(workers, count * stored / CHUNK)
 
     @property
     def _deciding(self) -> float:
-        seen = self.profile
-        pairs = A_COMPARED * seen.compared + A_MEETING * (seen.members - seen.buckets)
-        return self._sets + self.sla.documents * (A_DOCUMENT + A_SET * seen.candidates + pairs)
+        load = self.workload
+        pairs = A_COMPARED * load.compared + A_MEETING * (load.members - load.buckets)
+        return self._sets + self.sla.documents * (A_DOCUMENT + A_SET * load.candidates + pairs)

@@ -1,4 +1,4 @@
-"""neardup.plan: from requirements to an operating point, with its reasons and its cost."""
+"""neardup.plan: choose an operating point for requirements, with reasons and predicted cost."""
 
 from __future__ import annotations
 
@@ -52,16 +52,30 @@ from neardup.spec import check_choice, check_whole
 
 MOST_SAMPLED = 100_000
 MANY_TIMES = 1.5
-"""So many times the documents of a sample's files are said to be more of the same."""
+"""A plan for more than this many times the sampled corpus states that it extrapolates."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """An operating point, why it is what it is, and what is expected of it.
+    """An operating point, the reasons for it, and its predicted quality and cost.
 
-    options    keyword arguments of `neardup.dedup`
-    notes      what is no failure, but should be known
-    spark      the cluster, if the run is to be on one; `predicted` is of one machine all the same
+    Attributes:
+        sla: The requirements, with defaults filled in and figures of the sample.
+        options: The operating point, as keyword arguments of `neardup.dedup`.
+        choices: One `Choice` for each parameter: its value, the reason, the rejected values.
+        predicted: The `Prediction`: recall, precision, memory, disk, time on one machine.
+        problems: The requirements that can't be met, each with its cures; empty if all are met.
+        sources: Where the figures come from: stored or measured costs, assumed or sampled
+            documents.
+        notes: Warnings that are not failures.
+        spark: The size of the cluster with `engine="spark"`, else None.
+
+    >>> from neardup import plan
+    >>> planned = plan("1M", memory="8GB", cores=4, calibrate=False)
+    >>> planned.met, planned.options["slots"]
+    (True, 128)
+    >>> [choice.name for choice in planned.choices][:3]
+    ['slot width', 'slots', 'scheme']
     """
 
     sla: Sla
@@ -75,12 +89,12 @@ class Plan:
 
     @property
     def met(self) -> bool:
-        """Whether everything that is asked for can be had."""
+        """Whether all requirements are met."""
         return not self.problems
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, as JSON has it; what is not known is null."""
-        found = {
+        """Return the whole plan as JSON values; figures that are not known are null."""
+        record = {
             "met": self.met,
             "sla": asdict(self.sla),
             "options": self.options,
@@ -91,36 +105,41 @@ class Plan:
             "notes": self.notes,
         }
         if self.spark is not None:
-            found["spark"] = asdict(self.spark)
-        return _finite(found)  # type: ignore[no-any-return]
+            record["spark"] = asdict(self.spark)
+        return _finite(record)  # type: ignore[no-any-return]
 
     @property
     def reasons(self) -> list[str]:
-        """One line a choice, for a config file."""
+        """One line for each choice, as the config file has them in comments."""
         return [f"{one.name}: {one.value} ({one.reason})" for one in self.choices]
 
     def write(self, path: str | Path) -> None:
-        """The operating point as a file, for `neardup dedup --config`."""
+        """Write the operating point as a TOML file, for `neardup dedup --config`.
+
+        Args:
+            path: The file to write; reasons, notes and missed requirements are comments in it.
+        """
         missed = [f"not met: {problem}" for problem in self.problems]
         noted = [f"note: {note}" for note in self.notes]
         write_config(Path(path), self.options, [*missed, *noted, *self.reasons])
 
     def __repr__(self) -> str:
         point = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
-        seen = self.predicted
+        predicted = self.predicted
         met = "met" if self.met else f"missed: {', '.join(one.limit for one in self.problems)}"
-        spent = f"{format_bytes(seen.memory)} of memory, {format_bytes(seen.disk)} of disk, "
-        spent += format_duration(seen.seconds)
+        cost = f"{format_bytes(predicted.memory)} of memory, "
+        cost += f"{format_bytes(predicted.disk)} of disk, " + format_duration(predicted.seconds)
         if (spark := self.spark) is not None:
-            spent = (
+            cost = (
                 f"{format_count(spark.executors, 'executor')} of "
                 f"{format_count(spark.cores, 'core')} and "
             )
-            spent += f"{format_bytes(spark.memory)}, {format_duration(spark.seconds)}"
-        return f"Plan({point}; recall {seen.recall:.4f}, {spent}; {met})"
+            cost += f"{format_bytes(spark.memory)}, {format_duration(spark.seconds)}"
+        return f"Plan({point}; recall {predicted.recall:.4f}, {cost}; {met})"
 
 
 def _finite(value: Any) -> Any:
+    """Return a copy of JSON values in which NaN and infinity are None."""
     if isinstance(value, dict):
         return {name: _finite(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -152,36 +171,48 @@ def plan(
 ) -> Plan:
     """Choose an operating point from requirements: slots, bands, verification, and their cost.
 
-    Numbers may be written as people do: "300M", "100GB". With `engine="spark"`, memory, disk and
-    cores are those of an executor, and `spark` of the plan has the cluster.
+    Numbers may have a unit: "300M", "100GB". A requirement that is left out is no limit. With
+    `engine="spark"`, memory, disk and cores are those of one executor, and `Plan.spark` has the
+    size of the cluster.
 
     Args:
-        documents: How many there will be; by default those of the sample's files.
-        sample: Files of the corpus, or of one like it: shingles, bytes and duplicates are measured
-            on them.
-        text: The column that holds the documents.
-        format: The format of the sample's files; by default their names say it.
-        shingles: Distinct shingles of a document, on average.
-        bytes: Bytes of a document's text, on average.
-        precision: The share of what is called a duplicate that must be one.
-        memory: Bytes of memory that one machine may use.
-        disk: Bytes on disk that one machine may use.
-        rate: Documents that arrive in a second; the plan is then for an index, unless `purpose`
-            is files. On Spark, documents that a run gets through in a second.
-        cores: Cores of one machine; by default those of this one, on Spark 4.
+        documents: The number of documents; by default that of the sample's files.
+        sample: Files of the corpus, or of a similar one, on which shingles, bytes and duplicates
+            are measured. Without it, documents are assumed to be like pages of manuals.
+        text: The column of the texts in the sample's files.
+        format: The format of the sample's files; "auto" takes it from their names.
+        shingles: Distinct shingles of a document, on average; by default derived from `bytes`,
+            else 300.
+        bytes: Bytes of a document's text, on average; by default derived from `shingles`.
+        precision: The least share of reported duplicates that must be duplicates.
+        memory: The most bytes of memory on one machine.
+        disk: The most bytes of disk on one machine.
+        rate: Documents that arrive per second. The plan is then for an index, unless `purpose`
+            is "files". On Spark, documents per second that the run must process.
+        cores: Cores of one machine; by default all of this one, on Spark 4.
         purpose: "files", a run over files; or "index", whose tables are held in memory.
-        sample_size: Compare this many documents of the sample.
-        seed: The seed by which they are chosen.
-        calibrate: Measure this machine for a few seconds, instead of using stored figures.
+        sample_size: How many documents of the sample are compared with one another.
+        seed: The seed by which these are chosen.
+        calibrate: Measure the speed of this machine for a few seconds; False uses stored figures.
         engine: "local", one machine; or "spark", a cluster.
-        progress: Told how far it is.
-        **options: Threshold and recall that must be reached, and matching options that are decided
-            already; the plan chooses the others.
+        progress: Receives stages and their progress; silent by default.
+        **options: The required `threshold` and `recall`, and matching options that are fixed; the
+            plan chooses the others.
 
-    >>> found = plan("300M", threshold=0.85, recall=0.95, memory="100GB", rate=5000, cores=4,
-    ...              shingles=300, calibrate=False)
-    >>> found.options["bands"], found.options["rows"], found.met
+    Returns:
+        The operating point with its reasons and its cost. A plan is also returned if requirements
+        can't be met: `Plan.problems` lists them, each with its cures.
+
+    Raises:
+        ParameterError: If neither `documents` nor `sample` is given, or a value is out of range.
+
+    >>> planned = plan("300M", threshold=0.85, recall=0.95, memory="100GB", rate=5000, cores=4,
+    ...                shingles=300, calibrate=False)
+    >>> planned.options["bands"], planned.options["rows"], planned.met
     (14, 9, True)
+    >>> missed = plan("300M", memory="1GB", purpose="index", cores=4, calibrate=False).problems
+    >>> [problem.limit for problem in missed]
+    ['memory']
     """
     check_whole("sample_size", sample_size, 2, MOST_SAMPLED)
     check_choice("engine", engine, ENGINES)
@@ -189,7 +220,7 @@ def plan(
     decided = given_options(options)
     threshold = decided.pop("threshold", default_of("threshold"))
     recall = decided.pop("recall", default_of("recall"))
-    given = FixedOptions(**decided)
+    fixed = FixedOptions(**decided)
     cores = (CORES if on_spark else cpu_count() or 1) if cores is None else cores
     paths = [sample] if isinstance(sample, (str, Path)) else list(sample)
     files, columns = find_inputs(paths, format) if paths else [], Columns(text=text)
@@ -210,12 +241,15 @@ def plan(
     )
     if on_spark and sla.purpose == "index":
         raise ParameterError("an index is not on Spark: plan one with engine local, or plan files")
-    seen = None
+    sampled = None
     if files:
-        seen = sample_corpus(files, columns, given, sample_size, seed, cores, progress, threshold)
-        sla = fill_from_sample(sla, seen, documents is None, shingles is None, bytes is None)
+        sampled = sample_corpus(
+            files, columns, fixed, sample_size, seed, cores, progress, threshold
+        )
+        sla = fill_from_sample(sla, sampled, documents is None, shingles is None, bytes is None)
+    # Limits of an executor are no limits of a single machine: the cluster is sized for them.
     chosen_for = replace(sla, memory=None, disk=None, rate=None) if on_spark else sla
-    search = Search(chosen_for, given, Predictor(chosen_for, Costs(), _profiles(sla, seen)))
+    search = Search(chosen_for, fixed, Predictor(chosen_for, Costs(), _workloads(sla, sampled)))
     if calibrate:
         progress.say("measuring this machine, a few seconds")
         texts = (
@@ -223,54 +257,65 @@ def plan(
             if files
             else measuring.random_texts(sla.shingles, sla.size)
         )
-        found = search.run()
+        solution = search.run()
         costs = measuring.measure_costs(
-            texts, found.options, found.point, sla.shingles, min(cores, cpu_count() or 1)
+            texts, solution.options, solution.point, sla.shingles, min(cores, cpu_count() or 1)
         )
         search = replace(search, predict=replace(search.predict, costs=costs))
-    made = make_plan(search, seen)
-    return plan_cluster(made, sla, search.predict) if on_spark else made
+    planned = make_plan(search, sampled)
+    return plan_cluster(planned, sla, search.predict) if on_spark else planned
 
 
-def plan_cluster(made: Plan, sla: Sla, predict: Predictor) -> Plan:
-    """The same operating point on Spark, whose executors have what `sla` says."""
-    options = Options.of(**made.options)
-    run = SparkRun(sla, predict.costs, predict.profile_at(options), options, stored_bytes(options))
-    found = size_cluster(run)
+def plan_cluster(local: Plan, sla: Sla, predict: Predictor) -> Plan:
+    """Return the plan of the same operating point on Spark.
+
+    Args:
+        local: The plan for one machine without limits.
+        sla: The requirements; memory, disk and cores are those of one executor.
+        predict: The prediction that the local plan is based on.
+    """
+    options = Options.of(**local.options)
+    run = SparkRun(sla, predict.costs, predict.workload_at(options), options, stored_bytes(options))
+    cluster = size_cluster(run)
     return replace(
-        made,
+        local,
         sla=sla,
-        problems=[*made.problems, *find_cluster_problems(found, run)],
-        notes=[*made.notes, *note_shuffles(found, run)],
-        spark=found,
-        sources=made.sources | {"spark": run.spark.source},
+        problems=[*local.problems, *find_cluster_problems(cluster, run)],
+        notes=[*local.notes, *note_shuffles(cluster, run)],
+        spark=cluster,
+        sources=local.sources | {"spark": run.spark.source},
     )
 
 
-def make_plan(search: Search, seen: SampledCorpus | None = None) -> Plan:
-    """The plan that a search ends in."""
-    found = search.run()
+def make_plan(search: Search, sampled: SampledCorpus | None = None) -> Plan:
+    """Run the search and explain its solution."""
+    solution = search.run()
     return Plan(
         search.sla,
-        found.point,
-        explain_choices(search, found),
-        found.predicted,
-        find_problems(search, found),
-        {"costs": search.predict.costs.source, "documents": _known_from(seen, search.sla)},
-        note_flat_bands(search, found),
+        solution.point,
+        explain_choices(search, solution),
+        solution.predicted,
+        find_problems(search, solution),
+        {
+            "costs": search.predict.costs.source,
+            "documents": _describe_source(sampled, search.sla),
+        },
+        note_flat_bands(search, solution),
     )
 
 
-def _known_from(seen: SampledCorpus | None, sla: Sla) -> str:
-    if seen is None:
+def _describe_source(sampled: SampledCorpus | None, sla: Sla) -> str:
+    """State what the figures of the documents are based on."""
+    if sampled is None:
         return (
             "assumed to be like pages of manuals: a tenth is removed, and others meet as often as "
             "such pages do; --sample measures it"
         )
-    if sla.documents <= MANY_TIMES * seen.documents:
-        return seen.sample.about
+    if sla.documents <= MANY_TIMES * sampled.documents:
+        return sampled.sample.about
+    times = sla.documents / sampled.documents
     return (
-        f"{seen.sample.about}. There will be {sla.documents / seen.documents:,.0f} times as many: "
+        f"{sampled.sample.about}. There will be {times:,.0f} times as many: "
         "if they are of the same kind, so many times more pairs meet without being similar"
     )
 
@@ -278,51 +323,62 @@ def _known_from(seen: SampledCorpus | None, sla: Sla) -> str:
 def sample_corpus(
     files: Sequence[InputFile],
     columns: Columns,
-    given: FixedOptions,
+    fixed: FixedOptions,
     count: int,
     seed: int,
     workers: int,
     progress: Progress = SILENT,
     threshold: float = default_of("threshold"),
 ) -> SampledCorpus:
-    """Choose a sample and compare everything in it."""
-    spec = Options.of(shingle=given.shingle).spec
+    """Choose `count` documents of the files and compare all pairs of them.
+
+    Args:
+        files: The files of the corpus.
+        columns: The names of their columns.
+        fixed: Options that the caller has fixed; its shingle counts.
+        count: The number of documents to choose.
+        seed: The seed by which they are chosen.
+        workers: Threads.
+        progress: Receives the progress of reading.
+        threshold: Pairs at least this similar are counted.
+    """
+    spec = Options.of(shingle=fixed.shingle).spec
     chosen = choose_from_files(files, columns, count, seed, spec, progress, workers)
     return SampledCorpus.of(chosen, spec, chosen.read / chosen.documents, workers, threshold)
 
 
 def fill_from_sample(
-    sla: Sla, seen: SampledCorpus, documents: bool, shingles: bool, size: bool
+    sla: Sla, sampled: SampledCorpus, documents: bool, shingles: bool, size: bool
 ) -> Sla:
-    """The same, with what a sample says of the corpus where nothing else was said."""
+    """Return the requirements with the figures of a sample; the flags select which to replace."""
     return replace(
         sla,
-        documents=round(seen.documents) if documents else sla.documents,
-        shingles=seen.shingles if shingles else sla.shingles,
-        size=seen.size if size else sla.size,
+        documents=round(sampled.documents) if documents else sla.documents,
+        shingles=sampled.shingles if shingles else sla.shingles,
+        size=sampled.size if size else sla.size,
     )
 
 
 def _sizes(shingles: float | str | None, size: float | str | None) -> dict[str, float]:
-    """Shingles and bytes of a document: as given, or one from the other."""
-    many = None if shingles is None else parse_number(shingles, "shingles")
+    """Return shingles and bytes of a document; a missing one is derived from the other."""
+    count = None if shingles is None else parse_number(shingles, "shingles")
     if size is not None:
-        long = float(parse_bytes(size, "bytes"))
+        length = float(parse_bytes(size, "bytes"))
         return {
-            "shingles": max(long / BYTES_OF_A_SHINGLE, 1.0) if many is None else many,
-            "size": long,
+            "shingles": max(length / BYTES_OF_A_SHINGLE, 1.0) if count is None else count,
+            "size": length,
         }
-    many = SHINGLES if many is None else many
-    return {"shingles": many, "size": many * BYTES_OF_A_SHINGLE}
+    count = SHINGLES if count is None else count
+    return {"shingles": count, "size": count * BYTES_OF_A_SHINGLE}
 
 
-def _profiles(sla: Sla, seen: SampledCorpus | None) -> Callable[[Options], Workload]:
-    """What is known of the documents at an operating point, each looked at once."""
-    if seen is None:
+def _workloads(sla: Sla, sampled: SampledCorpus | None) -> Callable[[Options], Workload]:
+    """Return a function that gives the workload at an operating point, each computed once."""
+    if sampled is None:
         return cache(lambda options: assume_workload(sla, options))
-    times = max(sla.documents / seen.documents, 1.0)
+    times = max(sla.documents / sampled.documents, 1.0)
     return cache(
         lambda options: scale_workload(
-            seen.profile(options), times, options.hash_tables.count * options.limit
+            sampled.workload(options), times, options.hash_tables.count * options.limit
         )
     )

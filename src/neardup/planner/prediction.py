@@ -31,7 +31,12 @@ STEPS = 200
 
 
 def standard_error(similarity: float, slots: int, bits: int = FULL) -> float:
-    """Of the estimate of a similarity.
+    """Return the standard error of the estimate of a similarity.
+
+    Args:
+        similarity: The true similarity of two documents.
+        slots: The number of slots of a signature.
+        bits: The stored bits of a slot.
 
     >>> f"{standard_error(0.85, 128):.4f} {standard_error(0.85, 128, bits=1):.4f}"
     '0.0316 0.0466'
@@ -42,10 +47,10 @@ def standard_error(similarity: float, slots: int, bits: int = FULL) -> float:
 
 
 def pass_probability(similarity: float, threshold: float, slots: int, bits: int = FULL) -> float:
-    """The chance that the estimate of a similarity reaches the threshold: a binomial tail."""
+    """Return the chance that the estimate of a similarity reaches the threshold (binomial tail)."""
     by_chance = collision_chance(bits) if bits < FULL else 0.0
     equal = similarity + (1.0 - similarity) * by_chance
-    # The same rounding as in comparing: so many equal slots are enough.
+    # The least number of equal slots that passes, with the same rounding as in verification.
     least = math.ceil(slots * (threshold * (1.0 - by_chance) + by_chance) - 1e-9)
     if equal >= 1.0 or least <= 0:
         return 1.0
@@ -66,8 +71,7 @@ def _log_choose(n: int, k: int) -> float:
 
 
 def chance_collision_rate(curve: Curve | Curves, bits: int) -> float:
-    """How often documents without anything in common would meet, were bands of slots of so few
-    bits.
+    """Return the chance that unrelated documents share a bucket if bands are made of narrow slots.
 
     >>> f"{chance_collision_rate(Curve(16, 8), 1):.3f}"
     '0.061'
@@ -77,14 +81,14 @@ def chance_collision_rate(curve: Curve | Curves, bits: int) -> float:
 
 @dataclass(frozen=True)
 class PredictedAnswers:
-    """What an operating point finds of the similar pairs, and how much of what it finds is."""
+    """Recall and precision of an operating point over a distribution of similarities."""
 
     recall: float
     precision: float
 
 
 def uniform_pairs() -> PairCounts:
-    """Pairs of every similarity, equally many of each."""
+    """Return pairs of every similarity from 0 to 1, the same number of each."""
     return [((step + 0.5) / STEPS, 1.0) for step in range(STEPS)]
 
 
@@ -94,18 +98,25 @@ def predict_answers(
     pairs: PairCounts,
     judged: Callable[[float], float] | None = None,
 ) -> PredictedAnswers:
-    """Over all pairs. `judged` is the chance that a pair that meets is called a duplicate; None if
-    judging is exact."""
-    found = right = similar = 0.0
+    """Predict recall and precision over pairs of known similarities.
+
+    Args:
+        meeting: The chance that a pair of a similarity shares a bucket.
+        threshold: Pairs at least this similar are duplicates.
+        pairs: Similarities, and the number of pairs of each.
+        judged: The chance that a candidate of a similarity is called a duplicate; None if
+            verification is exact.
+    """
+    reported = right = similar = 0.0
     for similarity, count in pairs:
         good = similarity >= threshold
         called = count * meeting.probability(similarity)
         called *= float(good) if judged is None else judged(similarity)
-        found += called
+        reported += called
         right += called * good
         similar += count * good
     return PredictedAnswers(
-        right / similar if similar else math.nan, right / found if found else math.nan
+        right / similar if similar else math.nan, right / reported if reported else math.nan
     )
 
 
@@ -119,7 +130,12 @@ BESIDES: Final = 62
 
 
 def tables_bytes(documents: float, removed: float, bands: int) -> float:
-    """In memory, of so many documents, of which a share was a copy.
+    """Return the bytes of an index's tables in memory.
+
+    Args:
+        documents: The number of documents.
+        removed: The share of them that were removed.
+        bands: The number of bands.
 
     Kept documents are in one table a band; all are in those of ids and of contents, copies in that
     of their witnesses. Documents that share a bucket take nodes instead of slots, which is about
@@ -132,13 +148,14 @@ def tables_bytes(documents: float, removed: float, bands: int) -> float:
 
 
 def _table(keys: float, slots: int = LEAST_SLOTS) -> int:
+    """Return the bytes of a hash table that has grown to hold these keys."""
     while keys > int(slots * MOST_LOAD):
         slots = int(slots * GROWTH)
     return SLOT * slots + NODE * LEAST_NODES
 
 
 def _marks(documents: float) -> int:
-    """A byte each, which says whether it was removed."""
+    """Return the bytes of the array that marks removed documents, one byte each."""
     room = ROOM
     while documents >= room:
         room *= 2
@@ -146,35 +163,43 @@ def _marks(documents: float) -> int:
 
 
 def row_bytes(signature: float, shingles: float, id: float) -> float:
-    """In the file, of one document."""
+    """Return the bytes of one document in the SQLite file."""
     return BESIDES + id + _in_pages(signature) + (_in_pages(shingles) if shingles else 0.0)
 
 
 def _in_pages(blob: float) -> float:
-    """A page is left when the next row does not fit: half a row of each is empty, on average."""
+    """Return the bytes that a blob takes in pages: on average half a row of each page is empty."""
     size = blob + ROW
     return size / (1.0 - size / (2 * PAGE)) if size < PAGE else size + PAGE / 2
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What an operating point is expected to do.
+    """The predicted quality and cost of an operating point.
 
-    recall       of pairs exactly at the threshold
-    recall_above of all pairs from the threshold on; where an estimate judges them, only those
-                 count that it lets pass
-    precision    of what is called a duplicate
-    error        standard error of an estimate at the threshold
-    compared     pairs a document that are compared
-    false        those of them that are not similar enough
-    memory, disk bytes at the peak
-    signatures   bytes of all signatures
-    operations   slot updates a second, if documents arrive at a rate
-    rate         documents a second that one machine takes
-    seconds      for all documents on one machine
-    work         seconds of all its cores
-    machines     how many are needed for memory, disk and rate
-    tables       bytes of an index's tables, of the memory
+    Attributes:
+        recall: The share of the pairs exactly at the threshold that are found.
+        recall_above: The share of all pairs at or above the threshold that are found; with
+            `verify="estimate"`, those that the estimate lets pass. NaN if there are none.
+        precision: The share of the reported duplicates that are duplicates.
+        error: The standard error of an estimate at the threshold.
+        compared: Pairs that are compared, per document.
+        false: Those of them that are below the threshold, per document.
+        memory: Bytes of memory at the peak.
+        disk: Bytes on disk at the peak.
+        signatures: Bytes of all signatures.
+        operations: Slot updates per second at the required rate; None without a rate.
+        rate: Documents per second that one machine processes.
+        seconds: Time for all documents on one machine.
+        work: The same in seconds of one core.
+        machines: Machines that are needed for the required memory, disk and rate.
+        tables: Bytes of an index's tables, a part of `memory`; None for a run over files.
+        stages: The stages of a run over files; empty for an index.
+
+    >>> from neardup import plan
+    >>> predicted = plan("1M", calibrate=False, cores=4).predicted
+    >>> f"{predicted.recall:.4f}", predicted.precision, predicted.machines
+    ('0.9983', 1.0, 1)
     """
 
     recall: float
@@ -197,69 +222,75 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Predictor:
-    """Everything that a prediction rests on but the operating point."""
+    """Predicts quality and cost of operating points for one workload.
+
+    sla           the requirements
+    costs         seconds of each kind of work
+    workload_at   the workload at an operating point
+    """
 
     sla: Sla
     costs: Costs
-    profile_at: Callable[[Options], Workload]
+    workload_at: Callable[[Options], Workload]
 
     def __call__(self, options: Options) -> Prediction:
-        profile = self.profile_at(options)
-        spent = self._index if self.sla.purpose == "index" else self._files
-        found = self._quality(options, profile) | spent(options, profile)
-        rate = self.sla.documents / found["seconds"]
+        workload = self.workload_at(options)
+        predict_cost = self._index if self.sla.purpose == "index" else self._files
+        figures = self._quality(options, workload) | predict_cost(options, workload)
+        rate = self.sla.documents / figures["seconds"]
         operations = None
         if self.sla.rate is not None:
             operations = self.sla.rate * self.sla.shingles * options.spec.slots
         return Prediction(
-            **found,
+            **figures,
             rate=rate,
             operations=operations,
             signatures=self.sla.documents * stored_bytes(options),
-            machines=self._machines(found["memory"], found["disk"], rate),
+            machines=self._machines(figures["memory"], figures["disk"], rate),
         )
 
-    def _quality(self, options: Options, profile: Workload) -> dict[str, Any]:
+    def _quality(self, options: Options, workload: Workload) -> dict[str, Any]:
         threshold, slots, bits = options.threshold, options.spec.slots, stored_bits(options)
         judged = None
         if options.verify == "estimate":
             judged = partial(pass_probability, threshold=threshold, slots=slots, bits=bits)
-        pairs = uniform_pairs() if profile.pairs is None else profile.pairs
-        found = predict_answers(options.curve, threshold, pairs, judged)
+        pairs = uniform_pairs() if workload.pairs is None else workload.pairs
+        answers = predict_answers(options.curve, threshold, pairs, judged)
         return {
             "recall": options.curve.probability(threshold),
-            "recall_above": found.recall,
-            "precision": 1.0 if judged is None else found.precision,
+            "recall_above": answers.recall,
+            "precision": 1.0 if judged is None else answers.precision,
             "error": standard_error(threshold, slots, bits),
-            "compared": profile.compared,
-            "false": profile.false,
+            "compared": workload.compared,
+            "false": workload.false,
         }
 
-    def _index(self, options: Options, profile: Workload) -> dict[str, Any]:
-        """Tables in memory, signatures in what the system remembers of files; for exact answers,
-        shingles on disk."""
+    def _index(self, options: Options, workload: Workload) -> dict[str, Any]:
+        """Return the cost of an index: tables in memory, signatures in the page cache, and on disk
+        the shingles if verification is exact."""
         sla, costs, spec = self.sla, self.costs, options.spec
         count, tables = sla.documents, options.hash_tables.count
         shingles = 8 * sla.shingles if options.verify == "exact" else 0.0
         keys = 8 * tables if spec.narrow else 0
         each = costs.sketch(spec.sketch, spec.slots, sla.shingles, sla.size)
-        each += tables * costs.lookup + profile.compared * costs.pair
-        held = tables_bytes(count, profile.removed, tables)
+        each += tables * costs.lookup + workload.compared * costs.pair
+        held = tables_bytes(count, workload.removed, tables)
         return {
             "memory": costs.base + held + count * stored_bytes(options),
             "tables": held,
-            # The tables are there once more, to start from.
-            "disk": held + count * row_bytes(stored_bytes(options) + keys, shingles, profile.id),
+            # The snapshot has a copy of the tables.
+            "disk": held + count * row_bytes(stored_bytes(options) + keys, shingles, workload.id),
             "work": count * each,
             "seconds": count * each / costs.cores(sla.cores),
         }
 
-    def _files(self, options: Options, profile: Workload) -> dict[str, Any]:
-        run = LocalRun(self.sla, self.costs, profile, options, stored_bytes(options))
+    def _files(self, options: Options, workload: Workload) -> dict[str, Any]:
+        """Return the cost of a run over files: the sum of its stages."""
+        run = LocalRun(self.sla, self.costs, workload, options, stored_bytes(options))
         stages = run.stages()
         return {
             "memory": max(stage.memory for stage in stages),
-            # Everything that is written stays until the end.
+            # Work files are removed only when the run ends.
             "disk": sum(stage.written for stage in stages),
             "work": sum(stage.work for stage in stages),
             "seconds": sum(stage.seconds for stage in stages),
@@ -267,6 +298,7 @@ class Predictor:
         }
 
     def _machines(self, memory: float, disk: float, rate: float) -> int:
+        """Return the number of machines that memory, disk and rate require."""
         sla = self.sla
         needed = [1.0, (sla.rate or 0.0) / rate]
         if sla.purpose == "index" and sla.memory is not None:
@@ -277,11 +309,11 @@ class Predictor:
 
 
 def stored_bytes(options: Options) -> int:
-    """Bytes of a document's slots."""
+    """Return the bytes of a document's stored slots."""
     spec = options.spec
     return packed_size(spec) if spec.narrow else spec.slots * spec.width // 8
 
 
 def stored_bits(options: Options) -> int:
-    """Bits of a slot."""
+    """Return the stored bits of a slot."""
     return options.spec.bits if options.spec.narrow else FULL

@@ -1,12 +1,12 @@
-"""Recommends one of the trials of a sweep, and says why.
+"""Recommends one of the trials of a sweep, with reasons.
 
 The recommended trial is the one that reaches the target and costs least for all documents. A
 recall is enough if it is at least the target's twice over: as measured, and as the S-curve expects
 it for the similarities of the true pairs. The measured one alone would favour lucky hashes; the
 expected one alone would trust theory without a test. No confidence bound is required, because a
 sample with a hundred pairs could never give one above 0.97; the interval is reported instead, and
-how large a sample would narrow it. The default stands unless a trial is cheaper by a fifth: less
-than that is not worth the pairs that are lost.
+how large a sample would narrow it. The default is kept unless a trial is cheaper by a fifth: less
+is not worth the pairs that are lost.
 
 The cost for all documents is extrapolated. Signatures, keys and buckets take time in proportion to
 the documents. Comparisons don't:
@@ -42,10 +42,12 @@ from neardup.spec import MINHASHES
 
 @dataclass(frozen=True)
 class Growth:
-    """From a sample to all documents.
+    """Extrapolates a trial from the sample to all documents.
 
-    times      how many documents each one of the sample stands for
-    weights    how many pairs each pair of the truth stands for
+    times      documents for each document of the sample
+    truth      the similar pairs of the sample
+    weights    pairs for each pair of the truth
+    reference  the operating point whose shingle and threshold define a true pair
     """
 
     times: float
@@ -54,7 +56,7 @@ class Growth:
     reference: TrialPoint
 
     def __call__(self, row: TrialOutcome) -> TrialOutcome:
-        """The same row, with what it would be for all documents."""
+        """Return the outcome with its candidates and its time for all documents."""
         if not row.done:
             return row
         compared = self.compared(row)
@@ -63,16 +65,16 @@ class Growth:
         return replace(row, all_candidates=compared, t_all=seconds)
 
     def compared(self, row: TrialOutcome) -> float:
-        """How many pairs would be compared."""
+        """Return the number of pairs that a run over all documents would compare."""
         similar = self.truth.similarity >= self.reference.threshold
         recall = row.recall or 0.0
         removed = len(np.unique(self.truth.b[similar])) * recall
         near = max(row.candidates - row.far - recall * np.count_nonzero(similar), 0.0)
-        in_vain = near * self._stands_for(row.point, ~similar) + row.far * self.times**2
+        in_vain = near * self._mean_weight(row.point, ~similar) + row.far * self.times**2
         return float(removed * self.times + in_vain)
 
-    def _stands_for(self, point: TrialPoint, chosen: NDArray[np.bool_]) -> float:
-        """For how many pairs one stands that met, of these pairs of the truth."""
+    def _mean_weight(self, point: TrialPoint, chosen: NDArray[np.bool_]) -> float:
+        """Return how many pairs of the corpus one of the chosen candidates stands for."""
         if not chosen.any():
             return 1.0
         weights = self.weights[chosen]
@@ -85,45 +87,46 @@ class Growth:
 
 
 GAIN: Final = 0.8
-"""What is better than the default takes at most this share of its time."""
+"""A trial replaces the default if it takes at most this share of its time."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """What an operating point has to reach, and what that is measured by."""
+    """The recall and precision to reach, and the truth that they are measured by."""
 
     recall: float
     precision: float
     reference: TrialPoint
     truth: Truth
     documents: int
-    """All of them, of which a sample was tried."""
+    """The number of documents that a run will have."""
     sample: int
-    """How many were chosen, copies among them."""
+    """Documents of the sample, with copies."""
     largest_sample: int
-    """How many could be chosen: all documents of the corpus, or the most that a sweep takes."""
+    """The largest possible sample: the corpus, or the most that a sweep takes."""
 
     @cached_property
     def true_pairs(self) -> int:
+        """Pairs of the sample that reach the reference's threshold."""
         return self.truth.similar(self.reference.threshold)
 
     @cached_property
     def similarities(self) -> list[tuple[float, int]]:
-        """The similarities that true pairs have, and how many have each."""
+        """The similarities of the true pairs, and the number of pairs of each."""
         similar = self.truth.similarity[self.truth.similarity >= self.reference.threshold]
         values, counts = np.unique(similar, return_counts=True)
         return list(zip(values.tolist(), counts.tolist(), strict=True))
 
     def expected(self, point: TrialPoint) -> float | None:
-        """The recall by the S-curve, for the similarities that there are; None if it has no say."""
-        if not self.true_pairs or not self._as_the_reference(point):
+        """Return the recall by the S-curve over the true pairs; None where it does not apply."""
+        if not self.true_pairs or not self._is_comparable(point):
             return None
         curve = point.meeting
         met = sum(count * curve.probability(value) for value, count in self.similarities)
         return met / self.true_pairs
 
     def reached(self, row: TrialOutcome) -> bool:
-        """Whether a trial finds enough, and not too much."""
+        """Return whether a trial reaches recall and precision."""
         expected = self.expected(row.point)
         return (
             row.recall is not None
@@ -134,27 +137,25 @@ class Target:
         )
 
     def predicted(self, row: TrialOutcome) -> bool:
-        """Whether theory says that it finds enough of the pairs exactly at the threshold."""
+        """Return whether the S-curve reaches the recall exactly at the threshold."""
         point = row.point
         at_threshold = self.reference.threshold
-        return (
-            self._as_the_reference(point) and point.meeting.probability(at_threshold) >= self.recall
-        )
+        return self._is_comparable(point) and point.meeting.probability(at_threshold) >= self.recall
 
-    def _as_the_reference(self, point: TrialPoint) -> bool:
-        """Whether the similarities of the true pairs are those that the bands depend on."""
-        mine, theirs = self.reference, point
+    def _is_comparable(self, point: TrialPoint) -> bool:
+        """Return whether the point's bands depend on the similarities of the true pairs."""
         return (
-            theirs.sketch in MINHASHES
-            and not theirs.only_for_sweeps
-            and theirs.verify == "exact"
-            and (theirs.shingle, theirs.threshold) == (mine.shingle, mine.threshold)
+            point.sketch in MINHASHES
+            and not point.only_for_sweeps
+            and point.verify == "exact"
+            and point.shingle == self.reference.shingle
+            and point.threshold == self.reference.threshold
         )
 
 
 @dataclass(frozen=True)
 class Advice:
-    """The trial to follow; whether it does what is wanted, None if that can't be measured."""
+    """The recommended trial; `met` is None if the sample has no true pair to measure it by."""
 
     best: TrialOutcome
     met: bool | None
@@ -162,7 +163,12 @@ class Advice:
 
 
 def advise(rows: Sequence[TrialOutcome], wanted: Target) -> Advice:
-    """The first row is that of the default. Rows that no run can be at are not advised."""
+    """Recommend one of the outcomes.
+
+    Args:
+        rows: The outcomes, that of the default first. Points that a run can't have are skipped.
+        wanted: The recall and precision to reach.
+    """
     usable = [row for row in rows if row.done and not row.point.only_for_sweeps]
     if not usable:
         why = f"No trial came to its end; the first {rows[0].error}: use a longer --time-limit."
@@ -171,7 +177,7 @@ def advise(rows: Sequence[TrialOutcome], wanted: Target) -> Advice:
         return _by_theory(usable, rows[0], wanted)
     if enough := [row for row in usable if wanted.reached(row)]:
         best, cheapest = _chosen(enough, rows[0])
-        reasons = [_said(best, wanted), *_interval(best, wanted)]
+        reasons = [_describe(best, wanted), *_interval(best, wanted)]
         return Advice(best, True, [*reasons, *_beside_default(best, cheapest, rows[0], wanted)])
     precise = [row for row in usable if (row.precision or 0.0) >= wanted.precision]
     best = min(precise or usable, key=lambda row: (-(row.recall or 0.0), _cost(row)))
@@ -179,11 +185,11 @@ def advise(rows: Sequence[TrialOutcome], wanted: Target) -> Advice:
         f"No trial reaches a recall of {wanted.recall:g} and a precision of {wanted.precision:g}: "
         "this one comes nearest. Try more slots or bands with fewer rows."
     )
-    return Advice(best, False, [none, _said(best, wanted)])
+    return Advice(best, False, [none, _describe(best, wanted)])
 
 
 def _by_theory(usable: list[TrialOutcome], default: TrialOutcome, wanted: Target) -> Advice:
-    """What to do where nothing is similar."""
+    """Recommend by the S-curve alone, if the sample has no true pair."""
     enough = [row for row in usable if wanted.predicted(row)] or [default]
     best, _ = _chosen(enough, default)
     chance = best.point.meeting.probability(wanted.reference.threshold)
@@ -201,18 +207,19 @@ def _by_theory(usable: list[TrialOutcome], default: TrialOutcome, wanted: Target
 
 
 def _chosen(enough: list[TrialOutcome], default: TrialOutcome) -> tuple[TrialOutcome, TrialOutcome]:
-    """Which to follow, and the cheapest: the default stands unless there is a gain."""
+    """Return the recommended outcome, and the cheapest; the default is kept unless it gains."""
     cheapest = min(enough, key=_cost)
-    stands = default in enough and cheapest.t_all > GAIN * default.t_all
-    return default if stands else cheapest, cheapest
+    keeps_default = default in enough and cheapest.t_all > GAIN * default.t_all
+    return default if keeps_default else cheapest, cheapest
 
 
 def _cost(row: TrialOutcome) -> tuple[float, int, float]:
-    """Times that differ in their third digit are the same: then memory counts."""
+    """Return the sort key: time to two digits, then memory."""
     return float(f"{row.t_all:.2g}"), row.memory, row.t_all
 
 
-def _said(row: TrialOutcome, wanted: Target) -> str:
+def _describe(row: TrialOutcome, wanted: Target) -> str:
+    """Return recall, precision and cost of a trial as a sentence."""
     recall, expected = _recall(row), wanted.expected(row.point)
     theory = "" if expected is None else f", {expected:.4f} by the S-curve"
     precision = "undefined" if row.precision is None else f"{row.precision:.4f}"
@@ -227,10 +234,12 @@ def _said(row: TrialOutcome, wanted: Target) -> str:
 
 
 def _recall(row: TrialOutcome) -> Share:
+    """Return the recall with its interval."""
     return Share.of(round((row.recall or 0.0) * row.true_pairs), row.true_pairs)
 
 
 def _costs(row: TrialOutcome, wanted: Target) -> str:
+    """Return comparisons and bytes per document as a phrase."""
     each = row.all_candidates / wanted.documents
     return (
         f"{format_number(each)} pairs compared and "
@@ -240,7 +249,7 @@ def _costs(row: TrialOutcome, wanted: Target) -> str:
 
 
 def _interval(row: TrialOutcome, wanted: Target) -> list[str]:
-    """What to do about an interval that reaches below what is wanted."""
+    """Return a sentence on a larger sample, if the interval reaches below the recall."""
     if (_recall(row).low or 0.0) >= wanted.recall:
         return []
     reaches = f"The interval reaches below {wanted.recall:g}: "
@@ -253,7 +262,7 @@ def _interval(row: TrialOutcome, wanted: Target) -> list[str]:
 
 
 def pairs_needed(recall: float, least: float) -> float:
-    """So many pairs have a Wilson interval that begins at `least`, if such a share is found.
+    """Return the number of pairs at which the Wilson interval of a recall begins at `least`.
 
     >>> round(pairs_needed(1.0, 0.95)), round(pairs_needed(0.96, 0.95))
     (73, 1825)
@@ -266,7 +275,7 @@ def pairs_needed(recall: float, least: float) -> float:
 
 
 def rounded_up(value: float) -> int:
-    """To one digit.
+    """Round up to one significant digit.
 
     >>> rounded_up(21_017.3), rounded_up(30_000), rounded_up(99)
     (30000, 30000, 100)
@@ -278,6 +287,7 @@ def rounded_up(value: float) -> int:
 def _beside_default(
     best: TrialOutcome, cheapest: TrialOutcome, default: TrialOutcome, wanted: Target
 ) -> list[str]:
+    """Return a sentence that compares the recommended trial with the default."""
     name = f"default for a recall of {wanted.recall:g}"
     if cheapest is default:
         return [f"That is the {name}: nothing that was tried is cheaper and finds enough."]

@@ -16,9 +16,9 @@ from neardup.spec import B_BITS, MINHASHES, check_choice, check_whole
 PURPOSES: Final = ("files", "index")
 MOST_DOCUMENTS: Final = 10**13
 BYTES_OF_A_SHINGLE: Final = 6
-"""Text a word, about, with the space after it; each word begins a shingle."""
+"""Bytes of a word and the space after it, about; each word begins a shingle."""
 SHINGLES: Final = 300
-"""A page of 2 KB, if nothing else is known."""
+"""Shingles of a page of 2 KB: the default."""
 
 FULL: Final = 32
 """Bits of a whole slot; wider slots don't estimate better."""
@@ -30,18 +30,23 @@ MOST_SLOTS: Final = 1 << 14
 
 @dataclass(frozen=True)
 class Sla:
-    """What is wanted. None where nothing is asked for.
+    """The requirements of a plan; None where there is no limit.
 
-    shingles    distinct shingles of a document, on average
-    size        bytes of a document's text, on average
-    threshold   documents at least this similar are duplicates
-    recall      the share of pairs exactly at the threshold to find at least
-    precision   the share of what is called a duplicate that must be one
-    memory      bytes that one machine may use
-    disk        bytes that one machine may use on disk
-    rate        documents a second that arrive
-    cores       of one machine
-    purpose     `files`, a run over files; `index`, which is online, signatures in memory
+    Attributes:
+        documents: The number of documents.
+        shingles: Distinct shingles of a document, on average.
+        size: Bytes of a document's text, on average.
+        threshold: Documents at least this similar are duplicates.
+        recall: The least share of the pairs exactly at the threshold that must be found.
+        precision: The least share of the reported duplicates that must be duplicates.
+        memory: The most bytes of memory on one machine.
+        disk: The most bytes of disk on one machine.
+        rate: Documents that arrive per second.
+        cores: Cores of one machine.
+        purpose: "files", a run over files; "index", an online index with its tables in memory.
+
+    >>> Sla(1_000_000, memory=8 * 10**9).threshold
+    0.8
     """
 
     documents: int
@@ -86,7 +91,7 @@ class Sla:
 
 @dataclass(frozen=True)
 class FixedOptions:
-    """What the caller has decided already."""
+    """Options that the caller has fixed; the plan chooses those that are None."""
 
     slots: int | None = None
     bits: int | None = None
@@ -99,13 +104,13 @@ class FixedOptions:
     def __post_init__(self) -> None:
         if (self.bands is None) != (self.rows is None):
             raise ParameterError("bands and rows belong together: give both or neither")
-        for name, value, known in (
+        for name, value, supported in (
             ("sketch", self.sketch, SKETCHES),
             ("verify", self.verify, VERIFIED),
         ):
-            if value is not None and value not in known:
+            if value is not None and value not in supported:
                 raise ParameterError(
-                    f"a plan has no figures for --{name} {value}: use {' or '.join(known)}, or "
+                    f"a plan has no figures for --{name} {value}: use {' or '.join(supported)}, or "
                     "leave it out"
                 )
         for name in ("slots", "bands", "rows"):
@@ -116,14 +121,17 @@ class FixedOptions:
 
     @property
     def curve(self) -> Curve | None:
+        """The fixed bands and rows, if there are any."""
         return None if self.bands is None or self.rows is None else Curve(self.bands, self.rows)
 
 
 def _within(name: str, value: float, low: float, high: float, cure: str) -> None:
+    """Raise an error with a cure unless low <= value <= high."""
     if not low <= value <= high:  # false for NaN, too
         raise ParameterError(f"{name} can't be {format_number(value)}: {cure}")
 
 
 def _between(name: str, value: float, cure: str) -> None:
+    """Raise an error with a cure unless 0 < value < 1."""
     if not 0.0 < value < 1.0:
         raise ParameterError(f"{name} must be above 0 and below 1, not {value:g}: {cure}")

@@ -1,8 +1,8 @@
 """Searches the operating point: the first that meets the requirements, in order of preference.
 
-Whole slots are preferred to narrow ones, exact verification to estimates. The defaults stand unless
-something speaks against them: the requirements, or a run that takes much longer than it would with
-more slots, which make steeper bands.
+Whole slots are preferred to narrow ones, exact verification to estimates. The defaults are kept
+unless they miss a requirement, or a run would be much faster with more slots, which make steeper
+bands.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ FEWEST_SLOTS: Final = 16
 MANY_SLOTS: Final = 1024
 """From here on, one permutation costs a small part of what k hashes do."""
 STEEPEST: Final = 1024
-"""So many slots are tried for the sake of steeper bands."""
+"""The most slots that are tried for steeper bands."""
 TOO_LONG: Final = 1.5
-"""A run that takes so many times as long as it could speaks against its slots."""
+"""Slots are rejected if a run takes this many times as long as with more slots."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """An operating point and what is expected of it.
+    """An operating point and its prediction.
 
-    slower     the one with fewer slots that does what is asked too, but takes too long
+    point      the operating point as keyword arguments of `neardup.dedup`
+    slower     the solution with fewer slots that was rejected because it takes too long
     """
 
     options: Options
@@ -43,29 +44,35 @@ class Solution:
 
     @property
     def bits(self) -> int:
+        """Stored bits of a slot."""
         return self.options.spec.bits if self.options.spec.narrow else FULL
 
 
 @dataclass(frozen=True)
 class Search:
-    """Looks for the operating point of an SLA."""
+    """Searches the operating point for requirements.
+
+    sla       the requirements
+    fixed     options that the caller has fixed
+    predict   predicts quality and cost of an operating point
+    """
 
     sla: Sla
-    given: FixedOptions
+    fixed: FixedOptions
     predict: Predictor
 
     def run(self) -> Solution:
-        """The first that misses nothing, with more slots if it takes too long with these."""
+        """Return the first solution that misses nothing, with more slots if it takes too long."""
         first = self._first()
-        if self.given.slots is not None or find_missed(self.sla, first.predicted):
+        if self.fixed.slots is not None or find_missed(self.sla, first.predicted):
             return first
-        found = [first, *self._steeper(first)]
-        enough = TOO_LONG * min(one.predicted.seconds for one in found)
-        chosen = next(one for one in found if one.predicted.seconds <= enough)
+        solutions = [first, *self._steeper(first)]
+        enough = TOO_LONG * min(one.predicted.seconds for one in solutions)
+        chosen = next(one for one in solutions if one.predicted.seconds <= enough)
         return chosen if chosen is first else replace(chosen, slower=first)
 
     def _steeper(self, first: Solution) -> Iterator[Solution]:
-        """The same with twice the slots and so on, as far as nothing is missed."""
+        """Yield solutions with two, four, ... times the slots that miss nothing."""
         slots = 2 * first.options.spec.slots
         while slots <= STEEPEST:
             tried = (
@@ -76,65 +83,68 @@ class Search:
             slots *= 2
 
     def _first(self) -> Solution:
-        """The first that misses nothing; if all do, the first of those that miss least."""
+        """Return the first solution that misses nothing, or the first of those that miss least."""
         tried: list[tuple[tuple[int, int], Solution]] = []
         for verify, slots, bits, sketch in self._in_order():
-            found = self.at(slots, bits, sketch, verify)
-            missed = find_missed(self.sla, found.predicted)
+            solution = self.at(slots, bits, sketch, verify)
+            missed = find_missed(self.sla, solution.predicted)
             if not missed:
-                return found
-            # In doublings: a little less to buy is not worth a worse operating point.
+                return solution
+            # In doublings: slightly fewer bytes are not worth a worse operating point.
             bytes_over = sum(math.ceil(missed.get(name, 0.0)) for name in ("memory", "disk"))
-            tried.append(((len(missed), bytes_over), found))
+            tried.append(((len(missed), bytes_over), solution))
         return min(tried, key=lambda one: one[0])[1]
 
     def _in_order(self) -> Iterator[tuple[str, int, int, str]]:
-        given, first = self.given, self.slots
-        narrow = WIDTHS if given.bits is None else (given.bits,)
-        for verify in VERIFIED if given.verify is None else (given.verify,):
+        """Yield verification, slots, bits and sketch, in order of preference."""
+        fixed, first = self.fixed, self.slots
+        narrow = WIDTHS if fixed.bits is None else (fixed.bits,)
+        for verify in VERIFIED if fixed.verify is None else (fixed.verify,):
             # A better estimate needs more slots; if memory is short, fewer are better than none.
             more = (first * 2, first * 4, first * 8) if verify == "estimate" else ()
             fewer = (first // 2, first // 4, first // 8)
             others = [slots for slots in (*more, *fewer) if self._enough(slots)]
-            for slots in (first, *([] if given.slots else others)):
+            for slots in (first, *([] if fixed.slots else others)):
                 for bits in narrow:
                     for sketch in self._sketches(slots):
                         yield verify, slots, bits, sketch
 
     def _sketches(self, slots: int) -> tuple[str, ...]:
-        if self.given.sketch is not None:
-            return (self.given.sketch,)
+        """Return the sketches to try with so many slots, in order of preference."""
+        if self.fixed.sketch is not None:
+            return (self.fixed.sketch,)
         if self.sla.shingles < slots:
             return ("minhash",)  # most slots of one permutation would be empty
         return ("oneperm", "minhash") if slots >= MANY_SLOTS else ("minhash", "oneperm")
 
     @property
     def slots(self) -> int:
-        """As given, the usual number, or the least power of two that reaches the recall."""
-        given = self.given
-        if given.slots is not None:
-            return given.slots
+        """The fixed number, or the default, or the least power of two that reaches the recall."""
+        fixed = self.fixed
+        if fixed.slots is not None:
+            return fixed.slots
         needed = least_slots(self.sla.threshold, self.sla.recall)
-        if given.curve is not None:
-            needed = given.curve.slots
+        if fixed.curve is not None:
+            needed = fixed.curve.slots
         return max(SLOTS, 1 << (needed - 1).bit_length())
 
     def _enough(self, slots: int) -> bool:
+        """Return whether so many slots reach the recall, or hold the fixed bands."""
         if not FEWEST_SLOTS <= slots <= MOST_SLOTS:
             return False
-        if self.given.curve is not None:
-            return slots >= self.given.curve.slots
+        if self.fixed.curve is not None:
+            return slots >= self.fixed.curve.slots
         return slots >= least_slots(self.sla.threshold, self.sla.recall)
 
     def at(
         self, slots: int, bits: int, sketch: str, verify: str, curve: Curve | None = None
     ) -> Solution:
-        """What is expected at one point; without a curve, with the bands that fit it best."""
-        curve = curve or self.given.curve or best_curve(slots, self.sla.threshold, self.sla.recall)
+        """Predict one operating point; without a curve, with the best bands for its slots."""
+        curve = curve or self.fixed.curve or best_curve(slots, self.sla.threshold, self.sla.recall)
         point: dict[str, Any] = {
             "threshold": self.sla.threshold,
             "recall": self.sla.recall,
-            "shingle": self.given.shingle or "word:5",
+            "shingle": self.fixed.shingle or "word:5",
             "sketch": sketch,
             "slots": slots,
             "bits": bits if bits < FULL else None,
@@ -148,7 +158,7 @@ class Search:
 
 
 def find_missed(sla: Sla, predicted: Prediction) -> dict[str, float]:
-    """What is missed, and by how many doublings; empty if everything is met."""
+    """Return each missed limit and by how many doublings; empty if all are met."""
     ratios = {
         "recall": _ratio(1 - predicted.recall, 1 - sla.recall),
         "precision": _ratio(1 - predicted.precision, 1 - (sla.precision or 0.0)),
@@ -161,23 +171,24 @@ def find_missed(sla: Sla, predicted: Prediction) -> dict[str, float]:
 
 
 def _ratio(value: float, most: float | None) -> float:
+    """Return value / most if the limit is exceeded, else 1."""
     if most is None or value <= most:
         return 1.0
     return value / max(most, 1e-9)
 
 
 def least_slots(threshold: float, recall: float) -> int:
-    """The fewest slots that find this share of pairs at the threshold: bands of one row.
+    """Return the fewest slots that reach a recall at the threshold: bands of one row.
 
     1 - (1 - t)^k >= recall, so k >= log(1 - recall) / log(1 - t).
     """
     least = max(math.floor(math.log1p(-recall) / math.log1p(-threshold)), 1)
-    # The quotient may be off by its last digit.
+    # Rounding can make the quotient one too small.
     return least if Curve(least, 1).probability(threshold) >= recall else least + 1
 
 
 def best_curve(slots: int, threshold: float, recall: float) -> Curve:
-    """The steepest that reaches the recall; one row a band, if none does."""
+    """Return the steepest curve that reaches the recall; bands of one row if none does."""
     if slots < least_slots(threshold, recall):
         return Curve(slots, 1)
     return choose_curve(slots, threshold, recall)

@@ -1,7 +1,7 @@
-"""The size of a Spark cluster for a run: executors, their memory, and Spark's settings.
+"""Sizes a Spark cluster for a run: executors, their memory, and Spark's settings.
 
-An executor is a Java process with a heap, and beside it a Python process for each core, which
-hold what Spark calls overhead. Kernels and their data are in the latter.
+An executor is a Java process with a heap, and a Python process for each core, whose memory Spark
+calls overhead. Kernels and their data are in the Python processes.
 """
 
 from __future__ import annotations
@@ -17,48 +17,48 @@ from neardup.planner.requirements import Sla
 from neardup.planner.spark_run import SparkRun, SparkStageCost, shuffle_bytes
 
 CORES, MEMORY = 4, 16 * 10**9
-"""Of an executor, if nothing is said."""
+"""The default of an executor."""
 NIGHT: Final = 8 * 3600.0
-"""A run ends within so many seconds, if no rate is asked for."""
+"""Seconds within which a run must end if no rate is required."""
 GB, TB = 1e9, 1e12
 
 # Bytes of memory.
 PYTHON, BESIDES = 215 * 10**6, 384 * 2**20
-"""A Python process with its kernels, before any data: measured. What else is outside the heap."""
+"""A Python process with its kernels but no data, measured; other memory outside the heap."""
 HEAP_OF_A_CORE, DRIVER = 10**9, 2**30
-"""What Java needs for the shuffles of one core, and in the driver."""
+"""The heap for the shuffles of one core, and that of the driver."""
 BITMAPS: Final = 3 / 8
-"""Of a document: a bit whether it is a copy, one whether it is a candidate, and counts of these."""
+"""For each document: bits that mark copies and candidates, and the counts of these bits."""
 SIEVE: Final = 2
-"""Of a row that is looked for again in a DataFrame, or in lines that Spark reads: 16 bits."""
+"""For each row that is looked up again in a DataFrame, or in lines that Spark reads: 16 bits."""
 STATE: Final = 5
-"""Of a candidate in the rounds: two bytes that all tasks get, and what a task makes of them."""
+"""For each candidate in the rounds: two bytes sent to all tasks, and a task's copy of them."""
 STATUS: Final = 6
-"""Of a candidate that a pass has settled, on its way to the driver: number, status, bound."""
+"""For each candidate that a pass has settled, sent to the driver: number, status, bound."""
 DRIVER_STATE: Final = 8
-"""Of a candidate in the driver: the state of this round and of the one before."""
+"""For each candidate in the driver: the state of this round and of the previous one."""
 RESULTS: Final = 2**30
-"""Spark's own limit for what a job may send to the driver."""
+"""Spark's default limit for the bytes that a job sends to the driver."""
 
 # Partitions of a shuffle.
 PARTITIONS, PARTITION = 200, 128 * 10**6
-"""Spark's default; the bytes that one should have at most."""
+"""Spark's default number; the most bytes that one should have."""
 TIMES: Final = 4
-"""Each row of the table of executors has so many times as many as the one before."""
+"""Each row of the table of executors has this many times as many as the previous row."""
 MOST_ROWS: Final = 6
 
 
 @dataclass(frozen=True)
 class ExecutorMemory:
-    """Bytes that are needed, of each executor and of the driver.
+    """The bytes of memory that an executor and the driver need.
 
-    worker      a Python process: `python`, `bitmaps` of all documents (the most of them for a
-                DataFrame), the `state` of candidates in the rounds, and `task`, the sets of a
-                range with what is made of them
-    overhead    all Python processes of an executor, and what else is outside of its heap
-    heap        what is left of an executor for Java, or the least that it needs
+    worker      a Python process: `python`, `bitmaps` of all documents (the most for a DataFrame),
+                the `state` of candidates in the rounds, and `task`, the sets of a range and the
+                data derived from them
+    overhead    all Python processes of an executor, and other memory outside its heap
+    heap        the remaining memory of an executor for Java, or the least that it needs
     driver      the heap of the driver, and `driver_python`, its Python process
-    results     the most that one job sends to the driver
+    results     the most bytes that one job sends to the driver
     """
 
     worker: float
@@ -96,18 +96,34 @@ class ExecutorMemory:
 
 @dataclass(frozen=True)
 class ClusterSize:
-    """A run on Spark.
+    """The cluster for a run on Spark, and the cost of the run.
 
-    cores, memory   of an executor
-    executors       how many: for the rate that is asked for, else to end within a night
-    seconds         that these take
-    times           executors against seconds
-    work            seconds of all cores; `alone` those in which only one of them has work
-    shuffled        bytes, in all; `if_ordered`, with a keep policy or for a DataFrame
-    shuffle_disk    of that, what the disk of an executor holds
-    work_folder     bytes there at the end of a run; `out` those of OUT
-    ranges          in which pairs are compared by rounds; 0 if one task decides everything
-    settings        for spark-submit, by their names in Spark
+    Attributes:
+        cores: Cores of an executor.
+        memory: Bytes of memory of an executor, heap and overhead together.
+        executors: Executors: enough for the required rate, else to end within eight hours.
+        seconds: Elapsed time with these executors.
+        times: Pairs of executors and seconds, for other numbers of executors.
+        work: Seconds of all cores together.
+        alone: Those of them in which a single task works.
+        core_hours: `work` in hours.
+        core_hours_a_tb: The same per TB of text.
+        read: Bytes read.
+        shuffled: Bytes shuffled.
+        shuffled_a_document: The same per document.
+        if_ordered: Bytes shuffled with a keep policy other than first, or for a DataFrame.
+        shuffle_disk: Bytes of shuffles on the disk of each executor.
+        work_folder: Bytes in the work folder at the end of the run.
+        out: Bytes in OUT.
+        ranges: Ranges of documents in which pairs are compared; 0 if one task decides.
+        needs: The memory of an executor and of the driver, in parts.
+        settings: Settings for spark-submit, by their names in Spark.
+        stages: The cost of each stage.
+
+    >>> from neardup import plan
+    >>> cluster = plan("10M", engine="spark", calibrate=False).spark
+    >>> cluster.cores, cluster.settings["spark.executor.cores"]
+    (4, '4')
     """
 
     cores: int
@@ -133,7 +149,7 @@ class ClusterSize:
 
 
 def size_cluster(run: SparkRun) -> ClusterSize:
-    """The cluster for a run. Without a limit, executors have what they need."""
+    """Return the cluster for a run. Without a memory limit, executors get what they need."""
     sla, stages = run.sla, run.stages()
     needs = ExecutorMemory.of(run, sla.cores, MEMORY if sla.memory is None else sla.memory)
     memory = needs.overhead + needs.heap if sla.memory is None else sla.memory
@@ -172,7 +188,7 @@ def size_cluster(run: SparkRun) -> ClusterSize:
 
 @dataclass(frozen=True)
 class RunTime:
-    """Seconds of a run: at its start, of what one task does alone, of one executor for the rest."""
+    """Seconds of a run: start, single tasks, and the remaining work on one executor."""
 
     start: float
     alone: float
@@ -180,7 +196,7 @@ class RunTime:
 
     @classmethod
     def of(cls, run: SparkRun, stages: tuple[SparkStageCost, ...]) -> RunTime:
-        """In each stage the slower of cores and bytes counts."""
+        """Add up the stages; in each, the slower of cores and disk counts."""
         fast, speed = run.costs.cores(run.sla.cores), run.spark.speed
         shared = sum(
             max((stage.work - stage.alone) / fast, stage.moved / speed) for stage in stages
@@ -188,21 +204,22 @@ class RunTime:
         return cls(run.spark.start, sum(stage.alone for stage in stages), shared)
 
     def seconds(self, executors: float) -> float:
+        """Return the elapsed time with so many executors."""
         return self.start + self.alone + self.shared / executors
 
     @property
     def least(self) -> float:
-        """However many executors there are."""
+        """The elapsed time that no number of executors can shorten."""
         return self.start + self.alone
 
     def executors(self, seconds: float) -> int:
-        """The fewest that need so many seconds; if none can, those that need a tenth more
-        than the least."""
+        """Return the fewest executors that end in time; if none do, those that come within a tenth
+        of the least time."""
         room = seconds - self.least if seconds > self.least else self.least / 10
         return max(math.ceil(self.shared / room), 1)
 
     def times(self) -> tuple[tuple[int, float], ...]:
-        """Executors and seconds, as long as more of them make it much faster."""
+        """Return executors and seconds, as long as four times the executors halve the time."""
         rows = [(TIMES**power, self.seconds(TIMES**power)) for power in range(MOST_ROWS)]
         useful = [(1, rows[0][1])]
         for before, after in pairwise(rows):
@@ -214,7 +231,7 @@ class RunTime:
 
 def _settings(executors: int, cores: int, needs: ExecutorMemory, largest: float) -> dict[str, str]:
     partitions = max(PARTITIONS, 2 * executors * cores, math.ceil(largest / PARTITION))
-    found = {
+    settings = {
         "spark.executor.instances": str(executors),
         "spark.executor.cores": str(cores),
         "spark.executor.memory": _mebibytes(needs.heap),
@@ -224,26 +241,26 @@ def _settings(executors: int, cores: int, needs: ExecutorMemory, largest: float)
         "spark.sql.shuffle.partitions": str(partitions),
     }
     if 2 * needs.results > RESULTS:
-        found["spark.driver.maxResultSize"] = _mebibytes(2 * needs.results)
-    return found
+        settings["spark.driver.maxResultSize"] = _mebibytes(2 * needs.results)
+    return settings
 
 
 def _mebibytes(size: float) -> str:
-    """As Spark reads it."""
+    """Return a size in the notation of Spark."""
     return f"{max(math.ceil(size / 2**20), 1)}m"
 
 
-def find_cluster_problems(found: ClusterSize, run: SparkRun) -> list[UnmetLimit]:
-    """What is asked of the cluster and can't be had."""
-    return [*_memory(run.sla, found), *_rate(run, found)]
+def find_cluster_problems(cluster: ClusterSize, run: SparkRun) -> list[UnmetLimit]:
+    """Return the requirements that the cluster can't meet."""
+    return [*_memory(run.sla, cluster), *_rate(run, cluster)]
 
 
-def _memory(sla: Sla, found: ClusterSize) -> list[UnmetLimit]:
-    needed = found.needs.overhead + HEAP_OF_A_CORE * sla.cores
+def _memory(sla: Sla, cluster: ClusterSize) -> list[UnmetLimit]:
+    needed = cluster.needs.overhead + HEAP_OF_A_CORE * sla.cores
     if sla.memory is None or needed <= sla.memory:
         return []
     cures = [f"give {math.ceil(needed / GB):,} GB"]
-    fewer = int((sla.memory - BESIDES) / (found.needs.worker + HEAP_OF_A_CORE))
+    fewer = int((sla.memory - BESIDES) / (cluster.needs.worker + HEAP_OF_A_CORE))
     if 0 < fewer < sla.cores:
         cures.append(f"use {format_count(fewer, 'core')} for each")
     message = (
@@ -253,8 +270,8 @@ def _memory(sla: Sla, found: ClusterSize) -> list[UnmetLimit]:
     return [UnmetLimit("memory", sla.memory, needed, message, cures)]
 
 
-def _rate(run: SparkRun, found: ClusterSize) -> list[UnmetLimit]:
-    sla, least = run.sla, RunTime.of(run, found.stages).least
+def _rate(run: SparkRun, cluster: ClusterSize) -> list[UnmetLimit]:
+    sla, least = run.sla, RunTime.of(run, cluster.stages).least
     if sla.rate is None or sla.documents / sla.rate > least:
         return []
     reached = sla.documents / least
@@ -266,15 +283,14 @@ def _rate(run: SparkRun, found: ClusterSize) -> list[UnmetLimit]:
     return [UnmetLimit("rate", sla.rate, reached, message, cures)]
 
 
-def note_shuffles(found: ClusterSize, run: SparkRun) -> list[str]:
-    """What is no failure, but should be known."""
-    deciding = next(stage.shuffled for stage in found.stages if stage.name == "deciding")
-    if not found.ranges or deciding < found.shuffled / 2:
+def note_shuffles(cluster: ClusterSize, run: SparkRun) -> list[str]:
+    """Return a warning if more than half of the shuffled bytes are pairs and their sets."""
+    deciding = next(stage.shuffled for stage in cluster.stages if stage.name == "deciding")
+    if not cluster.ranges or deciding < cluster.shuffled / 2:
         return []
     return [
-        f"{deciding / found.shuffled:.0%} of what is shuffled are pairs, and sets on their way to "
-        f"be compared, {format_number(run.profile.compared)} pairs for each document: more "
-        "slots or a "
-        "higher threshold make steeper bands, and --verify estimate makes small sets; --sample "
-        "shows whether your documents meet that often"
+        f"{deciding / cluster.shuffled:.0%} of what is shuffled are pairs, and sets on their way "
+        f"to be compared, {format_number(run.workload.compared)} pairs for each document: more "
+        "slots or a higher threshold make steeper bands, and --verify estimate makes small sets; "
+        "--sample shows whether your documents meet that often"
     ]

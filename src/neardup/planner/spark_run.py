@@ -1,7 +1,8 @@
-"""The cost of a run on Spark, stage by stage. The model of docs/scale.md, "Past one machine".
+"""Predicts the cost of a run on Spark, stage by stage.
 
-Kernels cost what they cost in the local engine; what Spark does with rows comes on top. Every
-figure of Spark's that a plan rests on is a field of `SparkCosts`, with its source.
+docs/scale.md, "Past one machine", states the model: kernels cost what they cost in the local
+engine, and the rows that Spark moves are added. Each figure for Spark is a field of `SparkCosts`,
+with its source.
 """
 
 from __future__ import annotations
@@ -26,33 +27,33 @@ from neardup.planner.workload import IN_A_BUCKET, Workload
 
 @dataclass(frozen=True)
 class SparkCosts:
-    """Bytes and seconds of one core for what Spark does itself.
+    """Bytes, and seconds of one core, for the rows that Spark moves.
 
-    Bytes are fitted, where nothing else is said, to 110,000 pages of RFCs on local[2], 21 bands of
-    6 rows, 25,385 candidates with 77.1 MB of sets in 83,106 buckets, shuffles as lz4 has them,
-    where a task held too little to do without them. See docs/scale.md for how far the model is off
-    where it was not fitted.
+    Bytes are fitted, unless stated otherwise, to 110,000 pages of RFCs on local[2], 21 bands of
+    6 rows, 25,385 candidates with 77.1 MB of sets in 83,106 buckets, shuffles compressed by lz4,
+    with so little memory per task that all stages shuffle. docs/scale.md has the errors of the
+    model on other data.
 
     hash_row     a document: content hash, rank. 2,608,825 bytes less the bits of 3,062 copies
     key_row      a document in one band: band, key, rank. 36,401,074 bytes less the bits of members
     bit          a number on its way into a bitmap, before it is a bit: four bytes of uint32
-    where_row    a candidate on its way to where its text is read again: 1,290,012 bytes
+    where_row    a candidate on its way to the task that reads its text again: 1,290,012 bytes
     sketch       a document in the table of sketches, besides its id and 8 a band: 21,143,435 bytes
     bucket       a bucket in the tables of buckets, of which there are two: 1,956,003 bytes
     named        a document whose name is looked up, besides its id; all are, twice. With
     ranked       a candidate whose rank is, twice, and
     removed      a removed document, it makes 4,768,705 bytes; how these split is estimated
     sorted       a document while all are sorted, besides 8 a band: estimated from the columns
-    pair         a pair on its way to its range. Estimated: 8 bytes, which lz4 can't make fewer
+    pair         a pair on its way to its range. Estimated: 8 bytes, which lz4 can't compress
     known        a pair that was compared before, with its similarity. Estimated: 17 bytes
-    edge         a similar pair on its way to be settled: 8 bytes
-    rounds       1, 4, 16, 64, 256 leaders, and once more to see that nothing changes: the most
+    edge         a similar pair on its way to the task that settles it: 8 bytes
+    rounds       1, 4, 16, 64, 256 leaders, and one more to see that nothing changes: the most
     pass_row     seconds for a row that passes through the JVM, and from or to Python: assumed
     sort_row     seconds for a row that is shuffled and sorted: what banding took longer than
                  collapsing, 2.8 s for 2.1 million rows, as if both cores had worked all along. The
                  same run on a busy machine says 9 microseconds, so this is a rough figure
     speed        bytes a second that disk and network of an executor read or write: assumed
-    start        seconds of any run: of the 34 that those documents took, what work does not explain
+    start        seconds of any run: of the 34 of those documents, those that work does not explain
     """
 
     hash_row: float = 23.6
@@ -84,19 +85,21 @@ MEASURED: Final = SparkCosts()
 
 @dataclass(frozen=True)
 class RunAmounts:
-    """How much of everything there is in a run: numbers, not shares.
+    """The amounts of a run: numbers, not shares.
 
     candidates   documents that share a bucket with another
-    sets         bytes of what is compared of them
-    members      places in buckets that are shared, over all bands
+    sets         bytes of the candidates' sets
+    removed      removed documents
+    buckets      shared buckets, over all bands
+    members      places in shared buckets, over all bands
     copies       documents that are identical to another
-    compared     pairs, and how many of them are `similar`
+    compared     pairs that are compared; `similar` of them reach the threshold
     id           bytes of a document's id
-    ranges       in which pairs are compared, by rounds; 0 if one task decides everything
+    ranges       ranges of documents in which pairs are compared by rounds; 0 if one task decides
     ordered      whether all documents are sorted: any policy but `first`, or a DataFrame
-    exact        whether shingles are compared, which are made again from the texts
+    exact        whether shingles are compared, which are made from the texts again
     task         bytes that a task may hold
-    earlier      whether there is an earlier corpus, which always takes shuffles
+    earlier      whether there is an earlier corpus, which always needs shuffles
     """
 
     documents: float
@@ -118,23 +121,29 @@ class RunAmounts:
 
     @property
     def met_by_one(self) -> bool:
-        """Whether one task finds all identical documents and buckets."""
+        """Whether one task finds all identical documents and all buckets."""
         return keys_fit_one_task(self.documents, self.bands, self.task) and not self.earlier
 
     @property
     def held(self) -> bool:
-        """Whether the driver has what is removed."""
+        """Whether the driver holds the list of removed documents."""
         return not self.ranges and fits_on_driver(self.candidates, self.copies)
 
     @classmethod
     def of_run(cls, record: Mapping[str, Any], id: float = 12.0, tasks: int = 1) -> RunAmounts:
-        """Those of a finished run, from its run.json. `tasks` ran at once."""
+        """Return the amounts of a finished run.
+
+        Args:
+            record: The content of its run.json.
+            id: Mean bytes of a document's id.
+            tasks: Tasks that ran at the same time.
+        """
         counts, spark, buckets = record["counts"], record["spark"], record["metrics"]["buckets"]
-        asked, rounds = record["parameters"], spark["rounds"]
+        parameters, rounds = record["parameters"], spark["rounds"]
         ranking = sum(one["shuffle_written"] for one in spark["stages"] if one["name"] == "ranking")
         return cls(
             counts["documents"] + counts["earlier"],
-            asked["bands"],
+            parameters["bands"],
             spark["candidates"],
             spark["set_bytes"],
             counts["removed"],
@@ -146,48 +155,51 @@ class RunAmounts:
             id,
             count_ranges(spark["set_bytes"], tasks) if rounds else 0,
             ranking > 0,
-            asked["verify"] == "exact",
+            parameters["verify"] == "exact",
             record["memory_budget_bytes"],
             counts["earlier"] > 0,
         )
 
 
 def count_ranges(sets: float, tasks: int, task: float = TASK_MEMORY) -> int:
-    """In how many ranges pairs are compared, if one task can't decide everything."""
+    """Return the number of ranges in which pairs are compared, if one task can't decide all."""
     return max(int(sets * MEMORY_SHARES / task), tasks, 1)
 
 
-def shuffle_bytes(some: RunAmounts, costs: SparkCosts = MEASURED) -> dict[str, float]:
-    """What is shuffled in each stage of run.json."""
-    count, bits = some.documents, costs.bit
-    names = 2 * (costs.named + some.id) * count + 2 * costs.ranked * some.candidates
+def shuffle_bytes(amounts: RunAmounts, costs: SparkCosts = MEASURED) -> dict[str, float]:
+    """Return the bytes that each stage of run.json shuffles."""
+    count, bits = amounts.documents, costs.bit
+    names = 2 * (costs.named + amounts.id) * count + 2 * costs.ranked * amounts.candidates
     shuffled = {
         "sketching": 0.0,
-        "ranking": (8 * some.bands + costs.sorted) * count if some.ordered else 0.0,
-        "collapsing": costs.hash_row * count + bits * some.copies,
-        "banding": costs.key_row * some.bands * (count - some.copies) + bits * some.members,
-        "shingling": costs.where_row * some.candidates if some.exact and some.ordered else 0.0,
-        "deciding": _by_rounds(some, costs) if some.ranges else 0.0,
-        "writing tables": names + costs.removed * some.removed,
-        "writing": bits * some.removed,
+        "ranking": (8 * amounts.bands + costs.sorted) * count if amounts.ordered else 0.0,
+        "collapsing": costs.hash_row * count + bits * amounts.copies,
+        "banding": costs.key_row * amounts.bands * (count - amounts.copies)
+        + bits * amounts.members,
+        "shingling": costs.where_row * amounts.candidates
+        if amounts.exact and amounts.ordered
+        else 0.0,
+        "deciding": _by_rounds(amounts, costs) if amounts.ranges else 0.0,
+        "writing tables": names + costs.removed * amounts.removed,
+        "writing": bits * amounts.removed,
     }
-    spared = ["collapsing", "banding"] if some.met_by_one else []
-    spared += ["writing tables", "writing"] if some.held else []
+    spared = ["collapsing", "banding"] if amounts.met_by_one else []
+    spared += ["writing tables", "writing"] if amounts.held else []
     return shuffled | dict.fromkeys(spared, 0.0)
 
 
-def _by_rounds(some: RunAmounts, costs: SparkCosts) -> float:
-    """Pairs to ranges, and the sets to them.
+def _by_rounds(amounts: RunAmounts, costs: SparkCosts) -> float:
+    """Return the bytes shuffled by the rounds: pairs to ranges, and sets to the pairs.
 
     Every place in a bucket but the first is a pair of the first round. The sets are joined with
-    what needs them once for each round but the last; then each goes to its own range, and with each
-    pair to that of the other document, though never twice to the same.
+    the pairs once in each round but the last; then each goes to its own range, and with each pair
+    to that of the other document, but at most once to each range.
     """
-    pairs = some.members - some.buckets + 2 * some.compared
-    again = costs.known * some.compared + costs.edge * some.similar
-    moves = some.candidates + min(some.compared, some.candidates * (some.ranges - 1))
-    joined = (costs.rounds - 1) * some.sets
-    each = some.sets / max(some.candidates, 1)
+    pairs = amounts.members - amounts.buckets + 2 * amounts.compared
+    again = costs.known * amounts.compared + costs.edge * amounts.similar
+    moves = amounts.candidates + min(amounts.compared, amounts.candidates * (amounts.ranges - 1))
+    joined = (costs.rounds - 1) * amounts.sets
+    each = amounts.sets / max(amounts.candidates, 1)
     return costs.pair * pairs + costs.rounds * again + joined + moves * each
 
 
@@ -197,8 +209,17 @@ A_TABLE_ROW: Final = 35
 
 @dataclass(frozen=True)
 class SparkStageCost:
-    """Seconds of all cores; `alone`, those that one task needs by itself; bytes shuffled, read,
-    written to the work folder, and to OUT."""
+    """The cost of one stage on Spark.
+
+    Attributes:
+        name: The stage, as in run.json.
+        work: Seconds of all cores together.
+        alone: Those of them in which a single task works.
+        shuffled: Bytes shuffled.
+        read: Bytes read.
+        written: Bytes written to the work folder.
+        out: Bytes written to OUT.
+    """
 
     name: str
     work: float
@@ -210,17 +231,26 @@ class SparkStageCost:
 
     @property
     def moved(self) -> float:
-        """All bytes that are read or written; what is shuffled is both."""
+        """All bytes that are read or written; shuffled bytes are both."""
         return 2 * self.shuffled + self.read + self.written + self.out
 
 
 @dataclass(frozen=True)
 class SparkRun:
-    """A run at one operating point; `slots` are the bytes of a document's slots as compared."""
+    """A run on Spark at one operating point.
+
+    sla        the requirements; cores, memory and disk are those of an executor
+    costs      seconds of each kind of work
+    workload   amounts per document
+    options    the operating point
+    slots      bytes of a document's stored slots
+    spark      bytes and seconds of the rows that Spark moves
+    task       bytes that a task may hold
+    """
 
     sla: Sla
     costs: Costs
-    profile: Workload
+    workload: Workload
     options: Options
     slots: int
     spark: SparkCosts = MEASURED
@@ -228,24 +258,24 @@ class SparkRun:
 
     @cached_property
     def amounts(self) -> RunAmounts:
-        """Everything for all documents."""
-        seen, count = self.profile, self.sla.documents
+        """The amounts for all documents."""
+        load, count = self.workload, self.sla.documents
         exact = self.options.verify == "exact"
-        each = seen.sets if exact else seen.candidates * self.slots
-        sets, members = count * each, count * seen.members
+        each = load.sets if exact else load.candidates * self.slots
+        sets, members = count * each, count * load.members
         fits = sets_fit_one_task(sets, members, self.task)
         return RunAmounts(
             count,
             self.options.hash_tables.count,
-            count * seen.candidates,
+            count * load.candidates,
             sets,
-            count * seen.removed,
-            count * seen.buckets,
+            count * load.removed,
+            count * load.buckets,
             members,
             0.0,
-            count * seen.compared,
-            count * (seen.compared - seen.false),
-            seen.id,
+            count * load.compared,
+            count * (load.compared - load.false),
+            load.id,
             0 if fits else count_ranges(sets, self.sla.cores, self.task),
             False,
             exact,
@@ -253,7 +283,7 @@ class SparkRun:
         )
 
     def stages(self) -> tuple[SparkStageCost, ...]:
-        """All stages, in the order and by the names of run.json."""
+        """Return the cost of each stage, in the order and by the names of run.json."""
         shuffled, work, alone = shuffle_bytes(self.amounts, self.spark), self._work, self._alone
         bytes_ = self._bytes
         return tuple(
@@ -263,74 +293,87 @@ class SparkRun:
 
     @cached_property
     def _work(self) -> dict[str, float]:
-        """Kernels as in the local engine, and the rows that Spark moves."""
-        some, costs, spark, spec = self.amounts, self.costs, self.spark, self.options.spec
-        count, passing, sorting = some.documents, self.spark.pass_row, self.spark.sort_row
+        """Seconds of each stage: kernels as in the local engine, and the rows that Spark moves."""
+        amounts, costs, spark, spec = self.amounts, self.costs, self.spark, self.options.spec
+        count, passing, sorting = amounts.documents, self.spark.pass_row, self.spark.sort_row
         sketch = costs.sketch(spec.sketch, spec.slots, self.sla.shingles, self.sla.size)
-        again = (costs.reread * self._text + costs.match * some.sets) / MB if some.exact else 0.0
-        deciding = (
-            costs.set * some.sets / MB + costs.pair * some.compared + costs.member * some.members
+        again = (
+            (costs.reread * self._text + costs.match * amounts.sets) / MB if amounts.exact else 0.0
         )
-        if some.ranges:
-            pairs = some.members - some.buckets + (1 + spark.rounds) * some.compared
-            deciding += sorting * (pairs + spark.rounds * some.similar)
+        deciding = (
+            costs.set * amounts.sets / MB
+            + costs.pair * amounts.compared
+            + costs.member * amounts.members
+        )
+        if amounts.ranges:
+            pairs = amounts.members - amounts.buckets + (1 + spark.rounds) * amounts.compared
+            deciding += sorting * (pairs + spark.rounds * amounts.similar)
         return {
             "sketching": count * (sketch + passing),
             "ranking": 0.0,
-            "collapsing": 0.0 if some.met_by_one else count * sorting,
-            "banding": count * (passing if some.met_by_one else some.bands * sorting)
-            + 2 * passing * some.buckets,
-            "shingling": again + passing * count + 2 * passing * some.candidates,
+            "collapsing": 0.0 if amounts.met_by_one else count * sorting,
+            "banding": count * (passing if amounts.met_by_one else amounts.bands * sorting)
+            + 2 * passing * amounts.buckets,
+            "shingling": again + passing * count + 2 * passing * amounts.candidates,
             "deciding": deciding,
-            "writing tables": (costs.table + 2 * sorting) * some.removed
-            + (passing * count if some.held else 2 * sorting * (count + some.candidates)),
-            "writing": costs.keep * self._kept / MB + passing * some.removed,
+            "writing tables": (costs.table + 2 * sorting) * amounts.removed
+            + (passing * count if amounts.held else 2 * sorting * (count + amounts.candidates)),
+            "writing": costs.keep * self._kept / MB + passing * amounts.removed,
         }
 
     @property
     def _alone(self) -> dict[str, float]:
-        """Each table is written by one task."""
-        some = self.amounts
-        tables = some.removed * (self.costs.table + 2 * self.spark.sort_row)
-        deciding = {} if some.ranges else {"deciding": self._work["deciding"]}
-        banding = {"banding": self._work["banding"]} if some.met_by_one else {}
+        """Seconds of each stage in which a single task works; one task writes each table."""
+        amounts = self.amounts
+        tables = amounts.removed * (self.costs.table + 2 * self.spark.sort_row)
+        deciding = {} if amounts.ranges else {"deciding": self._work["deciding"]}
+        banding = {"banding": self._work["banding"]} if amounts.met_by_one else {}
         return {"writing tables": tables} | deciding | banding
 
     @cached_property
     def _bytes(self) -> dict[str, tuple[float, float, float]]:
-        """Read, written to the work folder, written to OUT."""
-        some, spark, text = self.amounts, self.spark, self._text
-        sketches = some.documents * self._sketch
-        buckets = spark.bucket * some.buckets
-        times = spark.rounds if some.ranges else 1
-        pairs = spark.known * some.compared if some.ranges else 0.0
-        names = (8 + some.id) * some.documents
+        """Bytes of each stage: read, written to the work folder, written to OUT."""
+        amounts, spark, text = self.amounts, self.spark, self._text
+        sketches = amounts.documents * self._sketch
+        buckets = spark.bucket * amounts.buckets
+        times = spark.rounds if amounts.ranges else 1
+        pairs = spark.known * amounts.compared if amounts.ranges else 0.0
+        names = (8 + amounts.id) * amounts.documents
         return {
             "sketching": (text, sketches, 0.0),
             "ranking": (0.0, 0.0, 0.0),
-            "collapsing": (24 * some.documents, 16 * some.copies, 0.0),
-            "banding": (8 * some.bands * some.documents + buckets, buckets, 0.0),
-            "shingling": (text if some.exact else sketches, some.sets, 0.0),
+            "collapsing": (24 * amounts.documents, 16 * amounts.copies, 0.0),
+            "banding": (8 * amounts.bands * amounts.documents + buckets, buckets, 0.0),
+            "shingling": (text if amounts.exact else sketches, amounts.sets, 0.0),
             "deciding": (
-                (buckets / 2 + pairs) * times + some.sets * max(times - 1, 1),
-                pairs * times + 12 * some.removed,
+                (buckets / 2 + pairs) * times + amounts.sets * max(times - 1, 1),
+                pairs * times + 12 * amounts.removed,
                 0.0,
             ),
-            # Inputs are read once more, for their hashes.
-            "writing tables": (2 * names + text, 16 * some.removed, A_TABLE_ROW * some.removed),
+            # Inputs are read again to hash them.
+            "writing tables": (
+                2 * names + text,
+                16 * amounts.removed,
+                A_TABLE_ROW * amounts.removed,
+            ),
             "writing": (text, 0.0, self._kept),
         }
 
     @property
     def _sketch(self) -> float:
         """Bytes of a document in the table of sketches."""
-        some = self.amounts
-        return self.spark.sketch + some.id + 8 * some.bands + (0 if some.exact else self.slots)
+        amounts = self.amounts
+        return (
+            self.spark.sketch
+            + amounts.id
+            + 8 * amounts.bands
+            + (0 if amounts.exact else self.slots)
+        )
 
     @property
     def _text(self) -> float:
-        return self.sla.documents * self.profile.stored
+        return self.sla.documents * self.workload.stored
 
     @property
     def _kept(self) -> float:
-        return self.sla.documents * self.profile.kept
+        return self.sla.documents * self.workload.kept

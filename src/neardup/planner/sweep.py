@@ -1,4 +1,4 @@
-"""The operating points of a sweep: all combinations of the axes that make sense."""
+"""The request of a sweep: its axes, and the operating points to try."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ from neardup.spec import (
 
 AUTO: Final = "auto"
 USUAL: Final = 0
-"""The width that slots of a sketch are made with."""
+"""Stands for the default width of a sketch's slots."""
 MOST: Final = 2_000
+"""Combinations of one sweep."""
 TIME_LIMIT = 60.0
 LONGEST = 10.0**6
 MOST_DOCUMENTS = 10**12
 SKETCHES: Final = (*MAKE, *MAKE_WEIGHTED)
 STEEPER, FLATTER = 2, 1
-"""How many rows more and less than the curve has that reaches the recall at the threshold."""
+"""Rows more and fewer than those of the curve that reaches the recall at the threshold."""
 
 Value = TypeVar("Value")
 Rule = Callable[[TrialPoint], bool]
@@ -58,12 +59,12 @@ RULES: Final[dict[str, Rule]] = {
         point.bits < point.usual_bits and point.verify == "exact"
     ),
 }
-"""Why a combination is not tried, and how that is seen."""
+"""The reason why a combination is not tried, and its test."""
 
 
 @dataclass(frozen=True)
 class SweepSpace:
-    """The axes: each point has one value of each."""
+    """The axes of a sweep: each point has one value of each."""
 
     slots: tuple[int, ...] = (16, 32, 64, 128, 256)
     bands: tuple[Curve | str, ...] = (AUTO,)
@@ -76,10 +77,13 @@ class SweepSpace:
     vocabulary: tuple[int | None, ...] = (None,)
 
     @classmethod
-    def of(cls, reference: TrialPoint, **given: Any) -> SweepSpace:
-        """The axes as people write them: `16,32`, a value or a list; None where nothing is said.
+    def of(cls, reference: TrialPoint, **values_of: Any) -> SweepSpace:
+        """Parse the axes.
 
-        Shingle and threshold are the reference's, unless others are given.
+        Args:
+            reference: The point whose shingle and threshold are the defaults of these axes.
+            **values_of: For each axis a value, a list, or a text such as `16,32`; None for the
+                default.
         """
         readers: dict[str, Callable[[Any], Any]] = {
             "slots": _number("slots", MAX_SLOTS),
@@ -94,13 +98,13 @@ class SweepSpace:
         }
         axes: dict[str, Any] = {"shingles": (reference.shingle,)}
         axes["thresholds"] = (reference.threshold,)
-        for name, values in given.items():
+        for name, values in values_of.items():
             if values is not None:
-                axes[name] = _listed(name, values, readers[name])
+                axes[name] = _parse_values(name, values, readers[name])
         return cls(**axes)
 
     def points(self, reference: TrialPoint, recall: float) -> tuple[list[TrialPoint], Counter[str]]:
-        """What is tried, the reference first; and how much is not, by the reason."""
+        """Return the points to try, the reference first, and the number of others by the reason."""
         size = 1
         for axis in fields(self):
             size *= len(getattr(self, axis.name))
@@ -119,6 +123,7 @@ class SweepSpace:
         return list(chosen), pruned
 
     def _all(self, reference: TrialPoint, recall: float) -> Iterator[TrialPoint]:
+        """Yield every combination of the axes."""
         for sketch, shingle, threshold, slots, bits, verify, buckets, vocabulary in product(
             self.sketches,
             self.shingles,
@@ -147,6 +152,7 @@ class SweepSpace:
                 yield replace(point, bands=bands, rows=rows)
 
     def _curves(self, point: TrialPoint, recall: float) -> Iterator[Curve | None]:
+        """Yield the bands and rows to try at a point; None for a simhash."""
         for curve in self.bands:
             if isinstance(curve, Curve):
                 yield curve
@@ -158,7 +164,16 @@ class SweepSpace:
 
 @dataclass(frozen=True)
 class SweepRequest:
-    """What is wanted of a sweep, checked."""
+    """The checked request of a sweep.
+
+    reference    the operating point whose shingle and threshold define a true pair
+    recall       the share of the true pairs to find
+    precision    the share of the found pairs that must be true
+    space        the axes
+    shared       options that all points share
+    time_limit   seconds after which a trial is ended
+    documents    the number of documents of a run, if the corpus is only a part of them
+    """
 
     reference: TrialPoint
     recall: float
@@ -167,7 +182,6 @@ class SweepRequest:
     shared: Mapping[str, Any] = field(default_factory=dict)
     time_limit: float = TIME_LIMIT
     documents: int | None = None
-    """How many there will be, if the corpus is not all of them."""
 
     @classmethod
     def of(
@@ -179,7 +193,7 @@ class SweepRequest:
         axes: Mapping[str, Any],
         **options: Unpack[ReferenceOptions],
     ) -> SweepRequest:
-        """What is asked for, as people write it."""
+        """Check the options of `neardup.tune`; `axes` has the values of each axis."""
         if not 0.0 < check_number("time limit", time_limit) <= LONGEST:
             raise ParameterError(
                 f"the time limit must be above 0 and at most {LONGEST:,.0f} seconds, not "
@@ -203,35 +217,38 @@ class SweepRequest:
 
     @property
     def options(self) -> Options:
+        """The options of a run at the reference."""
         return self.reference.options(**self.shared)
 
 
 def nearby_curves(slots: int, threshold: float, recall: float) -> list[Curve]:
-    """The bands that reach a recall at the threshold with so many slots, and their neighbours.
+    """Return the curve that reaches a recall at the threshold, and its neighbours.
 
     >>> [f"{curve.bands}x{curve.rows}" for curve in nearby_curves(128, 0.8, 0.99)]
     ['25x5', '21x6', '18x7', '16x8']
     """
     try:
         rows = choose_curve(slots, threshold, recall).rows
-    except ParameterError:  # so few slots don't reach it
+    except ParameterError:  # too few slots to reach it
         rows = 1
     near = range(max(rows - FLATTER, 1), min(rows + STEEPER, slots) + 1)
     return [Curve(slots // each, each) for each in near]
 
 
-def _listed(name: str, given: Any, read: Callable[[Any], Value]) -> tuple[Value, ...]:
-    """One value, several, or several in a string with commas between; each once."""
-    if isinstance(given, str):
-        given = [part.strip() for part in given.split(",")]
-    elif not isinstance(given, Sequence):
-        given = [given]
-    if not given:
+def _parse_values(name: str, values: Any, read: Callable[[Any], Value]) -> tuple[Value, ...]:
+    """Parse a value, a list, or a string with commas, and drop repeated values."""
+    if isinstance(values, str):
+        values = [part.strip() for part in values.split(",")]
+    elif not isinstance(values, Sequence):
+        values = [values]
+    if not values:
         raise ParameterError(f"{name}: give at least one value")
-    return tuple(dict.fromkeys(map(read, given)))
+    return tuple(dict.fromkeys(map(read, values)))
 
 
 def _number(name: str, most: int) -> Callable[[Any], int]:
+    """Return a parser of whole numbers from 1 to `most`."""
+
     def read(value: Any) -> int:
         plain = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12
         return check_whole(name, int(value) if plain else value, 1, most)
@@ -239,9 +256,11 @@ def _number(name: str, most: int) -> Callable[[Any], int]:
     return read
 
 
-def _one_of(name: str, known: Iterable[str]) -> Callable[[Any], str]:
+def _one_of(name: str, supported: Iterable[str]) -> Callable[[Any], str]:
+    """Return a parser of supported names."""
+
     def read(value: Any) -> str:
-        check_choice(name, value, tuple(known))
+        check_choice(name, value, tuple(supported))
         return str(value)
 
     return read
@@ -256,9 +275,9 @@ def _threshold(value: Any) -> float:
     return number
 
 
-def text_shingle(given: str) -> Spec:
-    """The specification of a shingle, of texts."""
-    spec = Spec.of(given)
+def text_shingle(shingle: str) -> Spec:
+    """Return the specification of a shingle; token shingles are refused."""
+    spec = Spec.of(shingle)
     if spec.unit == "token":
         raise ParameterError("tokens can't be tuned: give texts, and word, char or line shingles")
     return spec
@@ -271,7 +290,7 @@ def _shingle(value: Any) -> str:
 def _bands(value: Any) -> Curve | str:
     if isinstance(value, Curve) or value == AUTO:
         return value  # type: ignore[no-any-return]
-    found = re.fullmatch(r"(\d{1,5})x(\d{1,5})", str(value), re.ASCII)
-    if not found:
+    layout = re.fullmatch(r"(\d{1,5})x(\d{1,5})", str(value), re.ASCII)
+    if not layout:
         raise ParameterError(f"bands {value!r}: give auto, or bands and rows such as 20x5")
-    return Curve(int(found[1]), int(found[2]))
+    return Curve(int(layout[1]), int(layout[2]))

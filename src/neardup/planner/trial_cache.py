@@ -1,12 +1,12 @@
-"""Results of earlier trials, each in a file named by a hash of its configuration.
+"""The cache of trials: results, each in a file named by a hash of its configuration.
 
     FOLDER/3f/3f0c9a...-5ab1e2c4.json      key (32 hexadecimal digits), machine (8)
 
 A file is JSON: format, key, config, results, seconds, at, machine, version, and checksum, a BLAKE2b
 of the others. It is written under a temporary name and then renamed, so that any number of
 processes and machines can share a folder without locks: of two writers of the same entry, the last
-one wins. A file that can't be trusted (truncated, altered, of another format, of another
-configuration with the same key) is ignored, and the next result of that configuration replaces it.
+one wins. An invalid file (truncated, altered, of another format, of another configuration with the
+same key) is ignored, and the next result of that configuration replaces it.
 
 Counts are the same on every machine, times are not: each machine has files of its own.
 """
@@ -38,7 +38,7 @@ BYTES: Final = 16
 
 
 def canonical(config: Mapping[str, Any]) -> str:
-    """A configuration as text: the same for the same values, in whatever order and kind of number.
+    """Return a configuration as text, which depends on neither order nor type of its numbers.
 
     >>> canonical({"rows": 5.0, "threshold": 0.80}) == canonical({"threshold": 0.8, "rows": 5})
     True
@@ -47,7 +47,7 @@ def canonical(config: Mapping[str, Any]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The same value in the kinds that JSON knows; whole numbers are integers."""
+    """Return a value in the types of JSON; whole numbers become integers."""
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, Integral):
@@ -66,12 +66,12 @@ def plain(value: Any) -> Any:
 
 
 def key_of(config: Mapping[str, Any]) -> str:
-    """The name of a configuration."""
+    """Return the key of a configuration."""
     return digest(canonical(config))
 
 
 def digest(text: str, size: int = BYTES) -> str:
-    """BLAKE2b of ASCII, 128 bits unless told otherwise."""
+    """Return the BLAKE2b digest of ASCII text, in hexadecimal; 128 bits by default."""
     return hashlib.blake2b(text.encode("ascii"), digest_size=size).hexdigest()
 
 
@@ -91,7 +91,7 @@ _BAD = (
 
 @cache
 def this_machine() -> Mapping[str, Any]:
-    """What times depend on, without saying whose machine it is."""
+    """Return the properties of this machine that times depend on, without its name."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count() or 1,
@@ -101,24 +101,34 @@ def this_machine() -> Mapping[str, Any]:
 
 
 def _processor() -> str:
+    """Return the model of the processor."""
     with suppress(OSError, UnicodeDecodeError):
         about = Path("/proc/cpuinfo").read_text("utf-8")
-        if found := re.search(r"^model name\s*:\s*(.+?)\s*$", about, re.MULTILINE):
-            return found[1]
+        if model := re.search(r"^model name\s*:\s*(.+?)\s*$", about, re.MULTILINE):
+            return model[1]
     return platform.processor() or "unknown"
 
 
 def default_folder() -> Path:
-    """Where trials are kept unless somebody names another place."""
+    """Return the default folder: the user's cache."""
     try:
         return runtime.cache_home() / "trials"
-    except RuntimeError:  # there is no home
+    except RuntimeError:  # the user has no home folder
         return runtime.private_folder() / "trials"
 
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """A result, and what it is the result of. `at` is when it was written."""
+    """A stored result.
+
+    key       the key of the configuration
+    config    the configuration
+    results   the results
+    seconds   how long they took
+    at        when they were written
+    machine   the machine that they were measured on
+    version   the version of neardup
+    """
 
     key: str
     config: dict[str, Any]
@@ -130,10 +140,11 @@ class CacheEntry:
 
     @property
     def same_machine(self) -> bool:
-        """Whether times of this entry say something about this machine."""
+        """Whether the times were measured on a machine like this one."""
         return self.machine == this_machine()
 
     def to_json(self) -> dict[str, Any]:
+        """Return the content of the file, without its checksum."""
         return {
             "format": FORMAT,
             "key": self.key,
@@ -147,24 +158,23 @@ class CacheEntry:
 
 
 class TrialCache:
-    """Results of trials in a folder; the user's own if none is named.
+    """A folder of results; by default in the user's cache.
 
-    Nothing is made on disk before something is stored. `damaged` counts the files that were there
-    and could not be trusted.
+    The folder is made with the first result. `damaged` counts the invalid files that were read.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = default_folder() if folder is None else folder
         self.damaged = 0
-        self._said = False
+        self._warned = False
 
     def get(self, config: Mapping[str, Any], timed: bool = True) -> dict[str, Any] | None:
-        """The results of a configuration, None if they are not known.
+        """Return the results of a configuration; None if there are none.
 
-        Those of another machine count only if times don't: `timed=False`.
+        With `timed=False`, results of other machines count too: their times don't matter.
         """
         key, wanted = key_of(config), canonical(config)
-        with suppress(OSError):  # a folder that can't be read: `put` will say so
+        with suppress(OSError):  # a folder that can't be read: `put` will warn
             for path in [self._path(key)] if timed else self._files(key[:2], key):
                 entry = self._read(path)
                 if entry is None or (timed and not entry.same_machine):
@@ -181,7 +191,7 @@ class TrialCache:
         seconds: float,
         at: datetime | None = None,
     ) -> None:
-        """Keep results. A disk that does not take them is said once, and is no error."""
+        """Store results. If the disk refuses them, warn once and continue."""
         key, time = key_of(config), at or datetime.now(UTC)
         entry = CacheEntry(
             key,
@@ -200,10 +210,10 @@ class TrialCache:
         try:
             _write(self._path(key), text)
         except OSError as error:
-            self._say(error)
+            self._warn(error)
 
     def must_be_writable(self) -> None:
-        """For a folder that somebody named: an error before the work, rather than a lost result."""
+        """Raise an error before the work if a folder named by the user can't be written."""
         try:
             _write(self.folder / f".{secrets.token_hex(8)}", "").unlink()
         except OSError as error:
@@ -213,23 +223,26 @@ class TrialCache:
             ) from None
 
     def entries(self) -> Iterator[CacheEntry]:
-        """All that can be trusted, by key."""
+        """Yield all valid entries, by key."""
         return (entry for path in self._files() if (entry := self._read(path)) is not None)
 
     def find(self, prefix: str) -> CacheEntry:
-        """The entry whose key begins so; of several machines', the one of this machine."""
-        found = [entry for entry in self.entries() if entry.key.startswith(prefix.lower())]
-        if not found:
+        """Return the entry whose key begins with `prefix`, that of this machine if several do."""
+        matching = [entry for entry in self.entries() if entry.key.startswith(prefix.lower())]
+        if not matching:
             raise UsageError(f"no entry {prefix!r} in {self.folder}: neardup cache list shows them")
-        if len({entry.key for entry in found}) > 1:
-            raise UsageError(f"{len(found):,} entries begin with {prefix!r}: give more digits")
-        return max(found, key=lambda entry: entry.same_machine)
+        if len({entry.key for entry in matching}) > 1:
+            raise UsageError(f"{len(matching):,} entries begin with {prefix!r}: give more digits")
+        return max(matching, key=lambda entry: entry.same_machine)
 
     def clear(self, before: datetime | None = None) -> int:
-        """Remove entries, unfinished and damaged ones too, and say how many; nothing else."""
+        """Remove entries, also unfinished and damaged ones, and return their number.
+
+        Other files in the folder stay. With `before`, only older entries are removed.
+        """
         count = 0
         for path in self._files(unfinished=True):
-            with suppress(FileNotFoundError):  # somebody else was faster
+            with suppress(FileNotFoundError):  # another process was faster
                 if before is None or self._written(path) < before:
                     path.unlink()
                     count += 1
@@ -240,7 +253,7 @@ class TrialCache:
         return self.folder / key[:2] / f"{key}-{machine}.json"
 
     def _files(self, fan: str = "", key: str = "", unfinished: bool = False) -> Iterator[Path]:
-        """The files that have our kind of name. A link is none of ours, whatever its name."""
+        """Yield the files with the name of an entry; links are skipped."""
         for folder in _inside(self.folder, directories=True):
             if _FAN.fullmatch(folder.name) and folder.name.startswith(fan):
                 for file in _inside(folder, directories=False):
@@ -261,9 +274,9 @@ class TrialCache:
         entry = self._read(path)
         return entry.at if entry else datetime.fromtimestamp(path.lstat().st_mtime, UTC)
 
-    def _say(self, error: OSError) -> None:
-        if not self._said:
-            self._said = True
+    def _warn(self, error: OSError) -> None:
+        if not self._warned:
+            self._warned = True
             print(
                 f"neardup: results can't be kept in {self.folder} ({error.strerror}), the work "
                 "goes on without; --cache names another folder",
@@ -273,22 +286,23 @@ class TrialCache:
 
 
 def _write(path: Path, text: str) -> Path:
-    """Write beside, under a name that nobody else has, then rename."""
+    """Write under a unique temporary name, then rename."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
     try:
-        beside.write_text(text, "utf-8")
-        return beside.replace(path)
+        temporary.write_text(text, "utf-8")
+        return temporary.replace(path)
     except BaseException:
         with suppress(OSError):
-            beside.unlink()
+            temporary.unlink()
         raise
 
 
 def _inside(folder: Path, directories: bool) -> list[Path]:
+    """Return the sorted files, or the folders, in a folder; links are skipped."""
     try:
-        with os.scandir(folder) as found:
-            real = (each for each in found if not each.is_symlink())
+        with os.scandir(folder) as listing:
+            real = (each for each in listing if not each.is_symlink())
             return sorted(Path(each.path) for each in real if each.is_dir() == directories)
     except (FileNotFoundError, NotADirectoryError):
         return []
@@ -299,7 +313,7 @@ def _checksum(record: Mapping[str, Any]) -> str:
 
 
 def _entry(record: dict[str, Any], name: str) -> CacheEntry:
-    """What a file says, if all of it holds."""
+    """Return the entry of a file; raise one of `_BAD` if anything in it is invalid."""
     checksum = record.pop("checksum")
     if checksum != _checksum(record) or record.pop("format") != FORMAT:
         raise ValueError("altered, or of another format")

@@ -30,16 +30,16 @@ from neardup.spec import Spec
 from neardup.text.arrays import Ragged
 from neardup.verify import Exact
 
-AT_ONCE = 100_000
-"""Documents that are sketched at a time: the shingles of more would only fill memory."""
+BATCH = 100_000
+"""Documents that are sketched at a time, to limit the memory of their shingles."""
 FEW = 64
-"""Documents that kernels are tried on before times are taken."""
+"""Documents that kernels are warmed up with before times are taken."""
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
-"""An odd number: small keys, multiplied by it, fall into all parts of the range, and stay apart."""
+"""An odd number: products with it spread small keys over the range and stay distinct."""
 APART = np.uint64(0x9E3779B97F4A7C16)
-"""An even one: x + APART * y differs where x or y do, also if x and y are always equal."""
+"""An even number: x + APART * y differs where x or y do, also if x and y are always equal."""
 REPEATS, ENOUGH = 25, 0.5
-"""A trial is repeated so often, or for so many seconds: the least time counts."""
+"""The most repetitions of a trial, and the seconds after which it is not repeated again."""
 TIMES = ("t_sig", "t_rest", "t_compare")
 
 Integers = NDArray[np.int64]
@@ -48,9 +48,13 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class TrialReference:
-    """What all trials are judged by: the documents' sets of shingles, and a threshold.
+    """The truth that all trials are judged by.
 
-    The truth knows pairs down to the floor, of which so many reach the threshold.
+    sets         the documents' sets of shingles
+    content      their content hashes
+    threshold    pairs at least this similar are true
+    true_pairs   the number of true pairs
+    floor        the truth has all pairs down to this similarity
     """
 
     sets: Ragged
@@ -63,38 +67,39 @@ class TrialReference:
     def of(
         cls, documents: Documents, spec: Spec, threshold: float, true_pairs: int, floor: float
     ) -> TrialReference:
+        """Cut documents into the shingles of the reference."""
         cut = ShingleSets.of(documents, spec)
         return cls(cut.sets, cut.content, threshold, true_pairs, floor)
 
     def similar(self, a: Integers, b: Integers) -> NDArray[np.bool_]:
-        """Which of these pairs are true?"""
+        """Return which pairs are true."""
         return self._reach(self.threshold, a, b)
 
     def far(self, a: Integers, b: Integers) -> int:
-        """How many of these pairs does the truth not know?"""
+        """Return the number of pairs below the floor of the truth."""
         return len(a) - int(np.count_nonzero(self._reach(self.floor, a, b)))
 
     def _reach(self, least: float, a: Integers, b: Integers) -> NDArray[np.bool_]:
-        found = Exact(self.sets.data, self.sets.offsets, least).pairs(a, b)
-        reached: NDArray[np.bool_] = found >= 0.0
+        similarity = Exact(self.sets.data, self.sets.offsets, least).pairs(a, b)
+        reached: NDArray[np.bool_] = similarity >= 0.0
         return reached
 
 
 @dataclass(frozen=True)
 class TrialRunner:
-    """Documents to try operating points on. `shared` are options that all points have."""
+    """Runs operating points on documents; `shared` are options that all points have."""
 
     documents: Documents
     reference: TrialReference
     shared: Mapping[str, Any]
 
     def warm_up(self, point: TrialPoint) -> None:
-        """Have everything compiled and loaded that the point needs."""
-        # In one bucket they all meet, so that nothing is left out.
-        self._some(min(FEW, len(self.documents)))._once(replace(point, buckets=1))
+        """Compile and load all kernels that the point needs."""
+        # In one bucket all documents are candidates, so that every step runs.
+        self._first(min(FEW, len(self.documents)))._once(replace(point, buckets=1))
 
     def measure(self, point: TrialPoint) -> TrialOutcome:
-        """The trial itself."""
+        """Run the trial, repeatedly if it is short, and return its outcome with the least times."""
         best, spent = self._once(point), 0.0
         for _ in range(1, REPEATS):
             spent += best.seconds
@@ -106,7 +111,7 @@ class TrialRunner:
         return best
 
     def _once(self, point: TrialPoint, judged: bool = True) -> TrialOutcome:
-        """The trial, once; to know its times alone, what it found need not be judged again."""
+        """Run the trial once; without `judged`, only its times are measured."""
         options = point.options(**self.shared)
         begun = time.perf_counter()
         made = _sketch(self.documents.texts, point, options)
@@ -116,23 +121,23 @@ class TrialRunner:
         distinct = self._distinct(made)
         bucketed = BucketedSample.of(keys, distinct.first)
         verifier = _verifier(made, compared, bucketed.documents, options)
-        found = self._verify(bucketed, verifier, distinct, judged)
+        verified = self._verify(bucketed, verifier, distinct, judged)
         ended = time.perf_counter()
         sizes = _bucket_sizes(bucketed.buckets, len(distinct.first))
-        many = sum(sizes.values())
+        count = sum(sizes.values())
         return replace(
-            found,
+            verified,
             point=point,
             t_sig=signed - begun,
-            t_rest=ended - signed - found.t_rest,  # where the time of judging is
-            buckets=many,
+            t_rest=ended - signed - verified.t_rest,  # without the time of judging
+            buckets=count,
             bucket_sizes=sizes,
-            average_bucket=len(distinct.first) * keys.shape[1] / many if many else 0.0,
+            average_bucket=len(distinct.first) * keys.shape[1] / count if count else 0.0,
             memory=compared.nbytes + keys.nbytes,
         )
 
-    def _some(self, count: int) -> TrialRunner:
-        """The same with the first documents only."""
+    def _first(self, count: int) -> TrialRunner:
+        """Return a runner on the first documents only."""
         reference = self.reference
         sets = Ragged(reference.sets.data, reference.sets.offsets[: count + 1])
         few = replace(reference, sets=sets, content=reference.content[:count])
@@ -140,8 +145,8 @@ class TrialRunner:
             self, documents=unnamed_documents(self.documents.texts[:count]), reference=few
         )
 
-    def _distinct(self, made: _Made) -> DistinctDocuments:
-        """Documents that are the same to the trial and to the reference are looked at once."""
+    def _distinct(self, made: _SketchedTexts) -> DistinctDocuments:
+        """Return the documents that differ to the trial or to the reference, and their copies."""
         takes_part = np.flatnonzero(made.sizes > 0)
         same = made.content + self.reference.content * APART
         return DistinctDocuments.of(same, takes_part)
@@ -149,7 +154,7 @@ class TrialRunner:
     def _verify(
         self, bucketed: BucketedSample, verifier: Any, distinct: DistinctDocuments, judged: bool
     ) -> TrialOutcome:
-        """Counts of pairs; `t_rest` is the time that went into judging them."""
+        """Verify all candidates and count them; `t_rest` is the time spent on judging."""
         documents = bucketed.documents
         counts = distinct.copies[bucketed.buckets.documents]
         candidates, far, comparing, judging = 0, 0, 0.0, 0.0
@@ -163,11 +168,11 @@ class TrialRunner:
             if not judged:
                 continue
             a, b = u[good], v[good]
-            stand_for = counts[a] * counts[b]
+            weight = counts[a] * counts[b]
             candidates += len(u)
             far += self.reference.far(documents[u], documents[v])
-            pairs += int(stand_for.sum())
-            right += int(stand_for[self.reference.similar(documents[a], documents[b])].sum())
+            pairs += int(weight.sum())
+            right += int(weight[self.reference.similar(documents[a], documents[b])].sum())
             judging += time.perf_counter() - begun
         true = self.reference.true_pairs
         return TrialOutcome(
@@ -184,8 +189,8 @@ class TrialRunner:
 
 
 @dataclass(frozen=True)
-class _Made:
-    """What documents come down to; their shingles only if candidates are verified by them."""
+class _SketchedTexts:
+    """Sketched documents; `shingles` only if candidates are verified by them."""
 
     signatures: bulk.Signatures
     content: Words
@@ -193,15 +198,15 @@ class _Made:
     shingles: Ragged | None
 
 
-def _sketch(texts: pa.Array, point: TrialPoint, options: Options) -> _Made:
-    """Texts to signatures."""
+def _sketch(texts: pa.Array, point: TrialPoint, options: Options) -> _SketchedTexts:
+    """Cut texts into shingles and make their signatures."""
     sketcher = Sketcher(options.spec)
     rows, content, sizes, kept = [], [], [], []
-    for start in range(0, len(texts), AT_ONCE):
-        cut = sketcher.cut(unnamed_documents(texts[start : start + AT_ONCE]))
+    for start in range(0, len(texts), BATCH):
+        cut = sketcher.cut(unnamed_documents(texts[start : start + BATCH]))
         data, offsets = cut.shingles.data, cut.shingles.offsets
         if point.vocabulary is not None:
-            data = _words(data % np.uint64(point.vocabulary), options.spec)
+            data = _hash_numbers(data % np.uint64(point.vocabulary), options.spec)
         rows.append(bulk.make_signatures(data, offsets, options.spec))
         content.append(cut.content)
         sizes.append(cut.shingles.sizes)
@@ -210,33 +215,33 @@ def _sketch(texts: pa.Array, point: TrialPoint, options: Options) -> _Made:
     each = np.concatenate(sizes)
     offsets = np.concatenate([[0], np.cumsum(each)])
     shingles = Ragged(np.concatenate(kept), offsets) if kept else None
-    return _Made(np.concatenate(rows), np.concatenate(content), each, shingles)
+    return _SketchedTexts(np.concatenate(rows), np.concatenate(content), each, shingles)
 
 
-def _words(numbers: Words, spec: Spec) -> Words:
-    """The hashes of numbered words."""
+def _hash_numbers(numbers: Words, spec: Spec) -> Words:
+    """Return the element hashes of numbered words."""
     ends = np.arange(len(numbers) + 1, dtype=np.int64) * 8
-    found: Words = kernels.element_hashes(numbers.view(np.uint8), ends, make_hasher(spec, None))
-    return found
+    hashes: Words = kernels.element_hashes(numbers.view(np.uint8), ends, make_hasher(spec, None))
+    return hashes
 
 
 def _keys(signatures: bulk.Signatures, point: TrialPoint, options: Options) -> Words:
-    """The keys in all tables, of a limited number if the point says so."""
+    """Return the keys in all tables, modulo `buckets` if the point limits them."""
     keys = options.hash_tables.keys(signatures)
     if point.buckets is None:
         return keys
     return keys % np.uint64(point.buckets) * SPREAD
 
 
-def _verifier(made: _Made, compared: Any, candidates: Integers, options: Options) -> Any:
-    """How candidates are judged, as in a run: by their sorted shingles or their signatures."""
+def _verifier(made: _SketchedTexts, compared: Any, candidates: Integers, options: Options) -> Any:
+    """Return the verifier of a run: by sorted shingles or by signatures."""
     if made.shingles is None:
         return options.estimated(compared[candidates])
-    return exact_verifier(_rows(made.shingles, candidates), options, copy=False)
+    return exact_verifier(_take_rows(made.shingles, candidates), options, copy=False)
 
 
-def _rows(rows: Ragged, chosen: Integers) -> Ragged:
-    """A copy of some rows."""
+def _take_rows(rows: Ragged, chosen: Integers) -> Ragged:
+    """Return a copy of the chosen rows."""
     sizes = rows.sizes[chosen]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     places = np.repeat(rows.offsets[chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
@@ -244,8 +249,8 @@ def _rows(rows: Ragged, chosen: Integers) -> Ragged:
 
 
 def _bucket_sizes(buckets: Buckets, documents: int) -> dict[int, int]:
-    """How many buckets have how many documents, in all tables."""
+    """Return the number of buckets of each size, over all tables."""
     alone = documents * buckets.numbers.shape[1] - int(buckets.sizes.sum())
-    sizes, many = np.unique(buckets.sizes, return_counts=True)
-    shared = dict(zip(sizes.tolist(), many.tolist(), strict=True))
+    sizes, counts = np.unique(buckets.sizes, return_counts=True)
+    shared = dict(zip(sizes.tolist(), counts.tolist(), strict=True))
     return ({1: alone} if alone else {}) | shared

@@ -1,7 +1,7 @@
-"""Runs trials in a process of their own, which can be killed when one takes too long.
+"""Runs trials in a process of their own, which is killed when one takes too long.
 
-The process gets the documents once, as files in a private folder. After that a line of JSON goes
-in for each trial and two come out: one when the clock starts, one with the outcome.
+The worker process reads the documents once, from files in a private folder. For each trial it
+receives a line of JSON and sends two: one when the clock starts, one with the outcome.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ del sys.path[0]
 from neardup.planner.trial_worker import serve
 serve(sys.argv[2])
 """
-"""The same neardup, wherever it is, and nothing from the folder that this happens to run in."""
+"""Imports the same neardup, and nothing from the current folder."""
 PATIENCE = 5.0
-"""Seconds for a process whose answers have ended to end itself: its exit code says why."""
+"""Seconds that a process gets to end after it has closed its pipe: its exit code tells why."""
 
 
 def write_task(
@@ -53,7 +53,16 @@ def write_task(
     floor: float,
     shared: Mapping[str, Any],
 ) -> None:
-    """What a worker reads when it starts."""
+    """Write the files that the worker process reads when it starts.
+
+    Args:
+        folder: A private folder.
+        documents: The documents of the sample.
+        reference: The point whose shingle and threshold define a true pair.
+        true_pairs: The number of true pairs.
+        floor: The similarity down to which the truth has all pairs.
+        shared: Options that all points share.
+    """
     texts = view_strings(documents.texts)
     np.save(folder / TEXTS, texts.data[texts.offsets[0] : texts.offsets[-1]])
     np.save(folder / OFFSETS, texts.offsets - texts.offsets[0])
@@ -68,7 +77,10 @@ def write_task(
 
 
 class TrialWorker:
-    """The near side: starts the process when there is something to do, and again if it is gone."""
+    """The caller's side: starts the worker process when needed, and again if it has ended.
+
+    `limit` is the time limit of a trial, in seconds.
+    """
 
     def __init__(self, folder: Path, limit: float) -> None:
         self._folder, self._limit = folder, limit
@@ -82,13 +94,13 @@ class TrialWorker:
         self._end()
 
     def run(self, point: TrialPoint) -> TrialOutcome:
-        """The outcome of a trial, whatever happens to the process."""
+        """Run a trial and return its outcome, also if the process ends or takes too long."""
         try:
             self._send(point)
-            found = self._receive(None)
-            if found == BEGUN:
-                found = self._receive(time.monotonic() + self._limit)
-            return TrialOutcome.from_json(found)
+            answer = self._receive(None)
+            if answer == BEGUN:
+                answer = self._receive(time.monotonic() + self._limit)
+            return TrialOutcome.from_json(answer)
         except TimeoutError:
             self._end()
             return TrialOutcome(point, TIMEOUT, error=f"took more than {self._limit:g} s")
@@ -109,25 +121,26 @@ class TrialWorker:
             [sys.executable, "-P", "-c", START, home, folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # a terminal's Ctrl-C is for the near side, which ends this one
+            start_new_session=True,  # Ctrl-C goes to the caller alone, which ends this process
         )
 
     def _receive(self, until: float | None) -> dict[str, Any]:
-        """The next line; TimeoutError if it does not come in time, EOFError if none will."""
+        """Return the next answer; TimeoutError if it is late, EOFError if the process has ended."""
         assert self._process is not None and self._process.stdout is not None  # noqa: S101
         pipe = self._process.stdout.fileno()
         while b"\n" not in self._unread:
-            left = None if until is None else max(until - time.monotonic(), 0.0)
-            if not select.select([pipe], [], [], left)[0]:
+            remaining = None if until is None else max(until - time.monotonic(), 0.0)
+            if not select.select([pipe], [], [], remaining)[0]:
                 raise TimeoutError
-            if not (some := os.read(pipe, 1 << 16)):
+            if not (data := os.read(pipe, 1 << 16)):
                 raise EOFError
-            self._unread += some
+            self._unread += data
         line, self._unread = self._unread.split(b"\n", 1)
-        found: dict[str, Any] = json.loads(line)
-        return found
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
     def _why_it_ended(self) -> str:
+        """Return the reason why the process has ended, from its exit code."""
         code = self._end(patience=PATIENCE)
         if code >= 0:
             return f"its process ended with exit code {code}"
@@ -135,7 +148,7 @@ class TrialWorker:
         return f"its process was ended by {signal.Signals(-code).name}{why}"
 
     def _end(self, patience: float = 0.0) -> int:
-        """Kill the process, if it does not end by itself; its exit code."""
+        """Wait for the process, kill it after `patience` seconds, and return its exit code."""
         process, self._process = self._process, None
         if process is None:
             return 0
@@ -149,8 +162,8 @@ class TrialWorker:
 
 
 def serve(folder: str) -> None:
-    """The far side: read points, write outcomes, until there are no more."""
-    # Whatever prints something must not print into the answers.
+    """The worker process: read points and write outcomes until the input ends."""
+    # Standard output becomes standard error, so that no library prints into the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
@@ -168,14 +181,15 @@ def serve(folder: str) -> None:
         except MemoryError:
             outcome = TrialOutcome(point, FAILED, error="out of memory")
         except Exception as error:
-            # The message of an error that nobody expected could quote a document.
+            # A trial that fails is an outcome, not the end of the sweep. The message of an
+            # unexpected error could quote a document: only its type is kept.
             why = str(error) if isinstance(error, NeardupError) else type(error).__name__
             outcome = TrialOutcome(point, FAILED, error=why)
         send(outcome.to_json())
 
 
 def open_task(folder: Path) -> TrialRunner:
-    """The documents and the reference that `write_task` wrote."""
+    """Read the files of `write_task` and return the runner of trials."""
     task = json.loads((folder / TASK).read_bytes())
     runtime.quiet = task["quiet"]
     data, offsets = np.load(folder / TEXTS), np.load(folder / OFFSETS)

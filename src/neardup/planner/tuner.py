@@ -1,10 +1,10 @@
-"""neardup.tune: finds the cheapest operating point that finds enough, on the user's documents.
+"""neardup.tune: find the cheapest operating point that reaches a recall, by trials on a sample.
 
     sample -> ground truth by brute force -> a trial of each point -> recommendation
 
 A trial's recall and precision are those of the pairs that it finds, against the pairs whose exact
 similarity by the reference's shingles reaches the reference's threshold, whatever shingles, sketch
-and threshold the trial has. Identical documents are found without bands: all but one are left out.
+and threshold the trial has. Identical documents are found without bands: one of each is tried.
 """
 
 from __future__ import annotations
@@ -42,18 +42,23 @@ from neardup.spec import check_whole
 from neardup.text.arrays import Ragged, view_strings
 
 LOOSE = 0.5
-"""The truth goes down to this share of the threshold, so that pages can show what is below it."""
+"""The truth has pairs down to this share of the threshold, for the histogram of the page."""
 
 
 USUAL = 5_000
 LARGEST = 100_000
+"""Documents of a sample: the default, and the most."""
 
 
 @dataclass(frozen=True)
 class TrialSample:
     """The sample without identical documents, and its sets of shingles by the reference.
 
-    `chosen` are the numbers of the others in the sample.
+    sample      the chosen documents
+    chosen      the numbers of the distinct ones in the sample
+    documents   the distinct documents
+    sets        their sets of shingles
+    copies      documents that were dropped because they are identical to another
     """
 
     sample: Sample
@@ -64,34 +69,35 @@ class TrialSample:
 
     @classmethod
     def of(cls, sample: Sample, options: Options) -> TrialSample:
+        """Drop identical and empty documents of a sample and cut the others into shingles."""
         documents = as_documents(sample.texts)
         cut = Sketcher(options.spec).cut(documents)
         visible = np.flatnonzero(cut.shingles.sizes > 0)
-        different = DistinctDocuments.of(cut.content, visible).first
-        if len(different) < 2:
+        distinct = DistinctDocuments.of(cut.content, visible).first
+        if len(distinct) < 2:
             raise InputError(
                 "there are fewer than two different documents with a text: nothing to compare"
             )
-        documents = documents.take(different)
+        documents = documents.take(distinct)
         sets = ShingleSets.of(documents, options.spec).sets
-        return cls(sample, different, documents, sets, len(visible) - len(different))
+        return cls(sample, distinct, documents, sets, len(visible) - len(distinct))
 
     def weights(self, truth: Truth) -> NDArray[np.float64]:
-        """How many pairs of the corpus each pair stands for."""
+        """Return how many pairs of the corpus each pair of the truth stands for."""
         return self.sample.weights(replace(truth, a=self.chosen[truth.a], b=self.chosen[truth.b]))
 
     @property
     def corpus(self) -> int:
-        """How many documents the corpus has, about."""
+        """The number of documents of the corpus, estimated."""
         return round(len(self.sample.texts) / self.sample.share)
 
     @cached_property
     def digest(self) -> str:
-        """Which documents these are."""
+        """A digest of the distinct texts, for the cache."""
         texts = view_strings(self.documents.texts)
-        found = hashlib.blake2b(texts.offsets.tobytes(), digest_size=16)
-        found.update(texts.data[texts.offsets[0] : texts.offsets[-1]].tobytes())
-        return found.hexdigest()
+        digest = hashlib.blake2b(texts.offsets.tobytes(), digest_size=16)
+        digest.update(texts.data[texts.offsets[0] : texts.offsets[-1]].tobytes())
+        return digest.hexdigest()
 
 
 def sample_files(
@@ -102,10 +108,10 @@ def sample_files(
     workers: int,
     progress: Progress,
 ) -> TrialSample:
-    """Some documents of files."""
+    """Choose `count` documents of files."""
     number, columns = check_whole("the sample", count, 2, LARGEST), Columns(text=text)
-    with hold_signals() as obey:
-        steps = InterruptibleProgress(progress, obey)
+    with hold_signals() as raise_signals:
+        steps = InterruptibleProgress(progress, raise_signals)
         spec = options.spec
         return TrialSample.of(
             choose_from_files(files, columns, number, spec.seed, spec, steps, workers), options
@@ -113,7 +119,7 @@ def sample_files(
 
 
 def sample_table(data: object, text: str, count: int, options: Options) -> TrialSample:
-    """Some documents of a list or a table."""
+    """Choose `count` documents of a list or a table."""
     number, batches = (
         check_whole("the sample", count, 2, LARGEST),
         read_data(data, Columns(text=text)),
@@ -122,33 +128,41 @@ def sample_table(data: object, text: str, count: int, options: Options) -> Trial
 
 
 def run_sweep(
-    specimen: TrialSample,
+    sample: TrialSample,
     request: SweepRequest,
     workers: int,
     progress: Progress,
     results: TrialCache | None = None,
 ) -> Tuning:
-    """The truth, all trials, and what follows from them."""
+    """Compare all pairs of the sample, run all trials, and recommend one.
+
+    Args:
+        sample: The documents to try operating points on.
+        request: What is required, and the axes.
+        workers: Threads that compare all pairs; a trial has one.
+        progress: Receives the progress.
+        results: The cache of trials; None runs all of them.
+    """
     points, pruned = request.space.points(request.reference, request.recall)
-    truth = _truth(specimen, request, workers, progress)
+    truth = _truth(sample, request, workers, progress)
     if pruned:
         progress.say(f"{sum(pruned.values()):,} combinations make no sense and are not tried")
     progress.stage("trying", len(points), "points")
-    documents = request.documents or specimen.corpus
+    documents = request.documents or sample.corpus
     wanted = Target(
         request.recall,
         request.precision,
         request.reference,
         truth,
         documents,
-        sample=len(specimen.sample.texts),
-        largest_sample=min(specimen.corpus, LARGEST),
+        sample=len(sample.sample.texts),
+        largest_sample=min(sample.corpus, LARGEST),
     )
     with tempfile.TemporaryDirectory(prefix="neardup-tune-") as folder:
         task = Path(folder)
         write_task(
             task,
-            specimen.documents,
+            sample.documents,
             request.reference,
             wanted.true_pairs,
             truth.floor,
@@ -157,18 +171,18 @@ def run_sweep(
         rows = []
         with TrialWorker(task, request.time_limit) as worker:
             for point in points:
-                rows.append(_tried(point, worker, specimen, request, results))
+                rows.append(_run_trial(point, worker, sample, request, results))
                 progress.advance(1)
-    weights = specimen.weights(truth) * (documents / specimen.corpus) ** 2
-    times = documents / len(specimen.sample.texts)
-    grown = Growth(times, truth, weights, request.reference)
-    rows = list(map(grown, _timed_together(rows)))
+    weights = sample.weights(truth) * (documents / sample.corpus) ** 2
+    times = documents / len(sample.sample.texts)
+    grow = Growth(times, truth, weights, request.reference)
+    rows = list(map(grow, _share_least_times(rows)))
     advice = advise(rows, wanted)
     return Tuning(
-        about=specimen.sample.about,
+        about=sample.sample.about,
         documents=documents,
-        sampled=len(specimen.documents),
-        copies=specimen.copies,
+        sampled=len(sample.documents),
+        copies=sample.copies,
         reference=request.reference,
         recall=request.recall,
         precision=request.precision,
@@ -182,52 +196,52 @@ def run_sweep(
     )
 
 
-def _truth(specimen: TrialSample, request: SweepRequest, workers: int, progress: Progress) -> Truth:
+def _truth(sample: TrialSample, request: SweepRequest, workers: int, progress: Progress) -> Truth:
     floor = LOOSE * request.reference.threshold
-    with hold_signals() as obey:
-        steps = InterruptibleProgress(progress, obey)
-        seconds = expected_seconds(specimen.sets, floor, workers)
-        steps.say(f"all pairs of {len(specimen.documents):,} documents: about {seconds:.2g} s")
-        return brute_force(specimen.sets, floor, workers, steps)
+    with hold_signals() as raise_signals:
+        steps = InterruptibleProgress(progress, raise_signals)
+        seconds = expected_seconds(sample.sets, floor, workers)
+        steps.say(f"all pairs of {len(sample.documents):,} documents: about {seconds:.2g} s")
+        return brute_force(sample.sets, floor, workers, steps)
 
 
-def _tried(
+def _run_trial(
     point: TrialPoint,
     worker: TrialWorker,
-    specimen: TrialSample,
+    sample: TrialSample,
     request: SweepRequest,
     results: TrialCache | None,
 ) -> TrialOutcome:
-    """The outcome of a trial, run now or earlier."""
+    """Return the outcome of a trial, from the cache if it has one."""
     reference = request.reference
     config = point.stated | {
-        "corpus": specimen.digest,
+        "corpus": sample.digest,
         "spec": point.options(**request.shared).spec.fingerprint,
         "reference": {"shingle": reference.shingle, "threshold": reference.threshold},
         "counting": COUNTING,
     }
-    if results is not None and (known := _known(results.get(config), request.time_limit)):
-        return known
+    if results is not None and (cached := _cached(results.get(config), request.time_limit)):
+        return cached
     row = worker.run(point)
     if results is not None and row.status in (DONE, TIMEOUT):
-        found = {"outcome": row.to_json(), "time_limit": request.time_limit}
-        results.put(config, found, row.seconds)
+        entry = {"outcome": row.to_json(), "time_limit": request.time_limit}
+        results.put(config, entry, row.seconds)
     return row
 
 
-def _known(found: Mapping[str, Any] | None, time_limit: float) -> TrialOutcome | None:
-    """An earlier outcome, unless it can't be read or took too long for less time than there is."""
+def _cached(entry: Mapping[str, Any] | None, time_limit: float) -> TrialOutcome | None:
+    """Return a cached outcome; None if it is invalid or timed out with a shorter limit."""
     try:
-        row = None if found is None else TrialOutcome.from_json(found["outcome"])
-        if found is None or row is None or (not row.done and found["time_limit"] < time_limit):
+        row = None if entry is None else TrialOutcome.from_json(entry["outcome"])
+        if entry is None or row is None or (not row.done and entry["time_limit"] < time_limit):
             return None
         return row
     except (FormatError, LookupError, TypeError):
         return None
 
 
-def _timed_together(rows: Sequence[TrialOutcome]) -> list[TrialOutcome]:
-    """The least time counts that the same signatures took in any trial: others were disturbed."""
+def _share_least_times(rows: Sequence[TrialOutcome]) -> list[TrialOutcome]:
+    """Give trials with the same signatures the least time that these took in any of them."""
     least: dict[tuple[Any, ...], float] = {}
     for row in rows:
         if row.done:
@@ -258,38 +272,49 @@ def tune(
     cache: str | Path | None = None,
     **options: Unpack[ReferenceOptions],
 ) -> Tuning:
-    """Try operating points on a sample of the documents; recommend the cheapest that finds enough.
+    """Try operating points on a sample of the documents; recommend the cheapest with enough recall.
 
-    All pairs of the sample are compared; those that are at least `threshold` similar by `shingle`
-    shingles are to be found, a share of `recall` of them. An axis of the sweep is a value, a list,
-    or a text such as `"16,32"`; every combination is tried.
+    All pairs of the sample are compared. Those that are at least `threshold` similar by `shingle`
+    shingles are true; an operating point must find a share of `recall` of them. Each axis of the
+    sweep takes a value, a list, or a text such as `"16,32"`; every combination is tried.
 
     Args:
         data: The documents, as `neardup.dedup` takes them.
-        text: The column that holds them, if they are in a table.
-        sample: How many documents operating points are tried on.
-        documents: How many there will be, if the data is only some of them: what costs least for
-            few documents does not for many.
-        precision: The share of what a trial finds that must be similar.
-        slots: An axis: slots of a signature.
-        bands: An axis: bands and rows, such as "14x8,20x5"; "auto" chooses them for the recall.
-        shingles: An axis: shingles of the trials; by default the one of `shingle`.
-        sketches: An axis: minhash, oneperm, weighted, simhash.
+        text: The column of the texts, if `data` is a table.
+        sample: The number of documents that operating points are tried on, at most 100,000.
+        documents: The number of documents of a run, if `data` is only a part of them: the cheapest
+            point for few documents is not the cheapest for many.
+        precision: The least share of the pairs that a trial finds that must be true.
+        slots: An axis: slots of a signature; by default 16 to 256.
+        bands: An axis: bands and rows, such as "14x8,20x5"; "auto", the default, chooses them for
+            the recall.
+        shingles: An axis: shingles of the trials; by default that of `shingle`.
+        sketches: An axis: minhash, oneperm, weighted, simhash; by default the first two.
         thresholds: An axis: thresholds of the trials; by default `threshold`.
-        verify: An axis: exact, estimate, none.
-        bits: An axis: bits of a slot, for verify estimate.
-        buckets: An axis: only this many buckets a band.
-        vocabulary: An axis: only this many different shingles.
+        verify: An axis: exact, estimate, none; by default exact.
+        bits: An axis: bits of a slot, with verify estimate; by default all.
+        buckets: An axis: buckets per band, for experiments; by default not limited.
+        vocabulary: An axis: different shingles, for experiments; by default not limited.
         time_limit: Seconds after which a trial is ended.
-        workers: Threads that compare all pairs; by default one a core.
-        cache: A folder in which results of trials are kept, which are then not run again.
-        **options: What similar means, and how much of it must be found.
+        workers: Threads that compare all pairs; by default one per core.
+        cache: A folder for the results of trials, which are then not run again.
+        **options: The `threshold`, `shingle` and other options that define a true pair, and the
+            `recall` to reach.
+
+    Returns:
+        The recommended operating point with its reasons, and the outcome of each trial.
+
+    Raises:
+        InputError: If there are fewer than two different documents.
+        ParameterError: If a value is out of range, or the axes have too many combinations.
 
     >>> words = [f"w{n}" for n in range(300)]
     >>> texts = [" ".join(words[n : n + 60]) for n in range(0, 240, 30)]
     >>> tuning = tune([*texts, texts[0] + " end"], slots=16, sketches="minhash")
     >>> tuning.options["slots"] in (16, 128)
     True
+    >>> tuning.sampled, tuning.true_pairs
+    (9, 1)
     """
     axes = {
         "slots": slots,
@@ -306,6 +331,6 @@ def tune(
         precision=precision, time_limit=time_limit, documents=documents, axes=axes, **options
     )
     threads = os.cpu_count() or 1 if workers is None else check_whole("workers", workers, 1, 1_000)
-    specimen = sample_table(data, text, sample, request.options)
+    chosen = sample_table(data, text, sample, request.options)
     results = None if cache is None else TrialCache(Path(cache))
-    return run_sweep(specimen, request, threads, SILENT, results)
+    return run_sweep(chosen, request, threads, SILENT, results)

@@ -17,17 +17,27 @@ from neardup.options import Options
 from neardup.spec import FAMILIES
 
 COUNTING: Final = 3
-"""The version of the code that counts: trials that another version has counted are run again."""
+"""The version of the code that counts; trials of another version are run again."""
 DONE, TIMEOUT, FAILED = "done", "timeout", "failed"
 STATUSES: Final = (DONE, TIMEOUT, FAILED)
 
 
 @dataclass(frozen=True)
 class TrialPoint:
-    """An operating point that is tried. A simhash has neither bands nor rows.
+    """An operating point that is tried.
 
-    `buckets` and `vocabulary` are axes of a sweep only, a run has nothing like them: band keys are
-    taken modulo the one, shingles modulo the other.
+    Attributes:
+        sketch: The sketch.
+        shingle: The shingle, such as "word:5".
+        slots: Slots of a signature; bits of a simhash.
+        bits: Bits of a slot.
+        bands: Bands; None for a simhash.
+        rows: Rows of a band; None for a simhash.
+        threshold: Documents at least this similar are duplicates.
+        verify: How candidates are verified.
+        seed: The seed of the hashes.
+        buckets: Band keys are taken modulo this number; for experiments, a run has no such option.
+        vocabulary: Shingles are taken modulo this number; for experiments.
     """
 
     sketch: str = "minhash"
@@ -44,7 +54,7 @@ class TrialPoint:
 
     @classmethod
     def of(cls, options: Options) -> TrialPoint:
-        """The point that a run with these options is at."""
+        """Return the point of a run with these options."""
         spec = options.spec
         curve = None if options.by_bits else options.curve.parts[0]
         return cls(
@@ -61,44 +71,44 @@ class TrialPoint:
 
     @property
     def usual_bits(self) -> int:
-        """The width that slots of this sketch are made with."""
+        """The default width of this sketch's slots."""
         return next(iter(FAMILIES[self.sketch].values()))
 
     @property
     def stated(self) -> dict[str, Any]:
-        """Name -> value, as JSON takes it."""
+        """All values by name, for JSON."""
         return asdict(self)
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """The operating point as `neardup.dedup` takes it: only what is set."""
-        given: dict[str, Any] = {"sketch": self.sketch, "shingle": self.shingle}
+        """The operating point as keyword arguments of `neardup.dedup`, without defaults."""
+        options: dict[str, Any] = {"sketch": self.sketch, "shingle": self.shingle}
         if not (self.sketch == "simhash" and self.verify != "exact"):
-            given["threshold"] = self.threshold
-        given |= {"slots": self.slots, "verify": self.verify}
+            options["threshold"] = self.threshold
+        options |= {"slots": self.slots, "verify": self.verify}
         if self.bits != self.usual_bits:
-            given["bits"] = self.bits
+            options["bits"] = self.bits
         if self.bands is not None:
-            given |= {"bands": self.bands, "rows": self.rows}
-        return given | ({"seed": self.seed} if self.seed else {})
+            options |= {"bands": self.bands, "rows": self.rows}
+        return options | ({"seed": self.seed} if self.seed else {})
 
     def options(self, **others: Any) -> Options:
-        """The options of a run at this point; `others` are those that all points share."""
+        """Return the options of a run at this point; `others` are options that all points share."""
         return Options.of(**self.chosen, **others)
 
     @property
     def meeting(self) -> Meeting:
-        """How likely two documents are to meet, by theory."""
+        """The S-curve: the chance that documents of a similarity share a bucket."""
         return self.options().meeting
 
     @property
     def signed_as(self) -> tuple[Any, ...]:
-        """What the time to make signatures depends on: points that share it make the same ones."""
+        """The parameters that decide a signature; points that share them make the same ones."""
         return self.sketch, self.shingle, self.slots, self.vocabulary, self.verify
 
     @property
     def only_for_sweeps(self) -> bool:
-        """Whether no run can be at this point."""
+        """Whether the point has an axis that a run does not have."""
         return self.buckets is not None or self.vocabulary is not None
 
     def __str__(self) -> str:
@@ -116,24 +126,27 @@ class TrialPoint:
 
 @dataclass(frozen=True)
 class TrialOutcome:
-    """What was seen of one point. Times are those of one core.
+    """The outcome of one trial. Times are those of one core.
 
-    t_sig            seconds from text to signatures
-    t_rest           seconds for keys, buckets, candidates and verification
-    t_compare        of these, the seconds for comparing candidates
-    buckets          in all tables together, those of one document among them
-    average_bucket   documents in a bucket
-    bucket_sizes     size -> how many buckets have it
-    candidates       pairs that were compared; documents that are copies are compared once
-    far              those of them that the truth does not know: they are less similar than it asks
-    pairs            pairs that were found, copies among them
-    true_pairs       pairs that the reference calls similar
-    recall           share of the true pairs that were found; None if there are none
-    precision        share of the found pairs that are true; None if none was found
-    memory           bytes of signatures and keys
-    error            why a trial failed
-    all_candidates   pairs that would be compared among all documents, about
-    t_all            seconds for all documents, about
+    Attributes:
+        point: The operating point.
+        status: "done", "timeout" or "failed".
+        t_sig: Seconds from texts to signatures.
+        t_rest: Seconds for keys, buckets, candidates and verification.
+        t_compare: Those of `t_rest` that verification took.
+        buckets: Buckets in all tables together, also those of one document.
+        average_bucket: Mean documents in a bucket.
+        bucket_sizes: The number of buckets of each size.
+        candidates: Pairs that were compared; identical documents are compared once.
+        far: Candidates that are less similar than the floor of the truth.
+        pairs: Pairs that were found, those of identical documents included.
+        true_pairs: Pairs that are similar by the reference.
+        recall: The share of the true pairs that were found; None if there are none.
+        precision: The share of the found pairs that are true; None if none were found.
+        memory: Bytes of signatures and keys.
+        error: Why the trial failed or was ended.
+        all_candidates: Pairs that a run over all documents would compare, estimated.
+        t_all: Seconds for all documents, estimated.
     """
 
     point: TrialPoint
@@ -157,29 +170,32 @@ class TrialOutcome:
 
     @property
     def done(self) -> bool:
+        """Whether the trial has figures."""
         return self.status == DONE
 
     @property
     def seconds(self) -> float:
-        """What the point costs, for the sample."""
+        """Seconds for the sample."""
         return self.t_sig + self.t_rest
 
     def to_json(self) -> dict[str, Any]:
-        """Name -> value, as JSON takes it; keys of an object are strings there."""
+        """Return all values by name, for JSON, whose keys are strings."""
         sizes = {str(size): count for size, count in sorted(self.bucket_sizes.items())}
         return asdict(self) | {"bucket_sizes": sizes}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> TrialOutcome:
-        """What `to_json` gave."""
+        """Return the outcome that `to_json` wrote; raise FormatError if it is none."""
         try:
-            sizes = {int(size): int(many) for size, many in values["bucket_sizes"].items()}
-            found = cls(**{**values, "point": TrialPoint(**values["point"]), "bucket_sizes": sizes})
+            sizes = {int(size): int(count) for size, count in values["bucket_sizes"].items()}
+            outcome = cls(
+                **{**values, "point": TrialPoint(**values["point"]), "bucket_sizes": sizes}
+            )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise FormatError(f"not the outcome of a trial: {error}: run it again") from None
-        if found.status not in STATUSES or set(values) != {each.name for each in fields(cls)}:
+        if outcome.status not in STATUSES or set(values) != {each.name for each in fields(cls)}:
             raise FormatError("not the outcome of a trial of this version: run it again")
-        return found
+        return outcome
 
 
 COLUMNS: Final = (
@@ -216,20 +232,29 @@ COLUMNS: Final = (
 
 @dataclass(frozen=True, repr=False)
 class Tuning:
-    """A sweep over a sample of a corpus.
+    """The result of `neardup.tune`: the recommended operating point and the outcomes of all trials.
 
-    about       how the sample was chosen, in words
-    documents   how many the corpus has, about
-    sampled     how many were tried, which are all different
-    copies      how many of the sample were left out because they are identical to another
-    reference   the operating point without tuning; its shingle and threshold say what is true
-    recall      what is wanted, and so is `precision`
-    truth       all similar pairs of the sample
-    rows        the trials, in the order in which they were run, that of the reference first
-    pruned      combinations that make no sense -> how many there were
-    best        the trial to follow
-    reasons     why, in sentences
-    met         whether it does what is wanted; None if the sample has nothing to measure it by
+    Attributes:
+        about: How the sample was chosen, as a sentence.
+        documents: The number of documents of a run, estimated from the sample if not given.
+        sampled: Documents of the trials, all different.
+        copies: Documents of the sample that were dropped as identical to another.
+        reference: The operating point without tuning; its shingle and threshold define a true pair.
+        recall: The required recall.
+        precision: The required precision.
+        truth: All similar pairs of the sample.
+        rows: The outcomes, in the order of the trials, that of the reference first.
+        pruned: The number of combinations that were not tried, by the reason.
+        best: The recommended outcome.
+        reasons: Why, in sentences.
+        met: Whether it reaches recall and precision; None if the sample has no true pair.
+        shared: Options that all points share.
+
+    >>> from neardup import tune
+    >>> texts = [" ".join(f"w{n + at}" for at in range(60)) for n in range(0, 240, 30)]
+    >>> tuning = tune([*texts, texts[0] + " end"], slots=16, sketches="minhash")
+    >>> tuning.met, tuning.best.recall, tuning.advice.startswith("Use minhash")
+    (True, 1.0, True)
     """
 
     about: str
@@ -249,31 +274,31 @@ class Tuning:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The best operating point, as keyword arguments of `neardup.dedup`.
+        """The recommended operating point, as keyword arguments of `neardup.dedup`.
 
-        Bands are given; the recall says what they are for. A simhash has none.
+        Bands and rows are set; `recall` is added to record what they were chosen for.
         """
-        wanted = {} if self.best.point.bands is None else {"recall": self.recall}
-        return self.best.point.chosen | wanted | dict(self.shared)
+        required = {} if self.best.point.bands is None else {"recall": self.recall}
+        return self.best.point.chosen | required | dict(self.shared)
 
     @property
     def default(self) -> TrialOutcome:
-        """The trial of the operating point without tuning."""
+        """The outcome of the operating point without tuning."""
         return self.rows[0]
 
     @property
     def ordered(self) -> list[TrialOutcome]:
-        """The trials, the cheapest first; those that have no figures are last."""
+        """The outcomes, the cheapest first; those without figures are last."""
         return sorted(self.rows, key=lambda row: (not row.done, row.t_all))
 
     @property
     def true_pairs(self) -> int:
-        """How many pairs of the sample are similar."""
+        """The number of true pairs of the sample."""
         return self.truth.similar(self.reference.threshold)
 
     @property
     def advice(self) -> str:
-        """What to use, in a line."""
+        """The recommendation in one line."""
         return f"Use {self.best.point}" if self.best.done else "No trial came to its end"
 
     def __str__(self) -> str:
@@ -283,7 +308,11 @@ class Tuning:
         return f"<Tuning of {self.sampled:,} documents, {len(self.rows):,} trials: {self.advice}>"
 
     def to_csv(self, path: str | Path) -> None:
-        """Write a row for each trial."""
+        """Write the outcomes as CSV, a row for each trial.
+
+        Args:
+            path: The file to write.
+        """
         text = io.StringIO()
         table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
         table.writeheader()
@@ -291,7 +320,7 @@ class Tuning:
         write_text(Path(path), text.getvalue())
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but the pairs, as JSON takes it."""
+        """Return the result for JSON, without the pairs of the truth."""
         return {
             "about": self.about,
             "documents": self.documents,
@@ -311,6 +340,7 @@ class Tuning:
         }
 
     def _cells(self, row: TrialOutcome) -> dict[str, Any]:
+        """Return the cells of a trial in the CSV file; cells without a figure stay empty."""
         point, threshold = row.point, self.reference.threshold
         cells: dict[str, Any] = {
             "hashes": point.slots,

@@ -1,7 +1,7 @@
-"""The workload: bytes, candidates and comparisons for each document, assumed or measured.
+"""The workload of a plan: bytes, candidates and comparisons per document, assumed or sampled.
 
-In a sample, near-duplicates were chosen together: a document that is in it has each partner that
-it has in the corpus with a chance q that is known, so that each such pair stands for 1 / q.
+A sample chooses near-duplicates together: a pair of the corpus whose first document is chosen is in
+the sample with a known chance q, so that each pair of the sample stands for 1 / q pairs.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from neardup.spec import Spec
 from neardup.text.arrays import Ragged
 
 REMOVED: Final = 0.1
-ALIKE, ALIKE_IN_A_BAND = 0.15, 0.06
-"""Documents that share a bucket because they are near-duplicates: in any band, and in each."""
+"""The assumed share of removed documents."""
+NEAR, NEAR_IN_A_BAND = 0.15, 0.06
+"""The share of documents that share a bucket with a near-duplicate: in any band, and in each."""
 CROWDING: Final = 0.09
-"""Fitted to the same pages: those that meet others by chance are in crowds, not evenly spread."""
+"""Fitted to the same pages: candidates by chance come in crowds, they are not evenly spread."""
 IN_A_BUCKET: Final = 2.3
-"""Documents, where there are at least two."""
+"""Documents in a shared bucket, on average."""
 
 USUAL: Final[PairCounts] = (
     (0.00009, 0.9959),
@@ -59,29 +60,29 @@ USUAL: Final[PairCounts] = (
     (0.881, 1.6e-6),
     (0.915, 1.4e-6),
 )
-"""How many pairs of each similarity there are for a pair of different documents.
+"""Similarities, and the share of all pairs of different documents that have each.
 
 Counted by brute force in 16,000 of 110,000 pages of RFCs without their near-duplicates: those of
 0.8 and more; for the last three, which only a higher threshold leaves, those of 0.95 and more.
-The first is the mean of what is below 0.01.
+The first is the mean of the similarities below 0.01.
 """
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Amounts for each document of the corpus, on average.
+    """Amounts per document of the corpus, on average.
 
     stored        bytes in the input files
-    removed       the share that is removed
+    removed       share of documents that are removed
     kept          bytes of the kept files
-    candidates    the share that shares a bucket with another, once copies are set aside
+    candidates    share of documents that share a bucket with another, copies excluded
     sets          bytes of the candidates' sets of shingles
     compared      pairs that are compared
-    false         those of them that are not similar enough
-    members       places in buckets that are shared, over all bands
-    buckets       such buckets
-    id            bytes of its id
-    pairs         all pairs by their similarity; None if nobody knows
+    false         those of them that are below the threshold
+    members       places in shared buckets, over all bands
+    buckets       shared buckets
+    id            bytes of the id
+    pairs         all pairs by their similarity; None if unknown
     """
 
     stored: float
@@ -97,25 +98,30 @@ class Workload:
     pairs: PairCounts | None = None
 
 
-def scale_workload(profile: Workload, times: float, most: float) -> Workload:
-    """The same for so many times the documents, of the same kind.
+def scale_workload(workload: Workload, times: float, most: float) -> Workload:
+    """Return the workload of a larger corpus of the same kind.
 
-    Whatever is not similar enough and meets by chance, or because it is of the same template, is
-    there so many times more often; a document is compared with `most` others at most. What is
-    removed, and what that takes, is a share.
+    Pairs below the threshold that share a bucket, by chance or by a template, grow with the number
+    of documents. The share of removed documents, and the comparisons that remove them, stay.
+
+    Args:
+        workload: The workload of the sampled corpus.
+        times: How many times as many documents the larger corpus has.
+        most: The most comparisons of one document.
     """
-    false = max(min(profile.false * times, most), profile.false)
-    return replace(profile, false=false, compared=profile.compared - profile.false + false)
+    false = max(min(workload.false * times, most), workload.false)
+    return replace(workload, false=false, compared=workload.compared - workload.false + false)
 
 
 def assume_workload(sla: Sla, options: Options) -> Workload:
-    """What is usual among pages of manuals: a tenth goes, the others meet as often as those do."""
+    """Return the workload of pages of manuals: a tenth is removed, the others meet as they do."""
     parts, most = options.curve.parts, options.hash_tables.count * options.limit
     met = sum(share * options.curve.probability(similarity) for similarity, share in _below(sla))
     false = min(sla.documents * met / 2, most)
-    candidates = _sharing(ALIKE, sla.documents * met)
+    candidates = _share_of_candidates(NEAR, sla.documents * met)
     members = sum(
-        part.bands * _sharing(ALIKE_IN_A_BAND, sla.documents * _meeting_in_a_band(sla, part.rows))
+        part.bands
+        * _share_of_candidates(NEAR_IN_A_BAND, sla.documents * _meeting_in_a_band(sla, part.rows))
         for part in parts
     )
     return Workload(
@@ -132,37 +138,47 @@ def assume_workload(sla: Sla, options: Options) -> Workload:
 
 
 def _below(sla: Sla) -> PairCounts:
+    """Return the usual similarities below the threshold."""
     return [(similarity, share) for similarity, share in USUAL if similarity < sla.threshold]
 
 
 def _meeting_in_a_band(sla: Sla, rows: int) -> float:
+    """Return the share of the pairs below the threshold that share a bucket in one band."""
     return sum(share * similarity**rows for similarity, share in _below(sla))
 
 
-def _sharing(alike: float, met: float) -> float:
-    """The share of documents that share a bucket, if each meets so many that are not alike."""
-    return 1 - (1 - alike) * math.exp(-CROWDING * math.sqrt(met))
+def _share_of_candidates(near: float, met: float) -> float:
+    """Return the share of documents that share a bucket with another.
+
+    Args:
+        near: The share that have a near-duplicate.
+        met: How many documents below the threshold each one meets, on average.
+    """
+    return 1 - (1 - near) * math.exp(-CROWDING * math.sqrt(met))
 
 
 PairCounts = Sequence[tuple[float, float]]
-"""Similarities, and how many pairs have each."""
+"""Similarities, and the number of pairs that have each."""
 
 
 Integers = NDArray[np.int64]
 Reals = NDArray[np.float64]
 Chosen = NDArray[np.bool_]
 FLOOR = 0.3
-"""Estimates let pairs pass that are a little below a threshold; hardly any from below this."""
+"""Pairs are counted down to this similarity: estimates let hardly any pair below it pass."""
 
 
 @dataclass(frozen=True)
 class SampleCandidates:
-    """Of some documents, copies set aside: the buckets and the pairs that share one.
+    """The buckets of a sample's distinct documents, and the pairs that share one.
 
-    stands     for how many pairs of its documents in the corpus each stands
-    none       the chance that a document would show none of those
-    removing   which pairs are of a kept document and of one that goes for its sake
-    compared   which are compared
+    unique       the first of each group of identical documents
+    left, right  the documents of each pair
+    similarity   of each pair, exact
+    weight       how many pairs of the corpus each pair stands for
+    unseen       the chance that none of those pairs is in the sample
+    removing     whether the pair is of a kept document and a document removed for it
+    compared     whether the pair is compared
     """
 
     unique: Integers
@@ -170,15 +186,22 @@ class SampleCandidates:
     left: Integers
     right: Integers
     similarity: Reals
-    stands: Reals
-    none: Reals
+    weight: Reals
+    unseen: Reals
     removing: Chosen
     compared: Chosen
 
 
 @dataclass(frozen=True)
 class SampledCorpus:
-    """A corpus as a sample shows it. `stored` is what its files hold of a document, in bytes."""
+    """A corpus as its sample shows it.
+
+    sample    the chosen documents
+    stored    bytes of a document in the input files, on average
+    content   content hashes of the chosen documents
+    sets      their sets of shingles
+    pairs     all pairs of the corpus by similarity, estimated
+    """
 
     sample: Sample
     stored: float
@@ -190,14 +213,14 @@ class SampledCorpus:
     def of(
         cls, sample: Sample, spec: Spec, stored: float, workers: int, threshold: float = FLOOR
     ) -> SampledCorpus:
-        """Cut the sample into shingles, and compare everything in it."""
+        """Cut the sample into shingles and compare all pairs."""
         cut = ShingleSets.of(as_documents(sample.texts), spec)
         pairs = _pairs(sample, cut.sets, workers, min(threshold, FLOOR))
         return cls(sample, stored, cut.content, cut.sets, pairs)
 
     @property
     def documents(self) -> float:
-        """Of the whole corpus that the sample's files are, about."""
+        """The number of documents in the whole corpus, estimated."""
         return self.sample.documents * self.sample.stored / self.sample.read
 
     @cached_property
@@ -207,32 +230,34 @@ class SampledCorpus:
 
     @property
     def size(self) -> float:
-        """Bytes of a text, on average."""
+        """Mean bytes of a text."""
         return float(self.lengths.mean())
 
     @property
     def shingles(self) -> float:
-        """Distinct ones of a document, on average."""
+        """Mean number of distinct shingles of a document."""
         return float(self.sets.sizes.mean())
 
-    def profile(self, options: Options) -> Workload:
-        """What would be compared and removed, by these options."""
+    def workload(self, options: Options) -> Workload:
+        """Estimate the workload of the corpus at an operating point."""
         met, count = self._met(options), len(self.sets)
-        candidates = _stand_for(count, np.r_[met.left, met.right], np.r_[met.none, met.none])
-        gone = _stand_for(count, met.right[met.removing], met.none[met.removing])
-        gone[np.setdiff1d(np.arange(count), met.unique)] = 1.0
+        candidates = _weigh_documents(
+            count, np.r_[met.left, met.right], np.r_[met.unseen, met.unseen]
+        )
+        removed = _weigh_documents(count, met.right[met.removing], met.unseen[met.removing])
+        removed[np.setdiff1d(np.arange(count), met.unique)] = 1.0
         more = candidates.sum() / max(len(met.buckets.documents), 1)
         similar = met.similarity >= options.threshold
-        # Some are kept here that would not be in the corpus; both of a pair have to be.
-        kept = max(count - gone.sum(), 0.0) / np.count_nonzero(gone == 0.0)
-        false = float(met.stands[met.compared & ~similar].sum() / count * kept**2)
-        # However many a removed document is similar to, it is compared with the first.
-        right = float(gone[met.right[met.compared & similar]].sum()) / count
+        # The sample keeps documents that the corpus removes; both documents of a pair must be kept.
+        kept = max(count - removed.sum(), 0.0) / np.count_nonzero(removed == 0.0)
+        false = float(met.weight[met.compared & ~similar].sum() / count * kept**2)
+        # A removed document is compared with the first similar one only.
+        right = float(removed[met.right[met.compared & similar]].sum()) / count
         return Workload(
             stored=self.stored,
             id=float(np.mean([len(name.encode("utf-8", "replace")) for name in self.sample.ids])),
-            removed=min(float(gone.sum()) / count, 1.0),
-            kept=self.stored * max(1.0 - float(gone @ self.lengths / self.lengths.sum()), 0.0),
+            removed=min(float(removed.sum()) / count, 1.0),
+            kept=self.stored * max(1.0 - float(removed @ self.lengths / self.lengths.sum()), 0.0),
             candidates=min(float(candidates.sum()) / count, 1.0),
             sets=float(candidates @ self.sets.sizes) * 8 / count,
             compared=right + false,
@@ -243,65 +268,70 @@ class SampledCorpus:
         )
 
     def _met(self, options: Options) -> SampleCandidates:
-        """What would happen to the sample alone."""
+        """Group the sample and decide its candidates, as a run over the sample alone would."""
         count = len(self.sets)
         unique = DistinctDocuments.of(self.content, np.arange(count)).first
         signatures = bulk.make_signatures(self.sets.data, self.sets.offsets, options.spec)
         bucketed = BucketedSample.of(options.hash_tables.keys(signatures), unique)
         left, right = bucketed.all_candidates()
-        first = _with_the_first(bucketed.buckets, left, right)
+        first = _pairs_with_leader(bucketed.buckets, left, right)
         left, right = bucketed.documents[left], bucketed.documents[right]
         similarity = kernels.exact_pairs(self.sets.data, self.sets.offsets, left, right, 0.0)
-        removing, compared = _decided(count, left, right, similarity, options.threshold)
-        found = Truth(count, 0.0, left, right, similarity)
-        stands = np.maximum(self.sample.weights(found) * self.sample.share, 1.0)
-        # In a crowd, there are as many partners as one stands for; otherwise the one is likely all.
+        removing, compared = _decide(count, left, right, similarity, options.threshold)
+        truth = Truth(count, 0.0, left, right, similarity)
+        weight = np.maximum(self.sample.weights(truth) * self.sample.share, 1.0)
+        # In a crowd, a pair stands for that many partners; otherwise for one that might be missing.
         crowded = self.sample.crowded[left] | self.sample.crowded[right]
-        none = (1.0 - 1.0 / stands) ** np.where(crowded, stands, 1.0)
+        unseen = (1.0 - 1.0 / weight) ** np.where(crowded, weight, 1.0)
         return SampleCandidates(
             unique,
             bucketed.buckets,
             left,
             right,
             similarity,
-            stands,
-            none,
+            weight,
+            unseen,
             removing,
             compared | first,
         )
 
 
 def _pairs(sample: Sample, sets: Ragged, workers: int, floor: float) -> PairCounts:
-    """All pairs of the corpus by their similarity, as far as they are in the sample."""
+    """Return the pairs of the corpus by similarity, estimated from those of the sample."""
     truth = brute_force(sets, floor, workers)
     values, where = np.unique(np.round(truth.similarity, 3), return_inverse=True)
     counts = np.bincount(where, sample.weights(truth))
     return list(zip(values.tolist(), counts.tolist(), strict=True))
 
 
-def _stand_for(count: int, documents: Integers, none: Reals) -> Reals:
-    """For how many documents of its kind each stands that has some partner in the sample: `none`
-    are the chances that it would have been without each."""
+def _weigh_documents(count: int, documents: Integers, unseen: Reals) -> Reals:
+    """Return how many documents of the corpus each document with a partner stands for.
+
+    Args:
+        count: The number of documents of the sample; those without a partner weigh 0.
+        documents: A document for each of its partners in the sample.
+        unseen: The chance that this partner would not be in the sample.
+    """
     alone = np.ones(count)
-    np.multiply.at(alone, documents, none)
-    found = np.zeros(count)
-    there = np.unique(documents)
-    found[there] = 1.0 / (1.0 - alone[there])
-    return found
+    np.multiply.at(alone, documents, unseen)
+    weights = np.zeros(count)
+    paired = np.unique(documents)
+    weights[paired] = 1.0 / (1.0 - alone[paired])
+    return weights
 
 
-def _with_the_first(buckets: Buckets, left: Integers, right: Integers) -> Chosen:
-    """Which pairs are of the first document of a bucket and another: they are always compared."""
+def _pairs_with_leader(buckets: Buckets, left: Integers, right: Integers) -> Chosen:
+    """Mark the pairs with the first document of a bucket, which are always compared."""
     members, starts = buckets.members()
     first = np.repeat(members[starts[:-1]], buckets.sizes)
     count = len(buckets.documents)
     return np.isin(left * count + right, first * count + members)
 
 
-def _decided(
+def _decide(
     count: int, left: Integers, right: Integers, similarity: Reals, threshold: float
 ) -> tuple[Chosen, Chosen]:
-    """Which pairs are of a kept and a removed document, and which are compared, in rank order."""
+    """Decide documents in rank order; mark the pairs that remove one, and those compared."""
     order = np.lexsort((left, right))
     ends = np.searchsorted(right[order], np.arange(count + 1))
     kept = np.ones(count, bool)
