@@ -60,7 +60,7 @@ def test_executors_without_python_are_refused(spark, monkeypatch):
 @pytest.mark.parametrize(
     ("version", "told"),
     [
-        ("0.0.1", f"has neardup 0.0.1, and here is {neardup.__version__}"),
+        ("0.0.1", f"has neardup 0.0.1, the driver has {neardup.__version__}"),
         (neardup.__version__, "that makes other sketches"),
     ],
 )

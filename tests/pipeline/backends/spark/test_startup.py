@@ -1,4 +1,4 @@
-"""Settings for little data on this machine: when they are made, and whose come first."""
+"""Settings that make small local runs start faster, and the archive of Java's classes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("pyspark")
+
+from neardup import kernels
+from neardup.pipeline.backends.spark import startup
 from neardup.pipeline.backends.spark.startup import (
+    DAEMON_KERNELS,
+    SILENT,
     SMALL_INPUT_BYTES,
+    ClassArchive,
     configure_fast_start,
     is_small_local_input,
     is_this_python,
@@ -72,3 +79,48 @@ def test_the_same_python_may_have_another_name(
     elsewhere.mkdir()
     (elsewhere / "python").symlink_to(real)
     assert not is_this_python(str(elsewhere / "python"))
+
+
+def test_kernels_that_the_daemon_loads_exist() -> None:
+    existing = {name for names in kernels.KERNELS.values() for name in names}
+    assert set(DAEMON_KERNELS) <= existing
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_class_archive_is_made_once_and_then_read(cache: Path) -> None:
+    archive = ClassArchive()
+    assert archive.path is not None
+    assert archive.path.parent == cache / "neardup"
+    assert "-XX:ArchiveClassesAtExit=" in archive.options
+    archive.path.touch()
+    assert archive.options == f"{SILENT} -XX:SharedArchiveFile={archive.path}"
+
+
+def test_another_java_gets_another_class_archive(cache: Path, tmp_path: Path, monkeypatch) -> None:
+    usual = ClassArchive().path
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
+    other = ClassArchive().path
+    assert other is not None
+    assert other != usual
+
+
+@pytest.mark.parametrize("why", ["no room", "a space in its name", "no Java"])
+def test_java_starts_without_a_class_archive_that_can_not_be_made(
+    cache: Path, tmp_path: Path, monkeypatch, why: str
+) -> None:
+    if why == "no room":
+        monkeypatch.setattr(startup, "NEEDED_BYTES", 1 << 62)
+    elif why == "a space in its name":
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a b"))
+    else:
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing"))
+    assert ClassArchive().options == SILENT

@@ -23,60 +23,60 @@ from neardup.text.arrays import Ragged
 
 Batches = Iterable[pa.RecordBatch]
 SUCCESS_FILE = "_SUCCESS"
-"""What Spark leaves in the folder of a table when all of it is there."""
+"""Spark writes this file into the folder of a table when the table is complete."""
 LOCAL_SCHEME = "file://"
-"""Without it a path would be one of the cluster's own file system."""
+"""Without it a path belongs to the cluster's default file system."""
 GLOB_CHARACTERS = re.compile(r"[\[\]{}*?\\]")
-"""What stands for other names where Spark reads."""
+"""Characters that Spark takes for wildcards in paths it reads."""
 
 MAX_COLUMN_BYTES = 2**31 - 1
-"""Bytes in a column of a batch."""
+"""Most bytes in a column of a batch: Spark's offsets have 32 bits."""
 
 OnBatches = Callable[[Batches], Iterator[pa.RecordBatch]]
 
 
 @dataclass
 class StageTables:
-    """The address of a folder in which every executor can write tables."""
+    """Tables between the stages, in a folder that every executor can write, named by its URL."""
 
     spark: SparkSession
     folder: str
-    _goes_on: bool = False
+    _resumes: bool = False
 
     @classmethod
     def at(cls, spark: SparkSession, folder: Path) -> StageTables:
-        """In a folder that all executors know by the same path."""
+        """Use a folder that all executors know by the same path."""
         return cls(spark, f"{LOCAL_SCHEME}{folder.absolute()}")
 
     def begin(self, key: str) -> bool:
-        """Use the tables of a run that was stopped, if it was made of the same; in a local folder.
+        """Reuse the tables of a stopped run if its key is the same, else delete them.
 
-        Whether there are any.
+        For a folder with a path. Returns whether there are complete tables.
         """
         folder = self._local
-        made_of = folder / KEY_FILE
-        self._goes_on = made_of.is_file() and made_of.read_text("utf-8") == key
-        if not self._goes_on:
+        key_file = folder / KEY_FILE
+        self._resumes = key_file.is_file() and key_file.read_text("utf-8") == key
+        if not self._resumes:
             discard(folder)
             folder.mkdir(mode=0o700)
-            write_text(made_of, key)
-        return self._goes_on and any(folder.glob(f"*/{SUCCESS_FILE}"))
+            write_text(key_file, key)
+        return self._resumes and any(folder.glob(f"*/{SUCCESS_FILE}"))
 
     @property
     def _local(self) -> Path:
         return Path(self.folder.removeprefix(LOCAL_SCHEME))
 
     def store(self, frame: DataFrame, name: str) -> DataFrame:
-        """The frame, written and read again: computed once, whoever is lost afterwards."""
+        """Write the frame, and return the stored table: lost executors cost no recomputation."""
         path = f"{self.folder}/{name}"
-        if not (self._goes_on and (self._local / name / SUCCESS_FILE).exists()):
+        if not (self._resumes and (self._local / name / SUCCESS_FILE).exists()):
             with translate_spark_errors(f"making {name}"):
                 frame.write.mode("overwrite").option("compression", "zstd").parquet(path)
         return self.spark.read.schema(frame.schema).parquet(GLOB_CHARACTERS.sub(r"\\\g<0>", path))
 
 
 def run_in_arrow(frame: DataFrame, function: OnBatches, schema: str | StructType) -> DataFrame:
-    """The frame's batches through a function, in the tasks that hold them."""
+    """Apply a function to the batches of each partition."""
 
     def tagged(batches: Batches) -> Iterator[pa.RecordBatch]:
         with tag_errors():
@@ -88,7 +88,7 @@ def run_in_arrow(frame: DataFrame, function: OnBatches, schema: str | StructType
 def group_in_arrow(
     frame: DataFrame, by: str, function: Callable[[pa.Table], pa.Table], schema: str
 ) -> DataFrame:
-    """The rows of each group through a function, as one table."""
+    """Apply a function to the rows of each group, as one table."""
 
     def tagged(table: pa.Table) -> pa.Table:
         with tag_errors():
@@ -103,7 +103,7 @@ def cogroup_in_arrow(
     function: Callable[[pa.Table, pa.Table], pa.Table],
     schema: str,
 ) -> DataFrame:
-    """The rows of each group of two frames through a function, as two tables."""
+    """Apply a function to the rows of each group of two frames, as two tables."""
 
     def tagged(one: pa.Table, other: pa.Table) -> pa.Table:
         with tag_errors():
@@ -114,7 +114,7 @@ def cogroup_in_arrow(
 
 
 def make_batch(**columns: NDArray[Any] | list[Any] | pa.Array) -> pa.RecordBatch:
-    """A batch of NumPy arrays, of lists of bytes, or of Arrow arrays."""
+    """Return a batch with these columns: NumPy arrays, lists of bytes, or Arrow arrays."""
     arrays = [
         pa.array(values, pa.binary()) if isinstance(values, list) else to_arrow(values)
         for values in columns.values()
@@ -123,12 +123,12 @@ def make_batch(**columns: NDArray[Any] | list[Any] | pa.Array) -> pa.RecordBatch
 
 
 def read_numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:
-    """A column of whole numbers."""
+    """Return a column of whole numbers as int64."""
     return batch.column(name).to_numpy(zero_copy_only=False).astype(np.int64)  # type: ignore[no-any-return]
 
 
 def read_rows(array: pa.Array, dtype: Any) -> Ragged:
-    """A column of bytes as rows of numbers, without a copy."""
+    """Return a column of bytes as rows of numbers, without a copy if they are aligned."""
     wide = pa.types.is_large_binary(array.type)
     _, ends, data = array.buffers()
     offsets = np.frombuffer(ends, np.int64 if wide else np.int32)
@@ -141,7 +141,7 @@ def read_rows(array: pa.Array, dtype: Any) -> Ragged:
 
 
 def pack_rows(rows: Ragged) -> pa.Array:
-    """Rows of numbers as a column of bytes, without a copy."""
+    """Return rows of numbers as a column of bytes, without a copy."""
     each = rows.data.itemsize
     begin, end = int(rows.offsets[0]), int(rows.offsets[-1])
     if (end - begin) * each > MAX_COLUMN_BYTES:
@@ -157,12 +157,12 @@ def pack_rows(rows: Ragged) -> pa.Array:
 
 
 def pack_matrix(data: NDArray[Any]) -> pa.Array:
-    """The rows of a matrix as a column of bytes."""
+    """Return the rows of a matrix as a column of bytes."""
     width = data.shape[1]
     offsets = np.arange(len(data) + 1, dtype=np.int64) * width
     return pack_rows(Ragged(np.ascontiguousarray(data).reshape(-1), offsets))
 
 
 def narrow_strings(values: Any) -> pa.Array:
-    """Texts with short offsets, as Spark wants them."""
+    """Return strings with 32-bit offsets, as Spark requires; other values as they are."""
     return values.cast(pa.string()) if pa.types.is_large_string(values.type) else values

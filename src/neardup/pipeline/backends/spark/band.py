@@ -38,12 +38,12 @@ from neardup.text.arrays import Ragged
 
 Integers = NDArray[np.int64]
 FirstMembers = dict[tuple[int, int], NDArray[np.uint32]]
-"""By band and key: some first members of buckets that are in several rows."""
+"""By band and key: the first members of buckets that are in several rows."""
 
 
 @dataclass(frozen=True)
 class BandKeys:
-    """In a task: the keys of documents that are no copies, a row each."""
+    """In a task: make a row for each band's key of each document that is no copy."""
 
     copies: Broadcast[Bitmap]
 
@@ -65,10 +65,10 @@ class BandKeys:
 
 @dataclass
 class BucketGrouping:
-    """In a task: batches sorted by key, band and rank to rows of buckets of two or more.
+    """In a task: group batches sorted by key, band and rank into buckets of two or more.
 
-    `new` is the first rank of a new document: a bucket without one is left out. A row has about
-    `piece` members at most.
+    new    the first rank of a new document; a bucket without one is dropped
+    piece  a row has about this many members at most
     """
 
     new: int
@@ -100,7 +100,7 @@ class BucketGrouping:
     def _whole(
         self, band: Integers, key: Integers, rank: Integers, starts: Integers
     ) -> Iterator[pa.RecordBatch]:
-        """The buckets that begin and end inside of a batch."""
+        """Yield the buckets that begin and end inside a batch."""
         sizes = np.diff(starts)
         good = np.flatnonzero(sizes >= 2)
         good = good[rank[starts[1:][good] - 1] >= self.new]
@@ -114,7 +114,7 @@ class BucketGrouping:
         self._held.append(ranks)
 
     def _pieces(self) -> Iterator[pa.RecordBatch]:
-        """What can be given of a bucket that is not at its end yet."""
+        """Yield the pieces that are complete of a bucket that may continue."""
         each = self.piece
         if sum(map(len, self._held)) > 2 * each:
             members = np.concatenate(self._held)
@@ -153,7 +153,7 @@ BUCKET_SCHEMA = "band int, key long, piece int, size long, members binary"
 def find_buckets(
     documents: DataFrame, copies: Broadcast[Bitmap], grouping: BucketGrouping
 ) -> DataFrame:
-    """The buckets of two documents or more, by rank."""
+    """Return the buckets of two documents or more, with ranks as members."""
     keys = run_in_arrow(
         documents.select("rank", "keys"), BandKeys(copies), "band int, key long, rank int"
     )
@@ -162,22 +162,24 @@ def find_buckets(
 
 
 def read_members(batch: pa.RecordBatch) -> Integers:
-    """All members of a batch of buckets."""
+    """Return all members of a batch of buckets."""
     return read_rows(batch.column("members"), np.uint32).data.astype(np.int64)
 
 
 def collect_first_members(pieces: DataFrame, most: int) -> FirstMembers:
-    """The first members of buckets, of some (band, key, members) of each of their pieces."""
-    found: dict[tuple[int, int], list[NDArray[np.uint32]]] = {}
+    """Collect the first `most` members of buckets from (band, key, members) of their pieces."""
+    parts: dict[tuple[int, int], list[NDArray[np.uint32]]] = {}
     for row in pieces.collect():
-        some = np.frombuffer(row["members"], np.uint32)
-        found.setdefault((row["band"], row["key"]), []).append(some)
-    return {where: np.sort(np.concatenate(some))[:most] for where, some in found.items()}
+        members = np.frombuffer(row["members"], np.uint32)
+        parts.setdefault((row["band"], row["key"]), []).append(members)
+    return {bucket: np.sort(np.concatenate(part))[:most] for bucket, part in parts.items()}
 
 
 def iterate_buckets(batch: pa.RecordBatch, firsts: FirstMembers) -> Iterator[tuple[Ragged, int]]:
-    """The buckets of a batch, and at which member to begin: what `firsts` has of a bucket comes
-    before each piece of it, once more."""
+    """Yield the buckets of a batch, and the member at which to begin.
+
+    The members that `firsts` has of a bucket are put before each later piece of it.
+    """
     rows, piece = read_rows(batch.column("members"), np.uint32), read_numbers(batch, "piece")
     pieces = np.flatnonzero(piece)
     yield (rows.take(np.flatnonzero(piece == 0)) if len(pieces) else rows), 0
@@ -190,8 +192,8 @@ def iterate_buckets(batch: pa.RecordBatch, firsts: FirstMembers) -> Iterator[tup
         yield Ragged(whole, np.array([0, len(whole)])), len(before)
 
 
-def renumber_buckets(found: DataFrame, candidates: Broadcast[Bitmap]) -> DataFrame:
-    """The same buckets with the numbers of candidates instead of ranks."""
+def renumber_buckets(buckets: DataFrame, candidates: Broadcast[Bitmap]) -> DataFrame:
+    """Return the buckets with the numbers of candidates instead of ranks."""
 
     def numbered(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -201,14 +203,14 @@ def renumber_buckets(found: DataFrame, candidates: Broadcast[Bitmap]) -> DataFra
             arrays = [*others, pack_rows(Ragged(places, rows.offsets))]
             yield pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
-    return run_in_arrow(found, numbered, BUCKET_SCHEMA)
+    return run_in_arrow(buckets, numbered, BUCKET_SCHEMA)
 
 
 StageContext = Callable[[str], AbstractContextManager[Any]]
-"""Tells of a stage, while it runs."""
+"""Runs a `with` block as the stage of a name: its times are recorded, progress is shown."""
 
 COPY_ROW, BUCKET_ROW, TOTAL_ROW = range(3)
-"""What a row of the table of one task is: copies, buckets, or what there is to say of all."""
+"""The kinds of rows in the table of one task: a copy, a bucket, or the totals."""
 ONE_TASK_SCHEMA = (
     "kind int, leader long, rank long, band int, key long, piece int, size long, members binary, "
     "doubles binary, candidates binary, buckets long, largest long"
@@ -218,8 +220,7 @@ ROWS_PER_BATCH = 1 << 13
 
 @dataclass(frozen=True)
 class BucketTotals:
-    """How many buckets there are, members of the largest one and of all, whether some are in
-    several rows."""
+    """The number of buckets, the members of the largest and of all, whether any is in pieces."""
 
     buckets: int
     largest: int
@@ -239,7 +240,7 @@ class BucketTotals:
 
 @dataclass(frozen=True)
 class CopiesAndBuckets:
-    """Copies as (leader, rank), buckets by the numbers of candidates; both as sets of ranks too."""
+    """The copies (leader, rank), the buckets by candidate number, and both as sets of ranks."""
 
     copies: DataFrame
     buckets: DataFrame
@@ -255,33 +256,33 @@ def find_by_shuffles(
     count: int,
     grouping: BucketGrouping,
 ) -> CopiesAndBuckets:
-    """However many documents there are."""
+    """Find copies and buckets of any number of documents, by shuffles."""
     send = work.spark.sparkContext.broadcast
     with stage("collapsing"):
         twins = work.store(find_copies(documents), "copies")
         doubles = collect_bitmap(twins, lambda batch: read_numbers(batch, "rank"), count)
     with stage("banding"):
-        found = work.store(find_buckets(documents, send(doubles), grouping), "buckets")
-        candidates = collect_bitmap(found.select("members"), read_members, count)
-        buckets = work.store(renumber_buckets(found, send(candidates)), "numbered")
+        by_rank = work.store(find_buckets(documents, send(doubles), grouping), "buckets")
+        candidates = collect_bitmap(by_rank.select("members"), read_members, count)
+        buckets = work.store(renumber_buckets(by_rank, send(candidates)), "numbered")
     return CopiesAndBuckets(twins, buckets, doubles, candidates, BucketTotals.of(buckets))
 
 
 def find_in_one_task(
     work: StageTables, stage: StageContext, documents: DataFrame, count: int
 ) -> CopiesAndBuckets:
-    """Of documents whose keys fit into a task."""
+    """Find copies and buckets of documents whose keys fit into one task."""
     needed = documents.select("rank", "c0", "c1", "keys").coalesce(1)
     with stage("banding"):
         met = work.store(run_in_arrow(needed, FindCopiesAndBuckets(count), ONE_TASK_SCHEMA), "met")
-        told = met.where(f"kind = {TOTAL_ROW}").collect()
+        totals = met.where(f"kind = {TOTAL_ROW}").collect()
     buckets = met.where(f"kind = {BUCKET_ROW}").select("band", "key", "piece", "size", "members")
     twins = met.where(f"kind = {COPY_ROW}").select("leader", "rank")
-    if not told:  # no row, no task
+    if not totals:  # no row, no task
         return CopiesAndBuckets(
             twins, buckets, Bitmap.none(count), Bitmap.none(count), BucketTotals(0, 0, 0, False)
         )
-    (row,) = told
+    (row,) = totals
     doubles, candidates = (
         Bitmap(count, np.frombuffer(row[name], np.uint8).copy())
         for name in ("doubles", "candidates")
@@ -292,7 +293,7 @@ def find_in_one_task(
 
 @dataclass(frozen=True)
 class FindCopiesAndBuckets:
-    """In a task: all documents to copies and buckets; both as bitmaps, and how many there are."""
+    """In a task: find the copies and buckets of all documents, both as bitmaps, and totals."""
 
     count: int
 
@@ -306,24 +307,24 @@ class FindCopiesAndBuckets:
         twins = order[leader[order] != order]
         yield from _pad_rows(COPY_ROW, leader=rank[leader[twins]], rank=rank[twins])
         unique = order[leader[order] == order]
-        found = group_by_key(keys, unique)
-        members, starts = found.members()
+        grouped = group_by_key(keys, unique)
+        members, starts = grouped.members()
         places = Ragged(members.astype(np.uint32), starts)
         yield from _pad_rows(
             BUCKET_ROW,
-            band=found.band_of.astype(np.int32),
-            key=found.key_of.view(np.int64),
-            piece=np.zeros(len(found.sizes), np.int32),
-            size=found.sizes,
+            band=grouped.band_of.astype(np.int32),
+            key=grouped.key_of.view(np.int64),
+            piece=np.zeros(len(grouped.sizes), np.int32),
+            size=grouped.sizes,
             members=pack_rows(places),
         )
-        candidates = rank[unique[found.documents]]
-        largest = found.sizes.max(initial=0)
+        candidates = rank[unique[grouped.documents]]
+        largest = grouped.sizes.max(initial=0)
         yield from _pad_rows(
             TOTAL_ROW,
             doubles=self._bits(rank[twins]),
             candidates=self._bits(candidates),
-            buckets=np.array([len(found.sizes)]),
+            buckets=np.array([len(grouped.sizes)]),
             largest=np.array([largest], np.int64),
             size=np.array([len(members)]),
         )
@@ -341,16 +342,16 @@ def _read_columns(batch: pa.RecordBatch) -> tuple[NDArray[Any], NDArray[Any], ND
 
 
 def _pad_rows(kind: int, **columns: Any) -> Iterator[pa.RecordBatch]:
-    """Rows of one kind, null in the columns of others."""
+    """Yield rows of one kind, with nulls in the columns of the other kinds."""
     made = make_batch(**columns)
     for start in range(0, len(made), ROWS_PER_BATCH):
-        some = made.slice(start, ROWS_PER_BATCH)
-        found = {name: some.column(name) for name in columns}
+        rows = made.slice(start, ROWS_PER_BATCH)
+        own = {name: rows.column(name) for name in columns}
         every = {
-            name: found.get(name, pa.nulls(len(some), type_))
+            name: own.get(name, pa.nulls(len(rows), type_))
             for name, type_ in ONE_TASK_TYPES.items()
         }
-        yield make_batch(**every | {"kind": np.full(len(some), kind, np.int32)})
+        yield make_batch(**every | {"kind": np.full(len(rows), kind, np.int32)})
 
 
 _ARROW = {"int": pa.int32(), "long": pa.int64(), "binary": pa.binary()}

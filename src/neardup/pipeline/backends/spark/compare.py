@@ -33,14 +33,14 @@ from neardup.text.arrays import Ragged
 from neardup.verify import Comparison
 
 SLICES = 1 << 12
-"""Of so many slices the bytes are known; inside of one, sets are taken to be equally large."""
+"""Slices of candidates whose bytes are counted; inside a slice, sets count as equally large."""
 
 
 @dataclass(frozen=True)
 class CandidateRanges:
-    """Bytes of the candidates' sets, and how many of them a range may have.
+    """Ranges of candidates, cut by the bytes of their sets.
 
-    edges   the first candidate of each slice, then how many there are
+    edges   the first candidate of each slice, then the number of candidates
     before  the bytes of the sets before each of these
     each    bytes of sets in a range
     """
@@ -51,7 +51,7 @@ class CandidateRanges:
 
     @classmethod
     def of(cls, sets: DataFrame, count: int, most: int, tasks: int) -> CandidateRanges:
-        """Ranges of at most so many bytes, for at least so many tasks."""
+        """Cut `count` candidates into at least `tasks` ranges of at most `most` bytes."""
         width = max(-(-count // SLICES), 1)
         edges = np.append(np.arange(0, count, width), count)
         sizes = np.zeros(len(edges) - 1, np.int64)
@@ -63,26 +63,26 @@ class CandidateRanges:
 
     @property
     def count(self) -> int:
-        """How many candidates there are."""
+        """The number of candidates."""
         return int(self.edges[-1])
 
     @property
     def bytes(self) -> int:
-        """What all sets have."""
+        """The bytes of all sets."""
         return int(self.before[-1])
 
     @property
     def number(self) -> int:
-        """How many ranges there are."""
+        """The number of ranges."""
         return max(-(-self.bytes // self.each), 1)
 
     @property
     def width(self) -> int:
-        """Candidates in a range, on average."""
+        """The average number of candidates in a range."""
         return max(-(-self.count // self.number), 1)
 
     def starts(self, pairs: float) -> NDArray[np.int64]:
-        """Where ranges begin if besides each candidate takes up such a part of a range."""
+        """Return where ranges begin if each candidate's pairs also fill this part of a range."""
         load = self.before / self.each + self.edges * pairs
         cuts = np.interp(np.arange(1, np.ceil(load[-1])), load, self.edges)
         return np.unique(np.append(0, cuts.astype(np.int64)))
@@ -92,24 +92,24 @@ Verifier = Comparison
 
 
 def left_document(pair: str = "pair") -> Column:
-    """The better-ranked document of a pair."""
+    """Return the better-ranked document of a pair."""
     return sql.shiftright(sql.col(pair).bitwiseAND(0xFFFFFFFF), 1).cast("int")
 
 
 def right_document(pair: str = "pair") -> Column:
-    """The other document of a pair."""
+    """Return the worse-ranked document of a pair."""
     return sql.shiftright(pair, 32).cast("int")
 
 
 def make_verifier(rows: Ragged, options: Options, weights: NDArray[np.uint32] | None) -> Verifier:
-    """Judges candidates by what is compared of them, a row each."""
+    """Return the comparison of candidates by these rows: their shingles, or their signatures."""
     if options.verify == "exact":
         return options.exact(rows.data, rows.offsets, weights)
     return options.estimated(rows.data.reshape(-1, packed_shape(options.spec)[0]))
 
 
 def read_sets(table: pa.Table, options: Options) -> tuple[NDArray[np.int64], Ragged]:
-    """Documents in ascending order, and their sets."""
+    """Return the documents of a table in ascending order, and their sets."""
     dtype = np.uint64 if options.verify == "exact" else packed_shape(options.spec)[1]
     docs, ends = [np.empty(0, np.int64)], [np.zeros(1, np.int64)]
     parts: list[NDArray[Any]] = [np.empty(0, dtype)]
@@ -126,7 +126,7 @@ def read_sets(table: pa.Table, options: Options) -> tuple[NDArray[np.int64], Rag
 
 @dataclass(frozen=True)
 class ComparePairs:
-    """In a task: pairs and the sets of their documents to similarities."""
+    """In a task: compare pairs by the sets of their documents."""
 
     options: Options
     weights: NDArray[np.uint32] | None = None
@@ -137,12 +137,12 @@ class ComparePairs:
         pair = pairs.column("pair").to_numpy()
         u, v = split_pairs(pair.view(np.uint64))
         judge = make_verifier(rows, self.options, self.weights)
-        found = judge.pairs(_find_places(docs, u), _find_places(docs, v), self.least)
-        return pa.Table.from_batches([make_batch(pair=pair, similarity=found)])
+        similarity = judge.pairs(_find_places(docs, u), _find_places(docs, v), self.least)
+        return pa.Table.from_batches([make_batch(pair=pair, similarity=similarity)])
 
 
 def _find_places(docs: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where the wanted documents are; an error if one is not there."""
+    """Return the places of the wanted documents in `docs`; raise FormatError if one is missing."""
     places = np.searchsorted(docs, wanted)
     if len(wanted) and (not len(docs) or (docs[places.clip(max=len(docs) - 1)] != wanted).any()):
         raise FormatError("a candidate has no set: run again with another output")
@@ -151,10 +151,10 @@ def _find_places(docs: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[
 
 @dataclass(frozen=True)
 class PairGroups:
-    """Pairs that are compared by one task: their documents v are in a range, their u in a class.
+    """Groups of pairs that one task compares: their documents v are in a range, their u in a class.
 
     starts    where ranges begin
-    split_by  how many classes there are
+    split_by  the number of classes
     """
 
     starts: NDArray[np.int64]
@@ -162,21 +162,24 @@ class PairGroups:
 
     @classmethod
     def of(cls, ranges: CandidateRanges, pairs: int) -> PairGroups:
-        """There are so many classes that a group has about as many documents u as v, and ranges
-        end before they have more than some pairs: because leaders are few, these may be many."""
+        """Choose the groups for this many pairs.
+
+        Classes are made so that a group has about as many documents u as v. Ranges end before they
+        have too many pairs: leaders are few, and each may be in many pairs.
+        """
         split_by = max(min(pairs // max(2 * ranges.count, 1), ranges.number), 1)
         filled = pairs / (max(ranges.count, 1) * split_by * PAIRS_AT_ONCE)
         return cls(ranges.starts(filled), split_by)
 
     def group(self, u: NDArray[np.int64], v: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The number of each pair's group."""
-        found: NDArray[np.int64] = np.searchsorted(self.starts, v, side="right") - 1
-        return found * self.split_by + u % self.split_by
+        """Return the number of each pair's group."""
+        range_of: NDArray[np.int64] = np.searchsorted(self.starts, v, side="right") - 1
+        return range_of * self.split_by + u % self.split_by
 
 
 @dataclass(frozen=True)
 class AssignGroups:
-    """In a task: pairs with their groups."""
+    """In a task: add its group to each pair."""
 
     groups: PairGroups
 
@@ -188,7 +191,7 @@ class AssignGroups:
 
 @dataclass(frozen=True)
 class ListNeeded:
-    """In a task: which documents the groups of some pairs need."""
+    """In a task: list the documents that each group of pairs needs."""
 
     groups: PairGroups
 
@@ -196,14 +199,14 @@ class ListNeeded:
         for batch in batches:
             u, v = split_pairs(read_numbers(batch, "pair").view(np.uint64))
             group = self.groups.group(u, v)
-            found = np.unique(np.concatenate([group << 32 | u, group << 32 | v]))
-            yield make_batch(q=found >> 32, doc=(found & 0xFFFFFFFF).astype(np.int32))
+            needed = np.unique(np.concatenate([group << 32 | u, group << 32 | v]))
+            yield make_batch(q=needed >> 32, doc=(needed & 0xFFFFFFFF).astype(np.int32))
 
 
 def compare_pairs(
     pairs: DataFrame, count: int, sets: DataFrame, compare: ComparePairs, ranges: CandidateRanges
 ) -> DataFrame:
-    """The similarity of `count` pairs, -1.0 where it is too low: (pair, similarity).
+    """Return the similarity of `count` pairs, -1.0 where it is too low: (pair, similarity).
 
     A set moves once to each group that needs it, however many pairs it is in: a document that
     leads a hot bucket is no heavier than others.
@@ -211,5 +214,7 @@ def compare_pairs(
     groups = PairGroups.of(ranges, count)
     grouped = run_in_arrow(pairs, AssignGroups(groups), "p long, pair long")
     needed = run_in_arrow(pairs, ListNeeded(groups), "q long, doc int").distinct()
-    there = needed.join(sets, "doc").select("q", "doc", "data")
-    return cogroup_in_arrow((grouped, "p"), (there, "q"), compare, "pair long, similarity double")
+    needed_sets = needed.join(sets, "doc").select("q", "doc", "data")
+    return cogroup_in_arrow(
+        (grouped, "p"), (needed_sets, "q"), compare, "pair long, similarity double"
+    )

@@ -52,7 +52,7 @@ Roots = NDArray[np.uint32]
 
 @dataclass(frozen=True)
 class MemberRange:
-    """Of each bucket: the members number `fresh` to `most` with later ones before `last`."""
+    """Pairs of a bucket's members from `fresh` to before `most` with later ones before `last`."""
 
     fresh: int
     most: int
@@ -61,7 +61,7 @@ class MemberRange:
 
 @dataclass(frozen=True)
 class PairMembers:
-    """In a task: pairs of a bucket's members that have different roots. See `member_pairs`."""
+    """In a task: pair members of a bucket that have different roots. See `member_pairs`."""
 
     roots: Broadcast[Roots]
     hot: Broadcast[FirstMembers]
@@ -93,7 +93,7 @@ class PairMembers:
 
 @dataclass(frozen=True)
 class SimilarPairs:
-    """Pairs with their similarity, how many they are, and how many were compared."""
+    """Similar pairs with their similarity, their number, and the number of compared pairs."""
 
     pairs: DataFrame
     count: int
@@ -104,10 +104,10 @@ class SimilarPairs:
 class BucketMembers:
     """All buckets, and how their members are compared.
 
-    count     how many candidates there are; those before `new` are of an earlier corpus
-    pieces    whether some buckets are in several rows
+    count     the number of candidates; those before `new` are of an earlier corpus
+    pieces    whether any bucket is in several rows
     ranges    which candidates are compared together
-    cap       of a bucket, so many first members are compared with others
+    cap       the number of first members of a bucket that are compared with others
     """
 
     work: StageTables
@@ -121,39 +121,39 @@ class BucketMembers:
     cap: int
 
     def similar(self, roots: Broadcast[Roots], part: MemberRange, name: str) -> SimilarPairs:
-        """The similar pairs of members that have different roots: (pair, similarity)."""
+        """Find the similar pairs of members that have different roots: (pair, similarity)."""
         meeting = PairMembers(roots, self._hot, self.new, part)
         met = run_in_arrow(self.buckets, meeting, "pair long").distinct()
         pairs = self.work.store(met, f"{name}-met")
         count = pairs.count()
-        found = compare_pairs(pairs, count, self.sets, self.compare, self.ranges)
-        similar = self.work.store(found.where("similarity >= 0"), f"{name}-similar")
+        compared = compare_pairs(pairs, count, self.sets, self.compare, self.ranges)
+        similar = self.work.store(compared.where("similarity >= 0"), f"{name}-similar")
         return SimilarPairs(similar, similar.count(), count)
 
     def capped(self) -> int:
-        """How many buckets have more than `cap` members."""
+        """Return the number of buckets with more than `cap` members."""
         whole = self.buckets.groupBy("band", "key").agg(sql.sum("size").alias("size"))
         return (whole if self.pieces else self.buckets).where(sql.col("size") > self.cap).count()
 
     @cached_property
     def _hot(self) -> Broadcast[FirstMembers]:
         """The first members of buckets that are in several rows."""
-        some = self.buckets.where("piece > 0").select(
+        pieces = self.buckets.where("piece > 0").select(
             "band", "key", sql.substring("members", 1, 4 * self.cap).alias("members")
         )
-        first = collect_first_members(some, self.cap) if self.pieces else {}
+        first = collect_first_members(pieces, self.cap) if self.pieces else {}
         return self.work.spark.sparkContext.broadcast(first)
 
 
 GROWTH = 4
-"""How many times as many members a round looks at as the one before."""
+"""A round pairs this many times the members of the one before."""
 NO_LAST = np.iinfo(np.int64).max
 FOREST_SCHEMA = "doc int, root int"
 
 
 @dataclass(frozen=True)
 class JoinRoots:
-    """In a task: pairs of connected documents to the roots that are none any more."""
+    """In a task: join pairs of connected documents; return the roots that were joined to others."""
 
     roots: Broadcast[Roots]
 
@@ -164,13 +164,13 @@ class JoinRoots:
             kernels.join_all(parent, read_numbers(batch, "root"), read_numbers(batch, "doc"))
         kernels.to_roots(parent)
         places = np.arange(len(parent), dtype=np.uint32)
-        gone = np.flatnonzero((before == places) & (parent != places))
-        yield make_batch(doc=gone.astype(np.int32), root=parent[gone].view(np.int32))
+        joined = np.flatnonzero((before == places) & (parent != places))
+        yield make_batch(doc=joined.astype(np.int32), root=parent[joined].view(np.int32))
 
 
 @dataclass(frozen=True)
 class PairWithRoots:
-    """In a task: the documents from `new` on that are no roots, each paired with its root."""
+    """In a task: pair each document from `new` on that is no root with its root."""
 
     roots: Broadcast[Roots]
     new: int
@@ -186,7 +186,7 @@ class PairWithRoots:
 
 @dataclass
 class SparkComponents:
-    """The rounds over the members of buckets. A row of these has at most `largest`."""
+    """The rounds over the members of buckets, whose rows have at most `largest` members."""
 
     members: BucketMembers
     largest: int
@@ -198,21 +198,21 @@ class SparkComponents:
         self.roots = np.arange(self.members.count, dtype=np.uint32)
 
     def run(self) -> DataFrame:
-        """Each removed candidate with its root: (doc, witness, similarity)."""
+        """Return each removed candidate with its root: (doc, witness, similarity)."""
         send = self.members.work.spark.sparkContext.broadcast
         fresh, most, cap = 0, 1, self.members.cap
         while fresh < (cap if self.members.pieces else min(self.largest, cap)):
             sent = send(self.roots)
             part = MemberRange(fresh, most, NO_LAST)
-            found = self.members.similar(sent, part, f"members-{self.tally.rounds}")
-            joined = self._join(sent, found.pairs)
+            similar = self.members.similar(sent, part, f"members-{self.tally.rounds}")
+            joined = self._join(sent, similar.pairs)
             sent.destroy()
-            self._log_round(most, found, joined)
+            self._log_round(most, similar, joined)
             fresh, most = most, min(GROWTH * most, cap)
         return self._removed(send(self.roots))
 
     def _join(self, roots: Broadcast[Roots], pairs: DataFrame) -> int:
-        """Take in some similar pairs. How many roots are none any more."""
+        """Join similar pairs; return the number of roots that were joined to others."""
         edges = pairs.select(right_document().alias("doc"), left_document().alias("root"))
         forests = run_in_arrow(edges, JoinRoots(roots), FOREST_SCHEMA).repartition(1)
         with translate_spark_errors("joining components"):
@@ -222,20 +222,20 @@ class SparkComponents:
         kernels.to_roots(self.roots)
         return len(forest)
 
-    def _log_round(self, most: int, found: SimilarPairs, joined: int) -> None:
+    def _log_round(self, most: int, similar: SimilarPairs, joined: int) -> None:
         self.tally.rounds += 1
-        self.tally.verified += found.compared
-        self.tally.similar += found.count
+        self.tally.verified += similar.compared
+        self.tally.similar += similar.count
         self.round_log.append(
             {
                 "members": most,
-                "new_pairs": found.compared,
-                "edges": found.count,
+                "new_pairs": similar.compared,
+                "edges": similar.count,
                 "joined": joined,
             }
         )
         self.say(
-            f"round {self.tally.rounds}: {found.compared:,} new pairs, {found.count:,} similar "
+            f"round {self.tally.rounds}: {similar.compared:,} new pairs, {similar.count:,} similar "
             f"ones, {joined:,} documents joined to others"
         )
 
@@ -244,7 +244,7 @@ class SparkComponents:
         slices = members.work.spark.range(0, max(-(-members.count // SLICE), 1))
         pairs = run_in_arrow(slices, PairWithRoots(roots, members.new), "pair long")
         compare = replace(members.compare, least=0.0)
-        found = compare_pairs(pairs, members.count, members.sets, compare, members.ranges)
-        return found.select(
+        compared = compare_pairs(pairs, members.count, members.sets, compare, members.ranges)
+        return compared.select(
             right_document().alias("doc"), left_document().alias("witness"), "similarity"
         )

@@ -1,4 +1,4 @@
-"""The report of a run over a DataFrame: one task makes the page from all tables.
+"""Make the report of a run over a DataFrame: one task makes the page from all tables.
 
 A report reads the folder of a run over files; the task makes such a folder for itself. Documents of
 a DataFrame are not in files, so their ids take the place of file names.
@@ -31,21 +31,21 @@ from neardup.pipeline.stages.tables import SAMPLED_CLUSTERS, SAMPLED_COPIES, SHO
 
 SCHEMAS = {"clusters": tables.CLUSTERS, "rejected": tables.REJECTED, "removed": tables.REMOVED}
 Sample = tuple[str, str, float, str | None]
-"""A document of a large cluster: that one's name, its own, its similarity and its text."""
+"""A document of a large cluster: the cluster's name, its own, its similarity and its text."""
 
 
 def format_ids(column: Column, kind: DataType) -> Column:
-    """Ids as people read them."""
+    """Return ids as readable strings."""
     shown = sql.lower(sql.hex(column)) if isinstance(kind, BinaryType) else column.cast("string")
     return sql.coalesce(shown, sql.lit(""))
 
 
 class DataFrameReport:
-    """The tables of an outcome, with readable ids, and what is to be seen of them."""
+    """The tables of an outcome with readable ids, and the page, clusters and examples of them."""
 
-    def __init__(self, outcome: DataFrameOutcome, given: DataFrameInput) -> None:
-        self._outcome, self._given = outcome, given
-        self._kind = given.id_type
+    def __init__(self, outcome: DataFrameOutcome, rows: DataFrameInput) -> None:
+        self._outcome, self._input = outcome, rows
+        self._kind = rows.id_type
         self._removed = self._named(outcome.removed, "id", "witness")
         self._clusters = self._named(outcome.clusters(), "id")
         self._top = self._clusters.orderBy(sql.desc("size"), "id").limit(SAMPLED_CLUSTERS).collect()
@@ -54,11 +54,11 @@ class DataFrameReport:
         return frame.withColumns({id: format_ids(sql.col(id), self._kind) for id in ids})
 
     def largest(self) -> list[tuple[str, int]]:
-        """The kept documents with the most copies, and how many these are."""
+        """Return the kept documents with the most copies, and the numbers of copies."""
         return [(row["id"], row["size"] - 1) for row in self._top[:SHOWN_ROWS]]
 
     def examples(self) -> list[tuple[str, str, float]]:
-        """Removed documents with their witnesses, near-copies if there are any."""
+        """Return a few removed documents with their witnesses, near-copies if there are any."""
         for wanted in ("similarity < 1.0", "similarity >= 1.0"):
             rows = self._removed.where(wanted).orderBy("id").limit(SHOWN_ROWS).collect()
             if rows:
@@ -66,7 +66,7 @@ class DataFrameReport:
         return []
 
     def report(self, finish: Callable[[Path], object], name: str) -> bytes:
-        """The page `name` that `finish` makes of a run's folder."""
+        """Return the page `name` that `finish` makes in a run's folder."""
         rejected = self._named(self._outcome.rejected, "id")
         parts = {"clusters": self._clusters, "rejected": rejected, "removed": self._removed}
         one, other, last = (
@@ -83,47 +83,47 @@ class DataFrameReport:
         return bytes(batch.column(0)[0].as_py())
 
     def _samples(self) -> list[Sample]:
-        """Of each of the largest clusters the kept document and the least similar copies."""
+        """Return the kept document and the least similar copies of each of the largest clusters."""
         kept = [row["id"] for row in self._top]
         place = sql.row_number().over(Window.partitionBy("witness").orderBy("similarity", "id"))
-        some = self._removed.where(sql.col("witness").isin(kept)).withColumn("at", place)
-        copies = some.where(sql.col("at") <= SAMPLED_COPIES).orderBy("at").collect()
-        found = [(one, one, 1.0) for one in kept]
-        found += [(row["witness"], row["id"], row["similarity"]) for row in copies]
-        texts = self._texts({id for _, id, _ in found})
-        found.sort(key=lambda one: kept.index(one[0]))
-        return [(*one, texts.get(one[1])) for one in found]
+        placed = self._removed.where(sql.col("witness").isin(kept)).withColumn("at", place)
+        copies = placed.where(sql.col("at") <= SAMPLED_COPIES).orderBy("at").collect()
+        rows = [(id, id, 1.0) for id in kept]
+        rows += [(row["witness"], row["id"], row["similarity"]) for row in copies]
+        texts = self._texts({id for _, id, _ in rows})
+        rows.sort(key=lambda row: kept.index(row[0]))
+        return [(*row, texts.get(row[1])) for row in rows]
 
     def _texts(self, ids: set[str]) -> dict[str, str]:
-        """The beginnings of a few texts. Those of earlier documents are not looked for."""
-        given = self._given
-        some = self._named(self._outcome.documents.withColumn("key", given.key), "id")
-        keys = some.where(sql.col("id").isin(sorted(ids))).select("key").collect()
-        rows = given.read().where(given.key.isin([row["key"] for row in keys]))
+        """Return the beginnings of the texts of new documents."""
+        new = self._input
+        keyed = self._named(self._outcome.documents.withColumn("key", new.key), "id")
+        keys = keyed.where(sql.col("id").isin(sorted(ids))).select("key").collect()
+        rows = new.read().where(new.key.isin([row["key"] for row in keys]))
         kind = self._kind.simpleString()
-        shown = run_in_arrow(rows, CutTexts(given.parse), f"id {kind}, text string")
-        with translate_spark_errors("looking at some texts"):
+        shown = run_in_arrow(rows, CutTexts(new.parse), f"id {kind}, text string")
+        with translate_spark_errors("reading texts"):
             return dict(self._named(shown, "id").collect()) if ids else {}
 
 
 @dataclass(frozen=True)
 class CutTexts:
-    """In a task: ids, and as much of the texts as is shown."""
+    """In a task: return ids, and the part of each text that is shown."""
 
     parse: Parse
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for some in self.parse(batch):
-                texts = [cut_text(text) for text in some.texts.to_pylist()]
+            for documents in self.parse(batch):
+                texts = [cut_text(text) for text in documents.texts.to_pylist()]
                 yield make_batch(
-                    id=narrow_strings(some.ids), text=narrow_strings(make_strings(texts))
+                    id=narrow_strings(documents.ids), text=narrow_strings(make_strings(texts))
                 )
 
 
 @dataclass(frozen=True)
 class MakePage:
-    """In a task: the rows of all tables, one after the other, to the page that is made of them."""
+    """In a task: write the rows of all tables, which are sorted by table, and make the page."""
 
     record: dict[str, Any]
     samples: list[Sample]
@@ -171,7 +171,7 @@ class MakePage:
 
 
 def _split_by_table(batches: Batches) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of each batch by the table that they are of."""
+    """Yield the rows of each batch, split by table."""
     for batch in batches:
         table = np.array(batch.column("table").to_pylist())
         for name in SCHEMAS:
@@ -180,16 +180,16 @@ def _split_by_table(batches: Batches) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 
 def _table_columns(name: str, rows: pa.RecordBatch, count: int) -> dict[str, Any]:
-    """The columns of a table of a run over files."""
+    """Return the columns of a table of a run over files, of which `count` rows are written."""
     ids, none = rows.column("id").cast(pa.large_string()), np.zeros(len(rows), np.int64)
-    found = {"id": ids, "file": ids, "row": none}
+    columns = {"id": ids, "file": ids, "row": none}
     if name == "clusters":
         numbers = np.arange(count, count + len(rows))
-        return found | {"cluster": numbers, "size": rows.column("size")}
+        return columns | {"cluster": numbers, "size": rows.column("size")}
     if name == "rejected":
-        return found | {"reason": rows.column("reason").cast(pa.large_string())}
+        return columns | {"reason": rows.column("reason").cast(pa.large_string())}
     witness = rows.column("witness").cast(pa.large_string())
-    return found | {
+    return columns | {
         "witness": witness,
         "witness_file": witness,
         "witness_row": none,

@@ -44,12 +44,12 @@ from neardup.runtime import Progress
 
 @dataclass(frozen=True)
 class DataFrameOutcome:
-    """What became of the rows of a DataFrame.
+    """The decisions about the rows of a DataFrame.
 
-    documents  all of them and those of an earlier one: id, earlier, rank, reason and more
+    documents  all rows, and those of an earlier DataFrame: id, earlier, rank, reason and more
     removed    (id, witness, similarity, exact), both by id
     rejected   (id, reason)
-    record     what run.json has of a run over files, without these
+    record     the content of run.json, without what concerns files
     """
 
     documents: DataFrame
@@ -58,29 +58,31 @@ class DataFrameOutcome:
     rejected: DataFrame
     record: dict[str, Any]
 
-    def kept(self, given: DataFrameInput) -> DataFrame:
-        """The rows that stay, with all columns that the user has given them.
+    def kept(self, rows_read: DataFrameInput) -> DataFrame:
+        """Return the rows that are kept, with all columns of the user.
 
-        Only rows that may be gone are shuffled, where there are too many of these to send them all
-        to where the rows are.
+        A few ids of removed rows are broadcast; if there are many, only the rows that may be
+        removed are shuffled.
         """
-        gone = self.removed.select("id").union(self.rejected.select("id")).where("id IS NOT NULL")
+        dropped = (
+            self.removed.select("id").union(self.rejected.select("id")).where("id IS NOT NULL")
+        )
         count = self.record["counts"]["removed"] + self.record["counts"]["rejected"]
-        rows = given.with_ids().where("id IS NOT NULL")
+        rows = rows_read.with_ids().where("id IS NOT NULL")
         if count <= MAX_ON_DRIVER:
-            left = rows.join(sql.broadcast(gone), "id", "left_anti")
+            kept = rows.join(sql.broadcast(dropped), "id", "left_anti")
         else:
             key = sql.xxhash64("id")
-            sieve = KeyFilter(gone.select(key.alias("key")), count)
+            sieve = KeyFilter(dropped.select(key.alias("key")), count)
             may_be = arrow_udf(_test_bitmap(sieve.bits), "boolean", ArrowUDFType.SCALAR)(
                 sieve.place(key)
             )
-            some = rows.where(may_be).join(gone, "id", "left_anti")
-            left = rows.where(~may_be).unionByName(some)
-        return left.drop("id").toDF(*given.frame.columns)
+            checked = rows.where(may_be).join(dropped, "id", "left_anti")
+            kept = rows.where(~may_be).unionByName(checked)
+        return kept.drop("id").toDF(*rows_read.frame.columns)
 
     def pairs(self) -> DataFrame:
-        """All similar pairs that share a bucket, by id: (a, b, similarity), a before b."""
+        """Return all similar pairs that share a bucket, by id: (a, b, similarity), a < b."""
         named = self.documents.select("rank", "id")
         a, b = (named.toDF(side, f"{side}_id") for side in "ab")
         pairs = list_all_pairs(self.decided).join(a, "a").join(b, "b")
@@ -88,23 +90,23 @@ class DataFrameOutcome:
         return pairs.select(first.alias("a"), second.alias("b"), "similarity")
 
     def clusters(self) -> DataFrame:
-        """Every kept document that has copies: (id, size). The kept one counts too."""
+        """Return the kept documents with copies: (id, size), where size includes the kept one."""
         by = self.removed.groupBy(sql.col("witness").alias("id"))
         return by.agg((sql.count("*") + 1).alias("size"))
 
 
 def _test_bitmap(places: Broadcast[Bitmap]) -> Callable[[pa.Array], pa.Array]:
-    """In a task: which places are among those with a bit."""
+    """In a task: test which places are in a bitmap."""
 
-    def among(place: pa.Array) -> pa.Array:
+    def test(place: pa.Array) -> pa.Array:
         return to_arrow(places.value.has(place.to_numpy(zero_copy_only=False)))
 
-    return among
+    return test
 
 
 @dataclass
 class DataFrameRun:
-    """The steps of a run, one after the other. Of the job only the options and columns count."""
+    """The stages of a run, in order. Of the job only the options and columns are used."""
 
     job: Job
     new: DataFrameInput
@@ -118,7 +120,7 @@ class DataFrameRun:
         self.stage = SparkStages(self.work.spark, self.progress)
 
     def run(self) -> DataFrameOutcome:
-        """All decisions, made and stored."""
+        """Decide all documents, and store the decisions."""
         with self.stage("sketching"):
             source = DataFrameSource(self.work, self.new, self.earlier, self.job.sketcher)
             sketches = self._sketched(source)
@@ -141,7 +143,7 @@ class DataFrameRun:
         return DataFrameOutcome(documents, decided, removed, rejected.select("id", "reason"), made)
 
     def add_timings(self, made: dict[str, Any]) -> None:
-        """Add to a record what the stages so far have taken."""
+        """Add the times and metrics of the stages so far to a record."""
         made |= {
             "seconds": self.stage.clock.seconds,
             "stages": self.stage.clock.stages,
@@ -156,7 +158,7 @@ class DataFrameRun:
         return self.work.store(run_in_arrow(source.frame, make, schema), "sketches")
 
     def _counted(self, sketches: DataFrame) -> tuple[Counter[str], int, int]:
-        """Why new documents are rejected; how many there are, and how many are earlier ones."""
+        """Count the reasons of rejected new documents, all documents, and earlier documents."""
         by = sketches.groupBy("earlier", "reason")
         rows = by.agg(sql.count("*").alias("all"), sql.count("id").alias("named")).collect()
         count = sum(row["all"] for row in rows)
@@ -191,7 +193,7 @@ class DataFrameRun:
 
 
 def _require_ids(sketches: DataFrame, missing: int) -> None:
-    """Every document that can be used has an id; no id is there twice."""
+    """Raise UsageError unless every usable document has an id, and every id is unique."""
     if missing:
         raise UsageError(
             f"{missing:,} rows have no id: give each row a unique id, or filter them out"
@@ -210,7 +212,7 @@ def _require_ids(sketches: DataFrame, missing: int) -> None:
 
 
 def _name_removed(removed: DataFrame, documents: DataFrame) -> DataFrame:
-    """What is removed, by ids instead of ranks. Copies among earlier documents stay."""
+    """Return the removed new documents by ids instead of ranks."""
     named = documents.select("rank", "id", "earlier")
     by = documents.select(sql.col("rank").alias("witness"), sql.col("id").alias("by"))
     new = removed.join(named, "rank").where(~sql.col("earlier"))
@@ -222,8 +224,9 @@ def _name_removed(removed: DataFrame, documents: DataFrame) -> DataFrame:
 def _name_candidates(
     docs: set[int], documents: DataFrame, decided: SparkDecision
 ) -> dict[int, str]:
-    """The ids of a few candidates, as people read them."""
-    some = np.array(sorted(docs), np.int64)
-    ranks = dict(zip(decided.candidates.value.numbers(some).tolist(), some.tolist(), strict=True))
+    """Return the ids of these candidates, which must be few, as readable strings."""
+    docs_array = np.array(sorted(docs), np.int64)
+    ranks_array = decided.candidates.value.numbers(docs_array)
+    ranks = dict(zip(ranks_array.tolist(), docs_array.tolist(), strict=True))
     rows = documents.where(sql.col("rank").isin(list(ranks))).select("rank", "id")
     return {ranks[row["rank"]]: str(render(row["id"])) for row in rows.collect()} if docs else {}

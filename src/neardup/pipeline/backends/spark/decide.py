@@ -38,7 +38,11 @@ from neardup.pipeline.backends.spark.band import (
     find_by_shuffles,
     find_in_one_task,
 )
-from neardup.pipeline.backends.spark.bitmap import Bitmap
+from neardup.pipeline.backends.spark.bitmap import (
+    Bitmap,
+    select_candidates,
+    translate_to_ranks,
+)
 from neardup.pipeline.backends.spark.compare import (
     CandidateRanges,
     ComparePairs,
@@ -54,7 +58,6 @@ from neardup.pipeline.backends.spark.limits import (
     keys_fit_one_task,
     sets_fit_one_task,
 )
-from neardup.pipeline.backends.spark.match import fetch_sets, translate_to_ranks
 from neardup.pipeline.backends.spark.pairs import SparkPairs, compare_leaders
 from neardup.pipeline.backends.spark.rounds import SparkRounds
 from neardup.pipeline.backends.spark.sources import DocumentSource
@@ -65,9 +68,10 @@ DECIDED_SCHEMA = "doc int, witness int, similarity double, compared long"
 
 @dataclass(frozen=True)
 class DecideAll:
-    """In a task: all buckets and sets to the removed documents and their witnesses.
+    """In a task: decide all documents, from all buckets and sets.
 
-    The first row has no document: it says how many pairs were compared.
+    The result has the removed documents and their witnesses. Its first row, with document -1, has
+    the number of compared pairs.
     """
 
     candidates: int
@@ -85,36 +89,36 @@ class DecideAll:
             if self.options.cluster == "stars"
             else cluster.keep_components(grouped, judge)
         )
-        gone = np.flatnonzero(kept.witness >= 0)
+        removed = np.flatnonzero(kept.witness >= 0)
         return pa.Table.from_batches(
             [
                 make_batch(
-                    doc=np.append(-1, gone).astype(np.int32),
-                    witness=np.append(-1, kept.witness[gone]).astype(np.int32),
-                    similarity=np.append(0.0, kept.similarity[gone]),
-                    compared=np.append(kept.compared, np.zeros(len(gone))).astype(np.int64),
+                    doc=np.append(-1, removed).astype(np.int32),
+                    witness=np.append(-1, kept.witness[removed]).astype(np.int32),
+                    similarity=np.append(0.0, kept.similarity[removed]),
+                    compared=np.append(kept.compared, np.zeros(len(removed))).astype(np.int64),
                 )
             ]
         )
 
 
 def to_buckets(table: pa.Table, documents: int, bands: int) -> Buckets:
-    """Rows of buckets as the in-memory engine has them."""
-    found = np.full((documents, bands), -1, np.int64)
+    """Turn rows of the bucket table into the `Buckets` of the in-memory engine."""
+    bucket_of = np.full((documents, bands), -1, np.int64)
     sizes: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
     band_of, key_of, count = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
     for batch in table.to_batches():
         rows = read_rows(batch.column("members"), np.uint32)
         band = read_numbers(batch, "band")
         number = np.arange(count, count + len(batch))
-        found[rows.data, np.repeat(band, rows.sizes)] = np.repeat(number, rows.sizes)
+        bucket_of[rows.data, np.repeat(band, rows.sizes)] = np.repeat(number, rows.sizes)
         sizes.append(rows.sizes)
         band_of.append(band)
         key_of.append(read_numbers(batch, "key"))
         count += len(batch)
     return Buckets(
         np.arange(documents),
-        found,
+        bucket_of,
         np.concatenate(sizes),
         np.concatenate(band_of),
         np.concatenate(key_of).view(np.uint64),
@@ -122,7 +126,7 @@ def to_buckets(table: pa.Table, documents: int, bands: int) -> Buckets:
 
 
 def decide_in_one_task(buckets: DataFrame, sets: DataFrame, finish: DecideAll) -> DataFrame:
-    """The removed candidates with their witnesses, found in one task."""
+    """Return the removed candidates with their witnesses, found in one task."""
     left = buckets.coalesce(1).select(sql.lit(0).alias("p"), "band", "key", "members")
     right = sets.coalesce(1).select(sql.lit(0).alias("p"), "doc", "data")
     return cogroup_in_arrow((left, "p"), (right, "p"), finish, DECIDED_SCHEMA)
@@ -130,7 +134,7 @@ def decide_in_one_task(buckets: DataFrame, sets: DataFrame, finish: DecideAll) -
 
 @dataclass(frozen=True)
 class SparkSetting:
-    """What a run on Spark has at hand. A task may hold about `memory` bytes."""
+    """The tables, options and progress of a run on Spark. A task may hold about `memory` bytes."""
 
     work: StageTables
     options: Options
@@ -140,18 +144,18 @@ class SparkSetting:
 
     @property
     def one_task(self) -> int:
-        """Bytes of buckets and sets that one task may take on."""
+        """Bytes of buckets and sets that one task may read."""
         return self.memory // MEMORY_SHARES
 
     @property
     def parallel(self) -> int:
-        """How many tasks run at once, about."""
+        """The approximate number of tasks that run at once."""
         return self.work.spark.sparkContext.defaultParallelism
 
 
 @dataclass(frozen=True)
 class DecisionSizes(BucketTotals):
-    """Besides, how many candidates there are, and the bytes of their sets."""
+    """The totals of the buckets, the number of candidates, and the bytes of their sets."""
 
     candidates: int
     bytes: int
@@ -159,17 +163,17 @@ class DecisionSizes(BucketTotals):
 
 @dataclass
 class SparkDecision:
-    """What became of the documents, by rank.
+    """The decisions about all documents, by rank.
 
     removed     (rank, witness, similarity, exact)
-    decided     (doc, witness, similarity) of those that are no copies, by candidate
-    few         the same on the driver, if there can't be many, of them or of copies
+    decided     (doc, witness, similarity) of removed candidates, which are no copies, by number
+    few         `decided` as a table on the driver, if few documents can be removed
     exact       whether sets were compared
     copies      (leader, rank)
-    identical   how many new documents are copies
+    identical   the number of new documents that are copies
     members     the buckets, by the numbers of `candidates`, and how their members are compared
-    roots       of connected components: the root of each candidate
-    round_log   what each round did; empty if one task has decided all
+    roots       the root of each candidate, if connected components were made
+    round_log   the figures of each round; empty if one task has decided all
     """
 
     removed: DataFrame
@@ -189,8 +193,13 @@ class SparkDecision:
 def decide_documents(
     setting: SparkSetting, source: DocumentSource, documents: DataFrame, count: int, new: int = 0
 ) -> SparkDecision:
-    """Who is removed, and for whom. `documents` are those that take part, of `count` ranks; ranks
-    before `new` are of an earlier corpus, of which nothing is removed."""
+    """Decide which documents are removed, and find their witnesses.
+
+    Args:
+        documents: The documents that take part, with their ranks and sketches.
+        count: The number of all ranks.
+        new: The first rank of a new document; those before it are of an earlier corpus, and stay.
+    """
     work, options = setting.work, setting.options
     send = work.spark.sparkContext.broadcast
     grouped = _find_copies_and_buckets(setting, documents, count, new)
@@ -218,13 +227,13 @@ def decide_documents(
             sizes.pieces or new
         ):
             finish = DecideAll(sizes.candidates, options)
-            found = work.store(decide_in_one_task(grouped.buckets, sets, finish), "decided")
-            decided, round_log = found.where("doc >= 0"), []
+            rows = work.store(decide_in_one_task(grouped.buckets, sets, finish), "decided")
+            decided, round_log = rows.where("doc >= 0"), []
             if fits_on_driver(sizes.candidates, identical):
-                every = found.toArrow()
+                every = rows.toArrow()
                 tally, few = _tally_table(every), every.filter(pc.field("doc") >= 0)
             else:
-                tally = _tally_frame(found)
+                tally = _tally_frame(rows)
             if options.cluster == "components":
                 roots = _read_roots(decided.toArrow() if few is None else few, sizes)
         elif options.cluster == "components":
@@ -258,7 +267,7 @@ def decide_documents(
 def _find_copies_and_buckets(
     setting: SparkSetting, documents: DataFrame, count: int, new: int
 ) -> CopiesAndBuckets:
-    """Copies and buckets. One task does not know what is new."""
+    """Find copies and buckets; in one task if they fit and there is no earlier corpus."""
     if keys_fit_one_task(count, setting.options.hash_tables.count, setting.memory) and not new:
         return find_in_one_task(setting.work, setting.stage, documents, count)
     piece = max(setting.memory // BYTES_PER_PIECE, 2 * setting.options.limit)
@@ -267,32 +276,44 @@ def _find_copies_and_buckets(
     )
 
 
+def fetch_sets(
+    documents: DataFrame, source: DocumentSource, candidates: Broadcast[Bitmap], options: Options
+) -> DataFrame:
+    """Return what is compared of each candidate, shingles or a signature: (doc, data, size)."""
+    if options.verify == "exact":
+        sets = source.sets(documents, candidates)
+    else:
+        slots = select_candidates(documents, candidates, ["slots"])
+        sets = slots.withColumnRenamed("slots", "data")
+    return sets.withColumn("size", sql.length("data"))
+
+
 def list_all_pairs(decided: SparkDecision) -> DataFrame:
-    """All similar pairs that share a bucket, however many: (a, b, similarity), by rank, a < b."""
+    """Return all similar pairs that share a bucket: (a, b, similarity), by rank, a < b."""
     return find_similar_pairs(decided).all()
 
 
 def find_similar_pairs(decided: SparkDecision) -> SparkPairs:
-    """The pairs of similar documents, and of their copies, not made yet."""
+    """Find the similar pairs of leaders; pairs with their copies are made when they are read."""
     leaders = compare_leaders(decided.members, decided.candidates, decided.copies)
     return SparkPairs(decided.members.work, leaders, decided.copies)
 
 
-def _tally_frame(found: DataFrame) -> RoundTally:
-    """What one task has compared: its first row says it."""
+def _tally_frame(rows: DataFrame) -> RoundTally:
+    """Return the figures of the task that decided all documents."""
     similar = sql.count(sql.when(sql.col("doc") >= 0, 1)).alias("similar")
-    (row,) = found.agg(sql.sum("compared").alias("compared"), similar).collect()
+    (row,) = rows.agg(sql.sum("compared").alias("compared"), similar).collect()
     return RoundTally(0, int(row["compared"] or 0), row["similar"])
 
 
-def _tally_table(found: pa.Table) -> RoundTally:
-    return RoundTally(0, sum(found.column("compared").to_pylist()), max(len(found) - 1, 0))
+def _tally_table(rows: pa.Table) -> RoundTally:
+    return RoundTally(0, sum(rows.column("compared").to_pylist()), max(len(rows) - 1, 0))
 
 
-def _read_roots(found: pa.Table, sizes: DecisionSizes) -> Roots:
-    """The roots that one task has found."""
+def _read_roots(removed: pa.Table, sizes: DecisionSizes) -> Roots:
+    """Return the roots of the components that one task has removed."""
     roots = np.arange(sizes.candidates, dtype=np.uint32)
-    roots[found.column("doc").to_numpy()] = found.column("witness").to_numpy()
+    roots[removed.column("doc").to_numpy()] = removed.column("witness").to_numpy()
     return roots
 
 
@@ -316,8 +337,10 @@ def _make_rounds(
 
 
 def join_copies(near: DataFrame, copies: DataFrame, exact: bool) -> DataFrame:
-    """(rank, witness, similarity, exact) of all removed documents: of those that were decided, and
-    of copies; a copy of a removed document goes with that one's witness."""
+    """Return (rank, witness, similarity, exact) of all removed documents.
+
+    These are the removed candidates and all copies; a copy of a removed document has its witness.
+    """
     near = near.withColumn("exact", sql.lit(exact))
     judged = near.select(
         sql.col("rank").alias("leader"), sql.col("witness").alias("theirs"), "similarity", "exact"

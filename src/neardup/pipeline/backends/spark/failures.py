@@ -16,7 +16,7 @@ SHIPPING = (
     "or use an image that has it; docs/spark.md shows how"
 )
 TAGGED = re.compile(r"neardup-error: (\{.*\})$", re.M)
-"""What a task makes of an error of ours: it passes through Java as a line of text."""
+"""How a task raises a NeardupError: it passes through Java as a line of text."""
 RAISED = re.compile(
     r"^(?:: |Caused by: )?((?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)(?:: .*)?)$", re.M
 )
@@ -28,7 +28,7 @@ LOST = re.compile(r"ExecutorLostFailure \(.*|Python worker exited unexpectedly")
 
 @contextmanager
 def tag_errors() -> Iterator[None]:
-    """In a task: an error of ours is told so that the driver can raise it again."""
+    """In a task: raise a NeardupError as text from which the driver can restore it."""
     try:
         yield
     except NeardupError as error:
@@ -36,17 +36,17 @@ def tag_errors() -> Iterator[None]:
 
 
 def encode_error(error: NeardupError) -> str:
-    """What `translate_trace` finds an error of ours by, in whatever Spark makes of it."""
+    """Return the line by which `translate_trace` finds a NeardupError in a trace of Spark."""
     kind = next(one for one in type(error).__mro__ if hasattr(errors, one.__name__))
-    found = {"name": kind.__name__, "message": str(error), "file": getattr(error, "file", None)}
-    return f"neardup-error: {json.dumps(found)}\n"
+    fields = {"name": kind.__name__, "message": str(error), "file": getattr(error, "file", None)}
+    return f"neardup-error: {json.dumps(fields)}\n"
 
 
 @contextmanager
 def translate_spark_errors(doing: str) -> Iterator[None]:
-    """Raise what fails in Spark meanwhile as an error of neardup.
+    """Raise errors of Spark inside the block as errors of neardup.
 
-    One that our own code raised in a task comes back as what it was.
+    A NeardupError that a task raised is restored. `doing` names the step in other messages.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -60,30 +60,30 @@ def translate_spark_errors(doing: str) -> Iterator[None]:
 
 
 def translate_trace(trace: str, doing: str) -> NeardupError:
-    """The error that a stack trace of Spark tells of.
+    """Return the error of neardup for a stack trace of Spark.
 
     >>> print(translate_trace("Traceback\\nMemoryError: too much\\n\\n\\tat Java", "sketch"))
     sketch failed in Spark: MemoryError: too much; --debug shows the whole trace
     """
-    if ours := TAGGED.findall(trace):
-        return _restore_error(**json.loads(ours[-1]))
-    if found := NO_PYTHON.search(trace):
-        return UsageError(f"executors have no Python at {found[1]}: {SHIPPING}")
-    if found := OTHER_PYTHON.search(trace):
-        here, there = _parse_versions(found[0])
+    if tagged := TAGGED.findall(trace):
+        return _restore_error(**json.loads(tagged[-1]))
+    if match := NO_PYTHON.search(trace):
+        return UsageError(f"executors have no Python at {match[1]}: {SHIPPING}")
+    if match := OTHER_PYTHON.search(trace):
+        driver, executors = _parse_versions(match[0])
         return UsageError(
-            f"executors run Python {there}, the driver runs Python {here}: {SHIPPING}"
+            f"executors run Python {executors}, the driver runs Python {driver}: {SHIPPING}"
         )
     raised = RAISED.findall(trace)
     if raised and (missing := re.match(r"\w+: No module named '([\w.]+)'", raised[-1])):
         return UsageError(f"the Python of executors has no {missing[1]}: {SHIPPING}")
-    if found := LOST.search(trace):
+    if match := LOST.search(trace):
         return NeardupError(
-            f"{doing} lost executors repeatedly ({found[0]}), often for lack of memory for "
+            f"{doing} lost executors repeatedly ({match[0]}), often for lack of memory for "
             "Python: raise spark.executor.memoryOverhead"
         )
-    told = raised[-1] if raised else trace.splitlines()[0]
-    return NeardupError(f"{doing} failed in Spark: {told}; --debug shows the whole trace")
+    cause = raised[-1] if raised else trace.splitlines()[0]
+    return NeardupError(f"{doing} failed in Spark: {cause}; --debug shows the whole trace")
 
 
 def _restore_error(name: str, message: str, file: str | None) -> NeardupError:
@@ -92,10 +92,10 @@ def _restore_error(name: str, message: str, file: str | None) -> NeardupError:
         return kind(message, file)  # type: ignore[no-any-return]
     try:
         return kind(message)  # type: ignore[no-any-return]
-    except TypeError:  # it wants more than its message
+    except TypeError:  # its constructor takes more than a message
         return (UsageError if issubclass(kind, UsageError) else NeardupError)(message)
 
 
-def _parse_versions(told: str) -> tuple[str, str]:
-    there, here = (*VERSIONS.findall(told), "?", "?")[:2]
-    return here, there
+def _parse_versions(message: str) -> tuple[str, str]:
+    executors, driver = (*VERSIONS.findall(message), "?", "?")[:2]
+    return driver, executors

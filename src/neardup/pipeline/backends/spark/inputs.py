@@ -41,15 +41,14 @@ from neardup.pipeline.backends.spark.arrow import (
     read_numbers,
     run_in_arrow,
 )
-from neardup.pipeline.backends.spark.bitmap import Bitmap, collect_bitmap
+from neardup.pipeline.backends.spark.bitmap import Bitmap, collect_bitmap, select_candidates
 from neardup.pipeline.backends.spark.failures import encode_error, translate_spark_errors
-from neardup.pipeline.backends.spark.match import select_candidates
 from neardup.pipeline.backends.spark.sources import LocatedDocuments
 from neardup.pipeline.set_files import sort_bags, sort_sets
 from neardup.sketcher import Sketcher
 
 CHECKED_LINES = 1000
-"""So many lines are looked at before the work begins: each field must be in one of them."""
+"""Lines that are checked before the work begins: each field must be in one of them."""
 
 Parse = Callable[[pa.RecordBatch], Iterator[Documents]]
 """In a task: the documents of a batch of `DataFrameInput.read`, in its order."""
@@ -57,7 +56,10 @@ Parse = Callable[[pa.RecordBatch], Iterator[Documents]]
 
 @dataclass(frozen=True)
 class DataFrameInput:
-    """A user's DataFrame, and which of its columns say what."""
+    """A user's DataFrame, and the columns of it that are used.
+
+    `called` names the DataFrame and its options in messages.
+    """
 
     frame: DataFrame
     columns: Columns
@@ -89,7 +91,7 @@ class DataFrameInput:
 
     @property
     def key(self) -> Column:
-        """A number that tells most rows apart, of columns that `read` and the sketches have."""
+        """A hash by which rows of `read` are matched to rows of the table of sketches."""
         return sql.xxhash64("id")
 
     @property
@@ -98,17 +100,17 @@ class DataFrameInput:
         return ParseRows(Columns("text", "id", within=within, tokens=self.columns.tokens))
 
     def read(self, earlier: bool = False) -> DataFrame:
-        """(earlier, id, text, within, keep), as far as they are asked for."""
+        """Return (earlier, id, text, within, keep), of these the columns that are used."""
         asked = self.columns.asked()
         named = [self._column(name).alias(option) for option, name in asked.items()]
         return self._numbered().select(sql.lit(earlier).alias("earlier"), *named)
 
     def with_ids(self) -> DataFrame:
-        """The rows as they are, with the places of columns as names, and `id`."""
+        """Return the rows unchanged, with columns named by position, and `id`."""
         return self._numbered().withColumn("id", self._column(self.columns.id or ""))
 
     def _numbered(self) -> DataFrame:
-        """Names of the user may need quotes."""
+        """Return the frame with columns named by position: the user's names may need quotes."""
         return self.frame.toDF(*(f"c{place}" for place in range(len(self.frame.columns))))
 
     def _column(self, name: str) -> Column:
@@ -120,7 +122,7 @@ class DataFrameInput:
 
 @dataclass(frozen=True)
 class JsonLinesInput(DataFrameInput):
-    """Lines of JSON, in a frame with one column, and which of their fields say what."""
+    """Lines of JSON, in a frame with one column, and the fields of them that are used."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", replace(self.columns, id=self.columns.id or "id"))
@@ -151,7 +153,7 @@ class JsonLinesInput(DataFrameInput):
         return sql.col(self.frame.columns[0])
 
     def read(self, earlier: bool = False) -> DataFrame:
-        """(earlier, key, text), where the text is the whole line."""
+        """Return (earlier, key, text), where the text is the whole line."""
         key = sql.xxhash64(self._line).alias("key")
         return self.frame.select(sql.lit(earlier).alias("earlier"), key, self._line.alias("text"))
 
@@ -161,7 +163,7 @@ class JsonLinesInput(DataFrameInput):
 
 @dataclass(frozen=True)
 class ParseRows:
-    """In a task: the documents of some rows."""
+    """In a task: parse the documents of a batch of rows."""
 
     columns: Columns
 
@@ -171,13 +173,13 @@ class ParseRows:
 
 @dataclass(frozen=True)
 class ParseLines:
-    """In a task: the documents of some lines, none of which is blank."""
+    """In a task: parse the documents of a batch of lines, none of which is blank."""
 
     columns: Columns
 
     def __call__(self, batch: pa.RecordBatch) -> Iterator[Documents]:
         lines = batch.column("text")
-        # All of a batch are from the same files.
+        # A batch has either new or earlier lines.
         earlier = len(batch) and batch.column("earlier")[0].as_py()
         columns = self.columns.plain if earlier else self.columns
 
@@ -189,22 +191,22 @@ class ParseLines:
 
 @dataclass(frozen=True)
 class NameLines:
-    """In a task: lines and their ids."""
+    """In a task: return lines with their ids."""
 
     parse: Parse
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             start = 0
-            for some in self.parse(batch):
-                lines = batch.column("text").slice(start, len(some))
-                yield make_batch(c0=lines, id=narrow_strings(some.ids))
-                start += len(some)
+            for documents in self.parse(batch):
+                lines = batch.column("text").slice(start, len(documents))
+                yield make_batch(c0=lines, id=narrow_strings(documents.ids))
+                start += len(documents)
 
 
 @dataclass(frozen=True)
 class CheckFields:
-    """In a task: an error if the first lines have none of the fields that are asked for."""
+    """In a task: raise an error if the first lines lack a field that is used."""
 
     columns: Columns
     name: str
@@ -220,17 +222,17 @@ def _join_lines(lines: pa.Array) -> bytes:
 
 
 BITS_PER_KEY = 16
-"""Of so many rows that are held back, one passes all the same."""
+"""Bits of the filter for each key: one of this many other rows passes it too."""
 ID_TYPES = (BinaryType, DatetimeType, NumericType, StringType)
 CHANGED = (
-    "the DataFrame is read twice, and a document was another one, or not there, the second time: "
-    "cache the DataFrame, or write it and read it again, and check that its ids are not made anew "
-    "by each reading"
+    "the DataFrame is read twice, and the second reading has another text for a document, or lacks "
+    "it: cache the DataFrame, or write it and read it again, and check that its ids are not "
+    "generated by each reading"
 )
 
 
 class DataFrameSource:
-    """The rows of a DataFrame as a source; those of an earlier one, if there is one, come first."""
+    """The rows of a DataFrame, and of an earlier one if there is one, as a source."""
 
     def __init__(
         self,
@@ -245,9 +247,9 @@ class DataFrameSource:
         self.where = new.where
         self.frame = new.read()
         if earlier is not None:
-            # What an earlier corpus has in the keep column does not count.
-            there = earlier.read(earlier=True)
-            self.frame = self.frame.unionByName(there, allowMissingColumns=True)
+            # The keep column of an earlier corpus is ignored.
+            earlier_rows = earlier.read(earlier=True)
+            self.frame = self.frame.unionByName(earlier_rows, allowMissingColumns=True)
         self.reader = RowReader(new.parse, tuple(self.where))
 
     @staticmethod
@@ -269,12 +271,12 @@ class DataFrameSource:
         return [sql.col("id")]
 
     def sets(self, documents: DataFrame, candidates: Broadcast[Bitmap]) -> DataFrame:
-        """The sorted shingles of candidates: texts stay where they are, the sets move."""
+        """Make the sorted shingles of the candidates where their texts are, and shuffle these."""
         keyed = documents.withColumn("key", self._new.key)
         chosen = select_candidates(keyed, candidates, ("id", "key", "c0", "c1"))
         wanted = self._work.store(chosen, "wanted")
         sieve = KeyFilter(wanted.select("key"), wanted.count())
-        found = run_in_arrow(
+        sets = run_in_arrow(
             self.frame.select(sieve.place(self._new.key), "*"),
             ShingleRows(sieve.bits, self._new.parse, self._sketcher),
             f"id {self.id_type}, now0 long, now1 long, data binary",
@@ -283,13 +285,15 @@ class DataFrameSource:
         checked = sql.when(same, sql.col("data")).otherwise(
             sql.raise_error(sql.lit(encode_error(InputError(CHANGED))))
         )
-        return wanted.join(found, "id", "left").select("doc", checked.alias("data"))
+        return wanted.join(sets, "id", "left").select("doc", checked.alias("data"))
 
 
 class KeyFilter:
-    """Which rows may be among some others? A bit for each key, so that most others are held back.
+    """A Bloom filter with one hash: which rows may have one of the keys.
 
-    `frame` has a column `key`, and `count` rows.
+    Args:
+        frame: The keys, in the column `key`.
+        count: The number of its rows.
     """
 
     def __init__(self, frame: DataFrame, count: int) -> None:
@@ -302,13 +306,13 @@ class KeyFilter:
         self.bits = frame.sparkSession.sparkContext.broadcast(bits)
 
     def place(self, key: Column) -> Column:
-        """Where the bit of a key is."""
+        """Return the place of a key's bit."""
         return sql.pmod(key, sql.lit(self._size)).alias("place")
 
 
 @dataclass(frozen=True)
 class RowReader:
-    """In a task: the documents of some rows."""
+    """In a task: read the documents of rows."""
 
     parse: Parse
     where: tuple[str, ...]
@@ -316,15 +320,15 @@ class RowReader:
     def __call__(self, batches: Batches) -> Iterator[LocatedDocuments]:
         for batch in batches:
             start = 0
-            for some in self.parse(batch):
-                rows = batch.slice(start, len(some))
-                yield LocatedDocuments(some, {name: rows.column(name) for name in self.where})
-                start += len(some)
+            for documents in self.parse(batch):
+                rows = batch.slice(start, len(documents))
+                yield LocatedDocuments(documents, {name: rows.column(name) for name in self.where})
+                start += len(documents)
 
 
 @dataclass(frozen=True)
 class ShingleRows:
-    """In a task: the sets of those rows whose id may be that of a candidate."""
+    """In a task: make the sets of the rows whose id may be that of a candidate."""
 
     places: Broadcast[Bitmap]
     parse: Parse
@@ -335,11 +339,11 @@ class ShingleRows:
         for batch in batches:
             chosen = np.flatnonzero(self.places.value.has(read_numbers(batch, "place")))
             rows = batch.take(make_batch(at=chosen).column(0))
-            for some in self.parse(rows):
-                cut = self.sketcher.cut(some)
+            for documents in self.parse(rows):
+                cut = self.sketcher.cut(documents)
                 content = cut.content.view(np.int64)
                 yield make_batch(
-                    id=narrow_strings(some.ids),
+                    id=narrow_strings(documents.ids),
                     now0=np.ascontiguousarray(content[:, 0]),
                     now1=np.ascontiguousarray(content[:, 1]),
                     data=pack_rows(sorted_rows(cut.shingles)),

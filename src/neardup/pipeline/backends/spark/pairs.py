@@ -1,4 +1,4 @@
-"""All similar pairs that share a bucket, on Spark: see `pipeline/stages/pairs.py`.
+"""Find all similar pairs that share a bucket, on Spark: see `pipeline/stages/pairs.py`.
 
 Only the best of identical documents is compared: a pair of two such leaders (u, v) stands for all
 pairs of a copy p of u and a copy q of v, a leader with itself for the pairs among its copies.
@@ -15,10 +15,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sql
 
 from neardup.pipeline.backends.spark.arrow import StageTables
-from neardup.pipeline.backends.spark.bitmap import Bitmap
+from neardup.pipeline.backends.spark.bitmap import Bitmap, translate_to_ranks
 from neardup.pipeline.backends.spark.compare import left_document, right_document
 from neardup.pipeline.backends.spark.components import BucketMembers, MemberRange
-from neardup.pipeline.backends.spark.match import translate_to_ranks
 from neardup.pipeline.backends.spark.rank import rank_by_order
 
 UNLIMITED = 2**62
@@ -27,11 +26,11 @@ UNLIMITED = 2**62
 def compare_leaders(
     members: BucketMembers, candidates: Broadcast[Bitmap], copies: DataFrame
 ) -> DataFrame:
-    """The pairs of similar documents, of which none is a copy, as `count_pairs` gives them."""
-    everyone = np.arange(members.count, dtype=np.uint32)
-    sent = members.work.spark.sparkContext.broadcast(everyone)
-    found = members.similar(sent, MemberRange(0, members.cap, members.cap), "pairs").pairs
-    near = found.select(
+    """Return the similar pairs of documents that are no copies, as `count_pairs` does."""
+    own_roots = np.arange(members.count, dtype=np.uint32)
+    sent = members.work.spark.sparkContext.broadcast(own_roots)
+    similar = members.similar(sent, MemberRange(0, members.cap, members.cap), "pairs").pairs
+    near = similar.select(
         right_document().alias("doc"), left_document().alias("witness"), "similarity"
     )
     near = translate_to_ranks(near, candidates).selectExpr(
@@ -41,9 +40,9 @@ def compare_leaders(
 
 
 def count_pairs(near: DataFrame, copies: DataFrame) -> DataFrame:
-    """With the pairs of leaders and themselves; and how many pairs each of them stands for.
+    """Add the pairs of leaders with themselves, and how many pairs each pair stands for.
 
-    (u, v, similarity, mine, theirs, many), by rank: u has `mine` copies, v `theirs`.
+    Returns (u, v, similarity, mine, theirs, many), by rank: u has `mine` copies, v `theirs`.
     """
     sizes = copies.groupBy("leader").agg((sql.count("rank") + 1).alias("size"))
     mine, theirs = (
@@ -79,19 +78,19 @@ class SparkPairs:
     copies: DataFrame
 
     def count(self) -> int:
-        """How many there are; without making them."""
+        """Return the number of pairs, without making them."""
         (row,) = self.leaders.agg(sql.sum("many").alias("many")).collect()
         return int(row["many"] or 0)
 
     def all(self) -> DataFrame:
-        """All of them."""
+        """Return all pairs."""
         return _expand_pairs(self.leaders.withColumn("room", sql.lit(UNLIMITED)), self.copies)
 
     def first(self, most: int) -> DataFrame:
-        """Some of them: those of identical documents first, then by (v, u), then by (p, q)."""
+        """Return the first `most` pairs: of identical documents, then by (v, u), then by (p, q)."""
         order = [~_is_same(), sql.col("v"), sql.col("u")]
         placed = rank_by_order(self.work, self.leaders, order, "pairs-placed")
-        # Each stands for one or more: others can't be needed.
+        # Each stands for at least one pair, so that later ones can't be needed.
         needed = placed.where(sql.col("rank") < most)
         earlier = Window.orderBy("rank").rowsBetween(Window.unboundedPreceding, -1)
         before = sql.coalesce(sql.sum("many").over(earlier), sql.lit(0))
@@ -100,7 +99,7 @@ class SparkPairs:
 
 
 def _expand_pairs(pairs: DataFrame, copies: DataFrame) -> DataFrame:
-    """Of each pair of leaders as many as there is room for; more are not even made."""
+    """Make the pairs that each pair of leaders stands for, up to its `room`."""
     leaders = copies.select("leader", sql.col("leader").alias("rank")).distinct()
     place = sql.row_number().over(Window.partitionBy("leader").orderBy("rank")).cast("long") - 1
     placed = copies.select("leader", "rank").union(leaders).withColumn("place", place)
@@ -110,15 +109,17 @@ def _expand_pairs(pairs: DataFrame, copies: DataFrame) -> DataFrame:
         i * sql.col("theirs")
     )
     after = sql.when(_is_same(), j - i - 1).otherwise(j)
-    some = pairs.join(of_u, "u", "left").fillna(0, ["i"]).withColumn("before", before)
-    both = some.where("before < room").join(of_v, "v", "left").fillna(0, ["j"])
+    of_first = pairs.join(of_u, "u", "left").fillna(0, ["i"]).withColumn("before", before)
+    both = of_first.where("before < room").join(of_v, "v", "left").fillna(0, ["j"])
     a, b = sql.coalesce(p, sql.col("u")), sql.coalesce(q, sql.col("v"))
-    found = both.where((after >= 0) & (sql.col("before") + after < sql.col("room")))
-    return found.select(sql.least(a, b).alias("a"), sql.greatest(a, b).alias("b"), "similarity")
+    within_room = both.where((after >= 0) & (sql.col("before") + after < sql.col("room")))
+    return within_room.select(
+        sql.least(a, b).alias("a"), sql.greatest(a, b).alias("b"), "similarity"
+    )
 
 
 def name_pairs(pairs: DataFrame, documents: DataFrame) -> DataFrame:
-    """Pairs by the numbers of documents instead of their ranks, a < b, with ids."""
+    """Return pairs by the numbers of documents instead of their ranks, a < b, with ids."""
     named = documents.select("rank", sql.struct("number", "id"))
     one, other = (named.toDF(*names) for names in (("a", "x"), ("b", "y")))
     joined = (

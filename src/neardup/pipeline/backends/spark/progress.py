@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.5
 MANY = 4
-"""Tasks of a stage that is worth a line of its own."""
+"""Spark stages with fewer tasks are not shown."""
 SETTLE_MILLISECONDS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class StageMetrics:
-    """What one piece of work took in Spark, with all tasks that were tried again."""
+    """The time, tasks and bytes of one stage of neardup, including attempts that were repeated."""
 
     name: str
     seconds: float
@@ -50,17 +50,17 @@ class StageMetrics:
 
 
 class StageWatch:
-    """Given by `watch_stage`; `moved` is there when the work is done."""
+    """Yielded by `watch_stage`; `moved` is set when the stage is done."""
 
     moved: StageMetrics
 
 
 @contextmanager
 def watch_stage(spark: SparkSession, progress: Progress, name: str) -> Iterator[StageWatch]:
-    """Show how many tasks are done while Spark works, then say what moved.
+    """Show how many tasks are done while Spark works, then collect the stage's metrics.
 
-    What fails meanwhile is raised in plain words. Of several threads that start jobs, only this one
-    is watched. `progress` is told from another thread.
+    Errors of Spark are translated. Only jobs started by this thread are watched; another thread
+    calls `progress`.
     """
     watch, begun = StageWatch(), time.monotonic()
     context = find_context(spark)
@@ -83,7 +83,7 @@ def watch_stage(spark: SparkSession, progress: Progress, name: str) -> Iterator[
 
 
 class _TaggedStages:
-    """The stages of all jobs with a tag, as the driver's status store has them."""
+    """The Spark stages of all jobs with a tag, from the driver's status store."""
 
     def __init__(self, context: SparkContext, tag: str) -> None:
         self._scala: Any = context._jsc.sc()
@@ -91,19 +91,19 @@ class _TaggedStages:
         self._tag = tag
 
     def attempts(self) -> Iterator[Any]:
-        """Each attempt of each stage that has begun, once."""
+        """Yield each attempt of each Spark stage that has begun."""
         tracker, store = self._scala.statusTracker(), self._scala.statusStore()
         numbers: set[int] = set()
         for job in tracker.getJobIdsForTag(self._tag):
-            with suppress(Exception):  # Spark has forgotten it: it keeps the last thousand
+            with suppress(Exception):  # Spark keeps only the last thousand jobs
                 numbers.update(tracker.getJobInfo(job).get().stageIds())
         for number in sorted(numbers):
-            with suppress(Exception):  # the same, or it has not begun
-                found = store.stageData(number, False, [], False, self._no_quantiles)
-                yield from (found.apply(n) for n in range(found.size()))
+            with suppress(Exception):  # no longer kept, or not begun
+                attempts = store.stageData(number, False, [], False, self._no_quantiles)
+                yield from (attempts.apply(n) for n in range(attempts.size()))
 
     def running(self) -> dict[int, tuple[int, int]]:
-        """Stage -> tasks that are done, tasks."""
+        """Return (tasks done, all tasks) of each running Spark stage."""
         return {
             stage.stageId(): (stage.numCompleteTasks(), stage.numTasks())
             for stage in self.attempts()
@@ -111,7 +111,7 @@ class _TaggedStages:
         }
 
     def moved(self, name: str, seconds: float) -> StageMetrics:
-        with suppress(Exception):  # so busy that the last events are missing
+        with suppress(Exception):  # too busy: the last events are missing in the metrics
             self._scala.listenerBus().waitUntilEmpty(SETTLE_MILLISECONDS)
         done = [stage for stage in self.attempts() if str(stage.status()) != "SKIPPED"]
         return StageMetrics(
@@ -130,7 +130,7 @@ class _TaggedStages:
 
 @contextmanager
 def _show_progress(stages: _TaggedStages, progress: Progress, name: str) -> Iterator[None]:
-    """Look now and again, in a thread, because who started a job waits for its end."""
+    """Poll the tasks in a thread, because the caller's thread waits for the job."""
     if progress is SILENT:
         yield
         return
@@ -141,7 +141,7 @@ def _show_progress(stages: _TaggedStages, progress: Progress, name: str) -> Iter
 
     def look() -> None:
         shown: dict[int, int] = {}
-        with suppress(Py4JError):  # Spark is gone, which who waits for the job hears too
+        with suppress(Py4JError):  # Spark has stopped: the waiting thread gets it too
             while not over.wait(LOOK_SECONDS):
                 running = {n: tasks for n, tasks in stages.running().items() if tasks[1] >= MANY}
                 if running.keys() - shown.keys():
@@ -162,7 +162,7 @@ def _show_progress(stages: _TaggedStages, progress: Progress, name: str) -> Iter
 
 @dataclass
 class SparkStages:
-    """Called with a name, it is a stage of that name."""
+    """Run the stages of a run: times and metrics are recorded, progress is shown."""
 
     spark: SparkSession
     progress: Progress
@@ -171,10 +171,11 @@ class SparkStages:
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
+        """Run the body of a `with` block as the stage of this name."""
         with self.clock.stage(name), watch_stage(self.spark, self.progress, name) as watch:
             yield
         self._moved.append(watch.moved)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """What each stage has moved, as run.json has it."""
+        """Return the metrics of each stage, as in run.json."""
         return [asdict(moved) for moved in self._moved]

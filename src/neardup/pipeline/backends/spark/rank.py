@@ -65,21 +65,21 @@ ARROW_TYPES = {name: pa.int64() for name in KEEP_COLUMNS} | {
 
 
 def split_keep_values(values: pa.Array | None, count: int) -> dict[str, Any]:
-    """In a task: the keep values of some documents, in the column of their type.
+    """In a task: put the keep values of a batch into the column of their type.
 
-    Numbers are doubles besides, and times microseconds, in case that files disagree.
+    Numbers are stored as doubles too, and times as microseconds, in case that files disagree.
     """
-    found = {name: pa.nulls(count, kind) for name, kind in ARROW_TYPES.items()}
+    columns = {name: pa.nulls(count, kind) for name, kind in ARROW_TYPES.items()}
     if values is None or pa.types.is_null(values.type):
-        return found
+        return columns
     name = _find_column(str(values.type))
     if name in NUMBER_COLUMNS:
-        found["keep_real"] = values.cast(pa.float64(), safe=False)
+        columns["keep_real"] = values.cast(pa.float64(), safe=False)
     if name in TIME_COLUMNS:
-        found["keep_micros"] = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
-    found[name] = _cast_exactly(values, name)
-    found["keep_type"] = make_strings([str(values.type)] * count).cast(pa.string())
-    return found
+        columns["keep_micros"] = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+    columns[name] = _cast_exactly(values, name)
+    columns["keep_type"] = make_strings([str(values.type)] * count).cast(pa.string())
+    return columns
 
 
 def _find_column(kind: str) -> str:
@@ -100,7 +100,7 @@ def _cast_exactly(values: pa.Array, name: str) -> pa.Array:
 
 
 def choose_keep_value(sketches: DataFrame) -> Column:
-    """What documents are ordered by; what is no number comes last, and zero has no sign."""
+    """Return the column to order documents by; NaN comes last, and zero has no sign."""
     rows = sketches.select("keep_type").distinct().collect()
     name = choose_keep_column({row["keep_type"] for row in rows} - {None})
     if name != "keep_real":
@@ -110,7 +110,7 @@ def choose_keep_value(sketches: DataFrame) -> Column:
 
 
 def choose_keep_column(kinds: set[str]) -> str:
-    """The column by which values of these types are ordered."""
+    """Return the name of the column by which values of these types are ordered."""
     names = set(map(_find_column, kinds))
     if len(kinds) <= 1:
         return names.pop() if names else "keep_int"
@@ -122,11 +122,11 @@ def choose_keep_column(kinds: set[str]) -> str:
 
 
 PARTITION_SHIFT = 33
-"""Spark numbers rows in the lowest bits, partitions in those from here on."""
+"""Spark's ids have the row in the lowest bits, and the partition from this bit on."""
 
 
 def number_documents(sketches: DataFrame, starts: NDArray[np.int64]) -> DataFrame:
-    """With the number of each document: that of its part's first one, and its place."""
+    """Add the number of each document: that of its part's first document, plus its place."""
     parts = make_batch(part=np.arange(len(starts) - 1, dtype=np.int32), start=starts[:-1])
     first = _broadcast_rows(sketches.sparkSession, parts)
     placed = sketches.join(first, "part")
@@ -136,7 +136,7 @@ def number_documents(sketches: DataFrame, starts: NDArray[np.int64]) -> DataFram
 def rank_by_order(
     work: StageTables, sketches: DataFrame, order: list[Column], name: str = "ranked"
 ) -> DataFrame:
-    """With the place of each row in this order as its rank."""
+    """Add the place of each row in this order as its rank."""
     ordered = sketches.repartitionByRange(*order).sortWithinPartitions(*order)
     placed = ordered.withColumn("placed", sql.monotonically_increasing_id())
     stored = work.store(placed, name)
@@ -152,12 +152,12 @@ def rank_by_order(
 
 
 def _broadcast_rows(spark: SparkSession, rows: pa.RecordBatch) -> DataFrame:
-    """Some rows that go to all tasks."""
+    """Return rows as a frame that is broadcast in joins."""
     return sql.broadcast(spark.createDataFrame(pa.Table.from_batches([rows])))
 
 
 def order_by_policy(sketches: DataFrame, options: Options) -> list[Column]:
-    """What the policy says about the order, besides ties."""
+    """Return the order of the keep policy, without the order of ties."""
     policy, _ = options.keep_policy
     if policy == "first":
         return []
@@ -168,7 +168,7 @@ def order_by_policy(sketches: DataFrame, options: Options) -> list[Column]:
 
 
 def _order_by_keep(sketches: DataFrame) -> Column:
-    """The keep value of a DataFrame, which has a type of its own."""
+    """Return the keep value of a DataFrame, all of one type; NaN is null, and zero has no sign."""
     value = sql.col("keep")
     if isinstance(sketches.schema["keep"].dataType, (DoubleType, FloatType)):
         return sql.when(~sql.isnan(value), value + sql.lit(0.0))
@@ -176,7 +176,7 @@ def _order_by_keep(sketches: DataFrame) -> Column:
 
 
 def find_copies(documents: DataFrame) -> DataFrame:
-    """Each copy's rank with that of the best identical document: (leader, rank)."""
+    """Return each copy's rank with that of the best identical document: (leader, rank)."""
     hashed = documents.select("c0", "c1", "rank").repartition("c0", "c1")
     return run_in_arrow(
         hashed.sortWithinPartitions("c0", "c1", "rank"), _list_copies, "leader long, rank long"
@@ -184,7 +184,7 @@ def find_copies(documents: DataFrame) -> DataFrame:
 
 
 def _list_copies(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Of batches sorted by hash and rank: all that come after one with the same hash."""
+    """In a task: list the documents that follow one with the same hash, in sorted batches."""
     last: tuple[int, int, int] | None = None
     for batch in batches:
         if not len(batch):

@@ -45,13 +45,14 @@ Listed = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class CountBeyondLimit:
-    """In a task: how many members of each bucket are beyond a limit, and the lowest and highest of
-    their roots.
+    """In a task: count the members of each bucket beyond a limit, and find the lowest and highest
+    of their roots.
 
-    Of stars those who are gone don't count, and everyone is its own root.
+    removed_or_roots  the removed candidates, of stars: they don't count, and each other member is
+                      its own root; or the root of each candidate, of components
     """
 
-    known: Broadcast[Bitmap] | Broadcast[Roots]
+    removed_or_roots: Broadcast[Bitmap] | Broadcast[Roots]
     limit: int
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -64,7 +65,7 @@ class CountBeyondLimit:
             yield make_batch(**others, beyond=count - self.limit, low=low, high=high, sample=firsts)
 
     def _members(self, rows: Ragged) -> tuple[Integers, NDArray[np.int32], NDArray[np.int32]]:
-        known, count, roots = self.known.value, rows.sizes, rows.data
+        known, count, roots = self.removed_or_roots.value, rows.sizes, rows.data
         if isinstance(known, Bitmap):
             sums = np.concatenate([[0], np.cumsum(~known.has(rows.data.astype(np.int64)))])
             count = np.diff(sums[rows.offsets])
@@ -75,7 +76,7 @@ class CountBeyondLimit:
 
 
 def join_pieces(counted: DataFrame, limit: int) -> DataFrame:
-    """The rows of buckets that are in several pieces, put together."""
+    """Join the rows of the buckets that are in several pieces."""
     alone = counted.where("piece = 0")
     joined = (
         counted.where("piece > 0")
@@ -94,7 +95,7 @@ def join_pieces(counted: DataFrame, limit: int) -> DataFrame:
 
 @dataclass
 class SparkBucketStatistics:
-    """The sizes of all buckets, the largest and the fullest ones."""
+    """The sizes of all buckets, the largest ones, and those with most members not compared."""
 
     sizes: Counter[int] = field(default_factory=Counter)
     full: int = 0
@@ -107,13 +108,13 @@ class SparkBucketStatistics:
     ) -> SparkBucketStatistics:
         counted = run_in_arrow(buckets, beyond, COUNTED_SCHEMA)
         counted = join_pieces(counted, beyond.limit) if pieces else counted
-        found = cls()
+        statistics = cls()
         for row in run_in_arrow(counted, _summarize_buckets, "summary string").collect():
-            found.join(cls(**json.loads(row["summary"])))
-        return found
+            statistics.join(cls(**json.loads(row["summary"])))
+        return statistics
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take in some buckets."""
+        """Add a batch of buckets."""
         size, beyond, band, low, high = (
             read_numbers(batch, name) for name in ("size", "beyond", "band", "low", "high")
         )
@@ -125,7 +126,7 @@ class SparkBucketStatistics:
             for by in (size, beyond)
             for at in np.lexsort((key, band, -by))[:LISTED_BUCKETS].tolist()
         }
-        some = [
+        listed = [
             {
                 "band": int(band[at]),
                 "key": f"{key[at]:016x}",
@@ -135,9 +136,9 @@ class SparkBucketStatistics:
             }
             for at in sorted(top)
         ]
-        here = Counter(dict(zip(values.tolist(), counts.tolist(), strict=True)))
-        full = [one for one in some if one["not_compared"]]
-        self.join(SparkBucketStatistics(here, int(np.count_nonzero(beyond)), some, full))
+        sizes = Counter(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+        full = [bucket for bucket in listed if bucket["not_compared"]]
+        self.join(SparkBucketStatistics(sizes, int(np.count_nonzero(beyond)), listed, full))
 
     def join(self, other: SparkBucketStatistics) -> None:
         self.sizes.update({int(size): count for size, count in other.sizes.items()})
@@ -157,11 +158,11 @@ class SparkBucketStatistics:
         }
 
     def describe(self, names: Names) -> dict[str, Any]:
-        """As run.json has it; `names` gives those of candidates."""
+        """Return the entries of run.json; `names` gives the names of candidates."""
         known = names({doc for one in [*self.largest, *self.fullest] for doc in one["sample"]})
 
-        def listed(some: Listed) -> Listed:
-            return [one | {"sample": [known[doc] for doc in one["sample"]]} for one in some]
+        def listed(buckets: Listed) -> Listed:
+            return [one | {"sample": [known[doc] for doc in one["sample"]]} for one in buckets]
 
         return {
             "hot_buckets": listed(self.largest),
@@ -170,16 +171,16 @@ class SparkBucketStatistics:
 
 
 def _summarize_buckets(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """In a task: what there is to tell of its buckets, in one row."""
-    found = SparkBucketStatistics()
+    """In a task: return the statistics of its buckets in one row, as JSON."""
+    statistics = SparkBucketStatistics()
     for batch in batches:
-        found.add(batch)
-    summary = json.dumps(vars(found))
+        statistics.add(batch)
+    summary = json.dumps(vars(statistics))
     yield make_batch(summary=pa.array([summary]))
 
 
-def _sort_hottest(found: Listed, by: str) -> Listed:
-    return sorted(found, key=lambda one: (-one[by], one["band"], one["key"]))[:LISTED_BUCKETS]
+def _sort_hottest(buckets: Listed, by: str) -> Listed:
+    return sorted(buckets, key=lambda one: (-one[by], one["band"], one["key"]))[:LISTED_BUCKETS]
 
 
 def describe_file_run(
@@ -190,7 +191,7 @@ def describe_file_run(
     removed: int,
     summary: TableSummary,
 ) -> dict[str, Any]:
-    """What was asked for, and what came out."""
+    """Return the content of run.json, without the times."""
     spark = decided.removed.sparkSession
     counts = record.RunCounts(
         read.count - read.new, removed, decided.identical, decided.tally, summary.reasons, read.new
@@ -207,7 +208,7 @@ def describe_file_run(
 
 
 def describe_spark(spark: SparkSession, decided: SparkDecision) -> dict[str, Any]:
-    """What a run on Spark has to say besides."""
+    """Return the entry `spark` of run.json."""
     return {
         "version": spark.version,
         "master": spark.sparkContext.master,
@@ -218,11 +219,11 @@ def describe_spark(spark: SparkSession, decided: SparkDecision) -> dict[str, Any
 
 
 def _describe_inputs(read: SketchedFiles) -> list[dict[str, Any]]:
-    """Each input's size, hash and number of documents."""
+    """Return each input's size, hash and number of documents."""
     spark, files = read.sketches.sparkSession, read.files
     tasks = spark.range(0, len(files), 1, max(len(files), 1))
     hashing = HashInputs(spark.sparkContext.broadcast(files))
-    found = run_in_arrow(tasks, hashing, "number long, size long, hash string").collect()
+    hashed = run_in_arrow(tasks, hashing, "number long, size long, hash string").collect()
     rows = np.diff(read.places.value.starts)[read.others :].tolist()
     return [
         {
@@ -231,13 +232,13 @@ def _describe_inputs(read: SketchedFiles) -> list[dict[str, Any]]:
             "documents": rows[one["number"]],
             "xxh3_128": one["hash"],
         }
-        for one in sorted(found, key=lambda one: one["number"])
+        for one in sorted(hashed, key=lambda one: one["number"])
     ]
 
 
 @dataclass(frozen=True)
 class HashInputs:
-    """In a task: the hashes of some inputs."""
+    """In a task: hash inputs."""
 
     files: Broadcast[list[InputFile]]
 
@@ -251,7 +252,7 @@ class HashInputs:
 
 
 def measure_empty_bins(job: Job, new: DataFrame) -> dict[str, float]:
-    """Of a one-permutation sketch: the share of slots that were empty before they were filled."""
+    """Return the share of slots that were empty before densification, of sketch oneperm only."""
     if job.options.spec.sketch != "oneperm":
         return {}
     usable = sql.count(sql.when(sql.col("reason").isNull(), 1)).alias("usable")
@@ -261,12 +262,12 @@ def measure_empty_bins(job: Job, new: DataFrame) -> dict[str, float]:
 
 
 def collect_bucket_statistics(job: Job, decided: SparkDecision) -> SparkBucketStatistics:
-    """The buckets, when it is known who is removed."""
+    """Collect the statistics of the buckets, after the documents are decided."""
     send, sizes = decided.removed.sparkSession.sparkContext.broadcast, decided.sizes
     if decided.roots is None:
-        who = decided.decided if decided.few is None else decided.few
-        gone = collect_bitmap(who, lambda batch: read_numbers(batch, "doc"), sizes.candidates)
-        beyond = CountBeyondLimit(send(gone), job.options.limit)
+        rows = decided.decided if decided.few is None else decided.few
+        removed = collect_bitmap(rows, lambda batch: read_numbers(batch, "doc"), sizes.candidates)
+        beyond = CountBeyondLimit(send(removed), job.options.limit)
     else:
         beyond = CountBeyondLimit(send(decided.roots), BUCKET_CAP)
     return SparkBucketStatistics.of(decided.members.buckets, beyond, sizes.pieces)
@@ -275,12 +276,12 @@ def collect_bucket_statistics(job: Job, decided: SparkDecision) -> SparkBucketSt
 def _name_candidates(
     docs: set[int], decided: SparkDecision, documents: DataFrame, read: SketchedFiles
 ) -> dict[int, str]:
-    """The names of a few candidates."""
-    some = np.array(sorted(docs), np.int64)
-    ranks = decided.candidates.value.numbers(some)
+    """Return the names of these candidates, which must be few."""
+    numbers = np.array(sorted(docs), np.int64)
+    ranks = decided.candidates.value.numbers(numbers)
     rows = documents.where(sql.col("rank").isin(ranks.tolist())).select("rank", "number", "id")
-    found = {row["rank"]: row for row in rows.collect()} if docs else {}
-    placed = np.array([found[rank]["number"] for rank in ranks.tolist()], np.int64)
-    own = make_strings([found[rank]["id"] for rank in ranks.tolist()])
+    row_of = {row["rank"]: row for row in rows.collect()} if docs else {}
+    placed = np.array([row_of[rank]["number"] for rank in ranks.tolist()], np.int64)
+    own = make_strings([row_of[rank]["id"] for rank in ranks.tolist()])
     names = read.places.value.name_documents(own, placed).to_pylist()
-    return dict(zip(some.tolist(), names, strict=True))
+    return dict(zip(numbers.tolist(), names, strict=True))

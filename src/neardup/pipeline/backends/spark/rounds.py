@@ -56,7 +56,7 @@ UNKNOWN, KEPT, REMOVED, GONE = range(4)
 
 @dataclass(frozen=True)
 class SettledPairs:
-    """By candidate: whether it is kept, else a bound for its witness; and how that went."""
+    """For each candidate whether it is kept, else a bound of its witness; passes and edges."""
 
     kept: NDArray[np.bool_]
     bound: Bytes
@@ -66,7 +66,7 @@ class SettledPairs:
 
 @dataclass(frozen=True)
 class SettleRange:
-    """In a task: the pairs of a range of documents to their statuses.
+    """In a task: settle the pairs of a range of documents, and return their statuses.
 
     known   the statuses of all candidates, None in the first pass
     width   candidates in a range; the last one ends at `count`
@@ -87,7 +87,7 @@ class SettleRange:
         else:
             status = self.known.value.copy()
         bound = np.zeros(self.count, np.uint8)
-        left = kernels.settle(pairs, status, bound, self.shift)
+        unsettled = kernels.settle(pairs, status, bound, self.shift)
         decided = np.unique((pairs >> np.uint64(32)).astype(np.int64))
         return pa.Table.from_batches(
             [
@@ -95,7 +95,7 @@ class SettleRange:
                     docs=[decided.astype(np.uint32).tobytes()],
                     status=[status[decided].tobytes()],
                     bound=[bound[decided].tobytes()],
-                    left=np.array([left]),
+                    left=np.array([unsettled]),
                 )
             ]
         )
@@ -103,7 +103,7 @@ class SettleRange:
 
 @dataclass(frozen=True)
 class SelectUnsettled:
-    """In a task: the pairs of documents that are not settled yet."""
+    """In a task: select the pairs of documents that are not settled yet."""
 
     known: Broadcast[Bytes]
 
@@ -117,19 +117,28 @@ class SelectUnsettled:
 def settle_pairs(
     edges: DataFrame, count: int, width: int, shift: int, one_task: int
 ) -> SettledPairs:
-    """Settle the similar pairs of a frame with a column `pair`, about `one_task` at once."""
+    """Settle the similar pairs of a frame with a column `pair`.
+
+    Args:
+        count: The number of candidates.
+        width: The number of candidates in a range, whose pairs one task settles.
+        shift: Bits of a candidate's number that its bound lacks.
+        one_task: The number of pairs that one task may settle alone.
+    """
     send = edges.sparkSession.sparkContext.broadcast
     status, bound = np.full(count, KEPT, np.uint8), np.zeros(count, np.uint8)
-    total = left = edges.count()
+    total = remaining = edges.count()
     passes = 0
-    while left:
+    while remaining:
         known = send(status.copy()) if passes else None
-        wide = count if left <= one_task else width
-        some = edges if known is None else run_in_arrow(edges, SelectUnsettled(known), "pair long")
+        wide = count if remaining <= one_task else width
+        unsettled = (
+            edges if known is None else run_in_arrow(edges, SelectUnsettled(known), "pair long")
+        )
         settle = SettleRange(known, count, wide, shift)
         p = sql.floor(sql.shiftright("pair", 32) / sql.lit(wide)).cast("int").alias("p")
         schema = "docs binary, status binary, bound binary, left long"
-        made = group_in_arrow(some.select(p, "pair"), "p", settle, schema)
+        made = group_in_arrow(unsettled.select(p, "pair"), "p", settle, schema)
         with translate_spark_errors("deciding"):
             rows = made.collect()
         if known is not None:
@@ -138,14 +147,14 @@ def settle_pairs(
             docs = np.frombuffer(row["docs"], np.uint32)
             status[docs] = np.frombuffer(row["status"], np.uint8)
             bound[docs] = np.frombuffer(row["bound"], np.uint8)
-        left = sum(row["left"] for row in rows)
+        remaining = sum(row["left"] for row in rows)
         passes += 1
     return SettledPairs(status == KEPT, bound, passes, total)
 
 
 @dataclass(frozen=True)
 class FindWitnesses:
-    """In a task: of the similar pairs of some documents, the one with the best kept document."""
+    """In a task: find the best kept document that each removed one is similar to."""
 
     kept: Broadcast[NDArray[np.bool_]]
 
@@ -153,14 +162,14 @@ class FindWitnesses:
         table = table.combine_chunks()
         pairs = table.column("pair").to_numpy().view(np.uint64)
         order = np.argsort(pairs)
-        left, right = split_pairs(pairs[order])
-        good = np.flatnonzero(self.kept.value[left] & ~self.kept.value[right])
-        first = good[np.flatnonzero(np.diff(right[good], prepend=-1))]
+        better, worse = split_pairs(pairs[order])
+        good = np.flatnonzero(self.kept.value[better] & ~self.kept.value[worse])
+        first = good[np.flatnonzero(np.diff(worse[good], prepend=-1))]
         return pa.Table.from_batches(
             [
                 make_batch(
-                    doc=right[first].astype(np.int32),
-                    witness=left[first].astype(np.int32),
+                    doc=worse[first].astype(np.int32),
+                    witness=better[first].astype(np.int32),
                     similarity=table.column("similarity").to_numpy()[order][first],
                 )
             ]
@@ -169,7 +178,7 @@ class FindWitnesses:
 
 KEPT_BIT = np.uint8(1)
 GROWTH = 4
-"""How many times as many leaders a round looks at as the one before: fewer rounds than by twos."""
+"""A round pairs this many times the leaders of the one before: fewer rounds than doubling."""
 KNOWN_SCHEMA = "pair long, similarity double, current boolean"
 MERGED_SCHEMA = f"{KNOWN_SCHEMA}, fresh boolean"
 
@@ -178,7 +187,7 @@ State = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 @dataclass(frozen=True)
 class PairLeaders:
-    """In a task: pairs of each bucket's leaders and its later members. See `leader_pairs`."""
+    """In a task: pair each bucket's leaders with its later members. See `leader_pairs`."""
 
     state: Broadcast[State]
     hot: Broadcast[FirstMembers]
@@ -194,7 +203,7 @@ class PairLeaders:
                 yield from self._pairs(rows, place)
 
     def end(self) -> None:
-        """Everything was found: what all tasks got is not needed any more."""
+        """Free the broadcast variables, when all pairs are stored."""
         self.state.destroy()
         self.hot.destroy()
 
@@ -221,7 +230,7 @@ class PairLeaders:
 
 @dataclass(frozen=True)
 class FirstKeptMembers:
-    """In a task: the first kept members of each piece of a bucket."""
+    """In a task: select the first kept members of each piece of a bucket."""
 
     state: Broadcast[State]
     limit: int
@@ -230,15 +239,19 @@ class FirstKeptMembers:
         state, _ = self.state.value
         for batch in batches:
             rows = read_rows(batch.column("members"), np.uint32)
-            found = []
+            kept_members = []
             for row in range(len(rows)):
                 members = rows.data[rows.offsets[row] : rows.offsets[row + 1]]
-                found.append(members[(state[members] & KEPT_BIT) != 0][: self.limit].tobytes())
-            yield make_batch(band=batch.column("band"), key=batch.column("key"), members=found)
+                kept_members.append(
+                    members[(state[members] & KEPT_BIT) != 0][: self.limit].tobytes()
+                )
+            yield make_batch(
+                band=batch.column("band"), key=batch.column("key"), members=kept_members
+            )
 
 
 def _merge_known(wanted: pa.Table, known: pa.Table) -> pa.Table:
-    """In a task: the wanted pairs of a range among those that were compared before."""
+    """In a task: merge the wanted pairs of a range with those that were compared before."""
     new = drop_repeats(np.sort(wanted.column("pair").to_numpy().view(np.uint64)))
     pairs = known.column("pair").to_numpy().view(np.uint64)
     order = np.argsort(pairs)
@@ -259,12 +272,12 @@ def _merge_known(wanted: pa.Table, known: pa.Table) -> pa.Table:
 
 @dataclass
 class SparkRounds:
-    """Everything that the rounds need.
+    """The rounds over buckets and sets, and their figures so far.
 
-    count     how many candidates there are; those before `new` are of an earlier corpus
-    largest   how many members the largest bucket has; `pieces` whether some are in several rows
+    count     the number of candidates; those before `new` are of an earlier corpus
+    largest   the size of the largest bucket; `pieces`: whether buckets are in several rows
     ranges    which candidates are compared together
-    one_task  how many pairs fit into one task
+    one_task  the number of pairs that fit into one task
     """
 
     work: StageTables
@@ -283,7 +296,7 @@ class SparkRounds:
     round_log: list[dict[str, Any]] = field(default_factory=list)
 
     def run(self) -> DataFrame:
-        """Each removed candidate with its witness: (doc, witness, similarity)."""
+        """Return each removed candidate with its witness: (doc, witness, similarity)."""
         state, bound = np.full(self.count, KEPT_BIT, np.uint8), np.zeros(self.count, np.uint8)
         known = self.work.spark.createDataFrame([], KNOWN_SCHEMA)
         most, fresh, reach = 1, 0, min(self.limit, self.largest)
@@ -294,21 +307,21 @@ class SparkRounds:
                 (sql.col("similarity") >= 0)
                 & ((sql.col("pair").bitwiseAND(1) == 0) | sql.col("current"))
             )
-            found = settle_pairs(
+            settled = settle_pairs(
                 edges.select("pair"), self.count, self.width, self.shift, self.one_task
             )
-            different = self._changed(state, bound, found)
-            self._log_round(most, new, found, different)
+            different = self._changed(state, bound, settled)
+            self._log_round(most, new, settled, different)
             if not new and not different.any() and most >= reach:
-                return self._witnesses(edges, found.kept)
-            state = np.where(found.kept, KEPT_BIT, 0).astype(np.uint8)
+                return self._witnesses(edges, settled.kept)
+            state = np.where(settled.kept, KEPT_BIT, 0).astype(np.uint8)
             state[different] |= CHANGED
-            bound = found.bound
+            bound = settled.bound
             fresh, most = most, min(GROWTH * most, self.limit)
 
     @property
     def width(self) -> int:
-        """Of so many candidates, one task merges and settles the pairs."""
+        """The number of candidates whose pairs one task merges and settles."""
         return self.ranges.width
 
     @property
@@ -323,7 +336,7 @@ class SparkRounds:
         )
 
     def _hot(self, state: Broadcast[State]) -> FirstMembers:
-        """The leaders of buckets that are in several rows."""
+        """Return the leaders of the buckets that are in several rows."""
         if not self.pieces:
             return {}
         kept = FirstKeptMembers(state, self.limit)
@@ -333,7 +346,7 @@ class SparkRounds:
         )
 
     def _compared(self, known: DataFrame, leading: PairLeaders) -> tuple[DataFrame, int]:
-        """All pairs that were ever needed, with their similarities; how many are new."""
+        """Return all pairs needed so far with their similarities, and how many are new."""
         number = len(self.round_log)
         needed = run_in_arrow(self.buckets, leading, "pair long")
         p = sql.floor(sql.shiftright("pair", 32) / sql.lit(self.width)).cast("int").alias("p")
@@ -345,36 +358,38 @@ class SparkRounds:
         fresh = merged.where("fresh").count()
         new = merged.where(sql.isnan("similarity"))
         count = new.count() if fresh else 0
-        there = merged.where(~sql.isnan("similarity")).drop("fresh")
+        known_pairs = merged.where(~sql.isnan("similarity")).drop("fresh")
         if not count:
-            return there, fresh
-        found = compare_pairs(new.select("pair"), count, self.sets, self.compare, self.ranges)
-        verified = self.work.store(found.withColumn("current", sql.lit(True)), f"compared-{number}")
+            return known_pairs, fresh
+        compared = compare_pairs(new.select("pair"), count, self.sets, self.compare, self.ranges)
+        verified = self.work.store(
+            compared.withColumn("current", sql.lit(True)), f"compared-{number}"
+        )
         self.tally.verified += count
         self.tally.similar += verified.where("similarity >= 0").count()
-        return there.unionByName(verified), fresh
+        return known_pairs.unionByName(verified), fresh
 
     def _changed(
-        self, state: NDArray[np.uint8], bound: NDArray[np.uint8], found: SettledPairs
+        self, state: NDArray[np.uint8], bound: NDArray[np.uint8], settled: SettledPairs
     ) -> Any:
         was = (state & KEPT_BIT) != 0
-        return (was != found.kept) | (~found.kept & (bound != found.bound))
+        return (was != settled.kept) | (~settled.kept & (bound != settled.bound))
 
     def _log_round(
-        self, most: int, new: int, found: SettledPairs, different: NDArray[np.bool_]
+        self, most: int, new: int, settled: SettledPairs, different: NDArray[np.bool_]
     ) -> None:
         self.tally.rounds += 1
         changed = int(np.count_nonzero(different))
         self.say(
             f"round {self.tally.rounds}: {most} leaders a bucket, {new:,} new pairs; of all, "
-            f"{found.edges:,} similar, decided in {found.passes} passes; {changed:,} changed"
+            f"{settled.edges:,} similar, decided in {settled.passes} passes; {changed:,} changed"
         )
         self.round_log.append(
             {
                 "leaders": most,
                 "new_pairs": new,
-                "edges": found.edges,
-                "passes": found.passes,
+                "edges": settled.edges,
+                "passes": settled.passes,
                 "changed": changed,
             }
         )
@@ -382,5 +397,5 @@ class SparkRounds:
     def _witnesses(self, edges: DataFrame, kept: NDArray[np.bool_]) -> DataFrame:
         witnesses = FindWitnesses(self.work.spark.sparkContext.broadcast(kept))
         p = sql.floor(sql.shiftright("pair", 32) / sql.lit(self.width)).cast("int").alias("p")
-        found = edges.select(p, "pair", "similarity")
-        return group_in_arrow(found, "p", witnesses, "doc int, witness int, similarity double")
+        rows = edges.select(p, "pair", "similarity")
+        return group_in_arrow(rows, "p", witnesses, "doc int, witness int, similarity double")

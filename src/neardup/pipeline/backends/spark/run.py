@@ -36,9 +36,8 @@ from neardup.pipeline.backends.spark.pairs import name_pairs as pairs_by_number
 from neardup.pipeline.backends.spark.progress import SparkStages
 from neardup.pipeline.backends.spark.rank import order_by_policy, rank_by_order
 from neardup.pipeline.backends.spark.record import describe_file_run
-from neardup.pipeline.backends.spark.removed import name_removed
 from neardup.pipeline.backends.spark.sketch import SketchedFiles, sketch_files
-from neardup.pipeline.backends.spark.tables import OutTables, PairRows
+from neardup.pipeline.backends.spark.tables import OutTables, PairRows, name_removed
 from neardup.pipeline.backends.spark.writer import WriteKept, write_kept_files, write_table
 from neardup.pipeline.earlier_corpus import EarlierCorpus
 from neardup.pipeline.job import Job
@@ -50,7 +49,7 @@ from neardup.runtime import Progress
 def find_near_duplicates_on(
     spark: SparkSession, memory: int = TASK_MEMORY
 ) -> Callable[[Job, Path, Progress], record.FinishedRun]:
-    """What `pipeline.run.run_job` calls to make everything that belongs into OUT."""
+    """Return the function that `pipeline.run.run_job` calls to make the content of OUT."""
 
     def make(job: Job, folder: Path, progress: Progress) -> record.FinishedRun:
         require_supported(job.options, job.merge_rows, job.save_sketches)
@@ -62,7 +61,7 @@ def find_near_duplicates_on(
 def require_supported(
     options: Options, merge_rows: bool = False, save_sketches: bool = False
 ) -> None:
-    """Refuse what only the local engine does."""
+    """Raise UsageError for options that only the local engine supports."""
     refused = {
         "--merge-rows": merge_rows,
         "--save-sketches": save_sketches,
@@ -75,7 +74,7 @@ def require_supported(
 
 
 def require_document_limit(count: int) -> None:
-    """Refuse more documents than there are ranks."""
+    """Raise UsageError for more documents than there are ranks."""
     if count >= MAX_DOCUMENTS:
         raise UsageError(
             f"{count:,} documents are more than one run can take ({MAX_DOCUMENTS:,}): "
@@ -85,7 +84,7 @@ def require_document_limit(count: int) -> None:
 
 @dataclass
 class SparkFileRun:
-    """The steps of a run, one after the other."""
+    """The stages of a run over files, in order."""
 
     spark: SparkSession
     job: Job
@@ -99,7 +98,7 @@ class SparkFileRun:
         self.work = StageTables.at(self.spark, self.folder / "spark")
 
     def run(self) -> record.FinishedRun:
-        """Everything that belongs into OUT."""
+        """Make the content of OUT."""
         with self.stage("sketching"):
             read = sketch_files(self.work, self.job, self.earlier, self.progress, self.memory)
         with self.stage("ranking"):
@@ -129,7 +128,7 @@ class SparkFileRun:
     # -- rank -----------------------------------------------------------------------------------
 
     def _ranked(self, read: SketchedFiles) -> DataFrame:
-        """The documents with their ranks."""
+        """Return the documents with their ranks."""
         require_document_limit(read.count)
         policy = order_by_policy(read.sketches, self.job.options)
         if not policy:
@@ -141,11 +140,11 @@ class SparkFileRun:
             .when(sql.col("number") < first, 1)
             .otherwise(2)
         )
-        # What an earlier corpus has in the keep column does not count.
+        # The keep column of an earlier corpus is ignored.
         return rank_by_order(self.work, read.sketches, [group, *policy, sql.col("number")])
 
     def _taking_part(self, documents: DataFrame) -> DataFrame:
-        """Without what is rejected, and what an earlier run has removed."""
+        """Return the documents that are not rejected, and not removed by an earlier run."""
         usable = documents.where(sql.col("reason").isNull())
         kept = self.earlier.kept
         if kept is None or kept.all():
@@ -158,26 +157,26 @@ class SparkFileRun:
     def _removed(
         self, decided: SparkDecision, documents: DataFrame, read: SketchedFiles
     ) -> DataFrame | pa.Table:
-        found = name_removed(decided, documents, read, self._nameless(read))
-        return found if isinstance(found, pa.Table) else self.work.store(found, "removed")
+        named = name_removed(decided, documents, read, self._nameless(read))
+        return named if isinstance(named, pa.Table) else self.work.store(named, "removed")
 
     def _nameless(self, read: SketchedFiles) -> bool:
-        """Whether documents have no id, and their ranks are their numbers."""
+        """Return whether documents have no id, and their ranks are their numbers."""
         return not read.has_ids and self.job.options.keep_policy[0] == "first"
 
     def _write_pairs(
         self, decided: SparkDecision, documents: DataFrame, read: SketchedFiles
     ) -> dict[str, int]:
-        """pairs.parquet; and how many pairs are in it, or are not."""
+        """Write pairs.parquet; return how many pairs it has, and how many it lacks."""
         pairs = find_similar_pairs(decided)
         total = pairs.count()
         written = min(total, MAX_PAIRS)
-        some = pairs.all() if total == written else pairs.first(MAX_PAIRS)
+        rows = pairs.all() if total == written else pairs.first(MAX_PAIRS)
         none = sql.lit(None).cast("string")
         named = (
-            some.withColumns({"a_id": none, "b_id": none})
+            rows.withColumns({"a_id": none, "b_id": none})
             if self._nameless(read)
-            else pairs_by_number(some, documents)
+            else pairs_by_number(rows, documents)
         )
         path = self.folder / "pairs.parquet"
         write_table(named, ["a", "b"], path, tables.PAIRS, PairRows(), read.places)
@@ -209,7 +208,7 @@ class SparkFileRun:
 
 @dataclass(frozen=True)
 class DropDocuments:
-    """In a task: the documents that are not among the first ones that are dropped."""
+    """In a task: drop the documents that an earlier run has removed, by their numbers."""
 
     dropped: Broadcast[NDArray[np.bool_]]
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 OLDEST_JAVA: Final = 17
 ANSWER_SECONDS: Final = 10.0
-"""How long a master may take to accept a connection."""
+"""Seconds that a master may take to accept a connection."""
 SETTINGS: Final = {
     "spark.ui.showConsoleProgress": "false",
     # Where YARN does not answer, Spark would try for a quarter of an hour.
@@ -51,7 +51,7 @@ LARGE_TYPES_SETTING: Final = "spark.sql.execution.arrow.useLargeVarTypes"
 
 
 def require_spark() -> None:
-    """Refuse to go on without a PySpark that fits."""
+    """Raise UsageError unless a supported PySpark, and pandas, can be imported."""
     cure = "pip install 'neardup[spark]'"
     try:
         version = str(import_module("pyspark.version").__version__)
@@ -66,12 +66,12 @@ def require_spark() -> None:
         import_module("pandas")
     except ImportError:
         raise UsageError(f"PySpark needs pandas for Arrow, which is missing: {cure}") from None
-    # PySpark warns of every new pandas; it only asks whether there is one for what is used here.
+    # PySpark warns of every new pandas; what is used of it here only checks that it exists.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
 
 
 def require_java() -> None:
-    """Refuse to go on without a Java that Spark can run on."""
+    """Raise UsageError unless there is a Java that Spark can run on."""
     cure = (
         f"install Java {OLDEST_JAVA} or later (Debian and Ubuntu: apt-get install "
         f"openjdk-{OLDEST_JAVA}-jre-headless), on the PATH or in the folder that JAVA_HOME names"
@@ -80,24 +80,26 @@ def require_java() -> None:
     if java is None:
         where = f"in JAVA_HOME, {home}" if home else "on the PATH"
         raise UsageError(f"Spark needs Java, and there is none {where}: {cure}")
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr  # noqa: S603
-    found = re.search(r'version "(?:1\.)?(\d+)', said)
-    if found is None:
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
+    version = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
+    if version is None:
         raise UsageError(f"{java} does not report its version: {cure}")
-    if int(found[1]) < OLDEST_JAVA:
+    if int(version[1]) < OLDEST_JAVA:
         raise UsageError(
-            f"Spark needs Java {OLDEST_JAVA} or later, and {java} is Java {found[1]}: {cure}"
+            f"Spark needs Java {OLDEST_JAVA} or later, and {java} is Java {version[1]}: {cure}"
         )
 
 
 def open_session(
     master: str | None, name: str = "neardup", size: int | None = None
 ) -> SparkSession:
-    """The session that runs already, or a new one, which says nothing but what went wrong.
+    """Return the running session, or start one that prints nothing unless it fails.
 
-    Without a master, that of spark-submit or of Spark's own settings is taken, else this machine.
-    `size` is how many bytes there are to read, if that is known: a new session on this machine is
-    set up for it.
+    Args:
+        master: The URL of the master. None: that of spark-submit or of Spark's own settings, else
+            this machine.
+        name: The name of the application.
+        size: The bytes of the inputs, if known: small ones on this machine get faster settings.
     """
     require_spark()
     from pyspark.sql import SparkSession
@@ -112,7 +114,7 @@ def open_session(
         configure_fast_start(str(master), archive.options)
     if master:
         require_reachable(master)
-    # Py4J logs a stack trace, by nobody's name, when Ctrl-C interrupts it, which is raised anyway.
+    # Py4J logs a stack trace to the root logger when Ctrl-C interrupts it, which is raised anyway.
     logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)
     builder = SparkSession.builder.appName(name)
     for setting, value in SETTINGS.items():
@@ -123,7 +125,7 @@ def open_session(
     context = spark.sparkContext
     settings = context.getConf()
     if not chosen:
-        # spark-submit sees to this setting; a session that Python starts would ignore it.
+        # spark-submit applies this setting; a session started from Python would ignore it.
         context.pythonExec = settings.get("spark.pyspark.python") or context.pythonExec
     if settings.get("spark.log.level") is None:
         context.setLogLevel("OFF")  # what fails is raised; lost executors are counted
@@ -133,7 +135,7 @@ def open_session(
 
 
 def require_settings(spark: SparkSession) -> None:
-    """Refuse a session whose tasks would want other Arrow types than they are given."""
+    """Raise UsageError if the session's setting of Arrow types is not supported."""
     if spark.conf.get(LARGE_TYPES_SETTING, "false") == "true":
         raise UsageError(
             f"the Spark session has {LARGE_TYPES_SETTING}=true, which is not supported: leave it "
@@ -142,35 +144,35 @@ def require_settings(spark: SparkSession) -> None:
 
 
 def find_context(spark: SparkSession) -> SparkContext | None:
-    """The session's context; None if it is one of Spark Connect, which has none."""
+    """Return the session's context; None for Spark Connect, which has none."""
     try:
         return spark.sparkContext
-    except Exception:  # each kind of session has its own way to say it
+    except Exception:  # each kind of session raises another error
         return None
 
 
 def require_reachable(master: str) -> None:
-    """Refuse to go on if nobody listens where a standalone master or Kubernetes should be.
+    """Raise NeardupError if a standalone or Kubernetes master does not accept a connection.
 
-    Spark itself tries for minutes, with a stack trace for each time.
+    Spark itself would try for minutes, with a stack trace for each attempt.
     """
     places = re.findall(r"([^/,:\[\]]+|\[[^\]]+\]):(\d+)(?:,|/|$)", master.partition("://")[2])
-    why: OSError | None = None
+    last_error: OSError | None = None
     for host, port in places:
         try:
             socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS).close()
             return
         except OSError as error:
-            why = error
-    if why is not None:
+            last_error = error
+    if last_error is not None:
         raise NeardupError(
-            f"no Spark master answers at {master} ({why.strerror or why}): start it, or give the "
-            "URL that its page or log shows as --master"
+            f"no Spark master answers at {master} ({last_error.strerror or last_error}): start it, "
+            "or give the URL that its page or log shows as --master"
         )
 
 
 def _require_same_master(spark: SparkSession, master: str | None) -> SparkSession:
-    """A process has one Spark; a second one with another master can't be had."""
+    """Return the session if it has this master; a process can have one Spark only."""
     theirs = spark.conf.get("spark.master", None)
     if master and master != theirs:
         raise UsageError(
@@ -181,7 +183,7 @@ def _require_same_master(spark: SparkSession, master: str | None) -> SparkSessio
 
 
 def _choose_python(master: str | None) -> bool:
-    """Let executors run this very Python where it can be expected to be there.
+    """Make executors run this Python where they probably have it; return whether the user chose.
 
     Spark's own choice is the first python3 of the PATH, which seldom has the package.
     """
@@ -193,12 +195,12 @@ def _choose_python(master: str | None) -> bool:
 
 
 def _start_session(builder: SparkSession.Builder, master: str | None) -> SparkSession:
-    # An interrupt before Java has told its port would leave it behind.
-    with hold_signals(), _capture_stderr() as said:
+    # An interrupt before Java has reported its port would leave the process behind.
+    with hold_signals(), _capture_stderr() as captured:
         try:
             return builder.getOrCreate()
         except Exception as error:
-            reason = _find_reason(error, list(said))
+            reason = _find_reason(error, list(captured))
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started Java
         require_java()
     at = f" with master {master}" if master else ""
@@ -207,18 +209,18 @@ def _start_session(builder: SparkSession.Builder, master: str | None) -> SparkSe
     raise NeardupError(f"Spark did not start{at}: {reason}{hint}")
 
 
-def _find_reason(error: Exception, said: list[str]) -> str:
-    """The one line that tells most: that of an exception in Java, or the first that was logged."""
-    lines = [*str(error).splitlines(), *said]
-    telling = [line for line in lines if re.search(r"\w(Exception|Error): \S", line)]
-    line = telling[0] if telling else lines[0]
+def _find_reason(error: Exception, captured: list[str]) -> str:
+    """Return the most informative line: the first exception in Java, or the first line at all."""
+    lines = [*str(error).splitlines(), *captured]
+    exceptions = [line for line in lines if re.search(r"\w(Exception|Error): \S", line)]
+    line = exceptions[0] if exceptions else lines[0]
     return re.sub(r"^.*?\w(Exception|Error): ", "", line).strip()
 
 
 @contextmanager
 def _capture_stderr() -> Iterator[deque[str]]:
-    """Keep what a process that starts here writes to standard error; pass on what comes later."""
-    said: deque[str] = deque(maxlen=1_000)
+    """Collect what processes started inside write to standard error; later lines are passed on."""
+    captured: deque[str] = deque(maxlen=1_000)
     reading, writing = os.pipe()
     ours = os.dup(2)
     os.dup2(writing, 2)
@@ -229,13 +231,13 @@ def _capture_stderr() -> Iterator[deque[str]]:
         with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 if starting:
-                    said.append(line)
+                    captured.append(line)
                 else:
                     os.write(2, line.encode())
 
     threading.Thread(target=listen, name="neardup-spark-log", daemon=True).start()
     try:
-        yield said
+        yield captured
     finally:
         os.dup2(ours, 2)
         os.close(ours)
@@ -244,18 +246,18 @@ def _capture_stderr() -> Iterator[deque[str]]:
 
 GUESSED_CORES = 8
 PATIENCE_SECONDS = 20.0
-"""After which somebody who waits for executors is told so."""
+"""After this time the user is told that the run waits for executors."""
 
 
 def check_executors(spark: SparkSession, progress: Progress = SILENT) -> None:
-    """Refuse to go on if an executor's Python lacks neardup, or has another one.
+    """Raise UsageError if an executor's Python lacks neardup, or has another version of it.
 
-    One task for each core that there is by now; executors that come later are not asked. Works in
-    every session, also one of Spark Connect.
+    One task runs for each core that exists by now; executors that join later are not checked. Works
+    in every session, also one of Spark Connect.
     """
-    with translate_spark_errors("asking executors what they have"):
+    with translate_spark_errors("checking the Python of executors"):
         with _report_waiting(progress):
-            answers = _ask_executors(spark, 1)  # the first answer comes when there is an executor
+            answers = _ask_executors(spark, 1)  # returns when the first executor has joined
         answers += _ask_executors(spark, count_cores(spark))
     for answer in answers:
         if trouble := _find_mismatch(answer):
@@ -263,13 +265,13 @@ def check_executors(spark: SparkSession, progress: Progress = SILENT) -> None:
 
 
 def count_cores(spark: SparkSession) -> int:
-    """How many tasks run at once; a guess where Spark Connect does not tell."""
+    """Return how many tasks run at once; a guess for Spark Connect, which does not report it."""
     context = find_context(spark)
     return GUESSED_CORES if context is None else int(context.defaultParallelism)
 
 
 def _ask_executors(spark: SparkSession, tasks: int) -> list[dict[str, Any]]:
-    # Pickled, not Arrow: whether there is an Arrow is a part of the question.
+    # Pickled, not Arrow: executors may lack PyArrow.
     from pyspark.sql.functions import udf
 
     asked = spark.range(0, tasks, 1, tasks).select(
@@ -279,14 +281,14 @@ def _ask_executors(spark: SparkSession, tasks: int) -> list[dict[str, Any]]:
 
 
 def _make_question() -> Callable[[int], str]:
-    """A function that goes to executors as code, because they may not have this module."""
+    """Return a function that is pickled with its code: executors may not have this module."""
 
     def answer(_: int) -> str:
         import json
         import os
         import sys
 
-        found = {"python": sys.executable}
+        facts = {"python": sys.executable}
         try:
             import numba  # noqa: F401
             import pyarrow  # noqa: F401
@@ -294,13 +296,13 @@ def _make_question() -> Callable[[int], str]:
             import neardup
             from neardup.spec import Spec
 
-            found["version"] = neardup.__version__
-            found["fingerprint"] = Spec().fingerprint
-            found["place"] = os.path.dirname(neardup.__file__)
-            found["folder"] = str(os.path.isdir(found["place"]))
+            facts["version"] = neardup.__version__
+            facts["fingerprint"] = Spec().fingerprint
+            facts["place"] = os.path.dirname(neardup.__file__)
+            facts["folder"] = str(os.path.isdir(facts["place"]))
         except ImportError as error:
-            found["missing"] = str(error)
-        return json.dumps(found)
+            facts["missing"] = str(error)
+        return json.dumps(facts)
 
     return answer
 
@@ -309,7 +311,7 @@ def _find_mismatch(answer: dict[str, Any]) -> str | None:
     if missing := answer.get("missing"):
         return f"can't import what is needed ({missing})"
     if answer["version"] != neardup.__version__:
-        return f"has neardup {answer['version']}, and here is {neardup.__version__}"
+        return f"has neardup {answer['version']}, the driver has {neardup.__version__}"
     if answer["fingerprint"] != Spec().fingerprint:
         return f"has a neardup of version {neardup.__version__} that makes other sketches"
     if answer["folder"] != "True":
@@ -319,9 +321,9 @@ def _find_mismatch(answer: dict[str, Any]) -> str | None:
 
 @contextmanager
 def _report_waiting(progress: Progress) -> Iterator[None]:
-    """Queues may be long, so this waits for executors as long as Spark does; but not in silence."""
+    """Report after a while that no executor has joined. Spark waits on: queues may be long."""
     message = (
-        "waiting for executors: the cluster has given none so far; is it full, or do its workers "
+        "waiting for executors: the cluster has started none so far; is it full, or do its workers "
         "have less than spark.executor.memory and spark.executor.cores?"
     )
     timer = threading.Timer(PATIENCE_SECONDS, progress.say, [message])

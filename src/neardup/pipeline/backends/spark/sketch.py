@@ -1,6 +1,6 @@
 """Sketch all documents of the input files on Spark: the table of sketches and its counts.
 
-A row of that table has, besides the columns that say where the document is:
+A row of that table has the columns of the document's place, and:
 
 id            null if the document has none
 keep_...      the value of the keep column, in the column of its type; and the name of that type
@@ -55,19 +55,19 @@ from neardup.sketcher import Sketcher
 
 @dataclass(frozen=True)
 class MakeSketchRows:
-    """What is made of each document, by which rules."""
+    """In a task: sketch documents, and make a row of the table of each."""
 
     reader: DocumentReader
     sketcher: Sketcher
     options: Options
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for found in self.reader(batches):
-            if len(found.documents):
-                yield self._rows(found)
+        for located in self.reader(batches):
+            if len(located.documents):
+                yield self._rows(located)
 
-    def _rows(self, found: LocatedDocuments) -> pa.RecordBatch:
-        documents, sketch = found.documents, self.sketcher(found.documents)
+    def _rows(self, located: LocatedDocuments) -> pa.RecordBatch:
+        documents, sketch = located.documents, self.sketcher(located.documents)
         count = len(documents)
         reasons: list[str | None] = [None] * count
         for row in sketch.empty.tolist():
@@ -78,7 +78,7 @@ class MakeSketchRows:
         empty_slots[0] = sketch.empty_slots
         content = sketch.content.view(np.int64)
         columns: dict[str, Any] = {
-            **found.where,
+            **located.where,
             "id": narrow_strings(documents.ids),
             **split_keep_values(documents.keep, count),
             "length": sketch.lengths,
@@ -94,7 +94,7 @@ class MakeSketchRows:
 
 
 def sketch_schema(where: dict[str, str], id_type: str, options: Options) -> str:
-    """The columns of the table of sketches, in Spark's words."""
+    """Return the schema of the table of sketches, as Spark reads it."""
     columns = where | {"id": id_type} | KEEP_COLUMNS
     columns |= {"length": "long", "c0": "long", "c1": "long", "reason": "string"}
     columns |= {"empty_slots": "long", "keys": "binary"}
@@ -111,7 +111,7 @@ class SketchedFiles:
     files     the new inputs; in `places` they come after `others` earlier ones
     has_ids   whether any document has an id of its own
     skipped   the inputs that could not be read, and why
-    rejected  how many new documents are
+    rejected  the number of rejected new documents
     """
 
     source: FileSource
@@ -130,7 +130,7 @@ class SketchedFiles:
 def sketch_files(
     work: StageTables, job: Job, earlier: EarlierCorpus, progress: Progress, memory: int
 ) -> SketchedFiles:
-    """Everything that can be read, sketched."""
+    """Sketch all inputs; with skip_bad_files, those that can be read."""
     skipped: dict[str, str] = {}
 
     def skip(file: str, why: str) -> None:
@@ -153,7 +153,7 @@ def sketch_files(
 
 
 def _find_unreadable(work: StageTables, job: Job, skipped: dict[str, str]) -> dict[str, str]:
-    """The other files that can't be read, and why."""
+    """Return the other files that can't be read, with the reasons."""
     shards = cut_shards(job.ordered_inputs(), job.reading, set(skipped))
     parts = work.spark.range(0, len(shards), 1, max(len(shards), 1))
     look = TryReading(work.spark.sparkContext.broadcast(shards))
@@ -164,7 +164,7 @@ def _find_unreadable(work: StageTables, job: Job, skipped: dict[str, str]) -> di
 
 @dataclass(frozen=True)
 class TryReading:
-    """In a task: each file of some shards is read, and nothing is made of it."""
+    """In a task: read each file of shards, and list those that fail."""
 
     shards: Broadcast[list[Shard]]
 
@@ -175,8 +175,8 @@ class TryReading:
                 for file, stamp in zip(shard.files, shard.stamps, strict=True):
                     alone = replace(shard, files=(file,), stamps=(stamp,))
                     if why := _find_read_error(alone):
-                        told = make_strings([file.name, why]).cast(pa.string())
-                        yield make_batch(file=told[:1], why=told[1:])
+                        row = make_strings([file.name, why]).cast(pa.string())
+                        yield make_batch(file=row[:1], why=row[1:])
 
 
 def _find_read_error(shard: Shard) -> str | None:
@@ -190,7 +190,7 @@ def _find_read_error(shard: Shard) -> str | None:
 
 
 def _make_work_key(job: Job, earlier: EarlierCorpus, shards: list[Shard], memory: int) -> str:
-    """Everything that the tables between the stages depend on."""
+    """Return a digest of everything on which the tables between the stages depend."""
     options = job.options
     return digest(
         [shard_key(shard, options.spec.fingerprint) for shard in shards],
@@ -232,11 +232,11 @@ def _sketch_once(
         for part, shard in enumerate(shards)
     ]
     files, starts, others = list_files(shards, rows, len(before))
-    of_parts = np.concatenate([[0], np.cumsum([sum(some) for some in rows])]).astype(np.int64)
+    of_parts = np.concatenate([[0], np.cumsum([sum(counts) for counts in rows])]).astype(np.int64)
     places = work.spark.sparkContext.broadcast(
         RowPlaces(make_strings([file.name for file in files]), starts)
     )
-    found = SketchedFiles(
+    sketched = SketchedFiles(
         source,
         number_documents(sketches, of_parts),
         int(of_parts[-1]),
@@ -250,20 +250,19 @@ def _sketch_once(
         sum(count for part, count in counted.rejected.items() if part >= len(before)),
     )
     if job.strict:
-        _refuse_rejected(found)
-    return found
+        _refuse_rejected(sketched)
+    return sketched
 
 
 def _drop_keep_column(shard: Shard) -> Shard:
-    """Without the keep column: what an earlier corpus has there does not count."""
+    """Return the shard without its keep column, which is ignored of an earlier corpus."""
     reading = shard.reading
     return replace(shard, reading=replace(reading, columns=reading.columns.plain))
 
 
 @dataclass(frozen=True)
 class DocumentCounts:
-    """How many documents each file of each part has, how many each part rejects, and how many
-    documents have an id."""
+    """The documents of each file of each part, the rejected ones of each part, and all ids."""
 
     rows: Counter[tuple[int, int]]
     rejected: Counter[int]
@@ -290,7 +289,7 @@ def _make_sketches(
 
 
 def _refuse_rejected(read: SketchedFiles) -> None:
-    """Stop at the first document that can't be used."""
+    """Raise RowError at the first rejected document."""
     bad = read.sketches.where(sql.col("reason").isNotNull() & (sql.col("number") >= read.new))
     for row in bad.orderBy("number").limit(1).collect():
         file, at = (part[0].as_py() for part in read.places.value.of(np.array([row["number"]])))

@@ -29,8 +29,7 @@ from neardup.pipeline.backends.spark.arrow import (
     read_numbers,
     run_in_arrow,
 )
-from neardup.pipeline.backends.spark.bitmap import Bitmap
-from neardup.pipeline.backends.spark.match import NumberCandidates, select_candidates
+from neardup.pipeline.backends.spark.bitmap import Bitmap, NumberCandidates, select_candidates
 from neardup.pipeline.stages.match import CandidateChunk, shingle_candidates
 from neardup.pipeline.stages.tables import cut_text
 from neardup.sketcher import Sketcher
@@ -38,41 +37,41 @@ from neardup.sketcher import Sketcher
 
 @dataclass(frozen=True)
 class LocatedDocuments:
-    """Some documents, and columns that say where each one is in its source."""
+    """A batch of documents, and columns with the place of each one in its source."""
 
     documents: Documents
     where: dict[str, NDArray[Any]]
 
 
 class DocumentReader(Protocol):
-    """In a task: the documents of some rows of the frame."""
+    """In a task: read the documents of a partition of the frame."""
 
     def __call__(self, batches: Batches) -> Iterator[LocatedDocuments]: ...
 
 
 class DocumentSource(Protocol):
-    """What the stages need to know about where documents come from."""
+    """Where documents come from, as the stages use it."""
 
     @property
     def frame(self) -> DataFrame:
-        """What tasks read."""
+        """The rows from which tasks read documents."""
 
     @property
     def reader(self) -> DocumentReader: ...
     @property
     def id_type(self) -> str:
-        """The type of ids, in Spark's words."""
+        """The type of ids, as in a schema of Spark."""
 
     @property
     def where(self) -> dict[str, str]:
-        """The columns that say where a document is, and their types."""
+        """The columns with the place of a document, and their types."""
 
     @property
     def order(self) -> list[Column]:
-        """What breaks ties between documents that are equally good to keep."""
+        """The order of documents that are equally good to keep."""
 
     def sets(self, documents: DataFrame, candidates: Broadcast[Bitmap]) -> DataFrame:
-        """The sorted shingles of the documents in a set of ranks, made again: (doc, data).
+        """Make the sorted shingles of the candidates again: (doc, data).
 
         `documents` has rank, the columns of `where`, id, c0 and c1.
         """
@@ -87,17 +86,18 @@ LOCATION_COLUMNS = {
     "place": "int",
     "file": "int",
 }
-"""The shard; in it the chunk, its first row and how many it has; the row; which of its files."""
+"""Shard; chunk in it, that chunk's first row and its number of rows; row; file in the shard."""
 REREAD_COLUMNS = ("part", "chunk", "begins", "rows", "place", "c0", "c1")
-"""What it takes to read a document again, and to see that it is the same."""
+"""The columns by which a document is read again, and checked to be the same."""
 SETS_SCHEMA = "doc int, data binary"
 
 
 class FileSource:
     """The shards of files as a source; part i is shard i.
 
-    `together`: the table of sketches has the documents of a part one after the other, as the task
-    that read it has written them. Sorted by something else they are gathered first.
+    Args:
+        together: Whether the table of sketches has the documents of a part in consecutive rows, as
+            the task that read the part wrote them. Otherwise rows are repartitioned by part first.
     """
 
     id_type, where = "string", LOCATION_COLUMNS
@@ -115,7 +115,7 @@ class FileSource:
         return [sql.col("part"), sql.col("place")]
 
     def sets(self, documents: DataFrame, candidates: Broadcast[Bitmap]) -> DataFrame:
-        """The sorted shingles of candidates: each shard is read again, for these alone."""
+        """Read the shards again, and make the sorted shingles of the candidates."""
         again = ShingleCandidates(self._shards, self._sketcher)
         if self._together:
             of_candidates = OnCandidates(NumberCandidates(candidates), again)
@@ -126,7 +126,7 @@ class FileSource:
         return run_in_arrow(self._by_part(wanted), again, SETS_SCHEMA)
 
     def texts(self, wanted: DataFrame) -> DataFrame:
-        """The texts of some documents, read again: (doc, text)."""
+        """Read the texts of these documents again: (doc, text)."""
         rows = wanted.select(*REREAD_COLUMNS, "doc")
         rows = rows if self._together else self._by_part(rows)
         return run_in_arrow(rows, ReadTexts(self._shards), "doc int, text string")
@@ -138,7 +138,7 @@ class FileSource:
 
 @dataclass(frozen=True)
 class ShardReader:
-    """In a task: the documents of some shards."""
+    """In a task: read the documents of shards."""
 
     shards: Broadcast[list[Shard]]
 
@@ -169,7 +169,7 @@ class ShardReader:
 
 @dataclass(frozen=True)
 class OnCandidates:
-    """In a task: something that is done with candidates alone."""
+    """In a task: number the candidates, then make their sets."""
 
     chosen: NumberCandidates
     do: ShingleCandidates
@@ -180,7 +180,7 @@ class OnCandidates:
 
 @dataclass(frozen=True)
 class ShingleCandidates:
-    """In a task: the sets of the wanted documents of some shards."""
+    """In a task: read shards again, and make the sets of the wanted documents."""
 
     shards: Broadcast[list[Shard]]
     sketcher: Sketcher
@@ -193,29 +193,29 @@ class ShingleCandidates:
 
 @dataclass(frozen=True)
 class ReadTexts:
-    """In a task: the beginnings of the wanted texts of some shards."""
+    """In a task: read shards again for the beginnings of the wanted texts."""
 
     shards: Broadcast[list[Shard]]
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for shard, docs, some in _find_candidate_chunks(batches, self.shards.value):
-            read = parse_rows(some.chunk, shard.reading.columns, some.rows, some.size).texts
-            shown = [cut_text(text) for text in read.to_pylist()]
-            yield make_batch(doc=docs, text=pa.array(shown, pa.string()))
+        for shard, docs, wanted in _find_candidate_chunks(batches, self.shards.value):
+            read = parse_rows(wanted.chunk, shard.reading.columns, wanted.rows, wanted.size).texts
+            beginnings = [cut_text(text) for text in read.to_pylist()]
+            yield make_batch(doc=docs, text=pa.array(beginnings, pa.string()))
 
 
 def _find_candidate_chunks(
     batches: Batches, shards: list[Shard]
 ) -> Iterator[tuple[Shard, NDArray[np.int32], CandidateChunk]]:
-    """The chunks that hold wanted documents, with the numbers of these."""
+    """Yield the chunks with wanted documents, and the numbers of these documents."""
     for part, table in _split_by_part(batches):
         shard = shards[part]
-        yield from ((shard, docs, some) for docs, some in _split_by_chunk(table, shard))
+        yield from ((shard, docs, chunk) for docs, chunk in _split_by_chunk(table, shard))
         shard.check()
 
 
 def _split_by_part(batches: Batches) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each part, in order; those of a part come one after the other."""
+    """Yield the rows of each part, in order; the rows of a part are consecutive."""
     now, rows = -1, list[pa.RecordBatch]()
     for batch in batches:
         parts = read_numbers(batch, "part")
@@ -239,21 +239,21 @@ def _split_by_chunk(
     content = np.stack([read_numbers(table, "c0"), read_numbers(table, "c1")]).view(np.uint64)
     read = enumerate(shard.chunks())
     for start in np.flatnonzero(np.diff(chunk, prepend=-1)).tolist():
-        here = slice(start, int(np.searchsorted(chunk, chunk[start], side="right")))
+        of_chunk = slice(start, int(np.searchsorted(chunk, chunk[start], side="right")))
         yield (
-            docs[here],
+            docs[of_chunk],
             CandidateChunk(
                 _seek_chunk(read, int(chunk[start]), shard),
                 int(rows[start]),
-                place[here] - begins[start],
-                place[here],
-                content[:, here],
+                place[of_chunk] - begins[start],
+                place[of_chunk],
+                content[:, of_chunk],
             ),
         )
 
 
 def _seek_chunk(read: Iterator[tuple[int, Chunk]], wanted: int, shard: Shard) -> Chunk:
-    """The chunk with this number; those before it are passed over."""
+    """Return the chunk with this number, skipping those before it."""
     for number, chunk in read:
         if number == wanted:
             return chunk

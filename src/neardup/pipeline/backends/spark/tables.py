@@ -1,8 +1,13 @@
-"""The tables of OUT of a run on Spark: removed, clusters, rejected, pairs, samples."""
+"""The tables of OUT of a run on Spark: removed, clusters, rejected, pairs, samples.
+
+Removed documents get their input numbers and ids instead of ranks. A query costs Spark half a
+second, however few rows it moves, so small results are joined on the driver with NumPy.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import nlargest
 from pathlib import Path
@@ -18,8 +23,11 @@ from pyspark.sql import functions as sql
 from neardup.corpus.documents import make_strings
 from neardup.formats import tables
 from neardup.formats.tables import to_arrow
-from neardup.pipeline.backends.spark.arrow import read_numbers
+from neardup.pipeline.backends.spark.arrow import Batches, read_numbers, run_in_arrow
+from neardup.pipeline.backends.spark.bitmap import Bitmap
+from neardup.pipeline.backends.spark.decide import SparkDecision
 from neardup.pipeline.backends.spark.failures import translate_spark_errors
+from neardup.pipeline.backends.spark.sketch import SketchedFiles
 from neardup.pipeline.backends.spark.sources import FileSource
 from neardup.pipeline.backends.spark.writer import TableRows, write_table
 from neardup.pipeline.catalogue import RowPlaces
@@ -31,9 +39,11 @@ from neardup.pipeline.stages.tables import (
     write_samples,
 )
 
+Integers = NDArray[np.int64]
+
 
 class PlainRows:
-    """Rows that tell nothing, and are complete with each batch."""
+    """Rows without a summary, complete with each batch."""
 
     def end(self, _: RowPlaces) -> dict[str, Any] | None:
         return None
@@ -44,7 +54,7 @@ class PlainRows:
 
 @dataclass
 class RemovedRows(PlainRows):
-    """removed.parquet, in input order. Tells how many there are, and some to show."""
+    """removed.parquet, in input order. The summary has the count and examples."""
 
     count: int = 0
     near: list[tuple[str, str, float]] = field(default_factory=list)
@@ -58,8 +68,8 @@ class RemovedRows(PlainRows):
         witnesses = places.name_documents(batch.column("witness_id"), witness)
         similarity = batch.column("similarity").to_numpy()
         self.count += len(batch)
-        for listed, here in ((self.near, similarity < 1.0), (self.other, similarity >= 1.0)):
-            for at in np.flatnonzero(here)[: SHOWN_ROWS - len(listed)].tolist():
+        for listed, chosen in ((self.near, similarity < 1.0), (self.other, similarity >= 1.0)):
+            for at in np.flatnonzero(chosen)[: SHOWN_ROWS - len(listed)].tolist():
                 listed.append((names[at].as_py(), witnesses[at].as_py(), float(similarity[at])))
         return {
             "id": names,
@@ -79,14 +89,15 @@ class RemovedRows(PlainRows):
 
 @dataclass
 class ClusterRows:
-    """clusters.parquet, of removed documents by witness, the least similar first.
+    """clusters.parquet, made of removed documents by witness, the least similar first.
 
-    Tells of the largest: kept document, name, copies, and some of these: similarity, number, name.
+    The summary lists the largest: kept document, name, number of copies, and the similarity, number
+    and name of a few copies.
     """
 
     largest: list[dict[str, Any]] = field(default_factory=list)
     _open: pa.RecordBatch | None = None
-    """The last cluster so far, which may go on; its first rows are enough."""
+    """The first rows of the last cluster so far, which may continue in the next batch."""
     _copies: int = 0
 
     def __call__(self, batch: pa.RecordBatch, places: RowPlaces) -> dict[str, Any]:
@@ -110,7 +121,7 @@ class ClusterRows:
     def _rows(
         self, batch: pa.RecordBatch, starts: Integers, copies: Integers, places: RowPlaces
     ) -> dict[str, Any]:
-        """The rows of clusters that begin at some places in a batch."""
+        """Return the columns of the clusters that begin at `starts` in a batch."""
         kept = read_numbers(batch, "witness")[starts]
         file, row = places.of(kept)
         names = places.name_documents(batch.column("witness_id").take(to_arrow(starts)), kept)
@@ -143,7 +154,7 @@ def _list_copies(batch: pa.RecordBatch, places: RowPlaces) -> list[tuple[float, 
 
 @dataclass
 class RejectedRows(PlainRows):
-    """rejected.parquet, in input order. Tells how many there are for each reason."""
+    """rejected.parquet, in input order. The summary counts the reasons."""
 
     reasons: Counter[str] = field(default_factory=Counter)
 
@@ -175,17 +186,14 @@ class PairRows(PlainRows):
         }
 
 
-Integers = NDArray[np.int64]
-
-
 @dataclass(frozen=True)
 class OutTables:
-    """What the tables are made of.
+    """The data of which the tables are made.
 
-    documents  all rows of the inputs: number, rank, id, where they are, reason
+    documents  all rows of the inputs: number, rank, id, columns of their place, reason
     removed    (number, id, witness, witness_id, similarity, exact), both by number
     new        the number of the first document that is not of an earlier corpus
-    rejected   how many new documents are
+    rejected   the number of rejected new documents
     """
 
     folder: Path
@@ -197,7 +205,7 @@ class OutTables:
     rejected: int
 
     def write(self) -> tuple[int, TableSummary]:
-        """Write all tables: how many documents are removed, and what else the tables say."""
+        """Write all tables; return the number of removed documents, and a summary."""
         removed = self._write(
             self.removed, ["number"], "removed.parquet", tables.REMOVED, RemovedRows()
         )
@@ -229,7 +237,7 @@ class OutTables:
         return write_table(frame, by, self.folder / name, schema, made, self.places)
 
     def _write_samples(self, largest: list[dict[str, Any]]) -> None:
-        """samples.parquet: the largest clusters, with texts, which are read again."""
+        """Write samples.parquet: the largest clusters, with texts, which are read again."""
         names = {one["kept"]: one["name"] for one in largest}
         names |= {number: name for one in largest for _, number, name in one["some"]}
         wanted = self.documents.where(sql.col("number").isin(sorted(names)))
@@ -250,7 +258,7 @@ class OutTables:
 
 @dataclass(frozen=True)
 class SampleLookup:
-    """What is known of a few documents."""
+    """Places, names and texts of the sampled documents."""
 
     at: RowPlaces
     named: dict[int, str]
@@ -264,3 +272,118 @@ class SampleLookup:
 
     def texts(self, documents: Integers) -> pa.Array:
         return make_strings([self.read.get(document) for document in documents.tolist()])
+
+
+# -- names of removed documents ------------------------------------------------------------------
+
+
+def name_removed(
+    decided: SparkDecision, documents: DataFrame, read: SketchedFiles, nameless: bool
+) -> DataFrame | pa.Table:
+    """Return (number, id, witness, witness_id, similarity, exact) of removed new documents.
+
+    Args:
+        nameless: Whether documents have no id, and their ranks are their numbers.
+    """
+    if decided.few is not None:
+        return _name_on_driver(decided, decided.few, documents, read, nameless)
+    removed = decided.removed.where(sql.col("rank") >= read.new)  # earlier ones come first
+    if nameless:
+        none = sql.lit(None).cast("string")
+        return removed.select(
+            sql.col("rank").alias("number"),
+            none.alias("id"),
+            "witness",
+            none.alias("witness_id"),
+            "similarity",
+            "exact",
+        )
+    named = documents.select("rank", "number", "id")
+    by = named.select(
+        sql.col("rank").alias("witness"),
+        sql.col("number").alias("by"),
+        sql.col("id").alias("witness_id"),
+    )
+    return (
+        removed.join(named, "rank")
+        .join(by, "witness")
+        .select("number", "id", sql.col("by").alias("witness"), "witness_id", "similarity", "exact")
+    )
+
+
+def _name_on_driver(
+    decided: SparkDecision,
+    near: pa.Table,
+    documents: DataFrame,
+    read: SketchedFiles,
+    nameless: bool,
+) -> pa.Table:
+    """Return the same on the driver, for a run without an earlier corpus."""
+    rank, witness, similarity, exact = _join_copies(decided, near)
+    if nameless:
+        none = pa.nulls(len(rank), pa.string())
+        number, by, id, witness_id = rank, witness, none, none
+    else:
+        bits = Bitmap.of(np.concatenate([rank, witness]), read.count)
+        names = _read_names(documents, bits)
+        ranks = read_numbers(names, "rank")
+        at, of_witness = (np.searchsorted(ranks, wanted) for wanted in (rank, witness))
+        known, ids = read_numbers(names, "number"), names.column("id")
+        number, by = known[at], known[of_witness]
+        id, witness_id = ids.take(to_arrow(at)), ids.take(to_arrow(of_witness))
+    return pa.table(
+        {
+            "number": number,
+            "id": id,
+            "witness": by,
+            "witness_id": witness_id,
+            "similarity": similarity,
+            "exact": exact,
+        }
+    )
+
+
+def _join_copies(
+    decided: SparkDecision, near: pa.Table
+) -> tuple[Integers, Integers, NDArray[np.float64], NDArray[np.bool_]]:
+    """Return rank, witness, similarity and exact of all removed documents.
+
+    The same on the driver as `decide.join_copies`.
+    """
+    candidates = decided.candidates.value.numbers
+    near = near.sort_by("doc")
+    judged, theirs = (
+        candidates(read_numbers(near, "doc")),
+        candidates(read_numbers(near, "witness")),
+    )
+    similarity = near.column("similarity").to_numpy()
+    twins = decided.copies.toArrow()
+    leader, rank = read_numbers(twins, "leader"), read_numbers(twins, "rank")
+    removed = np.isin(leader, judged)
+    at = np.searchsorted(judged, leader[removed])
+    witness, of_copies, exact = leader, np.ones(len(leader)), np.ones(len(leader), bool)
+    witness[removed], of_copies[removed], exact[removed] = theirs[at], similarity[at], decided.exact
+    return (
+        np.concatenate([judged, rank]),
+        np.concatenate([theirs, witness]),
+        np.concatenate([similarity, of_copies]),
+        np.concatenate([np.full(len(judged), decided.exact), exact]),
+    )
+
+
+def _read_names(documents: DataFrame, wanted: Bitmap) -> pa.Table:
+    """Return (rank, number, id) of the documents with these ranks, in rank order."""
+    named = documents.select("rank", "number", "id")
+    asked = SelectRanks(documents.sparkSession.sparkContext.broadcast(wanted))
+    return run_in_arrow(named, asked, named.schema).toArrow().combine_chunks().sort_by("rank")
+
+
+@dataclass(frozen=True)
+class SelectRanks:
+    """In a task: select the documents whose ranks are in a set."""
+
+    wanted: Broadcast[Bitmap]
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch.filter(to_arrow(self.wanted.value.has(read_numbers(batch, "rank"))))

@@ -56,37 +56,38 @@ class UrlPath:
 
     @property
     def whole(self) -> str:
-        """With the name of the file system and the host, as others may write it too."""
+        """The URL with the file system and the host, so that two URLs can be compared."""
         system, path = self._opened
         return str(system.makeQualified(path).toString())
 
     def matches(self) -> list[UrlPath]:
-        """What is there of files and folders with such a name, which may have wildcards."""
+        """Return the existing files and folders of this name, which may have wildcards."""
         system, path = self._opened
         with translate_spark_errors(f"looking for {self.url}"):
             found = system.globStatus(path) or []
             return [UrlPath(self.spark, entry.getPath().toString()) for entry in found]
 
     def size(self) -> int:
-        """Bytes of a file, or of everything in a folder."""
+        """Return the bytes of a file, or of everything in a folder."""
         system, path = self._opened
         with translate_spark_errors(f"looking into {self.url}"):
             return int(system.getContentSummary(path).getLength())
 
     def names(self) -> list[str]:
-        """What is in a folder; nothing if it is not there, its own name if it is a file."""
+        """Return the names in a folder; none if it does not exist, its own name if it is a file."""
         system, path = self._opened
         with translate_spark_errors(f"looking into {self.url}"):
-            there = system.listStatus(path) if system.exists(path) else []
-            return sorted(entry.getPath().getName() for entry in there)
+            entries = system.listStatus(path) if system.exists(path) else []
+            return sorted(entry.getPath().getName() for entry in entries)
 
     def delete(self) -> None:
-        """With everything in it; nothing happens if it is not there."""
+        """Delete it with everything in it; do nothing if it does not exist."""
         system, path = self._opened
         with translate_spark_errors(f"deleting {self.url}"):
             system.delete(path, True)
 
     def write(self, data: bytes) -> None:
+        """Write a file, replacing an existing one."""
         system, path = self._opened
         with translate_spark_errors(f"writing {self.url}"):
             stream = system.create(path, True)
@@ -97,12 +98,16 @@ class UrlPath:
 
 
 def create_work_folder(spark: SparkSession, url: str | None) -> UrlPath:
-    """An empty folder for the tables between stages, which all executors can write."""
+    """Return an empty folder for the tables between stages, which all executors can write.
+
+    Args:
+        url: The user's choice. None: in Spark's checkpoint folder, or temporary on one machine.
+    """
     if url is not None:
         folder = UrlPath(spark, url)
-        if there := folder.names():
+        if names := folder.names():
             raise OutputError(
-                f"{url} is not empty ({', '.join(there[:3])}): choose another folder as work="
+                f"{url} is not empty ({', '.join(names[:3])}): choose another folder as work="
             )
         return folder
     checkpoints = spark.sparkContext.getCheckpointDir()
@@ -110,7 +115,7 @@ def create_work_folder(spark: SparkSession, url: str | None) -> UrlPath:
         return UrlPath(spark, checkpoints) / f"neardup-{uuid.uuid4().hex}"
     if str(spark.sparkContext.master).startswith("local"):
         made = Path(tempfile.mkdtemp(prefix="neardup-"))
-        # Not with the result: a frame that is made of it may live longer.
+        # Not when the result is deleted: a frame made of it may be used longer.
         atexit.register(shutil.rmtree, made, ignore_errors=True)
         # Not as_uri(): Hadoop does not decode what that encodes, such as a space.
         return UrlPath(spark, f"file://{made}")
@@ -122,7 +127,7 @@ def create_work_folder(spark: SparkSession, url: str | None) -> UrlPath:
 
 REPORT = "report.html"
 WRITING = "writing"
-"""In WORK as long as OUT has a part of a run: the next one may replace it."""
+"""This file is in WORK while OUT has a part of a run, which the next run may replace."""
 SUFFIXES = {"parquet": "parquet", "jsonl": "jsonl", "json": "jsonl", "ndjson": "jsonl"}
 
 
@@ -144,9 +149,23 @@ def dedup_urls(
     memory: int = TASK_MEMORY,
     progress: Progress = SILENT,
 ) -> FinishedRun:
-    """Do the run; OUT has a run.json afterwards if it is complete.
+    """Deduplicate the rows behind URLs, and write OUT; run.json is written last.
 
-    `finish` makes report.html in the folder of a run; it goes to a task.
+    Args:
+        inputs: URLs of files or folders, all of one format; may have wildcards.
+        out: The URL of OUT.
+        columns: The columns, or fields of JSON, that are used.
+        options: What counts as similar and which copy is kept.
+        format: parquet, jsonl, or auto: by the suffix.
+        key: The secret key of hash siphash.
+        against: URLs of an earlier corpus, which is never removed.
+        kept: Whether to write the kept rows.
+        pairs: Whether to write all similar pairs.
+        strict: Whether a rejected document is an error.
+        force: Whether to replace a finished run in OUT.
+        finish: Makes report.html in the folder of a run; called in a task.
+        memory: The bytes that a task may hold, approximately.
+        progress: Shows the stages.
     """
     place = UrlPath(spark, out)
     check_output_url(place, [*inputs, *against], force)
@@ -174,7 +193,7 @@ def dedup_urls(
         outcome = dataframe_run.run()
         outcome.record["parameters"]["against"] = list(against)
         outcome.record["skipped_files"] = []
-        # All inputs together: whose row is whose is not known.
+        # All inputs together: which row is from which input is not known.
         size, count = sum(sizes[url] for url in inputs), outcome.record["counts"]["documents"]
         outcome.record["inputs"] = [
             {"file": ", ".join(inputs), "size": size, "documents": count, "xxh3_128": ""}
@@ -201,7 +220,7 @@ def dedup_urls(
 
 
 def check_output_url(out: UrlPath, others: Sequence[str], force: bool) -> None:
-    """Refuse an OUT that is not empty, or that is in an input, or an input in it."""
+    """Raise an error if OUT is not empty (unless forced), contains an input, or is in one."""
     place = out.whole.rstrip("/") + "/"
     for one in [one for url in others for one in UrlPath(out.spark, url).matches()]:
         other = one.whole.rstrip("/") + "/"
@@ -209,17 +228,17 @@ def check_output_url(out: UrlPath, others: Sequence[str], force: bool) -> None:
             raise UsageError(
                 f"{out.url} and {one.url} contain one another: choose an output outside the input"
             )
-    there = [name for name in out.names() if name != WORK_FOLDER]
-    if WRITING in (out / WORK_FOLDER).names():  # what is there is a part of a run that was stopped
-        there = [name for name in there if name not in RUN_NAMES]
-    if there and not force:
+    names = [name for name in out.names() if name != WORK_FOLDER]
+    if WRITING in (out / WORK_FOLDER).names():  # OUT has a part of a run that was stopped
+        names = [name for name in names if name not in RUN_NAMES]
+    if names and not force:
         raise OutputError(
-            f"{out.url} is not empty ({', '.join(there[:3])}): choose another output, or use "
+            f"{out.url} is not empty ({', '.join(names[:3])}): choose another output, or use "
             "--force, which replaces the files of a run and leaves others alone"
         )
-    if there and RUN_FILE not in there and set(there) & set(RUN_NAMES):
+    if names and RUN_FILE not in names and set(names) & set(RUN_NAMES):
         raise OutputError(
-            f"{out.url} holds no finished run, and {min(set(there) & set(RUN_NAMES))} would be "
+            f"{out.url} holds no finished run, and {min(set(names) & set(RUN_NAMES))} would be "
             "replaced: move it away, or choose another output"
         )
 
@@ -234,7 +253,7 @@ def _measure_input(spark: SparkSession, url: str) -> int:
 def open_input(
     spark: SparkSession, urls: Sequence[str], kind: str, columns: Columns
 ) -> DataFrameInput:
-    """The rows behind some URLs."""
+    """Return the rows of the files behind URLs."""
     called = Source(urls[0] if len(urls) == 1 else f"{urls[0]} and others", "--{}")
     with translate_spark_errors("opening the inputs"):
         if kind == "parquet":
@@ -245,7 +264,7 @@ def open_input(
 
 
 def _find_format(spark: SparkSession, urls: Sequence[str], format: str) -> str:
-    """The format of all inputs."""
+    """Return the format of all inputs; raise UsageError if there are several."""
     kinds = {_guess_format(spark, url) for url in urls} if format == "auto" else {format}
     if len(kinds) > 1 or not kinds <= set(SUFFIXES.values()):
         raise UsageError(
@@ -256,7 +275,7 @@ def _find_format(spark: SparkSession, urls: Sequence[str], format: str) -> str:
 
 
 def _guess_format(spark: SparkSession, url: str) -> str:
-    """By the suffix, or that of the files in a folder."""
+    """Return the format by the suffix, or by that of the files in a folder."""
     names = [url.rstrip("/").rsplit("/", 1)[-1]]
     if not _format_of_name(names[0]):
         every = [name for one in UrlPath(spark, url).matches() for name in one.names()]
@@ -282,7 +301,7 @@ def _delete_run(out: UrlPath) -> None:
 
 
 def _write_tables(out: UrlPath, new: DataFrameInput, outcome: DataFrameOutcome, job: Job) -> None:
-    """The tables and rows that belong into OUT, instead of those of an earlier run."""
+    """Write the tables and kept rows into OUT, replacing those of an earlier run."""
     _delete_run(out)
     if job.kept:
         write, kept = outcome.kept(new).write, (out / "kept").url

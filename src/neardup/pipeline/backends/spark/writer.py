@@ -29,18 +29,18 @@ from neardup.pipeline.output import discard
 
 
 class TableRows(Protocol):
-    """In a task: batches of rows to columns of a table; then what there is to tell, as JSON."""
+    """In a task: turn batches of rows into columns of a table; then give a summary, as JSON."""
 
     def __call__(self, batch: pa.RecordBatch, places: RowPlaces) -> dict[str, Any]: ...
     def end(self, places: RowPlaces, /) -> dict[str, Any] | None:
-        """The rows that are left when all batches are there."""
+        """Return the remaining rows, after the last batch."""
 
     def summary(self) -> Any: ...
 
 
 @dataclass(frozen=True)
 class WriteTable:
-    """In a task: all rows to one file."""
+    """In a task: write all rows to one file."""
 
     path: str
     schema: pa.Schema
@@ -78,7 +78,7 @@ def write_table(
     rows: TableRows,
     places: Broadcast[RowPlaces],
 ) -> Any:
-    """A table, sorted by some columns; and what there is to tell about it."""
+    """Write a table sorted by the columns `by`; return the summary of its rows."""
     if isinstance(frame, pa.Table):
         kept = frame.combine_chunks().sort_by([(name, "ascending") for name in by])
         _write_rows(kept.to_batches(), path, schema, rows, places.value)
@@ -96,12 +96,12 @@ def write_table(
 
 @dataclass(frozen=True)
 class WriteKept:
-    """In a task: some inputs again, without the rows that go."""
+    """In a task: write inputs again, without the rows that are dropped."""
 
     folder: str
     files: Broadcast[list[InputFile]]
     places: Broadcast[RowPlaces]
-    gone: Broadcast[Bitmap]
+    dropped: Broadcast[Bitmap]
     first: int
     """The number of the first file that is not of an earlier corpus."""
 
@@ -110,20 +110,20 @@ class WriteKept:
             for number in read_numbers(batch, "id").tolist():
                 file = self.files.value[number]
                 start, end = self.places.value.starts[self.first + number :][:2].tolist()
-                keep = ~self.gone.value.slice(start, end)
+                keep = ~self.dropped.value.slice(start, end)
                 path = Path(self.folder, str(_attempt_id()), file.kept_name)
                 write_kept(file, keep, path)
                 yield make_batch(
                     number=np.array([number]),
                     attempt=np.array([_attempt_id()]),
-                    written=np.array([path.exists()]),  # a text that is not kept is not
+                    written=np.array([path.exists()]),  # a text file that is removed is not
                 )
 
 
 def write_kept_files(
     spark: SparkSession, folder: Path, files: list[InputFile], write: WriteKept
 ) -> None:
-    """kept/: each input by a task of its own."""
+    """Write kept/: a task for each input."""
     discard(Path(write.folder))  # of a run that was stopped
     tasks = spark.range(0, len(files), 1, max(len(files), 1))
     with translate_spark_errors("writing"):
