@@ -20,7 +20,7 @@ SMALL = ("--shingle", "word:2", "--threshold", "0.5")
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         (["--master", "local"], "--master belongs to --engine spark"),
         (["--engine", "ray"], "engine 'ray' is not known"),
@@ -37,16 +37,16 @@ SMALL = ("--shingle", "word:2", "--threshold", "0.5")
         ),
     ],
 )
-def test_what_does_not_go_together_is_refused(tmp_path: Path, given: list[str], told: str) -> None:
+def test_conflicting_options_are_refused(tmp_path: Path, given: list[str], message: str) -> None:
     paths = engine.write(tmp_path / "in", engine.rows(1, 4))
     ran = neardup("dedup", *paths, "-o", tmp_path / "out", *given)
     assert ran.code == 2
-    assert told in ran.err.replace("\n", " ")
+    assert message in ran.err.replace("\n", " ")
     assert not (tmp_path / "out").exists()
     assert "starting" not in ran.err
 
 
-def test_an_output_that_is_not_free_is_found_before_spark_starts(tmp_path: Path) -> None:
+def test_an_occupied_output_is_refused_before_spark_starts(tmp_path: Path) -> None:
     paths = engine.write(tmp_path / "in", engine.rows(1, 4))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").write_text("x")
@@ -62,31 +62,31 @@ def started(*arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
 
 
-def test_files_and_urls_from_the_command_line(tmp_path: Path) -> None:
+def test_command_line_deduplicates_files_and_urls(tmp_path: Path) -> None:
     paths = engine.write(tmp_path / "in", engine.rows(2, 60))
     local, out = tmp_path / "local", tmp_path / "out"
     assert neardup("dedup", *paths, "-o", local, *SMALL, "-q").code == 0
     process = started(*paths, "-o", out, *SMALL, *ON_SPARK)
-    said, told = process.communicate(timeout=300)
-    assert process.returncode == 0, told
-    assert said.startswith("60 documents")
-    assert "WARN" not in told
-    assert "neardup: deciding" in told
+    output, message = process.communicate(timeout=300)
+    assert process.returncode == 0, message
+    assert output.startswith("60 documents")
+    assert "WARN" not in message
+    assert "neardup: deciding" in message
     assert (out / "removed.parquet").read_bytes() == (local / "removed.parquet").read_bytes()
     assert "<html" in (out / "report.html").read_text("utf-8")
     urls = tmp_path / "urls"
     process = started(
         (tmp_path / "in").as_uri(), "-o", urls.as_uri(), "--id", "id", *SMALL, *ON_SPARK, "--json"
     )
-    said, told = process.communicate(timeout=300)
-    assert process.returncode == 0, told
+    output, message = process.communicate(timeout=300)
+    assert process.returncode == 0, message
     counts = json.loads((local / "run.json").read_bytes())["counts"]
-    assert json.loads(said)["counts"]["documents"] == counts["documents"]
+    assert json.loads(output)["counts"]["documents"] == counts["documents"]
     assert pq.read_table(urls / "removed.parquet").num_rows > 0
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_says_so_and_leaves_out_as_it_was(tmp_path: Path) -> None:
+def test_an_interrupted_run_reports_it_and_leaves_out_unchanged(tmp_path: Path) -> None:
     paths = engine.write(tmp_path / "in", engine.rows(3, 60))
     process = started(*paths, "-o", tmp_path / "out", *SMALL, *ON_SPARK)
     status = tmp_path / "out" / ".unfinished" / "status.json"
@@ -94,7 +94,7 @@ def test_an_interrupted_run_says_so_and_leaves_out_as_it_was(tmp_path: Path) -> 
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
-    _, told = process.communicate(timeout=120)
-    assert process.returncode == 130, told
-    assert "Traceback" not in told, told
+    _, message = process.communicate(timeout=120)
+    assert process.returncode == 130, message
+    assert "Traceback" not in message, message
     assert not (tmp_path / "out" / "run.json").exists()

@@ -10,7 +10,7 @@ from neardup.pipeline.backends.spark.arrow import pack_rows, read_rows
 from neardup.text.arrays import Ragged
 
 
-def test_rows_come_back_and_too_many_bytes_are_refused() -> None:
+def test_packed_rows_round_trip_and_oversized_columns_are_refused() -> None:
     data = np.arange(7, dtype=np.uint64)
     found = read_rows(pack_rows(Ragged(data, np.array([2, 3, 7]))), np.uint64)
     assert (found.data.tolist(), found.offsets.tolist()) == ([2, 3, 4, 5, 6], [0, 1, 5])

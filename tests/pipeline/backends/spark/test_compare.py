@@ -17,14 +17,14 @@ def ranges(sizes: list[int], each: int) -> CandidateRanges:
 
 
 @given(st.lists(st.integers(0, 900), max_size=60), st.integers(1, 2_000))
-def test_no_range_has_many_more_bytes_than_it_may(sizes: list[int], each: int) -> None:
+def test_ranges_exceed_their_bytes_by_at_most_a_slice(sizes: list[int], each: int) -> None:
     starts = ranges(sizes, each).starts(0).tolist()
     assert starts[0] == 0
     for start, end in zip(starts, [*starts[1:], len(sizes)], strict=True):
         assert sum(sizes[start:end]) <= each + max(sizes, default=0)
 
 
-def test_where_the_longest_come_first_ranges_get_wider() -> None:
+def test_ranges_have_more_candidates_where_sets_are_smaller() -> None:
     found = ranges([10_000 // (place + 1) for place in range(1_000)], 5_000)
     widths = np.diff(found.starts(0))
     assert widths[0] == 1
@@ -46,6 +46,6 @@ def test_the_group_of_a_pair_is_that_of_its_range_and_class() -> None:
     assert groups.group(u, v).tolist() == [0, 3, 3, 4]
 
 
-def test_without_candidates_there_is_one_range() -> None:
+def test_no_candidates_make_one_range() -> None:
     nothing = ranges([], 10)
     assert (nothing.number, nothing.width, nothing.starts(0).tolist()) == (1, 1, [0])

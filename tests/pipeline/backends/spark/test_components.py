@@ -47,7 +47,7 @@ def recorded(out: Path) -> dict[str, Any]:
     ],
     ids=str,
 )
-def test_a_run_ends_like_a_local_one(
+def test_components_equal_those_of_the_local_engine(
     spark: SparkSession, tmp_path: Path, memory: int, asked: dict[str, Any]
 ) -> None:
     paths = engine.write(tmp_path / "in", engine.rows(5, 300, words=30))
@@ -155,7 +155,9 @@ def roots_of(count: int, pairs: set[tuple[int, int]]) -> list[int]:
 
 
 @pytest.mark.parametrize(("cap", "new"), [pytest.param(6, 0, marks=pytest.mark.slow), (8, 30)])
-def test_hot_buckets_in_pieces(spark: SparkSession, tmp_path: Path, cap: int, new: int) -> None:
+def test_buckets_in_pieces_give_the_same_components(
+    spark: SparkSession, tmp_path: Path, cap: int, new: int
+) -> None:
     corpus = chains_and_stars(cap, 60)
     buckets, sets = corpus.frames(spark)
     options = Options.of(**engine.SMALL | {"threshold": 0.6})
@@ -191,7 +193,7 @@ def test_hot_buckets_in_pieces(spark: SparkSession, tmp_path: Path, cap: int, ne
     assert len(said) == joining.tally.rounds > 1
 
 
-def test_full_buckets_are_those_of_several_components(spark: SparkSession) -> None:
+def test_full_buckets_have_members_of_several_components(spark: SparkSession) -> None:
     corpus = chains_and_stars(3, 50)
     buckets, _ = corpus.frames(spark)
     whole, cap = corpus.whole(), 4

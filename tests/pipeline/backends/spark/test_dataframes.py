@@ -88,7 +88,7 @@ CASES = {
     "case",
     [pytest.param(case, marks=[pytest.mark.slow] * (case == "one partition")) for case in CASES],
 )
-def test_the_answer_is_that_of_the_same_rows_in_order(spark, monkeypatch, case):
+def test_dataframe_answer_equals_the_in_memory_answer_in_id_order(spark, monkeypatch, case):
     partitions, kind, score, memory, options = CASES[case]
     if case == "by rounds":
         monkeypatch.setattr(dataframes, "MAX_ON_DRIVER", 0)
@@ -143,7 +143,7 @@ def test_frames_without_comparable_documents(spark, data):
         assert result.summary().startswith(f"{len(data)} documents   0 kept")
 
 
-def test_token_ids_are_compared_too(spark):
+def test_columns_of_token_ids_are_compared(spark):
     texts = [[1, 2, 3, 4, 5], [1, 2, 3, 4, 6], None, [1, None], [], [7, 8, 9], [1, 2, 3, 4, 5]]
     some = [{"id": number, "text": text} for number, text in enumerate(texts)]
     options = engine.SMALL | {"shingle": "token:2"}
@@ -161,7 +161,7 @@ def test_token_ids_are_compared_too(spark):
         }
 
 
-def test_earlier_documents_go_first_and_stay(spark, tmp_path):
+def test_earlier_documents_rank_first_and_are_never_removed(spark, tmp_path):
     texts = engine.texts(8, 120)
     some = [{"id": f"{number:04}", "text": text} for number, text in enumerate(texts)]
     parts = {"earlier": some[60:], "new": some[:60]}
@@ -184,7 +184,7 @@ def test_earlier_documents_go_first_and_stay(spark, tmp_path):
         assert {name: result.counts[name] for name in want.counts} == want.counts
 
 
-def test_frames_are_lazy_and_end_with_the_result(spark, tmp_path):
+def test_frames_are_lazy_and_unreadable_after_close(spark, tmp_path):
     source, work = tmp_path / "input", tmp_path / "work"
     frame(spark, rows("long", "double", count=40), "long", "double").write.parquet(str(source))
     df = spark.read.parquet(str(source))
@@ -204,7 +204,7 @@ def test_frames_are_lazy_and_end_with_the_result(spark, tmp_path):
 
 
 @pytest.mark.parametrize("what", [pytest.param("id", marks=pytest.mark.slow), "text"])
-def test_a_document_that_changes_is_noticed(spark, tmp_path, what):
+def test_a_document_that_changes_between_readings_is_an_error(spark, tmp_path, what):
     from pyspark.sql import functions as sql
 
     def anew(value):
@@ -276,7 +276,7 @@ def test_a_session_with_wider_arrow_types_is_refused(spark):
         spark.conf.unset(LARGE_TYPES_SETTING)
 
 
-def test_a_work_folder_with_something_in_it_is_left_alone(spark, tmp_path):
+def test_a_work_folder_that_is_not_empty_is_refused(spark, tmp_path):
     (tmp_path / "mine").write_text("x")
     df = spark.createDataFrame(TWO, "id int, text string")
     with pytest.raises(OutputError, match=r"is not empty \(mine\)"):
@@ -284,7 +284,7 @@ def test_a_work_folder_with_something_in_it_is_left_alone(spark, tmp_path):
     assert (tmp_path / "mine").read_text() == "x"
 
 
-def test_the_example_of_the_docstring(spark, tmp_path, monkeypatch):
+def test_dedup_example_runs_and_deletes_its_work_folder(spark, tmp_path, monkeypatch):
     temporary = tmp_path / "with a space"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))

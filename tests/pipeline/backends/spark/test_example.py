@@ -1,4 +1,4 @@
-"""The Spark program of examples/ and the examples in the docstrings of `neardup.spark` run."""
+"""The Spark program of examples/ and the examples in docstrings of `SparkResult` run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def result(spark):
         yield made
 
 
-@pytest.mark.parametrize("name", ["dedup", "SparkResult", "SparkResult.why", "SparkResult.summary"])
+@pytest.mark.parametrize("name", ["SparkResult", "SparkResult.why", "SparkResult.summary"])
 def test_examples_in_docstrings_give_what_they_show(spark, result, name):
     names = vars(neardup.spark) | {"spark": spark, "result": result}
     tests = doctest.DocTestFinder().find(neardup.spark, "neardup.spark", extraglobs=names)
@@ -32,5 +32,5 @@ def test_examples_in_docstrings_give_what_they_show(spark, result, name):
     assert test.examples
     for example in test.examples:
         example.options.pop(doctest.SKIP, None)
-    told = []
-    assert not doctest.DocTestRunner().run(test, out=told.append).failed, "".join(told)
+    output = []
+    assert not doctest.DocTestRunner().run(test, out=output.append).failed, "".join(output)

@@ -114,7 +114,7 @@ def test_an_error_raised_in_a_task_keeps_its_type_and_message(spark):
     assert raised.value.file == "a.jsonl"
 
 
-def test_a_foreign_error_becomes_one_line(spark):
+def test_an_error_of_spark_becomes_one_line(spark):
     def fail(batches):
         raise ValueError("seven")
 

@@ -37,13 +37,13 @@ def on_spark(arrays: list[pa.Array]) -> pa.Array:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_order_is_that_of_the_local_engine(case: str) -> None:
+def test_keep_values_are_ordered_as_by_the_local_engine(case: str) -> None:
     found, want = on_spark(CASES[case]), concat_keep(CASES[case])
     assert pc.rank(found, tiebreaker="dense") == pc.rank(want, tiebreaker="dense")
 
 
 @pytest.mark.parametrize("others", [[None, None], [1, None]])
-def test_types_count_even_where_all_values_are_missing(others: list[Any]) -> None:
+def test_types_of_missing_keep_values_are_checked_too(others: list[Any]) -> None:
     arrays = [pa.array(others, pa.int64()), pa.array(["a", "b"], pa.large_string())]
     for order in (concat_keep, on_spark):
         with pytest.raises(ParameterError, match="holds int64 and large_string"):

@@ -148,7 +148,7 @@ def test_bad_files_are_reported_or_skipped(
     assert len(begun) == 2, "all are found at once"
 
 
-def test_a_bad_row_ends_a_strict_run(spark: Any, tmp_path: Path) -> None:
+def test_a_bad_row_stops_a_strict_run(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text('{"text": "one two three four"}\n{"text": 5}\n')
     with pytest.raises(RowError, match=r"rows\.jsonl, row 1: "):

@@ -1,4 +1,4 @@
-"""A Spark that is missing, does not fit or does not answer is one line; else it is quiet."""
+"""A missing, unsupported or unreachable Spark is one line; a usable one starts silently."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_session_starts_silently_and_executors_run_the_same_python(python3_witho
     assert done.stderr == ""
 
 
-def test_a_session_that_does_not_start_says_why_in_one_line():
+def test_a_session_that_does_not_start_reports_the_reason_in_one_line():
     done = start("local[many]", PYTHONPATH=path())
     wanted = "NeardupError: Spark did not start with master local[many]: Could not parse Master URL"
     assert done.stdout.startswith(wanted)
@@ -81,17 +81,17 @@ def test_a_java_home_without_java_is_reported(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("said", "trouble"),
+    ("output", "trouble"),
     [
         ('openjdk version "11.0.2" 2019-01-15', "is Java 11"),
         ('java version "1.8.0_392"', "is Java 8"),
         ("Segmentation fault", "does not report its version"),
     ],
 )
-def test_an_old_java_is_refused(said, trouble, monkeypatch, tmp_path):
+def test_an_old_java_is_refused(output, trouble, monkeypatch, tmp_path):
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
-    java.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+    java.write_text(f"#!/bin/sh\necho '{output}' >&2\n")
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(UsageError, match=trouble):
@@ -99,7 +99,7 @@ def test_an_old_java_is_refused(said, trouble, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("module", "content", "told"),
+    ("module", "content", "message"),
     [
         (
             "version",
@@ -119,13 +119,13 @@ def test_an_old_java_is_refused(said, trouble, monkeypatch, tmp_path):
         ("__init__", "raise ImportError", "needs PySpark, which is missing"),
     ],
 )
-def test_an_unsupported_pyspark_is_refused(module, content, told, tmp_path):
+def test_an_unsupported_pyspark_is_refused(module, content, message, tmp_path):
     folder = tmp_path / "pyspark"
     folder.mkdir()
     (folder / "__init__.py").touch()
     (folder / f"{module}.py").write_text(content)
     done = start(PYTHONPATH=path(tmp_path))
-    assert done.stdout == f"UsageError: the Spark engine {told}: pip install 'neardup[spark]'\n"
+    assert done.stdout == f"UsageError: the Spark engine {message}: pip install 'neardup[spark]'\n"
 
 
 def test_an_unreachable_master_is_reported():

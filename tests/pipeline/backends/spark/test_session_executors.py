@@ -58,19 +58,21 @@ def test_executors_without_python_are_refused(spark, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("version", "told"),
+    ("version", "message"),
     [
         ("0.0.1", f"has neardup 0.0.1, the driver has {neardup.__version__}"),
         (neardup.__version__, "that makes other sketches"),
     ],
 )
-def test_executors_with_another_version_are_refused(version, told, spark, executors_run, tmp_path):
+def test_executors_with_another_version_are_refused(
+    version, message, spark, executors_run, tmp_path
+):
     other = tmp_path / "other" / "neardup"
     other.mkdir(parents=True)
     (other / "__init__.py").write_text(f"__version__ = {version!r}\n")
     (other / "spec.py").write_text("class Spec:\n    fingerprint = 'other'\n")
     executors_run(f'PYTHONPATH="{other.parent}:$PYTHONPATH" exec {sys.executable}')
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         check_executors(spark)
 
 
@@ -100,7 +102,7 @@ def told_by(error: NeardupError) -> str:
 
 
 @pytest.mark.parametrize(
-    ("last", "kind", "told"),
+    ("last", "kind", "message"),
     [
         (told_by(InputError("a.jsonl is cut off")), InputError, "a.jsonl is cut off"),
         (told_by(ColumnError("x", ["y"], "a.csv", "text=")), UsageError, "a.csv has no column 'x'"),
@@ -125,11 +127,11 @@ def told_by(error: NeardupError) -> str:
         ),
     ],
 )
-def test_a_stack_trace_becomes_one_line(last, kind, told):
+def test_a_stack_trace_becomes_one_line(last, kind, message):
     error = translate_trace(raised_in_java(last), "band")
     assert type(error) is kind
     assert not isinstance(error, ColumnError)
-    assert told in str(error)
+    assert message in str(error)
     assert "\n" not in str(error)
 
 

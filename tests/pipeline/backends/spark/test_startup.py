@@ -39,7 +39,7 @@ def test_a_cluster_is_never_small_local_input(master: str | None) -> None:
 @pytest.mark.parametrize(
     ("master", "tasks"), [("local", "1"), ("local[3,2]", "3"), ("local[*]", str(os.cpu_count()))]
 )
-def test_settings_of_the_user_come_last_and_win(
+def test_settings_of_the_user_override_the_fast_ones(
     monkeypatch: pytest.MonkeyPatch, master: str, tasks: str
 ) -> None:
     theirs = "--conf spark.ui.enabled=true pyspark-shell"
@@ -67,7 +67,7 @@ def test_another_python_does_not_use_the_daemon(
     assert "daemon" not in os.environ["PYSPARK_SUBMIT_ARGS"]
 
 
-def test_the_same_python_may_have_another_name(
+def test_a_symlink_to_this_python_is_recognized(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     real, other = tmp_path / "python3.11", tmp_path / "python"
@@ -114,7 +114,7 @@ def test_another_java_gets_another_class_archive(cache: Path, tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("why", ["no room", "a space in its name", "no Java"])
-def test_java_starts_without_a_class_archive_that_can_not_be_made(
+def test_java_starts_without_a_class_archive_if_none_can_be_made(
     cache: Path, tmp_path: Path, monkeypatch, why: str
 ) -> None:
     if why == "no room":

@@ -56,7 +56,7 @@ def table(out, name):
     return pq.read_table(out / f"{name}.parquet").to_pylist()
 
 
-def test_json_lines_are_kept_as_they_are(spark, tmp_path):
+def test_kept_json_lines_are_unchanged(spark, tmp_path):
     some, out = rows(), tmp_path / "out"
     lines = [json.dumps(row, separators=(" , ", ":")) for row in some]
     some = [{**row, "name": str(row["name"])} for row in some]
