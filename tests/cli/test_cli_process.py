@@ -252,6 +252,18 @@ class Recorder(console.PlainProgress):
         self.latest.append(amount)
 
 
+def test_progress_of_a_stage_without_a_total(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(console, "EVERY_SECONDS", 0.0)
+    progress = console.PlainProgress()
+    progress.stage("deciding", None, "rounds")
+    progress.advance(3)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "neardup: deciding"
+    assert second.startswith("neardup: deciding 3 rounds, ") and "left" not in second
+
+
 @pytest.mark.parametrize(
     "extension", ["jsonl", "jsonl.gz", "jsonl.zst", "csv", "parquet", "arrow", "arrows", "txt"]
 )

@@ -81,6 +81,18 @@ def test_status_file_has_stage_and_progress(
         describe_status(out)
 
 
+def test_status_of_a_stage_without_a_total(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_progress, "EVERY_SECONDS", 0.0)
+    out = tmp_path / "out"
+    (out / ".unfinished").mkdir(parents=True)
+    progress = RecordedProgress(SILENT, out / ".unfinished")
+    progress.stage("deciding", None, "rounds")
+    progress.advance(2)
+    shown = describe_status(out)
+    assert shown.startswith("stopped: deciding 2 rounds, ")
+    assert "rounds of" not in shown and "left" not in shown
+
+
 def test_status_refuses_a_run_json_of_another_program(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"version": 1, "fingerprint": 2, "counts": 3}')
     ran = neardup("status", tmp_path)

@@ -27,11 +27,7 @@ from neardup.pipeline.stages.match import CandidateMatcher
 from neardup.pipeline.stages.pairs import write_pairs
 from neardup.pipeline.stages.rank import RankedDocuments, rank_and_collapse
 from neardup.pipeline.stages.removed import RemovedDocuments, collect_removed
-from neardup.pipeline.stages.sketch import (
-    SHARDS_FOLDER,
-    SKETCHES_FOLDER,
-    sketch_inputs,
-)
+from neardup.pipeline.stages.sketch import SHARDS_FOLDER, SKETCHES_FOLDER, sketch_inputs
 from neardup.pipeline.stages.tables import write_kept_files, write_tables
 from neardup.runtime import Progress
 

@@ -22,12 +22,7 @@ from neardup.pipeline.budget import Budget
 from neardup.pipeline.job import Job
 from neardup.pipeline.sketch_files import Sketches
 from neardup.pipeline.stage_files import StageFiles, digest
-from neardup.pipeline.stages.rank import (
-    RankedDocuments,
-    Ranking,
-    count_slice_bits,
-    in_slice,
-)
+from neardup.pipeline.stages.rank import RankedDocuments, Ranking, count_slice_bits, in_slice
 from neardup.runtime import Progress, map_in_order
 
 BUCKETS_KIND = "buckets"

@@ -13,10 +13,7 @@ from neardup.pipeline.budget import Budget
 from neardup.pipeline.job import Job
 from neardup.pipeline.merge_rows import MergedSets
 from neardup.pipeline.set_files import CandidateSets
-from neardup.pipeline.stages.rank import (
-    RankedDocuments,
-    Ranking,
-)
+from neardup.pipeline.stages.rank import RankedDocuments, Ranking
 from neardup.runtime import map_in_order
 from neardup.sketch.bulk import packed_shape
 from neardup.text.arrays import Ragged

@@ -45,9 +45,7 @@ from neardup.pipeline.stage_files import StageFiles, digest
 from neardup.pipeline.stages.band import BucketFiles
 from neardup.pipeline.stages.compare import PairComparer
 from neardup.pipeline.stages.pairs import pair_members
-from neardup.pipeline.stages.rank import (
-    RankedDocuments,
-)
+from neardup.pipeline.stages.rank import RankedDocuments
 from neardup.runtime import Progress
 
 VERIFIED, VERDICTS = "verified", "verdicts"

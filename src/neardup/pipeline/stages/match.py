@@ -28,18 +28,10 @@ from neardup.pipeline.set_files import (
     sort_bags,
     sort_sets,
 )
-from neardup.pipeline.sketch_files import (
-    SketchBlock,
-    Sketches,
-    read_compared,
-)
+from neardup.pipeline.sketch_files import SketchBlock, Sketches, read_compared
 from neardup.pipeline.stage_files import StageFiles, digest
-from neardup.pipeline.stages.band import (
-    CANDIDATE,
-)
-from neardup.pipeline.stages.rank import (
-    RankedDocuments,
-)
+from neardup.pipeline.stages.band import CANDIDATE
+from neardup.pipeline.stages.rank import RankedDocuments
 from neardup.runtime import Progress, map_in_order
 from neardup.sketch.bulk import packed_shape
 from neardup.sketcher import Sketcher
