@@ -29,12 +29,12 @@ def said(now, before) -> list[str]:
 BEFORE = record()
 
 
-def test_the_same_is_the_same():
+def test_same_evaluation_has_no_drift():
     assert said(record(), BEFORE) == [NOTHING]
 
 
 @pytest.mark.parametrize("seed", range(1, 13))
-def test_other_documents_of_the_same_kind_are_noise(seed):
+def test_another_sample_of_the_same_kind_has_no_drift(seed):
     """Twelve corpora from the same source: none has moved, by any figure."""
     assert said(record(planted(COUNT, seed=seed)), BEFORE) == [NOTHING]
 
@@ -44,7 +44,7 @@ def only(lines: list[str], begin: str) -> str:
     return line
 
 
-def test_longer_documents():
+def test_longer_documents_are_reported():
     lines = said(record(planted(COUNT, length=112)), BEFORE)
     line = only(lines, "documents are ")
     assert " % longer (bytes: " in line and "changes neither recall nor candidates" in line
@@ -53,7 +53,7 @@ def test_longer_documents():
     assert "shorter" in only(shorter, "documents are")
 
 
-def test_more_candidates_and_other_similarities():
+def test_more_candidates_and_changed_similarities_are_reported():
     # Copies with nearly no edits, and the fivefold of them.
     corpus = planted(COUNT, most=0.02, seed=3)
     rows = [
@@ -72,7 +72,7 @@ def test_more_candidates_and_other_similarities():
     assert only(lines, "the golden sets differ: recall is not compared")
 
 
-def test_more_pairs_below_the_threshold():
+def test_more_pairs_below_the_threshold_are_reported():
     # Of the same few words: many pairs of little similarity meet in bands of one row.
     point = {"shingle": "word:1", "bands": 20, "rows": 1}
     now = record(planted(COUNT, words=[f"mot{number}" for number in range(300)]), **point)
@@ -85,25 +85,25 @@ def test_more_pairs_below_the_threshold():
     assert line.endswith("below the threshold: fewer rows would cost little")
 
 
-def test_other_words():
+def test_changed_vocabulary_is_reported():
     other = planted(COUNT, words=[f"mot{number}" for number in range(2_000)])
     line = only(said(record(other), BEFORE), "0% of the words are common to both corpora")
     assert "new kinds of texts came" in line
 
 
-def test_recall_counts_with_the_same_golden_set():
+def test_recall_is_compared_only_for_the_same_golden_set():
     corpus = planted(COUNT, most=0.4)
     lines = said(record(corpus, planted(COUNT).golden), BEFORE)
     assert "look at the false negatives" in only(lines, "recall went from")
 
 
-def test_empty_bins():
+def test_changed_empty_bins_are_reported():
     point = {"sketch": "oneperm", "slots": 128}
     lines = said(record(planted(COUNT, length=40), **point), record(**point))
     assert "estimates are noisier" in only(lines, "empty bins went from")
 
 
-def test_another_specification_or_operating_point_comes_first():
+def test_different_operating_points_are_reported_first():
     lines = said(record(planted(COUNT, length=160), shingle="word:3"), BEFORE)
     assert lines[0].startswith("the specifications differ (size 5 to 3): shingles, similarities")
     assert not [line for line in lines if line.startswith(("shingles", "candidates", "recall"))]
@@ -141,7 +141,7 @@ def test_pairs_that_met_by_chance_are_not_compared(point):
     assert line.endswith("similarities, buckets, candidates and recall are not compared")
 
 
-def test_what_is_read_otherwise_has_not_moved():
+def test_differently_normalised_texts_are_not_compared():
     """Stripped lines and other profiles make other words and shingles: that is no drift."""
     corpus = planted(COUNT)
     for row in corpus.rows:
@@ -151,7 +151,7 @@ def test_what_is_read_otherwise_has_not_moved():
         assert "words, shingles, similarities, buckets, candidates and recall are not" in line
 
 
-def test_a_sample_scales_to_the_corpus():
+def test_candidates_of_a_sample_scale_to_the_corpus():
     """Of 4,000 documents with 2,000 pairs, half are looked at: within 4 standard errors."""
     corpus = planted(2_000, length=40, most=0.02)
     whole = evaluate(corpus.golden[:2], corpus=corpus.rows).profile
@@ -188,13 +188,13 @@ def damaged():
 
 
 @pytest.mark.parametrize("broken", [*damaged()])
-def test_a_damaged_baseline_is_refused(tmp_path, broken):
+def test_damaged_baseline_is_refused(tmp_path, broken):
     (tmp_path / "evaluation.json").write_text(json.dumps(broken))
     with pytest.raises(FormatError, match=r"evaluation\.json is damaged .*again"):
         read_baseline(tmp_path / "evaluation.json")
 
 
-def test_a_profile_survives_json():
+def test_profile_survives_json():
     profile = evaluate([("a0", "b0", 1)], corpus=planted(20).rows).profile
     again = CorpusProfile.from_record(json.loads(json.dumps(profile.record)), "here")
     assert again == profile

@@ -29,7 +29,7 @@ def run(folder, *options):
     return neardup("evaluate", folder / "golden.tsv", "--corpus", folder / "in.jsonl", *options)
 
 
-def test_it_writes_what_the_library_says(folder):
+def test_output_equals_the_library(folder):
     done = run(folder, "-o", folder / "out", "--threshold", 0.6)
     assert done.code == 0, done.err
     want = evaluate(SET.golden, corpus=SET.rows, threshold=0.6)
@@ -44,7 +44,7 @@ def test_it_writes_what_the_library_says(folder):
     assert run(folder, "-q").out == ""
 
 
-def test_the_exit_code_says_what_is_missed(folder):
+def test_missed_gate_exits_with_1(folder):
     found = evaluate(SET.golden, corpus=SET.rows).labels
     assert 0.1 < found.recall.value < 0.95 and found.precision.value == 1.0
     assert run(folder, "--min-recall", 0.1, "--min-precision", 1, "--min-f1", 0.1).code == 0
@@ -57,14 +57,14 @@ def test_the_exit_code_says_what_is_missed(folder):
     assert run(folder, "--min-recall", 2).code == 2
 
 
-def test_undefined_is_missed(folder):
+def test_undefined_score_misses_its_gate(folder):
     (folder / "golden.tsv").write_text("a0\tb1\t0\n")
     done = run(folder, "-q", "--min-recall", 0, "-o", folder / "out")
     assert done.code == 1 and "labels is undefined, which misses --min-recall 0" in done.err
     assert tile((folder / "out" / "evaluation.html").read_text(), "recall by labels") == "near"
 
 
-def test_gates_can_look_at_similarity(folder):
+def test_gates_by_similarity(folder):
     """Edits beyond the threshold are no loss by similarity; labels count them."""
     assert run(folder, "-q", "--min-recall", 0.95).code == 1
     assert run(folder, "-q", "--min-recall", 0.95, "--by", "similarity").code == 0
@@ -78,7 +78,7 @@ def test_gates_can_look_at_similarity(folder):
     assert other.code == 2 and "choose labels or similarity" in other.err
 
 
-def test_a_corpus_that_the_run_has_not_seen_is_refused(folder):
+def test_corpus_of_another_run_is_refused(folder):
     assert neardup("dedup", folder / "in.jsonl", "-o", folder / "run", "-q").code == 0
     assert run(folder, "--run", folder / "run", "-q").code == 0
     write_jsonl(folder / "other.jsonl", SET.rows[1:])
@@ -114,7 +114,7 @@ def test_a_golden_set_without_a_pair_is_an_error(folder, rows):
     assert ("1 self-pairs" in done.err) == rows.startswith("a0")
 
 
-def test_a_golden_set_that_is_cut_off_can_not_be_skipped(folder):
+def test_truncated_golden_set_is_refused(folder):
     whole = gzip.compress(SET.tsv.encode())
     (folder / "golden.tsv.gz").write_bytes(whole[:-20])
     done = neardup("evaluate", folder / "golden.tsv.gz", "--corpus", folder / "in.jsonl")
@@ -122,7 +122,7 @@ def test_a_golden_set_that_is_cut_off_can_not_be_skipped(folder):
     assert "get it again" in done.err and "--skip-bad-files" not in done.err
 
 
-def test_the_summary_has_the_width_of_the_terminal(folder):
+def test_summary_fits_the_terminal(folder):
     """In a file no line is longer than 100, and on a terminal none than it is wide."""
     lines = run(folder, "--bands", 2, "--rows", 30).out.splitlines()
     assert max(map(len, lines)) <= 100
@@ -138,7 +138,7 @@ def tile(page: str, title: str) -> str:
     return re.search(rf'<div class="tile ?(\w*)"><dt>{title}</dt>', page)[1]
 
 
-def test_the_page_says_what_was_asked_for_and_of_what(folder):
+def test_page_states_gates_and_system(folder):
     done = run(folder, "-o", folder / "out", "--min-recall", 0.99, "--min-precision", 0.9)
     assert done.code == 1
     page = (folder / "out" / "evaluation.html").read_text()
@@ -153,7 +153,7 @@ def test_the_page_says_what_was_asked_for_and_of_what(folder):
     assert page.count('<figure class="narrow"><svg') == 2
 
 
-def test_there_is_no_precision_to_draw_without_negatives(folder):
+def test_page_without_negatives_has_no_precision_curve(folder):
     (folder / "golden.tsv").write_text("".join(f"a{n}\tb{n}\t1\n" for n in range(60)))
     assert run(folder, "-o", folder / "out").code == 0
     page = (folder / "out" / "evaluation.html").read_text()
@@ -183,7 +183,7 @@ def test_other_columns_and_a_config_file(folder):
     assert point["threshold"] == 0.9 and point["tables"] != "20x3"
 
 
-def test_a_foreign_folder_is_left_alone(folder):
+def test_foreign_folder_is_not_replaced(folder):
     out = folder / "out"
     out.mkdir()
     (out / "mine.txt").write_text("mine")
@@ -208,7 +208,7 @@ def test_a_foreign_folder_is_left_alone(folder):
     assert file.code == 1 and "is a file" in file.err
 
 
-def test_a_folder_that_can_not_be_made_is_said_at_once_and_goes_with_a_failure(folder):
+def test_output_folder_is_checked_first_and_removed_on_failure(folder):
     done = run(folder, "-o", folder / "in.jsonl" / "out")
     assert done.code == 1 and "can't be written" in done.err and "reading" not in done.err
     (folder / "golden.tsv").write_text("a0\tb0\t1\na1\tb1\tmaybe\n")
@@ -216,7 +216,7 @@ def test_a_folder_that_can_not_be_made_is_said_at_once_and_goes_with_a_failure(f
     assert not (folder / "new").exists()
 
 
-def test_an_earlier_evaluation_stays_if_the_new_one_can_not_be_written(folder, monkeypatch):
+def test_earlier_evaluation_survives_a_failed_write(folder, monkeypatch):
     out = folder / "out"
     assert run(folder, "-o", out, "-q").code == 0
     before = {path.name: path.read_bytes() for path in out.iterdir()}
@@ -230,7 +230,7 @@ def test_an_earlier_evaluation_stays_if_the_new_one_can_not_be_written(folder, m
     assert run(folder, "-o", folder / "new", "-q").code == 1 and not (folder / "new").exists()
 
 
-def test_the_page_shows_differences_and_nothing_but_text(folder):
+def test_page_escapes_texts_and_marks_differences(folder):
     rows = [
         {"id": "<b>1", "text": "one two three four five six <script>"},
         {"id": "2", "text": "one two three four five seven"},
@@ -254,7 +254,7 @@ def test_a_page_of_a_run_without_texts(folder):
     assert "<h1>golden.tsv: the run run</h1>" in page
 
 
-def test_a_baseline(folder):
+def test_baseline_adds_drift(folder):
     assert run(folder, "-o", folder / "out", "-q").code == 0
     earlier = folder / "out" / "evaluation.json"
     done = run(folder, "--baseline", earlier, "-o", folder / "new")

@@ -47,7 +47,7 @@ def engine_pairs(data, **point) -> set[frozenset[str]]:
     ],
     ids=str,
 )
-def test_predictions_are_those_of_dedup(point):
+def test_predictions_equal_dedup(point):
     found = evaluate(SET.golden, corpus=SET.rows, **point)
     pairs = engine_pairs(SET.rows, **point)
     predicted = np.array([frozenset(pair[:2]) in pairs for pair in SET.golden])
@@ -56,7 +56,7 @@ def test_predictions_are_those_of_dedup(point):
     assert found.labels.tp > 0
 
 
-def test_what_is_lost_to_bands_is_told_from_what_is_lost_to_the_threshold():
+def test_losses_separate_bands_from_threshold():
     found = evaluate(SET.golden, corpus=SET.rows, bands=2, rows=30)
     texts = {row["id"]: row["text"] for row in SET.rows}
     similarity = np.array([library.similarity(texts[a], texts[b]) for a, b, _ in SET.golden])
@@ -70,7 +70,7 @@ def test_what_is_lost_to_bands_is_told_from_what_is_lost_to_the_threshold():
     assert found.candidates.tp >= found.labels.tp
 
 
-def test_the_worst_cases_come_with_their_texts():
+def test_worst_cases_have_their_texts():
     wrong = [*SET.golden[1:], ("a0", "b0", 0)]
     found = evaluate(wrong, corpus=SET.rows, threshold=0.3)
     texts = {row["id"]: row["text"] for row in SET.rows}
@@ -84,7 +84,7 @@ def test_the_worst_cases_come_with_their_texts():
     assert "texts" not in json.dumps(found.record)
 
 
-def test_clusters_have_every_pair_and_an_index():
+def test_golden_clusters_label_every_pair_and_give_a_rand_index():
     clusters = {row["id"]: row["id"][1:] for row in SET.rows}
     found = evaluate(clusters, corpus=SET.rows, threshold=0.3)
     assert len(found.golden) == len(IDS) * (len(IDS) - 1) // 2
@@ -119,7 +119,7 @@ def test_unknown_empty_and_repeated_documents_are_counted_and_listed():
 
 
 @pytest.mark.parametrize("label, undefined", [(0, "recall"), (1, "nothing")])
-def test_labels_of_one_kind(label, undefined):
+def test_labels_of_one_kind_leave_scores_undefined(label, undefined):
     golden = [(a, b, label) for a, b, _ in SET.golden[:5]]
     found = evaluate(golden, corpus=SET.rows)
     assert (found.labels.recall.value is None) == (undefined == "recall")
@@ -127,7 +127,7 @@ def test_labels_of_one_kind(label, undefined):
     json.dumps(found.record, allow_nan=False)
 
 
-def test_nothing_at_all_is_an_error():
+def test_golden_set_without_usable_pairs_is_an_error():
     with pytest.raises(InputError, match=r"ids as x and y, the corpus as a0 and a1: .* --id"):
         evaluate([("x", "y", 1)], corpus=SET.rows)
     with pytest.raises(InputError, match=r"no pair that can be used \(it has no rows\)"):
@@ -137,7 +137,7 @@ def test_nothing_at_all_is_an_error():
         evaluate([("x", "y", 1)], corpus=blank)
 
 
-def test_what_estimates_lose_is_told_from_the_rest():
+def test_losses_count_misjudged_estimates():
     found = evaluate(
         SET.golden, corpus=SET.rows, verify="estimate", bits=1, slots=32, bands=32, rows=1
     )
@@ -148,7 +148,7 @@ def test_what_estimates_lose_is_told_from_the_rest():
     assert found.losses.apart == 0
 
 
-def test_a_corpus_is_files_or_a_table(tmp_path):
+def test_corpus_may_be_files_or_a_table(tmp_path):
     write_jsonl(tmp_path / "in.jsonl", SET.rows)
     (tmp_path / "golden.tsv").write_text(SET.tsv)
     table = pa.Table.from_pylist(SET.rows)
@@ -162,7 +162,7 @@ def test_a_corpus_is_files_or_a_table(tmp_path):
     assert evaluate(golden, corpus=renamed, text="body", id="name").record == want
 
 
-def test_documents_without_ids_go_by_their_place(tmp_path):
+def test_documents_without_ids_are_named_by_row(tmp_path):
     texts = [row["text"] for row in SET.rows]
     golden = [(0, 60, 1), (0, 61, 0)]
     assert evaluate(golden, corpus=texts, threshold=0.3).labels == Scores(1, 0, 0, 1)
@@ -179,7 +179,7 @@ def run_of(tmp_path, *options) -> Path:
     return tmp_path / "out"
 
 
-def test_a_run_is_judged_by_its_clusters(tmp_path):
+def test_run_is_judged_by_its_clusters(tmp_path):
     out = run_of(tmp_path, "--threshold", 0.7, "--shingle", "word:3")
     found = evaluate(SET.golden, run=out)
     stars = library.dedup(SET.rows, id="id", threshold=0.7, shingle="word:3")
@@ -198,7 +198,7 @@ def test_a_run_is_judged_by_its_clusters(tmp_path):
     )
 
 
-def test_pairs_of_a_run_count_too(tmp_path):
+def test_pairs_parquet_of_a_run_counts(tmp_path):
     """In a chain, the third is like the second, which is gone, but not like the first, which stays:
     a pair, and no cluster."""
     words = [f"word{n}" for n in range(100)]
@@ -232,7 +232,7 @@ def test_pairs_of_a_run_count_too(tmp_path):
         assert ("use dedup --pairs" in said) == (not options) and "misjudged" not in said
 
 
-def test_a_run_by_exact_copies(tmp_path):
+def test_exact_run_is_judged_by_copies(tmp_path):
     write_jsonl(tmp_path / "in.jsonl", [*SET.rows, {"id": "c", "text": SET.rows[3]["text"]}])
     done = neardup("exact", tmp_path / "in.jsonl", "-o", tmp_path / "out", "-q")
     assert done.code == 0, done.err
@@ -245,7 +245,7 @@ def test_a_run_by_exact_copies(tmp_path):
     assert found.sweep is not None
 
 
-def test_ids_that_are_not_unique_in_a_run_are_listed(tmp_path):
+def test_repeated_ids_of_a_run_are_listed(tmp_path):
     rows = [{"id": f"{n % 3}", "text": SET.rows[n]["text"]} for n in range(6)]
     write_jsonl(tmp_path / "in.jsonl", [*rows, *rows[3:]])
     done = neardup("dedup", tmp_path / "in.jsonl", "-o", tmp_path / "out", "-q")
@@ -255,7 +255,7 @@ def test_ids_that_are_not_unique_in_a_run_are_listed(tmp_path):
     assert "not unique          2 ids of several documents: 0   1" in str(found)
 
 
-def test_a_run_that_merged_rows_has_other_texts(tmp_path):
+def test_run_with_merged_rows_refuses_a_corpus(tmp_path):
     halves = [
         (row["id"], " ".join(part))
         for row in SET.rows
@@ -280,7 +280,7 @@ def test_a_run_that_merged_rows_has_other_texts(tmp_path):
         evaluate(SET.golden, run=tmp_path / "out", corpus=tmp_path / "in.jsonl")
 
 
-def test_a_damaged_run_is_refused(tmp_path):
+def test_damaged_run_is_refused(tmp_path):
     out = run_of(tmp_path)
     removed, record = out / "removed.parquet", out / "run.json"
     table, good = pq.read_table(removed), record.read_text()
@@ -295,7 +295,7 @@ def test_a_damaged_run_is_refused(tmp_path):
         evaluate(SET.golden, run=out)
 
 
-def test_wrong_requests(tmp_path):
+def test_invalid_requests_are_refused(tmp_path):
     write_jsonl(tmp_path / "in.jsonl", SET.rows)
     with pytest.raises(UsageError, match=r"--corpus.*--run"):
         evaluate(SET.golden)
@@ -331,7 +331,7 @@ def test_the_order_of_rows_does_not_matter():
     )
 
 
-def test_an_evaluation_explains_itself():
+def test_str_of_an_evaluation_is_a_summary():
     found = evaluate(SET.golden, corpus=SET.rows)
     said = str(found)
     assert f"recall {found.labels.recall}" in said
@@ -339,7 +339,7 @@ def test_an_evaluation_explains_itself():
     assert str(replace(found, drift=["nothing moved"])).endswith("nothing moved\n")
 
 
-def test_names_do_nothing_to_a_terminal():
+def test_control_characters_in_ids_are_not_printed():
     long, red = "x" * 1_000_000, "\x1b[31m\n"
     said = str(evaluate([*SET.golden, (long, red, 1)], corpus=SET.rows))
     assert len(said) < 5_000 and "\x1b" not in said

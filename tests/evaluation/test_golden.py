@@ -34,7 +34,7 @@ WANTED = [("a", "b", True), ("c", "d", False), ("a", "é 1", True)]
 @pytest.mark.parametrize("yes, no", [("1", "0"), ("true", "FALSE"), ("Yes", "no"), ("1.0", "0.0")])
 @pytest.mark.parametrize("header", [True, False])
 @pytest.mark.parametrize("suffix, mark", [("tsv", "\t"), ("csv", ","), ("csv.gz", ",")])
-def test_delimited_files(tmp_path, suffix, mark, header, yes, no):
+def test_delimited_files_are_read(tmp_path, suffix, mark, header, yes, no):
     rows = [["id1", "id2", "label"]] * header
     rows += [[a, b, yes if label else no] for a, b, label in PAIRS]
     data = "\n".join(mark.join(row) for row in rows).encode()
@@ -52,7 +52,7 @@ def test_delimited_files(tmp_path, suffix, mark, header, yes, no):
         pa.array([1.0, 0.0, 1.0]),
     ],
 )
-def test_tables(tmp_path, label):
+def test_parquet_and_arrow_tables_are_read(tmp_path, label):
     table = pa.table(
         {
             "more": [1, 2, 3],
@@ -111,7 +111,7 @@ def test_python_pairs_have_ids_of_any_type():
             load_golden(wrong)
 
 
-def test_what_can_not_be_used_is_counted_and_listed():
+def test_unusable_rows_are_counted_and_listed():
     rows = [
         ("a", "b", 1),
         ("b", "a", 0),
@@ -152,7 +152,7 @@ def test_every_row_is_used_or_counted(rows):
         ('id1\tid2\tlabel\n"a\nb"\tc\t1\nd\te\t2\n', 4),
     ],
 )
-def test_what_is_no_label_is_said_with_its_line(tmp_path, rows, line):
+def test_invalid_label_is_reported_with_its_line(tmp_path, rows, line):
     (tmp_path / "golden.tsv").write_text(rows)
     with pytest.raises(
         InputError, match=rf"golden\.tsv, line {line}: .* is not a label: write 1 or 0"
@@ -171,7 +171,7 @@ def test_what_is_no_label_is_said_with_its_line(tmp_path, rows, line):
         ("none.tsv", None, "no such file"),
     ],
 )
-def test_files_that_are_no_golden_set(tmp_path, name, content, said):
+def test_files_without_a_golden_set_are_refused(tmp_path, name, content, said):
     if content is not None:
         (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=said):
@@ -189,13 +189,13 @@ def test_folders_and_both_kinds_are_refused(tmp_path):
         read_golden(tmp_path, pairs=["a", "b"], clusters=["id", "cluster"])
 
 
-def test_the_column_that_is_missing_is_named(tmp_path):
+def test_missing_column_is_named(tmp_path):
     (tmp_path / "golden.tsv").write_text("id1\n1\n")
     with pytest.raises(ColumnError, match="no column 'id2'; it has: id1"):
         read_golden(tmp_path / "golden.tsv")
 
 
-def test_there_is_a_limit(monkeypatch):
+def test_too_many_pairs_are_refused(monkeypatch):
     monkeypatch.setattr(room, "MOST_PAIRS", 3)
     assert len(load_golden([(1, 2), (3, 4), (5, 6)])) == 3
     assert len(load_golden({1: 1, 2: 1, 3: 2})) == 3
@@ -204,7 +204,7 @@ def test_there_is_a_limit(monkeypatch):
             load_golden(golden)
 
 
-def test_documents_can_be_left_out():
+def test_without_drops_the_pairs_of_documents():
     found = load_golden([("a", "b", 1), ("b", "c", 0), ("c", "d", 1)])
     left = found.without("unknown ids", np.array([1]))
     assert told(left) == [("c", "d", True)]

@@ -49,13 +49,13 @@ def test_good_functions_are_as_random_as_theory_says(name, messages):
     assert worst < 1.4 * expect_of_random().avalanche_worst
 
 
-def test_fnv1a_is_not(messages):
+def test_fnv1a_has_a_weak_avalanche(messages):
     mean, worst = avalanche(hash_functions()["fnv1a"](messages))
     assert mean > 0.05
     assert worst == 0.5
 
 
-def test_theory_fits_random_numbers():
+def test_expected_figures_equal_simulated_random_hashes():
     """Means of 20 tables; collisions are within four standard errors, chains within half a key."""
     tables = [random_hashes(KEYS, seed) for seed in range(20)]
     expected = expect_of_random(KEYS)
@@ -71,7 +71,7 @@ def test_collisions_and_chains_are_counted():
     assert longest_chain(np.array([0, 4, 8, 1, 5, 2], np.uint64), 4) == 3
 
 
-def test_all_functions_give_64_bits_of_what_they_claim():
+def test_functions_equal_their_references():
     import hashlib
 
     found = {

@@ -9,7 +9,7 @@ from neardup.evaluation.operating_point import GoldenFinder, reader
 from neardup.runtime import SILENT
 
 
-def test_documents_of_many_files_and_chunks_are_found(tmp_path):
+def test_golden_documents_are_found_in_many_files_and_chunks(tmp_path):
     long = "x " * 200_000  # three of these are more than one chunk
     for name in ("a", "b"):
         rows = [{"text": f"{name} {number} {long}"} for number in range(5)]

@@ -50,7 +50,7 @@ def truth_of(corpus: list[str], floor: float) -> Truth:
     return brute_force(sort_sets(Sketcher(SPEC).cut(as_documents(corpus)).shingles), floor, 1)
 
 
-def test_a_sample_is_in_input_order_and_depends_on_nothing_but_the_seed(tmp_path):
+def test_sample_is_in_input_order_and_reproducible(tmp_path):
     corpus = texts(500)
     path = written(tmp_path / "in.jsonl", corpus)
     chosen = sample(path, 50, seed=3)
@@ -72,7 +72,7 @@ def test_a_sample_is_in_input_order_and_depends_on_nothing_but_the_seed(tmp_path
     assert sample(halves, 50, seed=3).texts == chosen.texts
 
 
-def test_every_document_is_as_likely_as_any_other(tmp_path):
+def test_every_document_has_the_same_chance(tmp_path):
     # Long ones are no more likely than short ones.
     corpus = [text for length in (3, 300) for text in texts(20, length, seed=length)]
     path = written(tmp_path / "in.jsonl", corpus)
@@ -85,7 +85,7 @@ def test_every_document_is_as_likely_as_any_other(tmp_path):
     assert abs(counts[:20].sum() - 2_000) < 194
 
 
-def test_the_weighted_pairs_of_samples_are_those_of_the_corpus(tmp_path):
+def test_weighted_pairs_of_samples_equal_those_of_the_corpus(tmp_path):
     chance = random.Random(7)
     corpus = texts(1_000)
     for text in corpus[:600]:
@@ -108,7 +108,7 @@ def test_the_weighted_pairs_of_samples_are_those_of_the_corpus(tmp_path):
     assert abs(got.sum() / want.sum() - 1) < 0.1
 
 
-def test_a_crowd_is_in_every_sample_by_its_share(tmp_path):
+def test_crowd_is_sampled_in_proportion(tmp_path):
     chance, template = random.Random(9), texts(1)[0].split()
     crowd = []
     for _ in range(500):
@@ -127,7 +127,7 @@ def test_a_crowd_is_in_every_sample_by_its_share(tmp_path):
         assert abs(chosen.weights(found).sum() / want - 1) < 0.36
 
 
-def test_copies_are_chosen_together_as_far_as_there_is_room(tmp_path):
+def test_copies_are_chosen_together(tmp_path):
     same, other = "the same text again", texts(95)
     path = written(tmp_path / "in.jsonl", [*other[:40], *[same] * 5, *other[40:]])
     numbers = [sample(path, 50, seed).texts.count(same) for seed in range(60)]
@@ -138,7 +138,7 @@ def test_copies_are_chosen_together_as_far_as_there_is_room(tmp_path):
     assert sample(crowd, 20).texts == [same] * 20
 
 
-def test_what_is_no_document_is_not_chosen(tmp_path):
+def test_rejected_and_empty_rows_are_not_chosen(tmp_path):
     rows = [{"text": text, "id": id} for id, text in enumerate(["  ", "a b", "", "c d"])]
     path = write_jsonl(tmp_path / "in.jsonl", [*rows, {"text": 7}, {"text": None}])
     chosen = sample(path, 10)
@@ -151,7 +151,7 @@ def test_what_is_no_document_is_not_chosen(tmp_path):
             sample(written(tmp_path / "few.jsonl", few), 10)
 
 
-def test_of_large_inputs_only_some_pieces_are_looked_at(tmp_path):
+def test_large_inputs_are_read_in_part(tmp_path):
     for number in range(40):
         written(tmp_path / f"{number:02}.jsonl", texts(2_000, 200, seed=number))
     total = sum(path.stat().st_size for path in tmp_path.iterdir())
@@ -166,7 +166,7 @@ def test_of_large_inputs_only_some_pieces_are_looked_at(tmp_path):
     assert same(sample(tmp_path, 50, most_read=total // 2), chosen)
 
 
-def test_a_large_compressed_file_is_not_read_to_its_end(tmp_path):
+def test_large_compressed_file_is_read_in_part(tmp_path):
     path = written(tmp_path / "in.jsonl", texts(20_000, 30))
     packed = tmp_path / "in.jsonl.gz"
     packed.write_bytes(gzip.compress(path.read_bytes(), 1))
@@ -174,7 +174,7 @@ def test_a_large_compressed_file_is_not_read_to_its_end(tmp_path):
     assert 5_000 < chosen.documents < 20_000
 
 
-def test_long_documents_are_fewer(monkeypatch):
+def test_sample_of_long_documents_is_smaller(monkeypatch):
     """As many of those with the least hashes as fit, however the input is cut into pieces."""
     corpus = [text * (1 + 5 * (number % 2)) for number, text in enumerate(texts(600))]
     enough = choose_among([as_documents(corpus)], 300, 3, SPEC)
@@ -212,7 +212,7 @@ loaded()
 """
 
 
-def test_kernels_are_there_before_the_progress_begins(tmp_path):
+def test_kernels_are_loaded_before_the_progress_begins(tmp_path):
     path = written(tmp_path / "in.jsonl", texts(20))
     command = [sys.executable, "-c", LOADED, str(path)]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -221,7 +221,7 @@ def test_kernels_are_there_before_the_progress_begins(tmp_path):
     assert "neardup.kernels.jsonl" in begun
 
 
-def test_tokens_are_refused(tmp_path):
+def test_token_shingles_are_refused(tmp_path):
     files = find_inputs([str(written(tmp_path / "in.jsonl", texts(3)))], "auto")
     with pytest.raises(ParameterError, match="not token"):
         choose_from_files(files, Columns(), 2, 0, Spec.of("token:3"))

@@ -24,14 +24,14 @@ clusterings = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size
         (1, 29, 0.0061, 0.1718),
     ],
 )
-def test_intervals_are_the_published_ones(part, whole, low, high):
+def test_intervals_equal_published_ones(part, whole, low, high):
     """Newcombe, Two-sided confidence intervals for the single proportion, 1998, table I."""
     share = Share.of(part, whole)
     assert (round(share.low, 4), round(share.high, 4)) == (low, high)
     assert share.low <= share.value <= share.high
 
 
-def test_nothing_has_no_share():
+def test_share_of_nothing_is_undefined():
     assert Share.of(0, 0) == Share(None, None, None)
     assert str(Share.of(0, 0)) == "undefined"
     empty = Scores.of(np.zeros(0, bool), np.zeros(0, bool))
@@ -40,7 +40,7 @@ def test_nothing_has_no_share():
     assert Scores(0, 0, 3, 1).f1.value == 0.0
 
 
-def test_the_interval_of_f1_holds_the_true_one_as_often_as_it_says():
+def test_f1_interval_has_its_coverage():
     """Of 2,000 sets of 60 pairs: 95 %, and three standard errors are 1.5 %."""
     chances = np.array([0.5, 0.08, 0.12, 0.3])
     true = 2 * chances[0] / (2 * chances[0] + chances[1] + chances[2])
@@ -51,7 +51,7 @@ def test_the_interval_of_f1_holds_the_true_one_as_often_as_it_says():
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=50))
-def test_counts(rows):
+def test_scores_equal_counting_one_by_one(rows):
     predicted, truth = (np.array([row[n] for row in rows], bool) for n in (0, 1))
     scores = Scores.of(predicted, truth)
     naive = [
@@ -64,7 +64,7 @@ def test_counts(rows):
 
 
 @given(labelled)
-def test_a_sweep_is_a_score_at_every_threshold(rows):
+def test_sweep_equals_scores_at_every_threshold(rows):
     similarity = np.array([row[0] for row in rows])
     label = np.array([row[1] for row in rows], bool)
     found = sweep_thresholds(similarity, label)
@@ -80,7 +80,7 @@ def test_a_sweep_is_a_score_at_every_threshold(rows):
         assert found.best is None and found.at_best == (None, None, None)
 
 
-def test_the_best_threshold_is_in_the_middle_of_the_best():
+def test_best_threshold_is_the_middle_of_equals():
     found = sweep_thresholds(np.array([0.2, 0.305, 0.8, 0.9]), np.array([False, False, True, True]))
     assert found.best == pytest.approx((0.31 + 0.80) / 2, abs=0.01)
 
@@ -115,7 +115,7 @@ def test_adjusted_rand_index_by_counting_pairs(rows):
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=30))
-def test_components(pairs):
+def test_components_equal_joining_groups(pairs):
     group = {n: {n} for n in range(21)}
     for a, b in pairs:
         joined = group[a] | group[b]

@@ -38,7 +38,7 @@ def test_neighbours_are_near_by_their_beginning_or_their_end():
     assert (1, 2) not in pairs
 
 
-def test_the_contest_measures_what_the_sketches_do():
+def test_figures_of_all_sketches_are_plausible():
     contest = SketchComparison.of(add_edited_copies(texts(150), 1), 0.7, workers=1)
     rows = {row.name: row for row in contest.results()}
     plain = rows["minhash 128 x 32"]
@@ -52,7 +52,7 @@ def test_the_contest_measures_what_the_sketches_do():
     assert rows["sorted neighbourhood"].recall is None
 
 
-def test_from_the_command_line(tmp_path):
+def test_command_prints_and_writes_the_figures(tmp_path):
     write_jsonl(tmp_path / "in.jsonl", [{"text": text} for text in texts(60)])
     page = tmp_path / "page.html"
     arguments = ("compare-sketches", tmp_path / "in.jsonl", "--sample", 40, "--plot", page)
@@ -66,14 +66,14 @@ def test_from_the_command_line(tmp_path):
 
 
 @pytest.mark.parametrize("sample", ["1", "100000"])
-def test_a_sample_has_limits(tmp_path, sample):
+def test_sample_size_out_of_range_is_refused(tmp_path, sample):
     write_jsonl(tmp_path / "in.jsonl", [{"text": text} for text in texts(3)])
     done = neardup("compare-sketches", tmp_path / "in.jsonl", "--sample", sample)
     assert done.code == 2
     assert "--sample must be a whole number" in done.err
 
 
-def test_a_page_that_can_not_be_written_is_said_at_once(tmp_path):
+def test_unwritable_page_is_refused_before_the_work(tmp_path):
     write_jsonl(tmp_path / "in.jsonl", [{"text": text} for text in texts(3)])
     for plot in (tmp_path / "none" / "x.html", tmp_path / "x.png"):
         done = neardup("compare-sketches", tmp_path / "in.jsonl", "--plot", plot)
@@ -89,7 +89,7 @@ def test_all_pairs_of_a_hot_bucket_count():
     assert contest.measure(VARIANTS[0]).found == 1.0
 
 
-def test_nothing_to_find_is_not_a_failure():
+def test_documents_without_similar_pairs_have_no_recall():
     contest = SketchComparison.of(texts(30), 1.0, workers=1)
     row = contest.measure(VARIANTS[0])
     assert (row.found, row.recall) == (None, None)

@@ -115,14 +115,14 @@ def test_documents_of_one_cluster_are_duplicates(index, peer):
     assert found.rand.value < 1.0
 
 
-def test_it_can_be_compared_with_an_earlier_one(index, peer, tmp_path):
+def test_service_evaluation_is_compared_with_a_baseline(index, peer, tmp_path):
     url = peer(of(index)).url
     before = tmp_path / "before.json"
     before.write_text(json.dumps(evaluate(GOLDEN, service=url).record))
     assert evaluate(GOLDEN, service=url, baseline=before).drift is not None
 
 
-def test_on_the_command_line(index, peer, tmp_path):
+def test_command_evaluates_a_service(index, peer, tmp_path):
     (tmp_path / "golden.tsv").write_text(SET.tsv)
     (tmp_path / "key").write_text("neardup_secret\n")
     seen = []
@@ -150,7 +150,7 @@ def test_on_the_command_line(index, peer, tmp_path):
     assert missed.code == 1 and "misses --min-recall" in missed.err
 
 
-def test_ids_go_through_as_they_are(peer):
+def test_ids_are_quoted_in_the_url(peer):
     ids = ["a/b c?d=e#f", "ü/漢字", "%2F", "..", "a+b"]
 
     def answer(path, _):
@@ -159,16 +159,16 @@ def test_ids_go_through_as_they_are(peer):
         id = unquote(path.removeprefix("/base" + DOCUMENTS))
         return 200, {"cluster": ids.index(id)}, {}
 
-    held = ServiceClient(peer(answer).url + "/base/").held(ids)
+    held = ServiceClient(peer(answer).url + "/base/").look_up(ids)
     assert held.cluster.tolist() == [0, 1, 2, 3, 4]
 
 
-def test_a_connection_that_was_closed_is_opened_again(index, peer):
+def test_closed_connection_is_reopened(index, peer):
     service = peer(of(index, Close="yes"))
     assert evaluate(GOLDEN, service=service.url).labels.tn == 20
 
 
-def test_a_service_that_says_later_is_asked_later(index, peer):
+def test_busy_service_is_asked_again_after_retry_after(index, peer):
     waits, refusals = [], iter([(429, "3"), (503, None), (429, "86400"), (429, "soon")])
 
     def answer(path, headers):
@@ -177,7 +177,7 @@ def test_a_service_that_says_later_is_asked_later(index, peer):
             return of(index)(path, headers)
         return status, {}, {} if later is None else {"Retry-After": later}
 
-    held = ServiceClient(peer(answer).url, wait=waits.append).held(["a0"])
+    held = ServiceClient(peer(answer).url, wait=waits.append).look_up(["a0"])
     assert held.cluster.tolist() == [index.get("a0").cluster]
     assert waits == [3.0, 1.0, 30.0, 1.0]
 
@@ -204,33 +204,33 @@ def test_a_service_that_says_later_is_asked_later(index, peer):
         (200, {**POINT, "cluster": "c"}, FormatError, "names no cluster"),
     ],
 )
-def test_what_is_no_service_is_refused(peer, status, body, error, told):
+def test_answers_of_other_servers_are_refused(peer, status, body, error, told):
     url = peer(lambda *_: (status, body, {})).url
     with pytest.raises(error, match=told):
-        ServiceClient(url, wait=lambda _: None).held(["a"])
+        ServiceClient(url, wait=lambda _: None).look_up(["a"])
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://a..b", "http://127.0.0.1:1/\u00e9"])
-def test_where_nobody_listens(url):
+def test_unreachable_service_is_an_error(url):
     with pytest.raises(InputError, match=r"can't be reached .*: is neardup serve running there\?"):
-        ServiceClient(url).held(["a"])
+        ServiceClient(url).look_up(["a"])
 
 
 @pytest.mark.parametrize(
     "url",
     ["", "localhost:8080", "ftp://x", "http://", "http://x:port", "http://[::1", "http://x y/"],
 )
-def test_what_is_no_address(url):
+def test_invalid_address_is_refused(url):
     with pytest.raises(UsageError, match="is not the address of a service: write it as http://"):
         ServiceClient(url)
 
 
-def test_a_golden_set_of_other_documents(index, peer):
+def test_golden_set_of_other_documents_is_refused(index, peer):
     with pytest.raises(InputError, match=r"does not hold both .* ids as x and y: add them"):
         evaluate([("x", "y", 1)], service=peer(of(index)).url)
 
 
-def test_what_does_not_go_together(tmp_path):
+def test_service_excludes_corpus_run_and_options(tmp_path):
     for others in ({"corpus": ["a"]}, {"run": tmp_path}):
         with pytest.raises(UsageError, match="leave out the corpus and the run"):
             evaluate([("a", "b", 1)], service="http://127.0.0.1:1", **others)
@@ -247,7 +247,7 @@ def test_what_does_not_go_together(tmp_path):
         (b"\xff\xfe", "can't be read: it is not a text file"),
     ],
 )
-def test_api_key_files_that_hold_none(tmp_path, content, told):
+def test_invalid_api_key_files_are_refused(tmp_path, content, told):
     (tmp_path / "golden.tsv").write_text(SET.tsv)
     if content is not None:
         (tmp_path / "key").write_bytes(content)

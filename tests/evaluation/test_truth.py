@@ -58,7 +58,7 @@ def test_brute_force_equals_its_twin(rows, floor):
 
 
 @pytest.mark.parametrize("floor", [0.1, 0.6, 0.95])
-def test_many_sets_on_two_threads(floor):
+def test_two_threads_find_the_same_pairs(floor):
     chance = random.Random(8)
     start = [set(chance.sample(range(10**6), 40)) for _ in range(200)]
     rows = start + [
@@ -74,7 +74,7 @@ def test_many_sets_on_two_threads(floor):
     assert watched.done == total
 
 
-def test_a_thousand_copies_are_one_set():
+def test_copies_are_one_set():
     rows = [{1, 2, 3}] * 1_000 + [{1, 2, 3, 4}] * 10
     found = similar_sets(ragged(rows), 0.5, 1)
     assert pairs(found.truth) == [(0, 1, 0.75)]
@@ -94,20 +94,20 @@ def test_more_pairs_than_fit_are_refused(rows):
 
 
 @pytest.mark.parametrize("floor", [0.0, -1.0, 1.5, float("nan")])
-def test_a_floor_out_of_range(floor):
+def test_floor_out_of_range_is_refused(floor):
     with pytest.raises(ParameterError, match="floor"):
         brute_force(ragged([{1}]), floor, 1)
 
 
 @pytest.mark.parametrize("rows", [[], [set()], [{1}], [set(), set(), {1}]])
-def test_nothing_to_compare(rows):
+def test_empty_sets_have_no_pairs(rows):
     truth = brute_force(ragged(rows), 0.1, 2)
     assert pairs(truth) == []
     assert truth.histogram().tolist() == [0] * 100
     assert expected_seconds(ragged(rows), 0.1, 2) >= 0.0
 
 
-def test_bins_begin_at_whole_hundredths():
+def test_histogram_bins_begin_at_whole_hundredths():
     values = np.array([1 / 3, 29 / 100, 57 / 100, 0.5, 0.999, 1.0, 1.0])
     truth = Truth(9, 0.1, np.arange(7), np.arange(7) + 1, values)
     counts = truth.histogram()
@@ -121,7 +121,7 @@ def test_bins_begin_at_whole_hundredths():
     }
 
 
-def test_the_expected_time_grows_with_the_work():
+def test_expected_seconds_grow_with_the_work():
     chance = np.random.default_rng(2)
     rows = [set(chance.integers(0, 300, 100).tolist()) for _ in range(1_500)]
     few, many = ragged(rows[:100]), ragged(rows)

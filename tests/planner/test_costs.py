@@ -35,7 +35,7 @@ def test_corrected_costs_explain_what_was_measured() -> None:
     assert found.match / stored.match == pytest.approx(found.band / stored.band)
 
 
-def test_a_machine_as_stored_changes_nothing() -> None:
+def test_run_at_stored_speed_keeps_stored_costs() -> None:
     stored, options = Costs(), Options()
     sketch = stored.sketch("minhash", 128, 300, 2_000) * 50_000
     band = stored.band * 21 * 50_000
@@ -47,20 +47,20 @@ def test_a_machine_as_stored_changes_nothing() -> None:
         assert getattr(found, name) == pytest.approx(getattr(stored, name))
 
 
-def test_one_permutation_costs_a_hash_a_shingle() -> None:
+def test_one_permutation_costs_one_hash_a_shingle() -> None:
     costs = Costs()
     assert costs.signature("minhash", 1024, 300) == 8 * costs.signature("minhash", 128, 300)
     assert costs.signature("oneperm", 1024, 300) < costs.signature("minhash", 1024, 300)
 
 
-def test_made_up_texts_are_as_long_as_asked_for_and_the_same_each_time() -> None:
+def test_random_texts_have_the_requested_length_and_are_reproducible() -> None:
     texts = list(islice(random_texts(200, 1300), 300))
     assert texts == list(islice(random_texts(200, 1300), 300))
     assert sum(map(len, texts)) / 300 == pytest.approx(1300, rel=0.05)
     assert {len(text.split()) for text in texts} == {204, 205}
 
 
-def test_calibrating_runs_the_engine(tmp_path: Path) -> None:
+def test_calibration_runs_the_engine_and_cleans_up(tmp_path: Path) -> None:
     options = Options.of(slots=64, bands=10, rows=6)
     point = {"slots": 64, "bands": 10, "rows": 6}
     found = measure_costs(

@@ -35,7 +35,7 @@ def rejected(made: Plan, name: str) -> dict[str, dict[str, float]]:
     return {one.value: one.figures for one in choice(made, name).rejected}
 
 
-def test_widths_of_the_worked_plan(worked: Plan) -> None:
+def test_slot_widths_equal_the_worked_plan(worked: Plan) -> None:
     seen = rejected(worked, "slot width")
     assert [seen[bits]["bytes"] / 1e9 for bits in ("64 bits", "32 bits", "1 bit")] == pytest.approx(
         [307.2, 153.6, 4.8]
@@ -52,18 +52,18 @@ def test_the_widest_slots_that_fit_are_chosen(worked: Plan) -> None:
     assert [one.limit for one in wider.problems] == ["memory"]
 
 
-def test_operations_of_the_worked_plan(worked: Plan) -> None:
+def test_slot_operations_equal_the_worked_plan(worked: Plan) -> None:
     assert worked.predicted.operations == 192e6
     assert "192,000,000 slot operations a second" in choice(worked, "scheme").reason
     assert rejected(worked, "scheme")["oneperm"]["operations a second"] == 192e6 / 128
 
 
-def test_k_hash_stays_where_it_is_fast_enough(worked: Plan) -> None:
+def test_minhash_is_kept_if_it_is_fast_enough(worked: Plan) -> None:
     assert worked.options["sketch"] == "minhash"
     assert worked.predicted.rate > 5_000
 
 
-def test_bands_of_the_worked_plan(worked: Plan) -> None:
+def test_rejected_bands_equal_the_worked_plan(worked: Plan) -> None:
     seen = rejected(worked, "bands")
     assert seen["16 x 8"]["estimate"] == pytest.approx(0.707, abs=5e-4)
     assert seen["8 x 16"]["estimate"] == pytest.approx(0.878, abs=5e-4)
@@ -73,13 +73,13 @@ def test_bands_of_the_worked_plan(worked: Plan) -> None:
     assert "0.95 are asked" in missed
 
 
-def test_the_worked_plan_meets_its_recall(worked: Plan) -> None:
+def test_worked_plan_reaches_its_recall(worked: Plan) -> None:
     assert (worked.options["bands"], worked.options["rows"]) == (14, 9)
     assert worked.predicted.recall == pytest.approx(0.975, abs=5e-4)
     assert worked.met
 
 
-def test_the_published_bands_miss_it() -> None:
+def test_published_bands_miss_the_recall() -> None:
     made = plan(**WORKED, bands=8, rows=16)
     [problem] = made.problems
     assert problem.limit == "recall"
@@ -88,13 +88,13 @@ def test_the_published_bands_miss_it() -> None:
     assert "5 tables of them, 640 slots" in problem.cures
 
 
-def test_bands_are_not_made_of_narrow_slots() -> None:
+def test_chance_collisions_of_narrow_bands_equal_the_worked_plan() -> None:
     made = plan(**WORKED, bands=16, rows=8)
     by_chance = rejected(made, "bands")["bands of 1-bit slots"]["meet by chance"]
     assert by_chance == pytest.approx(0.06, abs=5e-3)
 
 
-def test_the_table_of_a_billion_documents() -> None:
+def test_bytes_of_a_billion_documents_equal_the_worked_table() -> None:
     made = plan(
         "1B",
         threshold=0.8,

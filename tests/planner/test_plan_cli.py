@@ -41,7 +41,7 @@ def planned(*arguments: object) -> dict[str, Any]:
     return found
 
 
-def test_the_text_has_choices_reasons_and_figures() -> None:
+def test_output_lists_choices_reasons_and_figures() -> None:
     ran = neardup("plan", *WORKED)
     assert ran.code == 0
     words = " ".join(ran.out.split())
@@ -64,7 +64,7 @@ def test_the_text_has_choices_reasons_and_figures() -> None:
     assert max(map(len, ran.out.splitlines())) <= 100
 
 
-def test_what_can_t_be_had_ends_with_1_and_a_plan(tmp_path: Path) -> None:
+def test_missed_requirement_exits_with_1_and_writes_the_plan(tmp_path: Path) -> None:
     config = tmp_path / "p.toml"
     ran = neardup("plan", *WORKED, "--bands", 8, "--rows", 16, "-o", config)
     assert ran.code == 1
@@ -74,7 +74,7 @@ def test_what_can_t_be_had_ends_with_1_and_a_plan(tmp_path: Path) -> None:
     assert "# not met: recall" in config.read_text()
 
 
-def test_only_a_config_file_is_replaced_and_only_by_force(tmp_path: Path) -> None:
+def test_only_config_files_are_replaced_and_only_with_force(tmp_path: Path) -> None:
     config, notes = tmp_path / "p.toml", tmp_path / "notes.txt"
     notes.write_text("mine")
     few = ("--documents", "10", "--no-calibrate", "-o")
@@ -89,7 +89,7 @@ def test_only_a_config_file_is_replaced_and_only_by_force(tmp_path: Path) -> Non
     assert notes.read_text() == "mine"
 
 
-def test_the_last_line_is_the_command_with_the_memory(tmp_path: Path) -> None:
+def test_last_line_is_the_dedup_command(tmp_path: Path) -> None:
     config = tmp_path / ("a long name with spaces " * 5 + ".toml")
     few = ("--documents", "10", "--no-calibrate", "-o", config, "--force")
     command = f"neardup dedup INPUT -o OUT --config {shlex.quote(str(config))}"
@@ -104,7 +104,7 @@ def test_the_last_line_is_the_command_with_the_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "asked", [("1B",), ("300M", "--slots", "8"), ("10",), ("5B", "--for", "index")]
 )
-def test_numbers_are_written_as_people_do(asked: tuple[str, ...]) -> None:
+def test_numbers_may_have_units(asked: tuple[str, ...]) -> None:
     ran = neardup("plan", "--no-calibrate", "--shingles", "90000", "--documents", *asked)
     assert "stage" in ran.out or "index" in ran.out
     assert not re.search(r"\de[+-]?\d", ran.out)
@@ -113,7 +113,7 @@ def test_numbers_are_written_as_people_do(asked: tuple[str, ...]) -> None:
         assert "note: bands of 1 row make" in ran.out
 
 
-def test_json_has_everything() -> None:
+def test_json_has_the_whole_plan() -> None:
     found = planned(*WORKED[:-1])
     assert found["met"] is True
     assert found["options"]["rows"] == 9
@@ -123,7 +123,7 @@ def test_json_has_everything() -> None:
     assert found["problems"] == []
 
 
-def test_a_run_does_what_the_plan_says(tmp_path: Path) -> None:
+def test_run_with_the_written_config_is_as_predicted(tmp_path: Path) -> None:
     texts = [text for text, _ in zip(random_texts(60, 400), range(200), strict=False)]
     file = write_jsonl(tmp_path / "c.jsonl", [{"text": text} for text in texts])
     config = tmp_path / "p.toml"
@@ -159,11 +159,11 @@ def test_quiet_prints_nothing() -> None:
         ("--documents", "ten"),
     ],
 )
-def test_senseless_wishes_are_usage_errors(arguments: tuple[str, ...]) -> None:
+def test_invalid_requirements_are_usage_errors(arguments: tuple[str, ...]) -> None:
     refused(neardup("plan", *arguments, "--no-calibrate"), 2)
 
 
-def test_a_sample_that_is_not_there_or_empty(tmp_path: Path) -> None:
+def test_missing_or_empty_sample_is_an_error(tmp_path: Path) -> None:
     none, empty = tmp_path / "none.jsonl", write_jsonl(tmp_path / "empty.jsonl", [])
     refused(neardup("plan", "--sample", none), 1, "no such file")
     refused(neardup("plan", "--sample", empty, "--json"), 1, "fewer than two documents")

@@ -15,7 +15,7 @@ from neardup.formats.config import load_config
 ASKED = ("plan", "--documents", "10M", "--bytes", "3000", "--engine", "spark", "--no-calibrate")
 
 
-def test_the_text_has_executors_stages_and_a_line_for_spark_submit() -> None:
+def test_output_lists_executors_stages_and_spark_submit() -> None:
     ran = neardup(*ASKED)
     assert ran.code == 0
     words = " ".join(ran.out.split())
@@ -44,7 +44,7 @@ def test_the_text_has_executors_stages_and_a_line_for_spark_submit() -> None:
     assert max(map(len, ran.out.splitlines())) <= 100
 
 
-def test_the_line_for_spark_submit_can_be_pasted() -> None:
+def test_spark_submit_line_can_be_pasted() -> None:
     ran = neardup(*ASKED, "--rate", "20000", "--memory", "32GB", "--cores", 8)
     begins = ran.out.index("spark-submit ")
     words = shlex.split(ran.out[begins : ran.out.index("\n\n", begins)])
@@ -57,7 +57,7 @@ def test_the_line_for_spark_submit_can_be_pasted() -> None:
     assert words.count("--conf") == len(settings)
 
 
-def test_json_has_the_cluster_beside_the_operating_point() -> None:
+def test_json_has_the_cluster() -> None:
     ran = neardup(*ASKED, "--json")
     found = json.loads(ran.out)
     spark = found["spark"]
@@ -98,14 +98,14 @@ def test_json_has_the_cluster_beside_the_operating_point() -> None:
     assert spark["times"][0][0] == 1
 
 
-def test_the_local_engine_is_the_default() -> None:
+def test_local_engine_is_the_default() -> None:
     few = ("plan", "--documents", "1000", "--no-calibrate", "--json")
     default, local = neardup(*few), neardup(*few, "--engine", "local")
     assert default.out == local.out
     assert "spark" not in json.loads(default.out)
 
 
-def test_the_last_line_runs_on_spark(tmp_path: Path) -> None:
+def test_last_line_runs_on_spark(tmp_path: Path) -> None:
     config = tmp_path / "p.toml"
     ran = neardup(*ASKED, "-o", config, "--memory", "32GB")
     command = ran.out.splitlines()[-1]
@@ -113,7 +113,7 @@ def test_the_last_line_runs_on_spark(tmp_path: Path) -> None:
     assert load_config(config)["threshold"] == 0.8
 
 
-def test_what_can_t_be_had_ends_with_1() -> None:
+def test_missed_requirement_exits_with_1() -> None:
     ran = neardup(*ASKED, "--memory", "2GB")
     assert ran.code == 1
     assert "not met: an executor of 4 cores needs" in ran.out
@@ -128,5 +128,5 @@ def test_what_can_t_be_had_ends_with_1() -> None:
         (("--memory", "1MB"), "below what any run needs"),
     ],
 )
-def test_senseless_wishes_are_usage_errors(arguments: tuple[str, ...], said: str) -> None:
+def test_invalid_requirements_are_usage_errors(arguments: tuple[str, ...], said: str) -> None:
     refused(neardup(*ASKED, *arguments), 2, said)

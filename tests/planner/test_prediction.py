@@ -35,14 +35,14 @@ def estimates(similarity: float, slots: int, bits: int) -> np.ndarray:
 
 @pytest.mark.parametrize("bits", [1, 2, 4, 8, 32])
 @pytest.mark.parametrize("similarity", [0.3, 0.85])
-def test_standard_error_is_that_of_simulated_estimates(similarity: float, bits: int) -> None:
+def test_standard_error_equals_simulation(similarity: float, bits: int) -> None:
     found = estimates(similarity, 128, bits)
     # Of 20,000 estimates the spread is known to half a percent.
     assert found.std() == pytest.approx(standard_error(similarity, 128, bits), rel=0.03)
     assert found.mean() == pytest.approx(similarity, abs=0.002)
 
 
-def test_standard_errors_as_published() -> None:
+def test_standard_error_equals_published_figures() -> None:
     assert standard_error(0.85, 128) == pytest.approx(math.sqrt(0.85 * 0.15 / 128))
     assert round(standard_error(0.85, 128), 4) == 0.0316
     assert round(standard_error(0.85, 128, 1), 4) == 0.0466
@@ -50,7 +50,7 @@ def test_standard_errors_as_published() -> None:
 
 @pytest.mark.parametrize("bits", [1, 4, 32])
 @pytest.mark.parametrize("similarity", [0.7, 0.8, 0.9])
-def test_pass_probability_is_that_of_simulated_estimates(similarity: float, bits: int) -> None:
+def test_pass_probability_equals_simulation(similarity: float, bits: int) -> None:
     found = (estimates(similarity, 128, bits) >= 0.8 - 1e-12).mean()
     assert pass_probability(similarity, 0.8, 128, bits) == pytest.approx(found, abs=0.015)
 
@@ -63,14 +63,14 @@ def test_pass_probability_is_a_probability(threshold: float, slots: int, bits: i
     assert seen[-1] == 1.0
 
 
-def test_chance_meeting_is_that_of_random_bits() -> None:
+def test_chance_collision_rate_equals_simulation() -> None:
     curve = Curve(16, 8)
     slots = np.random.default_rng(3).integers(0, 2, (2, TIMES, 128))
     bands = (slots[0] == slots[1])[:, :128].reshape(TIMES, 16, 8).all(axis=2)
     assert bands.any(axis=1).mean() == pytest.approx(chance_collision_rate(curve, 1), abs=0.006)
 
 
-def test_exact_answers_are_right_and_as_many_as_meet() -> None:
+def test_exact_verification_has_precision_1_and_the_recall_of_the_curve() -> None:
     curve = Curve(20, 5)
     found = predict_answers(curve, 0.8, [(0.5, 1000.0), (0.8, 10.0), (0.9, 30.0)])
     wanted = (10 * curve.probability(0.8) + 30 * curve.probability(0.9)) / 40
@@ -78,7 +78,7 @@ def test_exact_answers_are_right_and_as_many_as_meet() -> None:
     assert found.precision == 1.0
 
 
-def test_judged_answers_lose_and_gain_some() -> None:
+def test_estimates_lower_recall_and_precision() -> None:
     curve = Curve(100, 1)
     found = predict_answers(
         curve, 0.8, [(0.7, 100.0), (0.9, 50.0)], lambda s: 0.5 if s < 0.8 else 0.9
@@ -87,18 +87,18 @@ def test_judged_answers_lose_and_gain_some() -> None:
     assert found.precision == pytest.approx(45 / (45 + 50), abs=1e-6)
 
 
-def test_nothing_similar_is_nothing_to_recall() -> None:
+def test_recall_without_similar_pairs_is_nan() -> None:
     assert math.isnan(predict_answers(Curve(20, 5), 0.8, [(0.3, 5.0)]).recall)
 
 
-def test_alike_weights_give_the_areas_under_the_curve() -> None:
+def test_uniform_pairs_give_the_areas_under_the_curve() -> None:
     curve = Curve(21, 6)
     found = predict_answers(curve, 0.8, uniform_pairs())
     assert 1 - found.recall == pytest.approx(curve.false_negative_rate(0.8), abs=1e-4)
 
 
 @pytest.mark.parametrize("documents", [10, 1_000, 20_000, 45_000])
-def test_tables_grow_as_predicted(documents: int) -> None:
+def test_predicted_table_bytes_equal_postings(documents: int) -> None:
     bands = 7
     postings = Postings(bands)
     chance = np.random.default_rng(documents)
@@ -111,7 +111,7 @@ def test_tables_grow_as_predicted(documents: int) -> None:
 
 
 @pytest.mark.parametrize("asked", [{}, {"bits": 8}, {"bands": 8, "rows": 4}])
-def test_an_index_takes_what_is_planned(tmp_path: Path, asked: dict[str, int]) -> None:
+def test_predicted_index_bytes_equal_a_real_index(tmp_path: Path, asked: dict[str, int]) -> None:
     count, words = 3_000, 300
     chance = np.random.default_rng(1)
     texts = [" ".join(map(str, chance.integers(0, 50_000, words))) for _ in range(count)]

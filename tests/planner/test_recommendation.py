@@ -51,7 +51,7 @@ def other(**changes: object) -> TrialOutcome:
     return replace(row, t_all=row.seconds)
 
 
-def test_the_cheapest_that_finds_enough():
+def test_cheapest_trial_with_enough_recall_is_recommended():
     cheap = other(t_rest=0.1)
     advice = advise([GOOD, cheap, other(t_rest=0.01, recall=0.98)], MANY)
     assert (advice.best, advice.met) == (cheap, True)
@@ -59,7 +59,7 @@ def test_the_cheapest_that_finds_enough():
     assert "The default for a recall of 0.99, minhash, 128 slots" in advice.reasons[-1]
 
 
-def test_the_default_stands_if_nothing_is_cheaper_by_a_fifth():
+def test_default_is_kept_unless_a_trial_is_cheaper_by_a_fifth():
     cheap = other(t_rest=0.61)
     advice = advise([GOOD, cheap], MANY)
     assert (advice.best, advice.met) == (GOOD, True)
@@ -69,7 +69,7 @@ def test_the_default_stands_if_nothing_is_cheaper_by_a_fifth():
     assert advise([replace(GOOD, recall=0.9), cheap], MANY).best == cheap
 
 
-def test_a_default_that_is_the_cheapest_is_said():
+def test_reason_states_that_the_default_is_cheapest():
     assert (
         "nothing that was tried is cheaper" in advise([GOOD, other(t_rest=3.0)], MANY).reasons[-1]
     )
@@ -85,75 +85,73 @@ def test_a_default_that_is_the_cheapest_is_said():
         (100, 100_000, 100_000, "only more documents than these 100,000 would narrow it."),
     ],
 )
-def test_an_interval_that_reaches_below_is_said_with_what_to_do(
-    pairs, sample, largest_sample, said
-):
+def test_wide_interval_is_reported_with_a_sample_size(pairs, sample, largest_sample, said):
     row = replace(GOOD, true_pairs=pairs, pairs=pairs)
     advice = advise([row], wanted([1.0] * pairs, sample=sample, largest_sample=largest_sample))
     assert advice.met
     assert advice.reasons[1] == f"The interval reaches below 0.99: {said}"
 
 
-def test_an_interval_that_does_not_reach_below_is_left_alone():
+def test_narrow_interval_is_not_reported():
     row = replace(GOOD, true_pairs=400, pairs=400)
     assert not any("reaches below" in why for why in advise([row], wanted([1.0] * 400)).reasons)
 
 
-def test_times_and_pairs_are_said_as_people_read_them():
+def test_reasons_format_times_and_pairs():
     row = replace(GOOD, t_all=6_000.0, all_candidates=108_300.0)
     said = advise([row], MANY).reasons[0]
     assert "all 1,000 documents takes about 100 min of one core (a run also reads" in said
     assert "108 pairs compared and 1 bytes a document" in said
 
 
-def test_what_is_found_must_be_right():
+def test_trial_below_the_precision_is_not_recommended():
     assert advise([GOOD, other(t_rest=0.1, precision=0.98)], MANY).best == GOOD
 
 
-def test_of_equal_times_the_one_with_less_memory():
+def test_less_memory_wins_at_equal_time():
     small, large = other(t_rest=0.501, memory=10), other(t_rest=0.5)
     assert advise([GOOD, large, small], MANY).best == small
 
 
-def test_luck_is_not_enough():
+def test_measured_recall_above_the_s_curve_is_not_enough():
     """10 bands of 12 find 0.51 of the pairs at 0.8, whatever was measured."""
     at_threshold = wanted([0.8] * 100)
     assert at_threshold.expected(other().point) == pytest.approx(0.509, abs=1e-3)
     assert advise([GOOD, other(t_rest=0.1)], at_threshold).best == GOOD
 
 
-def test_theory_has_no_say_where_pairs_meet_by_something_else():
+def test_s_curve_is_ignored_for_other_shingles_sketches_and_verification():
     for change in ({"shingle": "char:9"}, {"sketch": "weighted"}, {"verify": "estimate"}):
         assert MANY.expected(replace(REFERENCE, **change)) is None
 
 
-def test_nothing_finds_enough():
+def test_nearest_trial_is_recommended_if_none_reaches_the_recall():
     best = other(recall=0.7, t_rest=9.0)
     advice = advise([replace(GOOD, recall=0.6), best, other(recall=0.8, precision=0.2)], MANY)
     assert (advice.best, advice.met) == (best, False)
     assert "No trial reaches a recall of 0.99" in advice.reasons[0]
 
 
-def test_a_default_without_figures_is_said():
+def test_default_without_figures_is_reported():
     late = replace(GOOD, status="timeout", error="took more than 1 s", recall=None)
     advice = advise([late, other()], MANY)
     assert advice.best == other()
     assert "took more than 1 s" in advice.reasons[-1]
 
 
-def test_no_trial_came_to_its_end():
+def test_no_finished_trial_gives_no_recommendation():
     late = replace(GOOD, status="timeout", recall=None)
     advice = advise([late, late], MANY)
     assert (advice.best, advice.met) == (late, None)
     assert "--time-limit" in advice.reasons[0]
 
 
-def test_a_point_for_sweeps_only_is_not_recommended():
+def test_experimental_point_is_not_recommended():
     modulo = other(point=replace(REFERENCE, buckets=100), t_sig=0.0, t_rest=0.0)
     assert advise([GOOD, modulo], MANY).best == GOOD
 
 
-def test_without_a_true_pair_theory_decides():
+def test_s_curve_decides_without_a_true_pair():
     none = wanted([0.5])
     rows = [replace(row, recall=None, precision=None) for row in (GOOD, other(t_rest=0.1))]
     advice = advise(rows, none)
@@ -179,38 +177,37 @@ def pairs(*similarities: float) -> Truth:
     )
 
 
-def test_chance_meetings_grow_with_the_square_and_the_rest_with_the_documents() -> None:
+def test_chance_candidates_grow_quadratically_other_work_linearly() -> None:
     grown = growth()(ROW)
     assert grown.all_candidates == 50 * 100
     assert grown.t_all == pytest.approx(3.0 * 10 + 0.5 * 100)
 
 
-def test_a_removed_document_is_compared_with_one() -> None:
+def test_removed_document_counts_one_comparison() -> None:
     """Forty are similar to the first; half of the pairs met."""
     row = replace(ROW, candidates=20, far=0, recall=0.5)
     assert growth(pairs(*[0.9] * 40), 3.0)(row).all_candidates == pytest.approx(20 * 10)
 
 
-def test_known_pairs_that_met_in_vain_stand_for_as_many_as_the_sample_says() -> None:
+def test_false_candidates_of_the_truth_count_by_their_weight() -> None:
     row = replace(ROW, candidates=30, far=20, recall=1.0)
     found = growth(pairs(*[0.9] * 4, *[0.7] * 40), 3.0)(row)
     assert found.all_candidates == pytest.approx(4 * 10 + 6 * 3 + 20 * 100)
 
 
-def test_what_meets_more_often_stands_for_itself() -> None:
+def test_weights_are_averaged_by_the_chance_to_meet() -> None:
     """12 bands of 10 find 0.29 of the pairs at 0.7 and hardly any at 0.4."""
     truth = pairs(0.7, 0.4)
     row = replace(ROW, point=replace(REFERENCE, bands=12, rows=10), candidates=10, far=0)
-    chances = [row.point.meeting.probability(value) for value in (0.7, 0.4)]
     found = replace(growth(truth), weights=np.array([2.0, 9.0]))(row)
-    each = (2 * chances[0] + 9 * chances[1]) / sum(chances)
-    assert found.all_candidates == pytest.approx(10 * each)
+    # (2 * 0.2910 + 9 * 0.00126) / (0.2910 + 0.00126) = 2.0301 for each of ten candidates
+    assert found.all_candidates == pytest.approx(20.301, abs=0.001)
     other = replace(row, point=replace(row.point, shingle="char:9"))
     found = replace(growth(truth), weights=np.array([2.0, 9.0]))(other)
     assert found.all_candidates == pytest.approx(10 * 5.5)
 
 
-def test_a_trial_that_came_to_nothing_has_no_cost() -> None:
+def test_failed_trial_has_no_cost() -> None:
     late = TrialOutcome(REFERENCE, "timeout")
     assert growth()(late) == late
 
@@ -227,7 +224,7 @@ def texts(count: int) -> list[str]:
     return [" ".join(text) for text in found[:count]]
 
 
-def test_pairs_of_a_sample_foretell_those_of_all() -> None:
+def test_candidates_of_a_sample_predict_those_of_all_documents() -> None:
     """3,000 of 12,000 documents; one in a hundred pairs that are unrelated meets."""
     everything = texts(12_000)
     asked = {"shingle": "word:1", "slots": 16, "bands": "4x4", "sketches": "minhash", "recall": 0.9}
@@ -238,7 +235,7 @@ def test_pairs_of_a_sample_foretell_those_of_all() -> None:
     assert of_some.all_candidates == pytest.approx(of_all.all_candidates, rel=0.1)
 
 
-def test_for_more_documents_steeper_bands_are_cheaper() -> None:
+def test_steeper_bands_are_cheaper_for_more_documents() -> None:
     asked = {"shingle": "word:1", "bands": "8x2,16x8", "sketches": "minhash", "slots": 128}
     few, many = (
         tune(texts(1_000), **asked, recall=0.8, workers=1, documents=documents)

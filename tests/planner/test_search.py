@@ -26,14 +26,14 @@ def reason(found: Plan) -> str:
     return slots.reason
 
 
-def test_the_defaults_stand_unless_something_speaks_against_them() -> None:
+def test_defaults_are_kept_without_limits() -> None:
     found = made()
     options, usual = Options.of(**found.options), Options()
     assert (options.spec, options.curve, options.verify) == (usual.spec, usual.curve, usual.verify)
     assert found.met
 
 
-def test_more_slots_where_they_save_much_time() -> None:
+def test_more_slots_are_chosen_if_they_save_much_time() -> None:
     times = {
         slots: made("300M", memory="32GB", slots=slots).predicted.seconds
         for slots in (128, 256, 512, 1024)
@@ -49,7 +49,7 @@ def test_more_slots_where_they_save_much_time() -> None:
     assert "the default" in reason(made("100K", memory="32GB"))
 
 
-def test_more_slots_only_where_they_fit() -> None:
+def test_more_slots_are_not_chosen_if_they_don_t_fit() -> None:
     asked: dict[str, Any] = {"purpose": "index", "documents": "300M", "threshold": 0.85}
     assert made(**asked, memory="4TB").options["slots"] > 128
     tight = made(**asked, memory="230GB")
@@ -73,13 +73,13 @@ def test_low_thresholds_get_more_slots() -> None:
 
 
 @given(st.floats(0.02, 0.98), st.floats(0.02, 0.999))
-def test_least_slots_are_the_least(threshold: float, recall: float) -> None:
+def test_one_slot_less_misses_the_recall(threshold: float, recall: float) -> None:
     least = least_slots(threshold, recall)
     assert best_curve(least, threshold, recall).probability(threshold) >= recall
     assert least == 1 or Curve(least - 1, 1).probability(threshold) < recall + 1e-12
 
 
-def test_one_permutation_only_where_a_hash_a_slot_is_too_slow() -> None:
+def test_one_permutation_is_chosen_only_if_minhash_is_too_slow() -> None:
     asked: dict[str, Any] = {"purpose": "index", "slots": 512, "shingles": 2_000, "memory": "1TB"}
     slow = made(**asked, sketch="minhash").predicted.rate
     fast = made(**asked, sketch="oneperm").predicted.rate
@@ -91,13 +91,13 @@ def test_one_permutation_only_where_a_hash_a_slot_is_too_slow() -> None:
     assert missed.predicted.machines > 1
 
 
-def test_short_documents_don_t_get_one_permutation() -> None:
+def test_short_documents_never_get_one_permutation() -> None:
     found = made(purpose="index", shingles=20, rate=1e7)
     assert found.options["sketch"] == "minhash"
     assert not found.met
 
 
-def test_signatures_judge_where_shingles_don_t_fit() -> None:
+def test_estimates_verify_if_shingles_don_t_fit_on_disk() -> None:
     asked: dict[str, Any] = {"purpose": "index", "documents": "10M", "memory": "32GB"}
     assert made(**asked).options["verify"] == "exact"
     found = made(**asked, disk="10GB")
@@ -106,7 +106,7 @@ def test_signatures_judge_where_shingles_don_t_fit() -> None:
     assert found.predicted.precision < 1.0
 
 
-def test_a_precision_takes_more_slots() -> None:
+def test_required_precision_takes_more_slots() -> None:
     asked: dict[str, Any] = {
         "purpose": "index",
         "documents": "1M",
@@ -119,7 +119,7 @@ def test_a_precision_takes_more_slots() -> None:
     assert more.predicted.precision >= (1 + few) / 2
 
 
-def test_memory_that_is_short_says_what_is_missing() -> None:
+def test_missing_memory_is_reported_with_cures() -> None:
     found = made("300M", purpose="index", memory="20GB")
     [problem] = found.problems
     assert problem.limit == "memory"
@@ -128,20 +128,20 @@ def test_memory_that_is_short_says_what_is_missing() -> None:
     assert "20 GB are there" in str(problem)
 
 
-def test_fewer_slots_only_where_more_don_t_fit() -> None:
+def test_fewer_slots_are_chosen_only_if_more_don_t_fit() -> None:
     found = made("300M", purpose="index", memory="35GB", threshold=0.85, recall=0.9)
     assert found.met
     assert found.options["slots"] < 128
     assert found.predicted.memory <= 35e9
 
 
-def test_disk_that_is_short_says_what_kept_files_take() -> None:
+def test_missing_disk_is_reported_with_the_bytes_of_kept_files() -> None:
     [problem] = made("100M", disk="50GB").problems
     assert problem.limit == "disk"
     assert any(cure.startswith("run with --no-kept, which saves") for cure in problem.cures)
 
 
-def test_more_documents_than_a_run_takes() -> None:
+def test_more_documents_than_one_run_takes_are_reported() -> None:
     [problem] = made("5B", memory="100GB").problems
     assert problem.limit == "documents"
     assert problem.cures == ["make 3 runs, each --against those before"]
@@ -155,7 +155,7 @@ def test_narrow_slots_save_disk_in_a_run_over_files() -> None:
     assert found.options["bits"] == 16
 
 
-def test_recall_that_slots_can_t_reach() -> None:
+def test_unreachable_recall_is_reported_with_cures() -> None:
     [problem] = made(threshold=0.3, recall=0.999, slots=16).problems
     assert problem.limit == "recall"
     assert "use 20 slots or more" in problem.cures
@@ -206,20 +206,20 @@ def test_recall_that_slots_can_t_reach() -> None:
         {"sample_size": 1},
     ],
 )
-def test_senseless_wishes_are_refused_with_a_cure(asked: dict[str, Any]) -> None:
+def test_invalid_requirements_are_refused_with_a_cure(asked: dict[str, Any]) -> None:
     with pytest.raises(ParameterError) as refusal:
         made(**asked)
     assert re.search(r"[:?] \w|must be a whole number from", str(refusal.value))
 
 
-def test_numbers_as_people_write_them() -> None:
+def test_numbers_with_units_are_parsed() -> None:
     written = ["300M", "300m", "300,000,000", "3e8", "0.3B", 3e8]
     assert {parse_number(one, "n") for one in written} == {3e8}
     assert parse_count("1.5K", "n") == 1500
     assert parse_bytes("100GB", "memory") == parse_bytes(1e11, "memory") == 10**11
 
 
-def test_texts_instead_of_paths_are_not_printed_whole() -> None:
+def test_error_for_a_text_as_path_does_not_quote_the_text() -> None:
     text = "what was meant to be the name of a file is a document " * 50
     for given_instead in (text, f"{text}*"):
         with pytest.raises(InputError) as refusal:
@@ -229,7 +229,7 @@ def test_texts_instead_of_paths_are_not_printed_whole() -> None:
         assert len(name) == 100
 
 
-def test_a_plan_tells_about_itself() -> None:
+def test_repr_of_a_plan_names_point_and_cost() -> None:
     found = made()
     assert repr(found).startswith("Plan(threshold=0.8, recall=0.99, shingle='word:5'")
     assert "met)" in repr(found)

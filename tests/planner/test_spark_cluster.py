@@ -29,7 +29,7 @@ def cluster(documents: float, **asked: Any) -> ClusterSize:
     return found
 
 
-def test_memory_by_hand() -> None:
+def test_executor_memory_by_hand() -> None:
     run = run_of(Sla(80_000_000, cores=2))
     assert run.amounts.ranges > 0
     needs = ExecutorMemory.of(run, cores=2, executor=10 * GB)
@@ -52,7 +52,7 @@ def test_an_executor_has_four_cores_and_16_gb_unless_more_is_needed() -> None:
     assert (given.cores, given.memory) == (8, 64 * GB)
 
 
-def test_settings_are_those_of_the_cluster() -> None:
+def test_settings_match_the_cluster() -> None:
     found = cluster("10M", rate=20_000)
     assert found.settings["spark.executor.instances"] == str(found.executors)
     assert found.settings["spark.executor.cores"] == "4"
@@ -64,7 +64,7 @@ def test_settings_are_those_of_the_cluster() -> None:
     assert "spark.driver.maxResultSize" in cluster("1B").settings
 
 
-def test_as_many_executors_as_the_rate_needs_and_no_more() -> None:
+def test_executors_are_the_fewest_for_the_rate() -> None:
     run = run_of(Sla(10**8, size=3000.0, rate=100_000.0, cores=4))
     found = size_cluster(run)
     wanted = 10**8 / 100_000
@@ -75,7 +75,7 @@ def test_as_many_executors_as_the_rate_needs_and_no_more() -> None:
     assert fewer > wanted
 
 
-def test_without_a_rate_a_run_ends_in_a_night_and_others_are_listed() -> None:
+def test_run_without_rate_ends_within_eight_hours() -> None:
     found = cluster("100M", bytes=3000)
     assert found.seconds <= 8 * 3600
     executors, seconds = zip(*found.times, strict=True)
@@ -84,7 +84,7 @@ def test_without_a_rate_a_run_ends_in_a_night_and_others_are_listed() -> None:
     assert [one for one, _ in cluster(1000).times] == [1]
 
 
-def test_the_slower_of_cores_and_disk_counts() -> None:
+def test_slower_of_cores_and_disk_decides_the_time() -> None:
     sla = Sla(10**8, size=3000.0, cores=4)
     slow, fast = (
         size_cluster(run_of(sla, spark=replace(MEASURED, speed=speed))).times[0][1]
@@ -98,7 +98,7 @@ def test_the_slower_of_cores_and_disk_counts() -> None:
     assert fast == pytest.approx(25 + sum(one.alone for one in stages) + work / 3.2)
 
 
-def test_disk_for_shuffles_makes_executors_more() -> None:
+def test_small_disks_need_more_executors() -> None:
     few = cluster("10M")
     room = int(few.shuffled / 100)
     many = cluster("10M", disk=room)
@@ -106,7 +106,7 @@ def test_disk_for_shuffles_makes_executors_more() -> None:
     assert many.shuffle_disk <= room
 
 
-def test_totals_are_those_of_the_stages() -> None:
+def test_totals_are_the_sums_of_the_stages() -> None:
     found = cluster("10M", bytes=3000)
     assert found.shuffled == sum(stage.shuffled for stage in found.stages)
     assert found.shuffled_a_document == found.shuffled / 10**7
@@ -118,7 +118,7 @@ def test_totals_are_those_of_the_stages() -> None:
     assert found.core_hours_a_tb == pytest.approx(found.core_hours / 0.03)
 
 
-def test_the_operating_point_is_that_of_one_machine() -> None:
+def test_operating_point_is_that_of_one_machine() -> None:
     asked: dict[str, Any] = {"threshold": 0.85, "recall": 0.95, "cores": 4, "bytes": 3000}
     local = plan("1M", calibrate=False, **asked)
     there = on_spark("1M", **asked)
@@ -129,7 +129,7 @@ def test_the_operating_point_is_that_of_one_machine() -> None:
     assert "1 executor of 4 cores and 16 GB" in repr(there)
 
 
-def test_limits_are_those_of_an_executor() -> None:
+def test_memory_limit_applies_to_an_executor() -> None:
     made = on_spark("100M", memory="8GB", rate=1000)
     assert made.sla.purpose == "files"
     (problem,) = made.problems
@@ -141,7 +141,7 @@ def test_limits_are_those_of_an_executor() -> None:
     assert on_spark("100M", memory="8GB", cores=fewer).met
 
 
-def test_no_number_of_executors_is_faster_than_one_task() -> None:
+def test_unreachable_rate_is_reported() -> None:
     made = on_spark("1M", rate=1_000_000)
     (problem,) = made.problems
     assert problem.limit == "rate"
@@ -149,11 +149,11 @@ def test_no_number_of_executors_is_faster_than_one_task() -> None:
     assert on_spark("1M", rate=0.9 * problem.reached).met
 
 
-def test_more_documents_than_a_run_takes() -> None:
+def test_more_documents_than_one_run_takes_are_reported() -> None:
     assert "documents" in [problem.limit for problem in on_spark("3B").problems]
 
 
-def test_a_note_says_that_comparing_is_what_is_shuffled() -> None:
+def test_note_warns_if_pairs_are_most_of_the_shuffle() -> None:
     (note,) = on_spark("100M", bytes=3000).notes
     assert "sets on their way to be compared" in note
     assert on_spark("100K", bytes=3000).notes == []
@@ -162,6 +162,6 @@ def test_a_note_says_that_comparing_is_what_is_shuffled() -> None:
 @pytest.mark.parametrize(
     "asked", [{"engine": "dask"}, {"engine": "spark", "purpose": "index"}, {"engine": None}]
 )
-def test_senseless_engines_are_refused(asked: dict[str, Any]) -> None:
+def test_invalid_engines_are_refused(asked: dict[str, Any]) -> None:
     with pytest.raises(ParameterError):
         plan(1000, calibrate=False, **asked)

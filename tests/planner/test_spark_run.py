@@ -105,7 +105,7 @@ def test_shuffle_bytes_by_hand() -> None:
     }
 
 
-def test_what_one_task_or_the_driver_holds_is_not_shuffled() -> None:
+def test_amounts_that_fit_one_task_are_not_shuffled() -> None:
     assert set(shuffle_bytes(replace(SMALL, task=10**9), ROUND).values()) == {0}
     decided = shuffle_bytes(SMALL, ROUND)
     assert [name for name in STAGES if decided[name]] == ["collapsing", "banding"]
@@ -114,7 +114,7 @@ def test_what_one_task_or_the_driver_holds_is_not_shuffled() -> None:
     assert shuffle_bytes(replace(SMALL, task=10**9, earlier=True), ROUND)["banding"] > 0
 
 
-def test_by_rounds_pairs_and_sets_go_to_ranges() -> None:
+def test_rounds_shuffle_pairs_and_sets() -> None:
     found = shuffle_bytes(replace(SMALL, ranges=3), ROUND)["deciding"]
     pairs = 10 * ((700 - 300) + 600 + 600)
     again = 6 * (17 * 600 + 8 * 60)
@@ -124,23 +124,23 @@ def test_by_rounds_pairs_and_sets_go_to_ranges() -> None:
     assert one_range == pairs + again + 5 * 400_000 + 400_000
 
 
-def test_all_sketches_are_shuffled_if_they_are_sorted() -> None:
+def test_sorting_shuffles_all_sketches() -> None:
     found = shuffle_bytes(replace(SMALL, ordered=True), ROUND)
     assert found["ranking"] == 1000 * (8 * 10 + 70)
     assert found["shingling"] == 50 * 200
 
 
-def test_signatures_are_there_already() -> None:
+def test_estimates_shuffle_nothing_for_shingling() -> None:
     assert shuffle_bytes(replace(SMALL, ordered=True, exact=False), ROUND)["shingling"] == 0
 
 
-def test_the_figures_explain_the_run_that_they_come_from() -> None:
+def test_model_reproduces_the_run_it_was_fitted_to() -> None:
     found = shuffle_bytes(RunAmounts.of_run(RECORD, id=5))
     assert list(found) == STAGES
     assert {name: found[name] for name in SHUFFLED} == pytest.approx(SHUFFLED, rel=0.03)
 
 
-def test_a_record_says_how_it_was_decided_and_ordered() -> None:
+def test_amounts_are_read_from_run_json() -> None:
     at_once = RECORD["spark"] | {"rounds": []}
     assert RunAmounts.of_run(RECORD | {"spark": at_once}).ranges == 0
     rounds = [{"edges": 9_000}, {"edges": 8_000}]
@@ -151,7 +151,7 @@ def test_a_record_says_how_it_was_decided_and_ordered() -> None:
     assert (found.ranges, found.similar, found.ordered, found.exact) == (16, 8_000, True, False)
 
 
-def test_ranges_hold_a_fourth_of_what_a_task_may() -> None:
+def test_ranges_hold_a_fourth_of_the_task_memory() -> None:
     assert count_ranges(10 * GB, tasks=2, task=GB) == 40
     assert count_ranges(10 * GB, tasks=64, task=GB) == 64
 
@@ -159,7 +159,7 @@ def test_ranges_hold_a_fourth_of_what_a_task_may() -> None:
 # -- stages -----------------------------------------------------------------------------------
 
 
-def test_stages_are_those_of_a_run_with_the_costs_of_kernels() -> None:
+def test_stage_costs_of_a_small_run_by_hand() -> None:
     run = run_of(Sla(1000, size=3000.0, shingles=500.0, cores=4))
     seen = {stage.name: stage for stage in run.stages()}
     assert list(seen) == STAGES
@@ -194,7 +194,7 @@ def test_more_documents_than_one_task_holds_are_shuffled() -> None:
     assert seen["writing tables"].work == pytest.approx(tables)
 
 
-def test_what_does_not_fit_one_task_is_decided_by_rounds() -> None:
+def test_sets_beyond_one_task_are_decided_by_rounds() -> None:
     sla = Sla(1000, cores=4)
     needed = MEMORY_SHARES * (800_000 + BYTES_PER_MEMBER * 2300)
     fits, too_much = run_of(sla, task=needed), run_of(sla, task=needed - 1)

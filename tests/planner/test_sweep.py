@@ -26,7 +26,7 @@ def pruned(**axes: object) -> dict[str, int]:
     return dict(SweepSpace.of(REFERENCE, **axes).points(REFERENCE, 0.99)[1])
 
 
-def test_the_usual_sweep_is_small_and_begins_with_the_reference():
+def test_default_sweep_is_small_and_begins_with_the_reference():
     tried, left_out = SweepSpace.of(REFERENCE).points(REFERENCE, 0.99)
     assert tried[0] == REFERENCE
     assert 20 <= len(tried) <= 40
@@ -34,7 +34,7 @@ def test_the_usual_sweep_is_small_and_begins_with_the_reference():
     assert not left_out
 
 
-def test_the_command_line_shows_the_usual_axes():
+def test_help_shows_the_default_axes():
     from neardup.cli.tune import tune
 
     shown = inspect.signature(tune).parameters
@@ -49,7 +49,7 @@ def test_every_combination_is_tried():
     assert {point.threshold for point in tried} == {0.9}
 
 
-def test_lists_numbers_and_texts_say_the_same():
+def test_axes_parse_lists_numbers_and_texts_alike():
     assert points(slots="32, 64") == points(slots=[32, 64]) == points(slots=(32, 64, 32))
     assert points(bands="4x4") == points(bands=Curve(4, 4)) == points(bands=["4x4"])
     assert points(thresholds=0.8) == points(thresholds="0.8")
@@ -73,11 +73,11 @@ def test_lists_numbers_and_texts_say_the_same():
         ),
     ],
 )
-def test_what_makes_no_sense_is_counted_and_not_tried(axes, why, many):
+def test_impossible_combinations_are_counted_by_reason(axes, why, many):
     assert pruned(**({"sketches": "minhash"} | axes)) == {why: many}
 
 
-def test_fingerprints_are_compared_by_distance_so_that_thresholds_make_no_difference():
+def test_simhash_is_tried_once_for_all_thresholds():
     tried = points(sketches="simhash", slots=64, thresholds="0.7,0.8", verify="estimate")
     assert [point.threshold for point in tried] == [0.9]
 
@@ -99,7 +99,7 @@ axes = st.fixed_dictionaries(
 
 
 @given(axes)
-def test_whatever_is_tried_can_be_run(given_axes):
+def test_every_point_has_valid_options(given_axes):
     space = SweepSpace.of(REFERENCE, **given_axes)
     tried, left_out = space.points(REFERENCE, 0.99)
     for point in tried:
@@ -137,6 +137,6 @@ def test_bands_around_a_recall_fit_into_the_slots(slots, threshold, recall):
         ({"slots": list(range(1, 3000))}, "give fewer values"),
     ],
 )
-def test_values_that_can_not_be_are_refused(axes, message):
+def test_invalid_axis_values_are_refused(axes, message):
     with pytest.raises(ParameterError, match=message):
         SweepSpace.of(REFERENCE, **axes).points(REFERENCE, 0.99)

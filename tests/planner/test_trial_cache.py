@@ -49,13 +49,13 @@ def other_order(value: Any) -> Any:
 
 
 @given(configs)
-def test_neither_order_nor_kind_of_number_counts(config: dict[str, Any]) -> None:
+def test_key_ignores_order_and_number_type(config: dict[str, Any]) -> None:
     assert canonical(other_order(config)) == canonical(config)
     assert json.loads(canonical(config)) == config
 
 
 @given(configs, configs)
-def test_different_configurations_have_different_texts(
+def test_different_configurations_have_different_canonical_texts(
     one: dict[str, Any], other: dict[str, Any]
 ) -> None:
     assert (canonical(one) == canonical(other)) == (typed(one) == typed(other))
@@ -70,7 +70,7 @@ def typed(value: Any) -> Any:
     return [typed(each) for each in value] if isinstance(value, list) else value
 
 
-def test_the_key_is_the_one_that_the_format_page_says() -> None:
+def test_key_equals_the_example_of_the_format_page() -> None:
     config = {"threshold": 0.80, "slots": 128.0, "bands": None, "sizes": [1.5, 2.0]}
     assert canonical(config) == '{"bands":null,"sizes":[1.5,2],"slots":128,"threshold":0.8}'
     assert key_of(config) == "6cc732b10d94a9948a664b3ca3036f25"
@@ -79,12 +79,12 @@ def test_the_key_is_the_one_that_the_format_page_says() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1: 2}, {"a"}, b"bytes"])
-def test_what_has_no_canonical_form_is_refused(value: Any) -> None:
+def test_values_without_canonical_form_are_refused(value: Any) -> None:
     with pytest.raises(ParameterError, match="a configuration can't hold"):
         canonical({"x": [value]})
 
 
-def test_keys_have_128_bits_and_depend_on_every_value() -> None:
+def test_key_has_128_bits_and_depends_on_every_value() -> None:
     changed = [CONFIG | {name: "else"} for name in CONFIG]
     keys = {key_of(config) for config in [CONFIG, *changed]}
     assert len(keys) == len(CONFIG) + 1
@@ -92,7 +92,7 @@ def test_keys_have_128_bits_and_depend_on_every_value() -> None:
 
 
 @given(configs, st.dictionaries(st.text(), values), st.floats(0, 1e9))
-def test_what_was_put_is_found(
+def test_stored_results_are_returned(
     tmp_path_factory: pytest.TempPathFactory, config: Any, results: Any, seconds: float
 ) -> None:
     kept = TrialCache(tmp_path_factory.mktemp("cache"))
@@ -109,7 +109,7 @@ def only_file(kept: TrialCache) -> Path:
     return path
 
 
-def test_entries_are_fanned_out_and_say_nothing_about_the_host(tmp_path: Path) -> None:
+def test_entries_are_in_subfolders_without_the_host_name(tmp_path: Path) -> None:
     kept = TrialCache(tmp_path)
     kept.put(CONFIG, RESULTS, 1.0)
     path, key = only_file(kept), key_of(CONFIG)
@@ -137,7 +137,7 @@ def test_flipped_bytes_never_give_another_result(
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"null", b"\xff\xfe", b"[" * 100_000])
-def test_foreign_content_is_noticed_and_replaced(tmp_path: Path, content: bytes) -> None:
+def test_foreign_content_is_ignored_and_replaced(tmp_path: Path, content: bytes) -> None:
     kept = TrialCache(tmp_path)
     kept.put(CONFIG, RESULTS, 1.0)
     only_file(kept).write_bytes(content)
@@ -147,7 +147,7 @@ def test_foreign_content_is_noticed_and_replaced(tmp_path: Path, content: bytes)
     assert kept.get(CONFIG) == RESULTS
 
 
-def test_every_truncation_is_noticed(tmp_path: Path) -> None:
+def test_truncated_files_are_ignored(tmp_path: Path) -> None:
     kept = TrialCache(tmp_path)
     kept.put(CONFIG, RESULTS, 1.0)
     content = only_file(kept).read_bytes()
@@ -156,7 +156,7 @@ def test_every_truncation_is_noticed(tmp_path: Path) -> None:
         assert kept.get(CONFIG) is None
 
 
-def test_a_changed_value_with_its_own_checksum_is_not_where_it_belongs(tmp_path: Path) -> None:
+def test_entry_under_the_key_of_another_configuration_is_ignored(tmp_path: Path) -> None:
     kept, other = TrialCache(tmp_path / "a"), CONFIG | {"slots": 64}
     kept.put(CONFIG, RESULTS, 1.0)
     kept.put(other, {"recall": 0.1}, 1.0)
@@ -166,7 +166,7 @@ def test_a_changed_value_with_its_own_checksum_is_not_where_it_belongs(tmp_path:
 
 
 @pytest.mark.parametrize("bad", [{"at": "2020-01-01T00:00:00"}, {"seconds": "long"}])
-def test_times_that_are_none_are_noticed(tmp_path: Path, bad: dict[str, str]) -> None:
+def test_entries_with_invalid_times_are_ignored(tmp_path: Path, bad: dict[str, str]) -> None:
     """Also with a checksum that fits: a list could not sort them, `clear` not compare them."""
     kept = TrialCache(tmp_path)
     kept.put(CONFIG, RESULTS, 1.0)
@@ -178,7 +178,7 @@ def test_times_that_are_none_are_noticed(tmp_path: Path, bad: dict[str, str]) ->
     assert kept.clear(datetime.now(UTC) + timedelta(days=1)) == 1
 
 
-def test_a_collision_of_keys_is_no_result(tmp_path: Path, monkeypatch: Any) -> None:
+def test_key_collision_returns_no_result(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(module, "key_of", lambda config: "0" * 32)
     kept = TrialCache(tmp_path)
     kept.put(CONFIG, RESULTS, 1.0)
@@ -198,7 +198,7 @@ def as_another_machine(path: Path) -> Path:
     return other
 
 
-def test_times_count_on_the_same_machine_only(tmp_path: Path) -> None:
+def test_timed_results_of_another_machine_are_not_used(tmp_path: Path) -> None:
     kept = TrialCache(tmp_path)
     kept.put(CONFIG, {"recall": 0.5}, 1.0)
     mine = only_file(kept)
@@ -232,7 +232,7 @@ def writer(folder: Path, how: str, times: int) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", WRITE, str(folder), how, str(times)])
 
 
-def test_two_processes_write_the_same_key(tmp_path: Path) -> None:
+def test_two_processes_can_write_the_same_key(tmp_path: Path) -> None:
     both = [writer(tmp_path, "live", 200) for _ in range(2)]
     assert [process.wait(60) for process in both] == [0, 0]
     kept = TrialCache(tmp_path)
@@ -240,7 +240,7 @@ def test_two_processes_write_the_same_key(tmp_path: Path) -> None:
     assert only_file(kept).suffix == ".json"
 
 
-def test_a_writer_that_dies_before_renaming_leaves_nothing_to_trust(tmp_path: Path) -> None:
+def test_killed_writer_leaves_no_entry(tmp_path: Path) -> None:
     assert writer(tmp_path, "die", 1).wait(60) == 9
     kept = TrialCache(tmp_path)
     assert only_file(kept).suffix == ".tmp"
@@ -249,7 +249,7 @@ def test_a_writer_that_dies_before_renaming_leaves_nothing_to_trust(tmp_path: Pa
     assert list(tmp_path.glob("*/*")) == []
 
 
-def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
+def test_numpy_numbers_are_accepted(tmp_path: Path) -> None:
     kept = TrialCache(tmp_path)
     kept.put({"slots": np.int64(128), "threshold": np.float64(0.8)}, RESULTS, 1.0)
     assert kept.get({"slots": 128, "threshold": 0.8}) == RESULTS
@@ -262,7 +262,7 @@ def test_results_that_json_cannot_hold_are_refused(tmp_path: Path, value: Any) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_takes_nothing_is_said_once(tmp_path: Path, capsys: Any) -> None:
+def test_unwritable_folder_is_warned_of_once(tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "file").touch()
     kept = TrialCache(tmp_path / "file" / "cache")
     for _ in range(2):
@@ -273,17 +273,17 @@ def test_a_place_that_takes_nothing_is_said_once(tmp_path: Path, capsys: Any) ->
         kept.must_be_writable()
 
 
-def test_a_folder_is_tried_before_the_work(tmp_path: Path) -> None:
+def test_unwritable_named_folder_is_refused_before_the_work(tmp_path: Path) -> None:
     TrialCache(tmp_path / "new").must_be_writable()
     assert list((tmp_path / "new").iterdir()) == []
 
 
-def test_the_default_is_in_the_cache_folder_of_the_user(tmp_path: Path, monkeypatch: Any) -> None:
+def test_default_folder_is_in_the_user_cache(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert TrialCache().folder == tmp_path / "neardup" / "trials"
 
 
-def test_finding_by_the_first_digits(tmp_path: Path) -> None:
+def test_entry_is_found_by_the_first_digits_of_its_key(tmp_path: Path) -> None:
     kept = TrialCache(tmp_path)
     for slots in range(40):
         kept.put({"slots": slots}, {"slots": slots}, 1.0)
@@ -295,7 +295,7 @@ def test_finding_by_the_first_digits(tmp_path: Path) -> None:
         kept.find("xyz")
 
 
-def test_clearing_removes_our_own_files_only(tmp_path: Path) -> None:
+def test_clear_removes_only_cache_files(tmp_path: Path) -> None:
     kept, outside = TrialCache(tmp_path / "cache"), TrialCache(tmp_path / "outside")
     for place in (kept, outside):
         place.put(CONFIG, RESULTS, 1.0)
@@ -310,7 +310,7 @@ def test_clearing_removes_our_own_files_only(tmp_path: Path) -> None:
     assert (kept.folder / "00").is_symlink()
 
 
-def test_clearing_by_age(tmp_path: Path) -> None:
+def test_clear_removes_only_entries_before_a_date(tmp_path: Path) -> None:
     kept, now = TrialCache(tmp_path), datetime.now(UTC)
     for days in (0, 10, 100):
         kept.put({"days": days}, {}, 1.0, at=now - timedelta(days=days))
@@ -321,7 +321,7 @@ def test_clearing_by_age(tmp_path: Path) -> None:
     refused(neardup("cache", "clear", "--cache", tmp_path, "--older-than", "1y"), 2, "such as 30d")
 
 
-def test_an_entry_is_one_line_on_a_narrow_terminal(tmp_path, monkeypatch) -> None:
+def test_listed_entry_is_one_line_on_a_narrow_terminal(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     kept = TrialCache(tmp_path)
     for slots in (64, 128):
@@ -372,7 +372,7 @@ def test_the_command_line_lists_shows_and_clears(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("answer", "left"), [("y\n", 0), ("n\n", 1), ("", 1)])
-def test_clearing_asks_first(tmp_path: Path, answer: str, left: int) -> None:
+def test_cache_clear_asks_for_confirmation(tmp_path: Path, answer: str, left: int) -> None:
     kept = TrialCache(tmp_path)
     kept.put(CONFIG, RESULTS, 1.0)
     command = [sys.executable, "-m", "neardup", "cache", "clear", "--cache", str(tmp_path)]
@@ -382,7 +382,7 @@ def test_clearing_asks_first(tmp_path: Path, answer: str, left: int) -> None:
     assert answer or "--yes removes without asking" in ran.stderr
 
 
-def test_a_folder_that_may_not_be_read_is_an_error(tmp_path: Path) -> None:
+def test_unreadable_folder_is_an_error(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     folder.mkdir(mode=0)
     refused(unprivileged("cache", "list", "--cache", folder), 2, "is not readable")

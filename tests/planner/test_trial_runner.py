@@ -55,7 +55,7 @@ def runner_of(texts: list[str], of: TrialPoint) -> TrialRunner:
 
 @given(corpora(), st.sampled_from(["word:1", "word:2", "char:4"]), st.sampled_from([0.3, 0.5, 0.9]))
 @settings(max_examples=60)
-def test_a_trial_counts_what_the_slow_way_counts(texts, shingle, threshold):
+def test_counts_equal_the_reference_implementation(texts, shingle, threshold):
     """Also if the trial has other shingles and another threshold than the reference."""
     trial = replace(SMALL, shingle=shingle, threshold=threshold)
     found = runner_of(texts, SMALL)._once(trial)
@@ -79,7 +79,7 @@ def test_a_trial_counts_what_the_slow_way_counts(texts, shingle, threshold):
     assert found.far == len(different - nearer)
 
 
-def test_buckets_are_counted_with_those_of_one_document():
+def test_bucket_sizes_include_buckets_of_one_document():
     texts = ["a b c d", "a b c e", "p q r s", "t u v w", "t u v w"]
     found = runner_of(texts, SMALL).measure(SMALL)
     spec = SMALL.options().spec
@@ -97,7 +97,7 @@ def test_buckets_are_counted_with_those_of_one_document():
     assert found.t_sig > 0 and found.t_rest > 0
 
 
-def test_in_one_bucket_all_documents_meet():
+def test_one_bucket_makes_all_pairs_candidates():
     texts = [f"one of so many similar texts with the number {number}" for number in range(30)]
     found = runner_of(texts, SMALL).measure(replace(SMALL, buckets=1))
     assert found.candidates == 30 * 29 // 2
@@ -105,7 +105,7 @@ def test_in_one_bucket_all_documents_meet():
     assert found.recall == 1.0
 
 
-def test_few_different_shingles_make_documents_similar_that_are_not():
+def test_small_vocabulary_makes_dissimilar_documents_similar():
     texts = [" ".join(f"w{n}x{word}" for word in range(12)) for n in range(40)]
     one = replace(SMALL, verify="exact", vocabulary=1)
     found = runner_of(texts, SMALL).measure(one)
@@ -114,7 +114,7 @@ def test_few_different_shingles_make_documents_similar_that_are_not():
     assert found.recall is None
 
 
-def test_a_large_vocabulary_takes_no_room():
+def test_large_vocabulary_allocates_no_table():
     """Sixteen million words: as if there were no limit, and no table of them."""
     texts = [f"{'same words in all of them ' * 5} {number}" for number in range(20)]
     lab, many = runner_of(texts, SMALL), replace(SMALL, vocabulary=1 << 24)
@@ -129,7 +129,7 @@ def test_a_large_vocabulary_takes_no_room():
 
 @pytest.mark.parametrize("sketch", ["minhash", "oneperm", "weighted", "simhash"])
 @pytest.mark.parametrize("verify", ["exact", "estimate", "none"])
-def test_every_sketch_and_verification_can_be_tried(sketch, verify):
+def test_every_sketch_and_verification_runs(sketch, verify):
     texts = [f"{'same words in all of them ' * 5} {number}" for number in range(20)]
     base = TrialPoint.of(Options.of(sketch=sketch, verify=verify, shingle="word:2"))
     lab = runner_of(texts, SMALL)

@@ -26,7 +26,7 @@ def task(tmp_path_factory):
     return folder
 
 
-def test_a_trial_that_takes_too_long_is_ended_and_the_next_one_runs(task):
+def test_timeout_ends_a_trial_and_the_next_one_runs(task):
     with TrialWorker(task, limit=0.3) as worker:
         late = worker.run(replace(SLOW, verify="estimate"))
         assert (late.status, late.error) == ("timeout", "took more than 0.3 s")
@@ -35,7 +35,7 @@ def test_a_trial_that_takes_too_long_is_ended_and_the_next_one_runs(task):
         assert worker.run(POINT).recall == 1.0
 
 
-def test_a_crash_is_a_row_with_the_reason_and_the_next_trial_runs(task):
+def test_crash_is_a_failed_outcome_and_the_next_trial_runs(task):
     with TrialWorker(task, limit=60) as worker:
         assert worker.run(POINT).done
         os.kill(worker._process.pid, signal.SIGKILL)
@@ -45,7 +45,7 @@ def test_a_crash_is_a_row_with_the_reason_and_the_next_trial_runs(task):
         assert worker.run(POINT).done
 
 
-def test_what_can_not_be_tried_fails_with_the_reason_in_the_same_process(task):
+def test_invalid_point_fails_without_ending_the_process(task):
     with TrialWorker(task, limit=60) as worker:
         assert worker.run(POINT).done
         process = worker._process
@@ -56,14 +56,14 @@ def test_what_can_not_be_tried_fails_with_the_reason_in_the_same_process(task):
         assert worker._process is process
 
 
-def test_no_process_is_left_behind(task):
+def test_worker_process_ends_with_its_owner(task):
     with TrialWorker(task, limit=60) as worker:
         worker.run(POINT)
         process = worker._process
     assert process.poll() is not None
 
 
-def test_a_file_that_lies_around_is_not_imported(task, tmp_path, monkeypatch):
+def test_worker_imports_nothing_from_the_current_folder(task, tmp_path, monkeypatch):
     (tmp_path / "numpy.py").write_text("raise SystemExit(9)")
     monkeypatch.chdir(tmp_path)
     with TrialWorker(task, limit=60) as worker:

@@ -57,7 +57,7 @@ def tuned():
     return tune(tweets(1_000), threshold=0.8, slots="16,64", sketches="minhash", workers=1)
 
 
-def test_420_hashes_agree_with_brute_force():
+def test_420_hashes_find_what_brute_force_finds():
     """The seeds' check. 84 bands of 5 miss a pair at 0.9 with a chance of 1e-32. An estimate of
     420 slots at 0.9 has a standard error of 0.015, so that it is wrong about pairs near 0.9."""
     tuning = tune(
@@ -78,7 +78,7 @@ def test_420_hashes_agree_with_brute_force():
     assert estimate.precision is not None and estimate.precision >= 0.85
 
 
-def test_the_best_is_the_cheapest_that_finds_enough(tuned):
+def test_best_trial_is_the_cheapest_with_enough_recall(tuned):
     enough = [row for row in tuned.rows if row.recall >= 0.99 and row.precision >= 0.99]
     assert tuned.met
     assert tuned.best in enough
@@ -90,14 +90,14 @@ def test_the_best_is_the_cheapest_that_finds_enough(tuned):
     assert any("The default" in reason or "the default" in reason for reason in tuned.reasons)
 
 
-def test_a_sweep_says_what_to_use_and_why(tuned):
+def test_summary_has_advice_and_reasons(tuned):
     assert str(tuned).splitlines() == [f"Use {tuned.best.point}", *tuned.reasons]
     assert repr(tuned) == (
         f"<Tuning of {tuned.sampled} documents, {len(tuned.rows)} trials: Use {tuned.best.point}>"
     )
 
 
-def test_the_point_says_what_recall_it_is_for(tuned):
+def test_options_record_the_recall(tuned):
     assert tuned.options["recall"] == 0.99
     fingerprints = tune(tweets(50), slots=64, sketches="simhash", workers=1)
     simhash = replace(fingerprints, best=fingerprints.rows[1])
@@ -105,17 +105,17 @@ def test_the_point_says_what_recall_it_is_for(tuned):
     assert dedup(tweets(50), **simhash.options).options.by_bits
 
 
-def test_the_same_signatures_take_the_same_time(tuned):
+def test_trials_with_the_same_signatures_share_the_least_time(tuned):
     times = {(row.point.slots, row.t_sig) for row in tuned.rows}
     assert len(times) == len({row.point.slots for row in tuned.rows}) == 3
 
 
-def test_a_run_at_the_best_point_finds_what_was_measured(tuned):
+def test_run_at_the_best_point_removes_what_was_measured(tuned):
     texts = list(dict.fromkeys(tweets(1_000)))
     assert len(dedup(texts, **tuned.options).pairs) == tuned.best.pairs
 
 
-def test_the_recall_that_theory_expects_is_what_is_measured(tuned):
+def test_measured_recall_is_near_the_s_curve(tuned):
     """Bands that find about half: of 200 and more pairs, four standard errors are 0.14."""
     half = tune(tweets(1_000), slots=24, bands="2x12", sketches="minhash", workers=1).rows[1]
     wanted = Target(0.99, 0.99, tuned.reference, tuned.truth, 1_000, 1_000, 1_000)
@@ -140,7 +140,7 @@ def test_trials_with_other_shingles_and_thresholds_have_the_same_truth():
     assert tuning.best.point.threshold == 0.8
 
 
-def test_a_precise_point_is_wanted_too():
+def test_precision_rules_out_verify_none():
     texts = tweets(300)
     tuning = tune(texts, verify="none,exact", slots=32, sketches="minhash", workers=1)
     assert tuning.best.point.verify == "exact"
@@ -148,13 +148,13 @@ def test_a_precise_point_is_wanted_too():
     assert free.met
 
 
-def test_points_that_no_run_can_be_at_are_not_recommended():
+def test_experimental_points_are_not_recommended():
     tuning = tune(tweets(300), slots=16, bands="4x4", buckets=50, sketches="minhash", workers=1)
     assert not tuning.best.point.only_for_sweeps
     assert tuning.rows[1].point.buckets == 50
 
 
-def test_where_nothing_is_similar_there_is_no_recall():
+def test_sample_without_similar_pairs_has_no_recall():
     chance = random.Random(1)
     texts = [" ".join(chance.choices(WORDS, k=20)) for _ in range(50)]
     tuning = tune(texts, slots="16,64", sketches="minhash", workers=1)
@@ -165,14 +165,14 @@ def test_where_nothing_is_similar_there_is_no_recall():
     assert tuning.best.point.meeting.probability(0.8) >= 0.99
 
 
-def test_identical_documents_are_left_out_and_counted():
+def test_identical_documents_are_dropped_and_counted():
     tuning = tune([*tweets(50), *tweets(50)], slots=16, sketches="minhash", workers=1)
     assert tuning.copies >= 50
     assert tuning.sampled <= 50
 
 
 @pytest.mark.parametrize("texts", [[], ["one"], ["one", "One!"], ["", " ", "\u200b"]])
-def test_there_must_be_two_different_documents(texts):
+def test_fewer_than_two_different_documents_are_refused(texts):
     with pytest.raises(InputError, match="fewer than two"):
         tune(texts)
 
@@ -188,7 +188,7 @@ def test_there_must_be_two_different_documents(texts):
         ({"workers": 0}, "workers must be"),
     ],
 )
-def test_what_can_not_be_wanted_is_refused(asked, message):
+def test_invalid_requests_are_refused(asked, message):
     with pytest.raises(ParameterError, match=message):
         tune(tweets(10), **asked)
 
@@ -211,7 +211,7 @@ class Interrupted(TrialCache):
             raise KeyboardInterrupt
 
 
-def test_a_sweep_that_was_interrupted_goes_on(tmp_path):
+def test_interrupted_sweep_resumes_from_the_cache(tmp_path):
     request = SweepRequest.of(axes={"slots": "16,32", "sketches": "minhash"})
     sample = sample_of(tweets(200), request)
     with pytest.raises(KeyboardInterrupt):
@@ -226,7 +226,7 @@ def test_a_sweep_that_was_interrupted_goes_on(tmp_path):
     assert again.rows == tuning.rows  # times too: nothing was run
 
 
-def test_results_that_are_no_outcomes_are_run_again(tmp_path):
+def test_invalid_cached_results_are_run_again(tmp_path):
     request = SweepRequest.of(axes={"slots": 16, "bands": "4x4", "sketches": "minhash"})
     sample, cache = sample_of(tweets(100), request), TrialCache(tmp_path)
     tuning = run_sweep(sample, request, 1, SILENT, cache)
@@ -236,14 +236,14 @@ def test_results_that_are_no_outcomes_are_run_again(tmp_path):
     assert [row.pairs for row in again.rows] == [row.pairs for row in tuning.rows]
 
 
-def test_other_documents_or_another_reference_are_other_trials(tmp_path):
+def test_cache_distinguishes_documents_and_references(tmp_path):
     point = {"slots": 16, "bands": "4x4", "sketches": "minhash"}
     for count, threshold in ((100, 0.8), (101, 0.8), (100, 0.9), (100, 0.8)):
         tune(tweets(count), threshold=threshold, workers=1, cache=tmp_path, **point)
     assert len(list(TrialCache(tmp_path).entries())) == 3 * 2
 
 
-def test_what_took_too_long_is_tried_again_with_more_time(tmp_path):
+def test_cached_timeout_is_run_again_with_a_longer_limit(tmp_path):
     point = {"slots": 2_000, "bands": "1000x2", "buckets": 1, "sketches": "minhash"}
     hasty, patient = (
         SweepRequest.of(time_limit=0.05, axes=point),
@@ -258,7 +258,7 @@ def test_what_took_too_long_is_tried_again_with_more_time(tmp_path):
     assert run_sweep(sample, hasty, 1, SILENT, cache).rows[1].status == "done"
 
 
-def test_the_command_writes_what_it_found(tmp_path):
+def test_command_writes_config_table_and_page(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(400)])
     ran = neardup(
         "tune",
@@ -311,7 +311,7 @@ def test_the_command_writes_what_it_found(tmp_path):
     assert again.err == ""
 
 
-def test_an_earlier_sweep_is_replaced_by_force_only(tmp_path):
+def test_earlier_sweep_is_replaced_only_with_force(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(50)])
     command = (
         "tune",
@@ -339,7 +339,7 @@ def test_an_earlier_sweep_is_replaced_by_force_only(tmp_path):
 
 
 @pytest.mark.parametrize(("columns", "missing"), [("80", {"bucket"}), ("130", set())])
-def test_the_table_fits_and_nothing_in_it_is_cut(tmp_path, monkeypatch, columns, missing):
+def test_table_fits_the_terminal(tmp_path, monkeypatch, columns, missing):
     monkeypatch.setenv("COLUMNS", columns)
     path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(50)])
     ran = neardup("tune", path, "--slots", "16,256", "--recall", 0.95, "--workers", 1)
@@ -376,14 +376,14 @@ def test_bits_are_shown_if_they_differ(tmp_path):
     assert ["minhash", "64", "16x4", "8"] in [row[:4] for row in rows]
 
 
-def test_where_there_is_no_room_at_all_lines_are_longer(tmp_path, monkeypatch):
+def test_table_on_a_tiny_terminal_has_long_lines(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
     path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(50)])
     ran = neardup("tune", path, "--slots", 64, "--sketches", "minhash", "--workers", 1)
     assert "sketch  slots bands" in ran.out and "precision" in ran.out
 
 
-def test_a_row_without_figures_is_in_the_table(tmp_path):
+def test_trial_without_figures_is_in_the_table(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(3_000)])
     ran = neardup(
         "tune",
@@ -410,7 +410,7 @@ def test_a_row_without_figures_is_in_the_table(tmp_path):
     assert {late[name] for name in ("t_sig", "t_rest", "t_tot", "pairs", "recall")} == {""}
 
 
-def test_commands_that_can_not_be_done(tmp_path):
+def test_invalid_commands_are_refused(tmp_path):
     one = write_jsonl(tmp_path / "one.jsonl", [{"text": "only this"}])
     empty = write_jsonl(tmp_path / "empty.jsonl", [])
     bad = tmp_path / "bad.parquet"
@@ -434,12 +434,12 @@ def test_commands_that_can_not_be_done(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a folder that nobody can write to")
-def test_a_folder_that_can_not_be_written_is_refused_before_the_work(tmp_path):
+def test_unwritable_folder_is_refused_before_the_work(tmp_path):
     missing = tmp_path / "none.jsonl"
     refused(neardup("tune", missing, "-o", "/proc/self"), 1, "/proc/self can't be written")
 
 
-def test_the_name_of_the_folder_is_shown_as_it_is(tmp_path):
+def test_folder_name_is_printed_unchanged(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(50)])
     ran = neardup(
         "tune",

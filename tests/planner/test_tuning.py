@@ -14,7 +14,7 @@ from neardup.planner.tuning import TrialOutcome, TrialPoint
 SMALL = TrialPoint(shingle="word:2", slots=8, bands=4, rows=2, threshold=0.5)
 
 
-def test_an_outcome_goes_through_json():
+def test_outcome_survives_json():
     point = replace(SMALL, buckets=7)
     row = TrialOutcome(point, "timeout", bucket_sizes={1: 5, 10: 2}, recall=0.5, error="too long")
     assert TrialOutcome.from_json(json.loads(json.dumps(row.to_json()))) == row
@@ -24,12 +24,12 @@ def test_an_outcome_goes_through_json():
     "change",
     [{"status": "lost"}, {"point": {"slots": 3, "other": 4}}, {"bucket_sizes": {"x": 1}}, {"a": 1}],
 )
-def test_what_is_no_outcome_is_refused(change):
+def test_invalid_outcomes_are_refused(change):
     with pytest.raises(FormatError, match="run it again"):
         TrialOutcome.from_json(TrialOutcome(SMALL).to_json() | change)
 
 
-def test_a_point_is_what_a_run_is_given():
+def test_point_gives_the_options_it_was_made_of():
     for options in (
         Options.of(threshold=0.9),
         Options.of(sketch="simhash"),

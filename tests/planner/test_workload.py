@@ -28,7 +28,7 @@ def at(bands: int, rows: int, documents: int = 110_000, threshold: float = 0.8) 
     return assume_workload(Sla(documents, shingles=368, threshold=threshold), options)
 
 
-def test_pages_are_compared_about_as_often_as_measured() -> None:
+def test_assumed_false_comparisons_are_near_measured_ones() -> None:
     """110,000 pages of RFCs: 0.70, 12.1 and 33.8 pairs a document were compared in vain; large
     buckets are compared only in part, which the table does not know."""
     assert at(21, 6).false == pytest.approx(0.70, rel=0.2)
@@ -36,7 +36,7 @@ def test_pages_are_compared_about_as_often_as_measured() -> None:
     assert 33.8 < at(8, 1).false < 3.5 * 33.8
 
 
-def test_what_is_shared_is_about_as_measured() -> None:
+def test_assumed_candidates_and_places_are_near_measured_ones() -> None:
     """Documents that share a bucket, and their places: a sample of the same pages has 0.224 and
     1.7, 0.516 and 3.6, of 8 x 1 bands 3.9 places."""
     usual, flat = at(21, 6), at(16, 2)
@@ -52,7 +52,9 @@ def test_what_is_shared_is_about_as_measured() -> None:
 
 
 @given(st.integers(1, 60), st.integers(1, 12), st.integers(2, 10**9))
-def test_flatter_bands_and_more_documents_meet_more(bands: int, rows: int, documents: int) -> None:
+def test_flatter_bands_and_more_documents_increase_the_workload(
+    bands: int, rows: int, documents: int
+) -> None:
     mine = at(bands, rows, documents)
     more_bands, more = at(bands + 1, rows, documents), at(bands, rows, 2 * documents)
     fewer_rows = at(bands, max(rows - 1, 1), documents)
@@ -63,15 +65,15 @@ def test_flatter_bands_and_more_documents_meet_more(bands: int, rows: int, docum
     assert mine.members <= bands
 
 
-def test_of_a_bucket_only_the_first_256_are_compared() -> None:
+def test_comparisons_are_limited_to_256_leaders_a_bucket() -> None:
     assert at(8, 1, 10**10).false == 8 * 256
 
 
-def test_a_higher_threshold_leaves_more_to_compare_in_vain() -> None:
+def test_higher_threshold_has_more_false_comparisons() -> None:
     assert at(21, 6, threshold=0.9).false > at(21, 6).false > at(21, 6, threshold=0.5).false
 
 
-def test_few_slots_are_warned_of() -> None:
+def test_flat_bands_are_noted() -> None:
     made = plan(110_000, shingles=368, recall=0.999, slots=8, cores=1, calibrate=False)
     assert (made.options["bands"], made.options["rows"]) == (8, 1)
     assert made.predicted.compared > 30
@@ -82,7 +84,7 @@ def test_few_slots_are_warned_of() -> None:
     assert "assumed to be like pages of manuals" in made.sources["documents"]
 
 
-def test_usual_bands_and_few_documents_are_not() -> None:
+def test_steep_bands_and_small_corpora_are_not_noted() -> None:
     assert plan(110_000, cores=1, calibrate=False).notes == []
     assert plan(10_000, slots=8, recall=0.999, cores=1, calibrate=False).notes == []
 
@@ -120,7 +122,7 @@ def seen_of(file: Path, count: int, seed: int) -> SampledCorpus:
     return sample_corpus(find_inputs([file]), Columns(), FixedOptions(), count, seed, 1)
 
 
-def test_a_whole_corpus_says_what_its_run_does(ran: tuple[Path, dict[str, Any]]) -> None:
+def test_workload_of_the_whole_corpus_equals_its_run(ran: tuple[Path, dict[str, Any]]) -> None:
     file, record = ran
     profile = seen_of(file, DOCUMENTS, seed=1).workload(Options())
     counts = record["counts"]
@@ -130,7 +132,7 @@ def test_a_whole_corpus_says_what_its_run_does(ran: tuple[Path, dict[str, Any]])
     assert profile.compared * DOCUMENTS == pytest.approx(counts["comparisons"], rel=0.05)
 
 
-def test_samples_say_it_on_average(ran: tuple[Path, dict[str, Any]]) -> None:
+def test_workloads_of_samples_equal_the_run_on_average(ran: tuple[Path, dict[str, Any]]) -> None:
     file, record = ran
     profiles = [seen_of(file, SAMPLED, seed).workload(Options()) for seed in range(8)]
     removed = np.mean([profile.removed for profile in profiles])
@@ -140,7 +142,9 @@ def test_samples_say_it_on_average(ran: tuple[Path, dict[str, Any]]) -> None:
     assert compared == pytest.approx(wanted, rel=0.25)
 
 
-def test_pairs_of_a_sample_are_those_of_the_corpus(ran: tuple[Path, dict[str, Any]]) -> None:
+def test_weighted_pairs_of_a_sample_equal_those_of_the_corpus(
+    ran: tuple[Path, dict[str, Any]],
+) -> None:
     file, _ = ran
     everything = sum(n for s, n in seen_of(file, DOCUMENTS, 1).pairs if s >= 0.8)
     samples = [
@@ -149,7 +153,7 @@ def test_pairs_of_a_sample_are_those_of_the_corpus(ran: tuple[Path, dict[str, An
     assert np.mean(samples) == pytest.approx(everything, rel=0.1)
 
 
-def test_a_plan_from_a_sample_is_close_to_the_run(ran: tuple[Path, dict[str, Any]]) -> None:
+def test_plan_from_a_sample_is_close_to_the_run(ran: tuple[Path, dict[str, Any]]) -> None:
     file, _ = ran
     made = plan(sample=file, sample_size=SAMPLED, cores=1, calibrate=False)
     assert made.sla.documents == DOCUMENTS
@@ -162,7 +166,7 @@ def test_a_plan_from_a_sample_is_close_to_the_run(ran: tuple[Path, dict[str, Any
     assert stages["filter"].written == pytest.approx(kept, rel=0.1)
 
 
-def test_a_larger_corpus_of_the_same_kind(ran: tuple[Path, dict[str, Any]]) -> None:
+def test_plan_for_a_larger_corpus_extrapolates_the_sample(ran: tuple[Path, dict[str, Any]]) -> None:
     file, _ = ran
     small, large = (
         plan(many, sample=file, sample_size=SAMPLED, cores=1, memory="8GB", calibrate=False)
@@ -173,7 +177,7 @@ def test_a_larger_corpus_of_the_same_kind(ran: tuple[Path, dict[str, Any]]) -> N
     assert large.predicted.disk == pytest.approx(1000 * small.predicted.disk + more_pairs, rel=0.01)
 
 
-def test_pairs_that_meet_in_vain_grow_with_the_documents(ran: tuple[Path, dict[str, Any]]) -> None:
+def test_false_comparisons_grow_with_the_documents(ran: tuple[Path, dict[str, Any]]) -> None:
     few, many, most = (
         plan(number, sample=ran[0], calibrate=False, cores=1)
         for number in (4_000, 40_000, 2_000_000_000)
@@ -187,7 +191,7 @@ def test_pairs_that_meet_in_vain_grow_with_the_documents(ran: tuple[Path, dict[s
     assert "times as many" not in few.sources["documents"]
 
 
-def test_nothing_similar_leaves_the_recall_open(tmp_path: Path) -> None:
+def test_sample_without_similar_pairs_has_no_recall_above(tmp_path: Path) -> None:
     chance = random.Random(1)
     texts = [" ".join(str(chance.random()) for _ in range(9)) for _ in range(30)]
     file = write_jsonl(tmp_path / "c.jsonl", [{"text": text} for text in texts])
@@ -197,7 +201,7 @@ def test_nothing_similar_leaves_the_recall_open(tmp_path: Path) -> None:
     assert made.predicted.compared == 0.0
 
 
-def test_low_thresholds_count_all_pairs_above_them(ran: tuple[Path, dict[str, Any]]) -> None:
+def test_low_threshold_counts_all_pairs_above_it(ran: tuple[Path, dict[str, Any]]) -> None:
     file, _ = ran
     low = plan(sample=file, sample_size=400, threshold=0.1, recall=0.9, cores=1, calibrate=False)
     files = find_inputs([file])

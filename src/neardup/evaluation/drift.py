@@ -1,12 +1,12 @@
-"""Compares an evaluation with an earlier one and describes what has changed, in sentences.
+"""Compares an evaluation with an earlier one and describes the changes in sentences.
 
 Only changes beyond noise are reported: large enough to matter, and larger than three standard
-errors of both samples. Whether two documents of a given similarity share a bucket does not depend
-on the corpus; what drifts is how similar its documents are, how long and how many they are.
+errors of both samples. The chance that two documents of some similarity share a bucket does not
+depend on the corpus; what drifts is the number, the length and the similarity of its documents.
 
-What can be compared depends on the two operating points. Texts always can. Shingles can if both
-evaluations cut texts in the same way; how they are hashed changes no figure. Candidates can if
-everything of the operating points is the same.
+The two operating points decide which figures can be compared. Texts always can. Shingles can if
+both evaluations cut texts in the same way, whatever the hash. Candidates can if the operating
+points are the same.
 """
 
 from __future__ import annotations
@@ -26,21 +26,24 @@ from neardup.spec import MINHASHES
 KIND: Final = "neardup evaluation"
 LARGEST: Final = 64 << 20
 COUNTED: Final = ("ignored",)
-"""What is counted in the corpus and drifts with it."""
+"""Parameters that are counted in the corpus and drift with it."""
 READ: Final = ("profile", "strip", "unicode", "version")
-"""What decides the words of a text..."""
+"""Parameters that decide the words of a text..."""
 CUT: Final = (*READ, "unit", "size")
 """...and its shingles."""
 NEARLY_ALL: Final = 0.95
-"""Pairs that meet with this chance can be compared, whatever the bands are."""
+"""Similarities at which this share of pairs meets can be compared for any bands."""
 
 
 @dataclass(frozen=True)
 class EvaluationRecord:
-    """What of an evaluation can be compared with another.
+    """The part of an evaluation that can be compared with another.
 
-    `point` has specification and parameters, those that are set. Document frequencies are counted
-    in the corpus: of weights, parameters say the kind.
+    point     specification and parameters that are set, without those counted in the corpus
+    judged    the system, in words
+    golden    the digest of the golden set
+    recall    the recall by labels, with its interval
+    profile   the profile of the corpus; None without a corpus
     """
 
     point: dict[str, Any]
@@ -51,7 +54,7 @@ class EvaluationRecord:
 
     @classmethod
     def of(cls, record: Any, where: str) -> EvaluationRecord:
-        """Of what evaluation.json holds."""
+        """Read the content of evaluation.json; `where` names it in errors."""
         if not isinstance(record, dict) or record.get("kind") != KIND:
             raise FormatError(
                 f"{where} is not an evaluation: give the evaluation.json that neardup evaluate -o "
@@ -60,11 +63,11 @@ class EvaluationRecord:
         try:
             point, profile = record["operating_point"], record["profile"]
             recall = record["labels"]["recall"]
-            said = {**point["spec"], **point["parameters"]}
+            parameters = {**point["spec"], **point["parameters"]}
             if not all(_is_share(recall[name]) for name in ("value", "low", "high")):
                 raise ValueError
             return cls(
-                {name: x for name, x in said.items() if x and name not in COUNTED},
+                {name: x for name, x in parameters.items() if x and name not in COUNTED},
                 str(record["judged"]),
                 str(record["golden"]["digest"]),
                 recall,
@@ -76,10 +79,11 @@ class EvaluationRecord:
             ) from None
 
     def same(self, other: EvaluationRecord, names: Iterable[str]) -> bool:
+        """Return whether both have the same values of these parameters."""
         return all(self.point.get(name) == other.point.get(name) for name in names)
 
     def differing(self, before: EvaluationRecord) -> str:
-        """What of the operating point is another one, from what to what; empty if nothing is."""
+        """Return the parameters that differ, with both values; empty if none do."""
         names = [name for name in {**before.point, **self.point} if not self.same(before, [name])]
         return ", ".join(
             f"{name} {before.point.get(name)} to {self.point.get(name)}" for name in names
@@ -87,7 +91,7 @@ class EvaluationRecord:
 
     @property
     def all_meet_from(self) -> int | None:
-        """The first tenth of similarity in which nearly all pairs meet; None if nobody can say."""
+        """The first tenth of similarity in which nearly all pairs meet; None if unknown."""
         tables = self.point.get("tables")
         if self.point.get("sketch") not in MINHASHES or self.point.get("measure") != "jaccard":
             return None
@@ -95,16 +99,17 @@ class EvaluationRecord:
             curve = parse_layout(str(tables))
         except ParameterError:
             return None
-        found = (n for n in range(TENTHS) if curve.probability(n / TENTHS) >= NEARLY_ALL)
-        return next(found, None)
+        tenths = (n for n in range(TENTHS) if curve.probability(n / TENTHS) >= NEARLY_ALL)
+        return next(tenths, None)
 
 
 def _is_share(value: Any) -> bool:
+    """Return whether a value is None or from 0 to 1."""
     return value is None or (isinstance(value, float) and 0.0 <= value <= 1.0)
 
 
 def read_baseline(path: Path) -> EvaluationRecord:
-    """An earlier evaluation.json."""
+    """Read an earlier evaluation.json."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -119,9 +124,9 @@ def read_baseline(path: Path) -> EvaluationRecord:
 
 
 LENGTH: Final = 0.1
-"""A mean that changes by less than this share is not worth a word."""
+"""Changes of a mean by less than this share are not reported."""
 FACTOR: Final = 1.5
-"""Counts and shares that change by less than this factor are not either."""
+"""Changes of counts and shares by less than this factor are not reported."""
 SHARE: Final = 0.01
 ERRORS: Final = 3.0
 EMPTY_BINS: Final = 0.02
@@ -129,36 +134,36 @@ NOTHING: Final = "nothing moved"
 
 
 def describe_drift(now: EvaluationRecord, before: EvaluationRecord) -> list[str]:
-    """What has changed, a sentence each, what can't be compared first; or that nothing has."""
+    """Describe the changes, a sentence each; figures that can't be compared come first."""
     same_words, same_shingles = now.same(before, READ), now.same(before, CUT)
     differing = now.differing(before)
     first = 0 if not differing else _comparable_from(now, before) if same_shingles else None
-    said = [*_not_compared(differing, same_words, same_shingles, first)]
+    changes = [*_not_compared(differing, same_words, same_shingles, first)]
     if not differing:
-        said += _recall(now, before)
+        changes += _recall(now, before)
     if now.profile is None or before.profile is None:
-        said.append("without a corpus on both sides there is no profile: texts are not compared")
-        return said
+        changes.append("without a corpus on both sides there is no profile: texts are not compared")
+        return changes
     new, old = now.profile, before.profile
-    said += _lengths(new, old)
+    changes += _lengths(new, old)
     if same_words:
-        said += _words(new, old)
+        changes += _words(new, old)
     if same_shingles:
-        said += _shingles(new, old)
-        said += _copies(new, old)
+        changes += _shingles(new, old)
+        changes += _copies(new, old)
         if now.same(before, ["slots"]):
-            said += _empty_bins(new, old)
+            changes += _empty_bins(new, old)
     threshold = now.point.get("threshold") if now.point.get("tables") else None
     if not differing:
-        said += _candidates(new, old, threshold)
-        said += _buckets(new, old)
+        changes += _candidates(new, old, threshold)
+        changes += _buckets(new, old)
     if first is not None:
-        said += _similarity(new, old, threshold, first)
-    return said or [NOTHING]
+        changes += _similarity(new, old, threshold, first)
+    return changes or [NOTHING]
 
 
 def _comparable_from(now: EvaluationRecord, before: EvaluationRecord) -> int | None:
-    """The first tenth of similarity whose pairs nearly all meet, on both sides."""
+    """Return the first tenth of similarity in which nearly all pairs meet on both sides."""
     new, old = now.all_meet_from, before.all_meet_from
     return None if new is None or old is None else max(new, old)
 
@@ -166,20 +171,22 @@ def _comparable_from(now: EvaluationRecord, before: EvaluationRecord) -> int | N
 def _not_compared(
     differing: str, same_words: bool, same_shingles: bool, first: int | None
 ) -> Iterator[str]:
+    """Describe the figures that can't be compared."""
     if not differing:
         return
-    lost = ["buckets, candidates and recall"]
+    skipped = ["buckets, candidates and recall"]
     if first is None:
-        lost.insert(0, "similarities")
+        skipped.insert(0, "similarities")
     if not same_shingles:
-        lost.insert(0, "shingles")
+        skipped.insert(0, "shingles")
     if not same_words:
-        lost.insert(0, "words")
+        skipped.insert(0, "words")
     what = "operating points" if same_shingles else "specifications"
-    yield f"the {what} differ ({differing}): {', '.join(lost)} are not compared"
+    yield f"the {what} differ ({differing}): {', '.join(skipped)} are not compared"
 
 
 def _recall(now: EvaluationRecord, before: EvaluationRecord) -> Iterator[str]:
+    """Describe a recall whose intervals don't overlap."""
     if now.golden != before.golden:
         yield "the golden sets differ: recall is not compared"
         return
@@ -196,7 +203,7 @@ def _recall(now: EvaluationRecord, before: EvaluationRecord) -> Iterator[str]:
 
 
 def _words(now: CorpusProfile, before: CorpusProfile) -> Iterator[str]:
-    """Larger samples have more words: only samples of about the same size are compared."""
+    """Describe a changed vocabulary, of samples of about the same size: larger ones have more."""
     mine, theirs = now.words(), before.words()
     if mine.spec != theirs.spec or not _about_same(now.sampled, before.sampled):
         return
@@ -210,10 +217,12 @@ def _words(now: CorpusProfile, before: CorpusProfile) -> Iterator[str]:
 
 
 def _about_same(one: float, other: float) -> bool:
+    """Return whether two numbers differ by less than FACTOR."""
     return 1 / FACTOR < one / other < FACTOR
 
 
 def _lengths(now: CorpusProfile, before: CorpusProfile) -> Iterator[str]:
+    """Describe longer or shorter documents."""
     if _other_mean(now.bytes, before.bytes, now, before):
         ratio = now.bytes.mean / before.bytes.mean
         yield (
@@ -225,6 +234,7 @@ def _lengths(now: CorpusProfile, before: CorpusProfile) -> Iterator[str]:
 
 
 def _shingles(now: CorpusProfile, before: CorpusProfile) -> Iterator[str]:
+    """Describe more or fewer shingles per document."""
     if _other_mean(now.shingles, before.shingles, now, before):
         ratio = now.shingles.mean / before.shingles.mean
         yield (
@@ -235,6 +245,7 @@ def _shingles(now: CorpusProfile, before: CorpusProfile) -> Iterator[str]:
 
 
 def _other_mean(new: Spread, old: Spread, now: CorpusProfile, before: CorpusProfile) -> bool:
+    """Return whether two means differ by more than noise."""
     error = math.hypot(
         new.deviation / math.sqrt(now.sampled), old.deviation / math.sqrt(before.sampled)
     )
@@ -250,6 +261,7 @@ def _about(value: float) -> str:
 
 
 def _empty_bins(now: CorpusProfile, before: CorpusProfile) -> Iterator[str]:
+    """Describe more or fewer empty slots of a one-permutation sketch."""
     new, old = now.empty_bins, before.empty_bins
     if new is None or old is None or abs(new - old) < EMPTY_BINS:
         return
@@ -260,6 +272,7 @@ def _empty_bins(now: CorpusProfile, before: CorpusProfile) -> Iterator[str]:
 def _candidates(
     now: CorpusProfile, before: CorpusProfile, threshold: float | None
 ) -> Iterator[str]:
+    """Describe more or fewer candidates per document."""
     if not before.met or not now.met:
         if now.met + before.met > ERRORS**2:
             yield f"candidates went from {before.candidates:.2f} to {now.candidates:.2f} a document"
@@ -277,13 +290,13 @@ def _candidates(
 
 
 def _why_candidates(now: CorpusProfile, before: CorpusProfile, threshold: float | None) -> str:
-    """Bands can be chosen against pairs below the threshold; those above are what is looked for."""
+    """Return whether most of the difference is below the threshold, where steeper bands help."""
     if threshold is None:
         return ""
     below = int(threshold * TENTHS)
-    in_vain = [one.candidates * sum(one.similarity[:below]) for one in (now, before)]
+    below_threshold = [one.candidates * sum(one.similarity[:below]) for one in (now, before)]
     more = now.candidates > before.candidates
-    if abs(in_vain[0] - in_vain[1]) > abs(now.candidates - before.candidates) / 2:
+    if abs(below_threshold[0] - below_threshold[1]) > abs(now.candidates - before.candidates) / 2:
         cure = "consider more rows" if more else "fewer rows would cost little"
         return f"; most of the difference is below the threshold: {cure}"
     return f"; most of the difference are duplicates: there are {'more' if more else 'fewer'}"
@@ -292,7 +305,7 @@ def _why_candidates(now: CorpusProfile, before: CorpusProfile, threshold: float 
 def _similarity(
     now: CorpusProfile, before: CorpusProfile, threshold: float | None, first: int
 ) -> Iterator[str]:
-    """Of the pairs that meet, from some tenth on, which tenths have grown or shrunk?"""
+    """Describe the tenths of similarity, from `first` on, whose share of candidates changed."""
     new_all, old_all = sum(now.similarity[first:]), sum(before.similarity[first:])
     if not new_all or not old_all:
         return
@@ -314,7 +327,7 @@ def _similarity(
 
 
 def _copies(now: CorpusProfile, before: CorpusProfile) -> Iterator[str]:
-    """Of copies, as of buckets, more is seen if a larger share of the documents is looked at."""
+    """Describe more or fewer copies, if about the same share of the documents was sampled."""
     if _about_same(now.share, before.share) and abs(now.identical - before.identical) > LENGTH:
         yield (
             f"identical copies went from {before.identical:.0%} to {now.identical:.0%} of the "
@@ -323,6 +336,7 @@ def _copies(now: CorpusProfile, before: CorpusProfile) -> Iterator[str]:
 
 
 def _buckets(now: CorpusProfile, before: CorpusProfile) -> Iterator[str]:
+    """Describe larger or smaller buckets, if about the same share was sampled."""
     new, old = now.buckets, before.buckets
     if not _about_same(now.share, before.share) or _about_same(max(new.p99, 2), max(old.p99, 2)):
         return

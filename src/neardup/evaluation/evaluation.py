@@ -1,9 +1,10 @@
-"""neardup.evaluate: how good is an operating point, a run or a service, by a golden set?
+"""neardup.evaluate: measure an operating point, a run or a service by a golden set.
 
     golden pairs -> their texts -> candidates, similarities -> scores, losses, worst cases
 
-A label is a person's judgement, similarity that of the texts. Labelled duplicates that are lost
-because their texts have little in common are counted apart from similar ones that share no bucket.
+A label is a person's judgement, similarity a figure of the texts. Labelled duplicates that are
+missed because their texts are dissimilar are counted separately from similar ones that share no
+bucket.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ SAMPLE: Final = 10_000
 SEED: Final = 5
 WORST: Final = 20
 CASE_TEXT: Final = 20_000
-"""Characters of a text that are kept to be shown."""
+"""Characters of a text that a case keeps for the page."""
 GIVEN: Final = "the clusters of the golden set"
 NO_PAIRS: Final = (
     "a run says which documents go, not all pairs: for the recall of pairs use dedup --pairs, or "
@@ -92,52 +93,63 @@ def evaluate(
     Args:
         golden: A TSV, CSV, Parquet or Arrow file of pairs (id1, id2, label) or of clusters (id,
             cluster), a list of (id1, id2, label), or a dict of clusters by id.
-        corpus: A path or a list of `Path`s, or a list or table as `neardup.dedup` takes it.
-        run: The folder of a finished run, which then is what is judged.
-        service: The address of a running service, which is judged by the documents in its index.
+        corpus: The documents of the golden set: a path, a list of `Path`s, or a list or table as
+            `neardup.dedup` takes it. Required for an operating point; with `run` it adds the
+            figures that need texts.
+        run: The folder of a finished run, to evaluate that run instead of an operating point.
+        service: The address of a running service, to evaluate it by the documents in its index.
         api_key: The API key for the service, which needs the scope read.
-        text: The column that holds the documents.
-        id: The column that names them; by default `id` if there is one, else file:row.
-        format: The format of the corpus files; by default their names say it.
+        text: The column of the texts.
+        id: The column of the ids; by default `id` if there is one, else file:row.
+        format: The format of the corpus files; "auto" takes it from their names.
         pairs: The columns of a golden file of pairs, such as "id1,id2,label".
         clusters: The columns of a golden file of clusters, such as "id,cluster".
-        baseline: An evaluation.json of earlier, with which this one is compared.
-        sample: How many documents of the corpus its profile is made of.
+        baseline: An earlier evaluation.json, to describe what has changed since.
+        sample: The number of documents of the corpus that its profile is made of.
         workers: Threads.
-        progress: Told how far it is.
-        **options: The operating point that is judged: matching options, as in `neardup.dedup`.
+        progress: Receives stages and their progress; silent by default.
+        **options: The operating point to evaluate: matching options, as in `neardup.dedup`.
+
+    Returns:
+        The scores by labels and, with a corpus, by similarity; why pairs were missed; the worst
+        cases; and the profile of the corpus.
+
+    Raises:
+        UsageError: If none of `corpus`, `run` and `service` is given, or they don't go together.
+        InputError: If the golden set has no pair of documents that can be used.
 
     >>> texts = ["the cat sat on the mat today", "The cat sat on the mat, today!", "a dog"]
-    >>> found = evaluate([(0, 1, 1), (0, 2, 0)], corpus=texts)
-    >>> found.labels.recall.value, found.labels.precision.value
+    >>> evaluation = evaluate([(0, 1, 1), (0, 2, 0)], corpus=texts)
+    >>> evaluation.labels.recall.value, evaluation.labels.precision.value
     (1.0, 1.0)
     """
     operating_point = given_options(options)
     _check(corpus, run, service, operating_point)
     before = None if baseline is None else read_baseline(Path(baseline))
-    asked = load_golden(golden, pairs, clusters)
-    if not len(asked):
-        raise no_pairs_error(asked)
+    labelled = load_golden(golden, pairs, clusters)
+    if not len(labelled):
+        raise no_pairs_error(labelled)
     if service is not None:
-        held = ServiceClient(service, api_key).held(asked.ids, progress)
-        return _compared(_of_service(asked, held), before)
-    finished = None if run is None else RunSystem.of(Path(run), asked.ids)
+        indexed = ServiceClient(service, api_key).look_up(labelled.ids, progress)
+        return _with_drift(_evaluate_service(labelled, indexed), before)
+    finished = None if run is None else RunSystem.of(Path(run), labelled.ids)
     if finished is not None and corpus is not None:
         finished.require_of(corpus_files(corpus, format))
     point = profile = None
     if corpus is not None:
         chosen = _options(operating_point if finished is None else finished.operating_point)
         columns = Columns(text=text, id=id)
-        point, profile = _looked_up(
-            asked, corpus, columns, format, chosen, sample, workers, progress
+        point, profile = _read_corpus(
+            labelled, corpus, columns, format, chosen, sample, workers, progress
         )
-    used, notes = _usable(asked, point, finished)
+    used, notes = _usable(labelled, point, finished)
     progress.stage("comparing", len(used), "pairs")
     judge: EvaluatedSystem = next(one for one in (finished, point) if one is not None)
-    return _compared(_measured(used, judge, point, profile, notes), before)
+    return _with_drift(_measure(used, judge, point, profile, notes), before)
 
 
 def _check(corpus: Any, run: Any, service: str | None, operating_point: Mapping[str, Any]) -> None:
+    """Raise an error if the arguments don't name one system to evaluate."""
     if corpus is None and run is None and service is None:
         raise UsageError(
             "nothing to evaluate: give a corpus (--corpus), a run (--run), both, or a service "
@@ -152,27 +164,31 @@ def _check(corpus: Any, run: Any, service: str | None, operating_point: Mapping[
         raise UsageError(f"a {judged} has its operating point: leave out others, or the {judged}")
 
 
-def _compared(found: Evaluation, before: EvaluationRecord | None) -> Evaluation:
+def _with_drift(evaluation: Evaluation, before: EvaluationRecord | None) -> Evaluation:
+    """Add what has changed since a baseline, if there is one."""
     if before is None:
-        return found
-    return replace(
-        found, drift=describe_drift(EvaluationRecord.of(found.record, "this evaluation"), before)
-    )
+        return evaluation
+    now = EvaluationRecord.of(evaluation.record, "this evaluation")
+    return replace(evaluation, drift=describe_drift(now, before))
 
 
-def _options(given: Mapping[str, Any]) -> Options:
-    """As given; a keyed hash needs no key here, any other finds as much."""
-    asked = {**given, "keep": "first"}
-    if asked.get("hash") == KEYED:
-        del asked["hash"]
-    options = Options.of(**asked)
+def _options(operating_point: Mapping[str, Any]) -> Options:
+    """Return the options of an operating point.
+
+    A keyed hash is replaced by the default: the figures don't depend on the hash, and the key is
+    not needed.
+    """
+    chosen = {**operating_point, "keep": "first"}
+    if chosen.get("hash") == KEYED:
+        del chosen["hash"]
+    options = Options.of(**chosen)
     if options.spec.unit == "token":
         raise ParameterError("evaluate looks at texts: choose word, char or line shingles")
     return options
 
 
-def _looked_up(
-    asked: LabelledPairs,
+def _read_corpus(
+    labelled: LabelledPairs,
     corpus: Any,
     columns: Columns,
     format: str,
@@ -181,11 +197,11 @@ def _looked_up(
     workers: int,
     progress: Progress,
 ) -> tuple[OperatingPoint, CorpusProfile]:
-    """The golden documents as the options see them, and what the corpus looks like."""
+    """Read the corpus once: sketch its golden documents and make its profile."""
     read = reader(corpus, columns, format, workers, progress)
 
     def documents() -> Iterator[Documents]:
-        return (some for some, _ in read())
+        return (batch for batch, _ in read())
 
     if options.strip.lines is not None or options.weights == "tf-idf":
         require_rereadable(corpus)
@@ -194,23 +210,23 @@ def _looked_up(
     frequencies = find_frequencies(documents, options, ignored)
     options = options.weighing(frequencies.stated)
     sketcher = Sketcher(options.spec, ignored, None, frequencies)
-    finder = GoldenFinder(asked.ids)
+    finder = GoldenFinder(labelled.ids)
     chosen = choose_among(finder.watch(read()), sample, SEED, options.spec)
     profile = CorpusProfile.of(chosen, options, sketcher)
     return OperatingPoint.of(options, finder.result(), sketcher, workers), profile
 
 
 def _usable(
-    asked: LabelledPairs, point: OperatingPoint | None, finished: RunSystem | None
+    labelled: LabelledPairs, point: OperatingPoint | None, finished: RunSystem | None
 ) -> tuple[LabelledPairs, list[str]]:
-    """The golden set without documents that can't be compared; and what else is to be said."""
-    used, notes = asked, []
+    """Return the golden set without documents that can't be compared, and notes about it."""
+    used, notes = labelled, []
     if point is not None:
-        used = used.without("unknown ids", np.flatnonzero(point.found.row < 0))
+        used = used.without("unknown ids", np.flatnonzero(point.golden.row < 0))
         used = used.without("empty documents", point.empty)
         if not len(used):
-            raise no_pairs_left_error(used, point.found.names)
-        used = replace(used, flaws=used.flaws | {SEVERAL: point.found.repeated})
+            raise no_pairs_left_error(used, point.golden.names)
+        used = replace(used, flaws=used.flaws | {SEVERAL: point.golden.repeated})
     elif finished is not None:
         used = replace(used, flaws=used.flaws | {SEVERAL: finished.repeated})
         if unnamed := len(finished.unnamed):
@@ -221,12 +237,14 @@ def _usable(
     return used, notes + _one_sided(used)
 
 
-def _of_service(asked: LabelledPairs, held: IndexedDocuments) -> Evaluation:
-    used = held.of_those(asked)
-    return _measured(used, held, None, None, _one_sided(used))
+def _evaluate_service(labelled: LabelledPairs, indexed: IndexedDocuments) -> Evaluation:
+    """Evaluate the documents of an index."""
+    used = indexed.select(labelled)
+    return _measure(used, indexed, None, None, _one_sided(used))
 
 
 def _one_sided(used: LabelledPairs) -> list[str]:
+    """Return a note if all labels are the same."""
     if not used.label.any():
         return ["no pair is a duplicate by its label: recall is undefined"]
     if used.label.all():
@@ -237,13 +255,22 @@ def _one_sided(used: LabelledPairs) -> list[str]:
     return []
 
 
-def _measured(
+def _measure(
     used: LabelledPairs,
     judge: EvaluatedSystem,
     point: OperatingPoint | None,
     profile: CorpusProfile | None,
     notes: list[str],
 ) -> Evaluation:
+    """Score a system by the labelled pairs.
+
+    Args:
+        used: The pairs that can be used.
+        judge: The system: an operating point, a run or an index.
+        point: The operating point with the texts, if there is a corpus.
+        profile: The profile of the corpus.
+        notes: Notes, to which more are added.
+    """
     a, b, label = used.a, used.b, used.label
     predicted = judge.duplicates(a, b)
     if len(used) and not predicted.any():
@@ -283,21 +310,22 @@ def _measured(
     )
 
 
-def _losses(missed: Flags, similar: Flags, met: Flags, found: Flags) -> Losses:
+def _losses(missed: Flags, similar: Flags, met: Flags, verified: Flags) -> Losses:
+    """Count missed pairs by the step that lost them."""
     lost = missed & similar
-    parts = (missed & ~similar, lost & ~met, lost & met & ~found, lost & found)
+    parts = (missed & ~similar, lost & ~met, lost & met & ~verified, lost & verified)
     return Losses(*(int(np.count_nonzero(part)) for part in parts))
 
 
 def _rand(used: LabelledPairs, judge: EvaluatedSystem) -> Rand | None:
-    """Over the documents of usable pairs; None without a pair that belongs together."""
+    """Return the adjusted Rand index of the paired documents; None without duplicates."""
     if not used.label.any():
         return None
     clusters = used.clusters
     if clusters is None:
         clusters = components(len(used.ids), used.a[used.label], used.b[used.label])
-    here = np.unique(np.concatenate([used.a, used.b]))
-    value = adjusted_rand(judge.clusters()[here], clusters[here])
+    documents = np.unique(np.concatenate([used.a, used.b]))
+    value = adjusted_rand(judge.clusters()[documents], clusters[documents])
     return Rand(value, GIVEN if used.clusters is not None else MADE)
 
 
@@ -308,7 +336,7 @@ def _cases(
     met: Flags | None,
     point: OperatingPoint | None,
 ) -> list[Case]:
-    """The most similar of the chosen pairs; the first ones if similarities are not known."""
+    """Return the most similar of the chosen pairs; the first ones without similarities."""
     rows = np.flatnonzero(chosen)
     if similarity is not None:
         rows = rows[np.argsort(-similarity[rows], kind="stable")]
@@ -317,7 +345,7 @@ def _cases(
         x, y = int(used.a[row]), int(used.b[row])
         texts = None
         if point is not None:
-            texts = point.found.text(x)[:CASE_TEXT], point.found.text(y)[:CASE_TEXT]
+            texts = point.golden.text(x)[:CASE_TEXT], point.golden.text(y)[:CASE_TEXT]
         cases.append(
             Case(
                 used.ids[x],

@@ -1,6 +1,6 @@
 """Reads and checks a golden set: labelled pairs of documents, or clusters of them.
 
-A pair counts once, whatever its order. Rows that can't be used are left out, counted and listed; a
+A pair counts once, in either order. Rows that can't be used are dropped, counted and listed; a
 value that is not a label is an error, because its meaning is unknown.
 """
 
@@ -25,7 +25,7 @@ from neardup.corpus.streams import name_read_errors
 from neardup.errors import ColumnError, InputError, UsageError
 
 Row = tuple[int, Sequence[str | None]]
-"""The number of a row, for an error, and its fields."""
+"""The number of a row, for error messages, and its fields."""
 
 PAIRS: Final = ("id1", "id2", "label")
 CLUSTERS: Final = ("id", "cluster")
@@ -44,17 +44,16 @@ BATCH: Final = 1 << 20
 
 
 Names = str | Sequence[str] | None
-"""Names of columns, apart or with commas between them; None are the usual ones."""
+"""Names of columns, as a list or with commas between them; None for the default names."""
 
 
 def rows_of(path: Path, pairs: Names, clusters: Names) -> tuple[Iterator[Row], bool, str]:
-    """The rows of a golden set, their columns in order; whether they are those of clusters; and
-    what to call the number of a row."""
+    """Return the rows of a golden file, whether they are clusters, and a prefix for row numbers."""
     if pairs and clusters:
         raise UsageError("a golden set holds pairs or clusters: name the columns of one of them")
     if path.is_dir():
         raise InputError(f"{path} is a folder: give the file of the golden set")
-    if not os.path.lexists(path):  # nor is a glob one
+    if not os.path.lexists(path):  # globs are not expanded
         raise InputError(f"{path}: no such file: give one file of labelled pairs or clusters")
     (file,) = find_inputs([path])
     if file.format not in (*TABLES, "csv", "tsv"):
@@ -66,14 +65,16 @@ def rows_of(path: Path, pairs: Names, clusters: Names) -> tuple[Iterator[Row], b
     places, by_cluster, has_header = _layout(first[1], _split(pairs), _split(clusters), file)
     numbered = f"{file.name}, {'row' if file.format in TABLES else 'line'}"
     rows = rows if has_header else chain([first], rows)
-    return _chosen(rows, places, numbered), by_cluster, numbered
+    return _select_columns(rows, places, numbered), by_cluster, numbered
 
 
 def _split(names: Names) -> Sequence[str] | None:
+    """Return names of columns as a list."""
     return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
 
 def _read(file: InputFile) -> Iterator[Row]:
+    """Yield the rows of a file, its header included."""
     with name_read_errors(file, "get it again"):
         yield from _table_rows(file) if file.format in TABLES else _delimited_rows(file)
 
@@ -84,9 +85,9 @@ def _layout(
     clusters: Sequence[str] | None,
     file: InputFile,
 ) -> tuple[list[int], bool, bool]:
-    """Where the columns are, whether they are those of clusters, whether the first row names them.
+    """Return the places of the columns, whether they are clusters, and whether there is a header.
 
-    Without names that are known, the first fields are taken, if the third one can be a label.
+    Without a header of known names, the first fields are taken, if the third is a label.
     """
     names = [name or "" for name in first]
     if pairs is not None:
@@ -107,6 +108,7 @@ def _layout(
 def _places(
     names: list[str], wanted: Sequence[str], counts: tuple[int, ...], file: InputFile, option: str
 ) -> list[int]:
+    """Return the places of the wanted columns; raise an error if one is missing."""
     if len(wanted) not in counts:
         raise UsageError(
             f"{option} names {' or '.join(map(str, counts))} columns, not {len(wanted)}: separate "
@@ -119,7 +121,7 @@ def _places(
 
 
 class _Lines(list[str]):
-    """What `records` keeps of a file, and how many lines it has taken so far."""
+    """The lines of the current record, and the number of lines read so far."""
 
     taken = 0
 
@@ -129,18 +131,19 @@ class _Lines(list[str]):
 
 
 def _delimited_rows(file: InputFile) -> Iterator[Row]:
+    """Yield the rows of a CSV or TSV file, numbered by lines."""
     lines = _Lines()
     for fields in delimited.split_records(file, lines):
         yield lines.taken, [field if field.isascii() else _decoded(field) for field in fields]
 
 
 def _decoded(field: str) -> str:
-    """Records come as Latin-1, so that no byte is lost."""
+    """Decode a field, which was read as Latin-1 so that no byte is lost."""
     return field.encode("latin-1").decode("utf-8", "backslashreplace")
 
 
 def _table_rows(file: InputFile) -> Iterator[Row]:
-    """The names of the columns, then the rows."""
+    """Yield the names of the columns, then the rows of a Parquet or Arrow file."""
     number = 0
     for batch in columnar.read_batches(file, BATCH):
         if not number:
@@ -151,7 +154,8 @@ def _table_rows(file: InputFile) -> Iterator[Row]:
             yield number, fields
 
 
-def _chosen(rows: Iterable[Row], places: list[int], numbered: str) -> Iterator[Row]:
+def _select_columns(rows: Iterable[Row], places: list[int], numbered: str) -> Iterator[Row]:
+    """Yield the chosen fields of each row."""
     needed = max(places)
     for number, fields in rows:
         if len(fields) <= needed:
@@ -167,26 +171,34 @@ LISTED: Final = 20
 SHOWN: Final = 2
 LONGEST: Final = 80
 SEVERAL: Final = "ids of several documents"
-"""The flaw that costs no pair: the first document of such a name counts."""
+"""A flaw that drops no pair: the first document of such an id counts."""
 
 
 @dataclass(frozen=True)
 class Flaw:
-    """What was left out: how many, and the first ones by name, a document or a pair each."""
+    """Rows that were dropped: their number, and the ids of the first ones."""
 
     count: int
     listed: list[list[str]]
 
     @classmethod
     def of(cls, named: Sequence[Sequence[str]]) -> Flaw:
+        """Count documents or pairs, each a list of ids."""
         return cls(len(named), [list(one) for one in named[:LISTED]])
 
 
 @dataclass(frozen=True)
 class LabelledPairs:
-    """Pairs of documents, each once, with a label; documents are places in `ids`, a < b.
+    """Pairs of documents, each once, with a label.
 
-    `clusters` has the cluster of each document if those were given: then every pair is labelled.
+    Attributes:
+        ids: The ids of the documents.
+        a: The place of each pair's first document in `ids`.
+        b: That of its second document, a < b.
+        label: Whether the pair is labelled a duplicate.
+        clusters: The cluster of each document, if the golden set has clusters: then every pair is
+            labelled.
+        flaws: Rows that were dropped, by the reason.
     """
 
     ids: list[str]
@@ -200,24 +212,27 @@ class LabelledPairs:
         return len(self.a)
 
     def without(self, name: str, documents: Integers) -> LabelledPairs:
-        """Without the pairs of some documents, which are a flaw of this name."""
+        """Return the pairs without these documents, which are counted as a flaw of this name."""
         flaw = Flaw.of([[self.ids[place]] for place in documents.tolist()])
-        gone = np.zeros(len(self.ids), bool)
-        gone[documents] = True
-        stay = ~(gone[self.a] | gone[self.b])
+        dropped = np.zeros(len(self.ids), bool)
+        dropped[documents] = True
+        kept = ~(dropped[self.a] | dropped[self.b])
         return replace(
             self,
-            a=self.a[stay],
-            b=self.b[stay],
-            label=self.label[stay],
+            a=self.a[kept],
+            b=self.b[kept],
+            label=self.label[kept],
             flaws=self.flaws | {name: flaw},
         )
 
 
 def load_golden(golden: Any, pairs: Names = None, clusters: Names = None) -> LabelledPairs:
-    """A golden set from a file, from (id1, id2, label) or (id1, id2), or from {id: cluster}.
+    """Load a golden set.
 
-    `pairs` and `clusters` name the columns of a file, if they have other names than usual.
+    Args:
+        golden: A file, a list of (id1, id2, label) or (id1, id2), or a dict of clusters by id.
+        pairs: The columns of a file of pairs, if they don't have the default names.
+        clusters: The columns of a file of clusters, if they don't have the default names.
     """
     if isinstance(golden, (str, Path)):
         return read_golden(Path(golden), pairs, clusters)
@@ -232,13 +247,13 @@ def load_golden(golden: Any, pairs: Names = None, clusters: Names = None) -> Lab
 
 
 def read_golden(path: Path, pairs: Names = None, clusters: Names = None) -> LabelledPairs:
-    """The golden set in a TSV, CSV, Parquet or Arrow file."""
+    """Read the golden set of a TSV, CSV, Parquet or Arrow file."""
     rows, by_cluster, numbered = rows_of(path, pairs, clusters)
     return of_clusters(rows, numbered) if by_cluster else of_pairs(rows, numbered)
 
 
 def of_pairs(rows: Iterable[Row], numbered: str = "row") -> LabelledPairs:
-    """Of pairs, with a label as the third field or without: then all are duplicates."""
+    """Return labelled pairs of rows; pairs without a third field are duplicates."""
     numbers: dict[str, int] = {}
     left, right, labels = array("q"), array("q"), array("b")
     for row, fields in rows:
@@ -260,7 +275,7 @@ def of_pairs(rows: Iterable[Row], numbered: str = "row") -> LabelledPairs:
 
 
 def of_clusters(rows: Iterable[Row], numbered: str = "row") -> LabelledPairs:
-    """Of documents and their clusters: every pair is labelled, same cluster or not."""
+    """Return labelled pairs of documents and clusters: every pair gets a label."""
     clusters: dict[str, int] = {}
     cluster_of: dict[str, int] = {}
     repeated: list[list[str]] = []
@@ -288,6 +303,7 @@ def of_clusters(rows: Iterable[Row], numbered: str = "row") -> LabelledPairs:
 
 
 def _every_pair(ids: list[str], clusters: Integers, flaws: dict[str, Flaw]) -> LabelledPairs:
+    """Return every pair of documents, labelled by whether they share a cluster."""
     documents = len(ids)
     if documents * (documents - 1) // 2 > MOST_PAIRS:
         raise too_large_error(
@@ -300,7 +316,7 @@ def _every_pair(ids: list[str], clusters: Integers, flaws: dict[str, Flaw]) -> L
 
 
 def _checked(ids: list[str], a: Integers, b: Integers, label: NDArray[np.bool_]) -> LabelledPairs:
-    """Each pair once, in the order of the rows; without pairs that are no pairs."""
+    """Return each pair once, in the order of the rows, without contradictions and self-pairs."""
 
     def named(rows: Integers) -> Flaw:
         first = rows[:LISTED]
@@ -327,6 +343,7 @@ def _checked(ids: list[str], a: Integers, b: Integers, label: NDArray[np.bool_])
 
 
 def too_large_error(what: str) -> InputError:
+    """Return the error for a golden set with too many pairs."""
     return InputError(
         f"the golden set is too large ({what}), {MOST_PAIRS:,} pairs are the most: give some of "
         "the pairs, or of the clusters"
@@ -334,7 +351,7 @@ def too_large_error(what: str) -> InputError:
 
 
 def no_pairs_error(golden: LabelledPairs) -> InputError:
-    """The error for a golden set that holds none, with what is wrong with its rows."""
+    """Return the error for a golden set without a usable pair, with the flaws of its rows."""
     flaws = ", ".join(f"{flaw.count:,} {name}" for name, flaw in golden.flaws.items() if flaw.count)
     return InputError(
         f"the golden set has no pair that can be used ({flaws or 'it has no rows'}): give pairs of "
@@ -343,13 +360,13 @@ def no_pairs_error(golden: LabelledPairs) -> InputError:
 
 
 def no_pairs_left_error(golden: LabelledPairs, names: Sequence[str]) -> InputError:
-    """The error for a golden set that is of another corpus, whose documents have these names."""
+    """Return the error for a golden set of another corpus, whose documents have these names."""
     if not golden.flaws["unknown ids"].count:
         return InputError(
             "no labelled pair is left, all have an empty document: choose the column of the texts "
             "with --text"
         )
-    mine, theirs = (" and ".join(map(printable_id, some[:SHOWN])) for some in (golden.ids, names))
+    mine, theirs = (" and ".join(map(printable_id, ids[:SHOWN])) for ids in (golden.ids, names))
     option = "--pairs" if golden.clusters is None else "--clusters"
     return InputError(
         f"no labelled pair is left: the golden set has ids as {mine}, the corpus as {theirs}: "
@@ -358,16 +375,18 @@ def no_pairs_left_error(golden: LabelledPairs, names: Sequence[str]) -> InputErr
 
 
 def printable_id(id: str) -> str:
-    """A name that does nothing to a terminal."""
+    """Return an id shortened and without control characters, for a terminal."""
     short = id if len(id) <= LONGEST else f"{id[: LONGEST // 2]}…{id[-LONGEST // 2 :]}"
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in short)
 
 
 def _nameless(numbered: str, row: int) -> InputError:
+    """Return the error for a row with an empty id."""
     return InputError(f"{numbered} {row}: a name is missing: give the ids of documents")
 
 
 def _label(field: str | None, numbered: str, row: int) -> bool:
+    """Parse a label."""
     try:
         return LABELS[(field or "").strip().lower()]
     except KeyError:
@@ -378,6 +397,7 @@ def _label(field: str | None, numbered: str, row: int) -> bool:
 
 
 def _rendered(row: Any) -> list[str | None]:
+    """Return the fields of a row in Python as strings."""
     if isinstance(row, (str, bytes)) or not isinstance(row, Iterable):
         raise UsageError("a golden set in Python is a list of (id1, id2, label) or (id1, id2)")
     return [render(field) for field in row]

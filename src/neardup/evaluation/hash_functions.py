@@ -1,8 +1,8 @@
 """Measures how fast and how random hash functions are on this machine.
 
-Every function gives 64 bits; of longer digests the first 64 count. The four that elements can be
-hashed with run as compiled loops, the others a call at a time, because that is how Python has them.
-Python's `hash` is measured and never used: its seed changes with every process.
+Every function gives 64 bits, the first 64 of longer digests. The four functions for elements run in
+compiled loops, the others in one Python call per key. Python's `hash` is measured but never used:
+its seed changes with every process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Hashes = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Messages:
-    """Messages as one array of bytes, and as Python has them."""
+    """Messages as one array of bytes, and as a list of Python bytes."""
 
     data: NDArray[np.uint8]
     offsets: NDArray[np.int64]
@@ -38,32 +38,40 @@ class Messages:
 
     @classmethod
     def of(cls, messages: list[bytes]) -> Messages:
+        """Join messages into one array."""
         ends = np.cumsum([0, *map(len, messages)], dtype=np.int64)
         return cls(np.frombuffer(b"".join(messages), np.uint8), ends, messages)
 
     @property
     def megabytes(self) -> float:
+        """The size of all messages."""
         return len(self.data) / 1e6
 
 
 @dataclass(frozen=True)
 class HashFigures:
-    """What was measured of one function."""
+    """The figures of one function.
+
+    words_mb_s        MB per second, for short words
+    long_mb_s         MB per second, for rows of 3,000 bytes
+    avalanche_mean    distance of the mean share of flipped output bits from one half
+    avalanche_worst   the same for the worst pair of an input and an output bit
+    collisions        keys whose lower 32 bits an earlier key has, too
+    longest_chain     most keys in one bucket of a hash table
+    """
 
     name: str
     words_mb_s: float
     long_mb_s: float
     avalanche_mean: float
-    """How far the share of output bits that turn over is from one half, on average."""
     avalanche_worst: float
-    """The same of the worst pair of an input and an output bit."""
     collisions: int
     longest_chain: int
 
 
 @dataclass(frozen=True)
 class RandomFunction:
-    """What a random function would be expected to have."""
+    """The expected figures of a random function."""
 
     avalanche_worst: float
     collisions: float
@@ -71,7 +79,7 @@ class RandomFunction:
 
 
 def hash_functions() -> dict[str, Callable[[Messages], Hashes]]:
-    """All functions by name. SipHash has a key that everybody knows: only its speed counts here."""
+    """Return all functions by name. SipHash gets a fixed key: only its speed is of interest."""
     compiled: dict[str, Callable[[Messages], Hashes]] = {
         name: partial(_compiled, kind) for kind, name in enumerate(HASHES)
     }
@@ -84,8 +92,8 @@ def hash_functions() -> dict[str, Callable[[Messages], Hashes]]:
 
 def _compiled(kind: int, rows: Messages) -> Hashes:
     hasher = (kind, np.uint64(0), np.uint64(0))
-    found: Hashes = kernels.element_hashes(rows.data, rows.offsets, hasher)
-    return found
+    hashes: Hashes = kernels.element_hashes(rows.data, rows.offsets, hasher)
+    return hashes
 
 
 def _called(function: Callable[[bytes], int], rows: Messages) -> Hashes:
@@ -105,7 +113,7 @@ def _python_hash(message: bytes) -> int:
 
 
 def measure_hashes(keys: int = KEYS) -> list[HashFigures]:
-    """The figures of all functions, on the words w0, w1, w2, ... and on rows of 3,000 bytes."""
+    """Measure all functions on the words w0, w1, w2, ... and on rows of 3,000 bytes."""
     words = Messages.of([b"w%d" % number for number in range(keys)])
     random = np.random.default_rng(4)
     long = Messages.of([random.bytes(LONG) for _ in range(max(1, keys // 200))])
@@ -122,7 +130,7 @@ def _figures(
     long: Messages,
     flips: Messages,
 ) -> HashFigures:
-    # Only once where Python calls: bytes remember their own hash.
+    # A Python bytes object caches its hash: a second attempt would measure nothing.
     attempts = 3 if name in HASHES else 1
     hashes, words_mb_s = _measure_speed(function, words, attempts)
     _, long_mb_s = _measure_speed(function, long, attempts)
@@ -141,25 +149,26 @@ def _figures(
 def _measure_speed(
     function: Callable[[Messages], Hashes], rows: Messages, attempts: int
 ) -> tuple[Hashes, float]:
-    """The hashes, and the best speed."""
+    """Return the hashes, and the best speed in MB per second."""
     hashes, seconds = time_best(lambda: function(rows), attempts)
     return hashes, rows.megabytes / seconds
 
 
 def flip_bits(data: bytes) -> list[bytes]:
-    """Messages of eight bytes, each followed by the 64 messages that differ from it in one bit."""
-    found = []
+    """Return messages of eight bytes, each followed by the 64 that differ from it in one bit."""
+    messages = []
     for at in range(0, len(data), MESSAGE):
         number = int.from_bytes(data[at : at + MESSAGE], "little")
         changed = [number, *(number ^ 1 << bit for bit in range(8 * MESSAGE))]
-        found += [message.to_bytes(MESSAGE, "little") for message in changed]
-    return found
+        messages += [message.to_bytes(MESSAGE, "little") for message in changed]
+    return messages
 
 
 def avalanche(hashes: Hashes) -> tuple[float, float]:
-    """How far from one half is the chance that an input bit turns an output bit over?
+    """Return how far the chance that an input bit flips an output bit is from one half.
 
-    Of the hashes of `flip_bits` messages: the mean over all pairs of bits, and the worst pair.
+    The hashes are those of `flip_bits` messages; the result is the mean over all pairs of bits, and
+    the worst pair.
     """
     of_messages = hashes.reshape(-1, 8 * MESSAGE + 1)
     turned = of_messages[:, :1] ^ of_messages[:, 1:]
@@ -168,29 +177,30 @@ def avalanche(hashes: Hashes) -> tuple[float, float]:
 
 
 def collisions(hashes: Hashes) -> int:
-    """How many keys have lower 32 bits that an earlier key has too."""
+    """Return the number of keys whose lower 32 bits an earlier key has, too."""
     return len(hashes) - len(np.unique(hashes.astype(np.uint32)))
 
 
 def buckets_for(keys: int) -> int:
+    """Return the size of the hash table for so many keys: two keys a bucket."""
     return max(1, keys // 2)
 
 
 def longest_chain(hashes: Hashes, buckets: int) -> int:
-    """The most keys in a bucket of a table that takes a hash modulo its size."""
+    """Return the most keys in one bucket, if a key goes into bucket hash modulo `buckets`."""
     return int(np.bincount((hashes % np.uint64(buckets)).astype(np.int64)).max())
 
 
 def expect_of_random(keys: int = KEYS) -> RandomFunction:
-    """What a random function would be expected to have, with this many different keys."""
-    # The largest of 64 x 64 shares, each with the spread of so many throws of a coin.
+    """Return the expected figures of a random function for this many different keys."""
+    # The largest deviation of 64 x 64 shares, each of MESSAGES coin tosses.
     worst = math.sqrt(2 * math.log(2 * 64 * 8 * MESSAGE)) * 0.5 / math.sqrt(MESSAGES)
     same = keys + 2**32 * math.expm1(keys * math.log1p(-(2.0**-32)))
     return RandomFunction(worst, same, _expected_longest(keys, buckets_for(keys)))
 
 
 def _expected_longest(keys: int, buckets: int) -> float:
-    """The sum over k of the chance that some bucket has k keys or more; buckets are Poisson."""
+    """Return the sum over k of the chance that a bucket has k keys or more; loads are Poisson."""
     load = keys / buckets
     share = math.exp(-load)
     fewer, total = 0.0, 0.0

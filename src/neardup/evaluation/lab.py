@@ -1,7 +1,7 @@
 """The lab: documents of a sample, sketched, grouped into buckets, verified and timed.
 
-Every measurement of an operating point takes these steps, so that `plan`, `tune`,
-`compare-sketches` and `evaluate` mean the same by a candidate and by a similar pair.
+Every measurement of an operating point takes these steps, so that a candidate and a similar pair
+mean the same in `plan`, `tune`, `compare-sketches` and `evaluate`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 
 def as_documents(texts: Sequence[str]) -> Documents:
-    """Python strings as documents without names."""
+    """Return Python strings as documents without names."""
     data = [text.encode("utf-8", "replace") for text in texts]
     ends = np.cumsum([0, *map(len, data)], dtype=np.int64)
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(data))]
@@ -40,7 +40,7 @@ def as_documents(texts: Sequence[str]) -> Documents:
 
 
 def unnamed_documents(texts: pa.Array) -> Documents:
-    """A column of texts as documents without names."""
+    """Return a column of texts as documents without names."""
     return Documents(texts, pa.nulls(len(texts), pa.large_string()), None, None, {})
 
 
@@ -67,7 +67,7 @@ class DistinctDocuments:
 
     @classmethod
     def of(cls, content: Words, documents: Integers) -> DistinctDocuments:
-        """Of some documents, in rank order, by their content hashes."""
+        """Group documents, which are in rank order, by their content hashes."""
         leaders = cluster.find_identical(content, documents)[documents]
         first, copies = np.unique(leaders, return_counts=True)
         return cls(first, copies.astype(np.int64))
@@ -85,17 +85,20 @@ class BucketedSample:
 
     @classmethod
     def of(cls, keys: Words, rows: Integers | None = None) -> BucketedSample:
-        """Group documents by their keys, a column for each table; only some rows, if given."""
+        """Group documents by their keys, a column for each table; `rows` selects documents."""
         buckets = group_by_key(keys, rows)
-        found = buckets.documents
-        return cls(found if rows is None else rows[found], buckets)
+        members = buckets.documents
+        return cls(members if rows is None else rows[members], buckets)
 
     def candidates(self, most: int = cluster.BUCKET_CAP) -> Iterator[tuple[Integers, Integers]]:
-        """Every pair that shares a bucket, once, in blocks; of a bucket the first `most` pair."""
+        """Yield every pair that shares a bucket, once, in blocks.
+
+        Only the first `most` documents of a bucket are paired.
+        """
         return cluster.pair_candidates(self.buckets, cap=most)
 
     def all_candidates(self, most: int = cluster.BUCKET_CAP) -> tuple[Integers, Integers]:
-        """The same in one block."""
+        """Return all candidates in one block."""
         blocks = [np.empty((2, 0), np.int64), *map(np.stack, self.candidates(most))]
         left, right = np.concatenate(blocks, axis=1)
         return left, right
@@ -104,11 +107,11 @@ class BucketedSample:
 def exact_verifier(
     shingles: Ragged, options: Options, weights: Any = None, copy: bool = True
 ) -> Exact | Weighed:
-    """Verification by the documents' sets or bags of shingles.
+    """Return a verifier by the documents' sets or bags of shingles.
 
     Args:
         shingles: A row for each document, as the sketcher cut it.
-        options: The operating point; its threshold and measure count.
+        options: The operating point, of which threshold and measure are used.
         weights: The weight of each shingle, if there are document frequencies.
         copy: Whether the rows must stay as they are; sorting is in place otherwise.
     """
@@ -118,12 +121,12 @@ def exact_verifier(
 
 
 def estimate_verifier(signatures: bulk.Signatures, options: Options) -> Any:
-    """Verification by the signatures, as they are stored."""
+    """Return a verifier by the signatures, as they are stored."""
     return options.estimated(bulk.pack_signatures(signatures, options.spec))
 
 
 def time_best(work: Callable[[], Result], attempts: int = 3) -> tuple[Result, float]:
-    """The result, and the seconds of the fastest attempt: the others were disturbed."""
+    """Run `work` several times; return its result and the seconds of the fastest attempt."""
     seconds = []
     for _ in range(attempts):
         begun = time.perf_counter()

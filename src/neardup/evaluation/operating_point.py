@@ -1,6 +1,6 @@
 """An operating point as the system under evaluation: golden documents, sketched and compared.
 
-One pass over the corpus finds the golden documents; only their texts stay in memory.
+The corpus is read once to find the golden documents; only their texts stay in memory.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from neardup.text.frequencies import Frequencies
 from neardup.verify import Exact, Weighed
 
 NamedDocuments = tuple[Documents, list[str]]
-"""Some documents, and what each is called."""
+"""A batch of documents, and their names."""
 ReadCorpus = Callable[[], Iterator[NamedDocuments]]
 
 
 class GoldenFinder:
-    """Takes the golden documents out of batches that pass by. The first of a name counts."""
+    """Collects the golden documents from batches; the first document of an id counts."""
 
     def __init__(self, ids: Sequence[str]) -> None:
         self._number = {id: number for number, id in enumerate(ids)}
         self._ids = ids
         self._row = np.full(len(ids), -1, np.int64)
         self._texts: list[pa.Array] = []
-        self._found = 0
+        self._count = 0
         self._repeated: dict[str, None] = {}
         self._names: list[str] = []
 
     def watch(self, batches: Iterable[NamedDocuments]) -> Iterator[Documents]:
-        """The documents, as they come."""
+        """Yield the documents of each batch, and collect the golden ones."""
         for documents, names in batches:
             self._names += names[: LISTED - len(self._names)]
             rows = [row for row, name in enumerate(names) if self._is_new(name)]
@@ -63,17 +63,19 @@ class GoldenFinder:
             yield documents
 
     def _is_new(self, name: str) -> bool:
+        """Return whether a name is a golden id that has no document yet, and number it."""
         number = self._number.get(name, -1)
         if number < 0:
             return False
         if self._row[number] >= 0:
             self._repeated[name] = None
             return False
-        self._row[number] = self._found
-        self._found += 1
+        self._row[number] = self._count
+        self._count += 1
         return True
 
     def result(self) -> GoldenDocuments:
+        """Return the documents that were collected."""
         return GoldenDocuments(
             pa.concat_arrays([make_strings([]), *self._texts]),
             self._row,
@@ -86,9 +88,10 @@ class GoldenFinder:
 class GoldenDocuments:
     """The golden documents of a corpus, in its order.
 
-    row       of each golden id: its row in `texts`, or -1
+    texts     their texts
+    row       for each golden id its row in `texts`, or -1 if it is missing
     repeated  ids that several documents of the corpus have
-    names     what the first documents of the corpus are called, golden or not
+    names     the names of the first documents of the corpus, golden or not
     """
 
     texts: pa.Array
@@ -97,36 +100,38 @@ class GoldenDocuments:
     names: list[str]
 
     def text(self, number: int) -> str:
-        """The text of a golden document; empty if there is none."""
+        """Return the text of a golden document; empty if it is missing."""
         row = int(self.row[number])
         return (self.texts[row].as_py() or "") if row >= 0 else ""
 
     @property
     def documents(self) -> Documents:
+        """The texts as documents without names."""
         return unnamed_documents(self.texts)
 
 
 def reader(
     corpus: Any, columns: Columns, format: str, workers: int, progress: Progress
 ) -> ReadCorpus:
-    """How the documents of a corpus are read: of files, by paths, or of a list or a table."""
+    """Return a function that reads a corpus: files by paths, or a list or a table."""
     files = corpus_files(corpus, format)
     if files is None:
-        return lambda: _of_data(corpus, columns)
-    return lambda: _of_files(files, columns, workers, progress)
+        return lambda: _read_data(corpus, columns)
+    return lambda: _read_files(files, columns, workers, progress)
 
 
 def corpus_files(corpus: Any, format: str) -> list[InputFile] | None:
-    """The files of a corpus that is given by a path, or a list of them; None of a list or table."""
+    """Return the files of a corpus named by paths; None for a list or table of documents."""
     if isinstance(corpus, (str, Path)):
         return find_inputs([corpus], format)
     are_paths = isinstance(corpus, (list, tuple)) and any(isinstance(one, Path) for one in corpus)
     return find_inputs(corpus, format) if are_paths else None
 
 
-def _of_files(
+def _read_files(
     files: Sequence[InputFile], columns: Columns, workers: int, progress: Progress
 ) -> Iterator[NamedDocuments]:
+    """Read files; documents without an id are named by file and row."""
     progress.stage("reading", sum(file.path.stat().st_size for file in files), "bytes")
 
     def read(chunk: Chunk) -> Documents:
@@ -142,7 +147,8 @@ def _of_files(
         progress.advance(chunk.stored)
 
 
-def _of_data(data: Any, columns: Columns) -> Iterator[NamedDocuments]:
+def _read_data(data: Any, columns: Columns) -> Iterator[NamedDocuments]:
+    """Read a list or a table; documents without an id are named by their row."""
     row = 0
     for documents in read_data(data, columns):
         ids = documents.ids
@@ -154,18 +160,23 @@ def _of_data(data: Any, columns: Columns) -> Iterator[NamedDocuments]:
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 Reals = NDArray[np.float64]
-AT_ONCE: Final = 1 << 16
+PAIRS_AT_ONCE: Final = 1 << 16
 
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """Golden documents' texts, sketched and compared as options say. Judges pair by pair.
+    """An operating point that judges golden documents pair by pair.
 
-    A document's row is its place among the texts; -1 has none, and is never asked about.
+    options      the operating point
+    golden       the golden documents of the corpus; callers pass pairs of existing ones only
+    sketch       their sketches
+    verifier     compares them exactly
+    frequencies  document frequencies of the corpus
+    workers      threads
     """
 
     options: Options
-    found: GoldenDocuments
+    golden: GoldenDocuments
     sketch: SketchedDocuments
     verifier: Exact | Weighed
     frequencies: Frequencies
@@ -173,18 +184,21 @@ class OperatingPoint:
 
     @classmethod
     def of(
-        cls, options: Options, found: GoldenDocuments, sketcher: Sketcher, workers: int
+        cls, options: Options, golden: GoldenDocuments, sketcher: Sketcher, workers: int
     ) -> OperatingPoint:
-        sketch = sketcher(found.documents)
+        """Sketch the golden documents."""
+        sketch = sketcher(golden.documents)
         verifier = exact_verifier(sketch.shingles, options, sketcher.frequencies.weights)
-        return cls(options, found, sketch, verifier, sketcher.frequencies, workers)
+        return cls(options, golden, sketch, verifier, sketcher.frequencies, workers)
 
     @property
     def described(self) -> str:
+        """The method in words."""
         return format_method(self.options, self.options.meeting.probability(self.options.threshold))
 
     @property
     def stated(self) -> dict[str, Any]:
+        """The operating point as evaluation.json has it."""
         spec = self.options.spec
         parameters = {name: getattr(self.options, name) for name in PARAMETERS} | {
             "tables": None if self.options.by_bits else format_layout(self.options.curve),
@@ -195,58 +209,59 @@ class OperatingPoint:
 
     @property
     def empty(self) -> Integers:
-        """The golden documents that are there, but have nothing to compare."""
+        """The golden documents that exist, but have no shingles."""
         blank = np.append(self.sketch.shingles.sizes == 0, False)
-        return np.flatnonzero(blank[self.found.row])
+        return np.flatnonzero(blank[self.golden.row])
 
     @cached_property
     def _keys(self) -> NDArray[np.uint64]:
         return self.sketch.keys(self.options.hash_tables)
 
     def similarity(self, a: Integers, b: Integers) -> Reals:
-        """Exact, whatever the options verify by."""
+        """Return the exact similarities of pairs, however the options verify."""
         return self._each(a, b, np.float64, lambda x, y: self.verifier.pairs(x, y, least=0.0))
 
     def met(self, a: Integers, b: Integers) -> Flags:
-        """Which pairs share a bucket, or are identical."""
+        """Return which pairs share a bucket or are identical."""
         content, keys = self.sketch.content, self._keys
 
-        def some(x: Integers, y: Integers) -> Flags:
+        def judge(x: Integers, y: Integers) -> Flags:
             same: Flags = (content[x] == content[y]).all(axis=1)
             shared: Flags = (keys[x] == keys[y]).any(axis=1)
             return same | shared
 
-        return self._each(a, b, np.bool_, some)
+        return self._each(a, b, np.bool_, judge)
 
     def verified(self, a: Integers, b: Integers) -> Flags:
-        """Which pairs are similar enough by what the options verify by, whether they met or not."""
+        """Return which pairs pass the verification, whether they share a bucket or not."""
         if self.options.verify == "exact":
             return self._each(a, b, np.bool_, lambda x, y: self.verifier.pairs(x, y) >= 0.0)
         verifier = estimate_verifier(self.sketch.signatures, self.options)
         return self._each(a, b, np.bool_, lambda x, y: verifier.pairs(x, y) >= 0.0)
 
     def duplicates(self, a: Integers, b: Integers) -> Flags:
+        """Return which pairs share a bucket and pass the verification."""
         return self.met(a, b) & self.verified(a, b)
 
     def clusters(self) -> Integers:
-        """The keep list of the golden documents by themselves."""
+        """Return the cluster of each golden document, by a run over the golden documents alone."""
         corpus = Corpus(self.options, frequencies=self.frequencies)
-        corpus.add(self.found.documents, self.sketch)
+        corpus.add(self.golden.documents, self.sketch)
         witness = corpus.decide().witness
         star = np.where(witness >= 0, witness, np.arange(len(witness)))
-        alone = len(star) + np.arange(len(self.found.row))
-        return np.where(self.found.row >= 0, np.append(star, -1)[self.found.row], alone)
+        alone = len(star) + np.arange(len(self.golden.row))
+        return np.where(self.golden.row >= 0, np.append(star, -1)[self.golden.row], alone)
 
     def _each(self, a: Integers, b: Integers, kind: Any, judge: Any) -> NDArray[Any]:
-        """Judge pairs, some at a time, in the order in which the corpus has their documents."""
-        x, y = self.found.row[a], self.found.row[b]
+        """Judge pairs in batches, each pair in the order of the corpus."""
+        x, y = self.golden.row[a], self.golden.row[b]
         first, second = np.minimum(x, y), np.maximum(x, y)
         result = np.empty(len(a), kind)
 
-        def some(start: int) -> None:
-            here = slice(start, start + AT_ONCE)
-            result[here] = judge(first[here], second[here])
+        def judge_batch(start: int) -> None:
+            batch = slice(start, start + PAIRS_AT_ONCE)
+            result[batch] = judge(first[batch], second[batch])
 
-        for _ in map_in_order(range(0, len(a), AT_ONCE), some, self.workers):
+        for _ in map_in_order(range(0, len(a), PAIRS_AT_ONCE), judge_batch, self.workers):
             pass
         return result

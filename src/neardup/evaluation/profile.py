@@ -43,7 +43,7 @@ QUANTILES: Final = {"p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 @dataclass(frozen=True)
 class Spread:
-    """Where the values of many documents lie."""
+    """The distribution of a figure over documents."""
 
     mean: float
     deviation: float
@@ -54,13 +54,14 @@ class Spread:
 
     @classmethod
     def of(cls, values: NDArray[Any]) -> Spread:
+        """Return the distribution of values."""
         at = {name: float(np.quantile(values, share)) for name, share in QUANTILES.items()}
         return cls(float(values.mean()), float(values.std()), **at)
 
 
 @dataclass(frozen=True)
 class BucketSpread:
-    """Of the buckets with two documents or more: how many, and how large they are."""
+    """The number and the sizes of buckets with two documents or more."""
 
     count: int
     p50: float
@@ -69,6 +70,7 @@ class BucketSpread:
 
     @classmethod
     def of(cls, sizes: NDArray[np.int64]) -> BucketSpread:
+        """Return the distribution of bucket sizes."""
         if not len(sizes):
             return cls(0, 0.0, 0.0, 0)
         p50, p99 = (float(np.quantile(sizes, share)) for share in (0.5, 0.99))
@@ -77,20 +79,26 @@ class BucketSpread:
 
 @dataclass(frozen=True)
 class CorpusProfile:
-    """A sample of a corpus, in figures.
+    """Figures of a sample of a corpus.
 
-    documents   in the corpus; `sampled` of them were looked at, all equally likely
-    identical   share of the sampled that are copies of another; the rest is without them
-    bytes       of a text
-    shingles    different ones of a text
-    vocabulary  the words of the sample, as a bottom-k sketch in base64
-    halves      how far the words of one half of the sample are those of the other (Jaccard): two
-                samples of one corpus don't overlap more
-    empty_bins  of a one-permutation sketch: share of slots that were empty before they were filled
-    met         pairs of sampled documents that share a bucket
-    effective   as many independent pairs would say as much: those of a large cluster come together
-    candidates  such pairs for each document of the corpus, estimated from the sample
-    similarity  the share of such pairs in each tenth; nothing if there are none
+    Attributes:
+        documents: Documents of the corpus.
+        sampled: Documents of the sample, all chosen with the same chance.
+        identical: The share of the sample that are copies; the other figures are without them.
+        bytes: Bytes of a text.
+        shingles: Distinct shingles of a text.
+        vocabulary: The words of the sample, as a bottom-k sketch in base64.
+        halves: The Jaccard similarity of the words of two halves of the sample: two samples of one
+            corpus don't overlap more.
+        empty_bins: The share of slots of a one-permutation sketch that were empty before they
+            were filled; None for other sketches.
+        buckets: The sizes of shared buckets.
+        met: Pairs of the sample that share a bucket.
+        effective: The number of independent pairs with the same information: the pairs of a large
+            cluster are not independent.
+        candidates: Candidates per document of the corpus, estimated.
+        similarity: The share of the candidates in each tenth of similarity; empty if there are
+            none.
     """
 
     documents: int
@@ -109,6 +117,7 @@ class CorpusProfile:
 
     @classmethod
     def of(cls, sample: Sample, options: Options, sketcher: Sketcher) -> CorpusProfile:
+        """Sketch a sample, group it and compare its candidates."""
         sketch = sketcher(as_documents(sample.texts))
         verifier = exact_verifier(sketch.shingles, options, sketcher.frequencies.weights)
         order = np.flatnonzero(sketch.shingles.sizes)
@@ -118,10 +127,10 @@ class CorpusProfile:
         met, weight_of, similarity = 0, np.zeros(count), np.zeros(TENTHS)
         for left, right in bucketed.candidates():
             a, b = bucketed.documents[left], bucketed.documents[right]
-            found = verifier.pairs(a, b, least=0.0)
-            weights = sample.weights(Truth(count, 0.0, a, b, found))
+            exact = verifier.pairs(a, b, least=0.0)
+            weights = sample.weights(Truth(count, 0.0, a, b, exact))
             weight_of += np.bincount(a, weights, count) + np.bincount(b, weights, count)
-            similarity += _tenths(found, weights)
+            similarity += _tenths(exact, weights)
             met += len(a)
         total = float(similarity.sum())
         words = _words(sample.texts, options.spec)
@@ -143,34 +152,39 @@ class CorpusProfile:
 
     @property
     def share(self) -> float:
-        """Of the documents, those that were sampled."""
+        """The share of the documents that were sampled."""
         return self.sampled / max(self.documents, 1)
 
     def words(self) -> BottomK:
+        """Return the sketch of the vocabulary."""
         return BottomK.from_bytes(base64.b64decode(self.vocabulary, validate=True))
 
     @property
     def record(self) -> dict[str, Any]:
+        """The profile as evaluation.json has it."""
         return asdict(self)
 
     @classmethod
     def from_record(cls, record: dict[str, Any], where: str) -> CorpusProfile:
-        """The profile that `record` is of; anything else is damaged."""
+        """Return the profile of a record; raise FormatError if the record is damaged."""
         try:
-            given = {field.name: record[field.name] for field in fields(cls)}
-            given["bytes"] = Spread(**{k: _real(v) for k, v in given["bytes"].items()})
-            given["shingles"] = Spread(**{k: _real(v) for k, v in given["shingles"].items()})
-            given["buckets"] = BucketSpread(**{k: _real(v) for k, v in given["buckets"].items()})
-            given["similarity"] = [_real(share) for share in given["similarity"]]
+            values = {field.name: record[field.name] for field in fields(cls)}
+            values["bytes"] = Spread(**{k: _real(v) for k, v in values["bytes"].items()})
+            values["shingles"] = Spread(**{k: _real(v) for k, v in values["shingles"].items()})
+            values["buckets"] = BucketSpread(**{k: _real(v) for k, v in values["buckets"].items()})
+            values["similarity"] = [_real(share) for share in values["similarity"]]
             for name in NUMBERS:
-                given[name] = _real(given[name])
-            if given["empty_bins"] is not None:
-                given["empty_bins"] = _real(given["empty_bins"])
-            if len(given["similarity"]) != (TENTHS if given["met"] else 0) or not given["sampled"]:
+                values[name] = _real(values[name])
+            if values["empty_bins"] is not None:
+                values["empty_bins"] = _real(values["empty_bins"])
+            if (
+                len(values["similarity"]) != (TENTHS if values["met"] else 0)
+                or not values["sampled"]
+            ):
                 raise ValueError("the similarities are not tenths")
-            if given["met"] and not (given["effective"] and given["candidates"]):
+            if values["met"] and not (values["effective"] and values["candidates"]):
                 raise ValueError("pairs that count as none")
-            profile = cls(**given)
+            profile = cls(**values)
             profile.words()
             return profile
         except (
@@ -189,7 +203,7 @@ class CorpusProfile:
 
 
 def overlap(mine: BottomK, theirs: BottomK) -> float:
-    """The Jaccard similarity of two vocabularies."""
+    """Return the Jaccard similarity of two vocabularies; 0 if they can't be compared."""
     try:
         return mine.jaccard(theirs)
     except StaleSketch:
@@ -197,6 +211,7 @@ def overlap(mine: BottomK, theirs: BottomK) -> float:
 
 
 def _real(value: Any) -> Any:
+    """Return a value if it is a finite number from 0 on; raise ValueError otherwise."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise ValueError("not a number")
     if value < 0:
@@ -205,28 +220,32 @@ def _real(value: Any) -> Any:
 
 
 def _tenths(similarity: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the weight of the pairs in each tenth of similarity."""
     place = np.minimum((similarity * TENTHS).astype(np.int64), TENTHS - 1)
     return np.bincount(place, weights, TENTHS).astype(np.float64)
 
 
 def _words(texts: Sequence[str], spec: Spec) -> Ragged:
-    """The hashes of the words of each text, whatever the shingles are."""
+    """Return the hashes of the words of each text, for any shingle."""
     single = Spec.of("word:1", profile=spec.profile, strip=spec.strip)
     return Sketcher(single).cut(as_documents(texts)).shingles
 
 
 def _vocabulary(words: NDArray[np.uint64]) -> BottomK:
+    """Return a sketch of the distinct words."""
     sketch = BottomK(VOCABULARY, spare=0)
     sketch.update_hashes(words)
     return sketch
 
 
 def _halves(words: Ragged) -> float:
+    """Return the similarity of the words of documents with odd and even numbers."""
     odd = np.repeat(np.arange(len(words)) % 2 == 1, words.sizes)
     return overlap(_vocabulary(words.data[odd]), _vocabulary(words.data[~odd]))
 
 
 def _empty_bins(sketch: SketchedDocuments, spec: Spec) -> float | None:
+    """Return the share of slots that were empty; None if the sketch fills none."""
     if spec.sketch != "oneperm":
         return None
     return sketch.empty_slots / max(int(np.count_nonzero(sketch.shingles.sizes)) * spec.slots, 1)

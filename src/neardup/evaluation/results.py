@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import xxhash
@@ -16,41 +16,38 @@ from neardup.evaluation.golden import SEVERAL, LabelledPairs, printable_id
 from neardup.evaluation.profile import CorpusProfile
 from neardup.evaluation.scores import Scores, ThresholdSweep
 
-if TYPE_CHECKING:
-    pass
-    from neardup.evaluation.scores import Scores
-
-
 SHOWN: Final = 3
 WIDTH: Final = 100
-"""Columns where nobody says how many there are."""
+"""Columns if the width of the terminal is unknown."""
 INDENT: Final = 20
 NARROWEST: Final = 20
 BETWEEN: Final = "   "
 
 Line = tuple[str, Sequence[str]]
-"""What it is about, and what is said: parts that stay whole if they can."""
+"""A title, and its parts, which are not broken if they fit on a line."""
 
 
-def format_summary(found: Evaluation, width: int = WIDTH) -> str:
-    """Some lines, the figures first; what is longer than a line goes on below its beginning."""
-    golden = found.golden
+def format_summary(evaluation: Evaluation, width: int = WIDTH) -> str:
+    """Return the summary of an evaluation, the figures first, wrapped to a width."""
+    golden = evaluation.golden
     positives = int(golden.label.sum())
     counts = (
         f"{len(golden):,} labelled pairs",
         f"{positives:,} duplicates",
         f"{len(golden) - positives:,} others",
     )
-    lines = [*_packed(counts, width), *wrap(found.judged, width, subsequent_indent=" " * INDENT)]
-    for name, parts in _lines(found):
+    lines = [
+        *_packed(counts, width),
+        *wrap(evaluation.judged, width, subsequent_indent=" " * INDENT),
+    ]
+    for name, parts in _lines(evaluation):
         first, *others = _packed(parts, max(width - INDENT, NARROWEST))
         lines += [f"{name:{INDENT}}{first}", *(" " * INDENT + other for other in others)]
     return "\n".join(lines) + "\n"
 
 
 def _packed(parts: Sequence[str], width: int) -> list[str]:
-    """As many parts on a line as have room there. Names are not broken, so that they can be
-    copied."""
+    """Pack parts into lines. Names are not broken, so that they can be copied."""
     lines: list[str] = []
     for part in parts:
         if lines and len(lines[-1]) + len(BETWEEN) + len(part) <= width:
@@ -60,34 +57,36 @@ def _packed(parts: Sequence[str], width: int) -> list[str]:
     return lines
 
 
-def _lines(found: Evaluation) -> Iterator[Line]:
-    for name, flaw in found.golden.flaws.items():
+def _lines(evaluation: Evaluation) -> Iterator[Line]:
+    for name, flaw in evaluation.golden.flaws.items():
         if flaw.count:
             first, *others = (" ~ ".join(map(printable_id, one)) for one in flaw.listed[:SHOWN])
             title = "not unique" if name == SEVERAL else "left out"
             yield title, [f"{flaw.count:,} {name}: {first}", *others]
-    yield "by labels", _scores(found.labels)
-    if found.similarity is not None:
-        yield "by similarity", _scores(found.similarity)
-    if found.candidates is not None:
-        yield "that meet", [f"recall {found.candidates.recall}"]
-    if found.losses is not None and found.labels.fn:
-        yield "missed", _losses(found.losses)
-    if (rand := found.rand) is not None:
+    yield "by labels", _scores(evaluation.labels)
+    if evaluation.similarity is not None:
+        yield "by similarity", _scores(evaluation.similarity)
+    if evaluation.candidates is not None:
+        yield "that meet", [f"recall {evaluation.candidates.recall}"]
+    if evaluation.losses is not None and evaluation.labels.fn:
+        yield "missed", _losses(evaluation.losses)
+    if (rand := evaluation.rand) is not None:
         yield "adjusted Rand", [f"{_number(rand.value)}; golden clusters: {rand.clusters}"]
-    if (sweep := found.sweep) is not None and sweep.best is not None:
+    if (sweep := evaluation.sweep) is not None and sweep.best is not None:
         recall, precision, f1 = map(_number, sweep.at_best)
-        said = f"{sweep.best:g}: recall {recall}, precision {precision}, F1 {f1}, if all pairs met"
-        yield "best threshold", [said]
+        figures = (
+            f"{sweep.best:g}: recall {recall}, precision {precision}, F1 {f1}, if all pairs met"
+        )
+        yield "best threshold", [figures]
     for name, cases in (
-        ("false positives", found.false_positives),
-        ("false negatives", found.false_negatives),
+        ("false positives", evaluation.false_positives),
+        ("false negatives", evaluation.false_negatives),
     ):
         if cases:
             yield name, [_case(case) for case in cases[:SHOWN]]
-    for note in found.notes:
+    for note in evaluation.notes:
         yield "note", [note]
-    for change in found.drift or ():
+    for change in evaluation.drift or ():
         yield "since the baseline", [change]
 
 
@@ -96,19 +95,19 @@ def _scores(scores: Scores) -> list[str]:
 
 
 def _losses(losses: Losses) -> list[str]:
-    """Why pairs were missed; the last two only if there are any."""
-    said = [
+    """Return why pairs were missed; the last two reasons only if they occur."""
+    reasons = [
         f"{losses.dissimilar:,} are less similar than the threshold",
         f"{losses.never_met:,} are similar and never met",
     ]
     if losses.misjudged:
-        said.append(f"{losses.misjudged:,} were misjudged by their estimates")
+        reasons.append(f"{losses.misjudged:,} were misjudged by their estimates")
     if losses.apart:
-        said.append(
+        reasons.append(
             f"{losses.apart:,} are similar and in different clusters: each went with another kept "
             "document, or was kept for itself"
         )
-    return said
+    return reasons
 
 
 def _case(case: Case) -> str:
@@ -122,7 +121,15 @@ def _number(value: float | None) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """A pair that was judged wrongly; what is not known is None. Texts are cut, or not there."""
+    """A pair that was judged wrongly.
+
+    Attributes:
+        id1: The id of the first document.
+        id2: The id of the second document.
+        similarity: The exact similarity; None without a corpus.
+        met: Whether the pair shares a bucket; None if unknown.
+        texts: Both texts, cut to 20,000 characters; None without a corpus.
+    """
 
     id1: str
     id2: str
@@ -132,18 +139,19 @@ class Case:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Without the texts."""
+        """The case as evaluation.json has it, without the texts."""
         return {"id1": self.id1, "id2": self.id2, "similarity": self.similarity, "met": self.met}
 
 
 @dataclass(frozen=True)
 class Losses:
-    """Why labelled duplicates were missed.
+    """The number of labelled duplicates that were missed, by the reason.
 
-    dissimilar  their texts are less similar than the threshold: another threshold, or shingle
-    never_met   similar, but in no common bucket: more bands, fewer rows
-    misjudged   similar and met, but the estimate was wrong
-    apart       found to be similar, but a run has them in different clusters, and wrote no pairs
+    Attributes:
+        dissimilar: Less similar than the threshold; another threshold or shingle would help.
+        never_met: Similar, but without a common bucket; more bands or fewer rows would help.
+        misjudged: Similar candidates that the estimate rejected.
+        apart: Similar, but in different clusters of a run that wrote no pairs.
     """
 
     dissimilar: int
@@ -154,7 +162,12 @@ class Losses:
 
 @dataclass(frozen=True)
 class Rand:
-    """The adjusted Rand index, and what the golden clusters are."""
+    """The adjusted Rand index.
+
+    Attributes:
+        value: The index, 1 if both clusterings are the same; None if undefined.
+        clusters: Where the golden clusters come from, as a sentence.
+    """
 
     value: float | None
     clusters: str
@@ -162,12 +175,31 @@ class Rand:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What was found. `record` is the content of evaluation.json, `str()` of it a summary.
+    """The result of `neardup.evaluate`; `str()` of it is a summary.
 
-    labels      against what people say
-    candidates  the same before verification: a pair that meets counts
-    similarity  against the texts: a pair whose exact similarity reaches the threshold is true
-    What needs the texts is None without a corpus.
+    Figures that need texts are None without a corpus.
+
+    Attributes:
+        judged: The system that was evaluated, in words.
+        golden: The labelled pairs that were used, and those that could not be.
+        operating_point: Specification, fingerprint and parameters of the system.
+        labels: The scores against the labels.
+        candidates: The scores before verification: each pair that shares a bucket is predicted.
+        similarity: The scores against the texts: a pair at or above the threshold is true.
+        losses: Why labelled duplicates were missed.
+        rand: The adjusted Rand index of the clusters; None without labelled duplicates.
+        sweep: The scores at all thresholds, by exact similarity.
+        false_positives: The most similar pairs that were wrongly called duplicates.
+        false_negatives: The most similar duplicates that were missed.
+        profile: Figures of a sample of the corpus.
+        notes: Notes on undefined or limited figures.
+        drift: What has changed since the baseline; None without one.
+
+    >>> from neardup import evaluate
+    >>> texts = ["the cat sat on the mat today", "The cat sat on the mat, today!", "a dog"]
+    >>> evaluation = evaluate([(0, 1, 1), (0, 2, 0)], corpus=texts)
+    >>> evaluation.losses.never_met, evaluation.sweep.best is not None
+    (0, True)
     """
 
     judged: str
@@ -187,6 +219,8 @@ class Evaluation:
 
     @property
     def record(self) -> dict[str, Any]:
+        """The content of evaluation.json."""
+
         def scores(of: Scores | None) -> dict[str, Any] | None:
             return None if of is None else of.record
 
@@ -214,6 +248,7 @@ class Evaluation:
 
 
 def _described(golden: LabelledPairs) -> dict[str, Any]:
+    """Return the golden set as evaluation.json has it: counts, digest and flaws."""
     positives = int(np.count_nonzero(golden.label))
     return {
         "kind": "pairs" if golden.clusters is None else "clusters",
@@ -227,7 +262,7 @@ def _described(golden: LabelledPairs) -> dict[str, Any]:
 
 
 def _digest(golden: LabelledPairs) -> str:
-    """The same for the same labelled pairs, whatever their order."""
+    """Return a digest of the labelled pairs that does not depend on their order."""
     each = np.array([xxhash.xxh64_intdigest(id.encode()) for id in golden.ids], np.uint64)
     x, y = each[golden.a], each[golden.b]
     codes = np.minimum(x, y) * np.uint64(0x9E3779B97F4A7C15) + np.maximum(x, y)
@@ -239,10 +274,13 @@ LABELS: Final = "labels"
 
 @dataclass(frozen=True)
 class QualityGate:
-    """A figure and the least that it may be. What is undefined is not met.
+    """A score and its least allowed value. An undefined score does not meet it.
 
-    name   recall, precision or f1
-    by     whose figure it is: that by labels, or by similarity
+    Attributes:
+        name: The score: recall, precision or f1.
+        by: "labels" or "similarity".
+        least: The least allowed value.
+        value: The measured value; None if undefined.
     """
 
     name: str
@@ -252,6 +290,7 @@ class QualityGate:
 
     @property
     def met(self) -> bool:
+        """Whether the score reaches the least value."""
         return self.value is not None and self.value >= self.least
 
     def __str__(self) -> str:
@@ -268,9 +307,17 @@ class QualityGate:
         return f"{figure} {self.value:.4f} misses {option} by {self.least - self.value:.4f}"
 
 
-def check_gates(found: Evaluation, by: str, least: Mapping[str, float | None]) -> list[QualityGate]:
-    """One for each figure of which something is asked."""
-    scores = found.labels if by == LABELS else found.similarity
+def check_gates(
+    evaluation: Evaluation, by: str, least: Mapping[str, float | None]
+) -> list[QualityGate]:
+    """Return a gate for each score that has a least value.
+
+    Args:
+        evaluation: The evaluation.
+        by: "labels" or "similarity".
+        least: The least value of each score by name; None for no gate.
+    """
+    scores = evaluation.labels if by == LABELS else evaluation.similarity
     return [
         QualityGate(name, by, x, None if scores is None else getattr(scores, name).value)
         for name, x in least.items()

@@ -1,14 +1,14 @@
 """A sample of a corpus in which near-duplicates are chosen together; edited copies of documents.
 
-Few pairs of a corpus are similar. Of documents chosen one by one, a share of p, only p^2 of the
-similar pairs would be left. Here a document's least shingle, in an order that depends on the seed,
-is hashed, and documents with the least hashes are chosen: each with the same chance p, but those
-that share their least shingle together. A pair of similarity J shares it with chance J, so that it
-is in the sample with chance p (J + (1 - J) p).
+Few pairs of a corpus are similar. If documents were chosen independently, a share of p, the sample
+would have only p^2 of the similar pairs. Here a document's least shingle, in an order that depends
+on the seed, is hashed, and the documents with the least hashes are chosen: each with the same
+chance p, but documents with the same least shingle together. A pair of similarity J shares it with
+chance J, so that it is in the sample with chance p (J + (1 - J) p).
 
-A crowd of near-copies would be in a sample whole or not at all, and with it most of the corpus's
-pairs: only the first few with the same least shingle are chosen together, each further one for
-itself. Its pairs are in the sample with chance p^2, which is enough where there are so many.
+A crowd of near-copies would be in a sample entirely or not at all, and with it most of the pairs of
+the corpus: only the first few with the same least shingle are chosen together, each further one
+independently. Its pairs are in the sample with chance p^2, which is enough for a crowd.
 """
 
 from __future__ import annotations
@@ -42,29 +42,31 @@ FEW_WORDS = 5
 LONGEST = 1 << 20
 """Longer texts are cut: a sample has to fit into memory."""
 MOST_TEXT = 1 << 28
-"""For the same reason there are fewer documents if they have more characters than this together."""
+"""Characters of all texts of a sample: it has fewer documents if they are longer."""
 MOST_READ = 2 * 10**9
-"""Of larger inputs, only randomly chosen pieces are looked at, about so many stored bytes."""
+"""Stored bytes that are read at most, about; of larger inputs, randomly chosen shards are read."""
 
 UNUSABLE = np.uint64(2**64 - 1)
 
 CROWD = 8
-"""So many documents with the same least shingle are chosen together."""
+"""Documents with the same least shingle that are chosen together."""
 CELLS = 1 << 24
 
 Hashes = NDArray[np.uint64]
 ChosenDocument = tuple[int, int, bool, str, str]
-"""What a document is chosen by, its number, whether it is of a crowd, its id and its text."""
+"""The hash that a document is chosen by, its number, whether it is of a crowd, id and text."""
 
 
 @dataclass(frozen=True)
 class Sample:
     """Chosen documents, in input order.
 
-    ids         their own ids, or the file and the row
-    crowded     which were chosen for themselves, because they are of a crowd
-    documents   how many usable documents were looked at
-    read        of `stored` bytes of input so many were looked at
+    texts       their texts
+    ids         their own ids, or file and row
+    crowded     which were chosen independently, because they are of a crowd
+    documents   the number of usable documents that were read
+    read        bytes of input that were read
+    stored      bytes of the whole input
     """
 
     texts: list[str]
@@ -77,38 +79,40 @@ class Sample:
     @property
     def share(self) -> float:
         """The chance of each document of the corpus to be chosen."""
-        return self._chosen * self._looked_at
+        return self._chosen_share * self._read_share
 
     def weights(self, truth: Truth) -> NDArray[np.float64]:
-        """How many pairs of the corpus each pair of the sample's truth stands for.
+        """Return how many pairs of the corpus each pair of the sample's truth stands for.
 
-        If only a part was looked at, this takes it that similar documents are anywhere: of pairs
-        that are near each other in the input, more are seen and fewer are stood for.
+        If only a part of the input was read, similar documents are assumed to be anywhere in it;
+        pairs that are near each other in the input are then overestimated.
         """
         alone = self.crowded[truth.a] | self.crowded[truth.b]
         together = np.where(alone, 0.0, truth.similarity)
-        both = self._chosen * (together + (1 - together) * self._chosen)
-        return 1 / (both * self._looked_at**2)
+        both = self._chosen_share * (together + (1 - together) * self._chosen_share)
+        return 1 / (both * self._read_share**2)
 
     @property
     def about(self) -> str:
-        """A sentence for whoever reads the figures."""
-        found = f"{len(self.texts):,} of {self.documents:,} documents"
+        """How the sample was chosen, as a sentence."""
+        chosen = f"{len(self.texts):,} of {self.documents:,} documents"
         if self.read < self.stored:
-            found += (
+            chosen += (
                 f" in {format_bytes(self.read)} of {format_bytes(self.stored)}, "
                 "randomly chosen pieces"
             )
         if len(self.texts) == self.documents:
-            return found
-        return f"{found}; near-duplicates are chosen together, each document as likely as any other"
+            return chosen
+        return (
+            f"{chosen}; near-duplicates are chosen together, each document as likely as any other"
+        )
 
     @property
-    def _chosen(self) -> float:
+    def _chosen_share(self) -> float:
         return len(self.texts) / self.documents
 
     @property
-    def _looked_at(self) -> float:
+    def _read_share(self) -> float:
         return min(self.read / self.stored, 1.0) if self.stored else 1.0
 
 
@@ -122,10 +126,20 @@ def choose_from_files(
     workers: int = 1,
     most_read: int = MOST_READ,
 ) -> Sample:
-    """So many usable documents, all of them if there are fewer.
+    """Choose `count` usable documents of files, all of them if there are fewer.
 
-    Of the specification only the shingles count: the seed makes hashes that have nothing to do
-    with those of a run, or a run would be measured on pairs that are like what it finds.
+    The hashes are independent of those of a run; otherwise a run would be measured on the pairs
+    that it is likely to find.
+
+    Args:
+        files: The input files.
+        columns: The names of their columns.
+        count: The number of documents to choose.
+        seed: The seed of the choice.
+        spec: The shingles by which near-duplicates are chosen together.
+        progress: Receives the bytes read.
+        workers: Threads.
+        most_read: The most bytes that are read, about.
     """
     shards = cut_shards(files, Reading(columns))
     stored = sum(shard.stored for shard in shards)
@@ -134,13 +148,13 @@ def choose_from_files(
     _load_kernels(files, sketcher)
     progress.stage("sampling", min(stored, most_read), "bytes")
 
-    def look(piece: tuple[Shard, Chunk]) -> tuple[Documents, Hashes]:
+    def read_piece(piece: tuple[Shard, Chunk]) -> tuple[Documents, Hashes]:
         documents = parse_chunk(piece[1], columns)
         return documents, _hashes(documents, sketcher)
 
-    pieces = _pieces(shards if everything else _some(shards, most_read, seed), most_read)
+    pieces = _pieces(shards if everything else _choose_shards(shards, most_read, seed), most_read)
     best, read, rows = _Best(count, seed), 0, Counter[str]()
-    for (shard, chunk), (documents, hashes) in map_in_order(pieces, look, workers):
+    for (shard, chunk), (documents, hashes) in map_in_order(pieces, read_piece, workers):
         name = chunk.files[0].name if everything else shard.name
         best.add(documents, hashes, name, rows[name])
         rows[name] += len(documents)
@@ -150,7 +164,7 @@ def choose_from_files(
 
 
 def choose_among(batches: Iterable[Documents], count: int, seed: int, spec: Spec) -> Sample:
-    """The same of documents that are in memory; those without an id are called by their row."""
+    """Choose `count` documents of batches; those without an id are named by their row."""
     sketcher, best, row = _one_slot(spec, seed), _Best(count, seed), 0
     for documents in batches:
         best.add(documents, _hashes(documents, sketcher), "row", row)
@@ -159,7 +173,7 @@ def choose_among(batches: Iterable[Documents], count: int, seed: int, spec: Spec
 
 
 def _load_kernels(files: Sequence[InputFile], sketcher: Sketcher) -> None:
-    """They may have to be compiled: that is no part of what a progress measures."""
+    """Load the kernels before the progress starts: they may have to be compiled."""
     tiny = as_documents(["one document"])
     _Best(1, 0).add(tiny, _hashes(tiny, sketcher), "", 0)
     if any(file.format == "jsonl" for file in files):
@@ -167,6 +181,7 @@ def _load_kernels(files: Sequence[InputFile], sketcher: Sketcher) -> None:
 
 
 def _one_slot(spec: Spec, seed: int) -> Sketcher:
+    """Return a sketcher of one slot: the least shingle of a document by a hash of the seed."""
     if spec.unit == "token":
         raise ParameterError("a sample is made of texts: shingle by word, char or line, not token")
     own = xxhash.xxh64_intdigest(b"sample", check_whole("seed", seed, 0, 2**64 - 1))
@@ -183,8 +198,8 @@ def _one_slot(spec: Spec, seed: int) -> Sketcher:
     return Sketcher(one)
 
 
-def _some(shards: list[Shard], most_read: int, seed: int) -> list[Shard]:
-    """Randomly chosen shards, in order, of about so many bytes together."""
+def _choose_shards(shards: list[Shard], most_read: int, seed: int) -> list[Shard]:
+    """Return randomly chosen shards of about `most_read` bytes together, in order."""
     shuffled = list(range(len(shards)))
     random.Random(seed).shuffle(shuffled)  # noqa: S311  # not for security
     ends = np.cumsum([shards[number].stored for number in shuffled])
@@ -193,7 +208,7 @@ def _some(shards: list[Shard], most_read: int, seed: int) -> list[Shard]:
 
 
 def _pieces(shards: list[Shard], most_read: int) -> Iterator[tuple[Shard, Chunk]]:
-    """The shards' chunks; of a large compressed file, which is one shard, only the first."""
+    """Yield the chunks of shards, at most `most_read` bytes of each: a compressed file is one."""
     for shard in shards:
         read = 0
         for chunk in shard.chunks():
@@ -204,24 +219,24 @@ def _pieces(shards: list[Shard], most_read: int) -> Iterator[tuple[Shard, Chunk]
 
 
 def _hashes(documents: Documents, sketcher: Sketcher) -> Hashes:
-    """The hash of each document's least shingle; `UNUSABLE` where there is none."""
+    """Return the hash of each document's least shingle; `UNUSABLE` if it has none."""
     sketch = sketcher(documents)
-    # Hashed once more: the least value of a long document would be less than that of a short one.
-    found = _hashed(sketch.signatures.reshape(-1), 0)
-    found[sketch.empty] = UNUSABLE
-    found[list(documents.rejected)] = UNUSABLE
-    return found
+    # Hashed again: the least value of a long document is less than that of a short one.
+    hashes = _hashed(sketch.signatures.reshape(-1), 0)
+    hashes[sketch.empty] = UNUSABLE
+    hashes[list(documents.rejected)] = UNUSABLE
+    return hashes
 
 
 def _hashed(values: NDArray[np.uint64], seed: int) -> Hashes:
-    """Each value's hash, less than `UNUSABLE`."""
+    """Return the hash of each value, always less than `UNUSABLE`."""
     ends = 8 * np.arange(len(values) + 1)
-    found: Hashes = kernels.hash_rows(values.view(np.uint8), ends, np.uint64(seed))
-    return found >> np.uint64(1)
+    hashes: Hashes = kernels.hash_rows(values.view(np.uint8), ends, np.uint64(seed))
+    return hashes >> np.uint64(1)
 
 
 class _Best:
-    """The documents with the least hashes so far; of equal ones the first."""
+    """Collects the documents with the least hashes; of equal hashes the first."""
 
     def __init__(self, count: int, seed: int) -> None:
         self._count, self._seed, self._worst = count, seed, UNUSABLE
@@ -230,7 +245,7 @@ class _Best:
         self._cells = np.zeros(CELLS, np.uint8)
 
     def add(self, documents: Documents, hashes: Hashes, name: str, first: int) -> None:
-        """Take in the next documents, rows `first` and so on of what has that name."""
+        """Add a batch: rows `first` and so on of the file called `name`."""
         usable = np.flatnonzero(hashes < UNUSABLE)
         shared = hashes[usable]
         crowded = kernels.beyond(shared, self._cells, CROWD)
@@ -250,6 +265,7 @@ class _Best:
             self._drop()
 
     def sample(self, read: int, stored: int) -> Sample:
+        """Return the chosen documents; `read` of `stored` bytes of input were read."""
         self._drop()
         if len(self._held) < 2:
             raise InputError(
@@ -261,22 +277,24 @@ class _Best:
         return Sample(texts, ids, np.array(crowded), self._usable, read, stored)
 
     def _drop(self) -> None:
+        """Drop the documents that don't fit, by number or by characters."""
         self._held.sort()
         ends = np.cumsum([len(text) for *_, text in self._held])
         fit = min(self._count, max(int(np.searchsorted(ends, MOST_TEXT, "right")), 2))
         if fit < len(self._held):
-            # What comes after the first that does not fit never will, whatever is still to come.
+            # A document beyond the first that does not fit can never fit later.
             self._worst = np.uint64(self._held[fit][0])
             del self._held[fit:]
             self._characters = int(ends[fit - 1])
 
 
 def add_edited_copies(texts: Sequence[str], seed: int) -> list[str]:
-    """The texts, and of each a copy in which a share of the words, up to 0.15, is replaced."""
+    """Return the texts, followed by a copy of each with up to 15 % of its words replaced."""
     return [*texts, *_copies(texts, random.Random(seed))]  # noqa: S311  # not for security
 
 
 def _copies(texts: Sequence[str], chance: random.Random) -> Iterator[str]:
+    """Yield an edited copy of each text."""
     for text in texts:
         rate = MOST_EDITED * chance.random()
         other = texts[int(chance.random() * len(texts))]
@@ -284,8 +302,10 @@ def _copies(texts: Sequence[str], chance: random.Random) -> Iterator[str]:
 
 
 def edit_text(text: str, other: str, rate: float, chance: random.Random) -> str:
-    """The text with a share of its words replaced by words of another, by characters if it has
-    few words."""
+    """Return a text with a share of its words replaced by words of another text.
+
+    A text of fewer than five words is edited by characters.
+    """
     between = " " if len(text.split()) >= FEW_WORDS else ""
     parts, others = (text.split(), other.split()) if between else (list(text), list(other))
     for place in range(len(parts)):

@@ -1,6 +1,6 @@
 """Recall, precision, F1 and the adjusted Rand index; the scores at all thresholds.
 
-What is undefined is None: without positives there is no recall, and 0 or 1 would be wrong.
+Undefined figures are None: without positives there is no recall, and 0 or 1 would be wrong.
 
 Intervals are those of Wilson, at 95 %: they hold for small sets and near 0 and 1. F1 is
 2 q / (1 + q) of q = tp / (tp + fp + fn), a share like the others, so its interval is that of q,
@@ -23,14 +23,19 @@ Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
 Z: Final = 1.959963984540054
-"""Of the normal distribution, 95 % are within so many standard deviations."""
+"""95 % of a normal distribution are within this many standard deviations."""
 THRESHOLDS: Final = 100
-"""Thresholds that are tried: 0.01, 0.02 to 1."""
+"""The thresholds of a sweep: 0.01, 0.02 to 1."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """A share, and the interval that holds the true one 19 times of 20; None of nothing.
+    """A share with its 95 % interval.
+
+    Attributes:
+        value: The share; None if the whole is empty.
+        low: The lower end of the Wilson interval; None as above.
+        high: The upper end.
 
     >>> Share.of(20, 20)
     Share(value=1.0, low=0.8388748419471806, high=1.0)
@@ -44,6 +49,7 @@ class Share:
 
     @classmethod
     def of(cls, part: int, whole: int) -> Share:
+        """Return part / whole with its interval."""
         if not whole:
             return cls(None, None, None)
         share, spread = part / whole, Z * Z / whole
@@ -61,7 +67,18 @@ class Share:
 
 @dataclass(frozen=True)
 class Scores:
-    """What was predicted against what is true, of labelled pairs."""
+    """The counts of predictions against the truth, over labelled pairs.
+
+    Attributes:
+        tp: True positives.
+        fp: False positives.
+        fn: False negatives.
+        tn: True negatives.
+
+    >>> scores = Scores(tp=3, fp=1, fn=2, tn=4)
+    >>> scores.recall.value, scores.precision.value
+    (0.6, 0.75)
+    """
 
     tp: int
     fp: int
@@ -70,6 +87,7 @@ class Scores:
 
     @classmethod
     def of(cls, predicted: Flags, truth: Flags) -> Scores:
+        """Count predictions, one flag for each pair."""
         tp = int(np.count_nonzero(predicted & truth))
         fp = int(np.count_nonzero(predicted)) - tp
         fn = int(np.count_nonzero(truth)) - tp
@@ -77,25 +95,29 @@ class Scores:
 
     @property
     def recall(self) -> Share:
+        """The share of the true pairs that are predicted."""
         return Share.of(self.tp, self.tp + self.fn)
 
     @property
     def precision(self) -> Share:
+        """The share of the predicted pairs that are true."""
         return Share.of(self.tp, self.tp + self.fp)
 
     @property
     def f1(self) -> Share:
-        found = Share.of(self.tp, self.tp + self.fp + self.fn)
-        return Share(*(_harmonic(share) for share in (found.value, found.low, found.high)))
+        """The harmonic mean of recall and precision."""
+        overlap = Share.of(self.tp, self.tp + self.fp + self.fn)
+        return Share(*(_harmonic(share) for share in (overlap.value, overlap.low, overlap.high)))
 
     @property
     def record(self) -> dict[str, Any]:
+        """The counts and scores as evaluation.json has them."""
         shares = {name: asdict(getattr(self, name)) for name in ("recall", "precision", "f1")}
         return asdict(self) | shares
 
 
 def _harmonic(share: float | None) -> float | None:
-    """F1 of tp / (tp + fp + fn).
+    """Return F1 for tp / (tp + fp + fn).
 
     >>> Scores(3, 1, 2, 0).f1.value == 2 * 3 / (2 * 3 + 1 + 2)
     True
@@ -105,10 +127,15 @@ def _harmonic(share: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class ThresholdSweep:
-    """Recall, precision and F1 at each threshold; and the best one by F1.
+    """Recall, precision and F1 at each threshold, and the best threshold by F1.
 
-    Without labels of both kinds there is no best one: None. Where several are equally good, the
-    best is the middle one: it is the furthest from harm.
+    Attributes:
+        thresholds: The thresholds, ascending.
+        recall: The recall at each threshold.
+        precision: The precision at each threshold; None where nothing is predicted.
+        f1: The F1 at each threshold.
+        best: The threshold with the best F1, the middle one of several; None if all labels are
+            the same.
     """
 
     thresholds: list[float]
@@ -127,7 +154,7 @@ class ThresholdSweep:
 
 
 def sweep_thresholds(similarity: NDArray[np.float64], label: Flags) -> ThresholdSweep:
-    """All thresholds over the exact similarity of labelled pairs: nothing is lost to bands here."""
+    """Score all thresholds by the exact similarity of labelled pairs, as if all pairs met."""
     thresholds = np.arange(1, THRESHOLDS + 1) / THRESHOLDS
     positives = int(np.count_nonzero(label))
     tp = _at_least(similarity[label], thresholds)
@@ -152,14 +179,14 @@ def sweep_thresholds(similarity: NDArray[np.float64], label: Flags) -> Threshold
 
 
 def _at_least(values: NDArray[np.float64], thresholds: NDArray[np.float64]) -> Integers:
-    """How many values reach each threshold."""
+    """Return the number of values that reach each threshold."""
     return len(values) - np.searchsorted(np.sort(values), thresholds)
 
 
 def adjusted_rand(mine: Integers, theirs: Integers) -> float | None:
-    """How far two clusterings of the same documents agree, beyond chance: 1 if they are the same.
+    """Return the agreement of two clusterings beyond chance: 1 if they are the same.
 
-    None if there is nothing to agree about: both have every document alone, or all together.
+    None if it is undefined: both have every document alone, or all together.
 
     >>> adjusted_rand(np.array([0, 0, 1, 1]), np.array([5, 5, 7, 7]))
     1.0
@@ -176,12 +203,12 @@ def adjusted_rand(mine: Integers, theirs: Integers) -> float | None:
 
 
 def _pairs(counts: Integers) -> int:
-    """The pairs inside of groups of these sizes."""
+    """Return the number of pairs inside groups of these sizes."""
     return int((counts * (counts - 1) // 2).sum())
 
 
 def components(documents: int, a: Integers, b: Integers) -> Integers:
-    """The cluster of each document if these pairs belong together, and pairs of pairs.
+    """Return the connected component of each document, if these pairs are its edges.
 
     >>> components(5, np.array([0, 3]), np.array([3, 4])).tolist()
     [0, 1, 2, 0, 0]

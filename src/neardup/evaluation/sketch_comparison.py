@@ -1,6 +1,6 @@
 """Measures every sketch on the same documents: cost, recall, and the error of its estimate.
 
-The baseline without a sketch is sorted neighbourhood: sort by a key, compare what is near.
+The baseline without a sketch is sorted neighbourhood: sort by a key, compare neighbours.
 """
 
 from __future__ import annotations
@@ -27,43 +27,43 @@ Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def keys_of(text: str) -> tuple[str, str]:
-    """How a text begins, and how it ends, backwards: lower case, one space between words."""
+    """Return the sort keys: the beginning of a text, and its end reversed, in lower case."""
     plain = " ".join(text.lower().split())
     return plain[:KEY], plain[: -KEY - 1 : -1]
 
 
 def neighbours(texts: Sequence[str], window: int = WINDOW) -> Pairs:
-    """Pairs a < b that are fewer than `window` places apart when sorted by either key."""
+    """Return the pairs a < b that are fewer than `window` places apart, sorted by either key."""
     keys = [keys_of(text) for text in texts]
-    found: list[NDArray[np.int64]] = []
+    codes: list[NDArray[np.int64]] = []
     for which in range(2):
         order = np.array(sorted(range(len(keys)), key=lambda row: (keys[row][which], row)))
         for distance in range(1, min(window, len(order))):
             near = np.sort(np.stack([order[:-distance], order[distance:]]), axis=0)
-            found.append(near[0] * len(texts) + near[1])
-    code = np.unique(np.concatenate([np.empty(0, np.int64), *found]))
+            codes.append(near[0] * len(texts) + near[1])
+    code = np.unique(np.concatenate([np.empty(0, np.int64), *codes]))
     return code // len(texts), code % len(texts)
 
 
 FLOOR = 0.1
-"""Pairs below this similarity are not looked at: almost all are, and nobody asks for them."""
+"""Pairs below this similarity, which are almost all, are not measured."""
 
 LEAST = 128
-"""How many values of a set a bottom-k sketch holds here."""
+"""Values of a bottom-k sketch."""
 
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class SketchVariant:
-    """A sketch with a name, and the options that lead to it."""
+    """A sketch to measure: its name and its options."""
 
     name: str
     options: dict[str, Any]
 
 
 BY_BITS = {"threshold": None, "recall": None}
-"""Fingerprints are found by their distance."""
+"""Fingerprints are compared by Hamming distance, not by threshold and bands."""
 VARIANTS = (
     SketchVariant("minhash 128 x 32", {}),
     SketchVariant("minhash 128 x 64", {"family": "affine-m61"}),
@@ -81,13 +81,13 @@ VARIANTS = (
 
 @dataclass(frozen=True)
 class SketchFigures:
-    """What was seen of one variant.
+    """The figures of one variant.
 
     size         bytes of a stored signature
     speed        MB of text a second, from text to signature, on one core
     error        mean distance of the estimate from the exact similarity, over pairs above 0.1
-    found        share of the similar pairs that meet: the recall with exact verification
-    candidates   pairs that meet, by document: what exact verification has to look at
+    found        share of the similar pairs that are candidates: the recall with exact verification
+    candidates   candidates per document: the pairs that exact verification compares
     recall       share of the similar pairs that are found by signatures alone
     precision    share of those found by signatures alone that are similar
     """
@@ -104,7 +104,13 @@ class SketchFigures:
 
 @dataclass(frozen=True)
 class SketchComparison:
-    """Documents, all similar pairs among them, and a threshold to reach."""
+    """Compares sketches on documents whose similar pairs are known.
+
+    texts      the documents
+    truth      all pairs above 0.1
+    threshold  pairs at least this similar are to be found
+    shared     options that all variants have
+    """
 
     texts: Sequence[str]
     truth: Truth
@@ -115,19 +121,21 @@ class SketchComparison:
     def of(
         cls, texts: Sequence[str], threshold: float, workers: int, **shared: Any
     ) -> SketchComparison:
-        """Brute force over all pairs; `shared` are options that all variants have."""
+        """Compare all pairs of texts; `shared` are options that all variants have."""
         options = Options.of(threshold=threshold, **shared)
         sets = ShingleSets.of(as_documents(texts), options.spec).sets
         truth = brute_force(sets, min(FLOOR, threshold), workers)
         return cls(texts, truth, threshold, shared)
 
     def results(self, variants: Sequence[SketchVariant] = VARIANTS) -> Iterator[SketchFigures]:
+        """Yield the figures of all variants, of bottom-k, and of the baseline."""
         for variant in variants:
             yield self.measure(variant)
         yield self.bottom_k()
         yield self.baseline()
 
     def measure(self, variant: SketchVariant) -> SketchFigures:
+        """Sketch, group and verify the documents with one variant."""
         options = Options.of(
             **{"threshold": self.threshold, "verify": "estimate", **self.shared, **variant.options}
         )
@@ -153,7 +161,7 @@ class SketchComparison:
         )
 
     def bottom_k(self) -> SketchFigures:
-        """The least values of each set. They have no tables: all pairs above 0.1 are judged."""
+        """Measure bottom-k sketches. They have no tables: all pairs above 0.1 are judged."""
         spec = Options.of(**self.shared).spec
         documents, sketcher = as_documents(self.texts), Sketcher(spec)
 
@@ -172,7 +180,7 @@ class SketchComparison:
         return replace(judged, found=None, candidates=None)
 
     def baseline(self) -> SketchFigures:
-        """Sorted neighbourhood: no sketch, whatever is near when sorted is compared exactly."""
+        """Measure sorted neighbourhood: no sketch, neighbours are compared exactly."""
         a, b = neighbours(self.texts)
         name = "sorted neighbourhood"
         return self._score(name, 2 * KEY, None, self.truth.of(a, b), None, None)
@@ -183,8 +191,9 @@ class SketchComparison:
         return sum(len(text.encode("utf-8", "replace")) for text in self.texts)
 
     def _sketch(self, options: Options) -> tuple[SketchedDocuments, float]:
+        """Return the sketches, and the speed in MB of text per second."""
         documents, sketcher = as_documents(self.texts), Sketcher(options.spec)
-        sketcher(documents.take(np.arange(1)))  # what has to be compiled is compiled now
+        sketcher(documents.take(np.arange(1)))  # compile before the clock starts
         sketch, seconds = time_best(lambda: sketcher(documents))
         return sketch, self._size / seconds / 1e6
 
@@ -197,7 +206,16 @@ class SketchComparison:
         error: float | None,
         verdict: NDArray[np.bool_] | None,
     ) -> SketchFigures:
-        """`exact` are the similarities of the candidates, `verdict` what signatures decide."""
+        """Return the figures.
+
+        Args:
+            name: The variant.
+            size: Bytes of a stored signature.
+            speed: MB of text per second.
+            exact: The similarities of the candidates.
+            error: The mean error of estimates.
+            verdict: Which candidates are similar by their signatures; None without signatures.
+        """
         similar, all_similar = exact >= self.threshold, self.truth.similar(self.threshold)
         recall = precision = None
         if verdict is not None:
@@ -217,17 +235,18 @@ class SketchComparison:
 
 
 def _share(part: Any, whole: Any) -> float | None:
-    """None of nothing."""
+    """Return part / whole; None if the whole is 0."""
     return int(part) / int(whole) if whole else None
 
 
 def _least(shingles: NDArray[np.uint64]) -> BottomK:
+    """Return the bottom-k sketch of a set."""
     sketch = BottomK(LEAST, spare=0)
     sketch.update_hashes(shingles)
     return sketch
 
 
 def _jaccard(equal_bits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The Jaccard similarity of sets of equal size at the angle that so many equal bits mean."""
+    """Return the Jaccard similarity of sets of equal size, from the share of equal simhash bits."""
     cosine = np.cos(np.pi * (1 - equal_bits))
     return np.maximum(cosine, 0.0) / (2 - cosine)  # type: ignore[no-any-return]

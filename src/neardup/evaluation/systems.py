@@ -41,37 +41,37 @@ PARAMETERS: Final = (
     "strip",
     "weights",
 )
-"""What of the options matters besides the specification."""
+"""The parameters that matter besides the specification."""
 
 
 def same_cluster(cluster: Integers, a: Integers, b: Integers) -> Flags:
-    """Which pairs are of one cluster, if documents that are in none have -1."""
+    """Return which pairs are in one cluster; -1 marks documents without a cluster."""
     same: Flags = (cluster[a] == cluster[b]) & (cluster[a] >= 0)
     return same
 
 
 def with_singletons(cluster: Integers) -> Integers:
-    """The same clusters; documents that are in none are each in one of their own."""
+    """Return the clusters, in which each document without one gets a cluster of its own."""
     alone = cluster.max(initial=0) + 1 + np.arange(len(cluster))
     return np.where(cluster >= 0, cluster, alone)
 
 
 class EvaluatedSystem(Protocol):
-    """Says of golden documents which are duplicates, and which belong together."""
+    """A system under evaluation, which judges golden documents by their numbers."""
 
     @property
     def described(self) -> str:
-        """What is judged by, in words."""
+        """The method in words."""
 
     @property
     def stated(self) -> dict[str, Any]:
         """The operating point, as evaluation.json has it: spec, fingerprint, parameters."""
 
     def duplicates(self, a: Integers, b: Integers) -> Flags:
-        """Of each pair: is it one?"""
+        """Return which pairs are duplicates."""
 
     def clusters(self) -> Integers:
-        """Of each golden document: a number that documents of one cluster share."""
+        """Return the cluster of each golden document, as a number."""
 
 
 BATCH: Final = 1 << 20
@@ -82,10 +82,12 @@ SHOWN_FILES: Final = 2
 class RunSystem:
     """A finished run: documents of one cluster are duplicates, and those in pairs.parquet.
 
-    cluster   of each golden id, or -1 if no table names it: kept alone, or unknown
+    path      the folder of the run
+    record    the content of its run.json
+    cluster   the cluster of each golden id; -1 if no table has it: kept alone, or unknown
     pairs     codes a * ids + b of the golden pairs in pairs.parquet, ascending
-    repeated  ids that several documents of the run have, as far as the tables name them
-    of_pairs  whether it says all pairs: it wrote them, or copies are of one cluster anyway
+    repeated  ids that several documents of the run have, as far as the tables have them
+    of_pairs  whether all pairs are known: the run wrote them, or looked for exact copies only
     """
 
     path: Path
@@ -97,6 +99,7 @@ class RunSystem:
 
     @classmethod
     def of(cls, run: Path, ids: Sequence[str]) -> RunSystem:
+        """Read the golden documents of a finished run."""
         if not is_run(run):
             raise UsageError(
                 f"{run} holds no finished run: give the folder that neardup dedup -o wrote"
@@ -108,13 +111,13 @@ class RunSystem:
         cluster = np.full(len(ids), -1, np.int64)
         repeated: dict[str, None] = {}
         for name in ("removed", "clusters"):
-            for id, its in _rows(run / f"{name}.parquet", ("id", "cluster")):
-                if id is None or its is None or id not in number:
+            for id, id_cluster in _rows(run / f"{name}.parquet", ("id", "cluster")):
+                if id is None or id_cluster is None or id not in number:
                     continue
                 if cluster[number[id]] >= 0:
                     repeated[id] = None
                 else:
-                    cluster[number[id]] = its
+                    cluster[number[id]] = id_cluster
         codes = []
         has_pairs = (run / "pairs.parquet").exists()
         if has_pairs:
@@ -133,10 +136,10 @@ class RunSystem:
         )
 
     def require_of(self, files: Sequence[InputFile] | None) -> None:
-        """Refuse a corpus that the run has not seen: no file has the size of one of its inputs.
+        """Raise an error unless some file has the size of an input of the run.
 
-        Files are known by their sizes, because to hash large ones takes time. None is data that
-        has no files.
+        Files are compared by size, because hashing large ones takes time. None is a list or table,
+        which is not checked.
         """
         if self.merged:
             raise UsageError(
@@ -154,11 +157,13 @@ class RunSystem:
 
     @property
     def described(self) -> str:
+        """The method in words."""
         by_pairs = "" if (self.of_copies or not self.of_pairs) else ", or in pairs.parquet,"
         return f"a finished run: documents of one cluster{by_pairs} are duplicates"
 
     @property
     def stated(self) -> dict[str, Any]:
+        """The operating point as evaluation.json has it."""
         parameters = self.record["parameters"]
         return {
             "spec": self.record["spec"],
@@ -168,19 +173,19 @@ class RunSystem:
 
     @property
     def of_copies(self) -> bool:
-        """Whether only exact copies were looked for: then there is neither threshold nor bucket."""
+        """Whether the run looked for exact copies only, without threshold and buckets."""
         return _is_of_copies(self.record)
 
     @property
     def merged(self) -> bool:
-        """Whether rows were put together: then no row is a document."""
+        """Whether rows were merged, so that a document is not a row."""
         return bool(self.record["parameters"].get("merge_rows"))
 
     @property
     def operating_point(self) -> dict[str, Any]:
-        """As parameters of `neardup.dedup`; none of a run that only looked for exact copies.
+        """The keyword arguments of `neardup.dedup`; empty for a run that looked for exact copies.
 
-        A keyed hash is not among them: similarities don't depend on it.
+        A keyed hash is left out: similarities don't depend on it.
         """
         spec, parameters = self.record["spec"], self.record["parameters"]
         if self.of_copies:
@@ -202,6 +207,7 @@ class RunSystem:
 
     @property
     def unnamed(self) -> Integers:
+        """The golden documents without a cluster."""
         return np.flatnonzero(self.cluster < 0)
 
     def duplicates(self, a: Integers, b: Integers) -> Flags:
@@ -217,13 +223,13 @@ def _is_of_copies(record: dict[str, Any]) -> bool:
 
 
 def _first(names: Iterable[str]) -> str:
-    """The first names, and whether there are more."""
-    some = list(names)
-    return ", ".join(some[:SHOWN_FILES]) + (", ..." if len(some) > SHOWN_FILES else "")
+    """Return the first names, with an ellipsis if there are more."""
+    listed = list(names)
+    return ", ".join(listed[:SHOWN_FILES]) + (", ..." if len(listed) > SHOWN_FILES else "")
 
 
 def _rows(path: Path, columns: tuple[str, str]) -> Iterator[tuple[Any, Any]]:
-    """Two columns of a table of a run; ids as strings."""
+    """Yield two columns of a table of a run; ids are strings."""
     if not path.exists():
         raise FormatError(f"{path} is missing: run neardup dedup again")
     (file,) = find_inputs([path])
@@ -240,13 +246,13 @@ def _rows(path: Path, columns: tuple[str, str]) -> Iterator[tuple[Any, Any]]:
 
 
 def _values(column: pa.Array, path: Path) -> list[Any]:
-    """Strings or whole numbers, as a run has them."""
+    """Return a column of strings or row numbers; raise an error for any other type."""
     if column.type not in (TEXT, ROW):
         raise FormatError(f"{path} is not of a run: run neardup dedup again")
-    found: list[Any] = (
+    values: list[Any] = (
         blank_invalid_utf8(column)[0] if column.type == TEXT else column
     ).to_pylist()
-    return found
+    return values
 
 
 NOT_ALL_PAIRS: Final = (
@@ -257,7 +263,12 @@ NOT_ALL_PAIRS: Final = (
 
 @dataclass(frozen=True)
 class IndexedDocuments:
-    """Golden documents in an index. `cluster` of each golden id; -1 if it is not there."""
+    """Golden documents in an index.
+
+    where     the index, in words
+    stated    its operating point, as evaluation.json has it
+    cluster   the cluster of each golden id; -1 if the index does not have it
+    """
 
     where: str
     stated: dict[str, Any]
@@ -267,17 +278,19 @@ class IndexedDocuments:
     def of(
         cls, where: str, stated: dict[str, Any], clusters: Sequence[int | None]
     ) -> IndexedDocuments:
+        """Make it of the clusters of the golden ids; None for a missing document."""
         return cls(where, stated, np.array([-1 if c is None else c for c in clusters], np.int64))
 
     @property
     def described(self) -> str:
+        """The method in words."""
         return f"{self.where}: documents of one cluster are duplicates"
 
-    def of_those(self, asked: LabelledPairs) -> LabelledPairs:
-        """The pairs of documents that are held."""
-        used = asked.without("unknown ids", np.flatnonzero(self.cluster < 0))
+    def select(self, labelled: LabelledPairs) -> LabelledPairs:
+        """Return the pairs whose documents are both in the index."""
+        used = labelled.without("unknown ids", np.flatnonzero(self.cluster < 0))
         if not len(used):
-            ids = " and ".join(map(printable_id, asked.ids[:SHOWN]))
+            ids = " and ".join(map(printable_id, labelled.ids[:SHOWN]))
             raise InputError(
                 f"no labelled pair is left: {self.where} does not hold both documents of any, and "
                 f"the golden set has ids as {ids}: add them, or give ids of documents that it holds"
@@ -300,7 +313,11 @@ LONGEST_WAIT: Final = 30.0
 
 
 class ServiceClient:
-    """A service at an address, for one thread. An API key needs the scope `read`."""
+    """Reads the clusters of documents from a running service. Nothing is added to its index.
+
+    One connection stays open, for one thread; a request that is answered 429 or 503 is sent again
+    later. An API key needs the scope `read`.
+    """
 
     def __init__(
         self, url: str, api_key: str | None = None, wait: Callable[[float], None] = time.sleep
@@ -309,9 +326,9 @@ class ServiceClient:
         self._connection, self._base = _connection(url)
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
-    def held(self, ids: Sequence[str], progress: Progress = SILENT) -> IndexedDocuments:
-        """What it says of the documents with these ids, and by which operating point."""
-        stats = self._asked("/v1/stats")
+    def look_up(self, ids: Sequence[str], progress: Progress = SILENT) -> IndexedDocuments:
+        """Return the clusters of the documents with these ids, and the operating point."""
+        stats = self._get("/v1/stats")
         if stats is None or not all(isinstance(stats.get(name), kind) for name, kind in POINT):
             raise self._foreign("says nothing of its operating point")
         progress.stage("asking", len(ids), "documents")
@@ -328,17 +345,18 @@ class ServiceClient:
         return IndexedDocuments.of("a running service", stated, clusters)
 
     def _cluster(self, id: str) -> int | None:
-        found = self._asked(f"/v1/documents/{quote(id, safe='')}")
-        if found is None:
+        """Return the cluster of a document; None if the index does not have it."""
+        document = self._get(f"/v1/documents/{quote(id, safe='')}")
+        if document is None:
             return None
-        if not isinstance(found.get("cluster"), int):
+        if not isinstance(document.get("cluster"), int):
             raise self._foreign("names no cluster of a document")
-        return int(found["cluster"])
+        return int(document["cluster"])
 
-    def _asked(self, path: str) -> dict[str, Any] | None:
-        """The object at a path; None if there is none."""
+    def _get(self, path: str) -> dict[str, Any] | None:
+        """Return the object at a path; None if the service answers 404."""
         for _ in range(TRIES):
-            status, later, body = self._got(self._base + path)
+            status, later, body = self._request(self._base + path)
             if status not in LATER:
                 break
             self._wait(min(later, LONGEST_WAIT))
@@ -354,14 +372,14 @@ class ServiceClient:
             raise self._foreign(f"answers {status}")
         return self._parsed(body)
 
-    def _got(self, path: str) -> tuple[int, float, bytes]:
-        """The status, how long to wait, and the body. A connection that was closed is reopened."""
+    def _request(self, path: str) -> tuple[int, float, bytes]:
+        """Return status, seconds of Retry-After, and body. Reopen a closed connection."""
         try:
             try:
-                answer = self._sent(path)
+                answer = self._send(path)
             except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
                 self._connection.close()
-                answer = self._sent(path)
+                answer = self._send(path)
             body = answer.read(LARGEST + 1)
             return answer.status, _seconds(answer.headers.get("Retry-After")), body
         except (OSError, UnicodeError, http.client.HTTPException) as error:
@@ -370,25 +388,26 @@ class ServiceClient:
                 f"{self._url} can't be reached ({why}): is neardup serve running there?"
             ) from None
 
-    def _sent(self, path: str) -> http.client.HTTPResponse:
+    def _send(self, path: str) -> http.client.HTTPResponse:
         self._connection.request("GET", path, headers=self._headers)
         return self._connection.getresponse()
 
     def _parsed(self, body: bytes) -> dict[str, Any]:
         try:
-            found = json.loads(body) if len(body) <= LARGEST else None
+            parsed = json.loads(body) if len(body) <= LARGEST else None
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
+            parsed = None
+        if not isinstance(parsed, dict):
             raise self._foreign("answers something else than an object")
-        return found
+        return parsed
 
     def _foreign(self, what: str) -> FormatError:
+        """Return the error for an address that is not a neardup service."""
         return FormatError(f"{self._url} {what}: give the address of a neardup service")
 
 
 def _connection(url: str) -> tuple[http.client.HTTPConnection, str]:
-    """Not open yet; and the path before all paths."""
+    """Return a connection, not open yet, and the path that precedes all paths."""
     kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
     try:
         parts = urlsplit(url)
@@ -400,6 +419,6 @@ def _connection(url: str) -> tuple[http.client.HTTPConnection, str]:
     raise UsageError(f"{url!r} is not the address of a service: write it as http://127.0.0.1:8080")
 
 
-def _seconds(given: str | None) -> float:
-    """How long to wait, as a header says it; dates are not read."""
-    return float(given) if given and given.isascii() and given.isdigit() else 1.0
+def _seconds(header: str | None) -> float:
+    """Return the seconds of a Retry-After header; 1 for a date or none."""
+    return float(header) if header and header.isascii() and header.isdigit() else 1.0

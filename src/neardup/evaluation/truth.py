@@ -1,9 +1,9 @@
-"""The ground truth: all pairs of documents that are at least so similar, exactly.
+"""The ground truth: all pairs of documents whose exact similarity reaches a floor.
 
-Two algorithms lead to the same pairs, without comparing every pair. Counting: a counter for every
-other set, and a walk through the lists of a set's shingles; shingles in many sets are bits instead.
-Matching: a very similar pair must share one of its rarest shingles, so only such pairs are
-compared. The one with fewer steps is taken.
+Two algorithms find the same pairs without comparing every pair. Counting keeps a counter for every
+other set and walks through the lists of a set's shingles; shingles of many sets are bits instead.
+Matching uses that a very similar pair must share one of its rarest shingles, and compares only such
+pairs. The one with fewer expected steps is used.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Tokens = NDArray[np.uint32]
 Pairs = tuple[Integers, Integers, NDArray[np.float64]]
 
 DENSE = 16
-"""A shingle that more than one in so many sets has is a bit: counting would cost more."""
+"""A shingle of more than one in DENSE sets is stored as a bit: counting would cost more."""
 MATCHING = 30
-"""How many steps of counting the comparison of two sets costs, about."""
+"""The cost of comparing two sets, in steps of counting."""
 PAIRS_AT_ONCE = 1 << 22
 ROWS_AT_ONCE = 1 << 14
 SAMPLE_SECONDS = 0.2
@@ -38,10 +38,11 @@ AT_MOST = 1 << 28
 
 @dataclass(frozen=True)
 class TokenSets:
-    """Different sets, in order of their sizes, as sorted rows of tokens: the rarest first.
+    """Distinct sets, in order of their sizes, as rows of tokens, the rarest first.
 
-    begins    where each row begins in `tokens`, and `ends` where it ends
-    order     the number that each row's set has elsewhere
+    begins    where each row begins in `tokens`
+    ends      where it ends
+    order     the number of each row's set among all sets
     firsts    the first row that is large enough to be similar to each row
     counts    how many sets have each token
     """
@@ -55,7 +56,7 @@ class TokenSets:
 
     @classmethod
     def of(cls, sets: Ragged, rows: Integers, floor: float, workers: int) -> TokenSets:
-        """Of some rows, which are different and not empty."""
+        """Number the shingles of these rows, which are distinct and not empty, by their rarity."""
         tokens, counts = kernels.number_shingles(sets.data, sets.offsets, rows)
         ranks = kernels.rank_counts(counts)
         sizes = sets.sizes[rows]
@@ -63,24 +64,24 @@ class TokenSets:
         begins = ends - sizes
 
         def rank(start: int) -> None:
-            some = slice(start, start + ROWS_AT_ONCE)
-            kernels.rank_rows(tokens, begins[some], ends[some], ranks)
+            batch = slice(start, start + ROWS_AT_ONCE)
+            kernels.rank_rows(tokens, begins[batch], ends[batch], ranks)
 
         for _ in map_in_order(range(0, len(rows), ROWS_AT_ONCE), rank, workers):
             pass
         order = np.argsort(sizes, kind="stable")
-        # One less than needed: rounding can't leave out a row, and the kernels decide.
+        # One less than needed, so that rounding drops no row; the kernels decide.
         firsts = np.searchsorted(sizes[order], np.floor(floor * sizes[order]) - 1)
         return cls(tokens, begins[order], ends[order], order, firsts, np.sort(counts))
 
     @property
     def rows(self) -> tuple[Tokens, Integers, Integers]:
-        """As the kernels take them."""
+        """The arguments of the kernels."""
         return self.tokens, self.begins, self.ends
 
     @property
     def rare(self) -> int:
-        """Tokens below this number are counted, the others are bits."""
+        """Tokens below this number are counted; the others are bits."""
         return int(np.searchsorted(self.counts, max(len(self) // DENSE, 1), side="right"))
 
     @property
@@ -93,11 +94,12 @@ class TokenSets:
 
 @dataclass(frozen=True)
 class SetJoin:
-    """An index of sets, ready to give their pairs.
+    """An index of sets that finds their similar pairs.
 
-    takes     how many first tokens of each row are looked up
-    listed    the rows that have each token, and `starts` where each token's begin
-    bits      of the tokens that are not looked up, when counting; None by rare tokens
+    takes     the number of first tokens of each row that are looked up
+    listed    the rows of each token
+    starts    where the rows of each token begin in `listed`
+    bits      the tokens that are not looked up, as bits, for counting; None for matching
     """
 
     sets: TokenSets
@@ -109,13 +111,13 @@ class SetJoin:
 
     @classmethod
     def of(cls, sets: TokenSets, floor: float) -> SetJoin:
-        """By the way that has less to do."""
+        """Build the index for the algorithm with fewer expected steps."""
         counting = counting_steps(sets) <= matching_steps(sets, floor)
         return cls.counting(sets, floor) if counting else cls.matching(sets, floor)
 
     @classmethod
     def counting(cls, sets: TokenSets, floor: float) -> SetJoin:
-        """All pairs, by counting what they share."""
+        """Build the index for counting shared tokens."""
         takes = kernels.tokens_below(*sets.rows, sets.rare)
         listed, starts = kernels.index_rows(sets.tokens, sets.begins, takes, len(sets.counts))
         bits = kernels.token_bits(*sets.rows, takes, len(sets.counts))
@@ -123,30 +125,30 @@ class SetJoin:
 
     @classmethod
     def matching(cls, sets: TokenSets, floor: float) -> SetJoin:
-        """The pairs that share one of their rarest tokens, by comparing them."""
+        """Build the index for matching: pairs that share a rarest token are compared."""
         looked_up, in_index = kernels.prefixes(sets.sizes, floor)
         listed, starts = kernels.index_rows(sets.tokens, sets.begins, in_index, len(sets.counts))
         return cls(sets, floor, looked_up, listed, starts, None)
 
     def rows(self, wanted: Integers, held: Integers, most: int) -> Pairs:
-        """The pairs of some rows with those before them: (row, row, similarity).
+        """Return the pairs of the wanted rows with earlier rows: (row, row, similarity).
 
-        `held` is how many all threads have found: with more than `most`, it ends.
+        `held` counts the pairs of all threads; the search ends beyond `most`.
         """
         sets = self.sets
         index = (*sets.rows, self.takes, self.listed, self.starts)
         limits = (sets.firsts, self.floor, wanted, held, most)
-        found: Pairs = (
+        pairs: Pairs = (
             kernels.match_rows(*index, *limits)
             if self.bits is None
             else kernels.count_rows(*index, self.bits, *limits)
         )
-        return found
+        return pairs
 
     def blocks(self, workers: int, most: int) -> Iterator[tuple[int, Pairs]]:
-        """How many pairs of rows were settled, and those that are similar, block by block.
+        """Yield the number of settled pairs, and the similar ones, block by block.
 
-        All of them, or more than `most`.
+        It ends early when there are more than `most` pairs.
         """
         size, held = len(self.sets), np.zeros(1, np.int64)
         by_matching = max(ROWS_AT_ONCE, size // 64)  # each has a mark for every row
@@ -156,20 +158,20 @@ class SetJoin:
             yield int(wanted.sum()), found
 
     def seconds(self, workers: int) -> float:
-        """How long all blocks will take: by the time of some rows, evenly spread over all sizes."""
-        size, many = len(self.sets), SAMPLE_ROWS
+        """Estimate the seconds of all blocks from rows evenly spread over all sizes."""
+        size, rows = len(self.sets), SAMPLE_ROWS
         while True:
-            wanted = np.arange(0, size, max(size // many, 1))
+            wanted = np.arange(0, size, max(size // rows, 1))
             begun = time.perf_counter()
             self.rows(wanted, np.zeros(1, np.int64), AT_MOST)
             took = time.perf_counter() - begun
             if took > SAMPLE_SECONDS or len(wanted) == size:
                 return took * size / max(len(wanted), 1) / workers
-            many *= 4
+            rows *= 4
 
 
 def counting_steps(sets: TokenSets) -> float:
-    """The lists of rare tokens, a look at each pair, and at its words of bits."""
+    """Estimate the steps of counting: lists of rare tokens, and bits of each pair."""
     lists = sets.counts[: sets.rare].astype(np.float64)
     pairs = float((np.arange(len(sets)) - sets.firsts).sum())
     words = (len(sets.counts) - sets.rare) / 64
@@ -177,24 +179,32 @@ def counting_steps(sets: TokenSets) -> float:
 
 
 def matching_steps(sets: TokenSets, floor: float) -> float:
-    """Each entry of a list that is looked up is a pair; guessed from some rows."""
+    """Estimate the steps of matching from a part of the rows: each list entry is a pair."""
     looked_up, _ = kernels.prefixes(sets.sizes, floor)
-    some = np.arange(0, len(sets), max(len(sets) // GUESSED_ROWS, 1))
+    rows = np.arange(0, len(sets), max(len(sets) // GUESSED_ROWS, 1))
     met = 0.0
-    for row in some.tolist():
+    for row in rows.tolist():
         begin = sets.begins[row]
         met += float(sets.counts[sets.tokens[begin : begin + looked_up[row]]].sum()) / 2
-    return met * len(sets) / max(len(some), 1) * MATCHING
+    return met * len(sets) / max(len(rows), 1) * MATCHING
 
 
 BINS = 100
 MOST_PAIRS = 50_000_000
-"""More pairs are refused: they would take more than four GB."""
+"""The most pairs: more would take over four GB."""
 
 
 @dataclass(frozen=True)
 class Truth:
-    """All pairs a < b that are at least `floor` similar, sorted by a, then b."""
+    """All pairs a < b that are at least `floor` similar, sorted by a, then b.
+
+    Attributes:
+        documents: The number of documents.
+        floor: The least similarity of a pair.
+        a: The first document of each pair.
+        b: The second document of each pair.
+        similarity: The exact similarity of each pair.
+    """
 
     documents: int
     floor: float
@@ -203,22 +213,22 @@ class Truth:
     similarity: NDArray[np.float64]
 
     def of(self, a: Integers, b: Integers) -> NDArray[np.float64]:
-        """The exact similarity of some pairs; 0.0 below the floor."""
+        """Return the exact similarity of pairs; 0.0 below the floor."""
         if not len(self.a):
             return np.zeros(len(a))
-        known, asked = self.a * self.documents + self.b, a * self.documents + b
-        place = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-        found: NDArray[np.float64] = np.where(known[place] == asked, self.similarity[place], 0.0)
-        return found
+        codes, wanted = self.a * self.documents + self.b, a * self.documents + b
+        place = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
+        exact: NDArray[np.float64] = np.where(codes[place] == wanted, self.similarity[place], 0.0)
+        return exact
 
     def similar(self, threshold: float) -> int:
-        """How many pairs reach a threshold."""
+        """Return the number of pairs that reach a threshold."""
         return int(np.count_nonzero(self.similarity >= threshold))
 
     def histogram(self) -> Integers:
-        """How many pairs are in each of 100 bins of width 0.01; the last one includes 1.0.
+        """Return the number of pairs in each of 100 bins of width 0.01; the last includes 1.0.
 
-        Pairs below the floor are in none: the bins below it say nothing.
+        The bins below the floor are empty, because the truth has no such pairs.
         """
         edges = np.arange(1, BINS) / BINS
         return np.bincount(np.searchsorted(edges, self.similarity, side="right"), minlength=BINS)
@@ -226,11 +236,11 @@ class Truth:
 
 @dataclass(frozen=True)
 class SetTruth:
-    """The truth about different sets instead of documents: ten thousand copies are one set.
+    """The truth about distinct sets instead of documents: ten thousand copies are one set.
 
     truth     pairs of sets, by their numbers
-    number    the set of each document, -1 if it is empty
-    copies    how many documents have each set
+    number    the set of each document; -1 if it is empty
+    copies    the number of documents of each set
     """
 
     truth: Truth
@@ -238,13 +248,13 @@ class SetTruth:
     copies: Integers
 
     def similar(self, threshold: float) -> int:
-        """How many pairs of documents reach a threshold; copies are pairs too."""
+        """Return the number of pairs of documents that reach a threshold, copies included."""
         good = self.truth.similarity >= threshold
         apart = self.copies[self.truth.a[good]] * self.copies[self.truth.b[good]]
         return int(apart.sum() + (self.copies * (self.copies - 1) // 2).sum())
 
     def of_documents(self, most: int = MOST_PAIRS) -> Truth:
-        """The pairs of documents."""
+        """Return the pairs of documents; more than `most` are an error."""
         _refuse_more(self.similar(self.truth.floor), most, self.truth.floor)
         sets = np.arange(len(self.copies))[self.copies > 1]
         left, right = np.concatenate([sets, self.truth.a]), np.concatenate([sets, self.truth.b])
@@ -262,9 +272,16 @@ def brute_force(
     progress: Progress = SILENT,
     most: int = MOST_PAIRS,
 ) -> Truth:
-    """All similar pairs of documents, which are sorted sets of shingles.
+    """Return all similar pairs of documents.
 
-    An empty document is similar to nothing. More than `most` pairs are an error.
+    An empty document is similar to no other.
+
+    Args:
+        sets: A sorted set of shingles for each document.
+        floor: The least similarity, above 0.
+        workers: Threads.
+        progress: Receives the settled pairs.
+        most: More pairs are an error.
     """
     return similar_sets(sets, floor, workers, progress, most).of_documents(most)
 
@@ -276,7 +293,7 @@ def similar_sets(
     progress: Progress = SILENT,
     most: int = MOST_PAIRS,
 ) -> SetTruth:
-    """All similar pairs of different sets: for corpora that are too full of copies otherwise."""
+    """Return all similar pairs of distinct sets, for corpora with very many copies."""
     number, rows, join = _prepared(sets, floor, workers)
     progress.stage("comparing", len(rows) * (len(rows) - 1) // 2, "pairs")
     parts: list[Pairs] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
@@ -293,8 +310,8 @@ def similar_sets(
 
 
 def expected_seconds(sets: Ragged, floor: float, workers: int) -> float:
-    """How long `brute_force` will take; to know it takes a small part of that time."""
-    # Of no sets at all first: what has to be compiled is not part of the time.
+    """Estimate the seconds of `brute_force`, in a small part of that time."""
+    # First without sets, so that compiling is not part of the time.
     _prepared(Ragged(sets.data, sets.offsets[:1]), floor, workers)
     begun = time.perf_counter()
     _, _, join = _prepared(sets, floor, workers)
@@ -302,7 +319,7 @@ def expected_seconds(sets: Ragged, floor: float, workers: int) -> float:
 
 
 def _prepared(sets: Ragged, floor: float, workers: int) -> tuple[Integers, Integers, SetJoin]:
-    """The number of each document's set, a document of each set, and the index of the sets."""
+    """Return the number of each document's set, a document of each set, and the index."""
     if not 0.0 < floor <= 1.0:
         raise ParameterError(f"floor {floor} is not above 0 and at most 1: all pairs reach 0")
     hashes = kernels.hash_rows(sets.data.view(np.uint8), sets.offsets * 8, np.uint64(0))
@@ -314,6 +331,7 @@ def _prepared(sets: Ragged, floor: float, workers: int) -> tuple[Integers, Integ
 
 
 def _sorted(documents: int, floor: float, pairs: Pairs) -> Truth:
+    """Return the truth with its pairs in order."""
     left, right, similarity = pairs
     a, b = np.minimum(left, right), np.maximum(left, right)
     order = np.argsort(a * documents + b)
@@ -321,6 +339,7 @@ def _sorted(documents: int, floor: float, pairs: Pairs) -> Truth:
 
 
 def _refuse_more(pairs: int, most: int, floor: float) -> None:
+    """Raise an error if there are too many pairs."""
     if pairs > most:
         raise ParameterError(
             f"more than {most:,} pairs are at least {floor:g} similar: "
