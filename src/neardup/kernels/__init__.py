@@ -1,7 +1,8 @@
-"""All compiled code, and nothing else is compiled: arrays in, arrays out.
+"""All compiled code: functions from arrays to arrays.
 
-Asking for a kernel (`kernels.band_keys`) imports its module, and Numba with it, and compiles that
-kernel if the cache does not have it yet. The others of its module wait until they are asked for.
+The first access to a kernel (`kernels.band_keys`) imports its module, and Numba with it, and
+compiles that kernel if the cache does not have it. The other kernels of the module are compiled
+when they are accessed themselves.
 """
 
 from __future__ import annotations
@@ -142,11 +143,11 @@ KERNELS = {
         "to_roots",
     ),
 }
-"""Module -> its kernels. No kernel has a module's name: importing that would hide it."""
+"""Module -> its kernels. No kernel has the name of a module, whose import would hide it."""
 
 _MODULES = {name: module for module, names in KERNELS.items() for name in names}
 _loading = threading.RLock()
-# A child that is forked while a thread loads kernels would wait for that thread for ever.
+# Without this, a child that is forked while a thread loads kernels would deadlock.
 os.register_at_fork(
     before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release
 )
@@ -167,7 +168,7 @@ def _load(module: str, name: str) -> Any:
     try:
         compiled = _compile(kernel, runtime.kernel_folder(module))
     except (OSError, EOFError, pickle.UnpicklingError):
-        # The cache is damaged, or can't be written: do without.
+        # The cache is damaged, or can't be written: compile without it.
         runtime.discard_kernels(module)
         compiled = _compile(kernel, runtime.private_folder())
     runtime.mark_compiled(module, name)
@@ -177,7 +178,7 @@ def _load(module: str, name: str) -> Any:
 def _compile(kernel: Any, cache: Path) -> Any:
     import numba
 
-    config: Any = numba.config  # its settings are made at run time
+    config: Any = numba.config  # its attributes are set at run time, unknown to mypy
     before, config.CACHE_DIR = config.CACHE_DIR, str(cache)
     try:
         return kernel.compiled()

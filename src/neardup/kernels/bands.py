@@ -1,8 +1,8 @@
-"""Signatures to band keys, and buckets to candidate pairs.
+"""Make band keys of signatures, and candidate pairs of buckets.
 
 A key is the xxHash64, seeded with the band's number, of the band's slots. For pairs, `members`
-lists the documents of each bucket in rank order, `starts` where a bucket begins, `band_of` its
-band. A pair that shares several buckets is listed in the first band that it shares.
+lists the documents of each bucket in rank order, `starts` has the start of each bucket in it, and
+`band_of` its band. A pair that shares several buckets is listed once, in the first such band.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from neardup.kernels.hashing import xxh64
 
 @kernel(U8, int64, I64, I64)
 def band_keys(signature_bytes, row_bytes, starts, sizes):
-    """One row of keys a document, from its signature's little-endian bytes.
+    """Return one row of keys a document, from its signature's little-endian bytes.
 
-    A document has `row_bytes` of them; band j has sizes[j] from starts[j] on.
+    A signature has `row_bytes` bytes; band j has sizes[j] of them, from starts[j] on.
     """
     documents = signature_bytes.size // row_bytes
     out = np.empty((documents, starts.size), np.uint64)
@@ -40,7 +40,7 @@ def band_keys(signature_bytes, row_bytes, starts, sizes):
 
 @kernel_for((U32_ROWS, int64), (U64_ROWS, int64))
 def column_keys(slots, band):
-    """The keys of one band, from its slots as columns: slots[i, d] is slot i of document d."""
+    """Return the keys of one band; slots[i, d] is its slot i of document d."""
     rows, documents = slots.shape
     out = np.empty(documents, np.uint64)
     here = np.empty(rows, slots.dtype)
@@ -54,7 +54,7 @@ def column_keys(slots, band):
 
 @kernel_for((U32_ROWS,), (U64_ROWS,))
 def transposed(signatures):
-    """Rows to columns, in tiles that fit into the processor's cache."""
+    """Return the transposed signatures, copied in tiles that fit into the processor's cache."""
     documents, slots = signatures.shape
     out = np.empty((slots, documents), signatures.dtype)
     for first in range(0, documents, 16):
@@ -67,7 +67,7 @@ def transposed(signatures):
 
 @kernel(I64_ROWS, I64, I64, I64, int64, int64, int64, int64)
 def candidate_pairs(buckets, members, starts, band_of, cap, first_bucket, first_place, limit):
-    """Up to about `limit` pairs from (first_bucket, first_place) on, and where to go on.
+    """Return about `limit` pairs from (first_bucket, first_place) on, and where to continue.
 
     Only the first `cap` members of a bucket are paired.
     """
@@ -97,10 +97,10 @@ def candidate_pairs(buckets, members, starts, band_of, cap, first_bucket, first_
 
 @kernel(I64, I64, F64, I64, I64, int64)
 def spread_pairs(left, right, similarity, copies, ends, room):
-    """Pairs of leaders to pairs of all their copies: (a, b, similarity), and how many there are.
+    """Expand pairs of leaders to pairs of their copies: (a, b, similarity), and the total number.
 
-    Leader u has the copies copies[ends[u] : ends[u + 1]], itself among them; a leader paired
-    with itself stands for the pairs among its copies. At most `room` pairs are given.
+    Leader u has the copies copies[ends[u] : ends[u + 1]], itself included; a leader paired with
+    itself stands for all pairs of its copies. At most `room` pairs are returned.
     """
     total = 0
     for i in range(left.size):
@@ -108,15 +108,15 @@ def spread_pairs(left, right, similarity, copies, ends, room):
         theirs = ends[right[i] + 1] - ends[right[i]]
         total += mine * (mine - 1) // 2 if left[i] == right[i] else mine * theirs
     many = min(total, room)
-    a, b, found = np.empty(many, np.int64), np.empty(many, np.int64), np.empty(many, np.float64)
+    a, b, values = np.empty(many, np.int64), np.empty(many, np.int64), np.empty(many, np.float64)
     count = 0
     for i in range(left.size):
         u, v = left[i], right[i]
         for p in range(ends[u], ends[u + 1]):
             for q in range(p + 1 if u == v else ends[v], ends[v + 1]):
                 if count == many:
-                    return a, b, found, total
+                    return a, b, values, total
                 a[count], b[count] = min(copies[p], copies[q]), max(copies[p], copies[q])
-                found[count] = similarity[i]
+                values[count] = similarity[i]
                 count += 1
-    return a, b, found, total
+    return a, b, values, total

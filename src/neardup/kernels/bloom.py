@@ -1,12 +1,12 @@
-"""Bloom filters in blocks of 512 bits: all bits of a key are in one line of the cache.
+"""Bloom filters in blocks of 512 bits: all bits of a key are in one cache line.
 
-A key's 64 mixed bits choose the block by their high end; multiplied, they give seven bit
-numbers of nine bits each, multiplied again the next seven. Loops have no branch on what is
-found, so that the next keys are on their way while memory answers.
+The high end of a key's 64 mixed bits chooses the block; multiplied, they give seven bit numbers of
+nine bits each, multiplied again the next seven. Loops don't branch on the content of the filter, so
+that the processor loads the blocks of the next keys meanwhile.
 
 A counting filter has the same positions, each a counter of four bits. Two counters are in a byte,
-the first one in its low half. A counter that has reached 15 stays there: it does not know any more
-how many keys it stands for, so nothing takes it down.
+the first one in its low half. A counter that has reached 15 stays there, because the number of its
+keys is not known any more.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from neardup.kernels.compile import (
     kernel,
     uint64,
 )
-from neardup.kernels.hashing import bits_set
-from neardup.kernels.probing import AHEAD, prefetch, scaled, spread
+from neardup.kernels.hashing import spread
+from neardup.kernels.intrinsics import AHEAD, bits_set, prefetch, scaled
 
 U = np.uint64
 WORDS = 8
@@ -36,13 +36,13 @@ ODD = U(0x9E3779B97F4A7C15)
 
 @inline
 def drawn(state):
-    """The next seven bit numbers, the first one in the highest nine bits."""
+    """Return the next seven bit numbers, the first one in the highest nine bits."""
     return (state ^ (state >> U(32))) * ODD
 
 
 @inline
 def set_bits(words, block, key, probes):
-    """Set the bits of a key; the ones that were not set before, 0 if there are none."""
+    """Set the bits of a key; return a number that is 0 if all were set before."""
     absent, state = U(0), key
     for first in range(0, probes, DRAWS):
         state = drawn(state)
@@ -58,7 +58,7 @@ def set_bits(words, block, key, probes):
 
 @inline
 def absent_bits(words, block, key, probes):
-    """The bits of a key that are not set."""
+    """Return a number that is 0 if all bits of a key are set."""
     absent, state = U(0), key
     for first in range(0, probes, DRAWS):
         state = drawn(state)
@@ -72,45 +72,45 @@ def absent_bits(words, block, key, probes):
 
 @kernel(OUT_U64, int64, U64, uint64, int64)
 def bloom_insert(words, probes, hashes, salt, room):
-    """Set the keys' bits; for each key, whether all were set before.
+    """Set the keys' bits; return for each key whether all of them were set before.
 
-    Stops when `room` keys were new; the answer has an entry for each key that was taken.
+    Stops when `room` keys were new: the result has an entry for each key that was inserted.
     """
     blocks = U(words.size // WORDS)
-    there = np.empty(hashes.size, np.bool_)
-    fresh = 0
+    present = np.empty(hashes.size, np.bool_)
+    inserted = 0
     for i in range(hashes.size):
-        if fresh == room:
-            return there[:i]
+        if inserted == room:
+            return present[:i]
         if i + AHEAD < hashes.size:
             ahead = spread(hashes[U(i + AHEAD)], salt)
             prefetch(words, scaled(ahead, blocks) * U(WORDS))
         key = spread(hashes[U(i)], salt)
         block = scaled(key, blocks) * U(WORDS)
         known = set_bits(words, block, key, probes) == U(0)
-        there[U(i)] = known
-        fresh += not known
-    return there
+        present[U(i)] = known
+        inserted += not known
+    return present
 
 
 @kernel(U64, int64, U64, uint64)
 def bloom_contains(words, probes, hashes, salt):
-    """Whether all bits of each key are set."""
+    """Return for each key whether all of its bits are set."""
     blocks = U(words.size // WORDS)
-    there = np.empty(hashes.size, np.bool_)
+    present = np.empty(hashes.size, np.bool_)
     for i in range(hashes.size):
         if i + AHEAD < hashes.size:
             ahead = spread(hashes[U(i + AHEAD)], salt)
             prefetch(words, scaled(ahead, blocks) * U(WORDS))
         key = spread(hashes[U(i)], salt)
         block = scaled(key, blocks) * U(WORDS)
-        there[U(i)] = absent_bits(words, block, key, probes) == U(0)
-    return there
+        present[U(i)] = absent_bits(words, block, key, probes) == U(0)
+    return present
 
 
 @kernel(U64)
 def block_fills(words):
-    """How many blocks have 0, 1, ... 512 bits set."""
+    """Return how many blocks have 0, 1, ... 512 bits set."""
     counted = np.zeros(64 * WORDS + 1, np.int64)
     for block in range(0, words.size, WORDS):
         count = 0
@@ -126,29 +126,29 @@ FULL = np.uint8(15)
 
 @inline
 def counter(counters, block, number):
-    """The byte of a counter, how far its bits are shifted there, and its value."""
+    """Return the byte of a counter, the shift of its bits in that byte, and its value."""
     at = block + (number >> U(1))
     shift = np.uint8((number & U(1)) << U(2))
     return at, shift, (counters[at] >> shift) & FULL
 
 
 @inner
-def is_there(counters, block, key, probes):
-    """Whether none of a key's counters is 0."""
-    there, state = True, key
+def is_present(counters, block, key, probes):
+    """Return whether none of a key's counters is 0."""
+    present, state = True, key
     for first in range(0, probes, DRAWS):
         state = drawn(state)
         numbers = state
         for _ in range(min(DRAWS, probes - first)):
             _, _, value = counter(counters, block, numbers >> U(55))
-            there &= value != 0
+            present &= value != 0
             numbers <<= U(9)
-    return there
+    return present
 
 
 @inner
 def count_key(counters, block, key, probes, up):
-    """Count a key in, or out."""
+    """Increment the counters of a key if `up`, else decrement them."""
     state = key
     for first in range(0, probes, DRAWS):
         state = drawn(state)
@@ -172,41 +172,41 @@ def look_ahead(counters, blocks, hashes, i, salt):
 
 @kernel(OUT_U8, int64, U64, uint64, boolean)
 def counting_insert(counters, probes, hashes, salt, once):
-    """Count the keys in, with `once` only those that are not there; and which were there."""
+    """Insert keys, with `once` only those that are not present; return which were present."""
     blocks = U(counters.size // BYTES)
-    there = np.empty(hashes.size, np.bool_)
+    present = np.empty(hashes.size, np.bool_)
     for i in range(hashes.size):
         look_ahead(counters, blocks, hashes, i, salt)
         key = spread(hashes[U(i)], salt)
         block = scaled(key, blocks) * U(BYTES)
-        there[U(i)] = is_there(counters, block, key, probes)
-        if not (once and there[U(i)]):
+        present[U(i)] = is_present(counters, block, key, probes)
+        if not (once and present[U(i)]):
             count_key(counters, block, key, probes, True)
-    return there
+    return present
 
 
 @kernel(OUT_U8, int64, U64, uint64)
 def counting_remove(counters, probes, hashes, salt):
-    """Count out the keys that are there; and which these are."""
+    """Remove the keys that are present; return which were."""
     blocks = U(counters.size // BYTES)
-    there = np.empty(hashes.size, np.bool_)
+    present = np.empty(hashes.size, np.bool_)
     for i in range(hashes.size):
         look_ahead(counters, blocks, hashes, i, salt)
         key = spread(hashes[U(i)], salt)
         block = scaled(key, blocks) * U(BYTES)
-        there[U(i)] = is_there(counters, block, key, probes)
-        if there[U(i)]:
+        present[U(i)] = is_present(counters, block, key, probes)
+        if present[U(i)]:
             count_key(counters, block, key, probes, False)
-    return there
+    return present
 
 
 @kernel(U8, int64, U64, uint64)
 def counting_contains(counters, probes, hashes, salt):
-    """Whether none of each key's counters is 0."""
+    """Return for each key whether none of its counters is 0."""
     blocks = U(counters.size // BYTES)
-    there = np.empty(hashes.size, np.bool_)
+    present = np.empty(hashes.size, np.bool_)
     for i in range(hashes.size):
         look_ahead(counters, blocks, hashes, i, salt)
         key = spread(hashes[U(i)], salt)
-        there[U(i)] = is_there(counters, scaled(key, blocks) * U(BYTES), key, probes)
-    return there
+        present[U(i)] = is_present(counters, scaled(key, blocks) * U(BYTES), key, probes)
+    return present

@@ -1,8 +1,8 @@
-"""Characters of UTF-8 text, eight ASCII ones at once where possible.
+"""Decode, classify and fold the characters of UTF-8 text, eight ASCII ones at once if possible.
 
 `stage1` and `stage2` are the two-stage character table of `text/characters.py`; an entry packs a
-character's class, its NFC quick check, its combining class and what it is folded to. Input is
-valid UTF-8: the corpus room has rejected everything else.
+character's class, its NFC quick check, its combining class and its folding. Input is valid UTF-8:
+`corpus/` has rejected everything else.
 
 Indices are unsigned: a signed one costs a check for negative numbers each time.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from neardup.kernels.compile import I64, U8, U16, U32, boolean, inline, inner, kernel
-from neardup.kernels.hashing import load64, trailing_zeros
+from neardup.kernels.intrinsics import load64, trailing_zeros
 
 U = np.uint64
 OTHER, WORD, ALONE, MARK, DROPPED, SPACE = 0, 1, 2, 3, 4, 5
@@ -28,7 +28,7 @@ UNDERSCORES, SEVENS = ONES * U(95), ONES * U(0x7F)
 
 @inner
 def decode(data, position):
-    """The code point at a position, and its length in bytes."""
+    """Return the code point at a position, and its length in bytes."""
     at = U(position)
     first = np.int64(data[at])
     if first < 0x80:
@@ -45,7 +45,7 @@ def decode(data, position):
 
 @inner
 def encode(out, position, code):
-    """Write a code point as UTF-8; returns the position after it."""
+    """Write a code point as UTF-8; return the position after it."""
     at = U(position)
     if code < 0x80:
         out[at] = code
@@ -68,19 +68,20 @@ def encode(out, position, code):
 
 @inline
 def entry(code, stage1, stage2):
+    """Return the packed entry of a character."""
     block = U(stage1[U(code >> 7)])
     return np.int64(stage2[block << U(7) | U(code & 127)])
 
 
 @inline
 def folded(code, packed):
-    """What the profile makes of a character: the entry holds what to add, mod 2^21."""
+    """Return the folded character: its entry has the number to add, mod 2^21."""
     return (code + (packed >> 10)) & 0x1FFFFF
 
 
 @inline
 def classify(bytes8, fold_case, fold_digits):
-    """Eight ASCII bytes at once: folded, and 0x80 in each byte that belongs to a word."""
+    """Return eight ASCII bytes folded, and a word with 0x80 in each byte that is part of a word."""
     upper = (bytes8 + FROM_UPPER) & ~(bytes8 + PAST_UPPER) & HIGH
     lower = bytes8 | (upper >> U(2))
     alpha = (lower + FROM_LOWER) & ~(lower + PAST_LOWER)
@@ -94,9 +95,9 @@ def classify(bytes8, fold_case, fold_digits):
 
 @inline
 def ascii_ahead(data, at, end):
-    """How many bytes from here are ASCII for sure: 64, or up to 8.
+    """Return a number of bytes from `at` on that are certainly ASCII: 64, or up to 8.
 
-    Eight bytes are read even if the text ends sooner, unless the data ends too: then it is 0.
+    Eight bytes are read even if the text ends sooner; 0 if the data ends before that.
     """
     if at + 8 > data.size:
         return 0
@@ -160,9 +161,9 @@ def unsettled_in(data, begin, end, stage1, stage2, every, spans, count):
 
 @kernel(U8, I64, U16, U32, boolean)
 def unsettled(data, offsets, stage1, stage2, every):
-    """Where texts may not be in normal form C: [begin, end) of whole stretches between spaces.
+    """Return [begin, end) of the stretches between spaces that may not be in normal form C.
 
-    With `every`, all stretches that are not ASCII. A text with many is one stretch.
+    With `every`, of all stretches that are not ASCII. A text with many of them is one stretch.
     """
     rows = offsets.size - 1
     spans = np.empty(((offsets[rows] - offsets[0]) // 2 + rows + 1, 2), np.int64)

@@ -1,7 +1,7 @@
-"""How a kernel is declared: one explicit signature, compiled once, cached, without the GIL.
+"""Declare kernels: an explicit signature, compiled once, cached, run without the GIL.
 
-Arrays that a kernel only reads are typed read-only: NumPy's writable arrays convert to that,
-Arrow's read-only buffers are that already, so each kernel is compiled exactly once.
+Arrays that a kernel only reads are typed read-only: NumPy's writable arrays convert to that type
+and Arrow's buffers have it, so that each kernel is compiled exactly once.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ HASHER = types.Tuple((int64, uint64, uint64))  # type: ignore[no-untyped-call]
 
 
 class Kernel(NamedTuple):
-    """A function that Python calls, and the argument types that it is to be compiled for."""
+    """A function that Python calls, and the argument types that it is compiled for."""
 
     function: Callable[..., Any]
     signatures: tuple[tuple[Any, ...], ...]
 
     def compiled(self) -> Compiled:
-        """The compiled function: loaded from Numba's cache, or compiled and stored there."""
-        found: Compiled = njit(list(self.signatures), nogil=True, cache=True)(self.function)
-        return found
+        """Return the compiled function, from Numba's cache or compiled and stored there."""
+        function: Compiled = njit(list(self.signatures), nogil=True, cache=True)(self.function)
+        return function
 
 
 def kernel(*arguments: Any) -> Callable[[Compiled], Kernel]:
     """Declare a function that Python calls, for exactly these argument types.
 
-    It is compiled when `neardup.kernels` is first asked for it: a run compiles what it uses.
+    It is compiled at its first access in `neardup.kernels`: a run compiles only what it uses.
     """
     return lambda function: Kernel(function, (arguments,))
 
@@ -59,12 +59,12 @@ def kernel_for(*signatures: tuple[Any, ...]) -> Callable[[Compiled], Kernel]:
 
 
 def inner(function: Compiled) -> Compiled:
-    """A function that only kernels call; it becomes part of each of them."""
+    """Declare a function that only kernels call; it is compiled into each of them."""
     compiled: Compiled = njit(nogil=True)(function)
     return compiled
 
 
 def inline(function: Compiled) -> Compiled:
-    """The same for the few lines of an innermost loop, where a call would cost more than them."""
+    """Declare a function of few lines that is inlined, for innermost loops."""
     compiled: Compiled = njit(nogil=True, inline="always")(function)
     return compiled

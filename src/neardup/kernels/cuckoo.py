@@ -1,9 +1,9 @@
 """Cuckoo filters: buckets of four fingerprints of 12 bits, in six bytes, 0 for an empty place.
 
-A key's fingerprint is in one of two buckets. They add up to a number that the fingerprint alone
-gives, modulo the number of buckets, so that either leads to the other. If both are full, one
-fingerprint goes to its other bucket, where one may have to go, and so on; if that finds no end,
-all of them go back, and the filter is as it was.
+A key's fingerprint is in one of two buckets. Modulo the number of buckets, their numbers add up to
+a number that depends on the fingerprint alone, so that one gives the other. If both are full, one
+fingerprint moves to its other bucket, where another one may have to move, and so on. If that takes
+too many moves, all of them are undone.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from neardup.kernels.compile import OUT_U8, U8, U64, boolean, inline, inner, kernel, uint64
-from neardup.kernels.hashing import load64, store64, trailing_zeros
-from neardup.kernels.probing import AHEAD, prefetch, scaled, spread
+from neardup.kernels.hashing import spread
+from neardup.kernels.intrinsics import AHEAD, load64, prefetch, scaled, store64, trailing_zeros
 
 U = np.uint64
 BYTES = 6
@@ -28,7 +28,7 @@ STEP = U(0xD1342543DE82EF95)
 
 @inline
 def fingerprint(key):
-    """From 1 to 4095, by the low half of the key."""
+    """Return the fingerprint of a key, from 1 to 4095, by its low half."""
     return ((key & U(0xFFFFFFFF)) * U(4095) >> U(32)) + U(1)
 
 
@@ -45,14 +45,14 @@ def load_bucket(table, bucket):
 
 @inline
 def places_of(content, mark):
-    """Bits that are 0 if no place of a bucket holds a fingerprint; the lowest is the first's."""
+    """Return bits that mark the places of a bucket with this fingerprint; the lowest is right."""
     apart = content ^ (mark * ONES)
     return (apart - ONES) & ~apart & HIGHS
 
 
 @inline
 def exchange(table, bucket, shift, mark):
-    """Put a fingerprint into a place, and return the one that was there."""
+    """Put a fingerprint into a place, and return the previous one."""
     at = np.int64(bucket) * BYTES
     word = load64(table, at)
     before = (word >> shift) & FINGERPRINT
@@ -62,7 +62,7 @@ def exchange(table, bucket, shift, mark):
 
 @inline
 def exchange_first(table, bucket, old, new):
-    """Replace a fingerprint of a bucket, if it is there."""
+    """Replace the first place of a bucket that has fingerprint `old`; return False if none has."""
     places = places_of(load_bucket(table, bucket), old)
     if places == U(0):
         return False
@@ -72,9 +72,9 @@ def exchange_first(table, bucket, old, new):
 
 @inline
 def move_one(table, buckets, bucket, mark):
-    """Put a fingerprint into the place of one whose other bucket has room; False if none has.
+    """Move a fingerprint whose other bucket has room, and take its place; False if none has.
 
-    All four are looked at, whatever the first ones say: memory answers all at once.
+    All four are examined even if the first has room, so that memory is read at once.
     """
     content, chosen = load_bucket(table, bucket), U(64)
     for shift in range(0, 4 * BITS, BITS):
@@ -89,8 +89,10 @@ def move_one(table, buckets, bucket, mark):
 
 @inner
 def move_others(table, buckets, bucket, mark, state, path):
-    """Make room by moving fingerprints to their other buckets; False, and nothing moved, if
-    that takes too long. `state` chooses which."""
+    """Make room by moving fingerprints to their other buckets, which `state` chooses.
+
+    Return False, with all moves undone, if it takes more than MOST_MOVES.
+    """
     for step in range(MOST_MOVES):
         if move_one(table, buckets, bucket, mark):
             return True
@@ -106,7 +108,7 @@ def move_others(table, buckets, bucket, mark, state, path):
 
 @inline
 def place_new(table, buckets, first, second, mark, key, path):
-    """Put a fingerprint where there is room, or make some; False if there is none."""
+    """Put a fingerprint into one of its buckets, making room if needed; False if it can't be."""
     if exchange_first(table, first, U(0), mark) or exchange_first(table, second, U(0), mark):
         return True
     start = second if key >> U(63) else first
@@ -124,7 +126,7 @@ def look_ahead(table, buckets, hashes, i, salt):
 
 @inline
 def buckets_of(key, buckets):
-    """A key's fingerprint and its two buckets."""
+    """Return a key's fingerprint and its two buckets."""
     mark = fingerprint(key)
     first = scaled(key, buckets)
     return mark, first, other_bucket(first, mark, buckets)
@@ -138,43 +140,43 @@ def either_has(table, first, second, mark):
 
 @kernel(OUT_U8, uint64, U64, uint64, boolean)
 def cuckoo_insert(table, buckets, hashes, salt, once):
-    """Put the keys in, with `once` only those that are not there; and which were there.
+    """Insert keys, with `once` only those that are not present; return which were present.
 
-    Stops at a key for which there is no room: the answer has an entry for each key that is in.
+    Stops at a key that does not fit: the result has an entry for each key before it.
     """
-    there = np.empty(hashes.size, np.bool_)
+    present = np.empty(hashes.size, np.bool_)
     path = np.empty(MOST_MOVES, np.uint64)
     for i in range(hashes.size):
         look_ahead(table, buckets, hashes, i, salt)
         key = spread(hashes[U(i)], salt)
         mark, first, second = buckets_of(key, buckets)
-        there[U(i)] = either_has(table, first, second, mark)
-        if not (once and there[U(i)]) and not place_new(
+        present[U(i)] = either_has(table, first, second, mark)
+        if not (once and present[U(i)]) and not place_new(
             table, buckets, first, second, mark, key, path
         ):
-            return there[:i]
-    return there
+            return present[:i]
+    return present
 
 
 @kernel(OUT_U8, uint64, U64, uint64)
 def cuckoo_remove(table, buckets, hashes, salt):
-    """Take the keys out; and which were there."""
-    there = np.empty(hashes.size, np.bool_)
+    """Remove keys; return which were present."""
+    present = np.empty(hashes.size, np.bool_)
     for i in range(hashes.size):
         look_ahead(table, buckets, hashes, i, salt)
         mark, first, second = buckets_of(spread(hashes[U(i)], salt), buckets)
-        there[U(i)] = exchange_first(table, first, mark, U(0)) or exchange_first(
+        present[U(i)] = exchange_first(table, first, mark, U(0)) or exchange_first(
             table, second, mark, U(0)
         )
-    return there
+    return present
 
 
 @kernel(U8, uint64, U64, uint64)
 def cuckoo_contains(table, buckets, hashes, salt):
-    """Whether one of each key's two buckets has its fingerprint."""
-    there = np.empty(hashes.size, np.bool_)
+    """Return for each key whether one of its two buckets has its fingerprint."""
+    present = np.empty(hashes.size, np.bool_)
     for i in range(hashes.size):
         look_ahead(table, buckets, hashes, i, salt)
         mark, first, second = buckets_of(spread(hashes[U(i)], salt), buckets)
-        there[U(i)] = either_has(table, first, second, mark)
-    return there
+        present[U(i)] = either_has(table, first, second, mark)
+    return present

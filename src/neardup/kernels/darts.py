@@ -1,14 +1,14 @@
 """Weighted MinHash by darts: slot j is the least rank of the darts that fall on it.
 
-Every element has a wall: weight from left to right, rank upwards. Darts hit it at random, one on
-each unit of area, always at the same places; each belongs to a slot. An element of weight w owns
-the darts to the left of w. For two documents the lowest dart of a slot is the same one with the
-probability that their walls' common area has in their joint area: the sum of the lesser weights
-divided by the sum of the greater ones.
+Every element has a wall: weight from left to right, rank upwards. Darts hit it at random places
+that depend on the element alone, one a unit of area on average; each dart belongs to a slot. An
+element of weight w owns the darts to the left of w. The lowest dart of a slot is the same for two
+documents with probability (common area of their walls) / (joint area): the sum of the lesser
+weights divided by the sum of the greater ones.
 
 The wall is cut into strips, [0, 2^12), [2^12, 2^13), [2^13, 2^14) ..., so that a light element
-looks at few darts. A strip's darts come from below; whether the first one is low enough is a single
-comparison. Weights are multiples of 2^-16: the first strip ends at 1/16.
+has few darts to throw. The darts of a strip are thrown from below; one comparison tells whether the
+first is low enough. Weights are multiples of 2^-16: the first strip ends at 1/16.
 
 What was tried: an element at a time, with branches, ran at half the speed; a first strip up to
 2^-16, fair to the lightest elements, at two thirds; ICWS, which draws for each element and slot, at
@@ -39,7 +39,7 @@ FIRST_STRIP = U(12)
 
 @inline
 def gap(h):
-    """The rank between two darts of a wall of width 1: -ln of (2^53 - h's upper 53 bits) / 2^53.
+    """Return the rank between two darts of a wall of width 1: -ln(q / 2^53), q = 2^53 - (h >> 11).
 
     Additions, products and one division: the same on every machine, which `log` is not. The
     mantissa m is taken from sqrt(1/2) to sqrt(2); the series of ln((1 + s) / (1 - s)) ends at s^9.
@@ -56,7 +56,7 @@ def gap(h):
 
 @inner
 def room_for(elements):
-    """A power of two that leaves half of the places free."""
+    """Return the size of a hash table for the elements: a power of two, at most half full."""
     room = 1
     while room < 2 * elements:
         room *= 2
@@ -65,7 +65,7 @@ def room_for(elements):
 
 @inner
 def collect(shingles, weights, key, places, elements, sums):
-    """The distinct shingles, with the key, and the sums of their weights; how many there are."""
+    """Collect the distinct shingles, XORed with the key, and their weights; return their number."""
     room, used = U(room_for(shingles.size)), 0
     places[:room] = -1
     for p in range(shingles.size):
@@ -82,9 +82,9 @@ def collect(shingles, weights, key, places, elements, sums):
 
 @inner
 def possible(elements, weights, left, step, limit, at, owner):
-    """The elements whose strip may have a dart low enough, and the hash that it comes from.
+    """Select the elements whose strip may have a dart that is low enough, with its hash.
 
-    No branch here and below: darts come by chance, which no processor foresees.
+    No branch here and below: darts are random, and every branch would be mispredicted.
     """
     count = 0
     for p in range(elements.size):
@@ -96,7 +96,7 @@ def possible(elements, weights, left, step, limit, at, owner):
 
 @inner
 def throw(count, weights, left, e, top, at, owner, ranks, row):
-    """The next dart of each of these strips, into the row of least ranks; how many had one."""
+    """Throw the next dart of each strip into the row of least ranks; return how many go on."""
     slots, height, going = U(row.size - 1), 2.0 ** -np.float64(e), 0
     for q in range(count):
         here, p = at[U(q)], owner[U(q)]
@@ -105,7 +105,7 @@ def throw(count, weights, left, e, top, at, owner, ranks, row):
         low_enough = rank <= top
         place = mix(h + PLACE)
         hit = low_enough & (left + (place >> (U(64) - e)) < weights[U(p)])
-        # What misses goes to the place behind the slots.
+        # A dart that misses is written to the place after the slots.
         slot = ((place & LOW) * slots) >> U(32) if hit else slots
         row[slot] = min(row[slot], np.float32(rank))
         at[U(going)], owner[U(going)], ranks[U(going)] = here + NEXT_DART, p, rank
@@ -115,11 +115,12 @@ def throw(count, weights, left, e, top, at, owner, ranks, row):
 
 @inner
 def throw_all(elements, weights, top, at, owner, ranks, row):
-    """All darts of a document up to rank `top`, strip by strip."""
+    """Throw all darts of a document up to rank `top`, strip by strip."""
     heaviest = weights.max()
     left, e, step = U(0), FIRST_STRIP, U(0)
     while left < heaviest:
-        # A strip has a dart so low only if its first hash is. With some room for an inexact exp.
+        # A strip has a dart below `top` only if its first hash is below `limit`; 1e-12 more,
+        # because exp is not exact.
         share = 1.0 - math.exp(-top * 2.0 ** np.float64(e)) + 1e-12
         limit = FULL if share >= 0.9999 else U(share * 2.0**64)
         count = possible(elements, weights, left, step, limit, at, owner)
@@ -133,7 +134,7 @@ def throw_all(elements, weights, top, at, owner, ranks, row):
 
 @kernel(U64, U64, I64, int64, uint64)
 def throw_darts(shingles, weights, offsets, slots, key):
-    """One row of slots, bits of a float32, a document; without any weight all are infinite."""
+    """Return one row of slots a document, bits of a float32; all infinite without any weight."""
     rows, longest = offsets.size - 1, 1
     for i in range(rows):
         longest = max(longest, offsets[i + 1] - offsets[i])
@@ -149,7 +150,7 @@ def throw_darts(shingles, weights, offsets, slots, key):
         for p in range(used):
             total += np.float64(sums[p])
         if total > 0.0:
-            # So high that each slot is hit, with probability 0.87; otherwise half as high again.
+            # All slots are hit below this rank with probability 0.87; if not, it grows by half.
             top = (math.log(slots) + 2.0) * slots / total
             while row[:slots].max() > top:
                 throw_all(elements[:used], sums[:used], top, at, owner, ranks, row)

@@ -1,8 +1,8 @@
-"""Fingerprints within a Hamming distance: sorted tables by some of their bits, and an exact filter.
+"""Find fingerprints within a Hamming distance by sorted tables, and check each exactly.
 
 A fingerprint is a row of one or two words. A table holds all fingerprints, sorted by the leading 32
-bits of a key, which is the bits of a mask put together; `starts` says where each value of the key's
-first bits begins.
+bits of a key, which are the bits of a mask, gathered; `starts` has the start of each value of the
+key's first `lead` bits.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from __future__ import annotations
 import numpy as np
 
 from neardup.kernels.compile import I64, OUT_U64, U32, U64, U64_ROWS, inner, int64, kernel
-from neardup.kernels.hashing import bits_set, trailing_zeros, xxh64
+from neardup.kernels.hashing import xxh64
+from neardup.kernels.intrinsics import bits_set, trailing_zeros
 
 U = np.uint64
 NARROW = 16
-"""So few are looked at without a search."""
+"""Up to this many fingerprints are compared without narrowing the range by bisection."""
 KEY = U(32)
 
 
 @inner
 def gathered(word, mask, key, room):
-    """Put the masked bits of a word, run by run, below the key, as long as there is room."""
+    """Append the masked bits of a word to the key, run by run, as long as there is room."""
     while mask and room:
         low = U(trailing_zeros(mask))
         mask >>= low
@@ -36,7 +37,7 @@ def gathered(word, mask, key, room):
 
 @inner
 def key_of(fingerprint, masks):
-    """The first 32 of the masked bits, or all of them, from bit 31 down."""
+    """Return the first 32 of the masked bits, or all of them, from bit 31 down."""
     key, room = U(0), KEY
     for place in range(masks.size):
         key, room = gathered(fingerprint[place], masks[place], key, room)
@@ -45,10 +46,10 @@ def key_of(fingerprint, masks):
 
 @inner
 def next_near(query, fingerprints, place, end, distance):
-    """The next place of a near fingerprint and its distance; the end if there is none.
+    """Return the next place of a near fingerprint and its distance; `end` if there is none.
 
-    Apart from the loops that store matches, whose growing array would make this one count
-    references.
+    It is apart from the loops that store matches, whose growing array would make Numba count
+    references here.
     """
     first, last = query[0], query[query.size - 1]
     if query.size == 1:
@@ -67,7 +68,7 @@ def next_near(query, fingerprints, place, end, distance):
 
 @inner
 def agrees(query, other, masks):
-    """Whether two fingerprints are equal where the mask has a bit."""
+    """Return whether two fingerprints are equal where the mask has a bit."""
     if query.size == 2 and (query[1] ^ other[1]) & masks[1]:
         return False
     return (query[0] ^ other[0]) & masks[0] == U(0)
@@ -75,7 +76,7 @@ def agrees(query, other, masks):
 
 @inner
 def agrees_before(query, other, masks, table):
-    """Whether a table before this one has found the two already."""
+    """Return whether the two share the key of an earlier table, which then found them."""
     for earlier in range(table):
         if agrees(query, other, masks[earlier]):
             return True
@@ -84,7 +85,7 @@ def agrees_before(query, other, masks, table):
 
 @inner
 def first_with(table, masks, begin, end, key):
-    """The first place from `begin` on whose key is not below this one."""
+    """Return the first place from `begin` on whose key is not below this one."""
     while begin < end:
         middle = (begin + end) // 2
         if key_of(table[middle], masks) < key:
@@ -95,22 +96,22 @@ def first_with(table, masks, begin, end, key):
 
 
 @inner
-def grown(found):
-    out = np.empty((2 * found.shape[0], 3), np.int64)
-    out[: found.shape[0]] = found
+def grown(matches):
+    out = np.empty((2 * matches.shape[0], 3), np.int64)
+    out[: matches.shape[0]] = matches
     return out
 
 
 @kernel(U64_ROWS, U64, OUT_U64)
 def packed_keys(fingerprints, masks, out):
-    """The fingerprints' keys with their rows in the lower half: sorted, they are a table."""
+    """Write the fingerprints' keys with their rows in the lower half: sorted, they are a table."""
     for row in range(fingerprints.shape[0]):
         out[row] = (key_of(fingerprints[row], masks) << KEY) | U(row)
 
 
 @kernel(U64, int64)
 def key_starts(packed, lead):
-    """Where each value of the keys' leading bits begins in a table."""
+    """Return where each value of the keys' `lead` leading bits begins in a table."""
     starts = np.zeros((1 << lead) + 1, np.int64)
     for place in range(packed.size):
         starts[(packed[place] >> U(64 - lead)) + U(1)] += 1
@@ -121,8 +122,8 @@ def key_starts(packed, lead):
 
 @kernel(U64_ROWS, U64_ROWS, U32, I64, U64_ROWS, int64, int64, int64)
 def search_table(queries, table, rows, starts, masks, number, lead, distance):
-    """Query, row and distance of all that are near and that no table before this one has found."""
-    found, count = np.empty((1024, 3), np.int64), 0
+    """Return query, row and distance of the matches that no earlier table has found."""
+    matches, count = np.empty((1024, 3), np.int64), 0
     mask = masks[number]
     longer = bits_set(mask[0]) + (bits_set(mask[1]) if mask.size == 2 else 0) > lead
     for q in range(queries.shape[0]):
@@ -137,34 +138,34 @@ def search_table(queries, table, rows, starts, masks, number, lead, distance):
         while place < end:
             near = table[place]
             if agrees(query, near, mask) and not agrees_before(query, near, masks, number):
-                if count == found.shape[0]:
-                    found = grown(found)
-                found[count, 0], found[count, 1], found[count, 2] = q, rows[place], apart
+                if count == matches.shape[0]:
+                    matches = grown(matches)
+                matches[count, 0], matches[count, 1], matches[count, 2] = q, rows[place], apart
                 count += 1
             place, apart = next_near(query, table, place + 1, end, distance)
-    return found[:count]
+    return matches[:count]
 
 
 @kernel(U64_ROWS, U64_ROWS, int64)
 def search_all(queries, fingerprints, distance):
-    """Query, row and distance of all that are near, by looking at every one."""
-    found, count = np.empty((1024, 3), np.int64), 0
+    """Return query, row and distance of all matches, by comparing every pair."""
+    matches, count = np.empty((1024, 3), np.int64), 0
     end = fingerprints.shape[0]
     for q in range(queries.shape[0]):
         query = queries[q]
         row, apart = next_near(query, fingerprints, 0, end, distance)
         while row < end:
-            if count == found.shape[0]:
-                found = grown(found)
-            found[count, 0], found[count, 1], found[count, 2] = q, row, apart
+            if count == matches.shape[0]:
+                matches = grown(matches)
+            matches[count, 0], matches[count, 1], matches[count, 2] = q, row, apart
             count += 1
             row, apart = next_near(query, fingerprints, row + 1, end, distance)
-    return found[:count]
+    return matches[:count]
 
 
 @kernel(U64_ROWS, U64, int64)
 def block_keys(columns, mask, table):
-    """The keys of one table from fingerprints as columns: xxHash64 of the masked words."""
+    """Return the keys of one table from fingerprints as columns: xxHash64 of the masked words."""
     words, documents = columns.shape
     out = np.empty(documents, np.uint64)
     here = np.empty(words, np.uint64)

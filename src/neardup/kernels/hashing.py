@@ -1,7 +1,7 @@
 """Hash functions over bytes in an array: xxHash64, MurmurHash3, FNV-1a, SipHash.
 
-A hasher is (kind, k0, k1): which function, and what it starts from. xxHash64 and MurmurHash3 take
-k0 as their seed, FNV-1a begins at its offset basis XOR k0, SipHash has k0 and k1 as its key.
+A hasher is (kind, k0, k1): the function and its initial values. xxHash64 and MurmurHash3 have k0 as
+their seed, FNV-1a begins at its offset basis XOR k0, SipHash has k0 and k1 as its key.
 
 What was tried: hashing byte by byte (FNV-1a) ran at half the speed of xxHash64. Words of fewer than
 eight bytes take `xxh64_short`, which computes every step and lets masks choose, because a branch on
@@ -10,95 +10,14 @@ a word's length is mispredicted about once a word.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from neardup.kernels.compile import HASHER, I64, U8, inline, inner, kernel, uint64
+from neardup.kernels.intrinsics import load64
 
 U = np.uint64
 P1, P2, P3 = U(0x9E3779B185EBCA87), U(0xC2B2AE3D27D4EB4F), U(0x165667B19E3779F9)
 P4, P5 = U(0x85EBCA77C2B2AE63), U(0x27D4EB2F165667C5)
-
-
-def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any, bits: int) -> Any:
-    data = context.make_array(array_type)(context, builder, array).data
-    base = builder.bitcast(data, ir.IntType(8).as_pointer())
-    return builder.bitcast(builder.gep(base, [index]), ir.IntType(bits).as_pointer())
-
-
-@intrinsic
-def load64(typing: Any, array: Any, index: Any) -> Any:
-    """Eight bytes from any position of a byte array, little-endian. Not bounds-checked."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        at = _pointer(context, builder, signature.args[0], args[0], args[1], 64)
-        return builder.load(at, align=1)
-
-    return types.uint64(array, types.int64), generate
-
-
-@intrinsic
-def store64(typing: Any, array: Any, index: Any, value: Any) -> Any:
-    """Eight bytes to any position of a byte array, little-endian. Not bounds-checked."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        at = _pointer(context, builder, signature.args[0], args[0], args[1], 64)
-        builder.store(args[2], at, align=1)
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64, types.uint64), generate
-
-
-@intrinsic
-def bits_set(typing: Any, bits: Any) -> Any:
-    """How many bits are set."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.ctpop(args[0])
-
-    return types.int64(types.uint64), generate
-
-
-@intrinsic
-def trailing_zeros(typing: Any, bits: Any) -> Any:
-    """The number of the lowest set bit, 64 if there is none."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
-
-    return types.int64(types.uint64), generate
-
-
-@intrinsic
-def add_where(typing: Any, sums: Any, first: Any, bits: Any, value: Any) -> Any:
-    """Add a value to those of 64 sums whose bit is set. Not bounds-checked."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        lanes = ir.VectorType(ir.IntType(64), 64)
-        at = _pointer(
-            context,
-            builder,
-            signature.args[0],
-            args[0],
-            builder.mul(args[1], ir.Constant(ir.IntType(64), 8)),
-            64,
-        )
-        at = builder.bitcast(at, lanes.as_pointer())
-        chosen = builder.bitcast(args[2], ir.VectorType(ir.IntType(1), 64))
-        one = builder.insert_element(
-            ir.Constant(lanes, ir.Undefined), args[3], ir.Constant(ir.IntType(32), 0)
-        )
-        nowhere = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
-        every = builder.shuffle_vector(one, ir.Constant(lanes, ir.Undefined), nowhere)
-        added = builder.select(chosen, every, ir.Constant(lanes, [0] * 64))
-        builder.store(builder.add(builder.load(at, align=8), added), at, align=8)
-        return context.get_dummy_value()
-
-    return types.void(sums, types.int64, types.uint64, types.uint64), generate
 
 
 @inline
@@ -117,10 +36,16 @@ def avalanche(h):
 
 @inner
 def mix(h):
-    """MurmurHash3's 64-bit finaliser."""
+    """Return MurmurHash3's 64-bit finaliser of a number."""
     h = (h ^ (h >> U(33))) * U(0xFF51AFD7ED558CCD)
     h = (h ^ (h >> U(33))) * U(0xC4CEB9FE1A85EC53)
     return h ^ (h >> U(33))
+
+
+@inline
+def spread(hashed, salt):
+    """Mix the 64 bits of a key's hash with the salt of a table or filter."""
+    return mix(hashed ^ salt)
 
 
 @inline
@@ -130,7 +55,7 @@ def lane(k):
 
 @inline
 def finish(h, rest, length):
-    """The last `length` < 8 bytes, in the low bytes of `rest`, and the avalanche. No branch."""
+    """Hash the last `length` < 8 bytes, the low bytes of `rest`, and finish. No branch."""
     n = U(length)
     four = U(0) - (n >> U(2))
     step = rotl(h ^ ((rest & U(0xFFFFFFFF)) * P1), 23) * P2 + P3
@@ -148,19 +73,19 @@ def finish(h, rest, length):
 
 @inline
 def xxh64_short(bytes8, length, seed):
-    """xxHash64 of the first `length` < 8 bytes of a little-endian word."""
+    """Return the xxHash64 of the first `length` < 8 bytes of a little-endian word."""
     return finish(seed + P5 + U(length), bytes8, length)
 
 
 @inline
 def absorb(h, bytes8):
-    """Eight bytes more."""
+    """Hash eight bytes more."""
     return rotl(h ^ lane(bytes8), 27) * P1 + P4
 
 
 @inline
 def load_few(data, at, count):
-    """The next `count` < 8 bytes, little-endian. No byte past the array is read."""
+    """Return the next `count` < 8 bytes, little-endian. No byte past the array is read."""
     if at + 8 <= data.size:
         return load64(data, at) & ((U(1) << U(8 * count)) - U(1))
     rest = U(0)
@@ -171,7 +96,7 @@ def load_few(data, at, count):
 
 @inner
 def xxh64(data, start, length, seed):
-    """xxHash64 of data[start : start + length]."""
+    """Return the xxHash64 of data[start : start + length]."""
     at = start
     end = start + length
     if length >= 32:
@@ -217,7 +142,7 @@ def stir2(k):
 
 @inner
 def murmur3(data, start, length, seed):
-    """MurmurHash3 x64 of data[start : start + length]: both halves of its 128 bits."""
+    """Return both halves of the 128-bit MurmurHash3 x64 of data[start : start + length]."""
     h1, h2, at, end = seed, seed, start, start + length
     while at + 16 <= end:
         h1 ^= stir1(load64(data, at))
@@ -241,7 +166,7 @@ def murmur3(data, start, length, seed):
 
 @inner
 def fnv1a(data, start, length, basis):
-    """FNV-1a, 64 bits, of data[start : start + length]."""
+    """Return the 64-bit FNV-1a of data[start : start + length]."""
     h = basis
     for at in range(start, start + length):
         h = (h ^ U(data[U(at)])) * FNV_PRIME
@@ -264,7 +189,7 @@ def sip_round(v0, v1, v2, v3):
 
 @inner
 def siphash(data, start, length, k0, k1):
-    """SipHash-2-4, 64 bits, of data[start : start + length]."""
+    """Return the 64-bit SipHash-2-4 of data[start : start + length]."""
     v0, v1, v2, v3 = k0 ^ SIP0, k1 ^ SIP1, k0 ^ SIP2, k1 ^ SIP3
     at, end = start, start + length
     last = U(length) << U(56)
@@ -282,7 +207,7 @@ def siphash(data, start, length, k0, k1):
 
 @inner
 def hash_bytes(data, start, length, hasher):
-    """The 64-bit hash of data[start : start + length]; of MurmurHash3 the first half."""
+    """Return the 64-bit hash of data[start : start + length]; of MurmurHash3 the first half."""
     kind, k0, k1 = hasher
     if kind == XXH64:
         return xxh64(data, start, length, k0)
@@ -295,7 +220,7 @@ def hash_bytes(data, start, length, hasher):
 
 @kernel(U8, I64, HASHER)
 def element_hashes(data, offsets, hasher):
-    """The hash of every row of a byte column."""
+    """Return the hash of every row of a byte column."""
     rows = offsets.size - 1
     out = np.empty(rows, np.uint64)
     for i in range(rows):
@@ -305,7 +230,7 @@ def element_hashes(data, offsets, hasher):
 
 @kernel(U8, I64, uint64)
 def hash_rows(data, offsets, seed):
-    """xxHash64 of every row of a byte or string column."""
+    """Return the xxHash64 of every row of a byte or string column."""
     rows = offsets.size - 1
     out = np.empty(rows, np.uint64)
     for i in range(rows):

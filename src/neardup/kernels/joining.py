@@ -1,9 +1,9 @@
-"""All pairs of similar sets, exactly: an inverted index instead of a comparison of every pair.
+"""Find all pairs of similar sets, exactly, by an inverted index of prefixes.
 
 `tokens` are shingles numbered by how many sets they are in, the rarest first. Sets are sorted rows
 of them; row i is tokens[begins[i] : ends[i]], and the rows are in order of their sizes. The index
-lists, for each token, the rows that have it among their first tokens (their prefix). A row is
-compared with those before it, from firsts[row] on: earlier ones are too small.
+lists, for each token, the rows that have it in their prefix, that is among their first tokens. A
+row is compared with those before it, from firsts[row] on: earlier ones are too small.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from neardup.kernels.compile import (
     int64,
     kernel,
 )
-from neardup.kernels.hashing import bits_set
+from neardup.kernels.hashing import spread
+from neardup.kernels.intrinsics import AHEAD, bits_set, prefetch, scaled
 from neardup.kernels.measures import common_at_least, overlap_needed, part_needed
-from neardup.kernels.probing import AHEAD, prefetch, scaled, spread
 
 SHORT = 48
 """Rows up to this length are sorted faster by insertion."""
@@ -33,7 +33,7 @@ SHORT = 48
 
 @inner
 def equal_rows(data, offsets, u, v):
-    """Whether rows u and v hold the same."""
+    """Return whether rows u and v are equal."""
     size = offsets[u + 1] - offsets[u]
     if offsets[v + 1] - offsets[v] != size:
         return False
@@ -45,7 +45,7 @@ def equal_rows(data, offsets, u, v):
 
 @kernel(U64, I64, U64, I64)
 def first_equal(data, offsets, hashes, order):
-    """The first row that equals each row. `order` sorts the rows by their hashes, then number."""
+    """Return the first row equal to each row; `order` sorts rows by hash, then by number."""
     first = np.empty(order.size, np.int64)
     begin = 0
     for end in range(1, order.size + 1):
@@ -55,7 +55,7 @@ def first_equal(data, offsets, hashes, order):
             row = order[i]
             first[row] = row
             for j in range(begin, i):
-                # Rows of equal hashes that are different are rare, leaders are few.
+                # Different rows with equal hashes are rare, so that this loop is short.
                 if first[order[j]] == order[j] and equal_rows(data, offsets, order[j], row):
                     first[row] = order[j]
                     break
@@ -65,9 +65,10 @@ def first_equal(data, offsets, hashes, order):
 
 @kernel(U64, OUT_U8, int64)
 def beyond(keys, counts, limit):
-    """Which keys come after so many others of the same cell. `counts` holds what was before.
+    """Return which keys come after `limit` others of the same cell, and count the others.
 
-    Keys share a cell by their lower bits; there is a power of two of cells.
+    `counts` has the count of each cell so far. The low bits of a key choose its cell; the number of
+    cells is a power of two.
     """
     out = np.empty(keys.size, np.bool_)
     for i in range(keys.size):
@@ -80,7 +81,7 @@ def beyond(keys, counts, limit):
 
 @inner
 def doubled(array, used):
-    """The first entries of an array in one that is twice as long."""
+    """Return an array of twice the length with the first `used` entries of this one."""
     longer = np.empty(2 * array.size, array.dtype)
     longer[:used] = array[:used]
     return longer
@@ -88,13 +89,13 @@ def doubled(array, used):
 
 @inner
 def home(entries, key):
-    """Where the search for a key begins. An entry is a key and its number + 1, 0 if it is free."""
+    """Return where the search for a key begins; an entry is a key and its number + 1, or 0."""
     return scaled(spread(key, U(0)), U(entries.size >> 1)) << U(1)
 
 
 @inner
 def place_of(entries, key):
-    """Where a key is, or would go: the first free entry from its home on."""
+    """Return the entry of a key, or the free one where it would go, from its home on."""
     at = home(entries, key)
     while entries[at + U(1)] != U(0) and entries[at] != key:
         at += U(2)
@@ -105,7 +106,7 @@ def place_of(entries, key):
 
 @inner
 def wider(entries):
-    """The same table with twice the room."""
+    """Return the same table with twice the entries."""
     to = np.zeros(2 * entries.size, np.uint64)
     for i in range(0, entries.size, 2):
         if i + 2 * AHEAD < entries.size:
@@ -118,7 +119,7 @@ def wider(entries):
 
 @kernel(U64, I64, I64)
 def number_shingles(data, offsets, rows):
-    """The shingles of some rows as numbers in order of appearance, and how often each is there."""
+    """Number the shingles of the given rows by first appearance, and count each of them."""
     size = 0
     for row in rows:
         size += offsets[row + 1] - offsets[row]
@@ -148,7 +149,7 @@ def number_shingles(data, offsets, rows):
 
 @kernel(I64)
 def rank_counts(counts):
-    """Each number's place when they are sorted by their counts, the least first."""
+    """Return each number's rank by its count, the least first."""
     starts = np.zeros(counts.max() + 2 if counts.size else 1, np.int64)
     for count in counts:
         starts[count + 1] += 1
@@ -176,7 +177,7 @@ def sort_row(row):
 
 @kernel(OUT_U32, I64, I64, U32)
 def rank_rows(numbers, begins, ends, ranks):
-    """Make ranks of the numbers in each row, and sort it."""
+    """Replace the numbers of each row by their ranks, and sort the row."""
     for row in range(begins.size):
         for p in range(begins[row], ends[row]):
             numbers[p] = ranks[numbers[p]]
@@ -185,13 +186,13 @@ def rank_rows(numbers, begins, ends, ranks):
 
 U = np.uint64
 SURELY = 1.0 - 1e-9
-"""More than any rounding: what is below the floor times this is below the floor."""
+"""Below the floor times this is certainly below the floor, whatever the rounding."""
 ROOM = 1024
 
 
 @inner
 def not_before(values, begin, end, limit):
-    """The place of the first of some ascending values that is not below the limit."""
+    """Return the place of the first value, of ascending ones, that is not below the limit."""
     while begin < end:
         middle = (begin + end) // 2
         if np.int64(values[middle]) < limit:
@@ -203,10 +204,10 @@ def not_before(values, begin, end, limit):
 
 @kernel(I64, float64)
 def prefixes(sizes, floor):
-    """How many first tokens must be looked up, and be in the index, so that no pair is missed.
+    """Return how many first tokens to look up, and how many to index, to miss no similar pair.
 
-    A similar pair shares at least so many tokens that it must share one of those. The larger set
-    of the pair is looked up, the smaller one is in the index, which allows for fewer.
+    A similar pair shares so many tokens that it shares one of these. The larger set of a pair is
+    looked up; the smaller one is in the index, which needs fewer tokens.
     """
     looked_up, listed = np.empty(sizes.size, np.int64), np.empty(sizes.size, np.int64)
     for row in range(sizes.size):
@@ -217,7 +218,7 @@ def prefixes(sizes, floor):
 
 @kernel(U32, I64, I64, int64)
 def tokens_below(tokens, begins, ends, limit):
-    """How many of each row's tokens, which ascend, are below a limit."""
+    """Return how many of each row's ascending tokens are below a limit."""
     out = np.empty(begins.size, np.int64)
     for row in range(begins.size):
         out[row] = not_before(tokens, begins[row], ends[row], limit) - begins[row]
@@ -226,7 +227,7 @@ def tokens_below(tokens, begins, ends, limit):
 
 @kernel(U32, I64, I64, int64)
 def index_rows(tokens, begins, takes, vocabulary):
-    """The rows, ascending, that have each token among their first takes[row]; where they begin."""
+    """Return the rows that have each token in their prefix of takes[row], and each list's start."""
     starts = np.zeros(vocabulary + 1, np.int64)
     for row in range(takes.size):
         for p in range(begins[row], begins[row] + takes[row]):
@@ -243,7 +244,7 @@ def index_rows(tokens, begins, takes, vocabulary):
 
 @kernel(U32, I64, I64, I64, int64)
 def token_bits(tokens, begins, ends, takes, vocabulary):
-    """A row of bits for each row's tokens after the first takes[row]; the last token's bit is 0."""
+    """Return a bitmap of each row's tokens after the first takes[row]; bit 0 is the last token."""
     most = np.int64(0)
     for row in range(takes.size):
         if takes[row] < ends[row] - begins[row]:
@@ -268,11 +269,11 @@ def common_bits(one, other):
 def count_rows(
     tokens, begins, ends, takes, listed, starts, bits, firsts, floor, wanted, held, most_held
 ):
-    """The pairs of the wanted rows, by counting: (smaller row, row, similarity).
+    """Return the pairs of the wanted rows, by counting: (smaller row, row, similarity).
 
-    The index says which first tokens a row shares with any other, the bits how many of the
-    frequent ones. `held` counts the pairs of all threads: more than `most_held` are not looked
-    for, because nobody could hold them.
+    The index tells which prefix tokens a row shares with others, the bitmaps how many of the
+    frequent ones. `held` counts the pairs of all threads; the search stops above `most_held`,
+    because more would not fit into memory.
     """
     left, right = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64)
     found, used = np.empty(ROOM, np.float64), 0
@@ -286,7 +287,7 @@ def count_rows(
         for p in range(begins[row], begins[row] + takes[row]):
             token = tokens[p]
             at = U(not_before(listed, starts[token], starts[token + 1], first))
-            # The row itself is in the list: it ends there.
+            # The row itself is in the list, so that the loop ends.
             while listed[at] < row:
                 counts[listed[at]] += np.uint32(1)
                 at += U(1)
@@ -312,9 +313,9 @@ def count_rows(
 
 @kernel(U32, I64, I64, I64, U32, I64, I64, float64, I64, OUT_I64, int64)
 def match_rows(tokens, begins, ends, takes, listed, starts, firsts, floor, wanted, held, most_held):
-    """The same by rare tokens: rows that share one of their first are compared.
+    """Return the pairs of the wanted rows, by comparing those that share a prefix token.
 
-    The first token that they share is found first: they have nothing before it in common.
+    Tokens are looked up in order, so that a pair has nothing in common before the first shared one.
     """
     left, right = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64)
     found, used = np.empty(ROOM, np.float64), 0

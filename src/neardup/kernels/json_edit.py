@@ -1,6 +1,7 @@
-"""Lines of JSON with another string in one field; `corpus/rows.py` has the slow twin.
+"""Replace the string of one field in JSON lines; `corpus/rows.py` has the slow twin.
 
-Lines are valid: they have been read before. Not sure is only a line with an escape in a key.
+The lines are valid, because they were read before. Lines with an escape in a key are left to the
+twin.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import numpy as np
 
 from neardup.kernels.characters import HIGH, ONES, SEVENS, U, decode, is_ascii
 from neardup.kernels.compile import I64, U8, inline, inner, kernel
-from neardup.kernels.hashing import load64, store64, trailing_zeros
+from neardup.kernels.intrinsics import load64, store64, trailing_zeros
 from neardup.kernels.jsonl import (
     BACKSLASH,
     CLOSE,
@@ -29,7 +30,7 @@ LONGEST_ESCAPE = 6
 
 @inner
 def after_string(data, at, end):
-    """The place after a string, from the byte after its quote; and whether it has an escape."""
+    """Return the place after a string that begins before `at`, and whether it has an escape."""
     escaped = False
     while at < end:
         if at + 8 <= end:
@@ -49,9 +50,11 @@ def after_string(data, at, end):
 
 @inner
 def string_of(data, at, end, key):
-    """Where the string of a field is, with its quotes; the last field of the name counts. The
-    end is 0 if that can't be said."""
-    depth, is_key, found = 0, True, False
+    """Return begin and end, quotes included, of the string in the last field of a name.
+
+    The end is 0 if a key has an escape.
+    """
+    depth, is_key, named = 0, True, False
     begin, stop = 0, 0
     while at < end:
         c = data[U(at)]
@@ -62,8 +65,8 @@ def string_of(data, at, end, key):
             if depth == 1 and is_key:
                 if escaped:
                     return 0, 0
-                found = same(data, start + 1, at - 1, key)
-            elif depth == 1 and found:
+                named = same(data, start + 1, at - 1, key)
+            elif depth == 1 and named:
                 begin, stop = start, at
         elif c == OPEN or c == OPEN_LIST:
             depth += 1
@@ -78,14 +81,14 @@ def string_of(data, at, end, key):
 
 @inline
 def beyond_ascii(eight):
-    """0x80 in the lowest byte that is not ASCII, or is the last of it, a control character."""
+    """Return 0x80 in the lowest byte that is not ASCII or is U+007F, a control character."""
     delete = eight ^ SEVENS
     return (eight | ((delete - ONES) & ~delete)) & HIGH
 
 
 @inner
 def write_escape(out, write, code):
-    """A UTF-16 code unit as six bytes."""
+    """Write a UTF-16 code unit as an escape of six bytes."""
     out[U(write)], out[U(write + 1)] = BACKSLASH, 0x75
     for i in range(4):
         digit = (code >> (12 - 4 * i)) & 15
@@ -95,7 +98,7 @@ def write_escape(out, write, code):
 
 @inner
 def write_string(out, write, texts, at, end, only_ascii):
-    """A text as a JSON string, with no more escapes than needed."""
+    """Write a text as a JSON string, with no more escapes than needed."""
     out[U(write)] = QUOTE
     write += 1
     while at < end:
@@ -147,20 +150,22 @@ def write_string(out, write, texts, at, end, only_ascii):
 
 @kernel(U8, I64, I64, U8, U8, I64)
 def edit_strings(data, begins, ends, key, texts, offsets):
-    """The data with text i in the field `key` of the line from begins[i] to ends[i]; nothing, if
-    one of these lines leaves a doubt."""
+    """Return the data with text i in the field `key` of the line from begins[i] to ends[i].
+
+    The first result is False, and nothing is written, if one of the lines has an escape in a key.
+    """
     lines = begins.size
     # An escape has up to six bytes; eight are written at a time, and there are quotes.
     room = LONGEST_ESCAPE * (offsets[lines] - offsets[0]) + 2 * lines + 8
     out = np.empty(data.size + room, np.uint8)
-    write, left = 0, 0
+    write, copied = 0, 0
     for i in range(lines):
         begin, stop = string_of(data, begins[i], ends[i], key)
         if stop == 0:
             return False, out[:0]
-        write = append(out, write, data, left, begin)
+        write = append(out, write, data, copied, begin)
         only_ascii = is_ascii(data, begins[i], ends[i])
         write = write_string(out, write, texts, offsets[i], offsets[i + 1], only_ascii)
-        left = stop
-    write = append(out, write, data, left, data.size)
+        copied = stop
+    write = append(out, write, data, copied, data.size)
     return True, out[:write]

@@ -1,8 +1,8 @@
-"""Lines and paragraphs: take them out of texts, hash them, count in how many documents each occurs.
+"""Lines and paragraphs: find them, hash them, count their documents, remove them from texts.
 
 A line is identified by the hash of its folded and squeezed text, as in `units.py`. It ends at a
-newline; a return before it belongs to the line break. A line is blank if it has nothing visible in
-it. A paragraph is a run of lines that are not blank.
+newline; a return before it belongs to the line break. A line is blank if it has no visible
+character. A paragraph is a run of lines that are not blank.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FULL = np.uint32(2**32 - 1)
 
 @inner
 def place_in(ascending, value):
-    """Where a value is in an ascending array, or -1."""
+    """Return the place of a value in an ascending array, or -1."""
     low, high = 0, ascending.size
     while low < high:
         middle = (low + high) >> 1
@@ -52,7 +52,7 @@ def end_of_line(data, at, end):
 
 @inner
 def append(out, write, data, begin, end):
-    """Copy data[begin:end] to out[write:]; returns the position after it."""
+    """Copy data[begin:end] to out[write:]; return the position after it."""
     out[write : write + end - begin] = data[begin:end]
     return write + end - begin
 
@@ -71,10 +71,10 @@ def ignore_lines(
     ignored,
     hasher,
 ):
-    """The texts without the lines whose hashes are in `ignored`; line breaks stay.
+    """Return the texts without the lines whose hashes are in `ignored`; line breaks stay.
 
-    `plain` holds the texts in normal form, which has the same line breaks; with `same` it is
-    `data` itself. A text of which no line would stay stays whole.
+    `plain` holds the texts in normal form, which have the same line breaks; with `same` it is
+    `data` itself. A text that would lose all its lines keeps them.
     """
     rows = offsets.size - 1
     out = np.empty(offsets[rows] - offsets[0], np.uint8)
@@ -85,28 +85,28 @@ def ignore_lines(
     for i in range(rows):
         at, end = offsets[i], offsets[i + 1]
         plain_at, plain_end = plain_offsets[i], plain_offsets[i + 1]
-        left, kept = at, 0  # what is before `left` is copied or ignored
+        done, kept = at, 0  # bytes before `done` are copied or ignored
         while plain_at < plain_end:
             plain_at, size = squeeze(plain, plain_at, plain_end, rules, yes, buffer)
             line_end = plain_at if same else end_of_line(data, at, end)
             if size and place_in(ignored, hash_unit(buffer, 0, size, hasher)) >= 0:
-                write = append(out, write, data, left, at)
-                left = line_end
+                write = append(out, write, data, done, at)
+                done = line_end
             elif size:
                 kept += 1
             plain_at, at = plain_at + 1, line_end + 1
         if not kept:
-            write, left = starts[i], offsets[i]
-        write = append(out, write, data, left, end)
+            write, done = starts[i], offsets[i]
+        write = append(out, write, data, done, end)
         starts[i + 1] = write
     return out[:write], starts
 
 
 @kernel(U8, I64, U16, U32, boolean, boolean, U64, HASHER, int64)
 def line_texts(plain, offsets, stage1, stage2, fold_case, fold_digits, wanted, hasher, most):
-    """The folded and squeezed text, up to `most` bytes, of each line whose hash is wanted.
+    """Return the folded and squeezed text, up to `most` bytes, of each line with a wanted hash.
 
-    `wanted` is ascending; returns bytes, and where each wanted line's begin and end in them.
+    `wanted` ascends. The results are bytes, and where each wanted line begins and ends in them.
     """
     rows = offsets.size - 1
     buffer = scratch(longest(offsets))
@@ -130,7 +130,7 @@ def line_texts(plain, offsets, stage1, stage2, fold_case, fold_digits, wanted, h
 
 @kernel(U64, I64)
 def distinct_rows(values, offsets):
-    """Each row's values without repeats, in their order, and where each row begins."""
+    """Return each row's values without repeats, in their order, and where each row begins."""
     rows = offsets.size - 1
     out, starts = np.empty(values.size, np.uint64), np.zeros(rows + 1, np.int64)
     size = 1
@@ -154,7 +154,7 @@ def distinct_rows(values, offsets):
 
 @inner
 def counter_of(line, row, slots):
-    """A line's counter in the table's row 0 is told by its lower half, in row 1 by its upper."""
+    """Return a line's counter: in row 0 by the lower half of its hash, in row 1 by the upper."""
     return (line >> U(32 * row)) & U(slots - 1)
 
 
@@ -170,7 +170,7 @@ def count_lines(lines, table):
 
 @kernel(U64, U32_ROWS, int64)
 def lines_above(lines, table, limit):
-    """The lines whose counters are all above the limit. The table's width is a power of two."""
+    """Return the lines whose counters are all above the limit; rows have a power of two."""
     out = np.empty(lines.size, np.uint64)
     write = 0
     for i in range(lines.size):
@@ -185,20 +185,20 @@ def lines_above(lines, table, limit):
 
 @inner
 def visible(data, at, end, stage1, stage2, most):
-    """How many characters are neither white space nor dropped; counted up to `most`."""
-    found = 0
-    while at < end and found < most:
+    """Count the characters that are neither white space nor dropped, up to `most`."""
+    count = 0
+    while at < end and count < most:
         code, length = decode(data, at)
         kind = entry(code, stage1, stage2) & 7
         if kind != SPACE and kind != DROPPED:
-            found += 1
+            count += 1
         at += length
-    return found
+    return count
 
 
 @inner
 def line_at(data, at, end):
-    """Where the line that begins here ends without its line break, and where the next begins."""
+    """Return where the line at `at` ends without its line break, and where the next begins."""
     stop = at
     while stop < end and data[U(stop)] != NEWLINE:
         stop += 1
@@ -210,7 +210,7 @@ def line_at(data, at, end):
 
 @inner
 def most_lines(data, offsets):
-    """No text has more lines than newlines and one."""
+    """Return an upper bound of the number of lines: newlines, and one a text."""
     rows = offsets.size - 1
     count = rows
     for at in range(offsets[0], offsets[rows]):
@@ -220,8 +220,11 @@ def most_lines(data, offsets):
 
 @kernel(U8, I64, U16, U32, boolean, int64)
 def parts(data, offsets, stage1, stage2, paragraphs, least):
-    """The parts with `least` > 0 visible characters or more: where each begins, ends, ends with
-    its line break; where each text's first one is; and how many parts of any size a text has."""
+    """Find the lines, or paragraphs, with `least` > 0 visible characters or more.
+
+    Returns where each part begins, ends, and ends with its line break; the number of each text's
+    first part; and how many parts of any size each text has.
+    """
     rows = offsets.size - 1
     room = most_lines(data, offsets)
     begins, ends, nexts = (
@@ -254,7 +257,7 @@ def parts(data, offsets, stage1, stage2, paragraphs, least):
 
 @kernel(U8, I64, I64)
 def span_hashes(data, begins, ends):
-    """128 bits for each stretch of bytes."""
+    """Return a 128-bit hash of each data[begins[i] : ends[i]]."""
     out = np.empty((begins.size, 2), np.uint64)
     for i in range(begins.size):
         out[i, 0] = xxh64(data, begins[i], ends[i] - begins[i], U(1))
@@ -263,18 +266,18 @@ def span_hashes(data, begins, ends):
 
 
 @kernel(U8, I64, I64, I64, I64, U8)
-def without_parts(data, offsets, begins, nexts, firsts, gone):
-    """The texts without the parts, and their line breaks, where `gone` is not 0."""
+def without_parts(data, offsets, begins, nexts, firsts, removed):
+    """Return the texts without the parts, and their line breaks, where `removed` is not 0."""
     rows = offsets.size - 1
     out = np.empty(offsets[rows] - offsets[0], np.uint8)
     starts = np.zeros(rows + 1, np.int64)
     write = 0
     for i in range(rows):
-        left = offsets[i]
+        done = offsets[i]
         for part in range(firsts[i], firsts[i + 1]):
-            if gone[part]:
-                write = append(out, write, data, left, begins[part])
-                left = nexts[part]
-        write = append(out, write, data, left, offsets[i + 1])
+            if removed[part]:
+                write = append(out, write, data, done, begins[part])
+                done = nexts[part]
+        write = append(out, write, data, done, offsets[i + 1])
         starts[i + 1] = write
     return out[:write], starts

@@ -1,8 +1,8 @@
-"""How similar two documents are, by each measure: exactly, from shingles, or from signatures.
+"""The similarity of two documents by each measure: exact from shingles, estimated from signatures.
 
-Similarity is one float64 division. All comparisons stop as soon as the verdict is certain. What the
-data is decides the measure, when a kernel is compiled: a plain pair of arrays (shingles, offsets)
-is compared by Jaccard, a plain array of rows by equal slots, and each class below by its own rule.
+Similarity is one float64 division. All comparisons stop as soon as the verdict is certain. The type
+of the data decides the measure when a kernel is compiled: a plain pair of arrays (shingles,
+offsets) is compared by Jaccard, a plain array of rows by equal slots, each class below by its own.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from numba.extending import overload
 from neardup.kernels.compile import (
     inner,
 )
-from neardup.kernels.hashing import bits_set
+from neardup.kernels.intrinsics import bits_set
 
 CHECK_EVERY = 32
 
 
 class Bags(NamedTuple):
-    """Sorted shingles with repeats, and the weights of all occurrences, added up."""
+    """Sorted shingles with repeats, and the running sum of the weights of all occurrences."""
 
     shingles: np.ndarray
     offsets: np.ndarray
@@ -44,7 +44,7 @@ class Fingerprints(NamedTuple):
 
 @inner
 def part_needed(whole, threshold):
-    """The least c with c / whole >= threshold."""
+    """Return the least c with c / whole >= threshold."""
     need = np.int64(threshold * whole)
     while need > 0 and (need - 1) / whole >= threshold:
         need -= 1
@@ -55,7 +55,7 @@ def part_needed(whole, threshold):
 
 @inner
 def overlap_needed(size_a, size_b, threshold):
-    """The least intersection c with c / (size_a + size_b - c) >= threshold."""
+    """Return the least intersection c with c / (size_a + size_b - c) >= threshold."""
     both = size_a + size_b
     need = np.int64(threshold * both / (1.0 + threshold))
     while need > 0 and (need - 1) / (both - need + 1) >= threshold:
@@ -67,14 +67,14 @@ def overlap_needed(size_a, size_b, threshold):
 
 @inner
 def common_at_least(shingles, a, a_end, b, b_end, need):
-    """The size of the intersection of two sorted sets, or -1 when it is less than `need`."""
+    """Return the size of the intersection of two sorted sets, or -1 if it is below `need`."""
     common = 0
     i, j = np.uint64(a), np.uint64(b)  # unsigned: no checks for negative indices
     left_a, left_b = a_end - a, b_end - b
     while min(left_a, left_b) > 0:
         if common + min(left_a, left_b) < need:
             return -1
-        # So many steps can't pass the end of either set.
+        # This many steps can't pass the end of either set.
         for _ in range(min(min(left_a, left_b), CHECK_EVERY)):
             x, y = shingles[i], shingles[j]
             common += np.int64(x == y)
@@ -86,7 +86,7 @@ def common_at_least(shingles, a, a_end, b, b_end, need):
 
 @inner
 def exact_similarity(data, u, v, threshold):
-    """Jaccard of documents u and v, or -1.0 when it is below the threshold."""
+    """Return the Jaccard similarity of documents u and v, or -1.0 if it is below the threshold."""
     shingles, offsets = data
     size_u, size_v = offsets[u + 1] - offsets[u], offsets[v + 1] - offsets[v]
     need = overlap_needed(size_u, size_v, threshold)
@@ -96,7 +96,7 @@ def exact_similarity(data, u, v, threshold):
 
 @inner
 def common_weight(shingles, sums, a, a_end, b, b_end, need):
-    """The weight that two sorted bags have in common, or -1 when it is less than `need`."""
+    """Return the weight that two sorted bags have in common, or -1 if it is below `need`."""
     common = 0
     i, j = np.uint64(a), np.uint64(b)
     while np.int64(i) < a_end and np.int64(j) < b_end:
@@ -113,10 +113,10 @@ def common_weight(shingles, sums, a, a_end, b, b_end, need):
 
 @inner
 def bag_similarity(data, u, v, threshold):
-    """Weighted Jaccard of documents u and v, or -1.0 when it is below the threshold.
+    """Return the weighted Jaccard of documents u and v, or -1.0 if it is below the threshold.
 
-    An occurrence weighs the same wherever its shingle is, so that the lesser of two sums is that
-    over as many occurrences as both have.
+    All occurrences of a shingle weigh the same, so that the lesser of two sums is the weight of as
+    many occurrences as both documents have.
     """
     sums, offsets = data.sums, data.offsets
     a, a_end, b, b_end = offsets[u], offsets[u + 1], offsets[v], offsets[v + 1]
@@ -128,7 +128,7 @@ def bag_similarity(data, u, v, threshold):
 
 @inner
 def containment(data, u, v, threshold):
-    """The share of v that is inside u, or -1.0 when it is below the threshold."""
+    """Return the share of v that is contained in u, or -1.0 if it is below the threshold."""
     shingles, offsets = data.shingles, data.offsets
     size = offsets[v + 1] - offsets[v]
     need = part_needed(size, threshold)
@@ -138,7 +138,7 @@ def containment(data, u, v, threshold):
 
 @inner
 def slot_similarity(data, u, v, threshold):
-    """The share of equal slots of u and v, or -1.0 when it is below the threshold."""
+    """Return the share of equal slots of u and v, or -1.0 if it is below the threshold."""
     slots = data.shape[1]
     need = part_needed(slots, threshold)
     equal = 0
@@ -153,7 +153,7 @@ def slot_similarity(data, u, v, threshold):
 
 @inner
 def bit_similarity(data, u, v, threshold):
-    """The share of equal bits of u and v, or -1.0 when it is below the threshold."""
+    """Return the share of equal bits of u and v, or -1.0 if it is below the threshold."""
     words, apart = data.words, 0
     for place in range(words.shape[1]):
         apart += bits_set(words[u, place] ^ words[v, place])
@@ -165,7 +165,7 @@ MEASURES = {Bags: bag_similarity, Nested: containment, Fingerprints: bit_similar
 
 
 def similarity(data, u, v, threshold):
-    """Similarity of documents u and v by what `data` is: sets or bags of shingles, signatures."""
+    """Return the similarity of documents u and v by the type of `data`."""
     raise NotImplementedError("only kernels call this")
 
 
@@ -189,7 +189,7 @@ def bags_reach(data, u, v, threshold):
 
 @inner
 def slots_reach(data, u, v, threshold):
-    """The verdict alone: it also ends once enough slots are equal."""
+    """Return whether u and v reach the threshold; also stops once enough slots are equal."""
     slots, equal = data.shape[1], 0
     for j in range(slots):
         equal += np.int64(data[u, j] == data[v, j])
@@ -209,7 +209,7 @@ VERDICTS = {Bags: bags_reach, Fingerprints: bits_reach}
 
 
 def reach(data, u, v, threshold):
-    """Whether documents u and v are similar, by what `data` is."""
+    """Return whether documents u and v are similar, by the type of `data`."""
     raise NotImplementedError("only kernels call this")
 
 

@@ -45,13 +45,13 @@ EMPTY = np.uint32(0xFFFFFFFF)
 
 @inner
 def low(shingles, at, last):
-    """The lower half of a shingle; past the end the last one again, which changes nothing."""
+    """Return the lower half of a shingle; past the end the last one, which changes nothing."""
     return np.uint32(shingles[min(at, last)])
 
 
 @kernel(U64, I64, U32, U32)
 def minhash_m32(shingles, offsets, a, b):
-    """One row of slots a document; a document without shingles has all slots at 2^32 - 1."""
+    """Return one row of slots a document; without shingles all slots are 2^32 - 1."""
     rows, slots = offsets.size - 1, a.size
     out = np.empty((rows, slots), np.uint32)
     for i in range(rows):
@@ -79,22 +79,22 @@ EMPTY_WIDE = U(0xFFFFFFFFFFFFFFFF)
 
 @inline
 def folded(x):
-    """A number that is congruent modulo 2^61 - 1, at most 7 above it."""
+    """Return a number that is congruent modulo 2^61 - 1, and at most 7 above that."""
     return (x & PRIME) + (x >> U(61))
 
 
 @inner
 def reduced(shingles, at, last):
-    """A shingle modulo 2^61 - 1; past the end the last one again, which changes nothing."""
+    """Return a shingle modulo 2^61 - 1; past the end the last one, which changes nothing."""
     x = folded(shingles[min(at, last)])
     return x - PRIME if x >= PRIME else x
 
 
 @inline
 def affine(a_high, a_low, b, x):
-    """(a x + b) mod 2^61 - 1, where all are less than that; no sum reaches 2^64.
+    """Return (a x + b) mod 2^61 - 1 for arguments below that; no sum reaches 2^64.
 
-    With halves, a x = high 2^64 + middle 2^32 + low, and 2^61 is 1.
+    With halves, a x = high 2^64 + middle 2^32 + low, and 2^61 is congruent to 1.
     """
     x_high, x_low = x >> HALF, x & LOW
     middle = a_high * x_low + a_low * x_high
@@ -106,7 +106,7 @@ def affine(a_high, a_low, b, x):
 
 @kernel(U64, I64, U64, U64)
 def minhash_m61(shingles, offsets, a, b):
-    """One row of 64-bit slots a document; one without shingles has all slots at 2^64 - 1."""
+    """Return one row of 64-bit slots a document; without shingles all slots are 2^64 - 1."""
     rows, slots = offsets.size - 1, a.size
     out = np.empty((rows, slots), np.uint64)
     for i in range(rows):
@@ -128,22 +128,22 @@ FIRST_OF_LATER, EACH_LATER = np.uint32(1 << 31), np.uint32(1 << 27)
 AT_ONCE = 8
 CHUNK = 1024
 STRETCH = 512
-"""Slots that are filled together: as long as one of them is empty, more shifts are tried."""
+"""Slots that are filled together: while one of them is empty, more shifts are tried."""
 
 
 @inner
 def one_round(mixed, multiplier, first, narrow, row, at, value):
-    """Let every shingle fall into a slot."""
+    """Put every shingle into a slot, which keeps the least value."""
     slots = U(row.size)
     for start in range(0, mixed.size, at.size):
-        some = mixed[start : start + at.size]
-        for i in range(some.size):
-            y = some[i] * multiplier
+        chunk = mixed[start : start + at.size]
+        for i in range(chunk.size):
+            y = chunk[i] * multiplier
             at[i] = np.uint32(((y >> U(32)) * slots) >> U(32))
             value[i] = np.uint32(first + (np.uint32(y & LOW) >> narrow))
-        for i in range(some.size):
-            here = U(at[i])
-            row[here] = min(row[here], value[i])
+        for i in range(chunk.size):
+            slot = U(at[i])
+            row[slot] = min(row[slot], value[i])
 
 
 @inner
@@ -156,12 +156,12 @@ def empty_in(row):
 
 @inner
 def fall(mixed, multipliers, row, at, value):
-    """All rounds that are needed; returns how many slots are still empty."""
+    """Run rounds until no slot is empty, or all of them; return the number of empty slots."""
     row[:] = EMPTY
     one_round(mixed, multipliers[0], np.uint32(0), np.uint32(1), row, at, value)
     first = FIRST_OF_LATER
     for r in range(1, multipliers.size):
-        # So few can't have filled all slots.
+        # Counting is skipped while there are fewer values than slots.
         if mixed.size == 0 or (r * mixed.size >= row.size and empty_in(row) == 0):
             break
         one_round(mixed, multipliers[r], first, np.uint32(5), row, at, value)
@@ -176,7 +176,7 @@ def either(value, other):
 
 @inner
 def take(row, before, shifts, t):
-    """Eight shifts from the t-th on, for some slots; returns how many are still empty."""
+    """Fill empty slots by eight shifts from the t-th on; return how many are still empty."""
     b0, b1 = before[shifts[t] :], before[shifts[t + 1] :]
     b2, b3 = before[shifts[t + 2] :], before[shifts[t + 3] :]
     b4, b5 = before[shifts[t + 4] :], before[shifts[t + 5] :]
@@ -199,10 +199,10 @@ def copied(source, target):
 
 @inner
 def fill(before, row, shifts):
-    """The row of slots with the empty ones filled: the first shift to one that is not counts.
+    """Write the slots to `row` with empty ones filled, each by the first shift to a full slot.
 
-    After all shifts, what is still empty starts again with the row as it is then. `before` holds
-    the slots and has room for them twice, so that no shift wraps; they are not all empty.
+    Slots that are empty after all shifts start again with the row as it is then. `before` holds the
+    slots and has room for them twice, so that no shift wraps; they are not all empty.
     """
     slots = row.size
     empty = slots
@@ -210,25 +210,25 @@ def fill(before, row, shifts):
         copied(before[:slots], before[slots:])
         empty = 0
         for start in range(0, slots, STRETCH):
-            some, others = row[start : start + STRETCH], before[start:]
-            copied(others[: some.size], some)
-            left, t = 1, 0
-            while left > 0 and t < shifts.size:
-                left = take(some, others, shifts, t)
+            stretch, others = row[start : start + STRETCH], before[start:]
+            copied(others[: stretch.size], stretch)
+            missing, t = 1, 0
+            while missing > 0 and t < shifts.size:
+                missing = take(stretch, others, shifts, t)
                 t += AT_ONCE
-            empty += left
+            empty += missing
         if empty:
             copied(row, before)
 
 
 @kernel(U64, I64, uint64, U64, I64, OUT_U32_ROWS)
 def one_permutation(shingles, offsets, key, multipliers, shifts, out):
-    """One row of slots a document into `out`; returns how many of each were empty at first.
+    """Write one row of slots a document to `out`; return how many of each were empty at first.
 
     Without shifts nothing is filled. The number of shifts is a multiple of eight.
     """
     rows, slots = out.shape
-    found = np.empty(rows, np.int64)
+    empty = np.empty(rows, np.int64)
     longest = 0
     for i in range(rows):
         longest = max(longest, offsets[i + 1] - offsets[i])
@@ -238,12 +238,12 @@ def one_permutation(shingles, offsets, key, multipliers, shifts, out):
         size = offsets[i + 1] - offsets[i]
         for p in range(size):
             mixed[U(p)] = mix(shingles[U(offsets[i] + p)] ^ key)
-        found[i] = fall(mixed[:size], multipliers, before[:slots], at, value)
-        if shifts.size and 0 < found[i] < slots:
+        empty[i] = fall(mixed[:size], multipliers, before[:slots], at, value)
+        if shifts.size and 0 < empty[i] < slots:
             fill(before, out[i], shifts)
         else:
             copied(before[:slots], out[i])
-    return found
+    return empty
 
 
 @kernel(OUT_U32_ROWS, I64)
@@ -267,7 +267,7 @@ def key_of(x, a, b):
 
 @inner
 def place(row, key):
-    """Where the key is in its row, or would be."""
+    """Return the place of a key in its row, or where it would be."""
     at = 0
     while at < row.size and row[at] < key:
         at += 1
@@ -281,7 +281,7 @@ def add_key(row, limits, slot, key):
     at = place(row, key)
     if at < row.size and row[at] == key:
         return
-    # What falls out at the end is the least of what is not kept.
+    # The key that falls out at the end is the least of those that are not kept.
     for i in range(at, row.size):
         row[i], key = key, row[i]
     limits[slot] = key if key < limits[slot] else limits[slot]
@@ -297,7 +297,7 @@ def add_keys(rows, limits, hashes, a, b):
 
 @kernel(OUT_U64_ROWS, OUT_U64, U64_ROWS, U64)
 def merge_keys(rows, limits, other_rows, other_limits):
-    """Add another sketch's elements; what is known ends where it ends in either."""
+    """Add another sketch's elements; the limit of a slot becomes the lesser of both."""
     for slot in range(rows.shape[0]):
         limit = min(limits[slot], other_limits[slot])
         limits[slot] = limit
@@ -309,17 +309,17 @@ def merge_keys(rows, limits, other_rows, other_limits):
 
 @kernel(OUT_U64_ROWS, U64, uint64, U32, U32)
 def remove_key(rows, limits, x, a, b):
-    """Take an element out. In how many slots it was, and in how many it was certainly not."""
-    there = missing = 0
+    """Remove an element; return in how many slots it was, and in how many it certainly was not."""
+    removed = absent = 0
     for slot in range(rows.shape[0]):
         row, key = rows[slot], key_of(x, a[slot], b[slot])
         if key >= limits[slot]:
             continue
         at = place(row, key)
         if at == row.size or row[at] != key:
-            missing += 1
+            absent += 1
             continue
-        there += 1
+        removed += 1
         row[at:-1] = row[at + 1 :]
         row[-1] = NONE
-    return there, missing
+    return removed, absent

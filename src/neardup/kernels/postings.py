@@ -1,13 +1,13 @@
-"""Postings: from a key to the numbers of the documents that have it, in ascending order.
+"""Postings: map a key to the numbers of the documents that have it, in ascending order.
 
 In memory: open addressing with linear probing; a key's home is the high end of its mixed bits,
 scaled to the number of slots, so that a larger table has its keys in the same order. Most keys
-belong to one document: a slot's value is 0 when it is free, the document's number + 1 if there is
-one, and from CHAIN on the last node of a chain. A node has a number and the next node; the last
-node's next is the first one, so that both ends of a chain are at hand.
+belong to one document: the value of a slot is 0 if it is free, the number of its only document + 1,
+or from CHAIN on the last node of a chain. A node has a number and the next node; the last node's
+next is the first one, so that the slot gives both ends of the chain.
 
-On disk: a page is 512 words: a checksum, how many postings there are, 340 keys in ascending order,
-and 340 numbers of 32 bits. Each table has its own part of the filter and its own run of pages.
+On disk: a page is 512 words: a checksum, the number of postings, 340 keys in ascending order, and
+340 numbers of 32 bits. Each table has its own part of the filter and its own run of pages.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from neardup.kernels.compile import (
     int64,
     kernel,
 )
-from neardup.kernels.hashing import mix
-from neardup.kernels.probing import AHEAD, pointer, prefetch, scaled, spread
+from neardup.kernels.hashing import mix, spread
+from neardup.kernels.intrinsics import AHEAD, pointer, prefetch, scaled
 
 U = np.uint64
 CHAIN = np.int64(1) << 31
 USED, NODES, POSTINGS = 0, 1, 2
-"""What `state` counts: taken slots, taken nodes, documents in all of them together."""
+"""The entries of `state`: slots in use, nodes in use, postings in total."""
 
 
 @inline
@@ -48,7 +48,7 @@ def home(key, slots):
 
 @inner
 def seek(keys, values, key):
-    """Where the key is, or where it would go."""
+    """Return the slot of a key, or the free one where it would go."""
     at = home(key, keys.size)
     while values[U(at)] != 0 and keys[U(at)] != key:
         at += 1
@@ -59,7 +59,7 @@ def seek(keys, values, key):
 
 @inner
 def first_of(value, numbers, following):
-    """The first document of a slot that is taken; its node and the last one, equal if it is one."""
+    """Return the first document of a slot in use, its node, and the last node; -1 without nodes."""
     if value < CHAIN:
         return value - 1, np.int64(-1), np.int64(-1)
     last = value - CHAIN
@@ -69,7 +69,7 @@ def first_of(value, numbers, following):
 
 @inner
 def add_node(numbers, following, state, number, after):
-    """A new node after another one."""
+    """Add a node after another one, and return it."""
     node = state[NODES]
     state[NODES] += 1
     numbers[node] = number
@@ -80,7 +80,7 @@ def add_node(numbers, following, state, number, after):
 
 @inner
 def chained(numbers, following, state, last, number):
-    """Put a number into a chain, unless it is there; the chain's last node."""
+    """Add a number to a chain unless it has it; return the chain's last node."""
     if number > np.int64(numbers[last]):
         return add_node(numbers, following, state, number, last)
     before = last
@@ -93,7 +93,7 @@ def chained(numbers, following, state, last, number):
 
 @inner
 def two(numbers, following, state, one, other):
-    """A chain of two numbers; its last node."""
+    """Make a chain of two numbers; return its last node."""
     first = state[NODES]
     state[NODES] += 1
     numbers[first], following[first] = min(one, other), first
@@ -102,7 +102,7 @@ def two(numbers, following, state, one, other):
 
 @kernel(OUT_U64, OUT_U32, OUT_U32, OUT_U32, OUT_I64, U64, U32, int64)
 def postings_put(keys, values, numbers, following, state, new_keys, new_numbers, limit):
-    """Enter documents, until one needs more than `limit` slots or all nodes; how many were."""
+    """Insert postings until one needs a slot above `limit` or a free node; return how many."""
     for i in range(new_keys.size):
         if i + AHEAD < new_keys.size:
             at = home(new_keys[i + AHEAD], keys.size)
@@ -132,15 +132,15 @@ def postings_put(keys, values, numbers, following, state, new_keys, new_numbers,
 
 @kernel(I64_ROWS, U8, U64_ROWS, int64)
 def postings_find(tables, dead, asked, limit):
-    """The first `limit` documents of each asked key that are not dead: how many, and which.
+    """Return the number and the first `limit` documents, that are not dead, of each asked key.
 
-    `tables` has the addresses of a table's keys, values, numbers and next nodes, and how many
-    slots and nodes there are: a call for each table would take ten times as long for one
-    document. `asked` are keys, (tables x documents), and so are the counts.
+    `tables` has the addresses of each table's keys, values, numbers and next nodes, and its
+    numbers of slots and nodes: a call for each table would take ten times as long for one
+    document. `asked` are keys, (tables x documents); the counts have the same shape.
     """
     documents = asked.shape[1]
     counts = np.zeros(asked.shape, np.int64)
-    found = np.empty(asked.size + 16, np.uint32)
+    out = np.empty(asked.size + 16, np.uint32)
     total = 0
     for table in range(asked.shape[0]):
         slots, nodes = tables[table, 4], tables[table, 5]
@@ -160,23 +160,23 @@ def postings_find(tables, dead, asked, limit):
             number, node, last = first_of(value, numbers, following)
             while total - begun < limit:
                 if dead[number] == 0:
-                    if total == found.size:
-                        larger = np.empty(2 * found.size, np.uint32)
-                        larger[:total] = found
-                        found = larger
-                    found[total] = number
+                    if total == out.size:
+                        larger = np.empty(2 * out.size, np.uint32)
+                        larger[:total] = out
+                        out = larger
+                    out[total] = number
                     total += 1
                 if node == last:
                     break
                 node = np.int64(following[node])
                 number = np.int64(numbers[node])
             counts[table, i] = total - begun
-    return counts, found[:total]
+    return counts, out[:total]
 
 
 @kernel(U64, U32, OUT_U64, OUT_U32)
 def postings_grow(keys, values, new_keys, new_values):
-    """Move all slots into a larger table, which is empty."""
+    """Copy all slots into a larger, empty table."""
     for at in range(keys.size):
         if values[at] != 0:
             to = seek(new_keys, new_values, keys[at])
@@ -185,7 +185,7 @@ def postings_grow(keys, values, new_keys, new_values):
 
 @kernel(U64, U32, U32, U32, U8, int64)
 def postings_list(keys, values, numbers, following, dead, count):
-    """All postings of documents that are not dead, out of `count`: keys and numbers."""
+    """Return keys and numbers of all postings, at most `count`, of documents that are not dead."""
     out_keys, out_numbers = np.empty(count, np.uint64), np.empty(count, np.uint32)
     total = 0
     for at in range(keys.size):
@@ -206,7 +206,7 @@ def postings_list(keys, values, numbers, following, dead, count):
 
 @kernel(U32, U32, U32, U8, I64)
 def postings_sizes(values, numbers, following, dead, state):
-    """How many documents that are not dead each chain has."""
+    """Return for each chain the number of its documents that are not dead."""
     sizes = np.empty(state[NODES], np.int64)
     chains = 0
     for at in range(values.size):
@@ -225,19 +225,19 @@ def postings_sizes(values, numbers, following, dead, state):
 
 COUNT, KEYS, ROOM = 1, 2, 340
 NUMBERS = 2 * (KEYS + ROOM)
-"""Where the numbers begin, in halves of a word."""
+"""Where the numbers begin in a page, in halves of a word."""
 NO_SALT = U(0)
 
 
 @inline
 def filter_place(mixed, blocks, table):
-    """Where in the filter's words the block of a key is."""
+    """Return where the block of a key begins in the filter's words."""
     return (U(blocks[table]) + scaled(mixed, U(blocks[table + 1] - blocks[table]))) * U(WORDS)
 
 
 @inner
 def first_reaching(lasts, start, end, key):
-    """The first of some pages whose last key is not below the key; `end` if there is none."""
+    """Return the first page whose last key is not below the key; `end` if there is none."""
     while start < end:
         middle = (start + end) // 2
         if lasts[U(middle)] < key:
@@ -249,13 +249,13 @@ def first_reaching(lasts, start, end, key):
 
 @kernel(U64, I64, int64, U64, I64, U64_ROWS)
 def cold_pages(words, blocks, probes, lasts, pages, keys):
-    """Which keys may be there, as cells, table * rows + row; and the page on which each begins.
+    """Return the keys that may be stored, as cells table * rows + row, and each one's first page.
 
     Table t has the filter's blocks from blocks[t] to blocks[t + 1], and the pages likewise. While
-    a row is looked up, the next row's blocks are on their way.
+    a row is looked up, the next row's blocks are prefetched.
     """
     rows, tables = keys.shape
-    cells, found = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
+    cells, firsts = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
     count = 0
     for row in range(-1, rows):
         if row + 1 < rows:
@@ -270,14 +270,14 @@ def cold_pages(words, blocks, probes, lasts, pages, keys):
                 page = first_reaching(lasts, pages[table], pages[table + 1], keys[row, table])
                 if page < pages[table + 1]:
                     cells[count] = table * rows + row
-                    found[count] = page
+                    firsts[count] = page
                     count += 1
-    return cells[:count], found[:count]
+    return cells[:count], firsts[:count]
 
 
 @inner
 def first_posting(page, key):
-    """The place of the first posting of a page whose key is not below the key."""
+    """Return the place of a page's first posting whose key is not below the key."""
     low, high = 0, min(np.int64(page[COUNT]), ROOM)
     while low < high:
         middle = (low + high) // 2
@@ -295,11 +295,11 @@ def is_alive(dead, number):
 
 @kernel(U64_ROWS, U32_ROWS, I64, U64, I64, U8)
 def cold_take(pages, halves, which, keys, room, dead):
-    """The first numbers of each key on its page, those marked in `dead` left out.
+    """Return the first numbers of each key on its page, without those marked in `dead`.
 
-    Key i is looked for on row which[i] of `pages`, of which `halves` are the same bytes. Returns
-    how many numbers each key has, at most room[i]; the numbers; and whether its bucket may go on
-    on the next page.
+    Key i is looked up on row which[i] of `pages`; `halves` are the same bytes as 32-bit numbers.
+    Returns how many numbers each key has, at most room[i]; the numbers; and whether its bucket may
+    continue on the next page.
     """
     counts, goes_on = np.zeros(keys.size, np.int64), np.zeros(keys.size, np.bool_)
     most = 0

@@ -1,10 +1,10 @@
 """The keep list by rounds, for corpora that don't fit into memory.
 
-Documents are known by their rank. `state` and `bound` hold a byte for each: whether it is kept, and
-whether the last round has changed that; for a removed one, its witness's rank without the lowest
-`shift` bits. A pair of documents u < v is one number, v << 32 | u << 1; its lowest bit says that
-they share no bucket but hot ones (of more members than the limit), where u counts only as long as
-it is one of the leaders.
+Documents are numbered by rank. `state` and `bound` have a byte for each: `state` whether it is kept
+and whether the last round changed that; `bound`, for a removed one, its witness's rank without the
+lowest `shift` bits. A pair of documents u < v is one number, v << 32 | u << 1; its lowest bit is 1
+if they share only hot buckets (of more members than the limit), where u counts only while it is one
+of the leaders.
 """
 
 from __future__ import annotations
@@ -15,12 +15,17 @@ from neardup.kernels.compile import F64, I64, OUT_U8, U32, U64, inner, int64, ke
 
 U = np.uint64
 KEPT, CHANGED = np.uint8(1), np.uint8(4)
-UNKNOWN, SETTLED_KEPT, REMOVED, GONE = np.uint8(0), np.uint8(1), np.uint8(2), np.uint8(3)
+UNKNOWN, SETTLED_KEPT, REMOVED, REMOVED_PENDING = (
+    np.uint8(0),
+    np.uint8(1),
+    np.uint8(2),
+    np.uint8(3),
+)
 
 
 @inner
 def counts_for(u, v, state, bound, shift):
-    """Whether a similar u could change what becomes of v."""
+    """Return whether u, if it is similar, could change the verdict on v."""
     return (state[v] & KEPT) != 0 or (u >> shift) <= np.int64(bound[v])
 
 
@@ -36,12 +41,12 @@ def has_changed(members, begin, end, state):
 def leader_pairs(
     members, starts, state, bound, shift, new, limit, fresh, most, bucket, place, room
 ):
-    """Pairs of each bucket's leaders number `fresh` to `most` with its later members.
+    """Return pairs of each bucket's leaders number `fresh` to `most` with its later members.
 
-    A bucket's leaders are its first `limit` kept members. Of a hot bucket, and of one in which
-    the last round has changed something, all are given, from number 0. Members with a rank below
-    `new` only lead. About `room` pairs from (bucket, place) on; where to go on; the largest number
-    of leaders met.
+    A bucket's leaders are its first `limit` kept members. For a hot bucket, and for one that the
+    last round changed, all leaders are paired, from number 0. Members with a rank below `new` only
+    lead. Returns about `room` pairs from (bucket, place) on, where to continue, and the largest
+    number of leaders of a bucket.
     """
     out = np.empty(room + most, np.uint64)
     leaders = np.empty(limit, np.int64)
@@ -70,10 +75,10 @@ def leader_pairs(
 
 @kernel(U64, F64, OUT_U8, OUT_U8, OUT_U8, int64)
 def decide(pairs, similarity, marks, state, bound, shift):
-    """What becomes of each document on the right of a pair, in rank order.
+    """Decide each document on the right of a pair, in rank order.
 
-    It is removed if a kept document is similar to it and counts. Places of the deciding pairs,
-    and whether anything has changed; who has is marked in `state`.
+    It is removed if a kept document is similar to it and its pair counts (`marks`). Returns the
+    places of the deciding pairs, and whether a document changed; those are marked in `state`.
     """
     out = np.empty(pairs.size, np.int64)
     count, changed = 0, False
@@ -104,13 +109,13 @@ def decide(pairs, similarity, marks, state, bound, shift):
 
 @kernel(U64, OUT_U8, OUT_U8, int64)
 def settle(pairs, status, bound, shift):
-    """What becomes of each document v of similar pairs, as far as others are known.
+    """Decide each document v of similar pairs, as far as the documents before it are decided.
 
-    `status` is a byte for each document: UNKNOWN, KEPT, REMOVED, or GONE, that is removed for a
-    witness that is not known yet. Pairs are sorted, so documents of better rank come first. How
-    many pairs are of documents that are not settled.
+    `status` is a byte for each document: UNKNOWN, SETTLED_KEPT, REMOVED, or REMOVED_PENDING, which
+    is certainly removed, but may still get a better-ranked witness. Pairs are sorted, so that
+    documents of better rank come first. Returns the number of pairs of undecided documents.
     """
-    left, at = 0, 0
+    undecided, at = 0, 0
     while at < pairs.size:
         v, begin = np.int64(pairs[at] >> U(32)), at
         witness, unknown = np.int64(-1), False
@@ -124,16 +129,16 @@ def settle(pairs, status, bound, shift):
         if witness < 0:
             status[v] = UNKNOWN if unknown else SETTLED_KEPT
         else:
-            status[v] = GONE if unknown else REMOVED
+            status[v] = REMOVED_PENDING if unknown else REMOVED
             bound[v] = np.uint8(witness >> shift)
         if unknown:
-            left += at - begin
-    return left
+            undecided += at - begin
+    return undecided
 
 
 @kernel(U32, I64, OUT_U8)
 def kept_in(members, starts, state):
-    """How many of each bucket's members are kept."""
+    """Return how many of each bucket's members are kept."""
     out = np.zeros(starts.size - 1, np.int64)
     for g in range(out.size):
         for at in range(starts[g], starts[g + 1]):
@@ -143,10 +148,10 @@ def kept_in(members, starts, state):
 
 @kernel(U32, I64, U32, int64, int64, int64, int64, int64, int64, int64)
 def member_pairs(members, starts, roots, new, fresh, most, last, bucket, place, room):
-    """Pairs of each bucket's members number `fresh` to `most` with later ones before `last`.
+    """Return pairs of each bucket's members number `fresh` to `most` with later ones before `last`.
 
-    None with the same root, none of two ranks below `new`. About `room` pairs from (bucket,
-    place) on, and where to go on.
+    Pairs with the same root, and pairs of two ranks below `new`, are left out. Returns about `room`
+    pairs from (bucket, place) on, and where to continue.
     """
     out = np.empty(room + most, np.uint64)
     count = 0

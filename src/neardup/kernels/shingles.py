@@ -1,4 +1,4 @@
-"""Unit hashes to shingle hashes, to the hash of the whole content, to sorted sets."""
+"""Combine unit hashes to shingle hashes and content hashes; sort rows and drop repeats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LENGTH = U(0xD6E8FEB86659FD93)
 
 @kernel(U64, I64, int64)
 def shingle(units, offsets, size):
-    """Every run of `size` units of each document, unsorted and with repeats."""
+    """Return the hash of every run of `size` units of each document, unsorted, with repeats."""
     rows = offsets.size - 1
     starts = np.zeros(rows + 1, np.int64)
     for i in range(rows):
@@ -36,7 +36,7 @@ def shingle(units, offsets, size):
 
 @kernel(U8, I64)
 def content_hashes(unit_bytes, offsets):
-    """128 bits a document over its unit hashes, which come as bytes; 8 of them a unit."""
+    """Return a 128-bit hash of each document's unit hashes, which come as bytes, 8 a unit."""
     rows = offsets.size - 1
     out = np.empty((rows, 2), np.uint64)
     for i in range(rows):
@@ -48,7 +48,7 @@ def content_hashes(unit_bytes, offsets):
 
 @kernel(OUT_U64, I64, int64)
 def sort_short(values, offsets, longest):
-    """Sort each row of at most `longest` values in place; the others are left as they are."""
+    """Sort each row of at most `longest` values in place; longer rows are left as they are."""
     for i in range(offsets.size - 1):
         begin, end = offsets[i], offsets[i + 1]
         if end - begin > longest:
@@ -63,7 +63,7 @@ def sort_short(values, offsets, longest):
 
 @kernel(U8, I64, I64, OUT_U8)
 def copy_rows(data, starts, sizes, out):
-    """Rows of bytes from anywhere, one after the other, to `out`."""
+    """Copy the rows data[starts[i] : starts[i] + sizes[i]] to `out`, one after the other."""
     at = 0
     for i in range(starts.size):
         out[at : at + sizes[i]] = data[starts[i] : starts[i] + sizes[i]]
@@ -72,7 +72,7 @@ def copy_rows(data, starts, sizes, out):
 
 @kernel(OUT_U64, I64)
 def unique_sorted(values, offsets):
-    """Drop repeats inside each sorted row, moving rows together; returns the new offsets."""
+    """Drop repeats in each sorted row, in place, without gaps; return the new offsets."""
     rows = offsets.size - 1
     starts = np.zeros(rows + 1, np.int64)
     write = 0

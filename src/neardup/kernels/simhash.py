@@ -1,8 +1,8 @@
-"""SimHash: for each bit, do the terms that have it outweigh those that have not?
+"""SimHash: a bit is 1 if the terms that have it weigh more than those that don't.
 
-Terms that all weigh the same are counted for 64 bits at once: plane j holds bit j of the 64 counts,
-eight terms come down to four words by adders that are a few logical operations each, and the counts
-are compared with half the number of terms plane by plane, without ever being taken apart.
+Terms of equal weight are counted for 64 bits at once: plane j holds bit j of the 64 counts, eight
+terms are reduced to four words by adders of a few logical operations each, and the counts are
+compared with half the number of terms plane by plane.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import numpy as np
 from numba import types
 
 from neardup.kernels.compile import I64, OUT_U32, U32, U64, inline, inner, int64, kernel, uint64
-from neardup.kernels.hashing import add_where, mix
+from neardup.kernels.hashing import mix
+from neardup.kernels.intrinsics import add_where
 
 U = np.uint64
 uint32 = types.uint32
@@ -22,7 +23,7 @@ CELL_BITS = 22
 
 @inline
 def word(element, place):
-    """64 of a term's bits: its hash, or a mix of it."""
+    """Return 64 of a term's bits: its hash, or a mix of it."""
     return mix(element + STEP) if place else element
 
 
@@ -44,7 +45,7 @@ def add_at(planes, plane, carry):
 
 @inner
 def count_bits(elements, begin, end, place, planes):
-    """How often each bit is set, as planes."""
+    """Count how often each bit is set, as planes."""
     planes[:] = U(0)
     p = begin
     while p + 8 <= end:
@@ -70,7 +71,7 @@ def count_bits(elements, begin, end, place, planes):
 
 @inner
 def above(planes, bound):
-    """The bits whose count is greater than the bound."""
+    """Return the bits whose count is greater than the bound."""
     greater, equal = U(0), ~U(0)
     for plane in range(PLANES - 1, -1, -1):
         wanted = U(0) - ((U(bound) >> U(plane)) & U(1))
@@ -81,7 +82,7 @@ def above(planes, bound):
 
 @kernel(U64, I64, int64)
 def simhash_equal(elements, offsets, places):
-    """One row of words a document; every element has the same weight, repeats count again."""
+    """Return one row of words a document, by equal weights; repeats count again."""
     rows = offsets.size - 1
     out = np.empty((rows, places), np.uint64)
     planes = np.empty(PLANES, np.uint64)
@@ -94,7 +95,7 @@ def simhash_equal(elements, offsets, places):
 
 @inner
 def sum_weights(elements, weights, sums):
-    """For each bit the sum of the weights of the elements that have it."""
+    """Sum, for each bit, the weights of the elements that have it."""
     sums[:] = U(0)
     for place in range(sums.size // 64):
         for p in range(elements.size):
@@ -103,7 +104,7 @@ def sum_weights(elements, weights, sums):
 
 @kernel(U64, U64, int64)
 def simhash_sums(elements, weights, places):
-    """For each bit the sum of the weights of the elements that have it."""
+    """Return for each bit the sum of the weights of the elements that have it."""
     sums = np.empty(places * 64, np.uint64)
     sum_weights(elements, weights, sums)
     return sums
@@ -111,14 +112,14 @@ def simhash_sums(elements, weights, places):
 
 @kernel(U64, I64, U32, int64)
 def simhash_cells(elements, offsets, weight_of_cell, places):
-    """One row of words a document; an element weighs what its cell says."""
+    """Return one row of words a document; the weight of an element is that of its cell."""
     rows = offsets.size - 1
     out = np.zeros((rows, places), np.uint64)
     sums = np.empty(places * 64, np.uint64)
     weights = np.empty(elements.size, np.uint64)
     for i in range(rows):
         total = U(0)
-        # First all weights: the loads, most of them from far away, don't wait for one another.
+        # All weights are loaded first, so that the cache misses overlap.
         for p in range(offsets[i], offsets[i + 1]):
             weights[U(p)] = U(weight_of_cell[elements[U(p)] >> U(64 - CELL_BITS)])
             total += weights[U(p)]
@@ -132,7 +133,7 @@ def simhash_cells(elements, offsets, weight_of_cell, places):
 
 @kernel(U64, I64, OUT_U32, OUT_U32, uint32)
 def count_cells(elements, offsets, counts, last, first):
-    """Count each document once in every cell that one of its elements is in.
+    """Count each document once in every cell of its elements.
 
     Documents are numbered from `first` on; `last` holds the number of the last one that was
     counted in a cell.
@@ -148,7 +149,7 @@ def count_cells(elements, offsets, counts, last, first):
 
 @inner
 def log2_fixed(number):
-    """The logarithm of a whole number, in 2^-16, by squaring."""
+    """Return the binary logarithm of a whole number, in 2^-16, by squaring."""
     whole = U(0)
     while number >> (whole + U(1)):
         whole += U(1)
@@ -163,7 +164,7 @@ def log2_fixed(number):
 
 @kernel(U32, uint64)
 def cell_weights(counts, documents):
-    """1 + log2((1 + documents) / (1 + count)) of each cell, in 2^-16."""
+    """Return 1 + log2((1 + documents) / (1 + count)) of each cell, in 2^-16."""
     out = np.empty(counts.size, np.uint32)
     most = log2_fixed(documents + U(1)) + (U(1) << U(16))
     for cell in range(counts.size):

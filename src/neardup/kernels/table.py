@@ -4,11 +4,11 @@ An entry is one or two words of key and a word of value + 1, which is 0 in an em
 table is zeros, which cost nothing until they are touched. A key's home is the high end of its
 mixed bits, scaled to the number of slots; it is in the first slot from there on that was free.
 
-A table that grows has an old array beside the new one. What is in the old array's slots before
-`state[MOVED]` is in the new one as well and does not count; every insert moves some slots more.
-New keys go into the old array where their slot is not moved yet. As homes keep their order, the
-new array is written from its beginning to its end, so that not even fresh memory is asked for in
-many places at once: 256 inserts that each touched a fresh page of 2 MB took half a second.
+A table that grows has an old array beside the new one. Entries in the old array's slots before
+`state[MOVED]` have been copied to the new one and don't count; every insert moves STEP more. A new
+key goes into the old array if its slot is not moved yet. As homes keep their order, the new array
+is written from its beginning to its end, so that few new memory pages are touched at once: 256
+inserts that each touched a new page of 2 MB took half a second.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from neardup.kernels.compile import (
     kernel,
 )
 from neardup.kernels.hashing import mix
-from neardup.kernels.probing import AHEAD, prefetch, scaled
+from neardup.kernels.intrinsics import AHEAD, prefetch, scaled
 
 U = np.uint64
 MOVED, COUNT = 0, 1
 STEP = 16
 """Slots of the old array that an insert moves."""
 DEAD = ~U(0)
-"""The value of a removed entry of the old array; in the new one its slot is closed up."""
+"""The value of a removed entry of the old array; in the new one the gap is closed."""
 
 
 @inline
@@ -45,7 +45,7 @@ def home(first, slots):
 
 @inline
 def seek(entries, slots, words, first, second):
-    """Where the key is, or where it would go: the place of its value."""
+    """Return the place of a key's value, or where it would go."""
     stride = words + 1
     at = home(first, slots) * stride
     while entries[U(at + words)] != U(0):
@@ -59,7 +59,7 @@ def seek(entries, slots, words, first, second):
 
 @inner
 def seek_old(old, words, first, second, moved):
-    """The place of the key's value in the old array, -1 if it is not there any more."""
+    """Return the place of the key's value in the old array, -1 if it is not there or moved."""
     if moved * (words + 1) >= old.size:
         return -1
     at = seek(old, old.size // (words + 1), words, first, second)
@@ -70,7 +70,7 @@ def seek_old(old, words, first, second, moved):
 
 @inner
 def move_some(old, new, words, moved):
-    """Copy the next slots of the old array; returns how many have been by now."""
+    """Copy the next STEP slots of the old array; return how many are copied now."""
     stride, slots = words + 1, new.size // (words + 1)
     end = min(moved + STEP, old.size // stride)
     for at in range(moved * stride, end * stride, stride):
@@ -85,7 +85,7 @@ def move_some(old, new, words, moved):
 
 @kernel(U64, OUT_U64, OUT_I64, int64)
 def table_settle(old, new, state, words):
-    """Move all that is still in the old array."""
+    """Move all remaining entries of the old array."""
     while state[MOVED] * (words + 1) < old.size:
         state[MOVED] = move_some(old, new, words, state[MOVED])
 
@@ -99,10 +99,10 @@ def look_ahead(entries, words, keys, i):
 
 @kernel(OUT_U64, OUT_U64, OUT_I64, U64_ROWS, I64, boolean, int64)
 def table_put(old, new, state, keys, values, replace, limit):
-    """Enter keys that are not there, and with `replace` new values for those that are.
+    """Insert missing keys, and with `replace` new values for existing ones.
 
-    For each key its value before, -1 if there was none. Stops when the table holds `limit`
-    keys: the answer has an entry for each key that was taken.
+    Returns each key's previous value, -1 if there was none. Stops when the table has `limit` keys:
+    the result has an entry for each key before that.
     """
     words = keys.shape[1]
     slots = new.size // (words + 1)
@@ -131,7 +131,7 @@ def table_put(old, new, state, keys, values, replace, limit):
 
 @kernel(U64, U64, I64, U64_ROWS)
 def table_get(old, new, state, keys):
-    """The value of each key, -1 if it is not there."""
+    """Return the value of each key, -1 for a missing one."""
     words = keys.shape[1]
     slots = new.size // (words + 1)
     found = np.empty(keys.shape[0], np.int64)
@@ -148,7 +148,7 @@ def table_get(old, new, state, keys):
 
 @inner
 def close_up(entries, words, gap):
-    """Empty a slot; whatever was put further on because of it comes nearer to its home."""
+    """Empty a slot, and move entries that it had displaced nearer to their homes."""
     stride = words + 1
     slots = entries.size // stride
     at = gap
@@ -158,7 +158,7 @@ def close_up(entries, words, gap):
         if entries[U(base + words)] == U(0):
             break
         wanted = home(entries[U(base)], slots)
-        # Around the end of the array: how far is it from home, how far is it from the gap?
+        # Distances from its home and from the gap, modulo the number of slots.
         if (at - wanted + slots) % slots >= (at - gap + slots) % slots:
             for word in range(stride):
                 entries[U(gap * stride + word)] = entries[U(base + word)]
@@ -169,7 +169,7 @@ def close_up(entries, words, gap):
 
 @kernel(OUT_U64, OUT_U64, OUT_I64, U64_ROWS)
 def table_remove(old, new, state, keys):
-    """Take keys out; the value that each had, -1 if it was not there."""
+    """Remove keys; return the value that each had, -1 for a missing one."""
     words = keys.shape[1]
     slots = new.size // (words + 1)
     before = np.empty(keys.shape[0], np.int64)

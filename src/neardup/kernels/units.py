@@ -1,10 +1,12 @@
-"""UTF-8 text to the hashes of its words, characters or lines, or of all of it.
+"""Hash the words, characters or lines of UTF-8 texts, or whole texts.
 
-White space counts once. What was tried for words (one core, 3 KB documents): classify by table into
-a mask array, then find boundaries, then hash: 345 MB/s. Classifying eight bytes at a time inside a
-64-bit word, packing 64 flags into one mask, jumping from set bit to set bit and hashing there: 570
-MB/s, of which hashing was half. Noting the words' edges first and hashing in a loop that the
-compiler turns into vector instructions: 640 to 800 MB/s.
+Runs of white space count as one space.
+
+What was tried for words (one core, 3 KB documents): classifying by table into a mask array, then
+finding boundaries, then hashing: 345 MB/s. Classifying eight bytes at a time inside a 64-bit word,
+packing 64 flags into one mask, jumping from set bit to set bit and hashing there: 570 MB/s, of
+which hashing was half. Noting the words' edges first and hashing in a loop that the compiler turns
+into vector instructions: 640 to 800 MB/s.
 """
 
 from __future__ import annotations
@@ -42,23 +44,15 @@ from neardup.kernels.compile import (
     inner,
     kernel,
 )
-from neardup.kernels.hashing import (
-    XXH64,
-    bits_set,
-    hash_bytes,
-    load64,
-    store64,
-    trailing_zeros,
-    xxh64,
-    xxh64_short,
-)
+from neardup.kernels.hashing import XXH64, hash_bytes, xxh64, xxh64_short
+from neardup.kernels.intrinsics import bits_set, load64, store64, trailing_zeros
 
 BLANKS, PAST_CONTROL, FLAG = ONES * U(32), ONES * U(0x80 - 32), U(0x80)
 
 
 @inline
 def hash_unit(buffer, start, length, hasher):
-    """The hash of a unit in the scratch buffer, which may be read past the unit's end."""
+    """Return the hash of a unit in the scratch buffer, which may be read past the unit's end."""
     if length < 8 and hasher[0] == XXH64:
         return xxh64_short(load64(buffer, start), length, hasher[1])
     return hash_bytes(buffer, start, length, hasher)
@@ -68,16 +62,16 @@ def hash_unit(buffer, start, length, hasher):
 def squeeze(data, begin, end, rules, per_line, buffer):
     """Write a text, or its first line, folded and squeezed, to the buffer.
 
-    Runs of white space count as one space, and none at the beginning or end. Returns where it
-    stopped, at the line break or the end, and how many bytes it wrote. `rules` are the
-    character table and whether it folds case and digits; `after_space` is FLAG where a space
-    would be one too many.
+    Runs of white space become one space, and are dropped at the beginning and end. Returns where it
+    stopped, at the line break or the end, and how many bytes it wrote. `rules` are the character
+    table and whether it folds case and digits. `after_space` is FLAG where another space would be
+    dropped.
     """
     stage1, stage2, fold_case, fold_digits = rules
     at, write, after_space = begin, 0, FLAG
     while at < end:
         if at + 8 <= data.size:
-            # What follows a byte that is not ASCII is wrong in these flags, and not looked at.
+            # Flags after a byte that is not ASCII are wrong, and not used.
             eight = load64(data, at)
             spaces = ~((eight ^ BLANKS) + SEVENS) & HIGH
             doubled = spaces & (spaces << U(8) | after_space)
@@ -123,7 +117,7 @@ def squeezed_of(data, begin, end, rules, per_line, hasher, buffer, out, count):
 
 @inner
 def hash_char(code, hasher, buffer):
-    """The hash of a character's UTF-8; xxHash64 takes no detour through memory."""
+    """Return the hash of a character's UTF-8; xxHash64 is computed in registers."""
     if hasher[0] != XXH64:
         return hash_bytes(buffer, 0, encode(buffer, 0, code), hasher)
     c, seed = U(code), hasher[1]
@@ -143,7 +137,7 @@ def hash_char(code, hasher, buffer):
 @inner
 def chars_of(data, begin, end, stage1, stage2, hasher, buffer, ascii_hash, out, count):
     """Append the hashes of a text's characters; runs of white space count as one space."""
-    at, place, gap, some = begin, U(count), False, False
+    at, place, gap, started = begin, U(count), False, False
     while at < end:
         code, length = decode(data, at)
         at += length
@@ -152,13 +146,13 @@ def chars_of(data, begin, end, stage1, stage2, hasher, buffer, ascii_hash, out, 
         if kind == DROPPED:
             continue
         if kind == SPACE:
-            gap = some
+            gap = started
             continue
         if gap:
             out[place] = ascii_hash[32]
             place += U(1)
             gap = False
-        some = True
+        started = True
         mapped = folded(code, packed)
         if mapped < 0x80:
             out[place] = ascii_hash[U(mapped)]
@@ -184,7 +178,7 @@ def scratch(most):
 
 @kernel(U8, I64, U16, U32, boolean, boolean, boolean, HASHER)
 def squeezed_units(data, offsets, stage1, stage2, fold_case, fold_digits, per_char, hasher):
-    """The hashes of all texts' characters, or lines, and where each text's begin."""
+    """Return the hashes of all texts' characters, or lines, and where each text's begin."""
     rows = offsets.size - 1
     out = np.empty(offsets[rows] - offsets[0] + rows + 1, np.uint64)
     starts = np.zeros(rows + 1, np.int64)
@@ -211,7 +205,7 @@ GATHER = U(0x0002040810204081)
 
 @inline
 def gather(flags):
-    """The eight 0x80 flags of a word as eight bits."""
+    """Return the eight 0x80 flags of a word as eight bits."""
     return ((flags >> U(7)) * GATHER >> U(49)) & U(0xFF)
 
 
@@ -219,7 +213,7 @@ def gather(flags):
 def note_edges(turns, base, edge, edges):
     """Write base + the number of every set bit to edge[edges:].
 
-    Eight are written at a time, more than there are, because a loop that ends with the bits
+    Eight are written at a time, even if fewer are set, because a loop that ends with the last bit
     is mispredicted about once a block.
     """
     place = U(edges)
@@ -236,8 +230,8 @@ def note_edges(turns, base, edge, edges):
 def find_words(data, begin, end, stage1, stage2, fold_case, fold_digits, folded_text, edge):
     """Fold a text and note where its words begin and end in the folded text, in turn.
 
-    Returns the number of edges. While it is odd, a word is open; `alone` says that it is a
-    character of an unspaced script, which only marks continue.
+    Returns the number of edges. While it is odd, a word is open; `alone` is true if that is a
+    character of an unspaced script, which only marks can extend.
     """
     at, write, edges, alone = begin, 0, 0, False
     while at < end:
@@ -289,10 +283,10 @@ def find_words(data, begin, end, stage1, stage2, fold_case, fold_digits, folded_
 
 @inner
 def hash_words(folded_text, edge, edges, seed, first8, lengths, long, out, count):
-    """Append the words' xxHash64 to out[count:]; returns the new count.
+    """Append the words' xxHash64 to out[count:]; return the new count.
 
-    The first loop gathers, the second hashes all as if they were short, eight at a time in
-    vector registers, the third does those again that are not.
+    The first loop gathers, the second hashes all words as if they were short, eight at a time in
+    vector registers, the third hashes the long ones again.
     """
     words, many_long = edges >> 1, U(0)
     here = out[count : count + words]
@@ -312,7 +306,7 @@ def hash_words(folded_text, edge, edges, seed, first8, lengths, long, out, count
 
 @inner
 def hash_words_singly(folded_text, edge, edges, hasher, out, count):
-    """The same for every hash function, word by word."""
+    """Append the words' hashes by any hash function, word by word; return the new count."""
     for i in range(edges >> 1):
         start = edge[2 * i]
         out[count + i] = hash_bytes(folded_text, start, edge[2 * i + 1] - start, hasher)
@@ -321,9 +315,9 @@ def hash_words_singly(folded_text, edge, edges, hasher, out, count):
 
 @kernel(U8, I64, U16, U32, boolean, boolean, HASHER)
 def word_units(data, offsets, stage1, stage2, fold_case, fold_digits, hasher):
-    """The hashes of all texts' words, and where each text's begin.
+    """Return the hashes of all texts' words, and where each text's begin.
 
-    A text without any word is one unit, its whole text; a text with nothing visible has none.
+    A text without any word is one unit, the whole text; a text without visible characters has none.
     """
     rows, most = offsets.size - 1, longest(offsets)
     out = np.empty((offsets[rows] - offsets[0]) // 2 + rows + 1, np.uint64)

@@ -1,14 +1,15 @@
 """Compare candidates: pair by pair, to a keep list, or to connected components, by each measure.
 
 Documents are numbered in rank order. The keep list is one pass in that order over tables that
-hold kept documents only. `buckets[v]` holds v's bucket numbers, -1 where v is alone in it. `room`
-says where each bucket's leaders (its first kept documents, at most the limit) are stored. v is
-removed if it is similar to a leader of one of its buckets; the best-ranked such leader is its
-witness; otherwise v is kept and leads where there is room.
+hold kept documents only. `buckets[v]` has v's bucket numbers, -1 where no other document has its
+key. `room` has the place of each bucket's leaders (its first kept documents, at most the limit). v
+is removed if it is similar to a leader of one of its buckets; the best-ranked such leader is its
+witness. Otherwise v is kept, and becomes a leader of each of its buckets that has room.
 
-Components compare a document with those of its bucket that it is not connected with yet.
+For components a document is compared with the documents of its buckets that it is not connected
+with yet.
 
-A measure has one kernel for each of the three; `measures.py` has the comparison itself.
+Each measure has a kernel for each of the three; `measures.py` has the comparison itself.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ from neardup.kernels.measures import (
 
 
 @inner
-def leaders_of(v, buckets, room, leading, leaders, seen, found):
-    """The distinct leaders of v's buckets, best rank first, into `found`; returns how many."""
+def leaders_of(v, buckets, room, leading, leaders, seen, distinct):
+    """Write the distinct leaders of v's buckets to `distinct`, best rank first; return how many."""
     count = 0
     for bucket in buckets[v]:
         if bucket >= 0:
@@ -53,10 +54,10 @@ def leaders_of(v, buckets, room, leading, leaders, seen, found):
                 u = leaders[at]
                 if seen[u] != v:
                     seen[u] = v
-                    found[count] = u
+                    distinct[count] = u
                     count += 1
     if count > 1:
-        found[:count].sort()
+        distinct[:count].sort()
     return count
 
 
@@ -74,18 +75,19 @@ def lead(v, buckets, room, leading, leaders, turned_away):
 
 @inner
 def keep_pass(buckets, room, data, threshold):
+    """Return witness (-1: kept), similarity, number of comparisons, turned away by bucket."""
     documents = buckets.shape[0]
     witness, similar = np.full(documents, -1, np.int64), np.ones(documents, np.float64)
     leading, turned_away = np.zeros(room.size, np.int64), np.zeros(room.size, np.int64)
     leaders, seen = np.empty(room[-1], np.int64), np.full(documents, -1, np.int64)
-    found = np.empty(documents, np.int64)
+    near = np.empty(documents, np.int64)
     compared = 0
     for v in range(documents):
-        for i in range(leaders_of(v, buckets, room, leading, leaders, seen, found)):
+        for i in range(leaders_of(v, buckets, room, leading, leaders, seen, near)):
             compared += 1
-            measured = similarity(data, found[i], v, threshold)
+            measured = similarity(data, near[i], v, threshold)
             if measured >= 0.0:
-                witness[v], similar[v] = found[i], measured
+                witness[v], similar[v] = near[i], measured
                 break
         if witness[v] < 0:
             lead(v, buckets, room, leading, leaders, turned_away)
@@ -94,7 +96,7 @@ def keep_pass(buckets, room, data, threshold):
 
 @kernel(I64_ROWS, I64, U64, I64, float64)
 def keep_exact(buckets, room, shingles, offsets, threshold):
-    """Witness (-1: kept) and similarity of each document, comparisons, turned away by bucket."""
+    """Return the keep list by exact Jaccard, as `keep_pass` does."""
     return keep_pass(buckets, room, (shingles, offsets), threshold)
 
 
@@ -104,7 +106,7 @@ def keep_exact(buckets, room, shingles, offsets, threshold):
     (I64_ROWS, I64, U64_ROWS, float64),
 )
 def keep_slots(buckets, room, signatures, threshold):
-    """The same by estimated similarity; with threshold 0.0 every leader counts as similar."""
+    """Return the keep list by estimated Jaccard; with threshold 0.0 every leader is similar."""
     return keep_pass(buckets, room, signatures, threshold)
 
 
@@ -118,13 +120,17 @@ def root(parent, document):
 
 @inner
 def join(parent, u, v):
-    """The better-ranked root stays."""
+    """Connect u and v; the better-ranked root stays."""
     u, v = root(parent, u), root(parent, v)
     parent[max(u, v)] = min(u, v)
 
 
 @inner
 def connect(documents, members, starts, cap, data, threshold):
+    """Return each document's best-ranked connected one, and the number of comparisons.
+
+    A document is compared with the first `cap` documents of its bucket.
+    """
     parent = np.arange(documents)
     compared = 0
     for bucket in range(starts.size - 1):
@@ -142,10 +148,7 @@ def connect(documents, members, starts, cap, data, threshold):
 
 @kernel(int64, I64, I64, int64, U64, I64, float64)
 def components_exact(documents, members, starts, cap, shingles, offsets, threshold):
-    """Each document's best-ranked connected one, and the number of comparisons.
-
-    A document is compared with the first `cap` documents of its bucket.
-    """
+    """Return the components by exact Jaccard, as `connect` does."""
     return connect(documents, members, starts, cap, (shingles, offsets), threshold)
 
 
@@ -155,7 +158,7 @@ def components_exact(documents, members, starts, cap, shingles, offsets, thresho
     (int64, I64, I64, int64, U64_ROWS, float64),
 )
 def components_slots(documents, members, starts, cap, signatures, threshold):
-    """The same by estimated similarity."""
+    """Return the components by estimated Jaccard, as `connect` does."""
     return connect(documents, members, starts, cap, signatures, threshold)
 
 
@@ -168,14 +171,14 @@ def join_all(parent, left, right):
 
 @kernel(OUT_U32)
 def to_roots(parent):
-    """Each document's root in the place of its parent."""
+    """Replace each document's parent by its root."""
     for document in range(parent.size):
         parent[document] = root(parent, document)
 
 
 @kernel(U64, I64, I64, I64, float64)
 def exact_pairs(shingles, offsets, left, right, threshold):
-    """Exact Jaccard of each pair (left[i], right[i]); -1.0 for those below the threshold."""
+    """Return the exact Jaccard of each pair (left[i], right[i]); -1.0 below the threshold."""
     out = np.empty(left.size, np.float64)
     for i in range(left.size):
         out[i] = exact_similarity((shingles, offsets), left[i], right[i], threshold)
@@ -186,7 +189,7 @@ def exact_pairs(shingles, offsets, left, right, threshold):
     (U8_ROWS, I64, I64, float64), (U32_ROWS, I64, I64, float64), (U64_ROWS, I64, I64, float64)
 )
 def slot_pairs(signatures, left, right, threshold):
-    """Estimated Jaccard of each pair; -1.0 for those below the threshold."""
+    """Return the estimated Jaccard of each pair; -1.0 below the threshold."""
     out = np.empty(left.size, np.float64)
     for i in range(left.size):
         out[i] = slot_similarity(signatures, left[i], right[i], threshold)
@@ -195,7 +198,7 @@ def slot_pairs(signatures, left, right, threshold):
 
 @kernel(U64, I64, I64, I64, I64, float64)
 def bag_pairs(shingles, offsets, sums, left, right, threshold):
-    """Exact weighted Jaccard of each pair; -1.0 for those below the threshold."""
+    """Return the exact weighted Jaccard of each pair; -1.0 below the threshold."""
     out = np.empty(left.size, np.float64)
     for i in range(left.size):
         out[i] = bag_similarity(Bags(shingles, offsets, sums), left[i], right[i], threshold)
@@ -204,19 +207,19 @@ def bag_pairs(shingles, offsets, sums, left, right, threshold):
 
 @kernel(I64_ROWS, I64, U64, I64, I64, float64)
 def keep_bags(buckets, room, shingles, offsets, sums, threshold):
-    """The keep list of `keep.py` by weighted Jaccard."""
+    """Return the keep list by weighted Jaccard, as `keep_pass` does."""
     return keep_pass(buckets, room, Bags(shingles, offsets, sums), threshold)
 
 
 @kernel(int64, I64, I64, int64, U64, I64, I64, float64)
 def components_bags(documents, members, starts, cap, shingles, offsets, sums, threshold):
-    """The components of `components.py` by weighted Jaccard."""
+    """Return the components by weighted Jaccard, as `connect` does."""
     return connect(documents, members, starts, cap, Bags(shingles, offsets, sums), threshold)
 
 
 @kernel(U64, I64, I64, I64, float64)
 def contained_pairs(shingles, offsets, left, right, threshold):
-    """The share of each right[i] that is inside left[i]; -1.0 below the threshold."""
+    """Return the share of each right[i] that is contained in left[i]; -1.0 below the threshold."""
     out = np.empty(left.size, np.float64)
     for i in range(left.size):
         out[i] = containment(Nested(shingles, offsets), left[i], right[i], threshold)
@@ -225,13 +228,13 @@ def contained_pairs(shingles, offsets, left, right, threshold):
 
 @kernel(I64_ROWS, I64, U64, I64, float64)
 def keep_contained(buckets, room, shingles, offsets, threshold):
-    """The keep list of `keep.py` by containment: v is removed if it is inside a leader."""
+    """Return the keep list by containment of v in a leader, as `keep_pass` does."""
     return keep_pass(buckets, room, Nested(shingles, offsets), threshold)
 
 
 @kernel(U64_ROWS, I64, I64, float64)
 def near_pairs(words, left, right, threshold):
-    """The share of equal bits of each pair; -1.0 below the threshold."""
+    """Return the share of equal bits of each pair; -1.0 below the threshold."""
     out = np.empty(left.size, np.float64)
     for i in range(left.size):
         out[i] = bit_similarity(Fingerprints(words), left[i], right[i], threshold)
@@ -240,11 +243,11 @@ def near_pairs(words, left, right, threshold):
 
 @kernel(I64_ROWS, I64, U64_ROWS, float64)
 def keep_near(buckets, room, words, threshold):
-    """The keep list of `keep.py` by the bits of fingerprints."""
+    """Return the keep list by the equal bits of fingerprints, as `keep_pass` does."""
     return keep_pass(buckets, room, Fingerprints(words), threshold)
 
 
 @kernel(int64, I64, I64, int64, U64_ROWS, float64)
 def components_near(documents, members, starts, cap, words, threshold):
-    """The components of `components.py` by the bits of fingerprints."""
+    """Return the components by the equal bits of fingerprints, as `connect` does."""
     return connect(documents, members, starts, cap, Fingerprints(words), threshold)

@@ -1,0 +1,127 @@
+"""Machine instructions that Numba does not offer, as functions for kernels to call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+AHEAD = 16
+"""A loop over keys prefetches the place of the key that is this many turns ahead."""
+
+
+def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any, bits: int) -> Any:
+    data = context.make_array(array_type)(context, builder, array).data
+    base = builder.bitcast(data, ir.IntType(8).as_pointer())
+    return builder.bitcast(builder.gep(base, [index]), ir.IntType(bits).as_pointer())
+
+
+@intrinsic
+def load64(typing: Any, array: Any, index: Any) -> Any:
+    """Load eight bytes from any position of a byte array, little-endian. Not bounds-checked."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        at = _pointer(context, builder, signature.args[0], args[0], args[1], 64)
+        return builder.load(at, align=1)
+
+    return types.uint64(array, types.int64), generate
+
+
+@intrinsic
+def store64(typing: Any, array: Any, index: Any, value: Any) -> Any:
+    """Store eight bytes at any position of a byte array, little-endian. Not bounds-checked."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        at = _pointer(context, builder, signature.args[0], args[0], args[1], 64)
+        builder.store(args[2], at, align=1)
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, types.uint64), generate
+
+
+@intrinsic
+def bits_set(typing: Any, bits: Any) -> Any:
+    """Return the number of set bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def trailing_zeros(typing: Any, bits: Any) -> Any:
+    """Return the number of the lowest set bit, 64 if no bit is set."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def add_where(typing: Any, sums: Any, first: Any, bits: Any, value: Any) -> Any:
+    """Add a value to those of 64 sums, from `first` on, whose bit is set. Not bounds-checked."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = ir.VectorType(ir.IntType(64), 64)
+        at = _pointer(
+            context,
+            builder,
+            signature.args[0],
+            args[0],
+            builder.mul(args[1], ir.Constant(ir.IntType(64), 8)),
+            64,
+        )
+        at = builder.bitcast(at, lanes.as_pointer())
+        chosen = builder.bitcast(args[2], ir.VectorType(ir.IntType(1), 64))
+        one = builder.insert_element(
+            ir.Constant(lanes, ir.Undefined), args[3], ir.Constant(ir.IntType(32), 0)
+        )
+        nowhere = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
+        every = builder.shuffle_vector(one, ir.Constant(lanes, ir.Undefined), nowhere)
+        added = builder.select(chosen, every, ir.Constant(lanes, [0] * 64))
+        builder.store(builder.add(builder.load(at, align=8), added), at, align=8)
+        return context.get_dummy_value()
+
+    return types.void(sums, types.int64, types.uint64, types.uint64), generate
+
+
+@intrinsic
+def scaled(typing: Any, value: Any, size: Any) -> Any:
+    """Scale a 64-bit hash evenly to a number below `size`: the high half of their product."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        wide = ir.IntType(128)
+        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def prefetch(typing: Any, array: Any, index: Any) -> Any:
+    """Start to load an item of an array into the cache. Any index is allowed."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        at = builder.bitcast(builder.gep(data, [args[1]]), byte)
+        call = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte], call)
+        builder.call(function, [at, word(0), word(3), word(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.uint64), generate
+
+
+@intrinsic
+def pointer(typing: Any, address: Any) -> Any:
+    """Return a pointer for an address that Python passed as a number."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+
+    return types.voidptr(types.int64), generate
