@@ -114,11 +114,11 @@ def test_the_fast_normal_forms_equal_the_slow_ones(text):
         ("\u0301a", ["a"]),
     ],
 )
-def test_what_is_a_word(text, words):
+def test_words_of_every_script(text, words):
     assert [unit.decode() for unit in reference.units(text, Spec())] == words
 
 
-def test_profiles():
+def test_profiles_normalise_as_documented():
     def first(text: str, profile: str) -> str:
         return reference.units(text, Spec(profile=profile))[0].decode()
 
@@ -130,7 +130,7 @@ def test_profiles():
     assert first("हिन्दी", "aggressive") == "हिन्दी", "vowel signs are letters, not accents"
 
 
-def test_characters_lines_and_the_whole():
+def test_units_are_characters_lines_or_the_whole_text():
     assert reference.units(" A  b ", Spec.of("char:2")) == [b"a", b" ", b"b"]
     assert reference.units("A b\n\n c\r\nd ", Spec.of("line:1")) == [b"a b", b"c", b"d"]
     for nothing in ("", " \n\u200b\u3000", "\u00ad\ufeff"):

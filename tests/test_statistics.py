@@ -32,7 +32,7 @@ def sketched_pairs(size, similarity, trials, seed=11):
 
 @pytest.mark.parametrize("size", [20, 100, 1_000, 10_000])
 @pytest.mark.parametrize("similarity", [0.1, 0.5, 0.8, 0.95])
-def test_the_estimate_is_unbiased_and_has_the_least_variance(size, similarity):
+def test_minhash_estimate_is_unbiased_with_binomial_variance(size, similarity):
     trials = 2_000 if size <= 1_000 else 600
     left, right, truth = sketched_pairs(size, similarity, trials)
     estimates = (left == right).mean(axis=1)
@@ -44,7 +44,7 @@ def test_the_estimate_is_unbiased_and_has_the_least_variance(size, similarity):
 
 @pytest.mark.parametrize("similarity", [0.5, 0.7, 0.8, 0.9])
 @pytest.mark.parametrize("curve", [Curve(21, 6), Curve(14, 8), Curve(25, 5)])
-def test_pairs_meet_as_often_as_the_curve_says(similarity, curve):
+def test_random_pairs_share_buckets_as_the_s_curve_predicts(similarity, curve):
     trials = 4_000
     left, right, truth = sketched_pairs(200, similarity, trials)
     bands = Bands((curve,))
@@ -64,7 +64,7 @@ def test_counts_are_within_five_standard_errors(size):
 
 
 @pytest.mark.parametrize("name", HASHES)
-def test_words_that_look_alike_are_told_apart_by_every_hash(name):
+def test_similar_words_have_different_hashes_in_every_function(name):
     """w0 ... w999 against w500 ... w1499: a third is common. Each seed, or key, is a trial."""
     from neardup import MinHash
 

@@ -48,7 +48,7 @@ def test_darts_equal_their_twin(documents, slots, seed):
     assert got == [weighted_signature(summed(document), slots, seed) for document in documents]
 
 
-def test_known_values():
+def test_darts_have_pinned_values():
     """The same on every machine: additions, products and divisions alone."""
     assert thrown([[(1, 2**16), (2, 3 * 2**16)]], 4, 0) == [
         [941716674, 942418250, 934960898, 909951891]

@@ -90,7 +90,7 @@ def test_cuckoo_equals_its_twin(keys, gone, buckets, seed):
 
 
 @given(hashes, st.integers(1, 15), seeds)
-def test_a_cuckoo_filter_takes_what_is_there_once(keys, buckets, seed):
+def test_cuckoo_once_skips_present_keys(keys, buckets, seed):
     table = np.zeros(buckets * 6 + 2, np.uint8)
     there = kernels.cuckoo_insert(table, buckets, array(keys), salt(seed), True).tolist()
     assert there.count(False) == np.count_nonzero(in_buckets(table, buckets))
@@ -103,7 +103,7 @@ keys_of = {
 
 
 @given(st.sampled_from([1, 2]), st.data())
-def test_the_table_is_a_dict(words, data):
+def test_the_hash_table_equals_a_dict(words, data):
     table, twin = HashTable(words=words), dict[tuple[int, ...], int]()
     # So small that it grows several times, and is asked in the middle of it.
     table._new = table._array(4)

@@ -49,7 +49,7 @@ def test_keys_equal_their_twin(blocks, data):
 
 
 @given(schemes(), st.data())
-def test_what_is_near_shares_a_key(blocks, data):
+def test_fingerprints_within_the_distance_share_a_key(blocks, data):
     one = data.draw(st.integers(0, 2**blocks.bits - 1))
     flipped = data.draw(st.sets(st.integers(0, blocks.bits - 1), max_size=blocks.distance))
     other = one ^ sum(1 << bit for bit in flipped)
@@ -59,7 +59,7 @@ def test_what_is_near_shares_a_key(blocks, data):
 
 @settings(deadline=None)
 @given(schemes(), st.data())
-def test_the_index_finds_exactly_what_is_near(blocks, data):
+def test_the_index_finds_exactly_the_fingerprints_within_the_distance(blocks, data):
     known = data.draw(neighbours(blocks.bits))
     queries = data.draw(neighbours(blocks.bits)) + known[:3]
     index = HammingIndex(blocks.bits, blocks.distance, blocks.blocks)

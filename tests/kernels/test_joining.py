@@ -44,14 +44,14 @@ def test_a_join_equals_its_twin(way, rows, floor):
 
 
 @pytest.mark.parametrize("way", [SetJoin.counting, SetJoin.matching])
-def test_no_more_are_looked_for_than_can_be_held(way):
+def test_the_join_stops_at_the_most_pairs_held(way):
     sets = TokenSets.of(ragged([{*range(40), 100 + x} for x in range(200)]), np.arange(200), 0.9, 1)
     found = sum(len(pairs[0]) for _, pairs in way(sets, 0.9).blocks(1, most=300))
     assert 300 < found <= 300 + 200
 
 
 @given(st.lists(st.lists(st.integers(0, 3), max_size=3), max_size=12), st.booleans())
-def test_the_first_row_that_is_equal(rows, all_alike):
+def test_first_equal_row_equals_a_naive_search(rows, all_alike):
     flat = np.array([x for row in rows for x in row], np.uint64)
     offsets = np.cumsum([0, *map(len, rows)]).astype(np.int64)
     # Hashes that are all the same: the rows themselves decide.
@@ -62,7 +62,7 @@ def test_the_first_row_that_is_equal(rows, all_alike):
 
 
 @given(st.lists(small, max_size=8), st.randoms(use_true_random=False))
-def test_shingles_as_numbers(rows, random):
+def test_shingles_are_numbered_by_first_appearance(rows, random):
     chosen = [row for row in range(len(rows)) if random.random() < 0.7]
     sets = ragged(rows)
     numbers, counts = kernels.number_shingles(sets.data, sets.offsets, np.array(chosen, np.int64))
@@ -85,7 +85,7 @@ def test_more_shingles_than_the_first_table_has_room_for():
 
 
 @given(st.lists(st.integers(0, 9), max_size=60), st.integers(1, 8), st.integers(0, 60))
-def test_what_comes_after_so_many_of_its_kind(keys, limit, cut):
+def test_keys_beyond_the_limit_of_a_cell_are_marked(keys, limit, cut):
     counts = np.zeros(16, np.uint8)
     parts = [np.array(part, np.uint64) for part in (keys[:cut], keys[cut:])]
     got = np.concatenate([kernels.beyond(part, counts, limit) for part in parts])

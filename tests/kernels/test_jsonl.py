@@ -70,7 +70,7 @@ def by_library(data: bytes):
         max_size=4,
     )
 )
-def test_usual_lines(rows):
+def test_usual_lines_are_read(rows):
     lines = [dump({"id": id, **more, "text": text}) for text, id, more, dump in rows]
     data = b"\n".join(lines) + b"\n\n \n"
     got = read(data)
@@ -82,7 +82,7 @@ def test_usual_lines(rows):
 
 
 @given(st.lists(st.tuples(values, values, dumps), max_size=3))
-def test_whatever_it_is_sure_of_is_right(rows):
+def test_accepted_lines_equal_the_json_library(rows):
     lines = [dump({"text": text, "id": id}) for text, id, dump in rows]
     data = b"\n".join(lines)
     got = read(data)
@@ -188,5 +188,5 @@ def test_unusual_lines_are_left_to_the_library(line):
     assert read(line) is None
 
 
-def test_nothing():
+def test_an_empty_block_has_no_records():
     assert read(b"") == read(b"\n \n\r\n") == ([], [])

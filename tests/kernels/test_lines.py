@@ -98,7 +98,7 @@ def test_distinct_values_of_rows(rows):
 
 
 @given(st.lists(st.integers(0, 40).map(lambda n: n << 32 | n * 7), max_size=80), st.integers(0, 9))
-def test_counters_never_say_too_few(lines, limit):
+def test_line_counters_are_never_too_low(lines, limit):
     table = np.zeros((2, 8), np.uint32)
     kernels.count_lines(np.array(lines, np.uint64), table)
     lower = Counter(line % 8 for line in lines)

@@ -33,7 +33,7 @@ def filled(
 
 @given(ENTRIES, st.sets(st.integers(0, 300)), st.integers(1, 9))
 @settings(max_examples=200)
-def test_finds_what_the_twin_finds(entries, dead, limit):
+def test_postings_equal_their_twin(entries, dead, limit):
     table, twin = filled(entries)
     asked = sorted({key for key, _ in entries} | {7, 2**64 - 1})
     counts, found = table.find(np.array(asked, np.uint64), dead_array(dead), limit)
@@ -43,7 +43,7 @@ def test_finds_what_the_twin_finds(entries, dead, limit):
 
 
 @given(ENTRIES, st.sets(st.integers(0, 300)))
-def test_lists_everything_and_counts_buckets(entries, dead):
+def test_all_postings_are_listed_and_buckets_counted(entries, dead):
     table, twin = filled(entries)
     keys, numbers = table.everything(dead_array(dead))
     living = sorted((key, n) for key, bucket in twin.items() for n in bucket if n not in dead)
@@ -71,7 +71,7 @@ def test_compacted_tables_shrink():
     assert len(table.compacted(dead).keys) < len(table.keys) / 8
 
 
-def test_entering_again_changes_nothing():
+def test_inserting_postings_again_changes_nothing():
     entries = [(key % 13, number) for number, key in enumerate(range(500))]
     table, _ = filled(entries)
     before = [part.copy() for part in table.parts]
@@ -83,7 +83,7 @@ def test_entering_again_changes_nothing():
 
 
 @pytest.mark.parametrize("documents", [1, 5000])
-def test_tables_together(documents):
+def test_several_tables_are_searched_in_one_call(documents):
     random = np.random.default_rng(5)
     postings = Postings(4)
     keys = random.integers(0, 700, (documents, 4)).astype(np.uint64)

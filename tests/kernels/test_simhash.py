@@ -31,7 +31,7 @@ def whole(words) -> list[int]:
 
 
 @given(documents, st.sampled_from([1, 2]))
-def test_equal_weights(rows, places):
+def test_fingerprints_by_equal_weights_equal_their_twin(rows, places):
     shingles = ragged(rows)
     got = kernels.simhash_equal(shingles.data, shingles.offsets, places)
     assert whole(got) == [twin.simhash(row, 64 * places) for row in rows]
@@ -47,7 +47,7 @@ def test_counts_of_many_bits_are_carried(size):
 
 
 @given(st.lists(st.tuples(hashes, st.integers(0, 2**47)), max_size=30), st.sampled_from([1, 2]))
-def test_weighted_sums(terms, places):
+def test_weighted_sums_equal_their_twin(terms, places):
     elements = np.array([element for element, _ in terms], np.uint64)
     weights = np.array([weight for _, weight in terms], np.uint64)
     got = kernels.simhash_sums(elements, weights, places)
@@ -85,5 +85,5 @@ def test_weights_of_cells(count, documents):
 
 
 @given(st.integers(1, 2**62))
-def test_the_logarithm_in_integers_is_one(number):
+def test_integer_logarithm_is_close_to_the_real_one(number):
     assert abs(twin.log2(number) / 2**16 - math.log2(number)) < 2**-15

@@ -51,7 +51,7 @@ def test_recall_at_the_estimate_tends_to_63_percent():
 
 
 @given(st.integers(1, 60), st.integers(1, 20), st.floats(0.05, 0.95))
-def test_the_points_are_what_they_say(bands, rows, threshold):
+def test_half_and_inflection_and_areas_agree_with_the_curve(bands, rows, threshold):
     curve = Curve(bands, rows)
     assert curve.probability(curve.half) == pytest.approx(0.5)
     steep = curve.inflection
@@ -75,7 +75,7 @@ def test_areas_against_the_exact_integral():
 
 
 @given(st.integers(8, 300), st.floats(0.3, 0.99), st.floats(0.5, 0.999))
-def test_the_choice_reaches_the_recall_and_no_steeper_one_does(slots, threshold, recall):
+def test_chosen_bands_reach_the_recall_and_no_steeper_ones_do(slots, threshold, recall):
     try:
         curve = choose_curve(slots, threshold, recall)
     except ParameterError:
@@ -89,12 +89,12 @@ def test_the_choice_reaches_the_recall_and_no_steeper_one_does(slots, threshold,
 
 
 @pytest.mark.parametrize("threshold", [0.0, -0.1, 1.1, math.nan])
-def test_thresholds_without_a_meaning(threshold):
+def test_invalid_thresholds_are_refused(threshold):
     with pytest.raises(ParameterError, match="threshold"):
         choose_curve(128, threshold, 0.99)
 
 
 @pytest.mark.parametrize("recall", [0.0, 1.0, -1, math.nan])
-def test_recalls_without_a_meaning(recall):
+def test_invalid_recalls_are_refused(recall):
     with pytest.raises(ParameterError, match="recall"):
         choose_curve(128, 0.8, recall)

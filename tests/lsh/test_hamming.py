@@ -56,7 +56,7 @@ def test_insert_query_remove(monkeypatch):
     assert all(id != 99 for id, _ in index.query(99 << 40))
 
 
-def test_what_is_removed_is_gone_after_sorting(monkeypatch):
+def test_removed_fingerprints_are_not_found_after_sorting(monkeypatch):
     monkeypatch.setattr(hamming, "TAIL", 2)
     index = HammingIndex()
     index.insert_many([1, 2, 3], [5, 5, 5])
@@ -67,7 +67,7 @@ def test_what_is_removed_is_gone_after_sorting(monkeypatch):
     assert len(index) == 12
 
 
-def test_an_id_is_there_once():
+def test_repeated_ids_are_refused():
     index = HammingIndex()
     index.insert(1, 7)
     for insert in (lambda: index.insert(1, 8), lambda: index.insert_many([1], [8])):
@@ -79,7 +79,7 @@ def test_an_id_is_there_once():
     assert len(index) == 1
 
 
-def test_threads():
+def test_threads_insert_and_query_at_once():
     index = HammingIndex(64, 1)
     known, _, _ = planted(2_400, 64, 1)
 
@@ -124,12 +124,12 @@ def test_the_number_of_blocks_follows_the_number_of_fingerprints():
         ((64, 8, 20), "make 125,970 tables, more than 128: use fewer blocks"),
     ],
 )
-def test_impossible_schemes(arguments, message):
+def test_invalid_blocks_are_refused(arguments, message):
     with pytest.raises(ParameterError, match=message):
         HammingIndex(*arguments)
 
 
-def test_wrong_fingerprints():
+def test_invalid_fingerprints_are_refused():
     index = HammingIndex(128, 3)
     for wrong in (2**128, -1, "a", 1.0, True):
         with pytest.raises(ParameterError, match="a fingerprint of 128 bits"):

@@ -61,7 +61,7 @@ def removing(request: pytest.FixtureRequest) -> Make:
     return FILTERS[request.param]
 
 
-def test_what_was_put_in_is_there(make):
+def test_inserted_keys_are_present(make):
     seen = make(len(KEYS))
     for start in range(0, len(KEYS), 3_000):
         seen.insert_many(KEYS[start : start + 3_000])
@@ -69,7 +69,7 @@ def test_what_was_put_in_is_there(make):
     assert KEYS[7] in seen
 
 
-def test_an_empty_filter_has_nothing(make):
+def test_an_empty_filter_contains_no_key(make):
     seen = make(100)
     assert len(seen) == 0 and seen.estimated_fpr == 0
     assert not seen.contains_many(OTHERS).any()
@@ -77,7 +77,7 @@ def test_an_empty_filter_has_nothing(make):
 
 
 @pytest.mark.parametrize("name", FILTERS)
-def test_the_rate_is_what_was_asked_for(name):
+def test_false_positive_rate_is_the_planned_one(name):
     """200,000 keys, a million others: within 10 % and four standard deviations of the target;
     the scalable one stays below it."""
     chance = np.random.Generator(np.random.PCG64(1))
@@ -108,7 +108,7 @@ def test_repeats_count_in_one_batch_and_between_batches(make):
     assert one.insert_many(keys).all()
 
 
-def test_a_key_is_its_bytes_however_it_comes(make):
+def test_equal_bytes_are_one_key_in_every_type(make):
     words = ["", "a", "ä漢🎉", "x" * 100, "key"]
     data = [word.encode() for word in words]
     forms = [
@@ -135,7 +135,7 @@ def test_a_key_is_its_bytes_however_it_comes(make):
         assert all(word in seen for word in words) and all(some in seen for some in data)
 
 
-def test_hashes_are_keys_as_they_are(make):
+def test_uint64_keys_are_used_as_hashes(make):
     seen = make(1000)
     hashes = np.arange(200, dtype=np.uint64)
     if isinstance(seen, ExactSet) and seen.bits == 128:
@@ -168,7 +168,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("keys", WRONG.values(), ids=WRONG)
-def test_wrong_keys_are_refused(make, keys):
+def test_invalid_batches_of_keys_are_refused(make, keys):
     seen = make(100)
     for method in (seen.insert_many, seen.contains_many):
         with pytest.raises(ParameterError):
@@ -177,12 +177,12 @@ def test_wrong_keys_are_refused(make, keys):
 
 
 @pytest.mark.parametrize("key", [None, 1.5, True, -1, 2**64, ["a"]], ids=repr)
-def test_a_wrong_key_is_refused(make, key):
+def test_an_invalid_key_is_refused(make, key):
     with pytest.raises(ParameterError):
         make(100).insert(key)
 
 
-def test_removing_is_exact_for_what_was_put_in(removing):
+def test_removing_inserted_keys_leaves_the_others(removing):
     seen = removing(len(KEYS))
     seen.insert_many(KEYS)
     assert seen.remove_many(KEYS[::2]).all()
@@ -193,7 +193,7 @@ def test_removing_is_exact_for_what_was_put_in(removing):
     assert len(seen) == 0 and seen.estimated_fpr == 0, "nothing is left of them"
 
 
-def test_removing_what_is_not_there_is_answered_and_changes_nothing(removing):
+def test_removing_a_missing_key_changes_nothing(removing):
     seen = removing(1000)
     seen.insert_many(KEYS[:100])
     assert not seen.remove("another") and not seen.remove_many(OTHERS[:10]).any()
@@ -201,7 +201,7 @@ def test_removing_what_is_not_there_is_answered_and_changes_nothing(removing):
 
 
 @pytest.mark.parametrize("name", ["bloom", "strict bloom", "scalable"])
-def test_a_bloom_filter_says_that_it_cannot_forget(name):
+def test_removing_from_a_bloom_filter_is_refused(name):
     seen = FILTERS[name](100)
     seen.insert("a")
     with pytest.raises(UsageError, match=r"can't forget.*CountingBloomFilter, CuckooFilter"):
@@ -210,7 +210,7 @@ def test_a_bloom_filter_says_that_it_cannot_forget(name):
 
 
 @pytest.mark.parametrize("name", ["counting", "cuckoo"])
-def test_what_was_put_in_twice_is_removed_twice(name):
+def test_keys_inserted_twice_are_removed_twice(name):
     seen = FILTERS[name](100)
     seen.insert_many(["a", "a"])
     assert len(seen) == 2
@@ -218,7 +218,7 @@ def test_what_was_put_in_twice_is_removed_twice(name):
     assert seen.remove("a") and "a" not in seen
 
 
-def test_saved_and_loaded_it_is_the_same(make, tmp_path):
+def test_a_saved_filter_loads_equal(make, tmp_path):
     seen = make(len(KEYS))
     seen.insert_many(KEYS)
     save_filter(seen, tmp_path / "f")
@@ -235,7 +235,7 @@ def test_saved_and_loaded_it_is_the_same(make, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
 
-def test_pickled_it_is_the_same(make):
+def test_a_pickled_filter_is_equal(make):
     seen = make(100)
     seen.insert_many(KEYS[:50])
     twin = pickle.loads(pickle.dumps(seen))
@@ -245,7 +245,7 @@ def test_pickled_it_is_the_same(make):
     assert seen.contains_many(OTHERS[:50]).mean() < 0.5
 
 
-def test_unpickled_from_memory_that_is_not_its_own_it_can_be_written(make):
+def test_a_filter_unpickled_from_read_only_memory_is_writable(make):
     seen = make(100)
     seen.insert("a")
     buffers: list[pickle.PickleBuffer] = []
@@ -271,17 +271,17 @@ def test_truncated_altered_and_foreign_files_are_refused(make, tmp_path):
             load_filter(path)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(FormatError, match=r"nowhere.*check the name"):
         load_filter(tmp_path / "nowhere")
 
 
-def test_what_is_no_filter_is_not_saved(tmp_path):
+def test_saving_another_object_is_refused(tmp_path):
     with pytest.raises(ParameterError, match="not dict"):
         save_filter({}, tmp_path / "f")  # type: ignore[arg-type]
 
 
-def test_threads_may_share_it(make):
+def test_no_key_is_lost_between_threads(make):
     seen = make(len(KEYS))
     found = list[int]()
 
@@ -300,7 +300,7 @@ def test_threads_may_share_it(make):
     assert len(seen) == len(KEYS) - sum(found), "no insert got lost"
 
 
-def test_another_seed_makes_other_mistakes():
+def test_seeds_have_different_false_positives():
     one, other = BloomFilter(1000, 0.05), BloomFilter(1000, 0.05, seed=1)
     one.insert_many(KEYS[:1000])
     other.insert_many(KEYS[:1000])
@@ -328,12 +328,12 @@ def test_another_seed_makes_other_mistakes():
         (10, 1e-300),
     ],
 )
-def test_impossible_filters_are_refused(kind, n, fpr):
+def test_invalid_parameters_are_refused(kind, n, fpr):
     with pytest.raises(ParameterError):
         kind(n, fpr)
 
 
-def test_other_impossible_filters_are_refused():
+def test_invalid_parameters_of_one_class_are_refused():
     for make in (
         lambda: CuckooFilter(0),
         lambda: CuckooFilter(2**70),
@@ -365,7 +365,7 @@ def test_merged_bloom_filters_have_the_keys_of_both():
     assert one.fill == whole.fill
 
 
-def test_an_empty_filter_adds_no_key():
+def test_merging_an_empty_filter_keeps_the_count():
     one, empty = BloomFilter(1000), BloomFilter(1000)
     one.insert_many(KEYS[:500])
     count = len(one)
@@ -393,7 +393,7 @@ def test_only_bloom_filters_are_merged():
         BloomFilter(100).merge(CuckooFilter(100))  # type: ignore[arg-type]
 
 
-def test_counters_that_are_full_stay():
+def test_saturated_counters_stay():
     seen = CountingBloomFilter(100)
     seen.insert_many(["a"] * 20)
     assert seen.saturated > 0
@@ -401,7 +401,7 @@ def test_counters_that_are_full_stay():
     assert len(seen) == 0 and not seen
 
 
-def test_a_full_cuckoo_filter_says_so_and_works_on():
+def test_a_full_cuckoo_filter_raises_and_stays_usable():
     seen = CuckooFilter(2_000)
     with pytest.raises(FilterFull, match=r"full at .* of .* places.*remove some, or make") as error:
         seen.insert_many(KEYS)
@@ -416,7 +416,7 @@ def test_a_full_cuckoo_filter_says_so_and_works_on():
     assert seen.contains_many(KEYS[500:taken]).all() and seen.contains_many(OTHERS[:400]).all()
 
 
-def test_a_cuckoo_filter_takes_all_keys_that_it_was_made_for():
+def test_a_cuckoo_filter_holds_the_planned_keys():
     for n in [*range(1, 60), 100, 1000, 50_000]:
         for seed in range(5 if n < 50_000 else 1):
             seen = CuckooFilter(n, seed=seed)
@@ -435,7 +435,7 @@ def test_one_key_fits_into_a_cuckoo_filter_eight_times():
     assert seen.remove_many(["a"] * 9).tolist() == [True] * 8 + [False]
 
 
-def test_a_scalable_filter_keeps_its_rate_far_past_the_plan():
+def test_a_scalable_filter_keeps_its_rate_beyond_the_plan():
     chance = np.random.Generator(np.random.PCG64(2))
     seen = ScalableBloomFilter(1_000, 0.01)
     for _ in range(10):

@@ -68,13 +68,13 @@ MADE_UP = {
 }
 
 
-def test_a_made_up_file_can_be_right(tmp_path):
+def test_a_forged_valid_file_loads(tmp_path):
     path = made_up(tmp_path / "f", header("bloom", BLOOM, words=WORDS), WORDS)
     assert not load_filter(path).insert("a")
 
 
 @pytest.mark.parametrize("kind, parameters, arrays", MADE_UP.values(), ids=MADE_UP)
-def test_a_made_up_file_is_refused(tmp_path, kind, parameters, arrays):
+def test_a_forged_file_is_refused(tmp_path, kind, parameters, arrays):
     text = header(kind, parameters, **arrays)
     path = made_up(tmp_path / "filter.nd", text, *arrays.values())
     data = path.read_bytes()
@@ -84,12 +84,12 @@ def test_a_made_up_file_is_refused(tmp_path, kind, parameters, arrays):
     assert "after its end" not in str(error.value), "it is refused for what is wrong with it"
 
 
-def test_a_header_without_end_is_refused(tmp_path):
+def test_a_header_longer_than_the_file_is_refused(tmp_path):
     with pytest.raises(FormatError, match=r"filter\.nd"):
         load_filter(made_up(tmp_path / "filter.nd", b"[" * 400_000))
 
 
-def test_an_array_in_an_odd_place_can_be_used(tmp_path):
+def test_an_unaligned_array_is_usable(tmp_path):
     text = header("bloom", BLOOM, words=WORDS).replace(b'"at": 0', b'"at": 4')
     path = made_up(tmp_path / "f", text)
     path.write_bytes(path.read_bytes() + bytes(4 + WORDS.nbytes))
@@ -97,7 +97,7 @@ def test_an_array_in_an_odd_place_can_be_used(tmp_path):
     assert not seen.insert("a") and "a" in seen
 
 
-def test_two_who_save_leave_a_whole_file(tmp_path):
+def test_concurrent_saves_leave_a_complete_file(tmp_path):
     path, made = tmp_path / "f", [BloomFilter(100_000), CuckooFilter(70_000)]
 
     def save(seen: BloomFilter | CuckooFilter) -> None:
@@ -117,7 +117,7 @@ def test_two_who_save_leave_a_whole_file(tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["f"]
 
 
-def test_only_the_owner_reads_it_and_no_link_is_followed(tmp_path):
+def test_a_file_is_private_and_links_are_not_followed(tmp_path):
     other = tmp_path / "other"
     other.write_text("precious")
     for name in ("f", ".f.tmp"):
@@ -133,7 +133,7 @@ def test_a_path_without_a_name_is_refused(path):
         save_filter(BloomFilter(10), path)
 
 
-def test_what_can_not_be_written_leaves_nothing(tmp_path, monkeypatch):
+def test_a_failed_save_leaves_no_file(tmp_path, monkeypatch):
     (tmp_path / "folder").mkdir()
     with pytest.raises(OutputError, match="folder"):
         save_filter(BloomFilter(10), tmp_path / "folder")
@@ -149,7 +149,7 @@ def test_what_can_not_be_written_leaves_nothing(tmp_path, monkeypatch):
     assert [one.name for one in tmp_path.iterdir()] == ["folder"]
 
 
-def test_counters_that_stay_are_saved_and_loaded(tmp_path):
+def test_saturated_counters_survive_a_file(tmp_path):
     seen = CountingBloomFilter(100)
     seen.insert_many(["a"] * 20)
     seen.remove_many(["a"] * 40)

@@ -34,7 +34,7 @@ BYTES = {
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_the_bytes_of_version_1(kind: str, tmp_path: Path) -> None:
+def test_a_filter_is_written_as_the_bytes_of_version_1(kind: str, tmp_path: Path) -> None:
     seen = MADE[kind]()
     seen.insert_many(KEYS)
     save_filter(seen, tmp_path / "f")

@@ -28,7 +28,7 @@ def of(found, **options) -> BottomK:
 
 
 @given(steps, st.integers(2, 6), st.integers(0, 4))
-def test_what_is_known_is_true(path, k, spare):
+def test_values_below_the_limit_are_exact(path, k, spare):
     sketch, truth = BottomK(k, spare), set()
     for sign, name in path:
         if sign == "+":
@@ -52,7 +52,7 @@ def test_what_is_known_is_true(path, k, spare):
 
 
 @given(st.sets(names, min_size=12), st.randoms(use_true_random=False))
-def test_as_many_removals_as_spare_values_do_no_harm(found, random):
+def test_spare_values_allow_as_many_removals(found, random):
     sketch = of(found, k=3, spare=4)
     assert sketch.spare_left == 4
     left = sorted(found)
@@ -65,7 +65,7 @@ def test_as_many_removals_as_spare_values_do_no_harm(found, random):
 
 
 @given(st.sets(names), st.sets(names), st.integers(2, 8))
-def test_jaccard_is_that_of_the_least_of_the_union(a, b, k):
+def test_jaccard_is_the_share_of_the_least_values_of_the_union(a, b, k):
     x, y = of(a, k=k, spare=2), of(b, k=k, spare=0)
     least = sorted(map(value, a | b))[:k]
     both = set(map(value, a & b))
@@ -81,7 +81,7 @@ def test_small_sets_are_exact():
     assert a.containment(BottomK()) == 0.0
 
 
-def test_a_used_up_spare_is_said_and_the_cure_is_named():
+def test_a_stale_sketch_raises_with_the_cure():
     names = [str(i) for i in range(100)]
     sketch = of(names, k=8, spare=2)
     for name in sorted(names, key=value)[:3]:
@@ -96,7 +96,7 @@ def test_a_used_up_spare_is_said_and_the_cure_is_named():
     assert sketch.count() == of(names, k=8, spare=2).count(), "what comes back is known again"
 
 
-def test_what_is_beyond_is_not_known():
+def test_removing_beyond_the_limit_returns_none():
     names = sorted((str(i) for i in range(100)), key=value)
     sketch = of(names, k=8, spare=0)
     assert sketch.remove(names[-1]) is None
@@ -121,7 +121,7 @@ def test_parameters_out_of_range_are_refused():
         BottomK(spec=Spec())
 
 
-def test_impossible_contents_are_refused():
+def test_invalid_contents_are_refused():
     sketch = of([*"abc"], k=2, spare=0)
     payload = sketch._payload()
     for wrong in (payload[:-3], payload[:12] + payload[20:] + payload[12:20], payload + bytes(8)):

@@ -102,7 +102,7 @@ def said(case, sketch):
 
 @every_sketch
 @given(elements)
-def test_one_by_one_is_the_same_as_a_batch(case, found):
+def test_single_updates_equal_a_batch(case, found):
     sketch = case.make()
     for element in found:
         sketch.update(element)
@@ -113,7 +113,7 @@ def test_one_by_one_is_the_same_as_a_batch(case, found):
 
 @every_sketch
 @given(elements, elements, elements)
-def test_merging_is_the_union(case, a, b, c):
+def test_a_merge_is_the_sketch_of_the_union(case, a, b, c):
     x, y, z = case.of(a), case.of(b), case.of(c)
     assert merged(x, y) == merged(y, x) == case.of(a + b)
     assert merged(merged(x, y), z) == merged(x, merged(y, z))
@@ -123,12 +123,12 @@ def test_merging_is_the_union(case, a, b, c):
 
 
 @every_sketch
-def test_text_is_its_bytes(case):
+def test_a_string_and_its_utf8_are_one_element(case):
     assert case.of(["é", "\ud800"]) == case.of([b"\xc3\xa9", b"\xed\xa0\x80"])
 
 
 @every_sketch
-def test_a_snapshot_stays_as_it_is(case):
+def test_a_copy_does_not_change_with_the_original(case):
     sketch = case.of(["a"])
     snapshot = sketch.copy()
     sketch.update("b")
@@ -199,7 +199,7 @@ def test_the_bytes_of_another_sketch_are_refused(case):
         (BBitMinHash, Spec.of(sketch="simhash")),
     ],
 )
-def test_a_specification_is_refused_alike_whether_given_or_read(kind, spec):
+def test_an_invalid_specification_is_refused_given_or_read(kind, spec):
     with pytest.raises(ParameterError) as given:
         kind(spec, b"") if kind is BBitMinHash else kind(spec=spec)
     with pytest.raises(FormatError) as read:
@@ -208,7 +208,7 @@ def test_a_specification_is_refused_alike_whether_given_or_read(kind, spec):
 
 
 @every_sketch
-def test_different_specifications_never_meet(case):
+def test_different_specifications_are_not_compared(case):
     for options in (case.other_size, {"seed": 1}):
         sketch, other = case.make(), case.make(**options)
         acts = [sketch.merge, *(getattr(sketch, name) for name in case.numbers[1:])]
@@ -220,7 +220,7 @@ def test_different_specifications_never_meet(case):
 
 
 @every_sketch
-def test_a_key_changes_everything_and_is_not_kept(case):
+def test_a_key_changes_the_sketch_and_is_not_stored(case):
     options, found = {"hash": "siphash", "key": bytes(range(16))}, ["a", "b"]
     keyed = case.of(found, **options)
     assert keyed == case.of(found, **options) == merged(keyed, case.make(**options))
@@ -240,7 +240,7 @@ def test_a_key_changes_everything_and_is_not_kept(case):
 
 
 @every_sketch
-def test_what_is_no_element_is_refused(case):
+def test_invalid_elements_are_refused(case):
     for wrong in (3, None, ["a"]):
         with pytest.raises(ParameterError, match="strings or bytes"):
             case.make().update(wrong)
@@ -269,7 +269,7 @@ def test_updates_and_merges_from_threads_are_not_lost(case):
 
 
 @pytest.mark.parametrize("kind", [MinHash, RemovableMinHash, BottomK, HyperLogLog])
-def test_hashes_are_elements_too(kind):
+def test_hashes_equal_their_elements(kind):
     sketch, other = kind(), kind()
     sketch.update_hashes(np.array([reference.xxh64(b"x")], np.uint64))
     other.update("x")

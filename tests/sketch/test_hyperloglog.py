@@ -17,7 +17,7 @@ def of(found, **options):
     return sketch
 
 
-def test_the_order_does_not_matter():
+def test_counts_do_not_depend_on_the_order():
     names = [str(i) for i in range(20_000)]
     sketch = of(names)
     random.Random(5).shuffle(names)
@@ -43,13 +43,13 @@ def test_other_numbers_of_registers_are_refused(registers):
         HyperLogLog(registers)
 
 
-def test_without_the_library_the_cure_is_named(monkeypatch):
+def test_a_missing_library_is_named_with_its_install_command(monkeypatch):
     monkeypatch.setattr(hyperloglog, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'neardup\[sketches\]'"):
         HyperLogLog()
 
 
-def test_impossible_contents_are_refused():
+def test_invalid_contents_are_refused():
     sketch, small = of([*"abc"]), of([*"abc"], registers=128)
     payload = sketch._payload()
     for wrong in (

@@ -38,7 +38,7 @@ def test_the_empty_set():
 
 
 @pytest.mark.parametrize("other", [MinHash(64), MinHash(seed=1), MinHash(spec=Spec(size=3))])
-def test_different_specifications_never_meet(other):
+def test_different_specifications_are_not_compared(other):
     for act in (MinHash().merge, MinHash().jaccard):
         with pytest.raises(SpecMismatch, match=r"slots|seed|size"):
             act(other)
@@ -51,11 +51,11 @@ def test_bytes_round_trip(found, slots):
     assert pickle.loads(pickle.dumps(sketch)) == sketch
 
 
-def test_hashes_are_elements_too():
+def test_hashes_equal_their_elements():
     sketch = MinHash()
     sketch.update_hashes(np.array([reference.xxh64(b"x")], np.uint64))
     assert sketch == of(["x"])
 
 
-def test_repr_says_what_it_is():
+def test_repr_states_parameters_and_estimate():
     assert repr(of(["a"])) == "MinHash(slots=128, seed=0, count≈1)"

@@ -35,7 +35,7 @@ def sketched_pairs(slots, size, similarity, trials):
 @pytest.mark.parametrize("slots", [128, 1024, 9000])
 @pytest.mark.parametrize("size", [20, 100, 1_000, 10_000])
 @pytest.mark.parametrize("similarity", [0.2, 0.5, 0.8, 0.95])
-def test_the_estimate_has_no_bias_and_at_most_the_usual_variance(slots, size, similarity):
+def test_estimate_is_unbiased_with_at_most_the_usual_variance(slots, size, similarity):
     trials = min(1_500, 8_000_000 // (size + 4 * slots))
     left, right, truth = sketched_pairs(slots, size, similarity, trials)
     estimates = (left == right).mean(axis=1)
@@ -47,7 +47,7 @@ def test_the_estimate_has_no_bias_and_at_most_the_usual_variance(slots, size, si
 
 @pytest.mark.parametrize("size", [40, 200, 2_000])
 @pytest.mark.parametrize("similarity", [0.5, 0.8, 0.9])
-def test_pairs_meet_about_as_often_as_the_curve_says(size, similarity):
+def test_random_pairs_share_buckets_as_predicted(size, similarity):
     """Slots of small sets are not independent: 0.03 is what that may change."""
     curve, trials = Curve(21, 6), 3_000
     left, right, truth = sketched_pairs(128, size, similarity, trials)

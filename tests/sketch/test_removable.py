@@ -21,7 +21,7 @@ def of(found, kind=RemovableMinHash, **options):
 
 
 @given(steps, st.integers(0, 4))
-def test_slots_are_those_of_what_is_left_or_unknown(path, spare):
+def test_slots_after_removals_are_right_or_stale(path, spare):
     sketch, truth = RemovableMinHash(16, spare), set()
     for sign, name in path:
         if sign == "+":
@@ -43,7 +43,7 @@ def test_slots_are_those_of_what_is_left_or_unknown(path, spare):
 
 
 @given(steps, steps)
-def test_merging_after_removals_is_the_union_or_unknown(mine, theirs):
+def test_merges_after_removals_are_right_or_stale(mine, theirs):
     sketches, union = [], set()
     for path in (mine, theirs):
         sketch, truth = RemovableMinHash(16, 2), set()
@@ -59,7 +59,7 @@ def test_merging_after_removals_is_the_union_or_unknown(mine, theirs):
 
 
 @given(st.sets(names, min_size=1), st.integers(0, 5))
-def test_as_many_removals_as_spare_values_do_no_harm(found, spare):
+def test_spare_values_allow_as_many_removals(found, spare):
     sketch = of(found, slots=32, spare=spare)
     assert sketch.spare_left == min(spare + (len(found) == spare + 1), len(found))
     for name in sorted(found)[:spare]:
@@ -68,7 +68,7 @@ def test_as_many_removals_as_spare_values_do_no_harm(found, spare):
     assert sketch.minhash() == of(found, MinHash, slots=32)
 
 
-def test_it_bears_far_more_removals_than_the_worst_case():
+def test_usual_removals_exceed_the_guaranteed_number():
     names = [str(i) for i in range(1_000)]
     sketch = of(names, spare=8)
     gone = 0
@@ -82,7 +82,7 @@ def test_it_bears_far_more_removals_than_the_worst_case():
         sketch.count()
 
 
-def test_comparing_is_that_of_minhash():
+def test_jaccard_equals_that_of_minhash():
     a, b = [str(i) for i in range(100)], [str(i) for i in range(50, 150)]
     want = of(a, MinHash).jaccard(of(b, MinHash))
     assert of(a).jaccard(of(b)) == want
@@ -103,7 +103,7 @@ def test_parameters_out_of_range_are_refused():
             RemovableMinHash(**options)
 
 
-def test_impossible_contents_are_refused():
+def test_invalid_contents_are_refused():
     sketch = of([*"abc"], slots=2, spare=1)
     payload = sketch._payload()
     swapped = payload[:20] + payload[28:36] + payload[20:28] + payload[36:]

@@ -50,7 +50,7 @@ def test_equals_its_twin(terms, bits):
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=30), st.sampled_from([64, 128]))
-def test_the_bulk_form_is_the_same(hashes, bits):
+def test_bulk_signatures_equal_single_sketches(hashes, bits):
     sketch = SimHash(bits)
     sketch.update_hashes(np.array(hashes, np.uint64))
     rows = simhash_signatures(
@@ -60,21 +60,21 @@ def test_the_bulk_form_is_the_same(hashes, bits):
 
 
 @given(weighted, weighted, weighted)
-def test_merging_throws_bags_together(a, b, c):
+def test_a_merge_adds_the_bags(a, b, c):
     x, y, z = of(a), of(b), of(c)
     assert merged(x, y) == merged(y, x) == of(a + b)
     assert merged(merged(x, y), z) == merged(x, merged(y, z))
     assert merged(x, SimHash()) == x
 
 
-def test_it_is_a_bag():
+def test_repeated_elements_count_again():
     once, twice = of([("a", 1)]), of([("a", 1), ("a", 1)])
     assert merged(once, once) == twice == of([("a", 2)])
     assert twice != once
     assert twice.fingerprint == once.fingerprint
 
 
-def test_the_worked_example():
+def test_published_example_has_distance_two():
     """cat 3, sat 2, mat 2 against cat 3, sat 2, rat 2, with given hashes of four bits."""
     cat, sat, mat, rat = 0b1010, 0b1100, 0b0110, 0b1001
     a = twin.sums([(cat, 3), (sat, 2), (mat, 2)], 4)
@@ -96,7 +96,7 @@ def test_the_worked_example():
 
 @pytest.mark.parametrize("bits", [64, 128])
 @pytest.mark.parametrize("common", [0.5, 0.8, 0.95])
-def test_the_angle_has_no_bias_and_the_spread_of_a_binomial(bits, common):
+def test_angle_is_unbiased_with_binomial_variance(bits, common):
     """d ~ Binomial(f, angle / pi): mean within 4 standard errors, variance within 15 %."""
     rng, pairs, size = np.random.default_rng(5), 4_000, 400
     shared = round(common * size)
@@ -111,7 +111,7 @@ def test_the_angle_has_no_bias_and_the_spread_of_a_binomial(bits, common):
     assert abs(apart.var() / (bits * share * (1 - share)) - 1) < 0.15
 
 
-def test_what_two_say_of_each_other():
+def test_hamming_angle_and_cosine_are_symmetric():
     a, b = of([("x", 1)]), of([("y", 1)])
     apart = (xxh64(b"x") ^ xxh64(b"y")).bit_count()
     assert a.hamming(b) == b.hamming(a) == apart
@@ -131,7 +131,7 @@ def test_the_empty_bag():
 
 
 @pytest.mark.parametrize("weight", [-1, -0.5, math.nan, math.inf, -math.inf, 2**31 + 1, "1", None])
-def test_impossible_weights_change_nothing(weight):
+def test_invalid_weights_change_nothing(weight):
     sketch = of([("a", 1)])
     for act in (
         lambda: sketch.update("b", weight),
@@ -187,14 +187,14 @@ def test_bytes_hold_the_sums():
     ("total", "sums"),
     [(-5, 2**62), (-5, -5), (2, 4), (2, -4), (2, 1), (0, 2), (2, -(2**63)), (2**62 + 2, 0)],
 )
-def test_impossible_contents_are_refused(total, sums):
+def test_invalid_contents_are_refused(total, sums):
     with pytest.raises(FormatError, match="match its total weight"):
         SimHash.from_bytes(
             base.pack_sketch(SimHash().spec, np.array([total] + 64 * [sums]).tobytes())
         )
 
 
-def test_repr_says_what_it_is():
+def test_repr_states_parameters_and_estimate():
     assert repr(SimHash()) == "SimHash(bits=64, seed=0, fingerprint=0000000000000000)"
 
 

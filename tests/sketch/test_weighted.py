@@ -49,7 +49,7 @@ def test_counts_are_weights():
     assert of({"a": np.float16(2), "b": np.int64(3)}) == of({"a": 2, "b": 3})
 
 
-def test_no_weight_is_no_element():
+def test_a_weight_of_zero_adds_nothing():
     assert of({"a": 0.0}).is_empty()
     assert of({"a": 1, "b": 0}) == of({"a": 1})
     assert of({"a": 1.0}).jaccard(of({"a": 1.0 + 2**-18})) == 1.0, "weights are rounded"
@@ -58,7 +58,7 @@ def test_no_weight_is_no_element():
 @pytest.mark.parametrize(
     "weight", [-1, -0.001, math.nan, math.inf, -math.inf, "1", None, 1j, np.complex128(1)]
 )
-def test_what_is_no_weight_is_refused(weight):
+def test_invalid_weights_are_refused(weight):
     for act in (lambda s: s.update("a", weight), lambda s: s.update_batch({"a": weight})):
         sketch = WeightedMinHash()
         with pytest.raises(ParameterError, match="not a number that is 0 or more"):
@@ -72,7 +72,7 @@ def test_weights_beyond_the_scale_are_refused(weight):
         WeightedMinHash().update("a", weight)
 
 
-def test_impossible_contents_are_refused():
+def test_invalid_contents_are_refused():
     sketch = of({"a": 1})
     with pytest.raises(FormatError, match="requires 512"):
         WeightedMinHash.from_bytes(base.pack_sketch(sketch.spec, sketch._payload()[:-4]))

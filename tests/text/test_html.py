@@ -52,11 +52,11 @@ def test_a_page_shows_its_visible_text():
         "<p> </p>",
     ],
 )
-def test_what_is_no_page_or_shows_nothing_stays_as_it_is(text):
+def test_a_text_that_is_no_page_or_shows_nothing_stays(text):
     assert one(text) == text
 
 
-def test_nulls_and_slices():
+def test_nulls_and_slices_of_columns_are_rendered():
     texts = pa.array(["x", "<p>a", None, "b"], pa.large_string())[1:]
     assert html_to_text(texts).to_pylist() == ["\na", None, "b"]
     assert html_to_text(texts[:0]).to_pylist() == []
@@ -80,7 +80,7 @@ def test_nulls_and_slices():
         ("<my-element>one</my-element>two<p>", ["one", "two"]),
     ],
 )
-def test_hostile_pages(page, lines):
+def test_malformed_pages_are_rendered(page, lines):
     assert lines_of(one(page)) == lines
 
 
@@ -121,12 +121,12 @@ def test_hostile_pages(page, lines):
         max_size=60,
     ).map("".join)
 )
-def test_anything_can_be_a_page(text):
+def test_any_text_can_be_rendered(text):
     render_page(text).encode()
     html_to_text(pa.array([text, None], pa.large_string())).validate(full=True)
 
 
-def test_without_the_library_the_cure_is_named(monkeypatch):
+def test_a_missing_library_is_named_with_its_install_command(monkeypatch):
     monkeypatch.setattr("neardup.text.html.find_spec", lambda name: None)
     with pytest.raises(errors.UsageError, match=r"pip install 'neardup\[html\]'") as caught:
         one("<p>x")

@@ -140,7 +140,7 @@ def test_every_candidate_pair_once(graph):
 
 
 @given(st.lists(st.integers(0, 3), max_size=12), st.randoms(use_true_random=False))
-def test_identical_follow_the_best_ranked(contents, random):
+def test_identical_documents_follow_the_best_ranked(contents, random):
     content = np.array([[c, 7] for c in contents], np.uint64).reshape(-1, 2)
     order = [d for d in range(len(contents)) if random.random() < 0.8]
     random.shuffle(order)

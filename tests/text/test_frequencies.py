@@ -19,7 +19,7 @@ def written(documents: int, stream: bytes) -> bytes:
     return body + xxhash.xxh3_64_intdigest(body).to_bytes(8, "little")
 
 
-def test_what_was_written_is_read():
+def test_frequencies_survive_bytes():
     read = Frequencies.from_bytes(Frequencies(3, COUNTS.astype(np.uint32)).to_bytes())
     assert read.documents == 3
     assert (read.cells == COUNTS).all()
@@ -39,6 +39,6 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("documents", "stream"), WRONG.values(), ids=WRONG)
-def test_impossible_contents_are_refused(documents, stream):
+def test_invalid_contents_are_refused(documents, stream):
     with pytest.raises(FormatError, match="truncated or altered"):
         Frequencies.from_bytes(written(documents, stream))

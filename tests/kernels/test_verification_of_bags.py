@@ -29,7 +29,7 @@ def truth(a, b, weights):
 
 
 @given(st.lists(bags, min_size=2, max_size=5), weights_of, thresholds)
-def test_bag_pairs(rows, weights, threshold):
+def test_bag_pairs_equal_weighted_jaccard(rows, weights, threshold):
     left, right = (side.astype(np.int64) for side in np.triu_indices(len(rows), 1))
     got = verifier(rows, weights, threshold).pairs(left, right).tolist()
     for u, v, similarity in zip(left.tolist(), right.tolist(), got, strict=True):

@@ -37,7 +37,7 @@ def found_in(batches, share, spec, slots=4) -> IgnoredLines:
 
 
 @given(documents, shares, st.sampled_from(["conservative", "standard", "aggressive"]))
-def test_equals_counting_by_brute_force(found, share, profile):
+def test_ignored_lines_equal_counting_by_brute_force(found, share, profile):
     spec = Spec(profile=profile)
     got = found_in([found], share, spec)
     want = reference.frequent_lines(found, share, spec)
@@ -48,7 +48,7 @@ def test_equals_counting_by_brute_force(found, share, profile):
 
 
 @given(documents, shares, st.randoms(), st.integers(1, 7), st.sampled_from([1, 4, 1024]))
-def test_batches_and_order_and_slots_change_nothing(found, share, random, size, slots):
+def test_ignored_lines_do_not_depend_on_batches_order_or_slots(found, share, random, size, slots):
     whole = found_in([found], share, Spec())
     shuffled = random.sample(found, len(found))
     batches = [shuffled[at : at + size] for at in range(0, len(found), size)]
@@ -56,7 +56,7 @@ def test_batches_and_order_and_slots_change_nothing(found, share, random, size, 
 
 
 @given(documents, documents, shares)
-def test_merged_parts_are_the_whole(left, right, share):
+def test_merged_counts_equal_counting_at_once(left, right, share):
     parts = [LineCounts(Spec(), 8), LineCounts(Spec(), 8)]
     for part, found in zip(parts, (left, right), strict=True):
         part.add(column(found))
@@ -85,7 +85,7 @@ def test_counts_of_threads_are_not_lost():
     assert frequent.freeze().most_frequent() == [("shared", 1600)]
 
 
-def test_strictly_more_and_at_least_two():
+def test_a_frequent_line_is_in_more_than_the_share_and_in_two_documents():
     found = ["a\nx", "a\nb", "b\nc", "d"]
     assert [line for line, _ in found_in([found], Fraction(1, 4), Spec()).most_frequent()] == [
         "a",
@@ -110,7 +110,7 @@ def test_lines_of_pages_are_those_that_they_show():
     assert found_in([pages], Fraction(1, 2), Spec(strip="html")).most_frequent() == [("banner", 3)]
 
 
-def test_both_passes_read_the_same():
+def test_passes_over_different_documents_are_refused():
     counts = LineCounts(Spec())
     counts.add(column(["a", "b"]))
     frequent = counts.above(Fraction(1, 2))
@@ -130,7 +130,7 @@ def test_bytes_round_trip(found, share):
     assert again.documents == ignored.documents
 
 
-def test_altered_bytes_are_noticed():
+def test_altered_bytes_are_refused():
     data = found_in([["a\nb\nc"] * 3], Fraction(1, 2), Spec()).to_bytes()
     for at in range(len(data)):
         changed = bytearray(data)
@@ -142,7 +142,7 @@ def test_altered_bytes_are_noticed():
         IgnoredLines.from_bytes(data + b"x")
 
 
-def test_the_list_must_be_the_one_that_the_specification_names():
+def test_another_list_than_that_of_the_specification_is_refused():
     ignored = found_in([["a", "a"]], Fraction(1, 2), Spec())
     assert IgnoredLines().digest == ""
     require_ignored_lines(Spec(ignored=ignored.digest), ignored)
@@ -152,7 +152,7 @@ def test_the_list_must_be_the_one_that_the_specification_names():
         require_ignored_lines(Spec(ignored=ignored.digest), IgnoredLines())
 
 
-def test_the_digest_is_that_of_the_format_page():
+def test_the_digest_follows_docs_format():
     ignored = found_in([["we use cookies", "We use  cookies"]], Fraction(1, 2), Spec())
     assert ignored.hashes.dtype == np.uint64
     assert f"{ignored.hashes[0]:016x}" == "94975cd6063abe13"

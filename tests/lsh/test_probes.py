@@ -16,7 +16,7 @@ from neardup.spec import Spec
 
 
 @given(st.sets(st.integers(0, 2**64 - 1), max_size=9), st.integers(1, 3))
-def test_second_values(elements, spare):
+def test_second_values_equal_their_twin(elements, spare):
     sketch = RemovableMinHash(17, spare=spare)
     sketch.update_hashes(np.array(sorted(elements), np.uint64))
     assert sketch.seconds.tolist() == slow.seconds(elements, Spec(slots=17))
@@ -33,7 +33,7 @@ def test_second_values_are_spare_values():
     st.integers(1, 4),
     st.integers(0, 20),
 )
-def test_probe_keys(elements, bands, rows, most):
+def test_probe_keys_equal_their_twin(elements, bands, rows, most):
     spec = Spec(slots=17)
     sig, second = reference.signature(elements, spec), slow.seconds(elements, spec)
     got = probe_keys(

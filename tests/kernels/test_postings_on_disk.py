@@ -67,7 +67,7 @@ runs = st.lists(st.tuples(keys, st.integers(0, 500), st.sampled_from([1, 2, 100,
     st.integers(0, 600),
     st.data(),
 )
-def test_what_is_taken_equals_its_twin(pages, dead, known, data):
+def test_postings_of_a_page_equal_their_twin(pages, dead, known, data):
     """Runs of numbers of a key; documents beyond those that are known to be dead or not live."""
     content = [
         sorted({(key, first + i) for key, first, count in runs for i in range(count)})[:ROOM]

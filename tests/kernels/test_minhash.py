@@ -42,7 +42,7 @@ def test_permutations_come_from_the_seed_alone():
 
 
 @given(st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), max_size=12))
-def test_groups_are_what_shares_a_key(keys):
+def test_groups_are_the_documents_that_share_a_key(keys):
     table = np.array(keys, np.uint64).reshape(-1, 3)
     buckets = group_by_key(table)
     for place, document in enumerate(buckets.documents.tolist()):

@@ -24,7 +24,7 @@ def contained(rows, threshold) -> Exact:
 
 
 @given(st.lists(sets, min_size=2, max_size=6), thresholds)
-def test_the_right_one_inside_the_left_one(rows, threshold):
+def test_containment_is_the_share_of_the_right_document_in_the_left(rows, threshold):
     left, right = map(np.ascontiguousarray, np.nonzero(~np.eye(len(rows), dtype=bool)))
     got = contained(rows, threshold).pairs(left, right).tolist()
     for u, v, similarity in zip(left.tolist(), right.tolist(), got, strict=True):

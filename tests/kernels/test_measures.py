@@ -26,7 +26,7 @@ def every_pair(count):
 
 
 @given(st.lists(sets, min_size=2, max_size=6), thresholds)
-def test_exact_pairs(rows, threshold):
+def test_exact_pairs_equal_jaccard(rows, threshold):
     left, right = every_pair(len(rows))
     got = exact(rows, threshold).pairs(left, right).tolist()
     for u, v, similarity in zip(left.tolist(), right.tolist(), got, strict=True):
@@ -35,7 +35,7 @@ def test_exact_pairs(rows, threshold):
 
 
 @given(st.integers(1, 100), thresholds, st.randoms(use_true_random=False))
-def test_estimated_pairs(slots, threshold, random):
+def test_slot_pairs_equal_the_share_of_equal_slots(slots, threshold, random):
     rows = [[random.randint(0, 1) for _ in range(slots)] for _ in range(4)]
     verifier = Estimated(np.array(rows, np.uint32), threshold)
     left, right = every_pair(len(rows))

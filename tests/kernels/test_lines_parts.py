@@ -83,7 +83,7 @@ def test_a_text_without_parts_is_the_rest_of_it(found, unit, least, data):
 
 
 @given(lined, units, st.data())
-def test_what_is_left_is_cut_in_the_same_way(text, unit, data):
+def test_remaining_text_has_the_remaining_parts(text, unit, data):
     """Cutting never makes new parts: a second run finds nothing more."""
     parts = find_parts(column([text]), unit, 1)
     gone = data.draw(st.lists(st.booleans(), min_size=len(parts), max_size=len(parts)))

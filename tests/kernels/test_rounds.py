@@ -68,17 +68,17 @@ def check_meeting(keys: list[int]) -> None:
 
 
 @given(st.lists(st.one_of(words, st.integers(0, 5), st.integers(2**64 - 5, 2**64 - 1))))
-def test_places_with_equal_keys_meet(keys):
+def test_rows_with_equal_keys_share_a_bucket(keys):
     check_meeting(keys)
 
 
 @given(words, st.lists(st.integers(0, 9), max_size=40))
-def test_keys_that_differ_in_their_lowest_bits_only_do_not_meet(key, low):
+def test_keys_that_differ_in_their_lowest_bits_share_no_bucket(key, low):
     check_meeting([key ^ bits for bits in low])
 
 
 @given(st.lists(st.sampled_from([0, 1, 2**63, 2**63 + 1, 2**64 - 1, 2**64 - 2]), max_size=40))
-def test_the_ends_of_the_range_meet_too(keys):
+def test_the_least_and_greatest_key_share_buckets(keys):
     check_meeting(keys)
 
 
@@ -201,7 +201,7 @@ def test_members_are_paired_unless_they_are_connected(graph, fresh, most, last, 
 
 
 @given(st.integers(2, 15), st.integers(0, 3), st.randoms(use_true_random=False))
-def test_a_document_goes_for_the_best_kept_similar_one_that_counts(count, shift, random):
+def test_a_document_is_removed_by_the_best_ranked_kept_one_that_counts(count, shift, random):
     pairs = [(u, v) for v in range(count) for u in range(v) if random.random() < 0.5]
     similar = [random.choice([-1.0, 0.0, 0.5, 1.0]) for _ in pairs]
     marks = [random.randrange(2) for _ in pairs]
@@ -252,7 +252,7 @@ def test_joined_documents_have_the_best_ranked_root(count, edges):
 
 
 @given(st.integers(2, 14), st.randoms(use_true_random=False))
-def test_documents_are_settled_as_far_as_others_are_known(count, random):
+def test_documents_are_settled_as_far_as_possible(count, random):
     edges = sorted(
         (v, u)
         for v in range(count)
