@@ -92,7 +92,7 @@ def test_script_writes_the_numbers_of_the_static_page(shape: tuple[int, int], at
 def test_script_states_when_bands_need_more_slots() -> None:
     one = explorer((20, 5), 0.8, np.zeros(100, np.int64))
     written = by_script("curves.written(JSON.parse(dukpy.data), 30, 5)", data=one.data)
-    assert written["slots"] == "30 × 5 = 150, but there are 128"
+    assert written["slots"] == "30 × 5 = 150, more than the 128 of the sketch"
 
 
 def test_bins_stand_for_their_middle_and_exactly_1_for_itself() -> None:

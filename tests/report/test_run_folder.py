@@ -177,7 +177,7 @@ def test_table_with_other_columns_is_refused(make_run: MakeRun, name: str) -> No
 def test_row_count_that_contradicts_run_json_is_refused(make_run: MakeRun) -> None:
     run = make_run()
     pq.write_table(tables.REMOVED.empty_table(), run / "removed.parquet")
-    refused(neardup("report", run), 1, "removed.parquet", "it has 0 rows, run.json says 2")
+    refused(neardup("report", run), 1, "removed.parquet", "it has 0 rows, run.json states 2")
 
 
 @pytest.mark.parametrize("column", ["similarity", "id", "cluster"])

@@ -9,7 +9,7 @@ from typing import Final
 from neardup.evaluation.hash_functions import HashFigures, RandomFunction
 from neardup.evaluation.sketch_comparison import SketchFigures
 from neardup.report.html import Html, join, make_page, note, table, tag
-from neardup.report.plots import bar, rule, spread, text
+from neardup.report.plots import bar, drawing, rule, spread, text
 
 WIDTH: Final = 720
 HEIGHT: Final = 400
@@ -30,15 +30,15 @@ SKETCH_COLUMNS: Final = (
     "precision",
 )
 SKETCH_MEANING: Final = (
-    "Bytes of a stored signature; MB of text a second from text to signature on one core; mean "
-    "distance of the estimate from the exact similarity; share of the similar pairs that meet "
-    "(recall with exact verification); pairs that meet, by document; recall and precision when "
-    "signatures alone decide."
+    "Bytes of a stored signature; MB of text per second from text to signature on one core; mean "
+    "distance of the estimate from the exact similarity; share of the similar pairs that share a "
+    "bucket (recall with exact verification); candidate pairs per document; recall and precision "
+    "when signatures alone decide."
 )
 
 
 def sketches_page(rows: Sequence[SketchFigures], about: str) -> Html:
-    """The whole page."""
+    """Return the complete page."""
     return make_page(
         "neardup: sketches compared",
         tag("p", "neardup", class_="brand"),
@@ -51,7 +51,7 @@ def sketches_page(rows: Sequence[SketchFigures], about: str) -> Html:
 
 
 def sketch_cells(row: SketchFigures) -> list[str]:
-    """A row of the table, as people read numbers."""
+    """Return a row of the table, formatted."""
     return [
         row.name,
         f"{row.size:,.0f}",
@@ -69,10 +69,10 @@ def _number(value: float | None, form: str) -> str:
 
 
 def plot_sketches(rows: Sequence[SketchFigures]) -> Html:
-    """Bytes of a signature, logarithmic, against the mean error of its estimate."""
+    """Plot the bytes of a signature (logarithmic) against the mean error of its estimate."""
     shown = sorted((row for row in rows if row.error is not None), key=lambda row: -_error(row))
     if not shown:
-        return note("There is no pair above 0.1: nothing to plot.")
+        return note("No pair is more than 0.1 similar: there is nothing to plot.")
     powers = range(
         math.floor(math.log2(min(row.size for row in shown))),
         math.ceil(math.log2(max(row.size for row in shown))) + 1,
@@ -110,14 +110,7 @@ def plot_sketches(rows: Sequence[SketchFigures]) -> Html:
             tag("circle", tag("title", row.name), cx=at[0], cy=at[1], r=5, class_="point"),
             text(LABELS, place + 4, f"{row.name}: {row.recall:.2f}"),
         ]
-    return tag(
-        "svg",
-        tag("title", "Bytes of a signature against its error"),
-        *marks,
-        viewBox=f"0 0 {WIDTH} {HEIGHT}",
-        role="img",
-        class_="plot",
-    )
+    return drawing("Bytes of a signature against its error", marks, WIDTH, HEIGHT)
 
 
 def _error(row: SketchFigures) -> float:
@@ -134,19 +127,19 @@ HASH_COLUMNS: Final = (
     "chain",
 )
 HASH_MEANING: Final = (
-    "MB a second on short words and on 3 KB; how far from one half the chance is that an input bit "
-    "turns an output bit over, on average and at worst; words whose lower 32 bits another has too; "
-    "the longest chain in a table of half as many buckets as words.",
+    "MB per second on short words and on 3 KB; the deviation from one half of the probability that "
+    "an input bit flips an output bit, on average and at worst; words whose lower 32 bits another "
+    "word shares; the longest chain in a table of half as many buckets as words.",
     "sha256, blake2b and Python's hash are called a word at a time, the others are compiled loops.",
-    "fnv1a does not mix downwards: its lowest bit depends on nothing but the bytes' lowest bits.",
-    "siphash, with a key, is for texts by people who could plan around a hash that they know.",
-    "Python's hash is never used: each process seeds it anew, so what one process has made, "
-    "another could not compare.",
+    "fnv1a does not mix downwards: its lowest bit depends on the lowest bits of the bytes alone.",
+    "siphash, with a key, is for texts of authors who could exploit a known hash function.",
+    "Python's hash is never used: each process seeds it differently, so that hashes of two "
+    "processes can't be compared.",
 )
 
 
 def hashes_page(found: Sequence[HashFigures], expected: RandomFunction, about: str) -> Html:
-    """The whole page."""
+    """Return the complete page."""
     return make_page(
         "neardup: hash functions",
         tag("p", "neardup", class_="brand"),
@@ -162,7 +155,7 @@ def hashes_page(found: Sequence[HashFigures], expected: RandomFunction, about: s
 
 
 def hash_cells(found: Sequence[HashFigures], expected: RandomFunction) -> list[list[str]]:
-    """The rows of the table, as people read numbers; the last is what theory says."""
+    """Return the rows of the table, formatted; the last is that of a random function."""
     rows = [
         [
             one.name,

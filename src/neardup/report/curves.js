@@ -1,11 +1,11 @@
 "use strict";
-// The S-curve with sliders. The maths is that of lsh/curve.py, and tested to be; what is drawn and
-// written here has been drawn and written once already, by report/plots.py, for the run's own bands.
+// The S-curve with sliders. The formulas are those of lsh/curve.py, which a test compares; plots.py
+// has drawn the same plot and numbers for the bands of the run.
 
 const STEPS = 2000;
 
 const curves = {
-  // The chance that two documents of this similarity share a bucket.
+  // The probability that two documents of this similarity share a bucket.
   probability(similarity, bands, rows) {
     const oneBand = Math.pow(similarity, rows);
     return oneBand >= 1 ? 1 : -Math.expm1(bands * Math.log1p(-oneBand));
@@ -35,7 +35,8 @@ const curves = {
       : curves.integral((s) => 1 - curves.probability(s, bands, rows), threshold, 1) /
         (1 - threshold),
 
-  // Of [similarity, count] pairs: how many meet, and which share of those above the threshold.
+  // Of [similarity, count] pairs: how many share a bucket, and which share of those above the
+  // threshold.
   expected(found, bands, rows, threshold) {
     let meeting = 0, similar = 0, similarMeeting = 0;
     for (const [similarity, count] of found) {
@@ -49,14 +50,14 @@ const curves = {
     return { meeting, recall: similar ? similarMeeting / similar : null };
   },
 
-  // Everything that is written beside the plot, by name.
+  // The numbers beside the plot, by name.
   written(given, bands, rows) {
     const at = given.threshold;
     const expected = curves.expected(given.found, bands, rows, at);
     const grouped = Math.round(expected.meeting).toFixed(0).replace(/\B(?=(\d{3})+$)/g, ",");
     const more = given.slots && bands * rows > given.slots;
     return {
-      slots: `${bands} × ${rows} = ${bands * rows}` + (more ? `, but there are ${given.slots}` : ""),
+      slots: `${bands} × ${rows} = ${bands * rows}` + (more ? `, more than the ${given.slots} of the sketch` : ""),
       recall: curves.probability(at, bands, rows).toFixed(4),
       estimate: curves.estimate(bands, rows).toFixed(3),
       inflection: curves.inflection(bands, rows).toFixed(3),
@@ -68,7 +69,7 @@ const curves = {
     };
   },
 
-  // The line's points in the plot.
+  // The points of the line in the plot.
   line({ left, right, top, bottom, steps }, bands, rows) {
     const points = [];
     for (let step = 0; step <= steps; step++) {

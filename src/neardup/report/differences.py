@@ -1,8 +1,8 @@
-"""The differences of two texts, word by word, in bounded time.
+"""The differences of two texts, word by word, in bounded time; and two texts side by side.
 
 Myers' algorithm (An O(ND) Difference Algorithm, 1986): its time grows with the number of
-differences, and near-duplicates have few. After MOST_EDITS words it stops looking for equal ones;
-difflib, whose worst case is cubic, could not be stopped.
+differences, and near-duplicates have few. After MOST_EDITS edits the search stops; difflib, whose
+worst case is cubic, can't be stopped.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from typing import Final, NamedTuple
 from neardup.report.html import Html, note, tag
 
 COMPARED: Final = 20_000  # characters of each text
-SHOWN: Final = 4_000  # characters of each text, when what is equal has been folded
-CONTEXT: Final = 12  # equal words before and after a difference
-FOLDED: Final = 30  # equal words at least, or it is not worth folding them
+SHOWN: Final = 4_000  # characters of each text, after equal passages were folded
+CONTEXT: Final = 12  # equal words shown before and after a difference
+FOLDED: Final = 30  # the fewest equal words that are folded
 MOST_EDITS: Final = 256
+EXCERPT: Final = 400  # characters that are shown of two equal texts
 
-# Scripts without spaces (Thai, Lao, Myanmar, Khmer, kana, Han) go by characters.
+# Scripts without spaces (Thai, Lao, Myanmar, Khmer, kana, Han) are compared by character.
 _ALONE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+|[^\w\s]")
 
 
 @dataclass(frozen=True)
 class TextPiece:
-    """A stretch of one text: equal in the other one, or not."""
+    """A passage of one text; `changed` if the other text does not have it."""
 
     text: str
     changed: bool
@@ -35,7 +36,10 @@ class TextPiece:
 
 @dataclass(frozen=True)
 class Hunk:
-    """Differences that are near one another, and the words around them, in both texts."""
+    """Differences that are close together, with the equal words around them, in both texts.
+
+    `same_before` is the number of equal words that are folded before it.
+    """
 
     same_before: int
     kept: list[TextPiece]
@@ -44,7 +48,13 @@ class Hunk:
 
 @dataclass(frozen=True)
 class TextComparison:
-    """The differences; `same_before` of each and `same_after` count the equal words left out."""
+    """The differences of two texts.
+
+    Attributes:
+        hunks: the differences, in order.
+        same_after: the number of equal words that are folded after the last hunk.
+        complete: whether both texts were compared to their ends and all hunks are shown.
+    """
 
     hunks: list[Hunk]
     same_after: int
@@ -52,7 +62,7 @@ class TextComparison:
 
 
 class MatchingBlock(NamedTuple):
-    """`size` equal words, from these places on."""
+    """`size` equal words, starting at word `kept` of one text and word `copy` of the other."""
 
     kept: int
     copy: int
@@ -60,32 +70,32 @@ class MatchingBlock(NamedTuple):
 
 
 class WordChange(NamedTuple):
-    """Where words begin and end that are not equal."""
+    """Words that differ: their start and end in each text."""
 
     kept: tuple[int, int]
     copy: tuple[int, int]
 
 
 class TextWords:
-    """A text as words and punctuation marks; white space belongs to the word before it."""
+    """A text cut into words and punctuation marks; white space belongs to the word before it."""
 
     def __init__(self, text: str) -> None:
-        found = list(_WORD.finditer(text))
-        self.words = [match.group() for match in found]
+        matches = list(_WORD.finditer(text))
+        self.words = [match.group() for match in matches]
         self._text = text
-        self._starts = [0, *(match.start() for match in found[1:]), len(text)]
+        self._starts = [0, *(match.start() for match in matches[1:]), len(text)]
 
     def __len__(self) -> int:
         return len(self.words)
 
     def pieces(self, start: int, stop: int, changed: bool) -> list[TextPiece]:
-        """These words as they stand in the text; nothing if there are none."""
+        """Return words `start` to `stop` as a piece of the text; an empty range has none."""
         text = self._text[self._starts[start] : self._starts[stop]]
         return [TextPiece(text, changed)] if start < stop else []
 
 
 def compare_texts(kept: str, copy: str) -> TextComparison:
-    """The differences of two texts, as far as they can be shown."""
+    """Compare two texts, up to the sizes that can be shown."""
     left, right = TextWords(kept[:COMPARED]), TextWords(copy[:COMPARED])
     blocks = matching_blocks(left.words, right.words)
     cut = max(len(kept), len(copy)) > COMPARED
@@ -97,7 +107,7 @@ def compare_texts(kept: str, copy: str) -> TextComparison:
 
 
 def matching_blocks(a: Sequence[str], b: Sequence[str]) -> list[MatchingBlock]:
-    """The stretches of equal words, in order.
+    """Return the runs of equal words of a shortest edit script, in order.
 
     >>> matching_blocks("a b c d e".split(), "a b x d e".split())
     [MatchingBlock(kept=0, copy=0, size=2), MatchingBlock(kept=3, copy=3, size=2)]
@@ -114,21 +124,21 @@ def matching_blocks(a: Sequence[str], b: Sequence[str]) -> list[MatchingBlock]:
 
 
 def _common(a: Sequence[str], b: Sequence[str]) -> int:
-    """How many words are equal at the beginning."""
+    """Return the number of leading words that are equal."""
     unequal = (place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
     return next(unequal, min(len(a), len(b)))
 
 
 class _Path(NamedTuple):
-    """A way through both texts: its last block, and the way to there."""
+    """A path of the edit graph: its last block of equal words, and the path before it."""
 
     block: MatchingBlock
     before: _Path | None
 
 
 def _path(a: Sequence[str], b: Sequence[str]) -> list[MatchingBlock]:
-    """The equal words on the way with the fewest edits; on the longest way when giving up."""
-    # For each diagonal, which is the place in a minus that in b: how far in a, and by which path.
+    """Return the blocks on the path with the fewest edits; on the longest path after MOST_EDITS."""
+    # By diagonal (position in a minus position in b): the furthest position in a, and its path.
     reached: dict[int, tuple[int, _Path | None]] = {1: (0, None)}
     for edits in range(MOST_EDITS + 1):
         for diagonal in range(-edits, edits + 1, 2):
@@ -164,7 +174,7 @@ def _in_order(path: _Path | None) -> list[MatchingBlock]:
 def _hunks(
     left: TextWords, right: TextWords, blocks: Sequence[MatchingBlock]
 ) -> tuple[list[Hunk], int]:
-    """Differences with their surroundings; and how many equal words come after the last ones."""
+    """Return the hunks, and the number of equal words after the last one."""
     end = blocks[-1].kept + blocks[-1].size
     groups = _groups(_changes(blocks))
     hunks, done = [], 0
@@ -184,12 +194,12 @@ def _hunks(
 
 
 def _context(equal: int) -> int:
-    """How many of the equal words next to a difference are shown with it."""
+    """Return how many of the `equal` words beside a difference are shown with it."""
     return CONTEXT if equal >= CONTEXT + FOLDED else equal
 
 
 def _changes(blocks: Sequence[MatchingBlock]) -> Iterator[WordChange]:
-    """What is between the blocks."""
+    """Yield the words between the blocks."""
     x = y = 0
     for kept, copy, size in blocks:
         if x < kept or y < copy:
@@ -198,7 +208,7 @@ def _changes(blocks: Sequence[MatchingBlock]) -> Iterator[WordChange]:
 
 
 def _groups(changes: Iterator[WordChange]) -> list[list[WordChange]]:
-    """Changes with too few equal words between them to be folded belong together."""
+    """Group changes that have too few equal words between them to be folded."""
     groups: list[list[WordChange]] = []
     for change in changes:
         if groups and change.kept[0] - groups[-1][-1].kept[1] < 2 * CONTEXT + FOLDED:
@@ -211,7 +221,7 @@ def _groups(changes: Iterator[WordChange]) -> list[list[WordChange]]:
 def _surrounded(
     words: TextWords, spans: Sequence[tuple[int, int]], before: int, after: int
 ) -> list[TextPiece]:
-    """The changed words, and the equal ones between and around them."""
+    """Return the changed words, with the equal words between and around them."""
     pieces, done = [], spans[0][0] - before
     for start, stop in spans:
         pieces += words.pieces(done, start, False) + words.pieces(start, stop, True)
@@ -220,7 +230,7 @@ def _surrounded(
 
 
 def _shown(hunks: Sequence[Hunk]) -> Iterator[Hunk]:
-    """As many hunks as there is room for; the last one may be cut."""
+    """Yield the hunks that fit into SHOWN characters; the last one may be cut."""
     room = SHOWN
     for hunk in hunks:
         if room > 0:
@@ -237,39 +247,42 @@ def _cut(pieces: Sequence[TextPiece], room: int) -> list[TextPiece]:
     return shown
 
 
-EXCERPT: Final = 400
-
-
 def side_by_side(kept: str, copy: str, sides: tuple[str, str]) -> Iterator[Html]:
-    """Two texts side by side, each under its name, with what differs marked."""
-    found = compare_texts(kept, copy)
-    if not found.hunks:
-        yield from _same(found, kept)
+    """Show two texts side by side, with the differences marked.
+
+    Args:
+        kept: the text on the left.
+        copy: the text on the right.
+        sides: the headings of the two columns.
+    """
+    comparison = compare_texts(kept, copy)
+    if not comparison.hunks:
+        yield from _equal_texts(comparison, kept)
         return
-    yield tag("div", *_hunk_rows(found, sides), class_="differences")
-    if not found.complete:
+    yield tag("div", *_hunk_rows(comparison, sides), class_="differences")
+    if not comparison.complete:
         yield note(
-            f"There may be more: only the first {COMPARED:,} characters of the texts are "
-            f"compared, and {SHOWN:,} shown."
+            f"There may be more differences: only the first {COMPARED:,} characters of the texts "
+            f"are compared, and {SHOWN:,} are shown."
         )
 
 
-def _same(found: TextComparison, kept: str) -> Iterator[Html]:
-    """Two texts without a difference are shown once."""
-    where = "" if found.complete else f" in the first {COMPARED:,} characters"
+def _equal_texts(comparison: TextComparison, kept: str) -> Iterator[Html]:
+    """Show the beginning of two texts without a difference, once."""
+    where = "" if comparison.complete else f" in the first {COMPARED:,} characters"
     yield note(f"Word for word the same{where}.")
     more = "…" if len(kept) > EXCERPT else ""
     text = tag("div", f"{kept[:EXCERPT]}{more}", class_="text", dir="auto")
     yield tag("div", text, class_="differences same")
 
 
-def _hunk_rows(found: TextComparison, sides: tuple[str, str]) -> Iterator[Html]:
+def _hunk_rows(comparison: TextComparison, sides: tuple[str, str]) -> Iterator[Html]:
     yield tag("div", sides[0], class_="side kept")
     yield tag("div", sides[1], class_="side removed")
-    for hunk in found.hunks:
+    for hunk in comparison.hunks:
         yield from _fold(hunk.same_before)
         yield from _hunk(hunk)
-    yield from _fold(found.same_after)
+    yield from _fold(comparison.same_after)
 
 
 def _fold(words: int) -> Iterator[Html]:

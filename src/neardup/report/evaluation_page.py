@@ -1,4 +1,4 @@
-"""evaluation.html: scores, threshold curves, the worst cases side by side, the corpus."""
+"""evaluation.html: scores, threshold curves, the worst cases side by side, the corpus profile."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from neardup.evaluation.results import Case, Evaluation, QualityGate
 from neardup.evaluation.scores import Scores, Share, ThresholdSweep
 from neardup.report.differences import side_by_side
 from neardup.report.html import Html, join, make_page, name, note, pairs, shorten, table, tag
-from neardup.report.plots import bar, rule, text
+from neardup.report.plots import bar, drawing, rule, text
 
 WIDTH: Final = 640
 HEIGHT: Final = 340
@@ -38,15 +38,7 @@ def _frame(title: str, below: str, *marks: Html) -> Html:
             text(LEFT - 8, _y(share) + 4, f"{share:g}", "end"),
             text(_x(share), BOTTOM + 20, f"{share:g}", "middle"),
         ]
-    return tag(
-        "svg",
-        tag("title", title),
-        *grid,
-        *marks,
-        viewBox=f"0 0 {WIDTH} {HEIGHT}",
-        role="img",
-        class_="plot",
-    )
+    return drawing(title, [*grid, *marks], WIDTH, HEIGHT)
 
 
 def _line(points: Iterable[tuple[float | None, float | None]], kind: str) -> Html:
@@ -55,7 +47,7 @@ def _line(points: Iterable[tuple[float | None, float | None]], kind: str) -> Htm
 
 
 def by_threshold(sweep: ThresholdSweep, threshold: float | None, precise: bool) -> Html:
-    """Recall; precision and F1 too if there is a precision to speak of."""
+    """Plot recall by threshold; with `precise`, precision and F1 too."""
     thresholds = sweep.thresholds
     shown = "Recall, precision and F1" if precise else "Recall"
     marks = [
@@ -74,12 +66,12 @@ def by_threshold(sweep: ThresholdSweep, threshold: float | None, precise: bool) 
         marks.append(text(_x(sweep.best) + 6, BOTTOM - 28, f"best {sweep.best:g}", "start strong"))
     if threshold is not None:
         marks.append(rule(_x(threshold), TOP, _x(threshold), BOTTOM, "threshold"))
-        marks.append(text(_x(threshold) - 6, BOTTOM - 8, f"now {threshold:g}", "end strong"))
+        marks.append(text(_x(threshold) - 6, BOTTOM - 8, f"current {threshold:g}", "end strong"))
     return _frame(f"{shown} by threshold", "threshold", *marks)
 
 
 def precision_recall(sweep: ThresholdSweep) -> Html:
-    """One against the other, at all thresholds; the best one is marked."""
+    """Plot precision against recall at all thresholds; the best one is marked."""
     points = list(zip(sweep.recall, sweep.precision, strict=True))
     marks = [text(0, TOP - 20, "precision", "curve-label start"), _line(points, "curve")]
     if sweep.best is not None:
@@ -94,10 +86,10 @@ TITLE: Final = "neardup: evaluation"
 SCORES: Final = ("against", "recall", "precision", "F1", "found", "wrong", "missed", "right")
 FLAWS: Final = {
     "contradictory": "both labels for one pair, or two clusters for one document",
-    "repeated": "there before",
+    "repeated": "the same pair as an earlier row",
     "self-pairs": "a document with itself",
     "unknown ids": "not in the corpus",
-    "empty documents": "nothing to compare in them",
+    "empty documents": "documents without a shingle",
     SEVERAL: "the first one counts",
 }
 
@@ -105,7 +97,14 @@ FLAWS: Final = {
 def evaluation_page(
     found: Evaluation, golden: str, run: str | None, gates: Sequence[QualityGate]
 ) -> Html:
-    """The whole page. `golden` and `run` are the names of what was judged, and by what."""
+    """Return the complete page.
+
+    Args:
+        found: the evaluation.
+        golden: the name of the golden set.
+        run: the name of the run that was judged; None for an operating point.
+        gates: the required figures, and whether they are met.
+    """
     subject = _subject(found, shorten(golden), run and shorten(run))
     return make_page(
         f"{TITLE}, {subject}",
@@ -136,7 +135,7 @@ def _section(title: str, *content: Html) -> Html:
 
 
 def _subject(found: Evaluation, golden: str, run: str | None) -> str:
-    """What was judged, and by what, in one line."""
+    """Return what was judged against which golden set, in one line."""
     if run is not None:
         return f"{golden}: the run {run}"
     spec, parameters = found.operating_point["spec"], found.operating_point["parameters"]
@@ -146,7 +145,7 @@ def _subject(found: Evaluation, golden: str, run: str | None) -> str:
 
 
 def _tiles(found: Evaluation, gates: Sequence[QualityGate]) -> Html:
-    """Figures; those of which something is asked are green if it is so."""
+    """Return the main figures; those with a required value are green if they meet it."""
     missed = {(gate.name, gate.by): not gate.met for gate in gates}
     tone = {True: "near", False: "kept", None: ""}
 
@@ -169,13 +168,13 @@ def _tiles(found: Evaluation, gates: Sequence[QualityGate]) -> Html:
 
 def _gates(gates: Sequence[QualityGate]) -> Iterator[Html]:
     if gates:
-        said = (tag("li", str(gate), class_="" if gate.met else "missed") for gate in gates)
-        yield _section("What was asked for", tag("ul", *said))
+        items = (tag("li", str(gate), class_="" if gate.met else "missed") for gate in gates)
+        yield _section("Required figures", tag("ul", *items))
 
 
-def _drift(said: Sequence[str] | None) -> Iterator[Html]:
-    if said is not None:
-        yield _section("Since the baseline", tag("ul", *(tag("li", one) for one in said)))
+def _drift(changes: Sequence[str] | None) -> Iterator[Html]:
+    if changes is not None:
+        yield _section("Since the baseline", tag("ul", *(tag("li", one) for one in changes)))
 
 
 def _scores(found: Evaluation) -> Html:
@@ -183,11 +182,11 @@ def _scores(found: Evaluation) -> Html:
     if found.similarity is not None:
         rows.append(_row("exact similarity", found.similarity))
     if found.candidates is not None:
-        rows.append(_row("labels, all that meet", found.candidates))
+        rows.append(_row("labels, all candidates", found.candidates))
     meaning = note(
         "In brackets, 95 % intervals (Wilson's; pairs are taken as independent). Found and wrong "
         "are pairs that were judged to be duplicates, missed and right those that were not. Labels "
-        "are what people say, the exact similarity is what texts say."
+        "come from the golden set, the exact similarity from the texts."
     )
     return join([table("Scores", SCORES, rows, SCORES[1:]), meaning])
 
@@ -203,15 +202,15 @@ def _losses(found: Evaluation) -> Iterator[Html]:
     if losses is None or not found.labels.fn:
         return
     rows = (
-        ("less similar than the threshold: a lower one, or another shingle", losses.dissimilar),
-        ("similar, but never met: more bands, or fewer rows", losses.never_met),
+        ("less similar than the threshold: use a lower one, or another shingle", losses.dissimilar),
+        ("similar, but never compared: use more bands, or fewer rows", losses.never_met),
         (
-            "similar and met, but the estimate was wrong: verify exactly, or more slots",
+            "similar and compared, but the estimate was wrong: verify exactly, or use more slots",
             losses.misjudged,
         ),
         (
-            "similar, in different clusters: each went with another kept document, or was kept for "
-            "itself",
+            "similar, but in different clusters: each is a copy of another kept document, or is "
+            "kept itself",
             losses.apart,
         ),
     )
@@ -243,8 +242,8 @@ def _curves(found: Evaluation) -> Iterator[Html]:
         "Thresholds",
         *plots,
         note(
-            f"{about} By the exact similarity of labelled pairs alone, as if all of them met; "
-            "bands are chosen for a threshold."
+            f"{about} Computed from the exact similarity of the labelled pairs, as if all of them "
+            "were compared; bands are chosen for a threshold."
         ),
     )
 
@@ -264,7 +263,7 @@ def _cases(cases: Sequence[Case], about: str) -> Iterator[Html]:
 
 def _title(case: Case) -> Html:
     similarity = "" if case.similarity is None else f"{case.similarity:.4f} "
-    met = {None: "", True: "met", False: "never met"}[case.met]
+    met = {None: "", True: "compared", False: "never compared"}[case.met]
     remark = (tag("span", met, class_="badge"),) if met else ()
     return tag(
         "summary",
@@ -278,7 +277,7 @@ def _title(case: Case) -> Html:
 
 def _texts(case: Case) -> Iterator[Html]:
     if case.texts is None:
-        yield note("The texts are not there: give --corpus.")
+        yield note("Texts are not shown: pass --corpus.")
     else:
         yield from side_by_side(*case.texts, (shorten(case.id1), shorten(case.id2)))
 
@@ -304,8 +303,8 @@ def _golden(found: Evaluation) -> Iterator[Html]:
         if flaw.count
     ]
     if rows:
-        yield tag("h3", "What could not be used")
-        yield table("Flaws", ("what", "how many", "meaning", "the first"), rows, ("how many",))
+        yield tag("h3", "Rows that could not be used")
+        yield table("Flaws", ("kind", "count", "meaning", "examples"), rows, ("count",))
 
 
 def _profile(profile: CorpusProfile | None) -> Iterator[Html]:
@@ -318,10 +317,10 @@ def _profile(profile: CorpusProfile | None) -> Iterator[Html]:
         ("bytes: mean, median, 99 %", _spread(profile.bytes)),
         ("shingles: mean, median, 99 %", _spread(profile.shingles)),
         (
-            "documents of a bucket: median, 99 %, most",
+            "documents in a bucket: median, 99 %, largest",
             f"{profile.buckets.p50:,.0f}, {profile.buckets.p99:,.0f}, {profile.buckets.largest:,}",
         ),
-        ("candidates a document", f"{profile.candidates:,.2f}"),
+        ("candidates per document", f"{profile.candidates:,.2f}"),
     ]
     if profile.empty_bins is not None:
         shown.append(("empty bins", f"{profile.empty_bins:.1%}"))
@@ -331,9 +330,9 @@ def _profile(profile: CorpusProfile | None) -> Iterator[Html]:
         for tenth, share in enumerate(profile.similarity)
     )
     yield _section(
-        "What the corpus looks like",
+        "Profile of the corpus",
         pairs(shown),
-        tag("h3", "How similar the pairs are that meet"),
+        tag("h3", "Similarity of the pairs that share a bucket"),
         table("Similarity", ("similarity", "pairs", ""), tenths, ("similarity", "pairs")),
     )
 

@@ -1,6 +1,6 @@
-"""Markup that shows data and can do nothing else; the frame of every page.
+"""HTML markup with all data escaped, and the frame of every page.
 
-Every string is data, and is escaped where it enters markup, unless it is `Html`. Characters that a
+Every string is data and is escaped when it enters markup, unless it is `Html`. Characters that a
 page can't hold, that are invisible or that would rearrange the text around them (lone surrogates,
 control characters, direction overrides) are shown as their escapes: \\x00, \\u202e.
 """
@@ -23,13 +23,14 @@ _UNSHOWABLE = re.compile(
 
 
 class Html(str):
-    """Markup. Joined with a plain string it is a plain string again, and gets escaped."""
+    """Markup. Concatenated with a plain string it becomes a plain string, which is escaped."""
 
     __slots__ = ()
 
 
 def escape(data: str) -> Html:
-    """
+    """Escape data for markup; markup is returned unchanged.
+
     >>> escape("<b>\\x00")
     '&lt;b&gt;\\\\x00'
     """
@@ -38,22 +39,23 @@ def escape(data: str) -> Html:
     return Html(html.escape(_UNSHOWABLE.sub(_as_escape, data)))
 
 
-def _as_escape(found: re.Match[str]) -> str:
-    return ascii(found.group())[1:-1]
+def _as_escape(match: re.Match[str]) -> str:
+    return ascii(match.group())[1:-1]
 
 
 def join(parts: Iterable[str]) -> Html:
+    """Concatenate markup and data, which is escaped."""
     return Html("".join(map(escape, parts)))
 
 
 def tag(name: str, *content: str, **attributes: str | float | bool) -> Html:
-    """An element. A last underscore of an attribute is dropped, others become hyphens.
+    """Return an element. In names of attributes, a final underscore is dropped, others are hyphens.
 
     >>> tag("p", "1 < 2", class_="note")
     '<p class="note">1 &lt; 2</p>'
     """
-    given = "".join(_attribute(key, value) for key, value in attributes.items())
-    return Html(f"<{name}{given}>{join(content)}</{name}>")
+    written = "".join(_attribute(key, value) for key, value in attributes.items())
+    return Html(f"<{name}{written}>{join(content)}</{name}>")
 
 
 def _attribute(key: str, value: str | float | bool) -> str:
@@ -64,11 +66,12 @@ def _attribute(key: str, value: str | float | bool) -> str:
 
 
 def name(data: str) -> Html:
-    """A document's id or a file's name: kept short, and its direction to itself."""
+    """Show an id or a file name: shortened, and isolated from the text direction around it."""
     return tag("bdi", shorten(data), class_="name")
 
 
 def shorten(data: str) -> str:
+    """Cut the middle out of a string that is longer than LONGEST_NAME."""
     if len(data) <= LONGEST_NAME:
         return data
     half = LONGEST_NAME // 2
@@ -76,7 +79,14 @@ def shorten(data: str) -> str:
 
 
 def document(id: str, file: str, row: int, remark: str = "") -> Html:
-    """An id and where the document is, unless the id says just that."""
+    """Show a document: its id, and its file and row unless the id consists of them.
+
+    Args:
+        id: the id of the document.
+        file: the file that holds it.
+        row: its row in the file.
+        remark: a short text that is shown as a badge.
+    """
     parts = [name(id)]
     if remark:
         parts += [Html(" "), tag("span", remark, class_="badge")]
@@ -88,7 +98,14 @@ def document(id: str, file: str, row: int, remark: str = "") -> Html:
 def table(
     label: str, columns: Sequence[str], rows: Iterable[Sequence[str]], numeric: Collection[str] = ()
 ) -> Html:
-    """A table with headers, that scrolls by itself where the screen is too narrow."""
+    """Return a table that scrolls horizontally where the screen is too narrow.
+
+    Args:
+        label: its name for screen readers.
+        columns: the headers.
+        rows: the cells of each row.
+        numeric: the columns that are aligned as numbers.
+    """
     kinds = ["number" if column in numeric else "" for column in columns]
     heads = (tag("th", c, scope="col", class_=k) for c, k in zip(columns, kinds, strict=True))
     body = (
@@ -100,20 +117,21 @@ def table(
 
 
 def pairs(rows: Iterable[tuple[str, str]]) -> Html:
-    """Names and their values, as a definition list."""
+    """Return a definition list of terms and values."""
     return tag("dl", *(tag("div", tag("dt", term), tag("dd", value)) for term, value in rows))
 
 
 def note(*content: str) -> Html:
+    """Return a paragraph in small print."""
     return tag("p", *content, class_="note")
 
 
-# No picture, no font, nothing from elsewhere: whatever a document holds, it is shown.
+# The page loads no picture, font or other file, whatever its documents contain.
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def security_policy(script: str) -> str:
-    """What a browser may do with the page: run this very script, if there is one, and no other."""
+    """Return the Content-Security-Policy of a page: this script may run, and no other."""
     if not script:
         return POLICY
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -121,7 +139,7 @@ def security_policy(script: str) -> str:
 
 
 def make_page(title: str, *content: Html, script: Html | None = None) -> Html:
-    """A complete page, with the only script that can run in it."""
+    """Return a complete page; `script` is the only script that can run in it."""
     style = Path(__file__).with_name("page.css").read_text("utf-8")
     allowed = security_policy(script or "")
     head = (

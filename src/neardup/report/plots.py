@@ -1,14 +1,14 @@
 """Plots as inline SVG, and bars; colours and sizes are in page.css.
 
-The S-curve has sliders for bands and rows. Everything is on the page without a script already, for
-the bands that were used; curves.js moves them. It gets numbers alone, never a text of the data.
+The S-curve has sliders for bands and rows. The page shows the curve of the bands that were used
+without any script; curves.js redraws it. The script gets numbers alone, never a text of the data.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
@@ -31,30 +31,42 @@ STEPS: Final = 200
 
 
 def s_curve(curve: Meeting, threshold: float, counts: NDArray[np.int64], things: str) -> Html:
-    """The chance to meet by similarity, and on the same axis how similar things were.
+    """Plot the probability to share a bucket by similarity, and a histogram of similarities.
 
-    `counts` are those of things in each bin of `SIMILARITIES`.
+    Args:
+        curve: the S-curve.
+        threshold: the similarity to mark.
+        counts: the number of things in each bin of `SIMILARITIES`.
+        things: what is counted, as a plural.
     """
     recall = curve.probability(threshold)
     title = (
         f"With {curve} rows, two documents of similarity {threshold:g} share a bucket with "
         f"probability {recall:.4f}{curve.condition}"
     )
-    return tag(
-        "svg",
-        tag("title", title),
+    marks = [
         *frame(counts, things),
         *histogram(counts),
         *_line(curve),
         *threshold_mark(threshold, recall),
-        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+    ]
+    return drawing(title, marks, WIDTH, HEIGHT)
+
+
+def drawing(title: str, marks: Iterable[Html], width: int, height: int) -> Html:
+    """Return an SVG image; `title` is read to people who can't see it."""
+    return tag(
+        "svg",
+        tag("title", title),
+        *marks,
+        viewBox=f"0 0 {width} {height}",
         role="img",
         class_="plot",
     )
 
 
 def shares(parts: Sequence[tuple[str, int]]) -> Html:
-    """One bar for all documents; each part's class gives its colour."""
+    """Return one bar of all parts, by CSS class and count."""
     total = sum(count for _, count in parts) or 1
     pieces = (
         tag("span", class_=kind, style=f"flex-grow:{count / total:.6f}")
@@ -65,14 +77,14 @@ def shares(parts: Sequence[tuple[str, int]]) -> Html:
 
 
 def bar(share: float) -> Html:
-    """A bar for a table's cell, where the number stands beside it; none for nothing."""
+    """Return a bar for the cell of a table; nothing for a share of 0."""
     if share <= 0:
         return Html()
     return tag("span", style=f"width:{100 * min(share, 1):.2f}%", class_="bar")
 
 
 def log_share(count: int, largest: int) -> float:
-    """How long the bar of a count is on a logarithmic scale; a single one can be seen."""
+    """Return the length of a bar on a logarithmic scale, on which a count of 1 is visible."""
     return math.log10(count + 1) / math.log10(largest + 1) if count > 0 else 0.0
 
 
@@ -85,25 +97,25 @@ def _y(share: float) -> float:
 
 
 def _decades(counts: NDArray[np.int64]) -> int:
-    """The logarithmic axis goes up to ten to this power."""
+    """Return the power of ten at the top of the logarithmic axis."""
     return max(1, math.ceil(math.log10(max(int(counts.max()), 1) + 1)))
 
 
 def text(x: float, y: float, words: str, kind: str = "") -> Html:
-    """Words in a drawing."""
+    """Return a text of a drawing."""
     return tag("text", words, x=x, y=y, class_=kind)
 
 
 def rule(x1: float, y1: float, x2: float, y2: float, kind: str = "grid") -> Html:
-    """A line in a drawing."""
+    """Return a straight line of a drawing."""
     return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=kind)
 
 
 def frame(counts: NDArray[np.int64], things: str) -> list[Html]:
-    """The axes: similarity below, probability on the left, things on the right."""
+    """Return the axes: similarity below, probability on the left, things on the right."""
     decades = _decades(counts)
     marks = [
-        text(0, 16, "chance to meet", "curve-label start"),
+        text(0, 16, "chance to share a bucket", "curve-label start"),
         text(WIDTH, 16, f"{things} (log)", "count-label end"),
         text((LEFT + RIGHT) / 2, HEIGHT - 8, "similarity", "middle"),
     ]
@@ -115,13 +127,15 @@ def frame(counts: NDArray[np.int64], things: str) -> list[Html]:
             text(_x(share), BOTTOM + 22, f"{share:g}", "middle"),
         ]
     step = math.ceil(decades / 6)
-    for power in range(step, decades + 1, step):
-        marks.append(text(RIGHT + 18, _y(power / decades) + 4, short(10**power), "start"))
+    for count in (1, *(10**power for power in range(step, decades + 1, step))):
+        place = _y(log_share(count, 10**decades - 1)) + 4
+        marks.append(text(RIGHT + 18, place, short(count), "start"))
     return marks
 
 
 def short(number: int) -> str:
-    """
+    """Abbreviate a number for an axis.
+
     >>> [short(n) for n in (10, 1_000, 100_000, 10**8, 10**10)]
     ['10', '1k', '100k', '100M', '10G']
     """
@@ -132,6 +146,7 @@ def short(number: int) -> str:
 
 
 def histogram(counts: NDArray[np.int64]) -> list[Html]:
+    """Return the bars of the counts in each bin of `SIMILARITIES`, on a logarithmic scale."""
     top = 10 ** _decades(counts)
     width = _x(0.01) - _x(0) - 0.8
     bars = []
@@ -139,7 +154,7 @@ def histogram(counts: NDArray[np.int64]) -> list[Html]:
         if not count:
             continue
         height = round((BOTTOM - TOP) * log_share(count, top - 1), 2)
-        # Identical documents stand beside the axis: they are not a range.
+        # Identical documents are drawn beside the plot: they are not a range of similarities.
         start, wide, kind = (_x(low) + 0.4, width, "") if low < 1 else (RIGHT + 4, 9, "identical")
         label = f"{count:,} at {low:.2f} to {low + 0.01:.2f}" if low < 1 else f"{count:,} at 1"
         bars.append(
@@ -157,7 +172,7 @@ def histogram(counts: NDArray[np.int64]) -> list[Html]:
 
 
 def points(curve: Meeting, steps: int = STEPS) -> str:
-    """A curve as the points of a line."""
+    """Return the points of a curve, as an SVG polyline takes them."""
     shares = [step / steps for step in range(steps + 1)]
     return " ".join(f"{_x(share):g},{_y(curve.probability(share)):g}" for share in shares)
 
@@ -172,7 +187,7 @@ def _line(curve: Meeting) -> list[Html]:
 
 
 def threshold_mark(threshold: float, recall: float) -> list[Html]:
-    """Where the threshold is, and what a curve finds there."""
+    """Return the marks of the threshold and of the share that a curve finds there."""
     x, y = _x(threshold), _y(recall)
     label = f"threshold {threshold:g}: {recall:.4f} found"
     anchor = "end" if threshold > 0.5 else "start"
@@ -183,37 +198,42 @@ def threshold_mark(threshold: float, recall: float) -> list[Html]:
     ]
 
 
-def spread(wanted: Sequence[float], apart: float, last: float) -> list[float]:
-    """Ascending places close to those wanted, so far apart, none after the last if they fit.
+def spread(places: Sequence[float], apart: float, last: float) -> list[float]:
+    """Move ascending places so that they are `apart`, and none is after `last` if they fit.
 
     >>> spread([0, 1, 2, 50], 10, 55)
     [0, 10, 20, 50]
     >>> spread([48, 49, 50], 10, 55)
     [35, 45, 55]
     """
-    places: list[float] = []
-    for place in wanted:
-        places.append(max(place, places[-1] + apart) if places else place)
-    for back in range(len(places)):
-        places[-1 - back] = min(places[-1 - back], last - apart * back)
-    return places
+    moved: list[float] = []
+    for place in places:
+        moved.append(max(place, moved[-1] + apart) if moved else place)
+    for back in range(len(moved)):
+        moved[-1 - back] = min(moved[-1 - back], last - apart * back)
+    return moved
 
 
 FEWEST_BANDS: Final = 64
 FEWEST_ROWS: Final = 16
+"""The sliders go at least this far."""
 
 
 def explorer_script() -> Html:
-    """The script that a page with an explorer needs."""
+    """Return the script of a page with a `CurveExplorer`."""
     return Html(Path(__file__).with_name("curves.js").read_text("utf-8"))
 
 
 @dataclass(frozen=True)
 class CurveExplorer:
-    """Bands to begin with, and the similarities that were seen.
+    """An S-curve with sliders for bands and rows.
 
-    `counts` are by hundredths of similarity, as those of `plots.s_curve`, of what `things` says.
-    `slots` is how many a sketch has; more would need another one.
+    Args:
+        curve: the bands and rows to begin with.
+        threshold: the similarity to mark.
+        counts: the number of things in each bin of `SIMILARITIES`.
+        things: what is counted, as a plural.
+        slots: the slots of a sketch; more bands and rows would need a larger one.
     """
 
     curve: Curve
@@ -223,15 +243,15 @@ class CurveExplorer:
     slots: int | None = None
 
     def shown(self, caption: str) -> Html:
-        """The plot, its sliders and its numbers."""
+        """Return the plot, its sliders and its numbers."""
         curve = self.curve
         plot = s_curve(curve, self.threshold, self.counts, self.things)
         controls = tag(
             "fieldset",
-            tag("legend", "Other bands"),
+            tag("legend", "Try other bands"),
             _slider("bands", curve.bands, max(2 * curve.bands, FEWEST_BANDS)),
             _slider("rows", curve.rows, max(2 * curve.rows, FEWEST_ROWS)),
-            tag("button", "back", type="button"),
+            tag("button", "reset", type="button"),
             hidden=True,
         )
         figure = tag("figure", plot, tag("figcaption", caption))
@@ -239,7 +259,7 @@ class CurveExplorer:
 
     @property
     def data(self) -> str:
-        """What the script is given, as JSON."""
+        """The data of the script, as JSON."""
         frame = {
             "left": LEFT,
             "right": RIGHT,
@@ -247,12 +267,12 @@ class CurveExplorer:
             "bottom": BOTTOM,
             "steps": STEPS,
         }
-        given = {"threshold": self.threshold, "slots": self.slots, "found": self.found}
-        return json.dumps(given | {"frame": frame})
+        numbers = {"threshold": self.threshold, "slots": self.slots, "found": self.found}
+        return json.dumps(numbers | {"frame": frame})
 
     @property
     def found(self) -> list[tuple[float, int]]:
-        """Similarities and how often they were seen; a bin stands for its middle, 1 for itself."""
+        """The similarities with their counts; a bin stands for its middle, 1 for itself."""
         return [
             (min(round(place / 100 + 0.005, 3), 1.0), count)
             for place, count in enumerate(self.counts.tolist())
@@ -260,7 +280,8 @@ class CurveExplorer:
         ]
 
     def expected(self) -> tuple[float, float | None]:
-        """How many of those that were seen meet, and which share of those above the threshold."""
+        """Return how many things are expected to share a bucket, and which share of those above the
+        threshold."""
         chances = [(s, n, n * self.curve.probability(s)) for s, n in self.found]
         similar = sum(n for s, n, _ in chances if s >= self.threshold)
         meeting = sum(chance for s, _, chance in chances if s >= self.threshold)
@@ -274,47 +295,47 @@ class CurveExplorer:
         return tag("dl", *shown)
 
     def numbers(self) -> dict[str, tuple[str, str]]:
-        """What is written beside the plot: name, term and value."""
+        """Return the numbers beside the plot: by name, the term and the value."""
         curve, at = self.curve, self.threshold
         meeting, recall = self.expected()
         shown = {
             "slots": ("bands × rows = slots", f"{curve.bands} × {curve.rows} = {curve.slots}"),
-            "recall": (f"found at {at:g}", _fixed(curve.probability(at), 4)),
+            "recall": (f"share found at similarity {at:g}", _fixed(curve.probability(at), 4)),
             "estimate": ("threshold estimate, (1/b)^(1/r)", _fixed(curve.estimate, 3)),
-            "inflection": ("steepest at (inflection)", _fixed(curve.inflection, 3)),
-            "half": ("found every other time (half)", _fixed(curve.half, 3)),
+            "inflection": ("steepest at similarity (inflection)", _fixed(curve.inflection, 3)),
+            "half": ("half are found at similarity", _fixed(curve.half, 3)),
             "false-positives": (
-                f"mean chance to meet below {at:g} (false positives)",
+                f"mean chance to share a bucket below {at:g} (false positives)",
                 _fixed(curve.false_positive_rate(at), 4),
             ),
             "false-negatives": (
-                f"mean chance to miss from {at:g} on (false negatives)",
+                f"mean chance to be missed from {at:g} on (false negatives)",
                 _fixed(curve.false_negative_rate(at), 4),
             ),
         }
         if self.found:
             total = sum(count for _, count in self.found)
             shown["meeting"] = (
-                f"of the {total:,} {self.things} meet, expected",
+                f"expected to share a bucket, of {total:,} {self.things}",
                 f"{int(meeting + 0.5):,}",
             )
             share = "none is" if recall is None else _fixed(recall, 4)
-            shown["found"] = (f"of those at least {at:g} similar, expected", share)
+            shown["found"] = (f"expected share of those at least {at:g} similar", share)
         return shown
 
 
 def _fixed(value: float, digits: int) -> str:
-    """Rounded as the script does, where what is exactly between two values goes up."""
+    """Round as the script does: halves go up."""
     return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
 
 
 def _followed(name: str, value: str) -> Html:
-    """A number that the sliders change. One is read out when it does: all would be too much."""
+    """Return a number that the sliders change; a screen reader announces the recall alone."""
     spoken = {"aria_live": "polite"} if name == "recall" else {}
     return tag("dd", value, data_value=name, **spoken)
 
 
 def _slider(name: str, value: int, most: int) -> Html:
-    """A slider with its label, and its value as text."""
+    """Return a slider with its label, and its value as text."""
     slider = Html(f'<input type="range" min="1" max="{most}" value="{value}">')
     return tag("label", tag("span", name), slider, tag("output", str(value)))

@@ -1,7 +1,7 @@
-"""Reads a run's folder: run.json, checked and typed, and the tables.
+"""Read the folder of a run: run.json, checked and typed, and the tables.
 
-What an older version did not write is empty. Tables are read so that memory does not grow with
-their rows.
+Values that an older version did not write are empty. Tables are read in batches, so that memory
+does not grow with their rows.
 """
 
 from __future__ import annotations
@@ -48,7 +48,15 @@ class ReportedCounts:
 
 @dataclass(frozen=True)
 class CutCounts:
-    """Paragraphs or lines that were cut; `short` ones never are, `shorter` documents were kept."""
+    """Paragraphs or lines that were cut.
+
+    Attributes:
+        found: all paragraphs or lines of the corpus.
+        short: those too short to be cut.
+        cut: those that were cut.
+        bytes: the bytes that were cut.
+        shorter: documents that lost a part and were kept.
+    """
 
     found: int
     short: int
@@ -83,7 +91,7 @@ class InputRecord:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A finished run. `curve` and `threshold` are None where the run does not tell them."""
+    """A finished run. `curve` and `threshold` are None if run.json does not contain them."""
 
     version: str
     fingerprint: str
@@ -105,11 +113,12 @@ class RunRecord:
 
     @property
     def is_exact(self) -> bool:
-        """Whether only what is exactly the same was looked for: there is nothing like bands."""
+        """Whether the run removed identical documents or passages alone, without bands."""
         return "by" in self.spec
 
 
 def read_record(run: Path) -> RunRecord:
+    """Read and check run.json of a finished run."""
     try:
         data = (run / RUN_FILE).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -130,36 +139,36 @@ def read_record(run: Path) -> RunRecord:
         raise FormatError(f"{run / RUN_FILE} is damaged ({why}): run neardup dedup again") from None
 
 
-def _record(given: dict[str, Any]) -> RunRecord:
-    parameters, seconds = given.get("parameters", {}), given.get("seconds", {})
+def _record(content: dict[str, Any]) -> RunRecord:
+    parameters, seconds = content.get("parameters", {}), content.get("seconds", {})
     return RunRecord(
-        version=str(given["version"]),
-        fingerprint=str(given["fingerprint"]),
-        spec=_shown(given.get("spec", {})),
+        version=str(content["version"]),
+        fingerprint=str(content["fingerprint"]),
+        spec=_shown(content.get("spec", {})),
         parameters=_shown(parameters),
         counts=ReportedCounts(
             **{
-                name: int(given["counts"].get(name, 0))
+                name: int(content["counts"].get(name, 0))
                 for name in ReportedCounts.__dataclass_fields__
             }
         ),
-        reasons={str(reason): int(n) for reason, n in given.get("reasons", {}).items()},
-        curve=_curve(parameters, given.get("spec", {})),
+        reasons={str(reason): int(n) for reason, n in content.get("reasons", {}).items()},
+        curve=_curve(parameters, content.get("spec", {})),
         threshold=_optional_real(parameters.get("threshold")),
-        metrics={str(k): _real(v) for k, v in given.get("metrics", {}).items() if v is not None},
-        stages=_stages(given, seconds),
+        metrics={str(k): _real(v) for k, v in content.get("metrics", {}).items() if v is not None},
+        stages=_stages(content, seconds),
         seconds=_optional_real(seconds.get("total")),
-        peak_memory=_optional_whole(given.get("peak_memory_bytes")),
-        memory_budget=_optional_whole(given.get("memory_budget_bytes")),
-        buckets=[_bucket(bucket) for bucket in _buckets(given)],
-        inputs=[_input(file) for file in given.get("inputs", [])],
-        skipped=[(str(s["file"]), str(s["reason"])) for s in given.get("skipped_files", [])],
-        cut=_cut(given.get("cut")),
+        peak_memory=_optional_whole(content.get("peak_memory_bytes")),
+        memory_budget=_optional_whole(content.get("memory_budget_bytes")),
+        buckets=[_bucket(bucket) for bucket in _buckets(content)],
+        inputs=[_input(file) for file in content.get("inputs", [])],
+        skipped=[(str(s["file"]), str(s["reason"])) for s in content.get("skipped_files", [])],
+        cut=_cut(content.get("cut")),
     )
 
 
 def _shown(values: dict[str, Any]) -> dict[str, str]:
-    """As people read them: what was not given is left out."""
+    """Return the values as text, without those that are null."""
     words = {True: "yes", False: "no"}
     return {
         str(name): words[value] if isinstance(value, bool) else str(value)
@@ -181,47 +190,47 @@ def _curve(parameters: dict[str, Any], spec: dict[str, Any]) -> Meeting | None:
     return Curve(int(parameters["bands"]), int(parameters["rows"]))
 
 
-def _cut(given: dict[str, Any] | None) -> CutCounts | None:
-    if given is None:
+def _cut(content: dict[str, Any] | None) -> CutCounts | None:
+    if content is None:
         return None
-    return CutCounts(**{name: int(given[name]) for name in CutCounts.__dataclass_fields__})
+    return CutCounts(**{name: int(content[name]) for name in CutCounts.__dataclass_fields__})
 
 
-def _stages(given: dict[str, Any], seconds: dict[str, Any]) -> list[StageRecord]:
-    if "stages" not in given:
+def _stages(content: dict[str, Any], seconds: dict[str, Any]) -> list[StageRecord]:
+    if "stages" not in content:
         return [StageRecord(str(n), _real(s), None) for n, s in seconds.items() if n != "total"]
     return [
         StageRecord(
             str(s["name"]), _real(s["seconds"]), _optional_whole(s.get("peak_memory_bytes"))
         )
-        for s in given["stages"]
+        for s in content["stages"]
     ]
 
 
-def _buckets(given: dict[str, Any]) -> list[dict[str, Any]]:
-    if "hot_buckets" in given:
-        return list(given["hot_buckets"])
-    return list(given.get("full_buckets", {}).get("listed", []))
+def _buckets(content: dict[str, Any]) -> list[dict[str, Any]]:
+    if "hot_buckets" in content:
+        return list(content["hot_buckets"])
+    return list(content.get("full_buckets", {}).get("listed", []))
 
 
-def _bucket(given: dict[str, Any]) -> ReportedBucket:
-    sample = given.get("sample", [])
+def _bucket(content: dict[str, Any]) -> ReportedBucket:
+    sample = content.get("sample", [])
     names = sample if isinstance(sample, list) else [sample]
     return ReportedBucket(
-        int(given["band"]),
-        str(given["key"]),
-        int(given["size"]),
-        int(given.get("not_compared", 0)),
+        int(content["band"]),
+        str(content["key"]),
+        int(content["size"]),
+        int(content.get("not_compared", 0)),
         [str(name) for name in names],
     )
 
 
-def _input(given: dict[str, Any]) -> InputRecord:
+def _input(content: dict[str, Any]) -> InputRecord:
     return InputRecord(
-        str(given["file"]),
-        int(given.get("size", 0)),
-        int(given.get("documents", 0)),
-        str(given.get("xxh3_128", "")),
+        str(content["file"]),
+        int(content.get("size", 0)),
+        int(content.get("documents", 0)),
+        str(content.get("xxh3_128", "")),
     )
 
 
@@ -247,21 +256,27 @@ MAY_BE_NULL: Final = {"text"}
 
 
 class RunTable:
-    """A Parquet table of a run, read a batch at a time and only the columns that are needed."""
+    """A Parquet table of a run, of which batches and columns are read as needed.
+
+    Args:
+        path: the file.
+        schema: the columns that it must have.
+        rows: the number of rows that run.json states; None to accept any.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema, rows: int | None = None) -> None:
         self._path = path
         with self._reading():
             # Opened by bytes: a folder's name need not be UTF-8.
             self._file = pq.ParquetFile(pa.OSFile(os.fsencode(path), "rb"))
-            columns, there = self._file.schema_arrow, self._file.metadata.num_rows
+            columns, count = self._file.schema_arrow, self._file.metadata.num_rows
         if any(field not in columns for field in schema):
-            raise self._damaged("its columns are not those of such a table")
-        if rows is not None and rows != there:
-            raise self._damaged(f"it has {there:,} rows, run.json says {rows:,}")
+            raise self._damaged("its columns are not those of this table")
+        if rows is not None and rows != count:
+            raise self._damaged(f"it has {count:,} rows, run.json states {rows:,}")
 
     def numbers(self, column: str) -> Iterator[NDArray[Any]]:
-        """A column of numbers, in order, a batch at a time."""
+        """Yield the batches of a column of numbers, in order."""
         for group, _, _ in self._groups():
             for batch in self._batches(group, BATCH, [column]):
                 if batch.column(0).null_count:
@@ -270,30 +285,30 @@ class RunTable:
                 yield np.from_dlpack(batch.column(0))
 
     def first(self, count: int) -> list[Row]:
-        """The first rows."""
+        """Return the first rows."""
         return list(islice(self.each(), count))
 
     def each(self) -> Iterator[Row]:
-        """The rows one by one: they may be large."""
+        """Yield the rows one by one, because they may be large."""
         for group, _, _ in self._groups():
             for batch in self._batches(group, 1):
                 yield self._row(batch, 0)
 
     def at(self, positions: Sequence[int]) -> list[Row]:
-        """The rows at these positions, in their order."""
-        found: dict[int, Row] = {}
+        """Return the rows at these positions, in the order of the positions."""
+        rows: dict[int, Row] = {}
         for group, start, stop in self._groups():
-            here = [position for position in positions if start <= position < stop]
-            for batch in self._batches(group, BATCH) if here else ():
+            in_group = [position for position in positions if start <= position < stop]
+            for batch in self._batches(group, BATCH) if in_group else ():
                 stop = start + len(batch)
-                found |= {p: self._row(batch, p - start) for p in here if start <= p < stop}
+                rows |= {p: self._row(batch, p - start) for p in in_group if start <= p < stop}
                 start = stop
-        return [found[position] for position in positions]
+        return [rows[position] for position in positions]
 
     def _batches(
         self, group: int, size: int, columns: list[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        # One row group a call: of several, PyArrow reads all ahead.
+        # One row group per call: PyArrow would read several ahead.
         with self._reading():
             yield from self._file.iter_batches(
                 size, row_groups=[group], columns=columns, use_threads=False
@@ -307,7 +322,7 @@ class RunTable:
         return row
 
     def _groups(self) -> Iterator[tuple[int, int, int]]:
-        """Each row group with the positions where it begins and ends."""
+        """Yield each row group with the positions where it starts and stops."""
         start = 0
         for group in range(self._file.num_row_groups):
             stop = start + self._file.metadata.row_group(group).num_rows
@@ -327,12 +342,12 @@ class RunTable:
         return FormatError(f"{self._path} is damaged ({why}): run neardup dedup again")
 
 
-# Hundredths, each with its lower edge; exactly 1 has the last bin for itself.
+# Lower edges of bins of one hundredth; a similarity of exactly 1 has the last bin.
 SIMILARITIES: Final = np.append(np.arange(101) / 100, np.nextafter(1.0, 2.0))
 
 
 def similarity_counts(batches: Iterable[NDArray[Any]]) -> NDArray[np.int64]:
-    """How many values are in each bin of `SIMILARITIES`."""
+    """Count the values in each bin of `SIMILARITIES`."""
     total = np.zeros(len(SIMILARITIES) - 1, np.int64)
     for values in batches:
         total += np.histogram(values, SIMILARITIES)[0]
@@ -340,7 +355,7 @@ def similarity_counts(batches: Iterable[NDArray[Any]]) -> NDArray[np.int64]:
 
 
 def size_counts(batches: Iterable[NDArray[Any]]) -> dict[tuple[int, int], int]:
-    """How many clusters have 2 documents, 3 to 4, 5 to 8, and so on, up to the largest."""
+    """Count the clusters of 2 documents, 3 to 4, 5 to 8, and so on, up to the largest."""
     total = np.zeros(65, np.int64)
     for sizes in batches:
         total += np.bincount(np.frexp(sizes - 1)[1], minlength=len(total))
@@ -349,10 +364,10 @@ def size_counts(batches: Iterable[NDArray[Any]]) -> dict[tuple[int, int], int]:
 
 
 def smallest_positions(batches: Iterable[NDArray[Any]], count: int) -> list[int]:
-    """The positions of the smallest values, in order; the first ones where values are equal."""
+    """Return the positions of the smallest values, in order; of equal values, the first."""
     best, places, start = np.empty(0), np.empty(0, np.int64), 0
     for values in batches:
-        # Of equal values the earlier one wins, so only smaller ones can matter once it is full.
+        # Of equal values the earlier one wins: once `count` are kept, only smaller values matter.
         near = np.flatnonzero(values < best[-1]) if len(best) == count else np.arange(len(values))
         best, places = np.append(best, values[near]), np.append(places, near + start)
         order = np.argsort(best, kind="stable")[:count]

@@ -1,4 +1,4 @@
-"""report.html: a finished run as one file that needs nothing else."""
+"""report.html: the report of a finished run, one file that loads nothing else."""
 
 from __future__ import annotations
 
@@ -24,15 +24,19 @@ from neardup.report.run_folder import (
 
 REPORT: Final = "report.html"
 LARGEST: Final = 10
+"""Clusters, and documents that were cut, that are listed."""
 CLOSEST: Final = 5
 REJECTED: Final = 10
 COPIES: Final = 3
+"""Copies of a cluster whose texts are shown."""
 
 
 def write_report(run: Path, title: str | None = None) -> Path:
-    """Make RUN/report.html of a finished run, and say where it is.
+    """Write RUN/report.html for a finished run, and return its path.
 
-    The title is the run's name, unless it is going to be moved to another place.
+    Args:
+        run: the folder of the run.
+        title: the title of the page, for a folder that will be renamed; its name by default.
     """
     path = run / REPORT
     tables.write_text(path, run_page(run, title or run.resolve().name))
@@ -40,7 +44,7 @@ def write_report(run: Path, title: str | None = None) -> Path:
 
 
 def run_page(run: Path, title: str) -> Html:
-    """The whole report."""
+    """Return the complete page."""
     record = read_record(run)
     parts = dict(sections_of(run, record))
     return make_page(
@@ -52,7 +56,7 @@ def run_page(run: Path, title: str) -> Html:
 
 
 def sections_of(run: Path, record: RunRecord) -> Iterator[tuple[str, Html]]:
-    """What there is to say about such a run, by the names of the parts."""
+    """Yield the sections that apply to this kind of run, each with its anchor."""
     if not record.is_exact:
         yield "similarity", sections.candidates(record, removals(run, record))
     if record.cut is not None:
@@ -67,6 +71,7 @@ def sections_of(run: Path, record: RunRecord) -> Iterator[tuple[str, Html]]:
 
 
 def removals(run: Path, record: RunRecord) -> sections.Removals:
+    """Read the similarities of the removed documents, and the least similar ones."""
     table = RunTable(run / "removed.parquet", tables.REMOVED, record.counts.removed)
     closest = smallest_positions(table.numbers("similarity"), CLOSEST)
     return sections.Removals(
@@ -76,11 +81,13 @@ def removals(run: Path, record: RunRecord) -> sections.Removals:
 
 
 def most_cut(run: Path) -> list[Row]:
+    """Read the documents that lost the most bytes."""
     table = RunTable(run / "cut.parquet", tables.CUT)
     return table.at(smallest_positions((-sizes for sizes in table.numbers("bytes")), LARGEST))
 
 
 def largest_clusters(run: Path) -> ClusterFigures:
+    """Read the sizes of all clusters, and the largest ones with their sampled texts."""
     table = RunTable(run / "clusters.parquet", tables.CLUSTERS)
     largest = table.at(smallest_positions((-sizes for sizes in table.numbers("size")), LARGEST))
     return ClusterFigures(
@@ -90,48 +97,57 @@ def largest_clusters(run: Path) -> ClusterFigures:
     )
 
 
-def samples(run: Path, wanted: set[int]) -> dict[int, list[Row]] | None:
+def samples(run: Path, clusters: set[int]) -> dict[int, list[Row]] | None:
+    """Read the sampled texts of these clusters; None if the run has none."""
     path = run / "samples.parquet"
     if not path.exists():
         return None
-    return group_samples(RunTable(path, tables.SAMPLES).each(), wanted)
+    return group_samples(RunTable(path, tables.SAMPLES).each(), clusters)
 
 
 def rejected(run: Path, record: RunRecord) -> list[Row]:
+    """Read the first rejected documents."""
     table = RunTable(run / "rejected.parquet", tables.REJECTED, record.counts.rejected)
     return table.first(REJECTED)
 
 
 @dataclass(frozen=True)
 class ClusterFigures:
-    """How large the clusters are, and the largest ones; `samples` holds texts by cluster."""
+    """The clusters of a run.
+
+    Attributes:
+        sizes: the number of clusters by range of sizes (smallest, largest).
+        largest: the rows of the largest clusters.
+        samples: texts by cluster; None if the run has no samples.parquet.
+    """
 
     sizes: dict[tuple[int, int], int]
     largest: list[Row]
     samples: dict[int, list[Row]] | None
 
 
-def group_samples(rows: Iterable[Row], wanted: set[int]) -> dict[int, list[Row]]:
-    """The sampled documents of the wanted clusters; rows of one cluster are together."""
+def group_samples(rows: Iterable[Row], clusters: set[int]) -> dict[int, list[Row]]:
+    """Return the sampled documents of these clusters. Rows of one cluster are adjacent."""
     by_cluster = groupby(rows, key=lambda row: int(row["cluster"]))
     return {
         cluster: list(islice(texts, COPIES + 1))
         for cluster, texts in by_cluster
-        if cluster in wanted
+        if cluster in clusters
     }
 
 
-def clusters_section(found: ClusterFigures) -> Html:
-    if not found.largest:
+def clusters_section(figures: ClusterFigures) -> Html:
+    """Return the section about cluster sizes, with the largest clusters side by side."""
+    if not figures.largest:
         return sections.section("clusters", note("No document has a copy."))
-    most = max(found.sizes.values())
+    most = max(figures.sizes.values())
     rows = (
         (
             f"{low:,}" if low == high else f"{low:,} to {high:,}",
             f"{count:,}",
             plots.bar(plots.log_share(count, most)),
         )
-        for (low, high), count in found.sizes.items()
+        for (low, high), count in figures.sizes.items()
     )
     sizes = table(
         "Cluster sizes",
@@ -141,23 +157,25 @@ def clusters_section(found: ClusterFigures) -> Html:
     )
     return sections.section(
         "clusters",
-        note("A cluster is a kept document and those that were removed for it."),
+        note("A cluster is a kept document and the documents that were removed as its copies."),
         sizes,
         tag("h3", "The largest, side by side"),
-        *_cluster_notes(found),
-        *(_cluster(place, row, found.samples or {}) for place, row in enumerate(found.largest, 1)),
+        _cluster_note(figures),
+        *(
+            _cluster(place, row, figures.samples or {})
+            for place, row in enumerate(figures.largest, 1)
+        ),
     )
 
 
-def _cluster_notes(found: ClusterFigures) -> Iterator[Html]:
-    if found.samples is None:
-        yield note("The texts are not there: this run has no samples.parquet.")
-    else:
-        yield note(
-            "Words in only one of the two texts are marked, also those that differ in "
-            "case or punctuation, which may not count for the similarity. What is equal "
-            "is folded."
-        )
+def _cluster_note(figures: ClusterFigures) -> Html:
+    if figures.samples is None:
+        return note("Texts are not shown: this run has no samples.parquet.")
+    return note(
+        "Words that are in only one of the two texts are marked. Differences in case or "
+        "punctuation are marked too, although they may not count for the similarity. Equal "
+        "passages are folded."
+    )
 
 
 def _cluster(place: int, row: Row, samples: dict[int, list[Row]]) -> Html:
@@ -165,8 +183,8 @@ def _cluster(place: int, row: Row, samples: dict[int, list[Row]]) -> Html:
     copies = "1 copy" if size == 2 else f"{size - 1:,} copies"
     title = tag("h4", f"{place}. ", document(row["id"], row["file"], row["row"], copies))
     kept = next((sample["text"] for sample in texts if sample["kept"]), None)
-    gone = islice((sample for sample in texts if not sample["kept"]), COPIES)
-    return tag("article", title, *(_copy(kept, sample, n == 0) for n, sample in enumerate(gone)))
+    removed = islice((sample for sample in texts if not sample["kept"]), COPIES)
+    return tag("article", title, *(_copy(kept, sample, n == 0) for n, sample in enumerate(removed)))
 
 
 def _copy(kept: str | None, sample: Row, unfolded: bool) -> Html:

@@ -1,4 +1,4 @@
-"""The sections of a run's report but the clusters."""
+"""The sections of report.html, except the clusters."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from neardup.formatting import format_bytes
 from neardup.lsh.curve import Curve, Meeting
 from neardup.measure_table import CHOICES, exact_measure
 from neardup.report import plots
@@ -25,8 +26,8 @@ from neardup.report.run_folder import (
 )
 
 TITLES: Final = {
-    "similarity": "How similar",
-    "cut": "What was cut",
+    "similarity": "Similarity",
+    "cut": "Cut passages",
     "clusters": "Clusters",
     "buckets": "Hot buckets",
     "rejected": "Rejected",
@@ -36,12 +37,12 @@ TITLES: Final = {
 
 
 def section(anchor: str, *content: str) -> Html:
-    """A part of the page, under its title."""
+    """Return a section of the page, with its title."""
     return tag("section", tag("h2", TITLES[anchor]), *content, id=anchor)
 
 
 def contents(anchors: Iterable[str]) -> Html:
-    """Links to the parts that there are."""
+    """Return links to the sections of the page."""
     links = (tag("a", TITLES[anchor], href=f"#{anchor}") for anchor in anchors)
     return tag("nav", *links, aria_label="Contents")
 
@@ -52,23 +53,29 @@ SAMPLED_IDS: Final = 3
 
 METRICS: Final = {
     "buckets": ("buckets", ",.0f"),
-    "bucket_size_p99": ("99 % of the buckets hold at most", ",.0f"),
+    "bucket_size_p99": ("bucket size, 99th percentile", ",.0f"),
     "candidates": ("candidate pairs", ",.0f"),
-    "candidate_pairs_per_doc": ("candidate pairs a document", ",.2f"),
-    "verify_drop_rate": ("of them not similar enough", ".1%"),
+    "candidate_pairs_per_doc": ("candidate pairs per document", ",.2f"),
+    "verify_drop_rate": ("of these, not similar enough", ".1%"),
 }
 
 
 @dataclass(frozen=True)
 class Removals:
-    """How similar removed documents are to their witnesses, and those where it was closest."""
+    """The removed documents of a run.
+
+    Attributes:
+        similarities: the number of documents in each bin of `SIMILARITIES`, by the similarity to
+            the witness.
+        closest: the documents that are least similar to their witness.
+    """
 
     similarities: NDArray[np.int64]
     closest: list[Row]
 
 
 def overview(record: RunRecord, anchors: Iterable[str]) -> Html:
-    """What was kept, what was removed, and by which rule; links to the parts of the page."""
+    """Return the head of the page: the counts, the rule of removal, links to the sections."""
     counts = record.counts
     removed = [
         ("near", "removed, near-duplicates", counts.removed - counts.identical),
@@ -102,8 +109,8 @@ def _headline(record: RunRecord) -> str:
         return f"{cut.cut:,} of {cut.found:,} {record.spec.get('unit', 'part')}s were cut"
     if not counts.removed:
         return f"No duplicate among {counts.documents:,} documents"
-    gone = "was removed as a duplicate" if counts.removed == 1 else "were removed as duplicates"
-    return f"{counts.removed:,} of {counts.documents:,} documents {gone}"
+    verb = "was removed as a duplicate" if counts.removed == 1 else "were removed as duplicates"
+    return f"{counts.removed:,} of {counts.documents:,} documents {verb}"
 
 
 def _percent(count: int, counts: ReportedCounts) -> str:
@@ -111,7 +118,7 @@ def _percent(count: int, counts: ReportedCounts) -> str:
 
 
 def _rule(record: RunRecord) -> Iterator[Html]:
-    """Why a document goes, if the run tells."""
+    """Yield the rule by which documents were removed, if run.json contains it."""
     given, spec = record.parameters, record.spec
     if record.is_exact:
         yield tag("p", _exact_rule(spec) + _filter_rule(given.get("filter")))
@@ -140,7 +147,7 @@ def _rule(record: RunRecord) -> Iterator[Html]:
     else:
         rule = (
             f"A document was removed if it {similar} a better one that was kept ({how}). "
-            "Nothing was removed for a document that is itself gone."
+            "No document was removed as the copy of one that was itself removed."
         )
     yield tag("p", rule)
 
@@ -151,7 +158,7 @@ def _exact_rule(spec: dict[str, str]) -> str:
         return f"A document was removed if it is {same} a better one, which was kept."
     return (
         f"A {spec.get('unit', 'part')} was cut if it is {same} one before it, in rank order. "
-        "A document of which nothing visible was left was removed."
+        "A document without any visible character left was removed."
     )
 
 
@@ -159,19 +166,25 @@ def _filter_rule(kind: str | None) -> str:
     if kind not in ("bloom", "cuckoo"):
         return ""
     return (
-        f" A {kind} filter was asked whether it was there: some removed documents are no copies, "
+        f" Copies were looked up in a {kind} filter: a few of the removed documents are no copies, "
         "and no witness is known."
     )
 
 
-def cut(found: CutCounts, unit: str, most: Sequence[Row]) -> Html:
-    """Paragraphs or lines that are gone, and the documents that lost most."""
+def cut(counts: CutCounts, unit: str, most: Sequence[Row]) -> Html:
+    """Return the section about cut paragraphs or lines.
+
+    Args:
+        counts: what was cut, in all documents.
+        unit: paragraph or line.
+        most: the documents that lost the most bytes.
+    """
     shown = [
-        (f"{unit}s", f"{found.found:,}"),
-        ("too short to be cut", f"{found.short:,}"),
-        ("cut", f"{found.cut:,}"),
-        ("that is", _size(found.bytes)),
-        ("documents that are shorter now", f"{found.shorter:,}"),
+        (f"{unit}s", f"{counts.found:,}"),
+        ("too short to be cut", f"{counts.short:,}"),
+        ("cut", f"{counts.cut:,}"),
+        ("bytes cut", _size(counts.bytes)),
+        ("documents kept, but shorter", f"{counts.shorter:,}"),
     ]
     rows = (
         (_size(row["bytes"]), f"{row['units']:,}", document(row["id"], row["file"], row["row"]))
@@ -183,7 +196,7 @@ def cut(found: CutCounts, unit: str, most: Sequence[Row]) -> Html:
 
 
 def candidates(record: RunRecord, removals: Removals) -> Html:
-    """The S-curve, what was observed, and the closest decisions."""
+    """Return the section with the S-curve, the counts of candidates and the closest decisions."""
     shown = [
         (label, format(record.metrics[key], style))
         for key, (label, style) in METRICS.items()
@@ -193,7 +206,7 @@ def candidates(record: RunRecord, removals: Removals) -> Html:
     if record.curve is None or record.threshold is None:
         return section(
             "similarity",
-            note("The run does not tell its bands."),
+            note("run.json does not contain the bands of this run."),
             pairs(shown),
             *_closest(removals),
         )
@@ -212,34 +225,34 @@ def candidates(record: RunRecord, removals: Removals) -> Html:
 
 
 def _curve(record: RunRecord, curve: Meeting, at: float, similarities: NDArray[np.int64]) -> Html:
-    """The S-curve, with sliders where there are bands to choose."""
+    """Return the S-curve, with sliders if it has bands of rows."""
     caption = (
-        "The line is the chance that two documents of a similarity share a bucket, so that they "
-        "are compared at all. The bars are the removed documents by the similarity to the one "
-        "that was kept; those of exactly 1 stand beside the axis."
+        "The line is the probability that two documents of a similarity share a bucket; only then "
+        "are they compared. The bars count the removed documents by their similarity to the kept "
+        "one; those with a similarity of exactly 1 are shown to the right of the plot."
     )
     things = "removed documents"
     if has_explorer(record) and isinstance(curve, Curve):
         slots = record.spec.get("slots", "")
         known = int(slots) if slots.isdecimal() else None
         return CurveExplorer(curve, at, similarities, things, known).shown(caption)
-    half = pairs([("found every other time", f"{curve.half:.3f}")])
+    half = pairs([("similarity at which half are found", f"{curve.half:.3f}")])
     image = plots.s_curve(curve, at, similarities, things)
     return tag("div", tag("figure", image, tag("figcaption", caption)), half)
 
 
 def has_explorer(record: RunRecord) -> bool:
-    """Whether the S-curve has sliders: those of b bands of r rows."""
+    """Return whether the S-curve has sliders: only b bands of r rows have."""
     at = record.threshold
     return isinstance(record.curve, Curve) and at is not None and 0.0 < at <= 1.0
 
 
 def _closest(removals: Removals) -> Iterator[Html]:
-    """The removed documents that were least similar to what was kept."""
+    """Yield the removed documents that are least similar to their witness."""
     if not removals.closest:
         return
     yield tag("h3", "The closest decisions")
-    yield note("The removed documents that are least similar to the one that was kept for them.")
+    yield note("The removed documents that are least similar to the document kept in their place.")
     rows = (
         (
             f"{row['similarity']:.4f}",
@@ -248,14 +261,13 @@ def _closest(removals: Removals) -> Iterator[Html]:
         )
         for row in removals.closest
     )
-    yield table(
-        "The closest decisions", ("similarity", "removed", "kept for it"), rows, {"similarity"}
-    )
+    yield table("The closest decisions", ("similarity", "removed", "kept"), rows, {"similarity"})
 
 
 def hot_buckets(buckets: Sequence[ReportedBucket]) -> Html:
+    """Return the section about the largest buckets."""
     if not buckets:
-        none = note("No bucket was so full that documents in it were not compared.")
+        none = note("No bucket exceeded the limit: all of its documents were compared.")
         return section("buckets", none)
     rows = (
         (
@@ -270,12 +282,12 @@ def hot_buckets(buckets: Sequence[ReportedBucket]) -> Html:
     return section(
         "buckets",
         note(
-            "The largest buckets: often a template or a page without content. Documents beyond "
-            "the first kept ones of a bucket are not compared in it."
+            "The largest buckets, often of a template or of pages without content. Only the first "
+            "kept documents of a bucket are compared with the others."
         ),
         table(
             "Hot buckets",
-            ("documents", "not compared", "some of them", "band", "key"),
+            ("documents", "not compared", "examples", "band", "key"),
             rows,
             {"documents", "not compared", "band"},
         ),
@@ -284,7 +296,7 @@ def hot_buckets(buckets: Sequence[ReportedBucket]) -> Html:
 
 
 def rejected(record: RunRecord, examples: Sequence[Row]) -> Html:
-    """Documents that could not be compared, and files that were not read."""
+    """Return the section about rejected documents, and files that were not read."""
     parts: list[Html] = []
     if record.counts.rejected:
         reasons = list(record.reasons.items())[:MOST_ROWS]
@@ -299,7 +311,7 @@ def rejected(record: RunRecord, examples: Sequence[Row]) -> Html:
             )
         )
         listed = ((document(r["id"], r["file"], r["row"]), name(r["reason"])) for r in examples)
-        parts.append(tag("h3", "The first of them"))
+        parts.append(tag("h3", "The first rejected documents"))
         parts.append(table("Rejected documents", ("document", "reason"), listed))
     else:
         parts.append(note("Every document could be compared."))
@@ -311,7 +323,7 @@ def rejected(record: RunRecord, examples: Sequence[Row]) -> Html:
 
 
 def resources(record: RunRecord) -> Html:
-    """Time and memory, stage by stage."""
+    """Return the section about time and memory, by stage."""
     total = record.seconds or sum(stage.seconds for stage in record.stages)
     rows = (
         (
@@ -322,40 +334,29 @@ def resources(record: RunRecord) -> Html:
         )
         for stage in record.stages[:MOST_ROWS]
     )
-    totals = [("total", f"{total:,.2f} s"), ("most memory", _size(record.peak_memory))]
+    totals = [("total", f"{total:,.2f} s"), ("peak memory", _size(record.peak_memory))]
     if record.memory_budget is not None:
         totals.append(("memory budget", _size(record.memory_budget)))
     if total and record.counts.documents:
-        totals.append(("documents a second", f"{record.counts.documents / total:,.0f}"))
+        totals.append(("documents per second", f"{record.counts.documents / total:,.0f}"))
     return section(
         "resources",
         tag("dl", *(_tile(label, value) for label, value in totals), class_="tiles"),
         table(
             "Stages",
-            ("stage", "time", "share of the total", "most memory"),
+            ("stage", "time", "share of the total", "peak memory"),
             rows,
-            {"time", "most memory"},
+            {"time", "peak memory"},
         ),
     )
 
 
 def _size(count: int | None) -> str:
-    """Bytes as people read them.
-
-    >>> _size(819_453_952), _size(1_500), _size(None)
-    ('819.5 MB', '1.5 KB', '—')
-    """
-    if count is None:
-        return "—"
-    shown, units = float(count), iter(("bytes", "KB", "MB", "GB", "TB"))
-    unit = next(units)
-    while shown >= 1000 and (larger := next(units, "")):
-        shown, unit = shown / 1000, larger
-    return f"{shown:,.0f} {unit}" if unit == "bytes" else f"{shown:,.1f} {unit}"
+    return "—" if count is None else format_bytes(count)
 
 
 def settings(record: RunRecord) -> Html:
-    """What would have to be the same to get this answer again."""
+    """Return the section with everything that the answer depends on."""
     named = [
         ("fingerprint", tag("code", name(record.fingerprint))),
         ("version of neardup", name(record.version)),
@@ -390,7 +391,7 @@ def _inputs(inputs: Sequence[InputRecord]) -> Html:
 def _folded(
     label: str, columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Iterable[str] = ()
 ) -> Html:
-    """A table, closed if it is long, and ended where it would be endless."""
+    """Return a table of at most MOST_ROWS rows, folded if it has more than OPEN_ROWS."""
     shown = join(
         [table(label, columns, rows[:MOST_ROWS], set(numeric)), *_more(len(rows) - MOST_ROWS)]
     )

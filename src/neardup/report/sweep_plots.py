@@ -1,4 +1,4 @@
-"""The plots of a sweep: curves, rates, recall against cost, sizes of buckets; colours by slots."""
+"""The plots of a sweep: S-curves, error rates, recall by cost, bucket sizes; colours by slots."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ Scale = Callable[[float], float]
 
 
 def curve_of(point: TrialPoint) -> Curve | None:
-    """The S-curve of a point; None for what has no bands."""
+    """Return the S-curve of an operating point; None if it has no bands."""
     return None if point.bands is None or point.rows is None else Curve(point.bands, point.rows)
 
 
 def shape(point: TrialPoint) -> str:
-    """
+    """Return the sketch and the bands and rows of a point, or its slots if it has no bands.
+
     >>> shape(TrialPoint(bands=21, rows=6)), shape(TrialPoint(sketch="simhash", slots=64))
     ('minhash 21 × 6', 'simhash 64')
     """
@@ -46,7 +47,7 @@ def shape(point: TrialPoint) -> str:
 
 
 class Tints:
-    """Which colour stands for which number of slots."""
+    """A colour for each number of slots."""
 
     def __init__(self, points: Iterable[TrialPoint]) -> None:
         self.slots = sorted({point.slots for point in points})
@@ -69,7 +70,7 @@ def s_curves(
     counts: NDArray[np.int64],
     tints: Tints,
 ) -> Html:
-    """All bands that were tried, those of the best in front, the pairs of the sample behind."""
+    """Plot the S-curves of all trials, the best in bold, over the similarities of the sample."""
     shapes = {curve: point.slots for point in points if (curve := curve_of(point))}
     lines = [
         tag(
@@ -91,9 +92,9 @@ def s_curves(
 
 
 def rates(points: Sequence[TrialPoint], threshold: float, tints: Tints) -> Html | None:
-    """False positives (dashed) and false negatives (dotted) over rows; None without any bands.
+    """Plot false positives (dashed) and false negatives (dotted) by rows; None without any bands.
 
-    Lines go through all whole divisions of the slots into bands; rings are what was tried.
+    Lines go through all whole divisions of the slots into bands; rings are trials.
     """
     tried = {(point.slots, curve) for point in points if (curve := curve_of(point))}
     if not tried:
@@ -180,7 +181,7 @@ def _labels(
     best: TrialOutcome,
     place: Callable[[TrialOutcome], tuple[float, float]],
 ) -> Iterator[Html]:
-    """Names of trials, at the right, from the top."""
+    """Yield the labels of trials, in a column on the right."""
     named.sort(key=lambda row: place(row)[1])
     heights = spread([place(row)[1] for row in named], LINE, BOTTOM)
     for row, height in zip(named, heights, strict=True):
@@ -191,9 +192,13 @@ def _labels(
 
 
 def bucket_sizes(series: Sequence[tuple[str, Mapping[int, int]]]) -> Html | None:
-    """How many buckets have 1 document, 2, 3 to 4, 5 to 8, and so on; a line for each series.
+    """Plot the number of buckets with 1 document, 2, 3 to 4, 5 to 8, and so on.
 
-    None where none of them has any.
+    Args:
+        series: by name, the number of buckets of each size; one line for each.
+
+    Returns:
+        The plot; None if no series has a bucket.
     """
     classes = [(name, _by_powers(sizes)) for name, sizes in series if sizes]
     if not classes:
@@ -229,19 +234,21 @@ def bucket_sizes(series: Sequence[tuple[str, Mapping[int, int]]]) -> Html | None
 
 
 def _by_powers(sizes: Mapping[int, int]) -> dict[int, int]:
-    """
+    """Count buckets by the power of two that their size is rounded up to.
+
     >>> _by_powers({1: 5, 2: 1, 3: 2, 4: 1, 5: 1})
     {0: 5, 1: 1, 2: 3, 3: 1}
     """
-    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for size, count in sorted(sizes.items()):
         power = (size - 1).bit_length()
-        found[power] = found.get(power, 0) + count
-    return found
+        counts[power] = counts.get(power, 0) + count
+    return counts
 
 
 def _range(power: int) -> str:
-    """
+    """Return the sizes that are rounded up to a power of two.
+
     >>> [_range(power) for power in range(4)]
     ['1', '2', '3–4', '5–8']
     """
@@ -249,7 +256,7 @@ def _range(power: int) -> str:
 
 
 def _decades(values: Sequence[float]) -> tuple[int, int]:
-    """Powers of ten around the values, never the same."""
+    """Return the powers of ten below and above the values; the second is larger."""
     positive = [value for value in values if value > 0] or [1.0]
     low, high = math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive)))
     return low, max(high, low + 1)
@@ -260,7 +267,7 @@ def _scale(low: float, high: float, start: float, stop: float) -> Scale:
 
 
 def _shares(y: Scale, name: str, least: float = 0.0, right: float = RIGHT) -> Iterator[Html]:
-    """The axis of a share, from the least up to 1."""
+    """Yield the axis of a share, from `least` to 1."""
     yield text(0, TOP - 22, name, "start")
     for step in range(6):
         share = least + (1 - least) * step / 5
@@ -269,7 +276,7 @@ def _shares(y: Scale, name: str, least: float = 0.0, right: float = RIGHT) -> It
 
 
 def _stairs(places: Sequence[tuple[float, float]], right: float) -> str:
-    """A line that goes up where a point is, and on to the right."""
+    """Return the points of a step line that rises at each place and ends at `right`."""
     line: list[str] = []
     for left, height in places:
         if line:
@@ -283,11 +290,4 @@ def _ring(x: float, y: float, label: str, kind: str) -> Html:
 
 
 def _drawing(title: str, marks: Iterable[Html]) -> Html:
-    return tag(
-        "svg",
-        tag("title", title),
-        *marks,
-        viewBox=f"0 0 {WIDTH} {HEIGHT}",
-        role="img",
-        class_="plot",
-    )
+    return plots.drawing(title, marks, WIDTH, HEIGHT)

@@ -1,4 +1,4 @@
-"""tuning.html: the recommended operating point and why, the plots, and every trial."""
+"""tuning.html: the recommended operating point with its reasons, the plots, and every trial."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POINT: Final[Mapping[str, Callable[[TrialPoint], str]]] = {
     "shingles": lambda point: _optional(point.vocabulary),
 }
 ALWAYS: Final = {"hashes", "bands", "rows"}
-"""Columns of a point that are shown even if all trials have the same there."""
+"""Columns that are shown even if all trials have the same value."""
 FIGURES: Final[Mapping[str, Callable[[TrialOutcome], str]]] = {
     "t_sig s": lambda row: f"{row.t_sig:.4f}",
     "t_rest s": lambda row: f"{row.t_rest:.4f}",
@@ -40,16 +40,16 @@ FIGURES: Final[Mapping[str, Callable[[TrialOutcome], str]]] = {
     "MB": lambda row: f"{row.memory / 1e6:.2f}",
 }
 MEANING: Final = (
-    "t_sig: seconds of one core from text to signatures; t_rest: for everything after them, both "
-    "for the sample; all: for all documents, about. bucket: documents in a bucket, on average. "
-    "Candidates are the pairs of the sample that were compared, pairs those that were found; "
-    "recall and precision are against every pair of the sample, compared exactly. A trial without "
-    "figures was ended at its time limit, or failed."
+    "t_sig: seconds of one core from text to signatures; t_rest: for all later steps, both for "
+    "the sample; all: an estimate for all documents. bucket: mean number of documents in a bucket. "
+    "Candidates are the pairs of the sample that were compared, pairs those found similar; "
+    "recall and precision are measured against all pairs of the sample, compared exactly. A trial "
+    "without figures reached its time limit, or failed."
 )
 
 
 def tuning_page(tuning: Tuning) -> Html:
-    """The whole page."""
+    """Return the complete page."""
     parts = dict(_parts(tuning))
     links = (tag("a", title, href=f"#part-{n}") for n, title in enumerate(parts))
     sections = (
@@ -66,9 +66,10 @@ def tuning_page(tuning: Tuning) -> Html:
 
 
 def _head(tuning: Tuning) -> Html:
-    """What to use, why, and what was measured of it."""
+    """Return the recommendation, its reasons and its figures."""
     best, everything = tuning.best, f"all {tuning.documents:,} documents"
-    missed = [tag("p", "It does not do what is wanted.", class_="missed")] * (tuning.met is False)
+    warning = "It does not reach the required recall and precision."
+    missed = [tag("p", warning, class_="missed")] if tuning.met is False else []
     tiles = [
         ("recall", _share(best.recall) if best.done else "", "kept"),
         ("precision", _share(best.precision) if best.done else "", "kept"),
@@ -98,16 +99,16 @@ def _head(tuning: Tuning) -> Html:
 
 
 def _about(tuning: Tuning) -> str:
-    """What was tried, on what."""
-    reference, found = tuning.reference, tuning.true_pairs
+    """Return what was tried, and on which sample."""
+    reference, count = tuning.reference, tuning.true_pairs
     trials = "1 trial" if len(tuning.rows) == 1 else f"{len(tuning.rows):,} trials"
-    similar = {0: "no pair is", 1: "1 pair is"}.get(found, f"{found:,} pairs are")
+    similar = {0: "no pair is", 1: "1 pair is"}.get(count, f"{count:,} pairs are")
     copies = f"; {tuning.copies:,} identical ones are left out" if tuning.copies else ""
     return (
-        f"{tuning.about}{copies}. Of the {tuning.sampled:,} that are left, {similar} at least "
+        f"{tuning.about}{copies}. Of the other {tuning.sampled:,}, {similar} at least "
         f"{reference.threshold:g} similar ({reference.shingle} shingles, every pair compared). "
-        f"{trials}; wanted: a recall of {tuning.recall:g} and a precision of {tuning.precision:g}. "
-        "The default is the one for that recall."
+        f"{trials}; required: a recall of {tuning.recall:g} and a precision of "
+        f"{tuning.precision:g}. The default is the operating point for that recall."
     )
 
 
@@ -118,16 +119,16 @@ def _parts(tuning: Tuning) -> Iterator[tuple[str, Html]]:
         "Recall against cost",
         _figure(
             sweep_plots.recall_by_cost(tuning.rows, tuning.best, tints),
-            "No trial has a recall: there is nothing to plot against its cost.",
-            "Each ring is a trial. Nothing that was tried is both cheaper and finds more than "
-            "those on the line; the recommended one is marked.",
+            "No trial has a recall: there is nothing to plot.",
+            "Each ring is a trial. No trial is both cheaper and has a higher recall than those on "
+            "the line; the recommended one is marked.",
             tints,
         ),
     )
     if explorer := _explored(tuning):
         caption = (
-            "The line is the chance that two documents of a similarity share a bucket. The bars "
-            f"are the pairs of the sample that are at least {tuning.truth.floor:g} similar."
+            "The line is the probability that two documents of a similarity share a bucket. The "
+            f"bars are the pairs of the sample that are at least {tuning.truth.floor:g} similar."
         )
         yield "Other bands", explorer.shown(caption)
     yield (
@@ -143,9 +144,9 @@ def _parts(tuning: Tuning) -> Iterator[tuple[str, Html]]:
         "False positives and false negatives",
         _figure(
             sweep_plots.rates(points, at, tints),
-            "Nothing that was tried has bands: there are no rates to plot.",
-            f"Dashed: the mean chance to meet below {at:g}. Dotted: the mean chance to miss from "
-            "there on. Rings are what was tried.",
+            "No trial has bands: there are no rates to plot.",
+            f"Dashed: the mean chance to share a bucket below {at:g}. Dotted: the mean chance to "
+            "be missed from there on. Rings are trials.",
             tints,
         ),
     )
@@ -153,7 +154,7 @@ def _parts(tuning: Tuning) -> Iterator[tuple[str, Html]]:
         "Sizes of buckets",
         _figure(
             sweep_plots.bucket_sizes(_series(tuning)),
-            "No trial came to its end: there are no buckets to count.",
+            "No trial finished: there are no buckets to count.",
             "Buckets of all bands together.",
         ),
     )
@@ -161,7 +162,7 @@ def _parts(tuning: Tuning) -> Iterator[tuple[str, Html]]:
 
 
 def _figure(plot: Html | None, instead: str, caption: str, tints: Tints | None = None) -> Html:
-    """A plot with its legend, or what to say where there is none."""
+    """Return a plot with its legend and caption, or the note `instead` if there is no plot."""
     if plot is None:
         return note(instead)
     legend = [tints.legend()] if tints else []
@@ -169,7 +170,7 @@ def _figure(plot: Html | None, instead: str, caption: str, tints: Tints | None =
 
 
 def _explored(tuning: Tuning) -> CurveExplorer | None:
-    """Sliders that begin where the recommended bands are, or else those without tuning."""
+    """Return sliders that begin at the recommended bands, or else at the reference."""
     for point in (tuning.best.point, tuning.reference):
         if curve := curve_of(point):
             counts = tuning.truth.histogram()
@@ -186,7 +187,7 @@ def _series(tuning: Tuning) -> list[tuple[str, Mapping[int, int]]]:
 
 
 def _trials(tuning: Tuning) -> Html:
-    """A row for each trial, the cheapest first."""
+    """Return a table with a row for each trial, the cheapest first."""
     points = [row.point for row in tuning.rows]
     varied = {
         name: cell
@@ -211,7 +212,7 @@ def _trials(tuning: Tuning) -> Html:
 
 
 def _remark(row: TrialOutcome, tuning: Tuning) -> Html:
-    """What is special about a trial."""
+    """Return the remarks on a trial: failed, default, recommended."""
     words = {TIMEOUT: "timed out", FAILED: f"failed: {row.error}"}
     remarks = [words[row.status]] if row.status in words else []
     if row is tuning.default:
@@ -222,11 +223,11 @@ def _remark(row: TrialOutcome, tuning: Tuning) -> Html:
 
 
 def _settings(tuning: Tuning) -> Iterator[Html]:
-    """The operating point as a run takes it, and what was not tried."""
+    """Yield the options of the recommended operating point, and the combinations left out."""
     yield tag("h3", "The operating point")
     yield pairs((name, str(value)) for name, value in tuning.options.items())
     if tuning.pruned:
-        yield tag("h3", "Combinations that make no sense")
+        yield tag("h3", "Combinations that were not tried")
         yield pairs((why, f"{many:,}") for why, many in tuning.pruned.items())
 
 
