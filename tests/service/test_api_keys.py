@@ -119,8 +119,8 @@ def test_keys_commands_add_list_and_revoke(tmp_path: Path) -> None:
     [
         (["add", "a b"], "letters"),
         (["add", "a", "--scope", "root"], "read, write, admin"),
-        (["add", "taken"], "taken already"),
-        (["revoke", "nobody"], "there are: taken"),
+        (["add", "taken"], "taken exists already"),
+        (["revoke", "nobody"], "use one of taken"),
     ],
 )
 def test_wrong_use_is_refused_with_the_cure(

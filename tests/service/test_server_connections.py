@@ -104,7 +104,10 @@ def test_more_connections_than_allowed_are_closed(service: Running) -> None:
         for each in held:
             each.close()
     time.sleep(0.2)
-    assert httpx.get(f"{service.url}/healthz").status_code == 200
+    lines = httpx.get(f"{service.url}/metrics").text.splitlines()
+    counted = dict(line.rsplit(" ", 1) for line in lines)
+    assert 1 <= float(counted["neardup_open_connections"]) < 40
+    assert float(counted["neardup_connections_refused_total"]) >= 1
 
 
 def test_stream_whose_answers_are_not_read_is_closed(service: Running) -> None:

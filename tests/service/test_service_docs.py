@@ -19,6 +19,7 @@ import pytest
 from support.running import running
 from support.serving import key, text
 
+from neardup import runtime
 from neardup.service.limits import ServiceLimits
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -112,6 +113,13 @@ def test_runbook_promotes_another_operating_point(tmp_path: Path) -> None:
         )
         assert '"state": "in step"' in ran.stdout, ran
         assert ran.stdout.endswith('{"moved":0}'), ran
+
+
+def test_unit_of_the_page_has_a_writable_kernel_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = dict(re.findall(r"^(\w+)=(.*)$", PAGE, re.MULTILINE))
+    name, _, folder = unit["Environment"].partition("=")
+    monkeypatch.setenv(name, folder)
+    assert runtime.cache_home() == Path("/var/cache") / unit["CacheDirectory"]
 
 
 def test_every_limit_is_in_the_table_with_its_default() -> None:

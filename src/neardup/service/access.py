@@ -1,4 +1,4 @@
-"""Who may use the service, and how much at once: API keys, scopes, rates and room."""
+"""Access to the service: API keys, scopes, rates, and the number of requests under way."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 class RateBuckets:
-    """Token buckets, a bounded number of them: how many documents a second a name may send.
+    """Token buckets that limit the documents per second of each name; their number is bounded.
 
-    A bucket fills at `rate` up to `burst` and is emptied by what is sent. A name with one token
-    left may send any number of documents: what is taken beyond the tokens is owed, and has to be
-    waited for. So a batch larger than a burst is slow, not impossible. Time comes in as an
-    argument; one that goes backwards fills nothing.
+    A bucket fills at `rate` up to `burst`, and each document takes a token. A name with one token
+    may send any number of documents: tokens taken beyond its level are owed, and delay its next
+    request. So a batch larger than a burst is slow, not impossible. Time is an argument; a clock
+    that goes backwards fills nothing.
 
     Args:
-        rate: tokens a second; 0 is no limit.
+        rate: tokens per second; 0 is no limit.
         burst: the most tokens that a bucket holds.
-        most: buckets that are remembered; the one unused for longest is forgotten.
+        most: the buckets that are kept; the least recently used one is dropped.
 
     >>> buckets = RateBuckets(rate=10, burst=20, most=100)
     >>> buckets.take("a", 30, now=0.0), buckets.wait("a", now=0.0), buckets.wait("a", now=2.0)
@@ -51,7 +51,7 @@ class RateBuckets:
         return wait
 
     def owe(self, name: str, cost: int, now: float) -> None:
-        """Take `cost` tokens, even if fewer are left."""
+        """Take `cost` tokens, even if the bucket has fewer."""
         if self._rate:
             self._levels[name] = self._level(name, now) - cost, now
             self._levels.move_to_end(name)
@@ -59,7 +59,7 @@ class RateBuckets:
                 self._levels.popitem(last=False)
 
     def wait(self, name: str, now: float) -> float:
-        """Seconds until one token is left."""
+        """Return the seconds until the bucket has one token."""
         level = self._level(name, now)
         return 0.0 if level >= 1 or not self._rate else (1 - level) / self._rate
 
@@ -69,18 +69,18 @@ class RateBuckets:
 
 
 OPEN_PATHS: Final = frozenset(["/healthz", "/readyz", "/openapi.json"])
-"""Paths that need no key, and are answered at any time."""
+"""Paths that need no key and no place among the requests under way."""
 BEARER: Final = "bearer "
 
 
 class AccessGate:
-    """Lets requests in by key, rate and room. Used by one event loop, not by several threads.
+    """Admits requests by key, rate and number. Used by one event loop, not by several threads.
 
     Args:
         limits: the rates and numbers that are allowed.
         keys: the API keys of the data folder.
-        say: hears why keys can't be read.
-        guarded: whether a key is needed even if the file of keys is not there any more.
+        say: gets the message if the keys can't be read.
+        guarded: whether a key is required even if the file of keys no longer exists.
     """
 
     def __init__(
@@ -97,12 +97,13 @@ class AccessGate:
         """Requests under way, by the name of their key."""
 
     def enter(self, record: RequestRecord, path: str) -> None:
-        """Let a request in, or refuse it; afterwards it must `leave`. A request to an open path,
-        and one that is refused, takes no place.
+        """Admit a request, or raise why it is refused; an admitted request must `leave`.
+
+        A request to an open path, and a refused one, does not count as under way.
 
         Args:
-            record: of the request.
-            path: that it asks for.
+            record: the record of the request.
+            path: the path of the request.
         """
         if path in OPEN_PATHS:
             return
@@ -113,18 +114,18 @@ class AccessGate:
         if record.key is not None:
             self._check_key(record.key.name, now)
         if self.requests >= self._limits.requests:
-            raise Busy("more requests are under way than there is room for: try again")
+            raise Busy("the limit of requests under way is reached: try again")
         record.inside = True
         self.requests += 1
         if record.key is not None:
             self._under_way[record.key.name] += 1
 
     def check_again(self, record: RequestRecord, scope: str) -> None:
-        """Refuse a request that was let in, if its key has been revoked since."""
+        """Refuse an admitted request if its key has been revoked since."""
         require_scope(replace(record, key=self._identify(record)), scope)
 
     def leave(self, record: RequestRecord) -> None:
-        """Give back the place and the memory of a request."""
+        """Release the place and the memory of a request."""
         self.bytes -= record.bytes
         if not record.inside:
             return
@@ -135,14 +136,14 @@ class AccessGate:
                 del self._under_way[record.key.name]
 
     def hold(self, record: RequestRecord, count: int) -> None:
-        """Let a request hold `count` bytes of its body, if there is room for them."""
+        """Reserve memory for `count` bytes of a request's body, or raise `Busy`."""
         others = self.bytes - record.bytes
         if others + count > self._limits.bytes_under_way:
-            raise Busy("the bodies of all requests fill the memory for them: try again")
+            raise Busy("the bodies of all requests under way fill their memory limit: try again")
         record.bytes, self.bytes = count, others + count
 
     def charge(self, record: RequestRecord, documents: int, now: float) -> None:
-        """Count the documents of a request. The first is counted when it is let in."""
+        """Charge the documents of a request to its rates. The first one is charged on entry."""
         extra = documents - (record.documents == 0)
         record.documents += documents
         self._by_source.owe(record.source, extra, now)
@@ -150,7 +151,7 @@ class AccessGate:
             self._by_key.owe(record.key.name, extra, now)
 
     def wait_seconds(self, record: RequestRecord, now: float) -> float:
-        """Seconds until the key and the address of a request may send more."""
+        """Return the seconds until the key and the address of a request may send more."""
         wait = self._by_source.wait(record.source, now)
         return max(wait, self._by_key.wait(record.key.name, now)) if record.key else wait
 
@@ -161,22 +162,20 @@ class AccessGate:
             raise key_busy(self._limits.key_requests)
 
     def _identify(self, record: RequestRecord) -> ApiKey | None:
-        """The key of a request; None where access is open."""
+        """Return the key of a request; None if no key is required."""
         try:
             record.guarded = self._guarded or self._keys.guarded
             return self._find_key(record)
         except FormatError as error:
             self._say(str(error))
-            raise Refusal(
-                503, "the API keys can't be read: the log of the service says why"
-            ) from None
+            raise Refusal(503, "the API keys can't be read: see the log of the service") from None
 
     def _find_key(self, record: RequestRecord) -> ApiKey | None:
         if not record.guarded:
             _require_local(record)
             return None
         if record.several_keys:
-            raise unauthorized("there are several Authorization headers: send one")
+            raise unauthorized("the request has several Authorization headers: send one")
         header = record.headers.get(b"authorization", b"").decode("latin-1")
         if header[: len(BEARER)].lower() != BEARER:
             raise unauthorized("an API key is needed: send Authorization: Bearer KEY")
@@ -187,13 +186,13 @@ class AccessGate:
 
 
 def require_scope(record: RequestRecord, scope: str) -> None:
-    """Refuse a request whose key does not have the scope. Where access is open, all have it."""
+    """Refuse a request whose key does not have the scope, unless access is open."""
     if record.guarded and (record.key is None or scope not in record.key.scopes):
         raise Refusal(403, f"the API key does not have the scope {scope}: use one that has it")
 
 
 def _require_local(record: RequestRecord) -> None:
-    """Access is open to programs on this machine, not to pages in a browser on it."""
+    """Refuse requests from other machines, and from pages in a browser on this one."""
     host = record.headers.get(b"host", b"").decode("latin-1").lower()
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
     if b"origin" in record.headers or (host and not is_loopback(name.strip("[]"))):
@@ -206,7 +205,7 @@ def _require_local(record: RequestRecord) -> None:
 
 @lru_cache(64)
 def is_loopback(host: str) -> bool:
-    """Whether a name or address is that of the machine itself.
+    """Return whether a host name or address is a loopback address.
 
     >>> is_loopback("localhost"), is_loopback("127.0.0.1"), is_loopback("192.0.2.7")
     (True, True, False)

@@ -1,11 +1,11 @@
-"""Who may use the service: API keys, of which only a hash is kept.
+"""API keys, of which only a hash is stored.
 
-A key is 32 random bytes, so a plain SHA-256 of it can't be turned back. The file is
+A key is 32 random bytes, so a plain SHA-256 of it can't be reversed. The file is
 
     {"version": 1, "keys": [{"name", "sha256", "scopes", "created"}]}
 
 readable by its owner alone and replaced as a whole. A service reads it again when it has changed.
-A file that is there guards the service even if it holds no key any more.
+If the file exists, a key is required, even if the file holds none.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ READ, WRITE, ADMIN = "read", "write", "admin"
 SCOPES: Final = (READ, WRITE, ADMIN)
 NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 PREFIX: Final = "neardup_"
-"""Tells people, and programs that look for leaked secrets, what they see."""
+"""Makes keys recognisable to people and to scanners for leaked secrets."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as it is kept."""
+    """A key as it is stored."""
 
     name: str
     sha256: str
@@ -47,7 +47,7 @@ class ApiKey:
 
 
 class ApiKeys:
-    """The keys of a data folder. What is asked is answered by the file as it is now."""
+    """The keys of a data folder. The file is read again whenever it has changed."""
 
     def __init__(self, data: Path) -> None:
         self.path = data / API_KEYS
@@ -55,72 +55,76 @@ class ApiKeys:
         self._keys: list[ApiKey] = []
 
     def all(self) -> list[ApiKey]:
-        """The keys, in the order in which they were added."""
+        """Return the keys, in the order in which they were added."""
         self._refresh()
         return list(self._keys)
 
     @property
     def guarded(self) -> bool:
-        """Whether a key is needed."""
+        """Whether a key is required."""
         self._refresh()
         return self._stamp is not None
 
     def find(self, token: str) -> ApiKey | None:
-        """The key that a client shows. Takes as long whichever it is, and if there is none."""
+        """Return the key of a token, or None. The time does not depend on which key it is."""
         self._refresh()
-        shown, found = hash_of(token), None
+        digest, matching = hash_of(token), None
         for key in self._keys:
-            if hmac.compare_digest(key.sha256, shown):
-                found = key
-        return found
+            if hmac.compare_digest(key.sha256, digest):
+                matching = key
+        return matching
 
     def add(self, name: str, scopes: tuple[str, ...], created: str) -> str:
-        """Add a key, and give the token, which can't be had again."""
+        """Add a key, and return its token, which is not stored.
+
+        Args:
+            name: the name of the key, for the log and for `revoke`.
+            scopes: read, write, admin, or several of them.
+            created: the time, as it is listed.
+        """
         if not NAME.fullmatch(name):
             raise ParameterError(
                 "a key's name has 1 to 64 letters, digits, dots, dashes and underscores, not "
                 f"{name!r}"
             )
         if unknown := sorted(set(scopes) - set(SCOPES)):
-            raise ParameterError(f"scope {unknown[0]!r} is not known: use {', '.join(SCOPES)}")
+            raise ParameterError(f"unknown scope {unknown[0]!r}: use {', '.join(SCOPES)}")
         token = PREFIX + secrets.token_urlsafe(32)
-        asked = tuple(scope for scope in SCOPES if scope in scopes)
-        with self._alone():
+        ordered = tuple(scope for scope in SCOPES if scope in scopes)
+        with self._locked():
             keys = self.all()
             if any(key.name == name for key in keys):
-                raise ParameterError(
-                    f"there is a key {name} already: revoke it, or use another name"
-                )
-            self._write([*keys, ApiKey(name, hash_of(token), asked, created)])
+                raise ParameterError(f"key {name} exists already: revoke it, or use another name")
+            self._write([*keys, ApiKey(name, hash_of(token), ordered, created)])
         return token
 
     def revoke(self, name: str) -> None:
-        """Take a key away; a service that runs notices at the next request."""
-        with self._alone():
+        """Remove a key; a running service notices at the next request."""
+        with self._locked():
             keys = self.all()
-            left = [key for key in keys if key.name != name]
-            if len(left) == len(keys):
+            remaining = [key for key in keys if key.name != name]
+            if len(remaining) == len(keys):
                 names = ", ".join(key.name for key in keys) or "none"
-                raise ParameterError(f"there is no key {name!r}; there are: {names}")
-            self._write(left)
+                raise ParameterError(f"there is no key {name!r}: use one of {names}")
+            self._write(remaining)
 
     def _refresh(self) -> None:
         try:
-            found = os.stat(self.path)
+            status = os.stat(self.path)
         except FileNotFoundError:
-            # A guarded service does not become an open one because its file is gone.
+            # A deleted file does not open a service that required keys.
             self._keys, self._stamp = [], None if self._stamp is None else ()
             return
         except OSError as error:
             raise _unreadable(self.path, error) from None
-        stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
+        stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
         if stamp != self._stamp:
             self._keys = _read(self.path)
             self._stamp = stamp
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Nobody else changes the keys meanwhile."""
+    def _locked(self) -> Iterator[None]:
+        """Hold the lock against other processes that change the keys."""
         folder = self.path.parent
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -135,21 +139,22 @@ class ApiKeys:
 
     def _write(self, keys: list[ApiKey]) -> None:
         content = {"version": VERSION, "keys": [asdict(key) for key in keys]}
-        beside = self.path.with_name(f".{self.path.name}.tmp")
+        temporary = self.path.with_name(f".{self.path.name}.tmp")
         try:
-            beside.unlink(missing_ok=True)
-            with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            temporary.unlink(missing_ok=True)
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
                 json.dump(content, file, indent=2)
                 file.flush()
                 os.fsync(file.fileno())
-            beside.replace(self.path)
+            temporary.replace(self.path)
             sync_folder(self.path.parent)  # A key that was revoked does not come back.
         except OSError as error:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise write_error(self.path, error) from None
 
 
 def hash_of(token: str) -> str:
+    """Return the hash by which a token is stored."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -158,7 +163,7 @@ def _read(path: Path) -> list[ApiKey]:
         content = json.loads(path.read_bytes())
         if content["version"] != VERSION:
             raise FormatError(
-                f"{path}: version {content['version']!r} is not known: upgrade neardup"
+                f"{path} has the unknown version {content['version']!r}: upgrade neardup"
             )
         return [_key(each) for each in content["keys"]]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Request bodies: bounded while they are read, and bounded again before they are validated."""
+"""Request bodies: read within limits, and checked for size before they are validated."""
 
 from __future__ import annotations
 
@@ -35,31 +35,31 @@ def content_type(headers: Headers) -> str:
 
 
 async def read_pieces(receive: Receive, headers: Headers) -> AsyncIterator[bytes]:
-    """A body as it comes in, unpacked."""
-    if b"upgrade" in headers:  # What follows such headers is not read as HTTP any more.
+    """Yield the pieces of a body as they arrive, decompressed."""
+    if b"upgrade" in headers:  # The parser does not read the body of such a request as HTTP.
         raise Refusal(400, "the protocol can't be changed: send it as HTTP/1.1, without Upgrade")
-    unpack = _unpacker(headers)
+    decompress = _decompressor(headers)
     more = True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         more = message.get("more_body", False)
-        for number, piece in enumerate(unpack(message.get("body", b""))):
-            if number:  # A packed body may go on for long: other requests have their turn.
+        for number, piece in enumerate(decompress(message.get("body", b""))):
+            if number:  # A compressed body may be long: let other requests run.
                 await asyncio.sleep(0)
             yield piece
-    unpack(None)
+    decompress(None)
 
 
 async def read_body(receive: Receive, headers: Headers, limits: ServiceLimits, hold: Hold) -> bytes:
-    """A whole body, of at most the size that is allowed.
+    """Read a complete body, within the limits of size and time.
 
     Args:
-        receive: gives the messages of the ASGI server.
-        headers: of the request.
-        limits: the sizes and times that are allowed.
-        hold: is called with the number of bytes that are in memory, and may refuse them.
+        receive: returns the next message of the ASGI server.
+        headers: the headers of the request.
+        limits: the limits of the service.
+        hold: called with the number of bytes in memory; it raises if they exceed a limit.
     """
     most = limits.body_bytes
     stated = headers.get(b"content-length", b"0")
@@ -85,13 +85,13 @@ async def read_body(receive: Receive, headers: Headers, limits: ServiceLimits, h
 async def read_lines(
     receive: Receive, headers: Headers, limits: ServiceLimits, hold: Hold
 ) -> AsyncIterator[list[bytes | None]]:
-    """The lines of a body, as many at a time as have come in; None is one that is too long.
+    """Yield the lines of a body in groups as they arrive; None stands for a line that is too long.
 
     Args:
-        receive: gives the messages of the ASGI server.
-        headers: of the request.
-        limits: the sizes and times that are allowed.
-        hold: is called with the number of bytes that are in memory, and may refuse them.
+        receive: returns the next message of the ASGI server.
+        headers: the headers of the request.
+        limits: the limits of the service.
+        hold: called with the number of bytes in memory; it raises if they exceed a limit.
     """
     rest = bytearray()
     skipping = False
@@ -127,9 +127,9 @@ async def read_lines(
 
 
 def parse_json(body: bytes, limits: ServiceLimits) -> dict[str, Any]:
-    """The JSON object of a body or a line, in which nothing is larger than the limits allow.
+    """Parse the JSON object of a body or a line, and check its sizes against the limits.
 
-    Very many fields or items are refused here, because a model would make an error of each.
+    Too many fields or items are refused here, because validation would make an error of each.
 
     >>> parse_json(b'{"text": "a"}', ServiceLimits())
     {'text': 'a'}
@@ -137,7 +137,7 @@ def parse_json(body: bytes, limits: ServiceLimits) -> dict[str, Any]:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        # Its whole message could quote the body.
+        # The message of the parser could quote the body.
         raise Refusal(400, f"not valid JSON, at character {error.pos}: send one object") from None
     if not isinstance(value, dict):
         raise invalid(f"the body must be a JSON object, not {type(value).__name__}")
@@ -156,7 +156,7 @@ def _check_sizes(value: Any, limits: ServiceLimits, depth: int, *, text: bool = 
             _check_sizes(item, limits, depth - 1, text=text)
     elif isinstance(value, dict):
         if len(value) > MOST_FIELDS:
-            raise invalid(f"an object has more than {MOST_FIELDS} fields: send those that are used")
+            raise invalid(f"an object has more than {MOST_FIELDS} fields: send the documented ones")
         for name, item in value.items() if depth else ():
             if name == "metadata":
                 _check_metadata(item, limits)
@@ -181,8 +181,8 @@ def _containers_in(value: Any) -> list[Any]:
     return [each for each in inner if isinstance(each, dict | list)]
 
 
-def _unpacker(headers: Headers) -> Callable[[bytes | None], Iterable[bytes]]:
-    """How pieces of a body are unpacked; None ends the body."""
+def _decompressor(headers: Headers) -> Callable[[bytes | None], Iterable[bytes]]:
+    """Return the function that decompresses the pieces of a body; None ends the body."""
     coding = headers.get(b"content-encoding", b"").strip().lower()
     if coding in (b"", b"identity"):
         return lambda piece: (piece,) if piece else ()
@@ -196,30 +196,32 @@ def _unpacker(headers: Headers) -> Callable[[bytes | None], Iterable[bytes]]:
 
 
 class Gunzip:
-    """Unpacks in pieces of a bounded size, so that a decompression bomb is found early."""
+    """Decompresses in pieces of a bounded size, so that a decompression bomb is detected early."""
 
     def __init__(self) -> None:
         self._state = zlib.decompressobj(GZIP)
         self._started = False
 
-    def __call__(self, packed: bytes | None) -> Iterator[bytes]:
-        if packed is None:
+    def __call__(self, compressed: bytes | None) -> Iterator[bytes]:
+        if compressed is None:
             if self._started and not self._state.eof:
                 raise Refusal(400, "the gzip body ends too early: send all of it")
             return iter(())
-        return self._unpack(packed)
+        return self._decompress(compressed)
 
-    def _unpack(self, packed: bytes) -> Iterator[bytes]:
-        while packed:
+    def _decompress(self, compressed: bytes) -> Iterator[bytes]:
+        while compressed:
             if self._state.eof:  # Another member follows.
                 self._state = zlib.decompressobj(GZIP)
             self._started = True
             try:
-                piece = self._state.decompress(packed, PIECE)
+                piece = self._state.decompress(compressed, PIECE)
             except zlib.error:
                 raise Refusal(
-                    400, "the body is not gzip, as its header says: send it again"
+                    400,
+                    "the body is not gzip: compress it, or drop Content-Encoding",
                 ) from None
-            packed = self._state.unused_data if self._state.eof else self._state.unconsumed_tail
+            state = self._state
+            compressed = state.unused_data if state.eof else state.unconsumed_tail
             if piece:
                 yield piece

@@ -16,9 +16,9 @@ from neardup.errors import FormatError, NeardupError, OutputError
 
 UNAVAILABLE: Final = 503
 RETRY_SECONDS: Final = 1
-"""The Retry-After of a request that found no room."""
+"""The Retry-After of a request that was refused because the service is busy."""
 ERRORS_LISTED: Final = 3
-"""Of a body with many errors, the message has the first ones."""
+"""The number of validation errors that a message lists."""
 ERROR_NAMES: Final = {
     400: "bad_request",
     401: "unauthorized",
@@ -35,9 +35,9 @@ ERROR_NAMES: Final = {
     503: "unavailable",
     507: "no_room",
 }
-"""Names for programs to compare; Python's own names of statuses change."""
+"""Stable names for programs; Python's own names of statuses change."""
 MODEL_TAGS: Final = frozenset(["<one>", "<many>", "<signature>"])
-"""What Pydantic calls the alternatives of a body, which are not fields."""
+"""Names that Pydantic gives to the alternatives of a body; they are not fields."""
 Header = tuple[str, str]
 
 
@@ -45,7 +45,7 @@ class JsonResponse(Response):
     """A JSON answer, made by orjson; dataclasses are written as they are.
 
     Args:
-        content: what orjson can write.
+        content: a value that orjson can serialise.
         status: the HTTP status.
         headers: further headers.
 
@@ -100,7 +100,7 @@ def invalid(message: str) -> Refusal:
 
 
 def validation_refusal(errors: Sequence[Any], prefix: int = 0) -> Refusal:
-    """The refusal of a value that a model does not take.
+    """Return the refusal of a value that a model does not accept.
 
     Args:
         errors: as Pydantic lists them. Fields are named; the values that were sent are not
@@ -124,15 +124,18 @@ def _field_path(location: tuple[int | str, ...]) -> str:
 
 
 def describe_error(error: BaseException) -> tuple[int, dict[str, Any], list[Header]]:
-    """The status, the answer and the headers for an error. Paths of files stay in the log."""
+    """Return the status, the body and the headers of the answer to an error.
+
+    Paths of files are in the log alone.
+    """
     if not isinstance(error, NeardupError):
-        message = "internal error: the log of the service has the place, by the request id"
+        message = "internal error: see the log of the service at this request id"
         return 500, {"error": ERROR_NAMES[500], "message": message}, []
     status, message = error.http_status, str(error)
-    if isinstance(error, FormatError):  # Damaged files of the service, not the client's.
-        status, message = 500, "a file of the index is damaged: see the service's log"
+    if isinstance(error, FormatError):  # Files of the service are damaged, not the request.
+        status, message = 500, "a file of the index is damaged: see the log of the service"
     elif isinstance(error, OutputError):
-        message = "the service can't write to its disk, nothing was stored: see the service's log"
+        message = "the service can't write to its disk, nothing was stored: see its log"
     message = message.encode(
         errors="backslashreplace"
     ).decode()  # Names of files need not be UTF-8.
@@ -143,7 +146,7 @@ def describe_error(error: BaseException) -> tuple[int, dict[str, Any], list[Head
 
 
 def error_name(error: NeardupError) -> str:
-    """A name that programs can compare.
+    """Return the stable name of an error.
 
     >>> error_name(Refusal(404, "not there")), error_name(neardup.SpecMismatch("another spec"))
     ('not_found', 'spec_mismatch')
@@ -154,13 +157,14 @@ def error_name(error: NeardupError) -> str:
 
 
 def error_response(error: BaseException, request_id: str) -> JsonResponse:
-    """The answer to a request that failed."""
+    """Return the answer to a failed request."""
     status, body, headers = describe_error(error)
     return JsonResponse({**body, "request_id": request_id}, status, headers)
 
 
 def error_place(error: BaseException) -> str:
-    """Where an unexpected error came from. Its message could quote a document: it is left out."""
+    """Return the file and line of an unexpected error, without its message, which could quote a
+    document."""
     home = str(Path(neardup.__file__).parent)
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if frame.filename.startswith(home)]

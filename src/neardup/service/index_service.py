@@ -1,8 +1,8 @@
 """The index that all requests share: threads that query and change it, start and stop.
 
 Texts that are checked at the same time are answered together: one call of the index for many texts
-costs little more than one for a single text, and a thread is woken once instead of many times. No
-request waits for others to come: what has arrived during one call is what the next call answers.
+costs hardly more than one for a single text, and a thread is woken once instead of many times. No
+request waits for others: the texts that arrive during one call are answered by the next call.
 """
 
 from __future__ import annotations
@@ -37,54 +37,57 @@ Waiting = tuple[str, "asyncio.Future[Answer]"]
 
 
 class QueryBatcher:
-    """Collects texts, and answers them in a thread. Used by one event loop.
+    """Collects the texts of waiting requests, and queries them together in a thread.
+
+    Used by one event loop.
 
     Args:
-        answer: answers texts, in order; called in a thread.
-        executor: of that thread.
+        answer: returns the answers to texts, in order; called in a thread.
+        executor: runs `answer`.
     """
 
     def __init__(self, answer: Callable[[list[str]], list[Answer]], executor: Executor) -> None:
         self._answer, self._executor = answer, executor
         self._waiting: deque[Waiting] = deque()
         self._busy = False
-        """A call is under way, or about to begin."""
+        """Whether a call is running or scheduled."""
 
     def ask(self, text: str) -> asyncio.Future[Answer]:
-        """A future with the answer to a text."""
+        """Return a future of the answer to a text."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer] = loop.create_future()
         self._waiting.append((text, future))
         if not self._busy:
-            # Not at once: requests that came in with this one are read first.
+            # Not at once: requests that arrived together with this one are read first.
             self._busy = True
             loop.call_soon(self._start)
         return future
 
     def _start(self) -> None:
-        taken = self._take_waiting()
-        self._busy = bool(taken)
-        if not taken:
+        batch = self._take_batch()
+        self._busy = bool(batch)
+        if not batch:
             return
-        texts, futures = [text for text, _ in taken], [future for _, future in taken]
+        texts, futures = [text for text, _ in batch], [future for _, future in batch]
         loop = asyncio.get_running_loop()
         try:
             work = loop.run_in_executor(self._executor, self._answer, texts)
-        except RuntimeError as error:  # No thread can be had; the next ones try again.
+        except RuntimeError as error:  # No thread can be started; later requests try again.
             self._busy = False
             _fail_all(futures, error)
         else:
             work.add_done_callback(partial(self._finish, futures))
 
-    def _take_waiting(self) -> list[Waiting]:
-        taken: list[Waiting] = []
-        room = MOST_CHARACTERS
-        while self._waiting and len(taken) < MOST_QUERIES and room > 0:
+    def _take_batch(self) -> list[Waiting]:
+        """Remove the texts of the next call from those that wait."""
+        batch: list[Waiting] = []
+        characters = MOST_CHARACTERS
+        while self._waiting and len(batch) < MOST_QUERIES and characters > 0:
             text, future = self._waiting.popleft()
-            if not future.done():  # Given up by its request.
-                taken.append((text, future))
-                room -= len(text)
-        return taken
+            if not future.done():  # A cancelled request is skipped.
+                batch.append((text, future))
+                characters -= len(text)
+        return batch
 
     def _finish(
         self, futures: list[asyncio.Future[Answer]], work: asyncio.Future[list[Answer]]
@@ -106,25 +109,25 @@ def _fail_all(futures: list[asyncio.Future[Answer]], error: BaseException) -> No
 
 READERS: Final = 2
 WRITERS: Final = 2
-"""Threads that query the index, and that sketch new documents; one thread of the index commits."""
+"""Threads that query the index, and threads that sketch new documents; the index commits."""
 Say = Callable[[str], None]
 Result = TypeVar("Result")
 
 
 class IndexService:
-    """Loads the index when it starts, in the background, and closes it at the end.
+    """Loads the index in the background when it starts, and closes it at the end.
 
     Used by one event loop; the index is used in threads.
 
     Args:
-        load: opens the index; it gets a function for messages to the operator.
-        limits: of requests and connections.
+        load: opens the index; called with a function for messages to the operator.
+        limits: the limits of requests and connections.
         data: the folder with the API keys.
-        log: gets an event for each request, among others.
-        guarded: whether API keys are needed.
-        golden: labelled pairs that are checked again and again.
+        log: gets an event for each request, and others.
+        guarded: whether API keys are required.
+        golden: labelled pairs that are checked periodically.
         golden_every: seconds between two checks.
-        next_key: the secret key of an index that may take the place of this one.
+        next_key: the secret key of the generation that may replace the current one.
     """
 
     def __init__(
@@ -161,16 +164,17 @@ class IndexService:
 
     @property
     def index(self) -> Index:
-        """The index, or the error that it is not there yet."""
+        """The index; raises `Busy` while it is being loaded."""
         if self._index is None:
-            raise Busy("the index is being loaded: wait until /readyz says that it is ready")
+            raise Busy("the index is being loaded: wait until /readyz answers 200")
         return self._index
 
     def stats(self) -> Stats | None:
+        """Return the statistics of the index; None while it is being loaded."""
         return None if self._index is None else self._index.stats()
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """The headers of every answer: the specification of the index, and its last change."""
+        """Return the headers of every answer: fingerprint and sequence of the index."""
         index = self._index
         if index is None:
             return []
@@ -180,12 +184,12 @@ class IndexService:
         ]
 
     async def check(self, text: str) -> Answer:
-        """Query the index for one text, together with those of other requests."""
+        """Query the index for one text, batched with those of other requests."""
         _ = self.index
         return await self._checks.ask(text)
 
     async def run_in_thread(self, work: Callable[[], Result]) -> Result:
-        """Run work that takes a while and needs no index, in a thread."""
+        """Run work that needs no index in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._reads, work)
 
     async def read(self, query: Callable[[Index], Result]) -> Result:
@@ -194,18 +198,18 @@ class IndexService:
         return await loop.run_in_executor(self._reads, query, self.index)
 
     async def add(self, submit: Callable[[Index], Future[list[Answer]]]) -> list[Answer]:
-        """Add documents; no thread waits while they are stored."""
+        """Add documents without blocking a thread while they are stored."""
         stored = await self.write(submit)
-        # A request that is given up does not take back what is being stored.
+        # A cancelled request does not cancel documents that are being stored.
         return await asyncio.shield(asyncio.wrap_future(stored))
 
     async def write(self, change: Callable[[Index], Result]) -> Result:
-        """Change the index, in a thread; when this returns the change is safe."""
+        """Change the index in a thread; the change is durable when this returns."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._writes, change, self.index)
 
     def start(self) -> None:
-        """Begin to load the index."""
+        """Start to load the index."""
         self._loading = asyncio.create_task(self._open())
 
     def _say(self, message: str) -> None:

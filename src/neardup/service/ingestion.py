@@ -1,8 +1,8 @@
 """Adding documents: those of one request, or a stream of JSON lines.
 
-The answers to a stream come back as lines while it goes on. A group of lines is what has come in
-while the group before it was added, so memory is bounded and a client that waits for each answer
-gets it. A line that is refused is answered by an error on its line, and the stream goes on.
+Answers to a stream are sent as lines while it is read. The lines that arrive while one group is
+added form the next group, so that memory is bounded, and a client may wait for each answer.
+A refused line is answered by an error with its line number, and the stream continues.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from neardup.service.service_route import ServiceRequest
 
 PAUSE: Final = 0.05
-"""Seconds to wait when the index has no room: a stream is slowed down, not refused."""
+"""Seconds to wait when the queue of the index is full: a stream is slowed down, not refused."""
 STOPPED: Final = "the service is being stopped: send the rest to the next one"
 NumberedLine = tuple[int, NewDocument | NeardupError]
 
@@ -46,12 +46,12 @@ NumberedLine = tuple[int, NewDocument | NeardupError]
 async def add_documents(
     service: IndexService, documents: Sequence[NewDocument], replace: bool
 ) -> list[Answer]:
-    """Add documents, and count those that are rejected.
+    """Add documents, and count the rejected ones.
 
     Args:
-        service: whose index takes them.
-        documents: all have a text, or all a signature. One without an id gets a random one.
-        replace: whether they take the place of documents with the same ids.
+        service: the service whose index stores them.
+        documents: all with a text, or all with a signature. One without an id gets a random id.
+        replace: whether they replace documents with the same ids.
     """
     ids = [document.id or uuid.uuid4().hex for document in documents]
     metadata = [document.metadata for document in documents]
@@ -74,11 +74,11 @@ async def add_documents(
 
 
 class DocumentStream(Response):
-    """Reads lines and sends answers, until the client has no more.
+    """Reads lines and sends answers until the body ends.
 
     Args:
-        request: whose body is the stream.
-        replace: whether documents take the place of those with the same ids.
+        request: the request whose body is the stream.
+        replace: whether documents replace those with the same ids.
     """
 
     def __init__(self, request: ServiceRequest, *, replace: bool) -> None:
@@ -101,7 +101,7 @@ class DocumentStream(Response):
             request.record.body_read = True
         except NeardupError as error:
             await self._end(send, error)
-        except asyncio.CancelledError:  # It was silent until the service had to stop.
+        except asyncio.CancelledError:  # The client was silent until the service had to stop.
             await self._end(send, Busy(STOPPED))
         await self._start(send)
         await send({"type": "http.response.body", "body": b""})
@@ -137,7 +137,7 @@ class DocumentStream(Response):
                 yield self._line, error
 
     async def _add(self, run: list[tuple[int, NewDocument]]) -> list[dict[str, Any]]:
-        """Add them together or, if one of them is refused, one by one."""
+        """Add the documents together or, if one of them is refused, one by one."""
         try:
             answers = await self._add_patiently([document for _, document in run])
             return [_number_answer(n, answer) for (n, _), answer in zip(run, answers, strict=True)]
@@ -183,7 +183,10 @@ def _parse_document(line: bytes | None, limits: ServiceLimits) -> NewDocument:
 
 
 def _kind(parsed: NewDocument | NeardupError) -> bool | None:
-    """Texts are added together, and signatures; None is a line that is not added."""
+    """Return whether a line has a signature; None if it is an error.
+
+    Only lines of one kind are added together.
+    """
     return None if isinstance(parsed, NeardupError) else parsed.signature is not None
 
 

@@ -1,4 +1,4 @@
-"""Every limit of the service, in one frozen value."""
+"""All limits of the service, in one frozen value."""
 
 from __future__ import annotations
 
@@ -13,54 +13,54 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class ServiceLimits:
-    """What the service takes in, from whom, how much at once, and how long it waits.
+    """The limits of sizes, rates, numbers and times. `docs/service.md` lists them all.
 
     >>> ServiceLimits().with_limits(["batch=100"]).batch
     100
     """
 
     body_bytes: int = 16 * MIB
-    """Of a request's body, also after it was unpacked; of a stream, of one line."""
+    """Bytes of a request's body, also after decompression; of a stream, bytes of one line."""
     batch: int = 1_000
-    """Documents, or texts, of one request."""
+    """Documents or texts in one request."""
     text_length: int = 1_000_000
     """Characters of a text."""
     metadata_bytes: int = 16_384
-    """Of a document's metadata as JSON."""
+    """Bytes of a document's metadata as JSON."""
     metadata_depth: int = 16
-    """Objects and lists inside one another."""
+    """Levels of nested objects and lists in metadata."""
     members: int = 1_000
-    """Copies that an answer about a cluster lists; the size counts all of them."""
+    """Copies that an answer about a cluster lists; its size counts all of them."""
     header_bytes: int = 32_768
-    """Of a request's line and headers."""
+    """Bytes of a request's line and headers."""
     requests: int = 256
-    """Under way at once; more are told to come back."""
+    """Requests under way; further ones get 503."""
     key_requests: int = 128
-    """Of one API key; so one client can't take all the room."""
+    """Requests of one API key under way, so that one client can't use all of `requests`."""
     bytes_under_way: int = 256 * MIB
-    """Of the bodies of all requests that are under way."""
+    """Bytes of the bodies of all requests under way."""
     connections: int = 1_024
-    """Open at once; more are closed."""
+    """Open connections; further ones are closed."""
     key_rate: int = 10_000
-    """Documents a second for one API key; 0 is no limit. A request counts as one at least."""
+    """Documents per second of one API key; 0 is no limit. A request counts as at least one."""
     source_rate: int = 10_000
-    """The same for one address that requests come from."""
+    """Documents per second of one client address; 0 is no limit."""
     burst_seconds: int = 2
-    """So many seconds of a rate may come at once."""
+    """Seconds of a rate that may be used at once."""
     sources: int = 10_000
     """Addresses and keys whose rates are remembered."""
     header_seconds: int = 10
-    """Until a request's headers must be there."""
+    """Seconds until the headers of a request must have arrived."""
     body_seconds: int = 30
-    """Until a request's body must be there."""
+    """Seconds until the body of a request must have arrived."""
     idle_seconds: int = 60
-    """A stream may be silent for so long, and who was answered take so long to read it."""
+    """Seconds that a stream may be silent, and that a client may take to read an answer."""
     keep_alive_seconds: int = 15
-    """A connection without a request is closed after these."""
+    """Seconds after which a connection without a request is closed."""
     request_seconds: int = 60
-    """A request is given up after these; a stream is not."""
+    """Seconds after which a request is cancelled; a stream is not."""
     shutdown_seconds: int = 30
-    """What is under way may take so long when the service is told to stop."""
+    """Seconds that requests under way may take after the signal to stop."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -68,14 +68,14 @@ class ServiceLimits:
             if value < least:
                 raise ParameterError(f"{field.name} must be at least {least}, not {value}")
 
-    def with_limits(self, given: Iterable[str]) -> Self:
-        """The same with some limits given as people write them, name=value."""
+    def with_limits(self, settings: Iterable[str]) -> Self:
+        """Return the limits with those of `settings` changed, each written name=value."""
         changed = {}
-        for text in given:
-            name, _, value = text.partition("=")
-            known = [field.name for field in fields(self)]
-            if name not in known:
-                raise ParameterError(f"limit {name!r} is not known: use {', '.join(known)}")
+        names = [field.name for field in fields(self)]
+        for setting in settings:
+            name, _, value = setting.partition("=")
+            if name not in names:
+                raise ParameterError(f"unknown limit {name!r}: use {', '.join(names)}")
             if not (value.isascii() and value.isdigit() and len(value) < 16):
                 raise ParameterError(f"limit {name} takes a whole number, as in {name}=100")
             changed[name] = int(value)

@@ -1,4 +1,4 @@
-"""The log: one JSON object a line, on standard error. No text, key or signature is in it."""
+"""The log: one JSON object per line, on standard error, without texts, keys or signatures."""
 
 from __future__ import annotations
 
@@ -14,35 +14,39 @@ import orjson
 from neardup.service.error_responses import error_place
 
 CUT: Final = (CancelledError, ConnectionAbortedError)
-"""How a request that can't be ended well is ended; the line about the request says why."""
+"""Exceptions that abort a connection; the log line of the request states the reason."""
 
 
 class Log:
-    """Writes events."""
+    """Writes events as JSON lines.
+
+    Args:
+        out: the stream to write to; standard error by default.
+    """
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out or sys.stderr
 
     def event(self, name: str, **more: Any) -> None:
-        """Write one line: the time, what happened, and more about it."""
+        """Write one line: the time, the name of the event, and its details."""
         line = {"time": datetime.now(UTC), "event": name, **more}
         try:
             self._out.write(_as_json(line) + "\n")
             self._out.flush()
         except (OSError, ValueError):
-            # Nobody reads the log any more: no reason to stop the service.
+            # A closed log is no reason to stop the service.
             return
 
 
 def _as_json(line: dict[str, Any]) -> str:
     try:
         return orjson.dumps(line, default=str).decode()
-    except orjson.JSONEncodeError:  # The name of a file need not be UTF-8.
+    except orjson.JSONEncodeError:  # A file name may be invalid UTF-8.
         return json.dumps(line, default=str)
 
 
 class _Forward(logging.Handler):
-    """What libraries log, in the same form; of an exception its kind and place alone."""
+    """Writes records of libraries to the log; of an exception, its type and place alone."""
 
     def __init__(self, log: Log) -> None:
         super().__init__(logging.WARNING)
@@ -53,13 +57,13 @@ class _Forward(logging.Handler):
         if isinstance(error, CUT):
             return
         more = {} if error is None else {"kind": type(error).__name__, "place": error_place(error)}
-        # Lines that follow the first show values, which could be texts.
+        # Lines after the first show values, which could be texts.
         message = record.getMessage().strip().partition("\n")[0]
         self._log.event("server", level=record.levelname.lower(), message=message, **more)
 
 
 def forward(log: Log, *names: str) -> None:
-    """Send what these loggers are told to the log."""
+    """Send the warnings and errors of these loggers to the log."""
     for name in names:
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [_Forward(log)], False

@@ -1,8 +1,8 @@
 """The metrics of the service, in Prometheus' text format.
 
-What happens is counted as it happens; what the index says of itself is read when /metrics is asked.
-The seven names that people know from MinHash systems have no prefix; all others begin with
-`neardup_`. A metric without a value is left out: without a budget, a golden set, or any traffic.
+Events are counted as they happen; the statistics of the index are read when /metrics is requested.
+Seven names that are common in MinHash systems have no prefix; all others begin with `neardup_`. A
+metric without a value is left out: without a budget, a golden set, or any traffic.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import accumulate
 from threading import Lock
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client import generate_latest as rendered
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -30,14 +30,14 @@ from neardup.index.stats import BOUNDS, Counters, Stats, Times, quantile
 
 WINDOW_SECONDS: Final = 300.0
 LOOKS: Final = 10
-"""Readings that are remembered in a window, however often the counters are read."""
+"""Readings that are kept for a window, however often the counters are read."""
 
 
 class RecentGrowth:
-    """By how much counters have grown in the last minutes. Memory is bounded.
+    """The growth of counters in the last minutes, in bounded memory.
 
-    A counter that is less than it was has begun again at 0, and so have the others. Time comes in
-    as an argument; a clock that goes backwards counts as standing still.
+    If a counter has decreased, all counters have restarted at 0. Time is an argument; a clock that
+    goes backwards counts as standing still.
 
     Args:
         window: seconds to look back.
@@ -49,11 +49,11 @@ class RecentGrowth:
         self._looks: deque[tuple[float, Sequence[int]]] = deque()
 
     def since(self, counters: Sequence[int], now: float) -> list[int]:
-        """The growth since about the beginning of the window, or since the counters began."""
-        nothing = (0,) * len(counters)
-        before = self._last or nothing
+        """Return the growth since about the start of the window, or since the counters started."""
+        zeros = (0,) * len(counters)
+        before = self._last or zeros
         if not self._looks or any(new < old for new, old in zip(counters, before, strict=True)):
-            self._looks = deque([(-math.inf, nothing)])
+            self._looks = deque([(-math.inf, zeros)])
         self._last = counters
         now = max(now, self._looks[-1][0])
         if now - self._looks[-1][0] >= self._window / LOOKS:
@@ -64,7 +64,7 @@ class RecentGrowth:
 
 
 SIGNATURE_BUDGET: Final = 0.05
-"""Seconds to make the signature of a document in; that of 1 MB takes a tenth of it."""
+"""Seconds allowed for the signature of a document; that of 1 MB takes a tenth of it."""
 
 Gauges = dict[str, tuple[str, float | None]]
 
@@ -104,7 +104,13 @@ COUNTERS: Final[Mapping[str, tuple[str, Callable[[Counters], int]]]] = {
 
 
 class IndexCollector(Collector):
-    """What is not counted here, but by others. Thread-safe."""
+    """Exports the statistics of the index and the scores of the golden set. Thread-safe.
+
+    Args:
+        index_stats: returns the statistics of the index; None while it is being loaded.
+        signature_budget: seconds allowed for the signature of a document.
+        clock: returns monotonic seconds.
+    """
 
     def __init__(
         self,
@@ -222,7 +228,7 @@ def _by(name: str, help: str, label: str, values: Mapping[str, float | None]) ->
 
 
 def _scored(golden: Mapping[str, Scores]) -> Iterator[Metric]:
-    """By `texts`, what the operating point says of them; by `index`, what the index does."""
+    """Yield the scores by `texts` (the operating point) and by `index` (its clusters)."""
     recall = {by: scores.recall.value for by, scores in golden.items()}
     precision = {by: scores.precision.value for by, scores in golden.items()}
     pairs = {by: scores.tp + scores.fp + scores.fn + scores.tn for by, scores in golden.items()}
@@ -234,7 +240,7 @@ def _scored(golden: Mapping[str, Scores]) -> Iterator[Metric]:
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 WATCHED: Final = ("busy", "too_many_requests", "output_error")
-"""Reasons that alerts look at: counted from 0 on, or the first one would not be seen as growth."""
+"""Reasons that alerts use: exported from 0 on, or the first one would not count as growth."""
 SECONDS: Final = (
     0.0005,
     0.001,
@@ -255,9 +261,14 @@ SECONDS: Final = (
 
 
 class Metrics:
-    """Counts what happens, and renders it with what the index says of itself. Thread-safe.
+    """Counts events, and renders them with the statistics of the index. Thread-safe.
 
-    `index_stats` gives None while there is no index yet. Each has a registry of its own.
+    Each instance has a registry of its own.
+
+    Args:
+        index_stats: returns the statistics of the index; None while it is being loaded.
+        signature_budget: seconds allowed for the signature of a document.
+        clock: returns monotonic seconds.
     """
 
     def __init__(
@@ -292,6 +303,16 @@ class Metrics:
             "Snapshots and switches of the generation that failed",
             registry=self._registry,
         )
+        self._connections = Gauge(
+            "neardup_open_connections",
+            "Connections that are open",
+            registry=self._registry,
+        )
+        self._connections_refused = Counter(
+            "neardup_connections_refused",
+            "Connections that were closed at once, because too many were open",
+            registry=self._registry,
+        )
         for reason in WATCHED:
             self._rejected.labels(reason)
         ProcessCollector(registry=self._registry)
@@ -299,9 +320,13 @@ class Metrics:
         self._registry.register(self._readings)
 
     def observe_request(self, route: str, method: str, status: int, seconds: float | None) -> None:
-        """A request was answered. `route` is the pattern of the path: there are few of them.
+        """Count an answered request.
 
-        `seconds` is None for a stream, which takes as long as its client likes.
+        Args:
+            route: the pattern of the path, of which there are few.
+            method: the HTTP method.
+            status: the HTTP status.
+            seconds: the time to answer; None for a stream, whose client decides how long it takes.
         """
         method = method if method in METHODS else "other"
         self._requests.labels(route, method, str(status)).inc()
@@ -309,21 +334,32 @@ class Metrics:
             self._seconds.labels(route, method).observe(seconds)
 
     def observe_rejected(self, reason: str, count: int = 1) -> None:
-        """Requests or documents were refused. There are few reasons; none quotes what was sent."""
+        """Count refused requests or documents. There are few reasons; none quotes a request."""
         self._rejected.labels(reason).inc(count)
 
     def observe_upkeep_failure(self) -> None:
-        """A snapshot or a switch of the generation failed; it is tried again."""
+        """Count a snapshot or a switch of the generation that failed."""
         self._upkeep_failures.inc()
 
+    def observe_connections(self, open: int, *, refused: bool = False) -> None:
+        """Set the number of open connections, and count one that was refused.
+
+        Args:
+            open: the connections that are open now.
+            refused: whether the newest one is closed, because too many are open.
+        """
+        self._connections.set(open)
+        if refused:
+            self._connections_refused.inc()
+
     def expect_golden(self, interval: float) -> None:
-        """A golden set will be checked in so many seconds: from now on its age is shown."""
+        """Export the age of the golden set, whose next check is due in `interval` seconds."""
         self._readings.expect_golden(interval)
 
     def observe_golden(self, scores: Mapping[str, Scores]) -> None:
-        """The golden set was checked: scores, by what was asked."""
+        """Set the scores of the golden set, by `texts` and by `index`."""
         self._readings.set_golden(scores)
 
     def render(self) -> bytes:
-        """All of it, in Prometheus' text format."""
+        """Return all metrics, in Prometheus' text format."""
         return rendered(self._registry)

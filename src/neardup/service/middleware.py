@@ -1,4 +1,4 @@
-"""The middleware around every request: access, the answer to errors, the log line, the counts."""
+"""The middleware around every request: access, answers to errors, the log line, the counts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ UNKNOWN: Final = "unknown"
 
 @dataclass(slots=True)
 class RequestRecord:
-    """A request, from its headers to the line in the log."""
+    """The state of one request, from its headers to its log line."""
 
     id: str
     method: str
@@ -42,28 +42,28 @@ class RequestRecord:
     started: float
     key: ApiKey | None = None
     guarded: bool = True
-    """Whether scopes are checked: not where access is open."""
+    """Whether scopes are checked; False if access is open."""
     route: str = UNKNOWN
-    """The pattern of the path: ids in it are not logged."""
+    """The pattern of the path, so that ids are not logged."""
     inside: bool = False
-    """Whether it counts as one that is under way."""
+    """Whether it was admitted and counts as under way."""
     streamed: bool = False
-    """Whether it takes as long as the client likes."""
+    """Whether it is a stream, which takes as long as the client decides."""
     documents: int = 0
     bytes: int = 0
     status: int = 0
     error: str | None = None
     body_read: bool = True
-    """Whether nothing of the body is left."""
+    """Whether the body was read to its end."""
     several_keys: bool = False
     """Whether there is more than one Authorization header."""
 
 
 def start_record(scope: Mapping[str, Any], now: float) -> RequestRecord:
-    """The record of a request that has just come.
+    """Return the record of a request that has just arrived.
 
     Args:
-        scope: of the ASGI server.
+        scope: the scope of the ASGI server.
         now: seconds of a monotonic clock.
     """
     listed = scope["headers"]
@@ -82,14 +82,14 @@ def start_record(scope: Mapping[str, Any], now: float) -> RequestRecord:
     )
 
 
-def choose_request_id(given: bytes) -> str:
-    """The client's, if it is a harmless one, or a random one."""
-    text = given.decode("latin-1")
+def choose_request_id(sent: bytes) -> str:
+    """Return the id that the client sent, if it is safe to log, or else a random id."""
+    text = sent.decode("latin-1")
     return text if SANE_ID.fullmatch(text) else uuid.uuid4().hex
 
 
 def source_name(address: str) -> str:
-    """The name by which rates and the log count an address: of IPv6, its /64 network.
+    """Return the name of an address for rates and the log: of IPv6, its /64 network.
 
     >>> source_name("192.0.2.7"), source_name("2001:db8:1:2:3::4")
     ('192.0.2.7', '2001:db8:1:2::/64')
@@ -97,23 +97,23 @@ def source_name(address: str) -> str:
     if ":" not in address:
         return address
     try:
-        found = ip_address(address.partition("%")[0])
+        parsed = ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    mapped = getattr(found, "ipv4_mapped", None)
-    return str(mapped or IPv6Network((int(found), 64), strict=False))
+    mapped = getattr(parsed, "ipv4_mapped", None)
+    return str(mapped or IPv6Network((int(parsed), 64), strict=False))
 
 
 CLOSED_BY_CLIENT: Final = 499
-"""In the log and the metrics alone: the client is not there to be answered."""
+"""For the log and the metrics: the client has disconnected and gets no answer."""
 
 
 class RequestMiddleware:
-    """ASGI middleware, without Starlette's helpers because every request passes it.
+    """ASGI middleware. It does without Starlette's slower helpers because every request passes it.
 
     Args:
         app: the application that answers.
-        service: whose gate, log and metrics are used.
+        service: the service, with its gate, log and metrics.
     """
 
     def __init__(self, app: ASGIApp, service: IndexService) -> None:
@@ -142,7 +142,8 @@ class RequestMiddleware:
             self._finish(record)
 
     def _add_headers(self, record: RequestRecord, send: Send) -> Send:
-        """Adds what every answer carries; only requests that were let in learn of the index."""
+        """Wrap `send` to add the headers of every answer; those of the index to admitted requests
+        alone."""
         index_headers = self._service.headers
         own = (b"x-request-id", record.id.encode())
 
@@ -162,7 +163,7 @@ class RequestMiddleware:
     async def _refuse(self, error: Exception, scope: Scope, receive: Receive, answer: Send) -> None:
         response = refuse(self._service, scope, error)
         record: RequestRecord = scope["record"]
-        if record.status:  # The answer has begun: all that can be done is to end it.
+        if record.status:  # The answer has begun: only the connection can be closed.
             record.status = response.status_code
             raise ConnectionAbortedError
         await response(scope, receive, answer)
@@ -190,12 +191,12 @@ class RequestMiddleware:
 
 
 def refuse(service: IndexService, scope: Scope, error: Exception) -> JsonResponse:
-    """The answer to a request that failed; its reason is logged and counted.
+    """Return the answer to a failed request; its reason is logged and counted.
 
     Args:
-        service: whose log and metrics are used.
-        scope: of the request.
-        error: why it failed.
+        service: the service, with its log and metrics.
+        scope: the scope of the request.
+        error: the reason of the failure.
     """
     record: RequestRecord = scope["record"]
     _, body, _ = describe_error(error)
@@ -209,6 +210,6 @@ def refuse(service: IndexService, scope: Scope, error: Exception) -> JsonRespons
             kind=type(error).__name__,
             place=error_place(error),
         )
-    if scope["path"] not in OPEN_PATHS:  # A service that is not ready yet has refused nothing.
+    if scope["path"] not in OPEN_PATHS:  # /readyz before the index is loaded is no refusal.
         service.metrics.observe_rejected(record.error)
     return error_response(error, record.id)

@@ -1,6 +1,6 @@
 """The models of requests and answers: they validate, and the OpenAPI description is made of them.
 
-Sizes that an operator may change (`limits.py`) are checked before, by `bodies.parse_json`.
+Sizes that an operator can change (`limits.py`) are checked earlier, by `bodies.parse_json`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _digits_as_text(value: Any) -> Any:
 
 
 def _require_digits(value: Any) -> Any:
-    """Pydantic takes more for a number than its digits: spaces, underscores, other scripts."""
+    """Accept ASCII digits alone; Pydantic also accepts spaces, underscores and other scripts."""
     if not (isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20):
         raise ValueError("must be the number of a cluster, as answers about documents have it")
     return int(value)
@@ -176,7 +176,7 @@ class StreamOptions(BaseModel):
 
 
 def _tag_by_field(**tags: str) -> Callable[[Any], str]:
-    """Chooses the model of a body by the field that only this model has."""
+    """Return a function that chooses the model of a body by a field that only this model has."""
 
     def choose(value: Any) -> str:
         names = value if isinstance(value, dict) else type(value).model_fields
@@ -263,11 +263,11 @@ class ErrorBody(BaseModel):
 
 
 def make_sketch(signatures: Sequence[Signature], spec: Spec) -> SketchedDocuments:
-    """The sketches that clients have sent, as an index takes them.
+    """Return the signatures of clients as sketched documents.
 
     Args:
-        signatures: without its content hash, a signature stands for the document's content.
-        spec: of the index.
+        signatures: the signatures. One without a content hash is identified by its slots.
+        spec: the specification of the index, which they must have.
     """
     kind = np.dtype(column_type(spec)).newbyteorder("<")
     size = column_count(spec) * kind.itemsize
@@ -276,7 +276,7 @@ def make_sketch(signatures: Sequence[Signature], spec: Spec) -> SketchedDocument
         if signature.fingerprint != spec.fingerprint:
             raise SpecMismatch(
                 "a signature has another specification than the index, which has "
-                f"{spec.fingerprint}: make it by the one that GET /v1/stats shows"
+                f"{spec.fingerprint}: make it with the specification of GET /v1/stats"
             )
         if len(signature.slots) != size:
             raise invalid(

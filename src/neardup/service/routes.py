@@ -1,6 +1,7 @@
-"""The routes of the service: each with its scope, what it takes and what it answers.
+"""The routes of the service: each with its scope, its request model and its answer.
 
-Answers are written by orjson as they are; the declared models describe them, and tests compare.
+Answers are serialised by orjson without validation; the declared models describe them, and tests
+compare both.
 """
 
 from __future__ import annotations
@@ -56,12 +57,12 @@ DocumentId = Annotated[
 
 
 def scope(name: str) -> Any:
-    """The scope that an API key needs for a route."""
+    """Return the dependency that requires a scope of the API key."""
     return Security(API_KEY, scopes=[name])
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The answers to errors, for the OpenAPI description."""
+    """Return the descriptions of error answers for the OpenAPI description."""
     return {
         status: {"model": ErrorBody, "description": ERROR_NAMES[status].replace("_", " ")}
         for status in sorted(statuses)
@@ -135,7 +136,7 @@ router.add_api_route(
 async def add(request: ServiceRequest, body: Annotated[AddRequest, Body()]) -> Response:
     """Check and add: one document, several together, or (as NDJSON) a stream of them.
 
-    A document that is there already, with the same id and content, is not added again.
+    A document that is stored already, with the same id and content, is not added again.
     """
     if request.query_params:
         raise invalid("a query is for streams: put replace into the JSON object")
@@ -157,7 +158,7 @@ async def add(request: ServiceRequest, body: Annotated[AddRequest, Body()]) -> R
     responses=errors(*GUARDED_ERRORS, 404, 422),
 )
 async def document(request: ServiceRequest, id: DocumentId) -> Response:
-    """What the index has of a document: its status, its cluster, its metadata."""
+    """Get a document: its status, its cluster, its metadata."""
     found = await request.service.read(lambda index: index.get(id))
     if found is None:
         raise Refusal(404, "there is no document with this id")
@@ -187,7 +188,7 @@ async def cluster(request: ServiceRequest, number: Annotated[ClusterNumber, Path
     """A kept document, and those that are copies of it, in the order in which they came."""
     found = await request.service.read(lambda index: index.cluster(number))
     if found is None:
-        raise Refusal(404, "there is no cluster with this number: documents name theirs")
+        raise Refusal(404, "there is no cluster with this number: GET /v1/documents/ID has it")
     return JsonResponse(
         {
             "number": found.number,

@@ -27,6 +27,7 @@ from neardup.service.error_responses import Refusal, validation_refusal
 from neardup.service.index_service import IndexService
 from neardup.service.limits import ServiceLimits
 from neardup.service.logs import forward
+from neardup.service.metrics import Metrics
 from neardup.service.middleware import RequestMiddleware, refuse
 from neardup.service.routes import router
 
@@ -39,13 +40,13 @@ ROUTING_MESSAGES: Final = {
 
 
 def create_app(service: IndexService) -> FastAPI:
-    """The application of a service; its index is loaded when it starts.
+    """Return the application of a service; its index is loaded when the application starts.
 
-    There are no pages of documentation in it, because they would fetch scripts from elsewhere:
-    `/openapi.json` is for tools.
+    It has no pages of documentation, because they would load scripts from elsewhere; tools read
+    `/openapi.json`.
 
     Args:
-        service: the index, its limits, its log and its metrics.
+        service: the index with its limits, log and metrics.
     """
 
     @asynccontextmanager
@@ -75,7 +76,7 @@ def create_app(service: IndexService) -> FastAPI:
 
 
 class DescribedApp(FastAPI):
-    """FastAPI, whose OpenAPI description states the limits of the service too."""
+    """FastAPI with an OpenAPI description that states the limits of the service."""
 
     def openapi(self) -> dict[str, Any]:
         made = self.openapi_schema is not None
@@ -104,7 +105,7 @@ async def _answer_invalid(request: Request, error: RequestValidationError) -> Re
 
 
 async def _answer_unroutable(request: Request, error: HTTPException) -> Response:
-    """The answer to a path that is no route, or not with this method."""
+    """Answer a request whose path has no route, or no route for its method."""
     headers = list((error.headers or {}).items())
     if error.status_code == NOT_ALLOWED:
         headers = [("allow", ", ".join(_methods_of_path(request)))]
@@ -113,7 +114,7 @@ async def _answer_unroutable(request: Request, error: HTTPException) -> Response
 
 
 def _methods_of_path(request: Request) -> list[str]:
-    """All methods of a path: the framework names those of its first route."""
+    """Return all methods of a path; the framework names those of its first route alone."""
     routes = [route for route in request.app.routes if isinstance(route, Route)]
     matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
     return sorted({method for route in matching for method in route.methods or ()})
@@ -124,14 +125,15 @@ TOO_LARGE: Final = (
     b"content-length: 0\r\nconnection: close\r\n\r\n"
 )
 AHEAD: Final = 16
-"""Requests that a connection may send while others are answered."""
+"""Requests that a connection may send before earlier ones are answered."""
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """HTTP with limits: headers and trailers must be small and headers must come in time, answers
-    must be read, and few requests may come ahead of their turn."""
+    """HTTP with limits on the size of headers and trailers, on the time for headers and for reading
+    answers, on pipelined requests, and on the number of connections."""
 
     limits: ServiceLimits
+    metrics: Metrics
 
     def __init__(self, *args: Any, **others: Any) -> None:
         super().__init__(*args, **others)
@@ -145,7 +147,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         # Writing pauses as soon as the other side does not read.
         transport.set_write_buffer_limits(0)
-        if len(self.connections) > self.limits.connections:
+        refused = len(self.connections) > self.limits.connections
+        self.metrics.observe_connections(len(self.connections), refused=refused)
+        if refused:
             transport.abort()
         else:
             self._wait()
@@ -155,10 +159,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self.transport.is_closing():
             return
-        # The beginning of a request, or nothing that could become one.
+        # The start of a request, or bytes that can't become one.
         if self._in_head and self._idle:
             self._wait()
-        # Headers, or what follows the last chunk of a body.
+        # Headers, or trailers after the last chunk of a body.
         if self._unparsed > self.limits.header_bytes:
             self._refuse()
 
@@ -200,6 +204,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._cancel_deadline()
         self._cancel_unread()
         super().connection_lost(exc)
+        self.metrics.observe_connections(len(self.connections))
 
     @property
     def _idle(self) -> bool:
@@ -228,7 +233,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self._idle:
             self.transport.write(TOO_LARGE)
             self.transport.close()
-        else:  # It would be taken for the answer to the request before it.
+        else:  # An answer would be read as that to the request before.
             self.transport.abort()
 
 
@@ -237,37 +242,40 @@ def _size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that is bound.
+    """Return a bound socket.
 
     Args:
         host: a name or address of this machine.
-        port: 0 is a free one.
+        port: the port; 0 for any free one.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=1024)
     except (OSError, OverflowError) as error:
-        why = getattr(error, "strerror", None) or str(error)
+        reason = getattr(error, "strerror", None) or str(error)
         raise ParameterError(
-            f"can't listen on {host} port {port} ({why}): choose others with --host and --port"
+            f"can't listen on {host} port {port} ({reason}): choose others with --host and --port"
         ) from None
 
 
 def run(app: FastAPI, bound: socket.socket, proxy: str | None) -> None:
-    """Serve until a signal says to stop; then finish the requests under way. An index that can't be
-    loaded ends it too, with the error.
+    """Serve until SIGTERM or SIGINT; then finish the requests under way.
+
+    If the index can't be loaded, stop and raise the error.
 
     Args:
-        app: with the service in its state.
+        app: the application, with the service in its state.
         bound: the socket to listen on.
-        proxy: the address of a proxy whose X-Forwarded-For is believed.
+        proxy: the address of a proxy whose X-Forwarded-For is trusted.
     """
     service: IndexService = app.state.service
     limits = service.limits
     forward(service.log, "uvicorn", "uvicorn.error", "asyncio")
     config = uvicorn.Config(
         app,
-        http=type("Protocol", (BoundedHttpProtocol,), {"limits": limits}),
+        http=type(
+            "Protocol", (BoundedHttpProtocol,), {"limits": limits, "metrics": service.metrics}
+        ),
         loop="uvloop",
         ws="none",
         log_config=None,
@@ -285,8 +293,8 @@ def run(app: FastAPI, bound: socket.socket, proxy: str | None) -> None:
         server.should_exit = True
 
     service.when_failed, service.stopping = end, lambda: server.should_exit
-    # Before the server listens to signals, and when it has stopped: then it sends itself the one
-    # that it was stopped by.
+    # For signals before the server handles them and after it has stopped, when it raises the one
+    # that stopped it again.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: end())
     name, port = bound.getsockname()[:2]
@@ -299,16 +307,16 @@ def run(app: FastAPI, bound: socket.socket, proxy: str | None) -> None:
 
 SWITCH_SECONDS: Final = 0.0005
 MMAP_THRESHOLD: Final = -3
-"""As <malloc.h> has it."""
+"""M_MMAP_THRESHOLD of <malloc.h>."""
 LARGE: Final = 256 << 10
 
 
 def tune_process() -> None:
-    """Let threads take turns more often, and give back the memory of large arrays at once.
+    """Switch threads more often, and return the memory of large arrays at once.
 
-    With Python's usual five milliseconds a thread that is busy makes all others wait that long.
-    The C library raises by itself the size from which memory is given back, up to 32 MB; what is
-    smaller is kept in pieces, and a process that runs for months grows without end.
+    With Python's default of five milliseconds, a busy thread makes all others wait that long. The C
+    library raises the size from which memory is returned to the system by itself, up to 32 MB;
+    smaller pieces stay fragmented, and a process that runs for months grows without end.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     with suppress(OSError, AttributeError):  # another C library than glibc

@@ -1,4 +1,4 @@
-"""The classes of FastAPI's requests and routes: what every route of the service has in common.
+"""Requests and routes: what every route of the service has in common.
 
 FastAPI reads the body of a request before it runs dependencies. So a route checks the scope of the
 API key first, then reads the body within its limits, and leaves the rest to FastAPI: validation by
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from neardup.service.middleware import RequestRecord
 
 ANY_ID: Final = "{id:any}"
-"""The end of a path that is an id, which may have slashes in it."""
+"""The end of a path that is an id, which may contain slashes."""
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class ServiceRequest(Request):
-    """A request that the middleware has let in; its body is bounded."""
+    """A request that the middleware has admitted; its body is bounded."""
 
     _value: dict[str, Any] | None = None
 
@@ -58,13 +58,13 @@ class ServiceRequest(Request):
     async def read_json(self) -> None:
         """Read and parse the body, within the limits."""
         if content_type(self.record.headers) != JSON:
-            raise Refusal(415, f"Content-Type must be {JSON}: say what the body is")
+            raise Refusal(415, f"Content-Type is not {JSON}: set it, and send JSON")
         body = await read_body(self.receive, self.record.headers, self.limits, self.hold)
         self.record.body_read = True
         self._value = parse_json(body, self.limits)
 
     async def body(self) -> bytes:
-        """For FastAPI, which asks whether there is a body and then for its JSON."""
+        """Return a placeholder: FastAPI tests whether there is a body, and then calls `json`."""
         return b"" if self._value is None else b"{}"
 
     async def json(self) -> Any:
@@ -74,32 +74,32 @@ class ServiceRequest(Request):
         """Reserve the memory of a body.
 
         Args:
-            count: bytes of the body that are in memory now.
+            count: the bytes of the body that are in memory.
         """
         self.service.gate.hold(self.record, count)
 
     def charge(self, documents: int) -> None:
-        """Count documents against the rates of the key and the address."""
+        """Charge documents to the rates of the key and the address."""
         self.service.gate.charge(self.record, documents, time.monotonic())
 
     def wait_seconds(self) -> float:
-        """Seconds until the key and the address may send more."""
+        """Return the seconds until the key and the address may send more."""
         return self.service.gate.wait_seconds(self.record, time.monotonic())
 
     def check_key_again(self, scope: str) -> None:
-        """Refuse to go on if the key has been revoked since the request came.
+        """Refuse the request if its key has been revoked since it arrived.
 
         Args:
-            scope: that the key must have.
+            scope: the scope that the key must have.
         """
         self.service.gate.check_again(self.record, scope)
 
 
 class ServiceRoute(APIRoute):
-    """Checks the scope, reads the body, and ends what takes too long.
+    """Checks the scope, reads the body, and cancels requests that take too long.
 
     The scopes are those of the route's `Security` dependencies, which FastAPI writes into the
-    OpenAPI description: what is described is what is enforced.
+    OpenAPI description, so that the description states what is enforced.
     """
 
     def __init__(
@@ -150,9 +150,9 @@ class ServiceRoute(APIRoute):
         return bool(dependant.path_params or dependant.query_params or dependant.header_params)
 
     async def _call_endpoint(self, request: Any) -> Response:
-        """Call an endpoint that takes the request and its body alone.
+        """Call an endpoint whose only parameters are the request and its body.
 
-        FastAPI would solve its dependencies for each request, which costs a sixth of a check.
+        FastAPI would resolve its dependencies on each request, a sixth of the time of a check.
         """
         if self.body_field is None:
             response: Response = await self.endpoint(request)
@@ -165,7 +165,7 @@ class ServiceRoute(APIRoute):
 
 
 def _decode_path(request: Request) -> str:
-    """The path as it was sent: the server puts U+FFFD for bytes that are not UTF-8."""
+    """Decode the path as it was sent; the server replaces bytes that are not UTF-8 by U+FFFD."""
     try:
         return unquote_to_bytes(request.scope["raw_path"]).decode("utf-8")
     except UnicodeDecodeError:
@@ -173,7 +173,7 @@ def _decode_path(request: Request) -> str:
 
 
 class NdjsonRoute(ServiceRoute):
-    """A route for bodies of JSON lines; another route of the same path takes the others."""
+    """A route for bodies of JSON lines; another route of the same path handles other bodies."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         match, child = super().matches(scope)
@@ -183,7 +183,7 @@ class NdjsonRoute(ServiceRoute):
 
 
 class ApiKeyScheme(SecurityBase):
-    """The API key in the OpenAPI description. The middleware has checked it already."""
+    """The API key in the OpenAPI description; the middleware checks it."""
 
     def __init__(self) -> None:
         self.model, self.scheme_name = HTTPBearer(), "api_key"
@@ -196,7 +196,7 @@ API_KEY = ApiKeyScheme()
 
 
 class AnyText(Convertor[str]):
-    """Of a path: all that is left of it, slashes and ends of lines too."""
+    """Matches the rest of a path, including slashes and line ends."""
 
     regex = r"[\s\S]*"
 
