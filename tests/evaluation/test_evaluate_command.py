@@ -250,7 +250,7 @@ def test_a_page_of_a_run_without_texts(folder):
     done = neardup("evaluate", folder / "golden.tsv", "--run", folder / "run", "-o", folder / "out")
     assert done.code == 0, done.err
     page = (folder / "out" / "evaluation.html").read_text()
-    assert "give --corpus" in page and "<svg" not in page
+    assert "pass --corpus" in page and "<svg" not in page
     assert "<h1>golden.tsv: the run run</h1>" in page
 
 
