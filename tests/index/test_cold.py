@@ -1,4 +1,4 @@
-"""Cold postings: what is on disk answers as a dict would, and says so when it is damaged."""
+"""Cold postings: segments on disk answer as a dict would; damage is an error."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def expected(twins, wanted, dead, limit) -> list[list[list[int]]]:
 
 @settings(deadline=None, max_examples=30)
 @given(spills, st.integers(0, TABLES))
-def test_what_a_segment_counts(given_runs, first_tables):
+def test_segment_counts_postings_and_buckets(given_runs, first_tables):
     spill = [postings(table) for table in given_runs]
     with tempfile.TemporaryDirectory() as folder:
         cold = Segments(Path(folder))
@@ -157,7 +157,7 @@ def test_memory_and_disk_for_a_posting(tmp_path):
     assert written.disk_bytes < 13.5 * written.postings
 
 
-def test_what_is_not_there_rarely_costs_a_page(tmp_path, monkeypatch):
+def test_missing_keys_rarely_read_a_page(tmp_path, monkeypatch):
     written = Segment.write(tmp_path / "cold", random_tables(100_000, 1))
     read = []
     pages = Segment._read
@@ -170,7 +170,7 @@ def test_what_is_not_there_rarely_costs_a_page(tmp_path, monkeypatch):
     assert abs(len(read) - 400) < 7 * 20
 
 
-def test_a_bucket_is_read_as_far_as_wanted(tmp_path, monkeypatch):
+def test_find_reads_pages_up_to_the_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(segment, "AT_ONCE", 3)
     bucket = (np.full(2000, 7, np.uint64), np.arange(2000, dtype=np.uint32))
     written = Segment.write(tmp_path / "cold", [bucket, *random_tables(10, 1)[:1]])
@@ -189,7 +189,7 @@ def test_a_bucket_is_read_as_far_as_wanted(tmp_path, monkeypatch):
     assert written.find(asked([(7, 0)]), dead, 2)[1].tolist() == [1999]
 
 
-def test_many_spills_become_few_and_answer_all_the_same(tmp_path):
+def test_merged_segments_give_the_same_answers(tmp_path):
     cold = Segments(tmp_path)
     spilled = [random_tables(20, seed, 20 * seed) for seed in range(100)]
     most, written = 0, 0
@@ -232,7 +232,7 @@ def test_a_merge_that_was_cut_off(tmp_path):
 @pytest.mark.parametrize(
     ("gone", "missed"), [(1, "000001-000001"), (2, "000002-000002"), (3, "000003-000003")]
 )
-def test_a_missing_segment_is_missed(tmp_path, gone, missed):
+def test_missing_segment_is_an_error(tmp_path, gone, missed):
     cold = Segments(tmp_path)
     for seed in range(3):
         cold.add(random_tables(10, seed))
@@ -259,7 +259,7 @@ def test_a_damaged_page_is_named_when_it_is_read(written):
         found.verify()
 
 
-def test_a_page_in_another_ones_place_is_seen(written):
+def test_swapped_pages_are_an_error(written):
     content = bytearray(written.path.read_bytes())
     first, second = (slice(written._start + at, written._start + at + PAGE) for at in (0, PAGE))
     content[first], content[second] = content[second], content[first]
@@ -284,7 +284,7 @@ def test_a_file_that_shrinks_while_it_is_open(written):
 
 
 @pytest.mark.parametrize("at", [0.001, 0.97, 0.985, 0.9999])
-def test_a_flipped_bit_in_what_is_read_first(written, at):
+def test_flipped_bit_in_the_description_is_an_error(written, at):
     content = bytearray(written.path.read_bytes())
     content[int(len(content) * at)] ^= 4
     written.path.write_bytes(content)
@@ -328,7 +328,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, full_disk):
     assert len(found) == 2000 * TABLES
 
 
-def test_threads_and_readers_ask_while_one_adds_and_merges(tmp_path):
+def test_look_ups_while_segments_are_added_and_merged(tmp_path):
     cold, reader = Segments(tmp_path), Segments(tmp_path, read_only=True)
     spilled = [random_tables(300, seed, 300 * seed) for seed in range(24)]
     cold.add(spilled[0])

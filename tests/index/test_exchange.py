@@ -1,4 +1,4 @@
-"""An exported index comes back as it was; a file that is not as it was written is refused."""
+"""An imported index equals the exported one; a damaged file is refused."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def filled(folder, count=60, **more):
         {"sketch": "weighted"},
     ],
 )
-def test_there_and_back(tmp_path, more):
+def test_export_and_import_keep_every_answer(tmp_path, more):
     index, ids = filled(tmp_path / "a", **more)
     with index:
         assert index.export(tmp_path / "file") == len(index) == len(ids)

@@ -1,4 +1,4 @@
-"""An explanation tells what `query` did, step by step, and gives the same answer."""
+"""An explanation lists the steps of `query` and has the same answer."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_steps_of_a_near_copy(tmp_path):
         assert "duplicate of page-3" in str(found) and "w1 " not in str(found)
 
 
-def test_what_is_near_but_not_enough_is_shown(tmp_path):
+def test_nearest_candidates_below_the_threshold_are_shown(tmp_path):
     with opened(tmp_path / "index", threshold=0.8, bands=42, rows=3) as index:
         found = index.explain(FAR)
         assert (found.answer.status, found.similar) == ("new", 0)
@@ -210,6 +210,6 @@ def test_stored_texts(tmp_path):
         assert index.text("a") == [5, 6, 7]
 
 
-def test_nothing_compared_is_nothing_dropped(tmp_path):
+def test_verify_drop_rate_is_zero_without_comparisons(tmp_path):
     with neardup.Index.open(tmp_path / "index") as index:
         assert index.stats().verify_drop_rate == 0.0

@@ -73,7 +73,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1_000, 60_000, 150_000])
-def test_a_full_disk_while_the_house_is_kept(tmp_path: Path, size: int) -> None:
+def test_full_disk_during_snapshot_and_compaction(tmp_path: Path, size: int) -> None:
     """What is derived can't be written, or the log not moved: documents are all there."""
     before = filled(tmp_path)
     with open_index(tmp_path) as index:

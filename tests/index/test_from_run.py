@@ -63,7 +63,7 @@ def test_decisions_of_the_run(tmp_path, options):
             assert index.query(row["text"]).duplicate_of == witness
 
 
-def test_what_is_new_is_compared_by_signatures(tmp_path):
+def test_new_documents_are_compared_with_loaded_ones_by_signatures(tmp_path):
     load_sketches(run(tmp_path), tmp_path / "index", {})
     with neardup.Index.open(tmp_path / "index") as index:
         near = index.add("near", edited(5, 40))
@@ -83,7 +83,7 @@ def test_another_operating_point(tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-def test_cut_slots_have_the_keys_of_their_run(tmp_path):
+def test_narrow_slots_refuse_other_bands(tmp_path):
     out = run(tmp_path, "--bits", "8")
     with pytest.raises(UsageError, match="other bands"):
         load_sketches(out, tmp_path / "index", {"threshold": 0.5})
@@ -92,14 +92,14 @@ def test_cut_slots_have_the_keys_of_their_run(tmp_path):
     assert load_sketches(merged, tmp_path / "index", {}).documents == 31
 
 
-def test_a_set_without_a_run_knows_only_what_was_kept(tmp_path):
+def test_sketches_without_a_run_have_kept_documents_only(tmp_path):
     out = run(tmp_path)
     loaded = load_sketches(out / "sketches", tmp_path / "index", {})
     assert (loaded.documents, loaded.copies) == (loaded.kept, 0)
     assert loaded.kept + loaded.left_out == len(ROWS)
 
 
-def test_copies_of_what_is_elsewhere_are_left_out(tmp_path):
+def test_copies_of_an_earlier_corpus_are_left_out(tmp_path):
     first = run(tmp_path, name="first")
     later = run(
         tmp_path,
@@ -115,7 +115,7 @@ def test_copies_of_what_is_elsewhere_are_left_out(tmp_path):
     assert (loaded.documents, loaded.left_out) == (1, 1)
 
 
-def test_ids_that_are_there_twice(tmp_path):
+def test_repeated_ids_of_a_run_are_renamed(tmp_path):
     rows = [{"id": "same", "text": edited(n)} for n in range(3)] + [{"id": "", "text": edited(9)}]
     loaded = load_sketches(run(tmp_path, rows=rows), tmp_path / "index", {})
     assert (loaded.documents, loaded.renamed) == (4, 3)
@@ -125,7 +125,7 @@ def test_ids_that_are_there_twice(tmp_path):
         assert index.query(edited(9)).duplicate_of == f"{tmp_path}/run.jsonl:3"
 
 
-def test_what_an_index_does_not_know(tmp_path):
+def test_runs_with_unsupported_options_are_refused(tmp_path):
     for option, column in (("--within", "lang"), ("--merge-rows", "lang")):
         out = run(tmp_path, option, column, name=option.strip("-"))
         with pytest.raises(UsageError, match=option):

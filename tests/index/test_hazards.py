@@ -1,4 +1,4 @@
-"""What goes wrong for one must not go wrong for others, and never quietly."""
+"""A request, thread or file that fails is reported, and does not fail others."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def altered(path):
 # Requests that are committed together
 
 
-def test_who_gives_up_takes_nobody_along(tmp_path):
+def test_cancelled_request_does_not_fail_others(tmp_path):
     with neardup.Index.open(tmp_path) as index:
         with standing(index):
             futures = [index.submit([str(at)], [text]) for at, text in enumerate(distinct(3))]
@@ -82,7 +82,7 @@ def test_a_request_that_fails_fails_alone(tmp_path):
         assert index.get("c") is None
 
 
-def test_one_that_is_there_already_moves_in_the_same_batch(tmp_path):
+def test_repeated_document_is_answered_with_its_new_witness(tmp_path):
     with neardup.Index.open(tmp_path, threshold=0.8) as index:
         index.add_batch(["a", "c"], [TEXT, NEAR])
         replaced, again = index.add_batch(["a", "c"], [OTHER, NEAR], replace=True)
@@ -90,7 +90,7 @@ def test_one_that_is_there_already_moves_in_the_same_batch(tmp_path):
         assert again.cluster == index.get("c").number == index.get("c").cluster
 
 
-def test_the_same_again_and_then_another(tmp_path):
+def test_repeated_document_that_a_later_one_replaces_is_rejected(tmp_path):
     with neardup.Index.open(tmp_path, threshold=0.8) as index:
         index.add("a", TEXT)
         first, second = index.add_batch(["a", "a"], [TEXT, OTHER], replace=True)
@@ -98,7 +98,7 @@ def test_the_same_again_and_then_another(tmp_path):
         assert "replaces" in first.reason
 
 
-def test_a_long_queue_does_not_keep_others_from_keeping_house(tmp_path):
+def test_calls_are_accepted_while_the_queue_of_documents_is_full(tmp_path):
     with neardup.Index.open(tmp_path, most_waiting=2) as index:
         with standing(index):
             waits = index.submit(list("abcde"), distinct(5))
@@ -173,7 +173,7 @@ def test_metadata_that_is_refused(tmp_path, metadata):
         index.add("a", TEXT, metadata=metadata)
 
 
-def test_clusters_of_no_number(tmp_path):
+def test_cluster_of_an_impossible_number_is_none(tmp_path):
     with neardup.Index.open(tmp_path) as index:
         assert [index.cluster(number) for number in (-1, 0, 2**40, 2**70)] == [None] * 4
 
@@ -181,7 +181,7 @@ def test_clusters_of_no_number(tmp_path):
 # At the same time
 
 
-def test_asking_while_a_witness_goes(tmp_path):
+def test_queries_while_witnesses_are_removed(tmp_path):
     """A document that is there all the time is always found, and so is its cluster."""
     with (
         neardup.Index.open(tmp_path, threshold=0.8) as index,
@@ -213,7 +213,7 @@ def test_asking_while_a_witness_goes(tmp_path):
         assert wrong == []
 
 
-def test_threads_that_end_leave_nothing_open(tmp_path):
+def test_connections_of_ended_threads_are_closed(tmp_path):
     with neardup.Index.open(tmp_path) as index:
         index.add("a", TEXT)
         before = len(os.listdir("/proc/self/fd"))
@@ -227,7 +227,7 @@ def test_threads_that_end_leave_nothing_open(tmp_path):
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_closed_while_others_ask(tmp_path, read_only):
+def test_queries_during_close_end_with_an_error(tmp_path, read_only):
     neardup.Index.open(tmp_path).close()
     index = neardup.Index.open(tmp_path, read_only=read_only)
     answered, ended = threading.Event(), []
@@ -283,7 +283,7 @@ def test_a_snapshot_is_right_when_tables_are_compacted_meanwhile(tmp_path):
     assert read.leaders(keys, 5)[2].tolist() == [1, 3] * options.hash_tables.count
 
 
-def test_two_merge_at_once(tmp_path):
+def test_concurrent_merges_leave_out_the_dead_of_both(tmp_path):
     """What one leaves out as dead does not come back through the other."""
     segments = Segments(tmp_path)
     keys = np.arange(9_000, dtype=np.uint64)
@@ -319,7 +319,7 @@ def test_two_merge_at_once(tmp_path):
 # Files that don't belong together
 
 
-def test_a_snapshot_of_what_the_store_has_lost(tmp_path):
+def test_snapshot_newer_than_the_store_is_discarded(tmp_path):
     with neardup.Index.open(tmp_path) as index:
         index.add("a", TEXT)
     store = tmp_path / "g1" / "index.sqlite"

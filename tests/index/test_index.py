@@ -1,4 +1,4 @@
-"""What an index promises to who uses it: ids, replacing, removing, clusters, reopening."""
+"""The public face of an index: ids, replacing, removing, clusters, reopening."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_new_duplicate_and_rejected(index):
     assert len(index) == 2
 
 
-def test_asking_stores_nothing(index):
+def test_queries_store_nothing(index):
     index.add("a", TEXT)
     before = index.sequence
     assert index.query(NEAR).duplicate_of == "a"
@@ -45,7 +45,7 @@ def test_asking_stores_nothing(index):
     assert (len(index), index.sequence) == (1, before)
 
 
-def test_the_same_again_is_answered_and_not_added(index):
+def test_repeated_document_is_answered_and_not_added(index):
     first = index.add("a", TEXT)
     again = index.add("a", TEXT.upper())
     assert (again.status, again.again, again.cluster) == ("new", True, first.cluster)
@@ -114,7 +114,7 @@ def test_the_last_metadata_of_an_id_in_a_batch_is_stored(index):
         {"cluster": "components"},
     ],
 )
-def test_what_needs_a_whole_corpus_is_refused(tmp_path, options):
+def test_options_that_need_a_whole_corpus_are_refused(tmp_path, options):
     with pytest.raises(ParameterError):
         neardup.Index.open(tmp_path / "index", **options)
     assert not (tmp_path / "index").exists()
@@ -129,7 +129,7 @@ def test_replacing_a_representative_moves_its_copies_in_one_step(index):
     assert index.verify() == []
 
 
-def test_removing_a_representative_finds_its_members_a_home(index):
+def test_copies_of_a_removed_representative_are_judged_again(index):
     index.add_batch(["a", "b", "c", "x"], [TEXT, NEAR, TEXT, OTHER])
     assert index.remove("a") is True
     assert index.remove("a") is False

@@ -1,4 +1,4 @@
-"""kill -9 under write load: what was acknowledged is there, and nothing else."""
+"""kill -9 under write load: the index has the acknowledged documents, and no others."""
 
 from __future__ import annotations
 

@@ -97,12 +97,12 @@ def test_a_budget_may_be_dropped(tmp_path, texts):
 
 
 @pytest.mark.parametrize("memory", ["much", -1, 0])
-def test_budgets_that_are_none(tmp_path, memory):
+def test_invalid_memory_budgets_are_refused(tmp_path, memory):
     with pytest.raises(ParameterError):
         neardup.Index.open(tmp_path, memory=memory)
 
 
-def test_counts_add_up(tmp_path, texts):
+def test_stats_count_documents_of_tables_on_disk(tmp_path, texts):
     index, said = fill(tmp_path / "i", texts, memory=BUDGET)
     state = index.stats()
     assert state.documents == len(texts) == state.kept + state.copies

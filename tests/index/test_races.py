@@ -1,4 +1,4 @@
-"""Many threads and processes at one index: one answer, as if everything had come in order."""
+"""Many threads and processes at one index: the answers are those of one order of requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An index that is indexed anew by another specification, while it goes on, and back again."""
+"""An index is rebuilt by another specification while it goes on, and switched back."""
 
 from __future__ import annotations
 
@@ -124,12 +124,12 @@ def test_sequence_and_numbers_go_on(tmp_path):
         assert index.sequence > sequence
 
 
-def test_what_is_asked_for_is_checked_before_anything_is_made(tmp_path):
+def test_reindex_checks_options_before_it_makes_a_generation(tmp_path):
     with filled(tmp_path) as index:
         for wrong, why in [
             ({"colour": 1}, "colour"),
             ({"hash": "siphash"}, "key"),
-            ({"spec": Spec(), "shingle": "word:3"}, "says it all"),
+            ({"spec": Spec(), "shingle": "word:3"}, "contains all options"),
             ({"spec": Spec(ignored="0" * 32)}, "ignored"),
         ]:
             with pytest.raises(ParameterError, match=why):
@@ -145,7 +145,7 @@ def test_what_is_asked_for_is_checked_before_anything_is_made(tmp_path):
         reindex(tmp_path / "nothing", shingle="word:3")
 
 
-def test_a_text_that_is_not_known(tmp_path):
+def test_reindex_names_documents_without_a_text(tmp_path):
     filled(tmp_path, keep_texts=False).close()
     texts = dict(LIVING[:-7])
     with pytest.raises(MissingTexts, match="7 documents") as caught:
@@ -161,14 +161,14 @@ def test_a_text_that_is_not_known(tmp_path):
         index.reindex(shingle="word:2")
 
 
-def test_texts_that_the_new_specification_has_no_use_for(tmp_path):
+def test_reindex_names_documents_that_the_new_specification_rejects(tmp_path):
     with filled(tmp_path) as index:
         with pytest.raises(MissingTexts, match="token"):
             index.reindex(shingle="token:2")
         assert (index.spec.shingle, len(index)) == ("word:2", len(LIVING))
 
 
-def test_without_texts_nobody_else_may_write(tmp_path):
+def test_reindex_without_texts_refuses_another_writer(tmp_path):
     with filled(tmp_path, keep_texts=False) as index:
         with pytest.raises(IndexLocked, match="keeps no texts"):
             reindex(tmp_path, shingle="word:3", corpus=LIVING)
@@ -249,7 +249,7 @@ def lose(store, numbers):
         store._writer.executemany("DELETE FROM texts WHERE number=?", numbers)
 
 
-def test_a_shadow_ends_with_what_it_was_beside(tmp_path):
+def test_reindex_ends_the_shadow(tmp_path):
     with filled(tmp_path / "index") as index:
         index.shadow.start(threshold=0.6)
         index.reindex(shingle="word:3")
@@ -278,7 +278,7 @@ def test_tables_on_disk(tmp_path):
         assert index.verify() == []
 
 
-def test_what_was_before_can_be_deleted(tmp_path):
+def test_forget_deletes_the_previous_generation(tmp_path):
     with (
         filled(tmp_path / "index") as index,
         neardup.Index.open(tmp_path / "index", read_only=True) as reader,
@@ -323,7 +323,7 @@ def test_another_key(tmp_path):
         neardup.Index.open(tmp_path / "index", key=B)
 
 
-def test_changes_that_were_forgotten(tmp_path):
+def test_follower_compares_all_documents_after_changes_were_dropped(tmp_path):
     with filled(tmp_path / "source") as source, filled(tmp_path / "target") as target:
         follower = Follower(source._opened.generation.store, target._opened.generation)
         assert follower.catch_up() == 0
@@ -353,7 +353,7 @@ def test_readers_follow(tmp_path):
         assert reader.verify() == []
 
 
-def test_what_waits_is_sketched_again(tmp_path):
+def test_queued_documents_are_sketched_again_after_the_switch(tmp_path):
     """The thread that writes is held up until the last step, and more work, wait for it."""
     begun, free = threading.Event(), threading.Event()
     texts = corpus(30, seed=5)
@@ -451,7 +451,7 @@ class Elsewhere:
             time.sleep(0.001)
 
 
-def test_another_process_goes_over(tmp_path):
+def test_another_process_switches_to_the_offered_generation(tmp_path):
     with filled(tmp_path / "index") as index:
         assert not index.take_over()
         elsewhere = Elsewhere(index)
@@ -470,7 +470,7 @@ def test_another_process_goes_over(tmp_path):
         assert index.verify() == []
 
 
-def test_the_process_that_writes_ends_before_it_goes_over(tmp_path):
+def test_reindex_switches_if_the_writing_process_ends(tmp_path):
     index = filled(tmp_path)
     done = Elsewhere(index).start(reindex, shingle="word:3")
     index.add("meanwhile", TEXTS[9])
@@ -481,7 +481,7 @@ def test_the_process_that_writes_ends_before_it_goes_over(tmp_path):
         assert again.verify() == []
 
 
-def test_nobody_goes_over(tmp_path):
+def test_offer_is_withdrawn_if_no_process_switches(tmp_path):
     with filled(tmp_path) as index:
         with pytest.raises(Busy, match="take_over"):
             reindex(tmp_path, shingle="word:3", wait=0.3)
@@ -516,7 +516,7 @@ def test_the_process_that_writes_lacks_the_new_key(tmp_path):
 ELSEWHERE = "import sys; from neardup.index.rebuild import reindex as do; do(sys.argv[1], slots=64)"
 
 
-def test_a_process_of_its_own(tmp_path):
+def test_reindex_in_another_process(tmp_path):
     texts = corpus(400, seed=9)
     with filled(tmp_path / "index") as index:
         child = subprocess.Popen([sys.executable, "-c", ELSEWHERE, str(index.path)])

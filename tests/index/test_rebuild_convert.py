@@ -1,4 +1,4 @@
-"""Stored slots that are cut down to a few bits, without the text."""
+"""`convert` cuts stored slots to a few bits without the texts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def made(path, **options):
 
 @pytest.mark.parametrize("verify", ["exact", "estimate"])
 @pytest.mark.parametrize("bits", [1, 8, 16])
-def test_everything_goes_on(tmp_path, bits, verify):
+def test_converted_index_keeps_documents_and_answers(tmp_path, bits, verify):
     before, sequence = made(tmp_path / "index", verify=verify)
     done = convert(tmp_path / "index", bits)
     assert done.documents == sum(one is not None for one in before)
@@ -95,7 +95,7 @@ def test_estimates_are_those_of_narrow_slots(tmp_path):
         assert compared > 30
 
 
-def test_less_is_stored(tmp_path):
+def test_convert_stores_less(tmp_path):
     made(tmp_path, verify="estimate", slots=512, bands=16, rows=8)
     done = convert(tmp_path, 4)
     assert done.bytes_after < done.bytes_before
@@ -115,7 +115,7 @@ def test_it_can_be_undone(tmp_path):
         assert index.verify() == []
 
 
-def test_what_can_not_be_converted(tmp_path):
+def test_convert_refuses_wrong_bits_and_open_or_narrow_indexes(tmp_path):
     with pytest.raises(UsageError, match="no index"):
         convert(tmp_path / "nothing", 8)
     made(tmp_path / "index")

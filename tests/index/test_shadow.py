@@ -1,4 +1,4 @@
-"""Another operating point beside the current one: what it decides, reports, and leaves behind."""
+"""A shadow beside the current operating point: its decisions, its report, its end."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def do(index: neardup.Index, deed: str, at: int, text: str) -> None:
 
 @given(texts=corpora(12, 30), deeds=Deeds, chance=st.integers(0, 99))
 @settings(max_examples=12)
-def test_what_happens_meanwhile_happens_to_it(tmp_path_factory, texts, deeds, chance):
+def test_shadow_follows_documents_added_and_removed(tmp_path_factory, texts, deeds, chance):
     folder, more = tmp_path_factory.mktemp("shadow"), chained(random.Random(chance), 6)
     with filled(folder / "a", texts, **OLD) as index, filled(folder / "b", texts, **NEW) as fresh:
         index.shadow.start(threshold=0.5)
@@ -174,7 +174,7 @@ def test_dropped_and_started_again(index):
     assert index.options.threshold == 0.6
 
 
-def test_not_before_it_is_in_step(index):
+def test_promote_is_refused_before_the_shadow_is_in_step(index):
     index.shadow.start(threshold=0.5)
     with index.shadow._following.trial.lock:
         index.shadow._following.trial.complete = False
@@ -184,7 +184,7 @@ def test_not_before_it_is_in_step(index):
     assert index.shadow.promote(wait=True) > 0
 
 
-def test_changes_that_were_forgotten(index, tmp_path):
+def test_shadow_begins_again_after_changes_were_dropped(index, tmp_path):
     """Who can't know what happened begins anew."""
     index.shadow.start(threshold=0.5)
     in_step(index)
@@ -200,7 +200,7 @@ def test_changes_that_were_forgotten(index, tmp_path):
         assert decided(index, IDS) == decided(rest, IDS)
 
 
-def test_a_shadow_that_fails_is_nobody_s_trouble(index):
+def test_failed_shadow_does_not_fail_the_index(index):
     """Here a stored signature was altered."""
     number = index.get("299").number
     file = sqlite3.connect(index._opened.generation.store.path)
@@ -290,7 +290,7 @@ def test_closed_while_it_is_building(tmp_path):
         assert again.verify() == []
 
 
-def test_with_little_memory(tmp_path, fresh):
+def test_shadow_with_tables_on_disk(tmp_path, fresh):
     """Tables of both are on disk, each in a folder of its own."""
     with neardup.Index.open(tmp_path / "index", **OLD, memory=300_000) as index:
         index.add_batch(IDS[:200], TEXTS[:200])

@@ -1,4 +1,4 @@
-"""After the operating point has changed, an index says what one made for that point would say."""
+"""A promoted operating point gives the answers of an index that was made at it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def fresh_options(before: dict, point: dict, index: neardup.Index) -> dict:
 @pytest.mark.parametrize(("before", "point"), POINTS)
 @given(texts=corpora(2, 40), removed=st.sets(st.integers(0, 39)))
 @settings(max_examples=6)
-def test_as_if_made_for_it(before, point, tmp_path_factory, texts, removed):
+def test_promoted_index_equals_one_made_at_that_operating_point(
+    before, point, tmp_path_factory, texts, removed
+):
     folder, ids = tmp_path_factory.mktemp("index"), ids_of(texts)
     with filled(folder / "a", texts, **before) as index:
         for at in removed:
@@ -160,7 +162,7 @@ def test_while_others_add_and_remove(tmp_path):
             assert neardup.similarity(texts[int(a)], texts[int(b)], **spec) < 0.5
 
 
-def test_nothing_changes_if_it_can_t(tmp_path):
+def test_refused_retune_changes_nothing(tmp_path):
     texts = chained(random.Random(9), 50)
     with filled(tmp_path / "a", texts, **SMALL) as index:
         before = decided(index, ids_of(texts))

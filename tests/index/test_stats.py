@@ -1,4 +1,4 @@
-"""How long things took, by counts, against all durations."""
+"""Quantiles of a histogram of durations, against the durations themselves."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_quantile_is_in_the_bucket_of_the_true_one(durations, share):
     assert sum(one <= below for one in every) < share * len(every) + 1e-9
 
 
-def test_what_took_longest_and_nothing_at_all():
+def test_durations_beyond_the_last_bound_and_no_durations():
     times = Times()
     assert quantile(times.counts, 0.99) is None
     times.add(100.0)

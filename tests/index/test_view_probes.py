@@ -45,7 +45,7 @@ def test_probes_by_definition(tmp_path_factory, texts, probes, seed):
                 assert answer.duplicate_of == (str(similar[0]) if similar else None)
 
 
-def test_more_is_found_and_nothing_else(tmp_path):
+def test_probes_find_more_true_copies_only(tmp_path):
     chance = random.Random(6)
     texts = [" ".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=40)) for _ in range(200)]
     asked = [text + f" z{at} y{at}" for at, text in enumerate(texts)]
@@ -64,7 +64,7 @@ def test_more_is_found_and_nothing_else(tmp_path):
     "options",
     [{"bits": 8}, {"sketch": "simhash"}, {"sketch": "weighted"}, {"family": "affine-m61"}],
 )
-def test_who_has_none(tmp_path, options):
+def test_probes_are_refused_for_other_sketches(tmp_path, options):
     with (
         filled(tmp_path / "index", chained(random.Random(1), 3), **options) as index,
         pytest.raises(ParameterError, match="leave them out"),

@@ -1,9 +1,10 @@
-"""Cold postings: what no longer fits into memory, in segments on disk that still answer.
+"""Cold postings: tables that no longer fit into memory, in segments on disk that are looked up.
 
-A segment's name says which spills it holds, from the first to the last, and how often they were
-merged: cold-000003-000003-0 is the third one, cold-000001-000008-1 are the first eight. No name is
-ever given twice. A file whose spills are all in another one is left over from a merge that was cut
-off, and goes; so there is no list of files to keep in step. A spill that is in no file is missed.
+Each time that tables are moved to disk is a spill, which makes a segment. The name of a segment
+gives its first and last spill, and how often they were merged: cold-000003-000003-0 is the third
+spill, cold-000001-000008-1 are the first eight. No name is used twice. A file whose spills are all
+in another file is the remains of an interrupted merge, and is deleted; so no list of files has to
+be kept. A spill that is in no file is an error.
 """
 
 from __future__ import annotations
@@ -19,27 +20,34 @@ import numpy as np
 from neardup.errors import FormatError
 from neardup.formats.blocks import sync_folder
 from neardup.index.postings import Dead, Integers, Keys, Numbers
-from neardup.index.segment import Found, Listed, Segment, SegmentWriter, join_found, sort_postings
+from neardup.index.segment import (
+    CellPostings,
+    PostingList,
+    Segment,
+    SegmentWriter,
+    join_cells,
+    sort_postings,
+)
 
-NOTHING: Final[Listed] = np.empty(0, np.uint64), np.empty(0, np.uint32)
+NOTHING: Final[PostingList] = np.empty(0, np.uint64), np.empty(0, np.uint32)
 LARGEST: Final = (2**64 - 1, 2**32 - 1)
 
 
 def merge_segments(parts: list[Segment], path: Path, dead: Dead) -> Segment:
-    """One segment of several. The dead are left out."""
+    """Merge segments into one, without the dead documents."""
     with SegmentWriter(path, parts[-1].note) as writer:
         for table in range(parts[0].tables):
-            most = sum(int(part.table_buckets[table]) for part in parts)
+            most_buckets = sum(int(part.table_buckets[table]) for part in parts)
             runs = [_Run(part.walk(table)) for part in parts]
-            writer.add_table((_living(piece, dead) for piece in _in_order(runs)), most)
+            writer.add_table((_living(piece, dead) for piece in _in_order(runs)), most_buckets)
         writer.close()
     return Segment(path)
 
 
 class _Run:
-    """Listed in order, of which some are in memory."""
+    """Sorted postings that are read piece by piece; one piece is in memory."""
 
-    def __init__(self, pieces: Iterator[Listed]) -> None:
+    def __init__(self, pieces: Iterator[PostingList]) -> None:
         self._pieces = pieces
         self.keys, self.numbers = next(pieces, NOTHING)
         self._next = next(pieces, None)
@@ -49,8 +57,8 @@ class _Run:
         """The last posting in memory, if more follow."""
         return None if self._next is None else (int(self.keys[-1]), int(self.numbers[-1]))
 
-    def until(self, bound: tuple[int, int]) -> Listed:
-        """Take out what is in memory up to and including a posting."""
+    def until(self, bound: tuple[int, int]) -> PostingList:
+        """Take the postings in memory up to and including `bound`; read the next piece if due."""
         key, number = np.uint64(bound[0]), np.uint32(bound[1])
         start, end = np.searchsorted(self.keys, key), np.searchsorted(self.keys, key, "right")
         end = start + np.searchsorted(self.numbers[start:end], number, "right")
@@ -61,8 +69,8 @@ class _Run:
         return taken
 
 
-def _in_order(runs: list[_Run]) -> Iterator[Listed]:
-    """Up to the least of the last postings in memory, nothing smaller can follow."""
+def _in_order(runs: list[_Run]) -> Iterator[PostingList]:
+    """Merge runs. Each piece goes up to the smallest bound: no smaller posting can follow."""
     while any(len(run.keys) for run in runs):
         bound = min((run.bound for run in runs if run.bound is not None), default=LARGEST)
         taken = [run.until(bound) for run in runs]
@@ -70,19 +78,21 @@ def _in_order(runs: list[_Run]) -> Iterator[Listed]:
         yield sort_postings(keys, numbers)
 
 
-def _living(piece: Listed, dead: Dead) -> Listed:
+def _living(piece: PostingList, dead: Dead) -> PostingList:
+    """Return the postings without those of dead documents."""
     keys, numbers = piece
     alive = np.ones(len(numbers), bool)
-    known = numbers < len(dead)
-    alive[known] = dead[numbers[known]] == 0
+    marked = numbers < len(dead)
+    alive[marked] = dead[numbers[marked]] == 0
     return keys[alive], numbers[alive]
 
 
 NAME: Final = re.compile(r"cold-(\d{6,})-(\d{6,})-(\d+)")
 MOST_SEGMENTS: Final = 8
+"""More segments are merged."""
 
 Leaders = tuple[Integers, Integers, Numbers]
-"""As `Postings.find` gives them: how many, (tables x rows); who asked; and the numbers."""
+"""As `Postings.find` returns them: counts, (tables x queries); rows of queries; numbers."""
 
 Span = tuple[int, int, int]
 """The first and the last spill, and how often they were merged."""
@@ -91,7 +101,7 @@ Span = tuple[int, int, int]
 class Segments:
     """All segments of a folder.
 
-    Any number of threads may ask while one adds and others merge, one after the other. Only one
+    Any number of threads may look up while one adds and others merge, one after the other. Only one
     process adds and merges.
     """
 
@@ -102,16 +112,16 @@ class Segments:
         self._open: dict[Span, Segment] = {}
         self.refresh(last)
         if not read_only:
-            self._tidy()
+            self._delete_remains()
 
     def refresh(self, last: int = 0) -> None:
-        """See what another process has spilled and merged meanwhile."""
+        """Open the segments that another process has spilled and merged meanwhile."""
         while True:
             spans = _spans(self._folder)
             try:
                 self._open = self._opened(spans, last)
             except FormatError:
-                if _spans(self._folder) == spans:  # not merged under our eyes
+                if _spans(self._folder) == spans:  # otherwise they were merged meanwhile
                     raise
             else:
                 return
@@ -127,8 +137,8 @@ class Segments:
             following = end + 1
         return {span: self._open.get(span) or Segment(self._path(span)) for span in spans}
 
-    def _tidy(self) -> None:
-        """Remove what a crash has left behind: half a file, or one that is merged already."""
+    def _delete_remains(self) -> None:
+        """Delete the files of an interrupted process: incomplete ones, and merged ones."""
         for path in self._folder.glob(".cold-*.tmp"):
             path.unlink(missing_ok=True)
         for path, span in _files(self._folder):
@@ -144,7 +154,7 @@ class Segments:
 
     @property
     def last(self) -> int:
-        """How many spills there have been. A snapshot notes it, and is opened with it."""
+        """The number of spills so far. A snapshot contains it, and requires that many."""
         return max((end for _, end, _ in self._open), default=0)
 
     @property
@@ -166,7 +176,10 @@ class Segments:
         return sum(segment.buckets for segment in self._open.values())
 
     def sizes(self, tables: int) -> tuple[Integers, Integers]:
-        """The sizes of buckets of the first so many tables, ascending; and how many there are."""
+        """Return the ascending sizes of buckets, and how many buckets have each size.
+
+        Only the first `tables` tables count.
+        """
         rows = [segment.sizes for segment in self._open.values()]
         counted = np.concatenate([np.empty((0, 3), np.int64), *rows])
         counted = counted[counted[:, 0] < tables]
@@ -175,8 +188,8 @@ class Segments:
         np.add.at(counts, which, counted[:, 2])
         return sizes, counts
 
-    def add(self, tables: Iterable[Listed], **note: Any) -> Segment:
-        """Spill each table's postings, in any order; they are on the disk when this returns."""
+    def add(self, tables: Iterable[PostingList], **note: Any) -> Segment:
+        """Write the postings of each table, in any order, to a new segment, durably."""
         span = self.last + 1, self.last + 1, 0
         segment = Segment.write(self._path(span), tables, **note)
         with self._changing:
@@ -186,27 +199,31 @@ class Segments:
     def find(
         self, keys: Keys, dead: Dead, limit: int, first: int = 0, warm: Leaders | None = None
     ) -> Leaders:
-        """The first `limit` living documents of each bucket, on disk and in memory.
+        """Return the first `limit` living documents of each bucket, on disk and in memory.
 
-        `keys` has a row for each who asks, and a column for each table from the `first` one on.
-        `warm` is what tables in memory have found, in the same form.
+        Args:
+            keys: A row for each query, a column for each table from the `first` one on.
+            dead: Marks removed documents.
+            limit: The most documents of a bucket.
+            first: The first table.
+            warm: The documents that the tables in memory have, in the same form.
         """
-        found = join_found(
+        postings = join_cells(
             [segment.find(keys, dead, limit, first) for segment in self._open.values()]
         )
         if warm is not None:
-            if not len(found[0]):
+            if not len(postings[0]):
                 return warm
-            held = np.repeat(np.arange(keys.size), warm[0].reshape(-1)), warm[2]
-            found = join_found([found, held])
-        cells, numbers = _first(found, limit)
+            in_memory = np.repeat(np.arange(keys.size), warm[0].reshape(-1)), warm[2]
+            postings = join_cells([postings, in_memory])
+        cells, numbers = _first(postings, limit)
         counts = np.bincount(cells, minlength=keys.size).reshape(keys.shape[::-1])
         return counts, cells % max(len(keys), 1), numbers
 
     def merge(self, dead: Dead, *, everything: bool = False) -> bool:
-        """Make one of the younger segments if there are too many, or of all of them if asked to.
+        """Merge the younger segments if there are too many, without the dead documents.
 
-        The dead are left out. Whether anything was merged.
+        With `everything` all segments are merged. Returns whether any were.
         """
         with self._merging:
             spans = _chosen(list(self._open.items()), everything)
@@ -225,7 +242,7 @@ class Segments:
             self._path(part).unlink(missing_ok=True)
 
     def verify(self) -> None:
-        """Read everything; an error if anything is not what was written."""
+        """Read all segments; raise FormatError if one is damaged."""
         for segment in self._open.values():
             segment.verify()
 
@@ -233,36 +250,37 @@ class Segments:
         """Delete all segments, to build them again; first delete the snapshot."""
         with self._changing:
             self._open = {}
-        for path, _ in sorted(_files(self._folder)):  # the first one first: a rest is seen as such
+        for path, _ in sorted(_files(self._folder)):  # oldest first: a gap is then an error
             path.unlink(missing_ok=True)
         sync_folder(self._folder)
 
 
-def _first(found: Found, limit: int) -> Found:
-    """The first `limit` numbers of each cell in ascending order, each once."""
-    cells, numbers = found
+def _first(postings: CellPostings, limit: int) -> CellPostings:
+    """Return the smallest `limit` numbers of each cell in ascending order, each once."""
+    cells, numbers = postings
     order = np.lexsort((numbers, cells))
     cells, numbers = cells[order], numbers[order]
-    fresh = np.ones(len(cells), bool)
-    fresh[1:] = (cells[1:] != cells[:-1]) | (numbers[1:] != numbers[:-1])
-    cells, numbers = cells[fresh], numbers[fresh]
+    distinct = np.ones(len(cells), bool)
+    distinct[1:] = (cells[1:] != cells[:-1]) | (numbers[1:] != numbers[:-1])
+    cells, numbers = cells[distinct], numbers[distinct]
     within = np.arange(len(cells)) - np.searchsorted(cells, cells) < limit
     return cells[within], numbers[within]
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, Span]]:
+    """Yield the segments of a folder with their spans."""
     for path in folder.iterdir():
-        if found := NAME.fullmatch(path.name):
-            yield path, (int(found[1]), int(found[2]), int(found[3]))
+        if name := NAME.fullmatch(path.name):
+            yield path, (int(name[1]), int(name[2]), int(name[3]))
 
 
 def _spans(folder: Path) -> list[Span]:
-    """What the segments of a folder hold, in order, without those that are inside of another."""
-    found: list[Span] = []
+    """Return the spans of a folder in order, without those that are inside of another."""
+    spans: list[Span] = []
     for span in sorted((span for _, span in _files(folder)), key=_widest_first):
-        if not found or span[1] > found[-1][1]:
-            found.append(span)
-    return found
+        if not spans or span[1] > spans[-1][1]:
+            spans.append(span)
+    return spans
 
 
 def _widest_first(span: Span) -> Span:
@@ -271,9 +289,9 @@ def _widest_first(span: Span) -> Span:
 
 
 def _chosen(segments: list[tuple[Span, Segment]], everything: bool) -> list[Span]:
-    """Which to merge: the younger ones, back to one that is larger than all younger together.
+    """Return the spans to merge: the younger ones, up to a segment larger than all of those.
 
-    So each posting is written again only when its segment doubles.
+    So a posting is written again only when its segment doubles.
     """
     if everything:
         return [span for span, _ in segments]

@@ -39,10 +39,11 @@ from neardup.runtime import SILENT, Progress
 
 CORPUS_FILE: Final = "corpus.tmp"
 IDS_AT_ONCE: Final = 500
+"""Ids of one SELECT."""
 
 
 class CorpusTexts:
-    """Texts that can be asked for in any order. Of several with the same id the first counts."""
+    """A temporary file of texts by id. Of several texts with the same id the first counts."""
 
     def __init__(self, folder: Path, texts: Iterable[tuple[str, str]]) -> None:
         self._path = folder / CORPUS_FILE
@@ -57,15 +58,15 @@ class CorpusTexts:
             self._file.execute("CREATE INDEX ids ON texts(id)")
 
     def texts(self, ids: Sequence[str]) -> dict[str, str]:
-        """Those that the corpus has."""
-        found: dict[str, str] = {}
+        """Return the texts of the ids that the corpus has."""
+        texts: dict[str, str] = {}
         with self._translated():
             for start in range(0, len(ids), IDS_AT_ONCE):
-                some = ids[start : start + IDS_AT_ONCE]
-                places = ",".join("?" * len(some))
-                asked = f"SELECT id, text FROM texts WHERE id IN ({places}) ORDER BY number DESC"  # noqa: S608
-                found.update(self._file.execute(asked, some).fetchall())
-        return found
+                batch = ids[start : start + IDS_AT_ONCE]
+                places = ",".join("?" * len(batch))
+                query = f"SELECT id, text FROM texts WHERE id IN ({places}) ORDER BY number DESC"  # noqa: S608
+                texts.update(self._file.execute(query, batch).fetchall())
+        return texts
 
     def __enter__(self) -> Self:
         return self
@@ -93,27 +94,28 @@ UNDER_WAY: Final = 2
 """Commits that may wait while the next documents are sketched."""
 CHANGES_AT_ONCE: Final = 4_096
 LEFT_OUT: Final = "left_out"
+"""Name of the setting that lists documents a generation was made without."""
 NO_TEXT: Final = "no text"
 NAMED: Final = 5
-"""So many documents are named in an error."""
+"""The most documents that an error names."""
 
 
-class MissingTexts(UsageError):  # noqa: N818  # reads as what happened
-    """Documents that can't be carried over; `documents` has the id and the reason of each."""
+class MissingTexts(UsageError):  # noqa: N818  # names what happened
+    """Documents that can't be carried over; `documents` maps their ids to reasons."""
 
     def __init__(self, documents: dict[str, str]) -> None:
         self.documents = documents
-        some = ", ".join(repr(id) for id in list(documents)[:NAMED])
+        named = ", ".join(repr(id) for id in list(documents)[:NAMED])
         more = f" and {len(documents) - NAMED:,} more" if len(documents) > NAMED else ""
         why = ", ".join(sorted(set(documents.values())))
         super().__init__(
-            f"{len(documents):,} documents can't be carried over ({why}): {some}{more}. Give a "
+            f"{len(documents):,} documents can't be carried over ({why}): {named}{more}. Give a "
             "corpus that has them (--corpus), or leave them out (--drop-missing)"
         )
 
 
 class DocumentTexts:
-    """The texts of documents: of a corpus, or else as they are stored."""
+    """The texts of documents, from a corpus or else from the store."""
 
     def __init__(self, store: Store, corpus: CorpusTexts | None = None) -> None:
         self._store, self._corpus = store, corpus
@@ -121,18 +123,27 @@ class DocumentTexts:
         self._tokens = settings.options.spec.unit == "token"
 
     def of(self, rows: Sequence[Row]) -> dict[int, str]:
-        """By number, of those that have one."""
-        given = {} if self._corpus is None else self._corpus.texts([row.id for row in rows])
-        found = {row.number: given[row.id] for row in rows if row.id in given}
-        rest = [row.number for row in rows if row.number not in found]
+        """Return the texts of the documents that have one, by number."""
+        by_id = {} if self._corpus is None else self._corpus.texts([row.id for row in rows])
+        texts = {row.number: by_id[row.id] for row in rows if row.id in by_id}
+        rest = [row.number for row in rows if row.number not in texts]
         stored = self._store.blobs("texts", rest) if rest else {}
-        return found | {
+        return texts | {
             number: decode_text(text, tokens=self._tokens) for number, text in stored.items()
         }
 
 
 class Follower:
-    """Has `target` do what happens to `source`."""
+    """Brings the generation `target` in step with the store `source`.
+
+    Args:
+        source: The store of the current generation.
+        target: The generation that follows.
+        corpus: Texts of documents, which go before stored ones.
+        drop_missing: Leave out documents without a text. Otherwise they are an error.
+        sequence: The change of the source up to which the target is complete, if it is known.
+        progress: Receives the progress.
+    """
 
     def __init__(
         self,
@@ -146,51 +157,55 @@ class Follower:
     ) -> None:
         self.source, self.target, self.drop_missing = source, target, drop_missing
         self.sequence = sequence
-        """The change up to which the target has everything; None if that is not known."""
+        """The change of the source up to which the target is complete; None if it is not known."""
         self.carried = 0
-        self._lost = {} if sequence is None else _left_out(target.store)
-        self._apart = _left_out(source)
-        """What the target may have and the source was made without."""
+        self._dropped = {} if sequence is None else _left_out(target.store)
+        self._only_in_target = _left_out(source)
+        """Documents that the source was made without, which the target may have."""
         self._texts, self._progress = DocumentTexts(source, corpus), progress
 
     @property
     def missing(self) -> dict[str, str]:
-        """Id and reason of those that could not be carried over."""
-        return dict(self._lost.values())
+        """The ids of documents that could not be carried over, with reasons."""
+        return dict(self._dropped.values())
 
     def record_left_out(self) -> None:
-        """Write down what was left out, for who goes on from here, or goes back."""
-        store, stated = self.target.store, json.dumps(list(self._lost.items()))
+        """Store which documents were left out, for a later follower or an undo."""
+        store, left_out = self.target.store, json.dumps(list(self._dropped.items()))
 
         def write() -> None:
             with store.transaction():
-                store.set_meta(LEFT_OUT, stated)
+                store.set_meta(LEFT_OUT, left_out)
 
         self.target.between_commits(write)
 
     def catch_up(self) -> int:
-        """Do what has happened since; how many changes that were, or documents at first."""
+        """Follow the changes of the source since the last call.
+
+        Returns the number of changes; or of added documents, if all documents were compared.
+        """
         changes = self._changes()
-        done = self._differences() if changes is None else self._follow(changes)
-        if self._lost and not self.drop_missing:
+        done = self._follow_differences() if changes is None else self._follow(changes)
+        if self._dropped and not self.drop_missing:
             raise MissingTexts(self.missing)
         return done
 
-    def _differences(self) -> int:
+    def _follow_differences(self) -> int:
+        """Compare the numbers of all documents; remove and add those that differ."""
         with self.source.snapshot():
-            sequence, there = self.source.last_change(), self.source.numbers()
-        here = self.target.store.numbers()
-        gone = np.setdiff1d(here, there, assume_unique=True).tolist()
-        self._remove([number for number in gone if number not in self._apart])
-        lacking = np.setdiff1d(there, here, assume_unique=True)
-        if len(lacking):
-            self._progress.stage("indexing anew", len(lacking), "documents")
-        self._add(lacking.tolist())
+            sequence, wanted = self.source.last_change(), self.source.numbers()
+        existing = self.target.store.numbers()
+        removed = np.setdiff1d(existing, wanted, assume_unique=True).tolist()
+        self._remove([number for number in removed if number not in self._only_in_target])
+        missing = np.setdiff1d(wanted, existing, assume_unique=True)
+        if len(missing):
+            self._progress.stage("indexing anew", len(missing), "documents")
+        self._add(missing.tolist())
         self.sequence = sequence
-        return len(lacking)
+        return len(missing)
 
     def _changes(self) -> list[StoreChange] | None:
-        """The next ones; None if they are not known any more."""
+        """Return the next changes; None if they have been dropped."""
         if self.sequence is None:
             return None
         with self.source.snapshot():
@@ -200,7 +215,7 @@ class Follower:
 
     def _follow(self, changes: list[StoreChange]) -> int:
         if changes:
-            # Removed first: an id may have been given to another document since.
+            # Removals first: the id may belong to another document since then.
             self._remove([change.number for change in changes if change.op == REMOVED])
             self._add(sorted(change.number for change in changes if change.op == ADDED))
             self.sequence = changes[-1].seq
@@ -210,60 +225,64 @@ class Follower:
         for row in self.target.store.rows(numbers).values():
             self.target.remove(row.id)
         for number in numbers:
-            self._lost.pop(number, None)
+            self._dropped.pop(number, None)
 
     def _add(self, numbers: list[int]) -> None:
         waiting: deque[tuple[list[Row], Future[list[Answer]]]] = deque()
         for start in range(0, len(numbers), AT_ONCE):
-            some = numbers[start : start + AT_ONCE]
-            rows, texts = self._with_texts(some)
-            if rows and (self.drop_missing or not self._lost):
-                self._make_way(rows)
+            batch = numbers[start : start + AT_ONCE]
+            rows, texts = self._with_texts(batch)
+            if rows and (self.drop_missing or not self._dropped):
+                self._free_ids(rows)
                 waiting.append((rows, self.target.carry(rows, texts)))
             while len(waiting) > (UNDER_WAY if start + AT_ONCE < len(numbers) else 0):
-                self._note(*waiting.popleft())
-            self._progress.advance(len(some))
+                self._count(*waiting.popleft())
+            self._progress.advance(len(batch))
 
     def _with_texts(self, numbers: list[int]) -> tuple[list[Row], list[str]]:
-        """Of these documents those that are still there, are lacking, and have a text."""
-        here = self.target.store.rows(numbers)
+        """Return the documents that the target lacks and that have a text, with their texts."""
+        existing = self.target.store.rows(numbers)
         with self.source.snapshot():  # or one could be removed before its text is read
-            found = self.source.rows(numbers)
-            rows = [found[number] for number in sorted(found) if number not in here]
+            source_rows = self.source.rows(numbers)
+            rows = [source_rows[number] for number in sorted(source_rows) if number not in existing]
             texts = self._texts.of(rows)
-        self._lost |= {row.number: (row.id, NO_TEXT) for row in rows if row.number not in texts}
+        self._dropped |= {row.number: (row.id, NO_TEXT) for row in rows if row.number not in texts}
         rows = [row for row in rows if row.number in texts]
         return rows, [texts[row.number] for row in rows]
 
-    def _make_way(self, rows: list[Row]) -> None:
-        """Remove the target's documents whose ids the source has given to other texts."""
-        if not self._apart:
+    def _free_ids(self, rows: list[Row]) -> None:
+        """Remove documents of the target whose ids belong to other documents of the source."""
+        if not self._only_in_target:
             return
         stored = self.target.answer(lambda view: view.rows_by_id([row.id for row in rows]))
         for row in stored.values():
-            if row.number in self._apart:
+            if row.number in self._only_in_target:
                 self.target.remove(row.id)
 
-    def _note(self, rows: list[Row], done: Future[list[Answer]]) -> None:
+    def _count(self, rows: list[Row], done: Future[list[Answer]]) -> None:
+        """Wait for a commit; count its documents, and record those that were rejected."""
         for row, answer in zip(rows, done.result(), strict=True):
             if answer.status == REJECTED:
-                self._lost[row.number] = (row.id, str(answer.reason))
+                self._dropped[row.number] = (row.id, str(answer.reason))
             else:
                 self.carried += 1
 
 
 def _left_out(store: Store) -> dict[int, tuple[str, str]]:
-    """Number to id and reason of the documents that a generation was made without."""
-    stated = json.loads(store.meta().get(LEFT_OUT, "[]"))
-    return {number: (id, why) for number, (id, why) in stated}
+    """Return the documents that a generation was made without: number -> id and reason."""
+    left_out = json.loads(store.meta().get(LEFT_OUT, "[]"))
+    return {number: (id, why) for number, (id, why) in left_out}
 
 
-LOOK: Final = 0.1
-"""Seconds between two looks at whether the other process has switched."""
+POLL: Final = 0.1
+"""Seconds between two reads of index.json, while another process is to switch."""
 
 
 def commit_cutover(path: Path, follower: Follower) -> None:
-    """Follow the last changes, then name the new generation as current, between commits."""
+    """Follow the last changes, then make the target the current generation in index.json.
+
+    Nothing may be committed to the source meanwhile.
+    """
     while follower.catch_up():
         pass
     follower.record_left_out()
@@ -278,7 +297,7 @@ def commit_cutover(path: Path, follower: Follower) -> None:
 
 
 def cut_over_in_writer(live: OpenIndex, follower: Follower) -> None:
-    """Have the writer thread do the last step."""
+    """Have the writer thread of an open index follow the last changes and switch."""
 
     def last_step() -> None:
         commit_cutover(live.path, follower)
@@ -288,21 +307,21 @@ def cut_over_in_writer(live: OpenIndex, follower: Follower) -> None:
 
 
 def accept_offer(live: OpenIndex, key: bytes | Key | None = None) -> bool:
-    """Switch to the generation that another process offers, if there is one."""
-    offered = folder.read_offer(live.path)
-    if offered is None or offered.problem:
+    """Switch to the generation that another process offers; return whether one was offered."""
+    offer = folder.read_offer(live.path)
+    if offer is None or offer.problem:
         return False
     with suppress(IndexLocked), folder.locked(live.path, folder.MAKING):
-        # Now it is neither withdrawn nor taken by anybody else.
-        offered = folder.read_offer(live.path)
-        if offered is None or offered.problem:
+        # With the lock, no other process can withdraw or accept it.
+        offer = folder.read_offer(live.path)
+        if offer is None or offer.problem:
             return False
         try:
-            if offered.generation != live.generation.name:
-                with live.open_generation(offered.generation, to_key(key)) as target:
-                    cut_over_in_writer(live, _follower(live.generation.store, target, offered))
+            if offer.generation != live.generation.name:
+                with live.open_generation(offer.generation, to_key(key)) as target:
+                    cut_over_in_writer(live, _follower(live.generation.store, target, offer))
         except NeardupError as error:
-            folder.write_offer(live.path, replace(offered, problem=str(error)))
+            folder.write_offer(live.path, replace(offer, problem=str(error)))
             raise
         folder.withdraw_offer(live.path)
         folder.remove_unlisted(live.path)
@@ -311,30 +330,35 @@ def accept_offer(live: OpenIndex, key: bytes | Key | None = None) -> bool:
 
 
 def wait_for_cutover(path: Path, name: str, key: Key | None, seconds: float) -> None:
-    """Wait until the process that writes has switched; if it ends before, switch here."""
+    """Wait until the writing process has switched to `name`; if it ends before, switch here.
+
+    Raises:
+        Busy: If it has not switched within `seconds`.
+        UsageError: If it could not switch.
+    """
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        listed, offered = folder.read_generations(path), folder.read_offer(path)
+        listed, offer = folder.read_generations(path), folder.read_offer(path)
         if listed is not None and listed.current == name:
             return
-        if offered is not None and offered.problem:
+        if offer is not None and offer.problem:
             break
-        if offered is not None and _completed(path, key):
+        if offer is not None and _switch_without_writer(path, key):
             return
-        time.sleep(LOOK)
+        time.sleep(POLL)
     _withdraw(path, name, seconds)
 
 
-def _completed(path: Path, key: Key | None) -> bool:
-    """Switch to what is offered, unless another process writes."""
+def _switch_without_writer(path: Path, key: Key | None) -> bool:
+    """Switch to the offered generation, unless another process writes; return whether it did."""
     with suppress(IndexLocked), folder.locked(path), folder.locked(path, folder.MAKING):
-        listed, offered = folder.read_generations(path), folder.read_offer(path)
-        if listed is None or offered is None:
+        listed, offer = folder.read_generations(path), folder.read_offer(path)
+        if listed is None or offer is None:
             return False
         source = Store(path / listed.current / folder.STORE, read_only=True)
         try:
-            with Generation.open(path, offered.generation, [key]) as target:
-                commit_cutover(path, _follower(source, target, offered))
+            with Generation.open(path, offer.generation, [key]) as target:
+                commit_cutover(path, _follower(source, target, offer))
         finally:
             source.close()
         folder.withdraw_offer(path)
@@ -346,18 +370,19 @@ def _completed(path: Path, key: Key | None) -> bool:
 def _withdraw(path: Path, name: str, seconds: float) -> None:
     """Withdraw an offer that was not accepted, or failed; unless it was accepted just now."""
     with folder.locked(path, folder.MAKING):
-        offered, listed = folder.read_offer(path), folder.read_generations(path)
+        offer, listed = folder.read_offer(path), folder.read_generations(path)
         folder.withdraw_offer(path)
         if listed is not None and listed.current == name:
             return
         folder.remove_unlisted(path)
-        if offered is not None and offered.problem:
-            raise UsageError(f"the process that writes could not switch: {offered.problem}")
+        if offer is not None and offer.problem:
+            raise UsageError(f"the process that writes could not switch: {offer.problem}")
         raise Busy(
             f"the process that writes did not switch in {seconds:.0f} s: have it call "
             "Index.take_over (neardup serve does), or stop it, and run this again"
         )
 
 
-def _follower(source: Store, target: Generation, offered: folder.Offer) -> Follower:
-    return Follower(source, target, drop_missing=offered.drop_missing, sequence=offered.sequence)
+def _follower(source: Store, target: Generation, offer: folder.Offer) -> Follower:
+    """Go on from the state in which a generation was offered."""
+    return Follower(source, target, drop_missing=offer.drop_missing, sequence=offer.sequence)

@@ -1,11 +1,11 @@
-"""A whole index as one file, for a backup or another machine.
+"""Export an index to one file, for a backup or another machine, and import it again.
 
 A file of blocks (`formats/blocks.py`) of the kind "index export". Its header has the settings and
-how many documents there are. The first block holds settings that are bytes; each other block
-some documents in the order of their numbers, as columns:
+the number of documents. The first block has the settings that are bytes; each other block has a
+batch of documents in the order of their numbers, as columns:
 
     number, witness (0 if it is kept), similarity (NaN if it is kept), exact, added, content
-    id, metadata, signatures, shingles, texts    bytes of different lengths, each three columns:
+    id, metadata, signatures, shingles, texts    bytes of different lengths, three columns each:
         NAME.rows   which documents of the block have it
         NAME.ends   where each one's bytes end
         NAME.data   the bytes, one after the other
@@ -40,11 +40,11 @@ AT_ONCE: Final = 2_048
 
 Columns = dict[str, NDArray[Any]]
 Parts = dict[int, bytes]
-"""Bytes of some documents of a block, by their places."""
+"""Bytes of documents of a block, by their place in it."""
 
 
 def export_store(store: Store, file: Path, progress: Progress = SILENT) -> int:
-    """Write all documents as they are at this moment; how many there are."""
+    """Write one state of all documents to a file; return how many there are."""
     with store.snapshot():
         documents = store.counts()[0]
         progress.stage("exporting", documents, "documents")
@@ -75,6 +75,7 @@ def export_store(store: Store, file: Path, progress: Progress = SILENT) -> int:
 
 
 def _columns(store: Store, rows: Sequence[Row]) -> Columns:
+    """Return documents and their blobs as the columns of a block."""
     numbers = [row.number for row in rows]
     columns: Columns = {
         "number": np.array(numbers, np.int64),
@@ -93,10 +94,10 @@ def _columns(store: Store, rows: Sequence[Row]) -> Columns:
         },
     }
     for table in BLOBS:
-        found = store.blobs(table, numbers)
-        parts[table] = {at: found[one] for at, one in enumerate(numbers) if one in found}
-    for name, some in parts.items():
-        columns |= _packed(name, some)
+        blobs = store.blobs(table, numbers)
+        parts[table] = {at: blobs[one] for at, one in enumerate(numbers) if one in blobs}
+    for name, by_place in parts.items():
+        columns |= _packed(name, by_place)
     return columns
 
 
@@ -109,7 +110,7 @@ def _packed(name: str, parts: Parts) -> Columns:
 
 
 class Export(BlockReader):
-    """A file that was exported."""
+    """An exported file, open."""
 
     def __init__(self, file: Path) -> None:
         super().__init__(file, KIND)
@@ -127,12 +128,13 @@ class Export(BlockReader):
 
     @property
     def settings(self) -> IndexSettings:
-        held = self._blocks[0]["columns"]
-        stored = self.header["settings"] | {name: self.read(0, name).tobytes() for name in held}
+        """The settings of the index that was exported."""
+        names = self._blocks[0]["columns"]
+        stored = self.header["settings"] | {name: self.read(0, name).tobytes() for name in names}
         return IndexSettings.of_stored(stored, str(self.path))
 
     def documents(self, block: int) -> tuple[list[Row], dict[str, list[tuple[int, bytes]]]]:
-        """The documents of a block, and what belongs to them."""
+        """Return the documents of a block, and their blobs: table -> (number, bytes)."""
         columns = {
             name: self.read(block, name).tolist()
             for name in ("number", "witness", "similarity", "exact", "added")
@@ -169,7 +171,7 @@ class Export(BlockReader):
 
 
 def import_index(file: str | Path, path: str | Path, progress: Progress = SILENT) -> int:
-    """Make the index that was exported in a new folder; how many documents it has."""
+    """Make the index of an exported file in a new folder; return its number of documents."""
     export = Export(Path(file))
     try:
         with new_index(Path(path), export.settings) as loader:
@@ -182,6 +184,7 @@ def import_index(file: str | Path, path: str | Path, progress: Progress = SILENT
 
 
 def _load(export: Export, loader: Loader, progress: Progress) -> None:
+    """Load all documents; raise FormatError if some are missing or don't fit the settings."""
     codec = SignatureCodec(export.settings.options)
     columns, kind = bulk.packed_shape(codec.options.spec)
     size = columns * np.dtype(kind).itemsize

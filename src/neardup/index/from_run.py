@@ -1,7 +1,7 @@
-"""An index of the sketches that a batch run has saved, without any text.
+"""Make an index of the sketches that a batch run has saved, without any text.
 
-Documents that the run kept are kept, those that it removed are copies of the same witness. None has
-shingles: whatever is compared with them is estimated by signatures.
+Documents that the run kept are kept, and documents that it removed are copies of the same witness.
+None has shingles, so similarities to them are estimated by signatures.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from neardup.index.store import Row
 from neardup.index.validation import is_valid_id
 from neardup.lsh.bands import Tables
 from neardup.lsh.curve import format_layout
+from neardup.options import Options
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.output import RUN_FILE, is_run
 from neardup.pipeline.saved import SketchSet, find_sketch_folder
@@ -33,21 +34,22 @@ from neardup.pipeline.sketch_files import OPEN, SLOTS, TABLES, SketchBlock, Sket
 from neardup.runtime import SILENT, Progress
 
 AT_ONCE: Final = 4_096
+"""Documents of a transaction."""
 
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """What became of the documents of a run."""
+    """The result of loading a run."""
 
     settings: IndexSettings
     documents: int
     kept: int
     left_out: int
-    """Removed ones whose witness is not known here, and rejected ones."""
+    """Removed documents whose witness is not in the run, and rejected ones."""
     renamed: int
-    """Documents whose id another one had before: they are called by file and row."""
+    """Documents that are called by file and row, because their id is invalid or repeated."""
 
     @property
     def copies(self) -> int:
@@ -56,7 +58,7 @@ class LoadedRun:
 
 @dataclass(frozen=True)
 class RunDecisions:
-    """For each document: is it loaded, and if it was removed, for which one and how similar."""
+    """The decision of a run about each document, and whether the document is loaded."""
 
     loaded: NDArray[np.bool_]
     witness: Integers
@@ -66,31 +68,36 @@ class RunDecisions:
 
     @cached_property
     def numbers(self) -> Integers:
-        """What each loaded document is called in the index."""
+        """The number of each loaded document in the index."""
         return np.cumsum(self.loaded)
 
 
 def load_sketches(
     run: str | Path,
     path: str | Path,
-    given: dict[str, Any],
+    point: dict[str, Any],
     progress: Progress = SILENT,
     clock: Callable[[], float] = time.time,
 ) -> LoadedRun:
     """Make an index of a run, or of a set of saved sketches, in a new folder.
 
-    `given` are parts of the operating point; what is not given is as in the run.
+    Args:
+        run: The folder of the run or of the sketches.
+        path: The folder of the index.
+        point: Options of the operating point that differ from those of the run.
+        progress: Receives the progress.
+        clock: Returns the time at which the documents are added.
     """
     sketches = Path(run)
-    found = SketchSet.open(find_sketch_folder(sketches))
-    _check(found, sketches)
+    saved = SketchSet.open(find_sketch_folder(sketches))
+    _check(saved, sketches)
     record = json.loads((sketches / RUN_FILE).read_bytes()) if is_run(sketches) else None
     settings = IndexSettings(
-        _options(found, record, given), False, found.ignored, found.frequencies
+        _options(saved, record, point), False, saved.ignored, saved.frequencies
     )
-    everything = Sketches(found.shards, found.files)
+    everything = Sketches(saved.shards, saved.files)
     _require_keys(everything, settings, sketches)
-    decided = _decided(sketches, found, everything, record)
+    decided = _run_decisions(sketches, saved, everything, record)
     with new_index(Path(path), settings) as loader:
         names = _Names(Catalogue.of(everything))
         progress.stage("loading", len(everything), "documents")
@@ -101,43 +108,41 @@ def load_sketches(
     return LoadedRun(settings, loader.documents, loader.kept, left_out, names.renamed)
 
 
-def _check(found: SketchSet, where: Path) -> None:
-    """Refuse sketches that say something else than an index would."""
-    columns = [shard.reading.columns for shard in found.shards]
+def _check(saved: SketchSet, where: Path) -> None:
+    """Refuse sketches of runs whose documents an index would judge differently."""
+    columns = [shard.reading.columns for shard in saved.shards]
     option = None
     if any(one.within is not None for one in columns):
         option = "--within"
     elif any(one.id_option == "merge-rows" for one in columns) or any(
-        file.note_of(block).get(OPEN) for file in found.files for block in range(len(file))
+        file.note_of(block).get(OPEN) for file in saved.files for block in range(len(file))
     ):
         option = "--merge-rows"
     if option is not None:
         raise UsageError(
-            f"{where} was made with {option}, which an index does not know: build it of the files"
+            f"{where} was made with {option}, which an index does not support: build the index "
+            "from the files"
         )
 
 
-def _options(found: SketchSet, record: dict[str, Any] | None, given: dict[str, Any]) -> Any:
-    """The operating point of the run, but for what is given."""
-    made = [file.note_of(0).get(TABLES) for file in found.files if len(file)]
+def _options(saved: SketchSet, record: dict[str, Any] | None, changes: dict[str, Any]) -> Options:
+    """Return the operating point of the run with `changes`; `record` is its run.json."""
+    saved_bands = [file.note_of(0).get(TABLES) for file in saved.files if len(file)]
+    changes_bands = bool(changes.keys() & {"bands", "rows", "tables"})
     point: dict[str, Any] = {}
     if record is not None:
-        named = [name for name in POINT_NAMES if name not in ("bands", "rows")]
-        point = {name: record["parameters"].get(name) for name in named}
-    elif made and made[0] is not None and not _gives_bands(given):
-        point = {"tables": ",".join(f"{bands}x{rows}" for bands, rows in made[0])}
-    if found.spec.sketch == "simhash" and point.get("verify") != "exact":
+        names = [name for name in POINT_NAMES if name not in ("bands", "rows")]
+        point = {name: record["parameters"].get(name) for name in names}
+    elif saved_bands and saved_bands[0] is not None and not changes_bands:
+        point = {"tables": ",".join(f"{bands}x{rows}" for bands, rows in saved_bands[0])}
+    if saved.spec.sketch == "simhash" and point.get("verify") != "exact":
         point.pop("threshold", None)
-    options = options_of(found.spec, point)
-    return changed(options, given) if given else options
-
-
-def _gives_bands(given: dict[str, Any]) -> bool:
-    return bool(given.keys() & {"bands", "rows", "tables"})
+    options = options_of(saved.spec, point)
+    return changed(options, changes) if changes else options
 
 
 def _require_keys(everything: Sketches, settings: IndexSettings, where: Path) -> None:
-    """Slots that were cut have the keys of their run alone."""
+    """Refuse other bands for narrow slots: only the keys of their run are stored."""
     tables = settings.options.hash_tables
     for block in everything.blocks:
         note = block.file.note_of(block.number)
@@ -148,15 +153,15 @@ def _require_keys(everything: Sketches, settings: IndexSettings, where: Path) ->
             )
 
 
-def _decided(
-    where: Path, found: SketchSet, everything: Sketches, record: dict[str, Any] | None
+def _run_decisions(
+    where: Path, saved: SketchSet, everything: Sketches, record: dict[str, Any] | None
 ) -> RunDecisions:
     usable = np.concatenate([np.empty(0, bool), *(block.usable() for block in everything.blocks)])
-    kept = usable & found.kept
+    kept = usable & saved.kept
     size = len(kept)
     decided = RunDecisions(kept.copy(), np.full(size, -1), np.zeros(size), np.ones(size, bool))
     if record is None or record["parameters"]["against"]:
-        return decided  # removed documents may be copies of some that are elsewhere
+        return decided  # removed documents may be copies of documents of an earlier corpus
     removed = np.flatnonzero(usable & ~kept)
     table = pq.read_table(
         where / "removed.parquet", columns=["cluster", "similarity", "exact"], use_threads=False
@@ -168,17 +173,17 @@ def _decided(
     witness, similarity, exact = (
         table.column(name).to_numpy() for name in ("cluster", "similarity", "exact")
     )
-    known = np.flatnonzero(~np.isnan(witness.astype(np.float64)))
-    rows = removed[known]
-    decided.witness[rows] = witness[known].astype(np.int64)
-    decided.similarity[rows] = similarity[known]
-    decided.exact[rows] = exact[known]
+    with_witness = np.flatnonzero(~np.isnan(witness.astype(np.float64)))
+    rows = removed[with_witness]
+    decided.witness[rows] = witness[with_witness].astype(np.int64)
+    decided.similarity[rows] = similarity[with_witness]
+    decided.exact[rows] = exact[with_witness]
     decided.loaded[rows] = kept[decided.witness[rows]]
     return decided
 
 
 class _Names:
-    """What documents are called: an id that is taken, or that no index takes, gives way."""
+    """The ids of documents; an invalid or repeated id is replaced by file and row."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
@@ -186,6 +191,7 @@ class _Names:
         self.renamed = 0
 
     def of(self, documents: Integers) -> list[str]:
+        """Return the ids of documents."""
         names: list[str] = self._catalogue.names(documents).to_pylist()
         for at, name in enumerate(names):
             if name in self._taken or not is_valid_id(name):
@@ -204,21 +210,20 @@ def _load(
     codec: SignatureCodec,
     now: float,
 ) -> None:
-    """The documents of a block that are wanted, some thousand a transaction."""
-    here = slice(block.start, block.end)
-    wanted = np.flatnonzero(decided.loaded[here])
-    if not len(wanted):
+    """Load the documents of a block, AT_ONCE in a transaction."""
+    loaded = np.flatnonzero(decided.loaded[block.start : block.end])
+    if not len(loaded):
         return
     contents = np.ascontiguousarray(block.column("content").T)
     compared = np.ascontiguousarray(read_compared(block.file, block.number).T)
     keys = _keys(block, codec.lsh) if codec.options.spec.narrow else None
     numbers = decided.numbers
-    for start in range(0, len(wanted), AT_ONCE):
-        rows = wanted[start : start + AT_ONCE]
+    for start in range(0, len(loaded), AT_ONCE):
+        rows = loaded[start : start + AT_ONCE]
         documents = rows + block.start
         stored = list(_rows(documents, contents[rows], names.of(documents), decided, numbers, now))
-        signed = codec.pack(compared[rows] if keys is None else keys[rows], compared[rows])
-        blobs = list(zip(numbers[documents].tolist(), signed, strict=True))
+        signatures = codec.pack(compared[rows] if keys is None else keys[rows], compared[rows])
+        blobs = list(zip(numbers[documents].tolist(), signatures, strict=True))
         loader.add(stored, {"signatures": blobs})
 
 
@@ -230,6 +235,7 @@ def _rows(
     numbers: Integers,
     now: float,
 ) -> Iterator[Row]:
+    """Yield the rows that are stored of documents."""
     columns = (numbers, decided.witness, decided.similarity, decided.exact)
     each = zip(*(column[documents].tolist() for column in columns), strict=True)
     for (number, witness, similarity, exact), id, content in zip(each, ids, contents, strict=True):

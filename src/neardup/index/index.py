@@ -1,13 +1,13 @@
-"""The online index: is this new document a copy of one that came before?
+"""`Index`, the online index: decides whether a document is a copy of one added before.
 
     with neardup.Index.open("posts", threshold=0.8) as index:
         index.add("1", "the first text of all that there are in here")
         index.query("The first text of all that there are in here!").duplicate_of
 
-Durable: what was acknowledged is there after a crash. The answer is that of a batch run over the
-same documents in the order in which they were added.
+Acknowledged documents are durable: they survive a crash. The answers are those of a batch run over
+the same documents in the order in which they were added.
 
-`Index` is what people call. Behind it are the open folder (`open_index.py`), a generation in it
+`Index` is the public face. Behind it are the open folder (`open_index.py`), a generation in it
 (`generation.py`: store, tables, writer thread) and the view that answers (`view.py`).
 """
 
@@ -49,9 +49,10 @@ Metadata = Sequence[dict[str, Any] | None] | None
 
 
 class Index:
-    """An open index. Any number of threads may use it; one process writes, others may read.
+    """An open index, made by `Index.open`. Any number of threads may use it.
 
-    Readers don't wait for readers. `add` returns when its documents are stored durably.
+    One process writes, others may read. Readers don't wait for readers. `add` returns when its
+    documents are stored durably.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -92,16 +93,21 @@ class Index:
             path: The folder.
             spec: The specification of a new index, instead of the options that decide it.
             read_only: Open it beside a process that writes; nothing can be added.
-            memory: The most memory for the tables, in bytes or as "4 GB"; what does not fit is
-                looked up on disk. By default they are held in memory.
-            keep_texts: Store the texts of a new index, so that it can be indexed by another
-                specification later.
+            memory: The most memory for the tables, in bytes or as "4 GB"; tables that don't fit
+                are looked up on disk. By default all tables are in memory.
+            keep_texts: Store the texts of documents, so that the index can be rebuilt by another
+                specification (`reindex`). By default a new index stores none, and an existing one
+                does as it did before.
             key: The secret key of an index with hash siphash.
-            clock: Returns the time at which a document is added, in seconds since 1970.
-            most_waiting: Documents that may wait for the writer thread; more are refused (`Busy`).
+            clock: Returns the time that is stored with a new document, in seconds since 1970.
+            most_waiting: The most documents that may wait for the writer thread; more are refused
+                (`Busy`).
             say: Receives messages about steps that take long.
             **options: The operating point of a new index, and the specification if there is no
                 `spec`: matching options, as in `neardup.dedup`.
+
+        Returns:
+            The open index; a context manager that closes it.
 
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -124,7 +130,7 @@ class Index:
         return cls(opened)
 
     def close(self) -> None:
-        """Finish what waits, write a snapshot if one is due, and let another process write.
+        """Store the documents that wait, write a snapshot if one is due, and release the lock.
 
         >>> index = _example()
         >>> index.close()
@@ -141,6 +147,7 @@ class Index:
         self.close()
 
     def __len__(self) -> int:
+        """The number of stored documents, copies included."""
         if not self.read_only:
             return self._opened.generation.count_documents()[0]
         with self._opened.while_open() as generation:
@@ -148,17 +155,17 @@ class Index:
 
     @property
     def path(self) -> Path:
-        """The folder."""
+        """The folder of the index."""
         return self._opened.path
 
     @property
     def settings(self) -> IndexSettings:
-        """What is stored about the index: specification, operating point, whether it has texts."""
+        """The stored settings: specification, operating point, whether texts are stored."""
         return self._opened.generation.settings
 
     @property
     def options(self) -> Options:
-        """Specification and operating point."""
+        """The specification and the operating point."""
         return self.settings.options
 
     @property
@@ -168,17 +175,17 @@ class Index:
 
     @property
     def sketcher(self) -> Sketcher:
-        """Makes sketches for `add_sketches` and `query_sketches`."""
+        """The sketcher that makes sketches for `add_sketches` and `query_sketches`."""
         return self._opened.generation.sketcher.sketcher
 
     @property
     def generation(self) -> str:
-        """The name of the generation that answers: a folder in the folder of the index."""
+        """The name of the current generation: a folder in the folder of the index."""
         return self._opened.generation.name
 
     @property
     def read_only(self) -> bool:
-        """Whether it was opened to read."""
+        """Whether the index was opened read-only."""
         return self._opened.generation.writer is None
 
     @property
@@ -193,14 +200,18 @@ class Index:
     ) -> Answer:
         """Judge a document and store it, in one step.
 
-        An id that is stored with the same content is answered again, and nothing is added.
+        If the id is stored with the same content, its answer is repeated with `again` set, and
+        nothing is added.
 
         Args:
             id: The document's id, up to 1,024 bytes of UTF-8.
             text: Its text; a list of token ids if the specification is of tokens.
-            metadata: Stored with the document, as JSON.
-            replace: Replace a document that has this id with another content. Without it that is a
-                `Conflict`.
+            metadata: A dictionary that is stored with the document, as JSON.
+            replace: Replace a stored document that has this id, unless content, metadata and text
+                are equal. Without it an id with another content is a `Conflict`.
+
+        Returns:
+            The answer: `new`, `duplicate` with its witness and similarity, or `rejected`.
 
         >>> index = _example()
         >>> index.add("2", "the quick brown fox jumps over the lazy dog again").duplicate_of
@@ -226,8 +237,11 @@ class Index:
         Args:
             ids: The ids, one for each text.
             texts: The texts.
-            metadata: Of each document, or None.
+            metadata: The metadata of each document, None for none.
             replace: As in `add`. Without it a document whose id has another content is rejected.
+
+        Returns:
+            The answers, in the order of the documents.
 
         >>> index = _example()
         >>> answers = index.add_batch(["2", "3"], ["one two six", "six two one"])
@@ -244,15 +258,16 @@ class Index:
         metadata: Metadata = None,
         replace: bool = False,
     ) -> Future[list[Answer]]:
-        """Sketch documents and leave them to the writer thread, without waiting for it.
-
-        The future has the answers when all documents are stored.
+        """Sketch documents and queue them for the writer thread, without waiting for it.
 
         Args:
             ids: The ids, one for each text.
             texts: The texts.
-            metadata: Of each document, or None.
+            metadata: The metadata of each document, None for none.
             replace: As in `add_batch`.
+
+        Returns:
+            A future of the answers, which is set when all documents are stored.
 
         >>> index = _example()
         >>> index.submit(["2"], ["one two six"]).result()[0].status
@@ -282,9 +297,12 @@ class Index:
 
         Args:
             ids: The ids, one for each sketch.
-            sketch: Sketches of the same specification, such as `sketcher` makes.
-            metadata: Of each document, or None.
+            sketch: Sketches of the same specification, made by `sketcher`.
+            metadata: The metadata of each document, None for none.
             replace: As in `add_batch`.
+
+        Returns:
+            The answers, in the order of the documents.
 
         >>> from neardup.corpus.documents import Documents, make_strings
         >>> index = _example()
@@ -301,10 +319,13 @@ class Index:
         return generation.submit_sketches(ids, sketch, encoded, replace=replace).result()
 
     def remove(self, id: str) -> bool:
-        """Remove a document; whether there was one. Its copies are judged again.
+        """Remove a document. Its copies are judged again in the same commit.
 
         Args:
             id: The document's id.
+
+        Returns:
+            Whether a document had this id.
 
         >>> index = _example()
         >>> index.remove("1"), index.remove("1")
@@ -312,15 +333,18 @@ class Index:
         """
         return self._opened.generation.remove(id)
 
-    # Asking
+    # Querying
 
     def query(self, text: str, *, probes: int = 0) -> Answer:
         """Judge a text without storing it.
 
         Args:
-            text: The text.
-            probes: How many more buckets are looked up, the likeliest first: finds more, and takes
-                longer.
+            text: The text; a list of token ids if the specification is of tokens.
+            probes: The number of additional buckets that are looked up, the likeliest first: finds
+                more copies, and takes longer.
+
+        Returns:
+            The answer, without an id.
 
         >>> _example().query("a quite different text").status
         'new'
@@ -334,6 +358,9 @@ class Index:
             texts: The texts.
             probes: As in `query`.
 
+        Returns:
+            The answers, in the order of the texts.
+
         >>> [answer.status for answer in _example().query_batch(["one two six", ""])]
         ['new', 'rejected']
         """
@@ -344,7 +371,10 @@ class Index:
         """Judge documents that come as sketches, without storing them.
 
         Args:
-            sketch: Sketches of the same specification, such as `sketcher` makes.
+            sketch: Sketches of the same specification, made by `sketcher`.
+
+        Returns:
+            The answers, in the order of the sketches.
 
         >>> from neardup.corpus.documents import Documents, make_strings
         >>> index = _example()
@@ -356,11 +386,14 @@ class Index:
             return generation.query_sketches(sketch)
 
     def similar(self, text: str, most: int = 10) -> list[SimilarDocument]:
-        """The kept documents that are similar to a text, the most similar first.
+        """Find the kept documents that are similar to a text.
 
         Args:
             text: The text.
-            most: How many documents are returned at most.
+            most: The most documents that are returned.
+
+        Returns:
+            The documents with their similarity, the most similar first.
 
         >>> similar = _example().similar("The quick brown fox jumps over the lazy dog!")
         >>> [document.id for document in similar]
@@ -375,15 +408,18 @@ class Index:
             return generation.answer(question)
 
     def explain(self, text: str) -> Explanation:
-        """Every step of `query`: what it found, and how long it took.
+        """Explain the answer to a text: every step of `query`, with its result and its time.
 
         Args:
             text: The text.
 
+        Returns:
+            The steps; `str()` gives a page to read.
+
         >>> _example().explain("one two six").rule
         'no kept document shares a bucket'
         """
-        for _ in range(2):  # the first time, kernels and pages may have to be loaded
+        for _ in range(2):  # the first time includes loading kernels and pages
             begun = time.perf_counter()
             answer = self.query(text)
             seconds = time.perf_counter() - begun
@@ -397,12 +433,13 @@ class Index:
             )
 
     def explain_document(self, id: str) -> DocumentExplanation | None:
-        """Compare a stored document with its witness and its candidates again.
-
-        None if no document has this id.
+        """Explain the decision about a stored document: compare it with its witness again.
 
         Args:
             id: The document's id.
+
+        Returns:
+            The comparison with its witness and its candidates; None if no document has this id.
 
         >>> _example().explain_document("1").rule[:16]
         'no kept document'
@@ -416,10 +453,13 @@ class Index:
             return generation.answer(question)
 
     def get(self, id: str) -> Document | None:
-        """A stored document; None if no document has this id.
+        """Return a stored document with its status, cluster and metadata.
 
         Args:
             id: The document's id.
+
+        Returns:
+            The document; None if no document has this id.
 
         >>> _example().get("1").status
         'new'
@@ -428,10 +468,13 @@ class Index:
             return generation.answer(lambda view: view.document(id))
 
     def text(self, id: str) -> Any:
-        """The text of a document, or its list of token ids; None if it is not stored.
+        """Return the stored text of a document.
 
         Args:
             id: The document's id.
+
+        Returns:
+            The text, or the list of token ids; None if it is not stored.
 
         >>> _example().text("1")
         'the quick brown fox jumps over the lazy dog'
@@ -440,10 +483,13 @@ class Index:
             return generation.answer(lambda view: view.text(id))
 
     def cluster(self, number: int) -> DocumentCluster | None:
-        """A kept document and its copies; None if no kept document has this number.
+        """Return a cluster: a kept document and its copies.
 
         Args:
             number: The number of the kept document: the `cluster` of an answer.
+
+        Returns:
+            The cluster; None if no kept document has this number.
 
         >>> _example().cluster(1).size
         1
@@ -455,19 +501,32 @@ class Index:
 
     @property
     def shadow(self) -> Shadow:
-        """Tries another operating point beside the current one; see `Shadow`."""
+        """Tries another operating point beside the current one; see `Shadow`.
+
+        >>> index = _example()
+        >>> index.shadow.start(threshold=0.6)
+        >>> index.shadow.wait()
+        True
+        >>> index.shadow.report().agreement.both_kept
+        1
+        >>> index.shadow.drop()
+        """
         generation = self._opened.generation
         generation.require_writer()
-        assert generation.shadow is not None  # noqa: S101  # there is one beside a writer
+        assert generation.shadow is not None  # noqa: S101  # it is None only without a writer
         return generation.shadow
 
     def retune(self, **point: Any) -> int:
-        """Change the operating point; of how many documents the answer changed.
+        """Change the operating point.
 
-        All documents are judged again in order, from what is stored, while the index goes on.
+        All documents are judged again in order, from their stored signatures and shingles, while
+        the index goes on.
 
         Args:
             **point: Options of the operating point that change, as in `Shadow.start`.
+
+        Returns:
+            The number of documents whose answer changed.
 
         >>> _example().retune(threshold=0.6)
         0
@@ -482,7 +541,7 @@ class Index:
     # Maintenance
 
     def stats(self) -> Stats:
-        """The state of the index in numbers.
+        """Return the state of the index in numbers: documents, memory, files, buckets, counters.
 
         >>> _example().stats().documents
         1
@@ -491,7 +550,10 @@ class Index:
             return generation.stats()
 
     def snapshot(self) -> int:
-        """Write the tables to a file, to start from; the change up to which they are complete.
+        """Write the tables to a file, so that the next start is fast.
+
+        Returns:
+            The number of the change up to which the file is complete.
 
         >>> _example().snapshot()
         1
@@ -500,7 +562,10 @@ class Index:
         return self._opened.generation.snapshot()
 
     def snapshot_if_due(self) -> bool:
-        """Write the tables if a start would take long without it; whether they were written.
+        """Write a snapshot if a start would take long without it.
+
+        Returns:
+            Whether it was written.
 
         >>> _example().snapshot_if_due()
         False
@@ -509,18 +574,21 @@ class Index:
         return self._opened.generation.snapshot_if_due()
 
     def compact(self) -> None:
-        """Drop removed documents from the tables, forget old changes, and give back disk space.
+        """Drop removed documents from the tables, drop old changes, and free disk space.
 
         >>> _example().compact()
         """
         self._opened.generation.compact()
 
     def export(self, file: str | Path, progress: Progress = SILENT) -> int:
-        """Write all documents to one file, for `neardup index import`; how many there are.
+        """Write all documents to one file, for `neardup index import`.
 
         Args:
-            file: Where to write it.
-            progress: Is told how far it is.
+            file: The path of the file.
+            progress: Receives the progress.
+
+        Returns:
+            The number of documents.
 
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -531,10 +599,13 @@ class Index:
             return export_store(generation.store, Path(file), progress)
 
     def verify(self) -> list[str]:
-        """What is wrong with the stored documents or the tables, one line each; usually nothing.
+        """Check the stored documents and the tables.
 
-        It reads everything, as of one state. What is added through this object waits until it is
+        It reads all of one state. Documents that are added through this object wait until it is
         done; to check an index that another process writes to, open it read-only.
+
+        Returns:
+            The problems, one line each; empty if there are none.
 
         >>> _example().verify()
         []
@@ -556,17 +627,20 @@ class Index:
         progress: Progress = SILENT,
         **options: Any,
     ) -> Reindexed:
-        """Index all documents by another specification while this one goes on, then switch to it.
+        """Rebuild the index by another specification while it goes on, then switch to it.
 
         Args:
             spec: The new specification, instead of the options that decide it.
             key: The secret key of the new specification.
-            corpus: Texts as (id, text), in any order; stored texts are used where it has none.
+            corpus: Texts as (id, text), in any order; stored texts are used for other ids.
             keep_texts: Whether the new generation stores texts; by default as before.
             drop_missing: Leave out documents that have no text or are rejected. Without it they are
                 an error, and nothing changes.
-            progress: Is told how far it is.
+            progress: Receives the progress.
             **options: Options of the specification and the operating point that change.
+
+        Returns:
+            The new generation, and the documents that were carried over and left out.
 
         >>> _example().reindex(shingle="word:3").generation
         'g2'
@@ -590,12 +664,15 @@ class Index:
         drop_missing: bool = False,
         progress: Progress = SILENT,
     ) -> Reindexed:
-        """Switch back to the previous generation, with what has been added and removed since.
+        """Switch back to the previous generation, after adding and removing what changed since.
 
         Args:
-            key: The secret key that generation needs.
-            drop_missing: Leave out documents that were added without a text.
-            progress: Is told how far it is.
+            key: The secret key of that generation, if it is another one.
+            drop_missing: Leave out documents that were added since and have no text.
+            progress: Receives the progress.
+
+        Returns:
+            The generation, and the documents that were carried over and left out.
 
         >>> index = _example()
         >>> _ = index.reindex(shingle="word:3")
@@ -606,12 +683,15 @@ class Index:
             return rebuild.undo(self._opened, key=key, drop_missing=drop_missing, progress=progress)
 
     def take_over(self, *, key: bytes | Key | None = None) -> bool:
-        """Switch to a generation that another process has made; False if none is offered.
+        """Switch to a generation that another process has made (`neardup index reindex`).
 
-        It takes no time if none is: a process that writes calls it every few seconds.
+        A process that writes calls it every few seconds; it costs nothing if none is offered.
 
         Args:
             key: The secret key of the offered generation, if it is another one.
+
+        Returns:
+            Whether a generation was offered.
 
         >>> _example().take_over()
         False
@@ -621,7 +701,7 @@ class Index:
 
 
 def _example() -> Index:
-    """An index with one document, for the examples above; it goes when nothing refers to it."""
+    """Make an index with one document for the examples above, deleted with its last reference."""
     folder = tempfile.mkdtemp(prefix="neardup-example-")
     index = Index.open(folder, threshold=0.7, shingle="word:2", keep_texts=True)
     index.add("1", "the quick brown fox jumps over the lazy dog")

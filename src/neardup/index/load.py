@@ -1,4 +1,4 @@
-"""The documents of files into an index, in order, some thousand a commit."""
+"""Load many documents: from files into an open index, or from rows into a new index."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
     from neardup.index.index import Index
 
 TOGETHER: Final = 4_096
-"""Documents of a commit, about."""
+"""The number of documents at which a batch is complete."""
 CHARACTERS: Final = 16 << 20
-"""Of the texts of a commit, about."""
+"""The length of its texts at which a batch is complete."""
 UNDER_WAY: Final = 2
-"""Commits that may wait while the next documents are sketched."""
+"""Commits that may be pending while the next documents are sketched."""
 BAD_ID: Final = f"the id is empty, has a NUL, or has more than {LONGEST_ID:,} bytes"
 
 
 @dataclass
 class LoadCounts:
-    """What became of the documents."""
+    """Counts of loaded documents, by answer."""
 
     documents: int = 0
     new: int = 0
     copies: int = 0
     again: int = 0
-    """Those that were there already, with the same id and content."""
+    """Documents that were stored before, with the same id and content."""
     reasons: Counter[str] = field(default_factory=Counter)
-    """Why others were rejected."""
+    """Rejected documents, by reason."""
     seconds: float = 0.0
 
     @property
@@ -57,6 +57,7 @@ class LoadCounts:
         return self.reasons.total()
 
     def count(self, answers: Iterable[Answer]) -> None:
+        """Count the answers of a batch."""
         for answer in answers:
             self.documents += 1
             if answer.again:
@@ -71,30 +72,31 @@ class LoadCounts:
 
 @dataclass
 class DocumentBatch:
-    """Some documents, and what each is called; those that can't be used are only counted."""
+    """A batch of documents from files. Unusable documents are in `rejected` only."""
 
     ids: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     rejected: list[tuple[str, str]] = field(default_factory=list)
-    """Id and reason."""
+    """Id and reason of unusable documents."""
     stored: int = 0
-    """Bytes of the files."""
+    """Bytes of the files that were read for it."""
 
     @property
     def complete(self) -> bool:
         return len(self.ids) >= TOGETHER or sum(map(len, self.texts)) >= CHARACTERS
 
-    def take(self, names: Sequence[str], documents: Documents) -> None:
+    def append(self, names: Sequence[str], documents: Documents) -> None:
+        """Append documents under these ids."""
         for row, (name, text) in enumerate(zip(names, documents.texts.to_pylist(), strict=True)):
-            why = documents.rejected.get(row) or (None if is_valid_id(name) else BAD_ID)
-            if why is None:
+            reason = documents.rejected.get(row) or (None if is_valid_id(name) else BAD_ID)
+            if reason is None:
                 self.ids.append(name)
                 self.texts.append(text)
             else:
-                self.rejected.append((name, why))
+                self.rejected.append((name, reason))
 
-    def apart(self) -> Iterator[DocumentBatch]:
-        """The same in parts that have each id once: a later document can replace an earlier one."""
+    def split_at_repeated_ids(self) -> Iterator[DocumentBatch]:
+        """Yield parts that have each id once, so that a document can replace an earlier one."""
         part, seen = DocumentBatch(rejected=self.rejected, stored=self.stored), set[str]()
         for id, text in zip(self.ids, self.texts, strict=True):
             if id in seen:
@@ -116,41 +118,51 @@ def fill(
     replace: bool = False,
     strict: bool = False,
 ) -> LoadCounts:
-    """Add all documents of some files; with `strict` the first that can't be used is an error."""
-    filled, begun = LoadCounts(), time.perf_counter()
+    """Add all documents of files to an open index, and wait until they are stored.
+
+    Args:
+        index: The index.
+        files: The files, in order.
+        columns: The columns of text and id.
+        progress: Receives the progress, in bytes.
+        workers: Threads that read the files.
+        replace: Replace documents that have the same id.
+        strict: Raise RowError at the first document that can't be used.
+    """
+    counts, begun = LoadCounts(), time.perf_counter()
     waiting: deque[tuple[Future[list[Answer]], int]] = deque()
 
     def finish() -> None:
         future, stored = waiting.popleft()
         answers = future.result()
-        filled.count(answers)
+        counts.count(answers)
         if strict:
             _refuse([(str(one.id), one.reason) for one in answers if one.reason is not None])
         progress.advance(stored)
 
     progress.stage("indexing", sum(file.path.stat().st_size for file in files), "bytes")
-    found = batches(files, columns, workers)
+    loaded = batches(files, columns, workers)
     if replace:
-        found = (part for batch in found for part in batch.apart())
-    for batch in found:
+        loaded = (part for batch in loaded for part in batch.split_at_repeated_ids())
+    for batch in loaded:
         if strict:
             _refuse(batch.rejected)
-        filled.documents += len(batch.rejected)
-        filled.reasons.update(why for _, why in batch.rejected)
+        counts.documents += len(batch.rejected)
+        counts.reasons.update(reason for _, reason in batch.rejected)
         future = index.submit(batch.ids, batch.texts, replace=replace)
         waiting.append((future, batch.stored))
         if len(waiting) > UNDER_WAY:
             finish()
     while waiting:
         finish()
-    filled.seconds = time.perf_counter() - begun
-    return filled
+    counts.seconds = time.perf_counter() - begun
+    return counts
 
 
 def batches(
     files: Sequence[InputFile], columns: Columns, workers: int = 1
 ) -> Iterator[DocumentBatch]:
-    """The documents of files, each called by its id, or else by its file and row."""
+    """Yield the documents of files; one without an id is called by its file and row."""
 
     def read(chunk: Chunk) -> Documents:
         return parse_chunk(chunk, columns)
@@ -162,7 +174,7 @@ def batches(
         ids = to_strings(documents.ids).to_pylist()
         names = [f"{file.name}:{row + at}" if id is None else id for at, id in enumerate(ids)]
         row += len(documents)
-        batch.take(names, documents)
+        batch.append(names, documents)
         batch.stored += chunk.stored
         if batch.complete:
             yield batch
@@ -172,70 +184,77 @@ def batches(
 
 
 def _refuse(rejected: Sequence[tuple[str, str | None]]) -> None:
+    """Raise RowError for the first rejected document, if there is one."""
     if rejected:
         id, why = rejected[0]
         raise RowError(
-            f"document {id!r} can't be used: {why}. Mend it, or leave out --strict to go on "
-            "without such documents; what came before it is in the index"
+            f"document {id!r} can't be used: {why}. Fix it, or drop --strict to skip such "
+            "documents; documents before it are in the index"
         )
 
 
 class Loader:
-    """Takes in documents, some at a time: each call is a transaction."""
+    """Stores the rows of a new index, one transaction a call."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.documents = self.kept = 0
 
     def add(self, rows: Sequence[Row], blobs: Mapping[str, Sequence[tuple[int, Any]]]) -> None:
-        """Store documents with what belongs to them, table -> (number, bytes)."""
+        """Store documents with their blobs: table -> (number, bytes)."""
         with self._store.transaction():
             self._store.add(rows)
-            for table, some in blobs.items():
-                self._store.add_blobs(table, some)
+            for table, rows_of_table in blobs.items():
+                self._store.add_blobs(table, rows_of_table)
         if self._store.wal_bytes > CHECKPOINT_BYTES:
             self._store.checkpoint("TRUNCATE")
         self.documents += len(rows)
         self.kept += sum(row.witness is None for row in rows)
 
     def reach(self, number: int) -> None:
-        """Numbers up to this one were given, whether or not their documents are still there."""
+        """Reserve all numbers up to this one, also those of documents that were removed."""
         with self._store.transaction():
             self._store.reach(number)
 
 
 @contextmanager
 def new_index(path: Path, settings: IndexSettings) -> Iterator[Loader]:
-    """What is loaded inside becomes the index of a folder, which must be empty or not be there."""
+    """Make an index in a folder that is empty or missing, of what the block loads.
+
+    It is made beside the folder and moved there at the end, so that a process that is killed leaves
+    no half-filled index.
+    """
     require_free(path)
     place = path.resolve()
-    beside = place.with_name(f".{place.name}.tmp")
-    shutil.rmtree(beside, ignore_errors=True)
+    temporary = place.with_name(f".{place.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
     try:
-        (beside / folder.FIRST).mkdir(mode=0o700, parents=True)
-        file = beside / folder.FIRST / folder.STORE
+        (temporary / folder.FIRST).mkdir(mode=0o700, parents=True)
+        file = temporary / folder.FIRST / folder.STORE
         Store.create(file, settings.stored)
         store = Store(file)
         try:
             yield Loader(store)
-            cold = snapshot.SpillFolders(beside / folder.FIRST)
-            derived = snapshot.build_tables(store, SignatureCodec(settings.options), cold)
-            snapshot.write_snapshot(file.with_name(folder.SNAPSHOT), derived, settings.options)
+            cold = snapshot.SpillFolders(temporary / folder.FIRST)
+            tables = snapshot.build_tables(store, SignatureCodec(settings.options), cold)
+            snapshot.write_snapshot(file.with_name(folder.SNAPSHOT), tables, settings.options)
             store.checkpoint("TRUNCATE")
         finally:
             store.close()
-        sync_folder(beside / folder.FIRST)
+        sync_folder(temporary / folder.FIRST)
         place.mkdir(parents=True, exist_ok=True)
         with folder.locked(place):
             require_free(place)
-            shutil.rmtree(place / folder.FIRST, ignore_errors=True)  # never finished
-            (beside / folder.FIRST).rename(place / folder.FIRST)
+            shutil.rmtree(
+                place / folder.FIRST, ignore_errors=True
+            )  # of an index that was not finished
+            (temporary / folder.FIRST).rename(place / folder.FIRST)
             folder.write_generations(place, folder.Generations(folder.FIRST))
         sync_folder(place.parent)
     except OSError as error:
         raise write_error(path, error) from None
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def require_free(path: Path) -> None:

@@ -40,27 +40,28 @@ from neardup.sketch import bulk
 from neardup.spec import Spec
 
 CLOSE: Final = 64
-"""The most changes that are left to the cutover, while writes wait."""
+"""The most changes that are followed during the cutover, while writes wait."""
 ROUNDS: Final = 50
+"""How often changes are followed before the cutover."""
 WAIT: Final = 60.0
-"""Seconds for another process to switch."""
+"""Seconds that another process has to switch."""
 
 Corpus = Mapping[str, str] | Iterable[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Reindexed:
-    """What has become of the documents."""
+    """The result of a rebuild or of its undo."""
 
     generation: str
     before: str
-    """The generation that was the current one."""
+    """The generation that was current before."""
     options: Options
-    """The operating point that is the current one now."""
+    """The operating point of the current generation."""
     carried: int
-    """Documents that were indexed again."""
+    """The number of documents that were indexed again."""
     missing: dict[str, str]
-    """Those that were left out: id and reason."""
+    """Documents that were left out: id -> reason."""
 
     @property
     def spec(self) -> Spec:
@@ -79,9 +80,10 @@ def reindex(
     progress: Progress = SILENT,
     **options: Any,
 ) -> Reindexed:
-    """Rebuild the index in a folder, or one that is open; see `Index.reindex`.
+    """Rebuild the index in a folder, or an open one; see `Index.reindex` for the arguments.
 
-    `key` is that of the new specification. If texts are not stored, no other process may write.
+    If the index stores no texts, no other process may write meanwhile. Another process that writes
+    has `wait` seconds to switch.
     """
     secret = to_key(key)
     with _workplace(where, corpus is not None) as place:
@@ -112,9 +114,9 @@ def undo(
     wait: float = WAIT,
     progress: Progress = SILENT,
 ) -> Reindexed:
-    """Switch back to the previous generation, with what has been added and removed since.
+    """Switch back to the previous generation, after adding and removing what changed since.
 
-    `key` is the one that generation needs.
+    `key` is the key of that generation; the other arguments are those of `reindex`.
     """
     secret = to_key(key)
     with _workplace(where, True) as place:
@@ -130,9 +132,10 @@ def undo(
 
 
 def forget(path: Path) -> bool:
-    """Delete the previous generation, with documents that were removed since; if there is one.
+    """Delete the previous generation, with documents that were removed since.
 
-    The index may be open meanwhile. Its last rebuild can't be undone any more.
+    The index may be open meanwhile. Its last rebuild can't be undone any more. Returns whether
+    there was a previous generation.
     """
     folder.require_index(path)
     with folder.locked(path, folder.MAKING):
@@ -143,21 +146,21 @@ def forget(path: Path) -> bool:
 
 
 def count_in_previous(path: Path, numbers: Sequence[int]) -> dict[str, int]:
-    """How many of these documents the generation before still has, by its name; if it has any."""
+    """Count the documents that the previous generation still has, by its name; empty if none."""
     name = folder.require_index(path).previous
     if name is None:
         return {}
     store = Store(path / name / folder.STORE, read_only=True)
     try:
-        held = len(store.rows(numbers))
+        count = len(store.rows(numbers))
     finally:
         store.close()
-    return {name: held} if held else {}
+    return {name: count} if count else {}
 
 
 @dataclass(frozen=True)
 class _Workplace:
-    """Where a generation is made, by one at a time, and from what."""
+    """The folder in which one process makes a generation, and the store that it follows."""
 
     path: Path
     live: OpenIndex | None
@@ -165,20 +168,23 @@ class _Workplace:
     source: Store
     listed: folder.Generations
     alone: bool
-    """Whether all others are kept from writing."""
+    """Whether no other process can write, because this one holds the lock."""
 
     @property
     def settings(self) -> IndexSettings:
         return IndexSettings.of_stored(self.source.meta(), str(self.source.path))
 
     def open_generation(self, name: str, key: Key | None) -> Generation:
-        """Open the generation that is made, to write there."""
+        """Open the new generation, to write there."""
         if self.live is not None:
             return self.live.open_generation(name, key)
         return Generation.open(self.path, name, [key])
 
     def switch_to_target(self, follower: Follower) -> tuple[Reindexed, bool]:
-        """Get in step, and switch if it is up to this process; whether it was."""
+        """Bring the target in step, then switch, or offer it to the process that writes.
+
+        Returns the result, and whether this process has switched.
+        """
         for _ in range(ROUNDS):
             if follower.catch_up() <= CLOSE:
                 break
@@ -212,7 +218,8 @@ class _Workplace:
 
 
 @contextmanager
-def _workplace(where: OpenIndex | str | Path, texts_given: bool) -> Iterator[_Workplace]:
+def _workplace(where: OpenIndex | str | Path, has_texts: bool) -> Iterator[_Workplace]:
+    """Lock a folder to make a generation; `has_texts` if texts come from elsewhere."""
     live = where if isinstance(where, OpenIndex) else None
     path = where.path if isinstance(where, OpenIndex) else Path(where)
     if live is not None and live.generation.writer is None:
@@ -229,7 +236,7 @@ def _workplace(where: OpenIndex | str | Path, texts_given: bool) -> Iterator[_Wo
             source = Store(path / listed.current / folder.STORE, read_only=True)
             stack.callback(source.close)
         place = _Workplace(path, live, source, listed, False)
-        if not (texts_given or place.settings.keep_texts):
+        if not (has_texts or place.settings.keep_texts):
             _require_no_documents(path, source)
         if live is None and not place.settings.keep_texts:
             stack.enter_context(_no_other_writer(path))
@@ -238,6 +245,7 @@ def _workplace(where: OpenIndex | str | Path, texts_given: bool) -> Iterator[_Wo
 
 
 def _require_no_documents(path: Path, source: Store) -> None:
+    """Refuse an index with documents whose texts are not stored."""
     if (documents := source.counts()[0]) > 0:
         raise UsageError(
             f"{path} keeps no texts, and {documents:,} documents are to be indexed anew: give "
@@ -247,7 +255,7 @@ def _require_no_documents(path: Path, source: Store) -> None:
 
 @contextmanager
 def _no_other_writer(path: Path) -> Iterator[None]:
-    """Of documents that would arrive meanwhile there would be no text."""
+    """Keep other processes from writing: documents that they add would have no text."""
     with ExitStack() as stack:
         try:
             stack.enter_context(folder.locked(path))
@@ -273,7 +281,7 @@ NOTICE: Final = (
 
 @dataclass(frozen=True)
 class Converted:
-    """What it brought, in bytes of the stores. What was before is still there."""
+    """The result of a conversion; bytes are those of the stores. The old generation stays."""
 
     generation: str
     fingerprint: str
@@ -284,7 +292,16 @@ class Converted:
 
 
 def convert(path: str | Path, bits: int, *, progress: Progress = SILENT) -> Converted:
-    """Narrow the slots of the index in a folder, which no process may have open to write."""
+    """Narrow the stored slots of the index in a folder, which no process may have open to write.
+
+    Args:
+        path: The folder of the index.
+        bits: Bits of a slot from now on.
+        progress: Receives the progress.
+
+    Returns:
+        The new generation, and the bytes before and after.
+    """
     path = Path(path)
     folder.require_index(path)
     with folder.locked(path), folder.locked(path, folder.MAKING):
@@ -293,13 +310,13 @@ def convert(path: str | Path, bits: int, *, progress: Progress = SILENT) -> Conv
         folder.remove_unlisted(path)
         source = Store(path / listed.current / folder.STORE)
         try:
-            there = IndexSettings.of_stored(source.meta(), str(source.path))
-            settings = narrow_settings(there, bits)
+            current = IndexSettings.of_stored(source.meta(), str(source.path))
+            settings = narrow_settings(current, bits)
             progress.say(NOTICE)
             source.checkpoint("TRUNCATE")
             name = folder.unused_name(path)
             Generation.create(path / name, settings)
-            documents = _copy(source, path / name / folder.STORE, there, settings, progress)
+            documents = _copy(source, path / name / folder.STORE, current, settings, progress)
         finally:
             source.close()
         folder.write_generations(path, folder.Generations(name, listed.current))
@@ -314,23 +331,25 @@ def convert(path: str | Path, bits: int, *, progress: Progress = SILENT) -> Conv
     )
 
 
-def narrow_settings(there: IndexSettings, bits: int) -> IndexSettings:
-    """The same with so many bits a slot."""
-    spec = there.options.spec
-    made = replace(spec, bits=bits)
+def narrow_settings(current: IndexSettings, bits: int) -> IndexSettings:
+    """Return the settings with slots of `bits` bits."""
+    spec = current.options.spec
+    narrowed = replace(spec, bits=bits)
     if spec.narrow:
         raise ParameterError(
             f"the slots have {spec.bits} bits already, and can't be cut again: go back with "
             f"neardup index reindex --undo first, or reindex from the texts with --bits {bits}"
         )
-    if not made.narrow:
+    if not narrowed.narrow:
         raise ParameterError(f"the slots have {bits} bits as they are: choose fewer")
-    return replace(there, options=options_of(made, stated(there.options)), parent=spec.fingerprint)
+    options = options_of(narrowed, stated(current.options))
+    return replace(current, options=options, parent=spec.fingerprint)
 
 
 def _copy(
-    source: Store, path: Path, there: IndexSettings, settings: IndexSettings, progress: Progress
+    source: Store, path: Path, current: IndexSettings, settings: IndexSettings, progress: Progress
 ) -> int:
+    """Copy all documents into the store at `path`, with narrow signatures; return how many."""
     target = Store(path)
     try:
         documents, _ = source.counts()
@@ -343,7 +362,7 @@ def _copy(
                     source,
                     target,
                     rows,
-                    SignatureCodec(there.options),
+                    SignatureCodec(current.options),
                     SignatureCodec(settings.options),
                 )
             if target.wal_bytes > CHECKPOINT_BYTES:
@@ -371,5 +390,5 @@ def _copy_rows(
 
 
 def _size(store: Path) -> int:
-    """Of a generation: its documents, not the tables that are derived from them."""
+    """Return the size of a store."""
     return store.stat().st_size

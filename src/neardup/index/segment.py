@@ -1,4 +1,4 @@
-"""A segment: postings in an immutable file, found through a filter and one page of 4 KB.
+"""A segment: postings in an immutable file; a look-up reads a filter and one page of 4 KB.
 
     blocks of pages   each page: XXH3-64 of the rest, seeded with the page's number; how many
                       postings; 340 keys (64 bits), ascending; 340 numbers (32 bits), ascending
@@ -7,9 +7,9 @@
     the last block    tables (postings, buckets, blocks of the filter), lasts (the last key of each
                       page), sizes (table, size, how many buckets have it)
 
-A posting says that a document, by its number, is in the bucket of a key; each of several tables
-has its own. All but the pages stays in memory, about 1.3 bytes a posting: a key that is not there
-costs a look into the filter, and one in a hundred a page.
+A posting is a key and the number of a document that is in its bucket; each table has its own
+postings. All but the pages stays in memory, about 1.3 bytes a posting: a key that is not in the
+segment costs a test of the filter, and one in a hundred a page.
 """
 
 from __future__ import annotations
@@ -34,20 +34,21 @@ from neardup.membership.sizing import BloomShape
 
 KIND: Final = "cold"
 WORDS, COUNT, KEYS, ROOM = 512, 1, 2, 340
-"""Of a page: its size, the places of the count and of the keys, how many postings it holds."""
+"""Layout of a page in words: its size, the places of the count and of the keys; its postings."""
 BLOCK_PAGES = 1 << 10
+"""Pages of a block of the file."""
 RATE = 0.01
-"""Of keys that are not there, the share that costs a page: 9.9 bits a key."""
+"""False positives of the filter, each of which costs a page: 9.9 bits a key."""
 NO_LIMIT = 2**62
 
-Listed = tuple[Keys, Numbers]
-"""Listed, as a key and a number each."""
+PostingList = tuple[Keys, Numbers]
+"""Postings as two columns: keys and numbers."""
 
 
-def sort_postings(keys: Keys, numbers: Numbers) -> Listed:
-    """Listed by key and number, each once.
+def sort_postings(keys: Keys, numbers: Numbers) -> PostingList:
+    """Sort postings by key and number, and drop repeated ones.
 
-    Those of a key are mostly in order already: sorting by both takes three times as long.
+    The numbers of a key are mostly sorted before, and sorting by both takes three times as long.
     """
     order = np.argsort(keys, kind="stable")
     sorted_keys, sorted_numbers = keys[order], numbers[order]
@@ -57,13 +58,13 @@ def sort_postings(keys: Keys, numbers: Numbers) -> Listed:
         sorted_numbers = numbers[order]
     repeated = equal & (sorted_numbers[1:] == sorted_numbers[:-1])
     if repeated.any():
-        fresh = np.concatenate([[True], ~repeated])
-        return sorted_keys[fresh], sorted_numbers[fresh]
+        distinct = np.concatenate([[True], ~repeated])
+        return sorted_keys[distinct], sorted_numbers[distinct]
     return sorted_keys, sorted_numbers
 
 
 class SegmentWriter:
-    """A segment that is being written, table by table; it takes its name when it is closed."""
+    """Writes a segment table by table; the file gets its name when it is closed."""
 
     def __init__(self, path: Path, note: dict[str, Any]) -> None:
         self._probes = BloomShape.of(1, RATE).probes
@@ -74,29 +75,29 @@ class SegmentWriter:
         self._filters: list[NDArray[np.uint64]] = []
         self._sizes: list[tuple[int, int, int]] = []
 
-    def add_table(self, pieces: Iterable[Listed], buckets: int) -> None:
-        """A table's postings in order, piece by piece; with at most so many buckets."""
+    def add_table(self, pieces: Iterable[PostingList], buckets: int) -> None:
+        """Add the sorted postings of a table, piece by piece; it has at most `buckets` buckets."""
         bits = np.zeros(BloomShape.of(max(buckets, 1), RATE).blocks * 8, np.uint64)
         sizes = _Sizes()
-        held: list[Listed] = []
+        pending: list[PostingList] = []
         waiting = postings = 0
         for keys, numbers in pieces:
             kernels.bloom_insert(bits, self._probes, sizes.add(keys), np.uint64(0), NO_LIMIT)
-            held.append((keys, numbers))
+            pending.append((keys, numbers))
             waiting, postings = waiting + len(keys), postings + len(keys)
             if waiting >= BLOCK_PAGES * ROOM:
-                held = [self._write(held, waiting // ROOM * ROOM)]
-                waiting = len(held[0][0])
+                pending = [self._write(pending, waiting // ROOM * ROOM)]
+                waiting = len(pending[0][0])
         if waiting:
-            self._write(held, waiting)
+            self._write(pending, waiting)
         counted = sizes.counted()
         self._sizes += [(len(self._tables), size, count) for size, count in counted]
         self._tables.append((postings, sum(count for _, count in counted), len(bits) // 8))
         self._filters.append(bits)
 
-    def _write(self, held: list[Listed], count: int) -> Listed:
-        """Write the first postings of those that are held; returns the rest."""
-        keys, numbers = (np.concatenate(part) for part in zip(*held, strict=True))
+    def _write(self, pending: list[PostingList], count: int) -> PostingList:
+        """Write the first `count` of the pending postings; return the rest."""
+        keys, numbers = (np.concatenate(part) for part in zip(*pending, strict=True))
         pages = pack_pages(keys[:count], numbers[:count], self._pages)
         self._file.add({"pages": pages.reshape(-1)})
         self._pages += len(pages)
@@ -104,7 +105,7 @@ class SegmentWriter:
         return keys[count:], numbers[count:]
 
     def close(self) -> None:
-        """Complete the file; it is on the disk when this returns."""
+        """Complete the file durably."""
         while self._filters:
             self._file.add({"filter": self._filters.pop(0)})
         self._file.add(
@@ -124,7 +125,7 @@ class SegmentWriter:
 
 
 def pack_pages(keys: Keys, numbers: Numbers, first: int) -> NDArray[np.uint64]:
-    """Listed as pages, of which the first one has this number in the file."""
+    """Return postings as pages; `first` is the number of the first page in the file."""
     full, rest = divmod(len(keys), ROOM)
     out = np.zeros((full + (rest > 0), WORDS), np.uint64)
     halves = out.view(np.uint32)
@@ -141,12 +142,12 @@ def pack_pages(keys: Keys, numbers: Numbers, first: int) -> NDArray[np.uint64]:
 
 
 def page_sum(page: memoryview, number: int) -> int:
-    """The checksum of a page, by its number too: in another one's place it is wrong."""
+    """Return the checksum of a page, which depends on its number too."""
     return xxhash.xxh3_64_intdigest(page[CHECKSUM.size :], number)
 
 
 class _Sizes:
-    """How many buckets of each size there are, from sorted keys that come in pieces."""
+    """Counts buckets by size, from sorted keys that come in pieces."""
 
     def __init__(self) -> None:
         self._counted: Counter[int] = Counter()
@@ -154,7 +155,7 @@ class _Sizes:
         self._open = 0
 
     def add(self, keys: Keys) -> Keys:
-        """Count the buckets of a piece, of which the last one may go on; returns their keys."""
+        """Count the buckets of a piece; return their keys. The last bucket may continue."""
         if not len(keys):
             return keys
         starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
@@ -169,6 +170,7 @@ class _Sizes:
         return keys[starts]
 
     def counted(self) -> list[tuple[int, int]]:
+        """Return (size, number of buckets), after the last piece."""
         if self._open:
             self._counted[self._open] += 1
             self._open = 0
@@ -177,15 +179,15 @@ class _Sizes:
 
 PAGE = WORDS * 8
 BLOCK_WORDS = 8
-"""Of a block of the filter."""
+"""Words of a block of the filter."""
 AT_ONCE = 1 << 10
-"""Pages that a look-up holds at a time: 4 MB."""
+"""Pages that a look-up reads at a time: 4 MB."""
 STRIDE = 1 << 7
-"""Pages that are read together when all are read."""
+"""Pages of one read when a table is walked."""
 
-Found = tuple[Integers, Numbers]
-"""Numbers, and for each the cell that asked: table * rows + row. In any order."""
-NOTHING: Final[Found] = np.empty(0, np.int64), np.empty(0, np.uint32)
+CellPostings = tuple[Integers, Numbers]
+"""The cell of each posting, table * queries + query, and its number. In any order."""
+NOTHING: Final[CellPostings] = np.empty(0, np.int64), np.empty(0, np.uint32)
 
 
 class _SegmentFile(BlockReader):
@@ -197,7 +199,7 @@ class _SegmentFile(BlockReader):
 
 
 class Segment:
-    """Listed on disk. Any number of threads may ask, also when the file has lost its name."""
+    """A segment file, open. Usable in any thread, also after the file was deleted."""
 
     def __init__(self, path: Path) -> None:
         file = _SegmentFile(path, KIND)
@@ -207,14 +209,16 @@ class Segment:
         except OSError as error:
             raise self.damaged(os.strerror(error.errno or 0)) from None
         weakref.finalize(self, os.close, handle)
-        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_RANDOM)  # a page is all that is wanted
+        os.posix_fadvise(
+            handle, 0, 0, os.POSIX_FADV_RANDOM
+        )  # no read-ahead: a look-up needs one page
         self._handle = handle
         self.disk_bytes = os.fstat(handle).st_size
         self._describe(file)
 
     @classmethod
-    def write(cls, path: Path, tables: Iterable[Listed], **note: Any) -> Self:
-        """A segment of each table's postings, in any order; on the disk when this returns."""
+    def write(cls, path: Path, tables: Iterable[PostingList], **note: Any) -> Self:
+        """Write the postings of each table, in any order, durably; return the open segment."""
         with SegmentWriter(path, note) as writer:
             for keys, numbers in tables:
                 keys, numbers = sort_postings(keys, numbers)
@@ -224,7 +228,7 @@ class Segment:
         return cls(path)
 
     def _describe(self, file: BlockReader) -> None:
-        """Take in what stays in memory; an error unless it describes the pages that are there."""
+        """Read what stays in memory; raise FormatError unless it fits the pages of the file."""
         last = len(file) - 1
         try:
             self.note: dict[str, Any] = file.header["note"]
@@ -236,8 +240,8 @@ class Segment:
             self._pages, self._blocks = _starts(-(-self._postings // ROOM)), _starts(blocks)
             self.tables, of_pages = len(described), last - len(described)
             self._start = file.place(0, "pages") if of_pages else 0
-            held = sum(file.shape(block, "pages")[0] for block in range(of_pages))
-            whole = held == WORDS * len(self._lasts) == WORDS * self._pages[-1]
+            words = sum(file.shape(block, "pages")[0] for block in range(of_pages))
+            whole = words == WORDS * len(self._lasts) == WORDS * self._pages[-1]
             self._filter = np.empty(self._blocks[-1] * BLOCK_WORDS, np.uint64)
             for table, place in enumerate(self._blocks[:-1] * BLOCK_WORDS):
                 part = file.read(of_pages + table, "filter")
@@ -261,10 +265,10 @@ class Segment:
         """Bytes in memory."""
         return self._filter.nbytes + self._lasts.nbytes + self.sizes.nbytes
 
-    def find(self, keys: Keys, dead: Dead, limit: int, first: int = 0) -> Found:
-        """The first `limit` living documents of each bucket.
+    def find(self, keys: Keys, dead: Dead, limit: int, first: int = 0) -> CellPostings:
+        """Return the first `limit` living documents of each bucket; see `Segments.find`.
 
-        `keys` has a row for each who asks, and a column for each table from the `first` one on.
+        `keys` has a row for each query, and a column for each table from the `first` one on.
         """
         count = keys.shape[1]
         if first + count > self.tables:
@@ -281,25 +285,25 @@ class Segment:
         if not len(cells):
             return NOTHING
         tables, rows = np.divmod(cells, len(keys))
-        asked, ends = keys[rows, tables], pages[tables + 1]
+        cell_keys, ends = keys[rows, tables], pages[tables + 1]
         parts = [slice(at, at + AT_ONCE) for at in range(0, len(cells), AT_ONCE)]
-        return join_found(
+        return join_cells(
             [
                 found
                 for part in parts
-                for found in self._take(
-                    cells[part], asked[part], places[part], ends[part], dead, limit
+                for found in self._read_buckets(
+                    cells[part], cell_keys[part], places[part], ends[part], dead, limit
                 )
             ]
         )
 
-    def _take(
+    def _read_buckets(
         self, cells: Integers, keys: Keys, pages: Integers, ends: Integers, dead: Dead, limit: int
-    ) -> Iterator[Found]:
-        """What is on these pages, and on the next ones as long as a bucket goes on."""
+    ) -> Iterator[CellPostings]:
+        """Yield the postings on these pages, and on the next ones while a bucket continues."""
         room = np.full(len(cells), limit)
         while len(cells):
-            rows: dict[int, int] = {}  # a page that several ask for is read once
+            rows: dict[int, int] = {}  # a page that several cells need is read once
             which = [rows.setdefault(page, len(rows)) for page in pages.tolist()]
             read = self._read(rows, 1)
             counts, numbers, goes_on = kernels.cold_take(
@@ -311,33 +315,33 @@ class Segment:
             cells, keys, ends = cells[goes_on], keys[goes_on], ends[goes_on]
             pages = pages[goes_on] + 1
 
-    def walk(self, table: int) -> Iterator[Listed]:
-        """All postings of a table, in order, some pages at a time."""
-        left = int(self._postings[table])
+    def walk(self, table: int) -> Iterator[PostingList]:
+        """Yield all postings of a table, in order, STRIDE pages at a time."""
+        remaining = int(self._postings[table])
         end = int(self._pages[table + 1])
         for first in range(int(self._pages[table]), end, STRIDE):
             read = self._read([first], min(STRIDE, end - first))
-            keys = read[:, KEYS : KEYS + ROOM].reshape(-1)[:left]
-            numbers = read.view(np.uint32)[:, 2 * (KEYS + ROOM) :].reshape(-1)[:left]
-            left -= len(keys)
+            keys = read[:, KEYS : KEYS + ROOM].reshape(-1)[:remaining]
+            numbers = read.view(np.uint32)[:, 2 * (KEYS + ROOM) :].reshape(-1)[:remaining]
+            remaining -= len(keys)
             yield keys, numbers
 
     def verify(self) -> None:
-        """Read every page; an error if one is not what was written."""
+        """Read every page; raise FormatError if one is damaged."""
         for table in range(self.tables):
             for _ in self.walk(table):
                 pass
 
     def _read(self, firsts: Collection[int], count: int) -> NDArray[np.uint64]:
-        """Pages, checked: from each of these on so many."""
+        """Read and check `count` pages from each of `firsts` on."""
         read = np.empty((len(firsts) * count, WORDS), np.uint64)
         bytes_read = read.reshape(-1).view(np.uint8).data
         at = 0
         for first in firsts:
             self._fill(bytes_read[at : at + count * PAGE], self._start + first * PAGE)
             for page in range(first, first + count):
-                found = bytes_read[at : at + PAGE]
-                if page_sum(found, page) != CHECKSUM.unpack_from(found)[0]:
+                content = bytes_read[at : at + PAGE]
+                if page_sum(content, page) != CHECKSUM.unpack_from(content)[0]:
                     raise self.damaged(f"page {page}")
                 at += PAGE
         return read
@@ -353,13 +357,14 @@ class Segment:
             raise self.damaged(os.strerror(error.errno or 0)) from None
 
 
-def join_found(found: Sequence[Found]) -> Found:
-    """What was found in several places."""
-    found = [one for one in found if len(one[0])]
-    if len(found) < 2:
-        return found[0] if found else NOTHING
-    return np.concatenate([cells for cells, _ in found]), np.concatenate([n for _, n in found])
+def join_cells(parts: Sequence[CellPostings]) -> CellPostings:
+    """Concatenate the postings of several look-ups."""
+    parts = [part for part in parts if len(part[0])]
+    if len(parts) < 2:
+        return parts[0] if parts else NOTHING
+    return np.concatenate([cells for cells, _ in parts]), np.concatenate([n for _, n in parts])
 
 
 def _starts(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where parts of these sizes start, and the end."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])

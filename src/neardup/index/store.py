@@ -161,7 +161,7 @@ class Store:
         self._writer.executemany(
             "INSERT INTO documents VALUES(?,?,?,?,?,?,?,?,?)", [(*row, row.sum) for row in listed]
         )
-        self._note(ADDED, [row.number for row in listed])
+        self._record(ADDED, [row.number for row in listed])
 
     def add_blobs(self, table: str, blobs: Iterable[tuple[int, Any]]) -> None:
         """Append signatures, shingles or texts, by the numbers of their documents."""
@@ -176,14 +176,14 @@ class Store:
             "UPDATE documents SET witness=?, similarity=?, exact=?, sum=? WHERE number=?",
             [(row.witness, row.similarity, row.exact, row.sum, row.number) for row in rows],
         )
-        self._note(MOVED, [row.number for row in rows])
+        self._record(MOVED, [row.number for row in rows])
 
     def remove(self, numbers: Sequence[int]) -> None:
         """Delete documents with their signatures, shingles and texts, and record the changes."""
         parameters = [(number,) for number in numbers]
         for table in ("documents", *BLOBS):
             self._writer.executemany(f"DELETE FROM {table} WHERE number=?", parameters)  # noqa: S608
-        self._note(REMOVED, numbers)
+        self._record(REMOVED, numbers)
 
     def reach(self, number: int) -> None:
         """Reserve all numbers up to this one: new documents get larger ones."""
@@ -196,7 +196,7 @@ class Store:
 
     def note_retuned(self) -> None:
         """Record that processes that follow must load the tables again."""
-        self._note(RETUNED, [0])
+        self._record(RETUNED, [0])
 
     def number_after(self, other: Store) -> None:
         """Give new documents and changes larger numbers than another store has given."""
@@ -206,7 +206,7 @@ class Store:
             # A change of no document, from which processes that follow go on.
             self._writer.execute("INSERT INTO changes VALUES(?, ?, 0)", (change, MOVED))
 
-    def _note(self, op: int, numbers: Sequence[int]) -> None:
+    def _record(self, op: int, numbers: Sequence[int]) -> None:
         self._writer.executemany(
             "INSERT INTO changes(op, number) VALUES(?, ?)", [(op, number) for number in numbers]
         )
