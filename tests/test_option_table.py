@@ -17,6 +17,7 @@ import typer
 import neardup
 from neardup import spark
 from neardup.cli import app
+from neardup.corpus.documents import Columns
 from neardup.errors import ParameterError
 from neardup.formats import config
 from neardup.index import settings
@@ -24,11 +25,15 @@ from neardup.option_table import (
     PLACES,
     IndexOptions,
     MatchingOptions,
+    SpecOptions,
     markdown_table,
     options_at,
     options_of,
 )
 from neardup.options import Options
+from neardup.pipeline.job import Job
+from neardup.pipeline.record import RunCounts, describe_run
+from neardup.pipeline.stages.decide import RoundTally
 from neardup.service.models import ShadowRequest
 from neardup.spec import Spec
 
@@ -102,6 +107,70 @@ def test_defaults_of_the_table_are_those_of_the_checked_values() -> None:
         if row.default is not None:
             value = options if name in own else spec
             assert getattr(value, row.spec_field or name) == row.default, name
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "threshold": {"threshold": 0.7},
+    "recall": {"recall": 0.9},
+    "bands": {"bands": 10, "rows": 4},
+    "rows": {"bands": 21, "rows": 5},
+    "verify": {"verify": "estimate"},
+    "tables": {"tables": 2},
+    "limit": {"limit": 7},
+    "measure": {"measure": "containment"},
+    "hamming": {"sketch": "simhash", "hamming": 5},
+    "blocks": {"sketch": "simhash", "blocks": 9},
+    "shingle": {"shingle": "char:9"},
+    "text_profile": {"text_profile": "aggressive"},
+    "seed": {"seed": 1},
+    "sketch": {"sketch": "oneperm"},
+    "slots": {"slots": 64},
+    "bits": {"bits": 8},
+    "family": {"family": "affine-m61"},
+    "strip": {"strip": "lines:1%"},
+    "preset": {"preset": "nemo"},
+    "hash": {"hash": "fnv1a"},
+    "weights": {"sketch": "weighted", "weights": "tf-idf"},
+    "keep": {"keep": "longest"},
+    "cluster": {"cluster": "components"},
+}
+"""For each option, options in which it has another value than its default."""
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_changed_option_is_in_run_json(name: str, tmp_path: Path) -> None:
+    def described(given: dict[str, Any]) -> tuple[Any, Any]:
+        job = Job([], tmp_path, Options.of(**given), Columns(), workers=1)
+        record = describe_run(job, RunCounts(0, 0, 0, RoundTally()))
+        return record["spec"], record["parameters"]
+
+    without = {
+        key: value for key, value in CHANGES[name].items() if key not in (name, "bands", "rows")
+    }
+    assert described(CHANGES[name]) != described(without)
+
+
+@pytest.mark.parametrize("name", sorted(set(options_of(IndexOptions)) - {"strip"}))
+def test_changed_option_is_in_the_settings_of_an_index(name: str) -> None:
+    def stored(given: dict[str, Any]) -> dict[str, Any]:
+        return settings.IndexSettings(Options.of(**given)).stored
+
+    without = {
+        key: value for key, value in CHANGES[name].items() if key not in (name, "bands", "rows")
+    }
+    changed = stored(CHANGES[name])
+    assert changed != stored(without)
+    assert settings.IndexSettings.of_stored(changed, "test").stored == changed
+
+
+def test_fields_of_the_checked_values_are_the_options_of_the_table() -> None:
+    checked = {field.name for field in fields(Options)} - {"spec"}
+    made_of_spec = set(options_of(SpecOptions)) - {"preset"}
+    assert checked == ALL.keys() - made_of_spec - {"preset"} | {"strip"}
+    spec_names = {ALL[name].spec_field or name for name in made_of_spec}
+    parsed = {"unit", "size"}  # of shingle
+    counted = {"ignored", "weights", "key", "unicode", "version"}  # not chosen by an option
+    assert {field.name for field in fields(Spec)} == spec_names - {"shingle"} | parsed | counted
 
 
 def test_option_that_a_place_does_not_take_has_a_reason() -> None:

@@ -54,7 +54,7 @@ MOST: Final = 2**31 - 1
 
 @dataclass(frozen=True)
 class Strip:
-    """What is taken out of the texts before they are compared.
+    """The parts of texts that are removed before they are compared.
 
     >>> print(parse_strip(["html", "lines:0.10%"]))
     html,lines:0.1%
@@ -66,7 +66,7 @@ class Strip:
 
     @property
     def markup(self) -> str:
-        """What the specification says of it."""
+        """The part that changes sketches, as the specification states it."""
         return "html" if self.html else ""
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class Strip:
 
 
 def parse_strip(given: str | Iterable[str] | None) -> Strip:
-    """What to strip, as people write it: `html`, `lines:0.1%`, `html,lines:0.1%`, or a list."""
+    """Parse the option strip: `html`, `lines:0.1%`, `html,lines:0.1%`, or a list of these."""
     parts = [given] if isinstance(given, str) else list(given or ())
     strip = Strip()
     for name in ",".join(map(str, parts)).split(",") if parts else ():
@@ -93,11 +93,11 @@ def parse_strip(given: str | Iterable[str] | None) -> Strip:
 
 
 def specify(*, key: Key | None = None, **options: Unpack[SpecOptions]) -> Spec:
-    """The specification that options lead to.
+    """Return the specification that follows from options.
 
     Args:
         key: The secret key of hash siphash.
-        **options: Rows of the table; None stands for "not given".
+        **options: Options that decide the sketch; None stands for the default.
 
     >>> specify(preset="nemo").slots
     260
@@ -111,7 +111,7 @@ def specify(*, key: Key | None = None, **options: Unpack[SpecOptions]) -> Spec:
 
 
 def _with_preset(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that are given, and the values of a preset for those that are not."""
+    """Return the options that have a value, and a preset's values for the others."""
     given = given_options(options)
     preset = given.pop("preset", None)
     if preset is None:
@@ -122,7 +122,11 @@ def _with_preset(options: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Options:
-    """How to find candidates, how to judge them, and which copy stays."""
+    """How to find candidates, how to verify them, and which copy to keep.
+
+    The fields have the names of the table of options, which explains them; `spec` has the options
+    that decide a document's sketch.
+    """
 
     spec: Spec = field(default_factory=Spec)
     threshold: float = default_of("threshold")
@@ -135,10 +139,10 @@ class Options:
     limit: int = default_of("limit")
     strip: Strip = field(default_factory=Strip)
     tables: int | str = default_of("tables")
-    """As people write them: 2, or 20x5,10x8. `hash_tables` are what they lead to."""
+    """As the caller writes it: 2, or 20x5,10x8. `hash_tables` has the tables themselves."""
     measure: str = default_of("measure")
     hamming: int | None = None
-    """Of fingerprints: in how many bits similar ones differ at most."""
+    """The number of bits in which similar fingerprints differ at most; None without them."""
     blocks: int | None = None
     weights: str = default_of("weights")
 
@@ -170,7 +174,7 @@ class Options:
         _ = self.keep_policy, self.hash_tables
 
     def _check_measure(self) -> None:
-        """Refuse what the measure can't be used for."""
+        """Refuse options that the measure does not support."""
         if not self.exact_measure.estimated and self.verify != "exact":
             raise ParameterError(
                 f"{self.measure} can't be estimated from signatures: use --verify exact, or "
@@ -183,7 +187,7 @@ class Options:
             )
 
     def _check_sketch(self) -> None:
-        """Refuse what the sketch has no use for."""
+        """Refuse options that the sketch does not support; fill in those of a simhash."""
         if self.weights != "tf" and self.spec.sketch not in WEIGHTED:
             raise ParameterError(
                 f"a {self.spec.sketch} does not weigh its shingles: use --sketch "
@@ -221,19 +225,19 @@ class Options:
 
     @classmethod
     def of(cls, *, key: Key | None = None, **options: Unpack[MatchingOptions]) -> Options:
-        """The options as people write them; what is given overrides a preset's values.
+        """Return options from the values that a user gives; they override a preset's values.
 
         Args:
             key: The secret key of hash siphash.
-            **options: Rows of the table; None stands for "not given".
+            **options: Any matching options; None stands for the default.
         """
         given = _with_preset(options)
         if given.get("sketch") == "simhash":
             given.setdefault("verify", "estimate")
             if "recall" in given:
                 raise ParameterError(
-                    "all fingerprints within the Hamming distance meet: leave out --recall, or use "
-                    "another sketch"
+                    "all fingerprints within the Hamming distance become candidates: leave out "
+                    "--recall, or use another sketch"
                 )
             if given["verify"] != "exact" and "threshold" in given:
                 raise ParameterError(
@@ -245,11 +249,15 @@ class Options:
         return cls(spec=spec, strip=strip, **given)
 
     def ignoring(self, digest: str) -> Options:
-        """The same with the list of ignored lines that has this digest."""
+        """Return these options with the list of ignored lines that has this digest."""
+        if digest == self.spec.ignored:
+            return self
         return replace(self, spec=replace(self.spec, ignored=digest))
 
     def weighing(self, stated: str) -> Options:
-        """The same with the document frequencies of which the specification says this."""
+        """Return these options with document frequencies, by their field in the specification."""
+        if stated == self.spec.weights:
+            return self
         return replace(self, spec=replace(self.spec, weights=stated))
 
     @property
@@ -264,7 +272,7 @@ class Options:
 
     @cached_property
     def curve(self) -> Curve | Curves:
-        """The bands: as given, or the steepest that reach the wanted recall at the threshold."""
+        """The bands: as given, or the steepest that reach the recall at the threshold."""
         given = None
         if self.bands is not None and self.rows is not None:
             given = Curve(self.bands, self.rows)
@@ -276,14 +284,14 @@ class Options:
 
     @property
     def meeting(self) -> Meeting:
-        """How likely two documents are to meet, by the measure of this run."""
+        """The probability that two documents become candidates, by their similarity."""
         if isinstance(self.hash_tables, Blocks):
             return ByJaccard(self.hash_tables) if self.verify == "exact" else self.hash_tables
         return meeting_by(self.exact_measure, self.curve)
 
     @cached_property
     def hash_tables(self) -> Tables:
-        """The hash tables in which documents meet: bands, or blocks of fingerprints."""
+        """The hash tables that make candidates: bands, or blocks of fingerprints."""
         if self.hamming is not None and self.blocks is not None:
             return Blocks(self.spec.slots, self.hamming, self.blocks)
         return Bands(self.curve.parts)
@@ -291,9 +299,12 @@ class Options:
     def exact(
         self, shingles: NDArray[Any], offsets: NDArray[Any], weights: NDArray[np.uint32] | None
     ) -> Exact | Weighed:
-        """How candidates are judged by their sets, or bags, of shingles, sorted.
+        """Return the comparison of candidates by their sets or bags of shingles.
 
-        `weights` are those of the cells, if bags depend on the corpus.
+        Args:
+            shingles: The sorted shingles of all documents.
+            offsets: Where each document's shingles begin.
+            weights: The weights of the cells, if those of shingles depend on the corpus.
         """
         if self.exact_measure.compares == BAGS:
             each = occurrence_weights(shingles, weights)
@@ -301,7 +312,7 @@ class Options:
         return Exact(shingles, offsets, self.threshold, self.exact_measure)
 
     def estimated(self, rows: NDArray[Any]) -> Comparison:
-        """How candidates are judged by their signatures, a row each."""
+        """Return the comparison of candidates by their signatures, the rows of an array."""
         least = self.threshold if self.verify == "estimate" else 0.0
         if self.by_bits:
             return Near(rows, least)
