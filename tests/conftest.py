@@ -78,7 +78,7 @@ STARTING = (
 
 
 def _needs_spark(nodeid: str) -> bool:
-    return any(part in nodeid for part in ("/backends/spark/", "/test_cli_spark.py", "[Spark "))
+    return any(part in nodeid for part in ("/backends/spark/", "/test_dedup_spark.py", "[Spark "))
 
 
 @pytest.hookimpl(optionalhook=True)  # pytest runs without xdist too

@@ -72,7 +72,7 @@ def test_build_gives_the_answer_of_a_run(tmp_path, kind):
                 )
 
 
-def test_documents_without_an_id_are_called_by_file_and_row(tmp_path):
+def test_documents_without_an_id_get_file_and_row(tmp_path):
     rows = [{"body": text} for text in TEXTS]
     given = write_jsonl(tmp_path / "in.jsonl", rows)
     ran = index("build", tmp_path / "ix", given, "--text", "body")
@@ -108,7 +108,7 @@ def test_many_commits_give_the_answer_of_one(tmp_path, monkeypatch):
             )
 
 
-def test_add_again_replace_and_conflict(tmp_path):
+def test_add_same_replaced_and_conflicting_documents(tmp_path):
     folder, record = built(tmp_path)
     again = add(tmp_path, folder, DOCUMENTS)
     assert (again["again"], again["new"], again["rejected"]) == (len(USABLE), 0, 1)
@@ -166,7 +166,7 @@ def test_options_and_config(tmp_path):
         assert not (tmp_path / "other").exists()
 
 
-def test_folders_that_will_not_do(tmp_path):
+def test_folders_without_an_index_or_with_other_files_are_refused(tmp_path):
     folder, _ = built(tmp_path)
     given = tmp_path / "in.jsonl"
     refused(index("build", folder, given), 2, "holds an index", "neardup index add")
@@ -217,7 +217,7 @@ def test_query_one_text(tmp_path):
     assert neardup("query", folder, " ").out == "rejected: empty\n"
 
 
-def test_query_that_is_none(tmp_path):
+def test_contradicting_query_options_are_refused(tmp_path):
     folder, _ = built(tmp_path)
     refused(neardup("query", folder, "a", "--file", "b"), 2, "not both")
     refused(neardup("query", folder, "a", "--explain", "--similar", 2), 2, "--similar")
@@ -246,7 +246,7 @@ def test_a_stored_document_is_explained(tmp_path):
     refused(index("query", folder, "--id", "none", "--explain"), 2, "no document 'none'")
 
 
-def test_a_text_that_is_not_kept(tmp_path):
+def test_get_text_of_an_index_without_texts_is_refused(tmp_path):
     folder, _ = built(tmp_path)
     refused(index("get", folder, "doc-2", "--text"), 2, "no text of 'doc-2'", "--keep-texts")
     assert "itself" not in index("query", folder, "--id", "doc-2", "--explain").out
@@ -281,7 +281,7 @@ def test_get_and_remove(tmp_path):
     assert index("verify", folder).code == 0
 
 
-def test_verify_names_what_is_wrong(tmp_path):
+def test_verify_lists_problems(tmp_path):
     folder, _ = built(tmp_path)
     file = folder / "g1" / "index.sqlite"
     data = bytearray(file.read_bytes())
@@ -324,7 +324,7 @@ def test_build_from_a_run(tmp_path):
     refused(index("build", tmp_path / "b"), 2, "either INPUT")
 
 
-def test_a_key(tmp_path):
+def test_index_with_a_key_needs_it(tmp_path):
     for name in ("key", "other"):
         (tmp_path / name).write_text(name.encode().hex().ljust(32, "0"))
         (tmp_path / name).chmod(0o600)
@@ -339,14 +339,14 @@ def test_a_key(tmp_path):
     assert neardup("query", tmp_path / "copy", edited(1), *key).out.startswith("duplicate of doc-0")
 
 
-def test_retune_needs_something_to_change(tmp_path):
+def test_retune_without_options_is_refused(tmp_path):
     folder, _ = built(tmp_path)
     refused(index("retune", folder), 2, "no change requested")
     ran = index("retune", folder, "--bands", 50, "--rows", 5, "-q")
     refused(ran, 2, "250 slots, there are 128", "neardup index reindex --slots 250")
 
 
-def test_a_damaged_snapshot_is_made_anew_and_that_is_said_once(tmp_path):
+def test_damaged_snapshot_is_rebuilt_and_reported_once(tmp_path):
     folder, _ = built(tmp_path)
     assert index("compact", folder, "-q").code == 0
     (folder / "g1" / "snapshot").write_bytes(b"something else")

@@ -44,7 +44,7 @@ def written(path, ids):
     return path
 
 
-def test_from_files_and_back(folder, tmp_path):
+def test_reindex_from_files_and_undo(folder, tmp_path):
     first = written(tmp_path / "a.jsonl", list(TEXTS)[20:])
     words = ["reindex", folder, "--shingle", "word:1", "--corpus", first]
     listed = refused("20 documents can't", *words, "-q")
@@ -67,14 +67,14 @@ def test_from_files_and_back(folder, tmp_path):
         assert index.spec.shingle == "word:2"
 
 
-def test_left_out(folder, tmp_path):
+def test_drop_missing_leaves_out_documents_without_a_text(folder, tmp_path):
     some = written(tmp_path / "a.jsonl", list(TEXTS)[1:])
     words = ["reindex", folder, "--slots", 64, "--corpus", some, "--drop-missing", "--json"]
     found = json.loads(run(*words))
     assert (found["carried"], found["missing"]) == (39, {"d0": "no text"})
 
 
-def test_a_specification_in_a_file(folder, tmp_path):
+def test_reindex_uses_the_specification_of_a_file(folder, tmp_path):
     texts = written(tmp_path / "a.jsonl", TEXTS)
     spec = tmp_path / "spec.json"
     refused("spec.json: no such file", "reindex", folder, "--corpus", texts, "--spec", spec)
@@ -89,7 +89,7 @@ def test_a_specification_in_a_file(folder, tmp_path):
     run("reindex", folder, "--shingle", "word:2")
 
 
-def test_a_config_file_says_the_operating_point_too(folder, tmp_path):
+def test_reindex_uses_the_operating_point_of_a_config_file(folder, tmp_path):
     texts, config = written(tmp_path / "a.jsonl", TEXTS), tmp_path / "plan.toml"
     config.write_text("version = 1\n[dedup]\nshingle = 'word:3'\nthreshold = 0.7\nslots = 64\n")
     run("reindex", folder, "--corpus", texts, "--spec", config, "--keep-texts", "-q")
@@ -106,7 +106,7 @@ def test_a_config_file_says_the_operating_point_too(folder, tmp_path):
     refused("plan.toml: not a config file", "reindex", folder, "--spec", config, "-q")
 
 
-def test_without_texts_it_is_refused_at_once(folder):
+def test_reindex_without_texts_is_refused(folder):
     for more in ([], ["--drop-missing"]):
         told = refused("keeps no texts", "reindex", folder, "--shingle", "word:1", *more)
         assert len(told) == 1 and "--corpus FILES" in told[0] and "--keep-texts" in told[0]
@@ -116,12 +116,12 @@ def test_without_texts_it_is_refused_at_once(folder):
         refused("keeps no texts", "reindex", folder, "--shingle", "word:1")
 
 
-def test_an_empty_index_needs_no_texts(tmp_path):
+def test_reindex_of_an_empty_index_needs_no_texts(tmp_path):
     Index.open(tmp_path / "index").close()
     assert run("reindex", tmp_path / "index", "--shingle", "word:3").startswith("0 documents")
 
 
-def test_what_an_index_can_never_be(folder, tmp_path):
+def test_reindex_refuses_unsupported_options(folder, tmp_path):
     key = tmp_path / "key"
     key.write_bytes(b"0123456789abcdef")
     key.chmod(0o600)
@@ -130,7 +130,7 @@ def test_what_an_index_can_never_be(folder, tmp_path):
     refused("html takes out markup", "reindex", folder, "--strip", "lines:3", *texts)
 
 
-def test_what_an_earlier_generation_takes_is_said(folder):
+def test_commands_print_the_size_of_the_previous_generation(folder):
     assert "earlier generation" not in run("stats", folder)
     run("convert", folder, "--bits", 8, "-q")
     line = "earlier generation g1: "
@@ -145,7 +145,7 @@ def test_what_an_earlier_generation_takes_is_said(folder):
     assert json.loads(run("stats", folder, "--json"))["earlier_bytes"] == {}
 
 
-def test_another_key(folder, tmp_path):
+def test_reindex_with_another_key(folder, tmp_path):
     texts, key = written(tmp_path / "a.jsonl", TEXTS), tmp_path / "key"
     key.write_bytes(b"0123456789abcdef")
     key.chmod(0o600)
@@ -154,20 +154,20 @@ def test_another_key(folder, tmp_path):
         assert index.query(TEXTS["d3"]).status == "duplicate"
 
 
-def test_what_is_contradictory(folder):
+def test_contradicting_options_are_refused(folder):
     refused("no change requested", "reindex", folder)
     refused("restores the previous", "reindex", folder, "--undo", "--slots", 64)
     refused("leave out the other", "reindex", folder, "--forget", "--undo")
 
 
-def test_forget(folder):
+def test_forget_deletes_the_previous_generation(folder):
     run("convert", folder, "--bits", 8)
     assert run("reindex", folder, "--forget") == "previous generation deleted\n"
     assert run("reindex", folder, "--forget") == "no previous generation\n"
     refused("nothing can be undone", "reindex", folder, "--undo")
 
 
-def test_convert(folder):
+def test_convert_cuts_slots_and_can_be_undone(folder):
     out = run("convert", folder, "--bits", 8)
     with Index.open(folder, read_only=True) as index:
         assert index.spec.bits == 8

@@ -132,7 +132,7 @@ def test_documents_of_every_format(tmp_path: Path, extension: str, by: str) -> N
 
 @pytest.mark.parametrize("keep", ["first", "longest", "max:score", "min:score"])
 @pytest.mark.parametrize("by", ["text", "words"])
-def test_the_best_copy_stays(tmp_path: Path, keep: str, by: str) -> None:
+def test_keep_policy_decides_which_copy_stays(tmp_path: Path, keep: str, by: str) -> None:
     rows = random_rows(2, 200)
     source = write_jsonl(tmp_path / "a.jsonl", rows)
     exact(source, "-o", tmp_path / "out", "--keep", keep, "--by", by)
@@ -163,7 +163,7 @@ def test_texts_that_differ_in_anything_are_not_the_same(tmp_path: Path) -> None:
     assert exact(source, "-o", tmp_path / "cased", *conservative)["counts"]["kept"] == 3
 
 
-def test_within_a_group_only(tmp_path: Path) -> None:
+def test_within_compares_equal_values_only(tmp_path: Path) -> None:
     rows = random_rows(3, 200)
     source = write_jsonl(tmp_path / "a.jsonl", rows)
     exact(source, "-o", tmp_path / "out", "--within", "lang")
@@ -291,13 +291,13 @@ LONG, OTHER = LINES[0], LINES[2]
         (f"\ufeff\n{LONG}\nx", "\ufeff\nx"),
     ],
 )
-def test_what_a_line_is(tmp_path: Path, text: str, left: str) -> None:
+def test_lines_end_at_newlines_only(tmp_path: Path, text: str, left: str) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", [{"text": LONG}, {"text": text}])
     exact(source, "-o", tmp_path / "out", "--unit", "line")
     assert [r["text"] for r in read_rows(tmp_path / "out" / "kept" / "a.jsonl")] == [LONG, left]
 
 
-def test_what_a_paragraph_is(tmp_path: Path) -> None:
+def test_paragraphs_end_at_empty_lines(tmp_path: Path) -> None:
     texts = [
         f"{LONG}\n{OTHER}\n\nsome more",
         f"one\n \t\n{LONG}\n{OTHER}\n\u00a0\ntwo",  # blank lines around it, of whatever kind
@@ -313,7 +313,7 @@ def test_what_a_paragraph_is(tmp_path: Path) -> None:
     assert (removed["row"], removed["witness_row"], removed["similarity"]) == (4, 0, 1.0)
 
 
-def test_a_document_in_pieces_of_others(tmp_path: Path) -> None:
+def test_document_of_repeated_lines_only_is_removed(tmp_path: Path) -> None:
     texts = [LONG, OTHER, f"{LONG}\n{OTHER}\n{LONG}\n"]
     source = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in texts])
     exact(source, "-o", tmp_path / "out", "--unit", "line")
@@ -338,7 +338,7 @@ def test_rows_of_which_nothing_was_cut_stay_byte_for_byte(tmp_path: Path) -> Non
     assert kept == b"".join([lines[0], lines[2], edited, lines[5]])
 
 
-def test_a_mark_before_a_line_that_is_cut(tmp_path: Path) -> None:
+def test_byte_order_mark_before_a_cut_line_is_kept(tmp_path: Path) -> None:
     source = tmp_path / "a.jsonl"
     row = json.dumps({"text": f"{LONG}\n{LONG}\n"}).encode()
     source.write_bytes(b"\xef\xbb\xbf" + row + b"\n")
@@ -348,7 +348,7 @@ def test_a_mark_before_a_line_that_is_cut(tmp_path: Path) -> None:
     assert json.loads(kept.removeprefix(b"\xef\xbb\xbf")) == {"text": f"{LONG}\n"}
 
 
-def test_text_files(tmp_path: Path) -> None:
+def test_lines_of_text_files_are_cut(tmp_path: Path) -> None:
     folder = tmp_path / "texts"
     folder.mkdir()
     (folder / "a.txt").write_bytes(LONG.encode() + b"\r\nend")
@@ -408,7 +408,7 @@ def outcome(out: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("unit", ["document", "line"])
-def test_how_the_work_is_cut_changes_nothing(
+def test_shards_and_workers_do_not_change_the_answer(
     tmp_path: Path, many: Path, unit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options, columns = Options.of(keep="max:score"), Columns(keep="score")
@@ -436,7 +436,7 @@ class Tight(Budget):
 
 
 @pytest.mark.parametrize("unit", ["line", "paragraph"])
-def test_the_memory_changes_nothing(tmp_path: Path, many: Path, unit: str) -> None:
+def test_memory_does_not_change_the_answer(tmp_path: Path, many: Path, unit: str) -> None:
     make = ExactDuplicates(ExactSpec.of("text", unit, 1, "standard"))
     for name, budget in (("much", Budget()), ("little", Tight())):
         job = Job(find_inputs([many]), tmp_path / name, Options.of(), Columns(), 1, budget=budget)
@@ -444,7 +444,7 @@ def test_the_memory_changes_nothing(tmp_path: Path, many: Path, unit: str) -> No
     assert outcome(tmp_path / "much") == outcome(tmp_path / "little")
 
 
-def test_the_same_half_of_a_hash_is_not_enough(
+def test_equal_halves_of_hashes_are_not_duplicates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Parts are told apart by all 128 bits."""
@@ -467,7 +467,7 @@ def test_the_same_half_of_a_hash_is_not_enough(
 
 
 @pytest.mark.parametrize("unit", ["document", "line"])
-def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path, many: Path, unit: str) -> None:
+def test_killed_run_is_resumed_with_the_same_answer(tmp_path: Path, many: Path, unit: str) -> None:
     big = tmp_path / "many.jsonl"
     big.write_bytes(many.read_bytes() * 10)
     exact(big, "-o", tmp_path / "whole", "--unit", unit)
@@ -498,7 +498,7 @@ def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path, many: Path, unit: 
     assert not (tmp_path / "out" / ".unfinished").exists()
 
 
-def test_what_was_compared_is_not_compared_again(
+def test_resumed_run_does_not_compare_again(
     tmp_path: Path, many: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_room(*_: object) -> None:
@@ -515,7 +515,7 @@ def test_what_was_compared_is_not_compared_again(
     assert outcome(out) == outcome(tmp_path / "whole")
 
 
-def test_other_rules_start_again(tmp_path: Path, many: Path) -> None:
+def test_run_with_other_rules_starts_again(tmp_path: Path, many: Path) -> None:
     out = tmp_path / "out"
     for options in (
         (),
@@ -560,7 +560,7 @@ def test_the_summary_of_lines(tmp_path: Path) -> None:
     ]
 
 
-def test_the_report_has_only_what_there_is(tmp_path: Path) -> None:
+def test_report_of_an_exact_run_has_no_near_duplicate_sections(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", random_rows(9))
     for unit in ("document", "line"):
         exact(source, "-o", tmp_path / unit, "--unit", unit)
@@ -629,7 +629,7 @@ def test_against_what_exact_has_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unit", ["document", "line"])
-def test_no_documents(tmp_path: Path, unit: str) -> None:
+def test_input_without_documents_is_accepted(tmp_path: Path, unit: str) -> None:
     (tmp_path / "none.jsonl").touch()
     record = exact(tmp_path / "none.jsonl", "-o", tmp_path / "out", "--unit", unit)
     assert record["counts"]["documents"] == 0

@@ -39,7 +39,7 @@ def exact(*arguments: object) -> Row:
     ],
     ids=" ".join,
 )
-def test_a_set_gives_the_answer_of_no_filter(tmp_path: Path, more: list[str]) -> None:
+def test_set_filter_gives_the_same_answer_as_no_filter(tmp_path: Path, more: list[str]) -> None:
     rows = documents()
     sources = [
         write_jsonl(tmp_path / "a.jsonl", [*rows[:1000], {"text": None}]),
@@ -96,7 +96,7 @@ def test_a_filter_removes_all_copies_and_few_others(
     assert record["filter"]["kind"] == record["parameters"]["filter"] == kind
 
 
-def test_what_will_be_lost_is_said_before_and_after(tmp_path: Path) -> None:
+def test_expected_losses_are_stated_before_and_after(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", documents())
     ran = neardup("exact", source, "-o", tmp_path / "out", "--filter", "bloom", "--fpr", "0.2")
     assert ran.code == 0
@@ -113,7 +113,7 @@ def test_what_will_be_lost_is_said_before_and_after(tmp_path: Path) -> None:
     assert "A bloom filter was asked" in page
 
 
-def test_what_is_expected_counts_for_what_is_said(tmp_path: Path) -> None:
+def test_expected_decides_the_stated_losses(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
     ran = neardup(
         "exact", source, "-o", tmp_path / "out", "--filter", "cuckoo", "--expected", 1_000_000
@@ -122,7 +122,7 @@ def test_what_is_expected_counts_for_what_is_said(tmp_path: Path) -> None:
     assert "cuckoo filter for 1,000,000 documents, 1.6 MB: about 918 documents that" in ran.err
 
 
-def test_a_filter_that_is_too_small(tmp_path: Path) -> None:
+def test_full_cuckoo_filter_is_an_error_and_full_bloom_states_its_rate(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", documents())
     out = tmp_path / "out"
     full = neardup("exact", source, "-o", out, "--filter", "cuckoo", "--expected", 100, "-q")
@@ -131,7 +131,7 @@ def test_a_filter_that_is_too_small(tmp_path: Path) -> None:
     assert record["filter"]["estimated_fpr"] > 0.9, "it works, and says what it is worth"
 
 
-def test_a_filter_for_too_few_says_what_that_costs(tmp_path: Path) -> None:
+def test_filter_for_too_few_documents_states_the_losses(tmp_path: Path) -> None:
     rows: list[Row] = [{"text": f"text {n}"} for n in range(COUNT)]
     source = write_jsonl(tmp_path / "a.jsonl", rows)
     ran = neardup("exact", source, "-o", tmp_path / "out", "--filter", "bloom", "--expected", 100)
@@ -146,7 +146,7 @@ def test_a_filter_for_too_few_says_what_that_costs(tmp_path: Path) -> None:
     assert record["filter"]["expected_lost"] == lost, "all may have been different"
 
 
-def test_a_filter_that_does_not_fit_is_refused_before_anything_is_hashed(
+def test_filter_larger_than_memory_is_refused_before_hashing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from neardup.pipeline import exact as batch
@@ -185,14 +185,14 @@ def test_a_filter_that_does_not_fit_is_refused_before_anything_is_hashed(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )
-def test_what_does_not_fit_is_refused(
+def test_incompatible_filter_options_are_refused(
     tmp_path: Path, arguments: list[str], parts: list[str]
 ) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
     refused(neardup("exact", source, "-o", tmp_path / "out", *arguments), 2, *parts)
 
 
-def test_a_filter_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filter_run_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", documents())
     whole = exact(source, "-o", tmp_path / "whole", "--filter", "bloom")
     from neardup.pipeline import exact as batch

@@ -77,7 +77,7 @@ def test_the_answer_is_that_of_the_slow_twin(inputs, key_file, tmp_path, name):
 
 
 @pytest.mark.parametrize("content", [SECRET, SECRET.hex().encode() + b"\n"])
-def test_the_key_is_nowhere(inputs, tmp_path, monkeypatch, content):
+def test_key_is_not_written_to_any_file(inputs, tmp_path, monkeypatch, content):
     out, file = tmp_path / "out", key_in(tmp_path / "key", content)
     asked = (
         "dedup",
@@ -125,7 +125,7 @@ def test_a_stopped_run_does_not_go_on_with_another_key(inputs, key_file, tmp_pat
 
 
 @pytest.mark.parametrize("saved", [["--save-sketches"], []])
-def test_against_a_keyed_run(inputs, key_file, tmp_path, saved):
+def test_against_a_keyed_run_needs_its_key(inputs, key_file, tmp_path, saved):
     first = tmp_path / "first"
     assert neardup("dedup", inputs, "-o", first, *KEYED, key_file, *saved).code == 0
     new = write_jsonl(tmp_path / "new.jsonl", [{"text": edited(1, 78)}, {"text": edited(7)}])
@@ -152,7 +152,7 @@ def test_merging_keyed_sets_needs_no_key(inputs, key_file, tmp_path):
 @pytest.mark.parametrize(
     "content", [b"", b"not a key, but private", SECRET + b"\n", b"0" * 31, b"x" * 10**6]
 )
-def test_a_file_without_a_key(inputs, tmp_path, content):
+def test_key_file_without_a_key_is_refused(inputs, tmp_path, content):
     file = key_in(tmp_path / "key", content)
     ran = neardup("dedup", inputs, "-o", tmp_path / "out", *KEYED, file)
     refused(ran, 2, str(file), "16 bytes", "openssl rand")
@@ -160,20 +160,20 @@ def test_a_file_without_a_key(inputs, tmp_path, content):
     assert not any(part in said for part in ("private", "000", "xx"))
 
 
-def test_a_file_that_is_not_there_or_a_folder(inputs, tmp_path):
+def test_missing_key_file_or_folder_is_refused(inputs, tmp_path):
     for file in (tmp_path / "none", tmp_path):
         ran = neardup("dedup", inputs, "-o", tmp_path / "out", *KEYED, file)
         refused(ran, 1, f"key file {file} can't be read")
 
 
-def test_half_of_it_is_refused(inputs, key_file, tmp_path):
+def test_siphash_and_key_file_need_each_other(inputs, key_file, tmp_path):
     asked = ("dedup", inputs, "-o", tmp_path / "out")
     refused(neardup(*asked, "--hash", "siphash"), 2, "needs a key", "--key-file")
     refused(neardup(*asked, "--key-file", key_file), 2, "a key goes with hash siphash")
     refused(neardup(*asked, "--hash", "md5"), 2, "'md5'", "siphash")
 
 
-def test_others_who_can_read_the_key_are_warned_about_once(inputs, key_file, tmp_path):
+def test_readable_key_file_is_warned_about_once(inputs, key_file, tmp_path):
     key_file.chmod(0o644)
     ran = neardup("dedup", inputs, "-o", tmp_path / "out", *KEYED, key_file)
     assert ran.err.count(f"others can read the key file: chmod 600 {key_file}") == 1
@@ -183,6 +183,6 @@ def test_others_who_can_read_the_key_are_warned_about_once(inputs, key_file, tmp
     assert "chmod" not in neardup("spec", *KEYED, key_file).err
 
 
-def test_the_specification_shows_the_id(key_file):
+def test_spec_shows_the_key_id(key_file):
     ran = neardup("spec", *KEYED, key_file, "--json")
     assert json.loads(ran.out)["key"] == Key(SECRET).id

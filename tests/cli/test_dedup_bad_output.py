@@ -107,7 +107,7 @@ def test_a_move_that_fails_halfway_is_undone(
     assert contents(out) == before
 
 
-def test_an_empty_folder_is_fine(tmp_path: Path, source: Path) -> None:
+def test_empty_output_folder_is_accepted(tmp_path: Path, source: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "out")
     dedup(source, "-o", tmp_path / "link")
@@ -115,12 +115,12 @@ def test_an_empty_folder_is_fine(tmp_path: Path, source: Path) -> None:
     assert (tmp_path / "out" / "run.json").exists()
 
 
-def test_parents_are_made(tmp_path: Path, source: Path) -> None:
+def test_parents_of_the_output_are_created(tmp_path: Path, source: Path) -> None:
     dedup(source, "-o", tmp_path / "a" / "b" / "out")
     assert (tmp_path / "a" / "b" / "out" / "run.json").exists()
 
 
-def test_a_file_is_refused(tmp_path: Path, source: Path) -> None:
+def test_output_that_is_a_file_is_refused(tmp_path: Path, source: Path) -> None:
     (tmp_path / "out").write_text("mine")
     refused(run(source, "-o", tmp_path / "out", "--force"), 1, "out is a file")
     refused(run(source, "-o", tmp_path / "out" / "deeper"), 1, "Not a directory")
@@ -128,7 +128,7 @@ def test_a_file_is_refused(tmp_path: Path, source: Path) -> None:
 
 
 @pytest.mark.parametrize("force", [[], ["--force"]])
-def test_out_and_inputs_must_be_apart(tmp_path: Path, source: Path, force: list[str]) -> None:
+def test_output_inside_an_input_is_refused(tmp_path: Path, source: Path, force: list[str]) -> None:
     before = contents(tmp_path)
     folder = source.parent
     refused(run(source, "-o", folder, *force), 2, str(source), "choose an output outside")
@@ -141,12 +141,12 @@ def test_out_and_inputs_must_be_apart(tmp_path: Path, source: Path, force: list[
     assert contents(tmp_path) == before
 
 
-def test_out_may_be_beside_the_inputs(source: Path) -> None:
+def test_output_beside_the_inputs_is_accepted(source: Path) -> None:
     dedup(source, "-o", source.parent / "out")
     assert (source.parent / "out" / "run.json").exists()
 
 
-def test_what_a_killed_run_left_is_no_obstacle(tmp_path: Path, source: Path) -> None:
+def test_files_of_a_killed_run_are_replaced(tmp_path: Path, source: Path) -> None:
     left = tmp_path / "out" / ".unfinished" / "kept"
     left.mkdir(parents=True)
     (left / "half.jsonl").write_text("{")
@@ -154,7 +154,7 @@ def test_what_a_killed_run_left_is_no_obstacle(tmp_path: Path, source: Path) -> 
     assert ".unfinished" not in os.listdir(tmp_path / "out")
 
 
-def test_one_run_at_a_time(tmp_path: Path, source: Path) -> None:
+def test_second_run_into_the_same_folder_is_refused(tmp_path: Path, source: Path) -> None:
     (tmp_path / "out").mkdir()
     handle = os.open(tmp_path / "out", os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
@@ -164,7 +164,7 @@ def test_one_run_at_a_time(tmp_path: Path, source: Path) -> None:
 
 
 @pytest.mark.parametrize(("mode", "name"), [(0o500, "out"), (0o500, "."), (0, "out"), (0, ".")])
-def test_a_folder_that_can_not_be_written(
+def test_unwritable_output_folder_is_refused(
     tmp_path: Path, source: Path, mode: int, name: str
 ) -> None:
     out = tmp_path / "locked" / name
@@ -173,11 +173,11 @@ def test_a_folder_that_can_not_be_written(
     refused(ran, 1, f"{out} can't be written (Permission denied): choose another output")
 
 
-def test_a_read_only_file_system(source: Path) -> None:
+def test_read_only_file_system_is_refused(source: Path) -> None:
     refused(run(source, "-o", "/proc/neardup/out"), 1, "/proc/neardup/out", "can't be written")
 
 
-def test_a_name_that_is_too_long(tmp_path: Path, source: Path) -> None:
+def test_too_long_output_name_is_refused(tmp_path: Path, source: Path) -> None:
     refused(run(source, "-o", tmp_path / "deep" / ("x" * 300)), 1, "name too long")
     assert os.listdir(tmp_path) == ["in"]
 
@@ -220,14 +220,14 @@ def test_out_on_a_disk_of_its_own(source: Path, tiny_disk: Path) -> None:
     assert (tiny_disk / "run.json").exists()
 
 
-def test_a_reader_that_goes_away(tmp_path: Path, source: Path) -> None:
+def test_closed_pipe_ends_without_a_traceback(tmp_path: Path, source: Path) -> None:
     command = f"'{os.sys.executable}' -m neardup dedup '{source}' -o '{tmp_path}/out' | true"
     ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert "Traceback" not in ran.stderr and "Exception" not in ran.stderr
     assert (tmp_path / "out" / "run.json").exists()
 
 
-def test_a_terminal_that_knows_ascii_only(tmp_path: Path) -> None:
+def test_ascii_terminal_gets_escaped_names(tmp_path: Path) -> None:
     rows = [{"id": "é", "text": edited(1)}, {"id": "漢", "text": edited(1)}]
     source = jsonl(tmp_path / "a.jsonl", rows)
     ran = process("dedup", source, "-o", tmp_path / "out", env={"PYTHONIOENCODING": "ascii"})

@@ -53,7 +53,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Row]:
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))
-def test_tables_have_the_columns_that_were_promised(ran: tuple[Path, Path, Row], name: str) -> None:
+def test_tables_have_the_documented_columns(ran: tuple[Path, Path, Row], name: str) -> None:
     schema = pq.read_schema(ran[1] / f"{name}.parquet")
     assert " ".join(schema.names) == SCHEMAS[name]
     for field in schema:
@@ -70,7 +70,7 @@ def test_an_empty_run_has_all_tables_too(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "kept" / "none.jsonl").read_bytes() == b""
 
 
-def test_out_holds_what_was_promised_and_nothing_else(ran: tuple[Path, Path, Row]) -> None:
+def test_out_holds_the_documented_files_only(ran: tuple[Path, Path, Row]) -> None:
     names = {path.name for path in ran[1].iterdir()}
     assert names == {
         "kept",
@@ -81,7 +81,7 @@ def test_out_holds_what_was_promised_and_nothing_else(ran: tuple[Path, Path, Row
     }
 
 
-def test_every_removed_document_is_as_similar_to_its_witness_as_it_says(
+def test_stated_similarity_is_that_of_the_texts(
     ran: tuple[Path, Path, Row],
 ) -> None:
     shingles = [
@@ -152,7 +152,7 @@ def test_pairs_are_all_similar_pairs_that_share_a_bucket(ran: tuple[Path, Path, 
     assert ran[2]["pairs"]["written"] == len(wanted) > len(table(ran[1], "removed"))
 
 
-def test_run_json(ran: tuple[Path, Path, Row]) -> None:
+def test_run_json_has_spec_parameters_and_counts(ran: tuple[Path, Path, Row]) -> None:
     source, out, record = ran
     assert json.loads((out / "run.json").read_text("utf-8")) == record
     counts = record["counts"]
@@ -202,7 +202,7 @@ def test_run_json(ran: tuple[Path, Path, Row]) -> None:
     assert 10_000_000 < record["peak_memory_bytes"] < 10_000_000_000
 
 
-def test_the_summary(tmp_path: Path) -> None:
+def test_summary_of_a_run(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "documents.jsonl", DOCUMENTS)
     ran = neardup("dedup", source, "-o", tmp_path / "out")
     assert ran.code == 0
@@ -228,7 +228,7 @@ def test_quiet_prints_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "run.json").exists()
 
 
-def test_no_kept_decides_only(tmp_path: Path) -> None:
+def test_no_kept_writes_decisions_only(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "documents.jsonl", DOCUMENTS)
     record = dedup(source, "-o", tmp_path / "out", "--no-kept")
     assert not (tmp_path / "out" / "kept").exists()
@@ -280,7 +280,7 @@ def test_ids_that_are_the_texts_do_not_depend_on_other_lines(tmp_path: Path) -> 
         assert [row["id"] for row in table(out, "removed")] == ["one two"]
 
 
-def test_a_deeply_nested_line_with_an_odd_id(tmp_path: Path) -> None:
+def test_deeply_nested_line_with_an_unusual_id_is_read(tmp_path: Path) -> None:
     line = '{"id": 1e17, "text": "hello there", "n": ' + "[" * 990 + "]" * 990 + "}\n"
     source = tmp_path / "a.jsonl"
     source.write_text(line)

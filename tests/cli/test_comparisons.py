@@ -10,7 +10,7 @@ from support.command_line import neardup, refused
 NAMES = ["xxh64", "murmur3", "fnv1a", "siphash", "sha256", "blake2b", "Python hash"]
 
 
-def test_a_table_with_theory_and_the_reason():
+def test_hashes_prints_a_table_with_theory():
     ran = neardup("hashes", "--keys", 1000)
     assert ran.code == 0, ran.err
     lines = ran.out.splitlines()
@@ -18,7 +18,7 @@ def test_a_table_with_theory_and_the_reason():
     assert "Python's hash is never used: each process seeds it anew" in " ".join(ran.out.split())
 
 
-def test_the_same_as_json():
+def test_hashes_prints_json():
     record = json.loads(neardup("hashes", "--keys", 2000, "--json").out)
     assert record["about"].startswith("2,000 different words")
     assert [one["name"] for one in record["functions"]] == NAMES
@@ -26,7 +26,7 @@ def test_the_same_as_json():
     assert record["theory"]["collisions"] == pytest.approx(2000**2 / 2**33, rel=0.01)
 
 
-def test_a_page_with_bars(tmp_path):
+def test_plot_writes_a_page_with_bars(tmp_path):
     ran = neardup("hashes", "--keys", 1000, "--plot", tmp_path / "hashes.html")
     assert ran.code == 0, ran.err
     page = (tmp_path / "hashes.html").read_text("utf-8")
@@ -35,6 +35,6 @@ def test_a_page_with_bars(tmp_path):
     refused(neardup("hashes", "--keys", 1000, "--plot", tmp_path / "no" / "x.html"), 1, "x.html")
 
 
-def test_too_few_or_too_many_keys():
+def test_number_of_keys_outside_the_limits_is_refused():
     for keys in (0, 10**9, "many"):
         refused(neardup("hashes", "--keys", keys), 2, "--keys")

@@ -59,12 +59,12 @@ def test_help_names_every_option() -> None:
         assert f"--{option}" in ran.out
 
 
-def test_version() -> None:
+def test_version_is_that_of_the_package() -> None:
     ran = neardup("--version")
     assert (ran.code, ran.out) == (0, f"neardup {package.__version__}\n")
 
 
-def test_without_arguments_there_is_help() -> None:
+def test_no_arguments_shows_help() -> None:
     ran = neardup()
     assert ran.code == 2
     assert "dedup" in ran.out + ran.err
@@ -77,7 +77,7 @@ def test_usage_errors_are_one_line() -> None:
     refused(neardup("spec", "--shingle", "word"), 2, "UNIT:SIZE")
 
 
-def test_spec() -> None:
+def test_spec_shows_fingerprint_and_options() -> None:
     ran = neardup("spec", "--json", "--shingle", "char:24", "--slots", 260, "--seed", 3)
     assert ran.code == 0
     wanted = Spec.of("char:24", slots=260, seed=3)
@@ -98,7 +98,7 @@ def test_demo_finds_the_code_pages() -> None:
     assert documents > 500
 
 
-def test_debug_shows_where(tmp_path: Path) -> None:
+def test_debug_shows_a_traceback(tmp_path: Path) -> None:
     ran = process("dedup", tmp_path / "none", "-o", tmp_path / "out", "--debug")
     assert ran.returncode == 1
     assert "Traceback" in ran.stderr and "InputError" in ran.stderr
@@ -106,9 +106,7 @@ def test_debug_shows_where(tmp_path: Path) -> None:
     assert "Traceback" in ran.stderr
 
 
-def test_a_mistake_of_ours_quotes_no_document(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_internal_error_quotes_no_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ValueError("classified text")
 
@@ -120,7 +118,7 @@ def test_a_mistake_of_ours_quotes_no_document(
     assert os.listdir(tmp_path / "out") == [".unfinished"]
 
 
-def test_as_a_user_types_it(tmp_path: Path) -> None:
+def test_dedup_prints_progress_and_summary_as_a_process(tmp_path: Path) -> None:
     jsonl(tmp_path / "a.jsonl", DOCUMENTS)
     ran = process("dedup", "a.jsonl", "-o", "clean", cwd=tmp_path)
     assert ran.returncode == 0
@@ -176,7 +174,7 @@ def test_the_hash_seed_changes_nothing(tmp_path: Path, many: Path) -> None:
     assert outcomes[0] == outcomes[1]
 
 
-def test_errors_come_back_from_workers(tmp_path: Path, many: Path) -> None:
+def test_error_in_a_worker_is_reported_in_one_line(tmp_path: Path, many: Path) -> None:
     options = ("-o", tmp_path / "out", "--workers", 2, "-q")
     refused(neardup("dedup", many, *options, "--text", "body"), 2, "'body'", "text, v")
     refused(neardup("dedup", many, *options, "--strict"), 1, f"{many}, row 1234: text is null")
@@ -207,7 +205,7 @@ def started(tmp_path: Path, many: Path, workers: int) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_ctrl_c_leaves_nothing_and_says_so_in_one_line(
+def test_ctrl_c_leaves_no_output_and_prints_one_line(
     tmp_path: Path, many: Path, workers: int
 ) -> None:
     run = started(tmp_path, many, workers)
@@ -219,7 +217,7 @@ def test_ctrl_c_leaves_nothing_and_says_so_in_one_line(
     assert os.listdir(tmp_path) == ["big.jsonl"]
 
 
-def test_a_run_that_is_told_to_end_cleans_up(tmp_path: Path, many: Path) -> None:
+def test_sigterm_cleans_up(tmp_path: Path, many: Path) -> None:
     run = started(tmp_path, many, 2)
     run.send_signal(signal.SIGTERM)
     run.communicate(timeout=30)
@@ -227,7 +225,7 @@ def test_a_run_that_is_told_to_end_cleans_up(tmp_path: Path, many: Path) -> None
     assert os.listdir(tmp_path) == ["big.jsonl"]
 
 
-def test_after_a_killed_run_the_next_one_goes_on(tmp_path: Path, many: Path) -> None:
+def test_killed_run_is_resumed(tmp_path: Path, many: Path) -> None:
     run = started(tmp_path, many, 2)
     run.kill()
     run.communicate(timeout=30)
@@ -292,7 +290,7 @@ def test_progress_counts_the_bytes_on_disk_and_moves(
     assert len(steps) > 1
 
 
-def test_lines_with_a_rate_when_piped(
+def test_progress_in_a_pipe_is_lines_with_a_rate(
     tmp_path: Path, many: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(console, "EVERY_SECONDS", 0.0)
@@ -331,7 +329,7 @@ def on_a_terminal(*arguments: object) -> tuple[int, str]:
     return run.returncode, shown.decode()
 
 
-def test_a_bar_on_a_terminal(tmp_path: Path, many: Path) -> None:
+def test_progress_on_a_terminal_is_a_bar(tmp_path: Path, many: Path) -> None:
     big = tmp_path / "big.jsonl"
     big.write_bytes(many.read_bytes() * 10)
     code, shown = on_a_terminal("dedup", big, "-o", tmp_path / "out", "--workers", 1)
@@ -342,7 +340,7 @@ def test_a_bar_on_a_terminal(tmp_path: Path, many: Path) -> None:
     assert (code, shown) == (0, "")
 
 
-def test_json_is_all_there_is_on_standard_output(tmp_path: Path, many: Path) -> None:
+def test_json_is_the_only_output(tmp_path: Path, many: Path) -> None:
     ran = process("dedup", many, "-o", tmp_path / "out", "--json")
     assert json.loads(ran.stdout)["counts"]["documents"] == 4_500
     assert ran.stderr == ""

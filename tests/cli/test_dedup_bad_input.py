@@ -77,7 +77,7 @@ def test_strict_stops_at_the_first_bad_row(tmp_path: Path, line: bytes) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_nul_bytes_and_odd_characters_are_texts(tmp_path: Path) -> None:
+def test_nul_bytes_and_unusual_characters_are_accepted(tmp_path: Path) -> None:
     texts = [
         "a\0b c d e",
         "\ud83c\udf89".encode("utf-16", "surrogatepass").decode("utf-16"),
@@ -92,7 +92,7 @@ def test_nul_bytes_and_odd_characters_are_texts(tmp_path: Path) -> None:
     assert record["counts"]["rejected"] + record["counts"]["kept"] == len(texts)
 
 
-def test_bad_rows_of_tables(tmp_path: Path) -> None:
+def test_bad_rows_of_tables_are_rejected(tmp_path: Path) -> None:
     bad = pa.array([b"a good text", b"classified \xff", None, b"  "]).cast(pa.binary())
     column = pa.Array.from_buffers(pa.string(), 4, bad.buffers())
     pq.write_table(pa.table({"text": column}), tmp_path / "a.parquet")
@@ -102,7 +102,7 @@ def test_bad_rows_of_tables(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "out" / "kept" / "a.parquet").num_rows == 1
 
 
-def test_bad_records_of_csv(tmp_path: Path) -> None:
+def test_bad_records_of_csv_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"text,n\nclassified,1,2\ngood,1\n\xff,1\n,1\nshort\n")
     dedup(tmp_path / "a.csv", "-o", tmp_path / "out")
     reasons = [(r["row"], r["reason"]) for r in table(tmp_path / "out", "rejected")]
@@ -115,7 +115,7 @@ def test_bad_records_of_csv(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "kept" / "a.csv").read_bytes() == b"text,n\ngood,1\n"
 
 
-def test_bad_text_files(tmp_path: Path) -> None:
+def test_bad_text_files_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for name, data in {"a": b"\xff\xfe", "b": b"", "c": b"good", "d": b"a\0b"}.items():
         (tmp_path / "in" / name).write_bytes(data)
@@ -125,7 +125,7 @@ def test_bad_text_files(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path / "out" / "kept")) == ["c", "d"]
 
 
-def test_a_line_of_20_megabytes(tmp_path: Path) -> None:
+def test_line_of_20_megabytes_is_read(tmp_path: Path) -> None:
     giant = {"text": "one two three four five six seven " * 600_000, "id": "giant"}
     source = jsonl(tmp_path / "a.jsonl", [GOOD, giant, GOOD, giant])
     record = dedup(source, "-o", tmp_path / "out")
@@ -134,7 +134,7 @@ def test_a_line_of_20_megabytes(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "kept" / "a.jsonl").read_bytes() == lines[0] + lines[1]
 
 
-def test_a_missing_file(tmp_path: Path) -> None:
+def test_missing_file_is_refused(tmp_path: Path) -> None:
     ran = neardup("dedup", tmp_path / "none.jsonl", "-o", tmp_path / "out")
     refused(ran, 1, f"{tmp_path}/none.jsonl", "no such file")
     ran = neardup("dedup", tmp_path / "*.jsonl", "-o", tmp_path / "out")
@@ -144,7 +144,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("extension", sorted(WRITERS))
 @pytest.mark.parametrize("option", ["--text", "--id", "--within", "--keep"])
-def test_a_missing_column_names_those_there_are(
+def test_missing_column_error_lists_the_columns(
     tmp_path: Path, extension: str, option: str
 ) -> None:
     source = tmp_path / f"a.{extension}"
@@ -155,13 +155,13 @@ def test_a_missing_column_names_those_there_are(
     assert os.listdir(tmp_path) == [source.name]
 
 
-def test_text_files_have_no_columns(tmp_path: Path) -> None:
+def test_column_options_are_refused_for_text_files(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
     ran = neardup("dedup", tmp_path / "a.txt", "-o", tmp_path / "out", "--within", "lang", "-q")
     refused(ran, 2, "a.txt", "no columns", "--within")
 
 
-def test_an_empty_folder(tmp_path: Path) -> None:
+def test_empty_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     ran = neardup("dedup", tmp_path / "in", "-o", tmp_path / "out")
     refused(ran, 1, str(tmp_path / "in"), "no files in this folder")
@@ -201,7 +201,9 @@ def test_a_truncated_file_is_an_error(tmp_path: Path, extension: str, share: flo
         ("a.arrow", b"ARROW1\0\0classified"),
     ],
 )
-def test_a_file_that_is_not_what_it_says(tmp_path: Path, name: str, data: bytes) -> None:
+def test_file_of_another_format_than_its_name_is_an_error(
+    tmp_path: Path, name: str, data: bytes
+) -> None:
     (tmp_path / name).write_bytes(data)
     ran = neardup("dedup", tmp_path / name, "-o", tmp_path / "out", "-q")
     refused(ran, 1, str(tmp_path / name))
@@ -209,7 +211,7 @@ def test_a_file_that_is_not_what_it_says(tmp_path: Path, name: str, data: bytes)
     assert not (tmp_path / "out").exists()
 
 
-def test_one_bad_file_among_good_ones(tmp_path: Path) -> None:
+def test_one_bad_file_stops_the_run(tmp_path: Path) -> None:
     good = jsonl(tmp_path / "a.jsonl", DOCUMENTS)
     (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(good.read_bytes())[:-9])
     ran = neardup("dedup", good, tmp_path / "b.jsonl.gz", "-o", tmp_path / "out", "-q")
@@ -217,14 +219,14 @@ def test_one_bad_file_among_good_ones(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_a_mixed_keep_column(tmp_path: Path) -> None:
+def test_keep_column_of_mixed_types_is_refused(tmp_path: Path) -> None:
     rows = [{"text": edited(n), "v": v} for n, v in enumerate([1, "one"])]
     source = jsonl(tmp_path / "a.jsonl", rows)
     ran = neardup("dedup", source, "-o", tmp_path / "out", "--keep", "max:v", "-q")
     refused(ran, 2, "numbers and strings", "no common order")
 
 
-def test_a_keep_column_that_mixes_across_files(tmp_path: Path) -> None:
+def test_keep_column_of_different_types_in_two_files_is_refused(tmp_path: Path) -> None:
     one = jsonl(tmp_path / "a.jsonl", [{"text": edited(1), "v": 1}])
     two = jsonl(tmp_path / "b.jsonl", [{"text": edited(2), "v": "one"}])
     ran = neardup("dedup", one, two, "-o", tmp_path / "out", "--keep", "max:v", "-q")
@@ -232,7 +234,7 @@ def test_a_keep_column_that_mixes_across_files(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_an_unreadable_file(tmp_path: Path) -> None:
+def test_unreadable_file_is_refused(tmp_path: Path) -> None:
     source = jsonl(tmp_path / "a.jsonl", DOCUMENTS)
     source.chmod(0)
     ran = unprivileged("dedup", source, "-o", tmp_path / "out", "-q")
@@ -287,14 +289,16 @@ def test_an_unreadable_file(tmp_path: Path) -> None:
         (["--shingle", "token:5"], "token"),
     ],
 )
-def test_wrong_usage(tmp_path: Path, options: list[str], message: str) -> None:
+def test_wrong_usage_is_one_line_with_exit_code_2(
+    tmp_path: Path, options: list[str], message: str
+) -> None:
     (tmp_path / "a.csv").write_text("text\nhello\n")
     ran = neardup("dedup", tmp_path / "a.csv", "-o", tmp_path / "out", "-q", *options)
     refused(ran, 2, message)
     assert os.listdir(tmp_path) == ["a.csv"]
 
 
-def test_a_file_that_shrinks_during_the_run(
+def test_file_that_shrinks_during_the_run_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from neardup.pipeline.stages import tables

@@ -60,7 +60,9 @@ def test_keep_longest_counts_raw_bytes(tmp_path: Path) -> None:
         ("max", [[9], 1, 2], 2),  # a list has no rank
     ],
 )
-def test_keep_by_a_column(tmp_path: Path, policy: str, values: list[Any], kept: int) -> None:
+def test_keep_max_and_min_of_a_column(
+    tmp_path: Path, policy: str, values: list[Any], kept: int
+) -> None:
     rows = [{"text": A if n else B, "v": value} for n, value in enumerate(values)]
     found = decided(tmp_path, rows, "--keep", f"{policy}:v")
     assert found == [(row, kept) for row in range(3) if row != kept]
@@ -68,7 +70,7 @@ def test_keep_by_a_column(tmp_path: Path, policy: str, values: list[Any], kept: 
 
 @pytest.mark.parametrize("policy", ["max", "min"])
 @pytest.mark.parametrize("extension", ["parquet", "csv"])
-def test_nan_is_last(tmp_path: Path, policy: str, extension: str) -> None:
+def test_keep_by_column_ranks_nan_last(tmp_path: Path, policy: str, extension: str) -> None:
     rows = [{"text": A, "v": float("nan")}, {"text": A, "v": None}, {"text": A, "v": 1.0}]
     source = tmp_path / f"a.{extension}"
     WRITERS[extension](source, rows)
@@ -87,7 +89,7 @@ def test_the_best_score_wins_in_every_format(tmp_path: Path, extension: str) -> 
     assert removed_rows(tmp_path / "out") == wanted
 
 
-def test_an_empty_file_with_a_keep_column(tmp_path: Path) -> None:
+def test_empty_file_with_a_keep_column_is_accepted(tmp_path: Path) -> None:
     assert decided(tmp_path, [], "--keep", "max:v") == []
 
 
@@ -99,7 +101,7 @@ def test_within_compares_only_equal_values(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verify", ["exact", "estimate", "none"])
-def test_verify(tmp_path: Path, verify: str) -> None:
+def test_verify_exact_estimate_and_none(tmp_path: Path, verify: str) -> None:
     texts = [A, edited(1, 20, 60), A.upper(), edited(1, 10, 30, 50)]
     rows = [{"text": text} for text in texts]
     found = decided(tmp_path, rows, "--verify", verify, "--threshold", 0.8)
@@ -132,7 +134,9 @@ def test_components_follow_chains_and_stars_do_not(tmp_path: Path) -> None:
     ("preset", "shingle", "bands", "rows"),
     [("fineweb", "word:5", 14, 8), ("nemo", "char:24", 20, 13)],
 )
-def test_presets(tmp_path: Path, preset: str, shingle: str, bands: int, rows: int) -> None:
+def test_presets_set_their_options(
+    tmp_path: Path, preset: str, shingle: str, bands: int, rows: int
+) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
     record = dedup(source, "-o", tmp_path / "out", "--preset", preset)
     spec = Spec.of(shingle, slots=bands * rows)
@@ -146,7 +150,7 @@ def test_presets(tmp_path: Path, preset: str, shingle: str, bands: int, rows: in
 
 
 @pytest.mark.parametrize("shingle", ["word:1", "word:3", "char:5", "line:1"])
-def test_shingles(tmp_path: Path, shingle: str) -> None:
+def test_shingles_of_every_unit(tmp_path: Path, shingle: str) -> None:
     lined = ["\n".join(words(1, 30)), "\n".join([*words(1, 30), "more"])]
     texts = TEXTS + lined
     rows = [{"text": text} for text in texts]
@@ -160,7 +164,7 @@ def test_shingles(tmp_path: Path, shingle: str) -> None:
 
 
 @pytest.mark.parametrize("extension", ["jsonl", "jsonl.gz", "parquet", "arrow", "feather"])
-def test_token_ids(tmp_path: Path, extension: str) -> None:
+def test_token_column_gives_the_answer_of_the_tokens(tmp_path: Path, extension: str) -> None:
     tokens = list(range(100, 200))
     rows = [{"ids": tokens}, {"ids": [*tokens, 7]}, {"ids": tokens[::-1]}, {"ids": []}]
     source = tmp_path / f"a.{extension}"
@@ -174,7 +178,9 @@ def test_token_ids(tmp_path: Path, extension: str) -> None:
     ("profile", "removed"),
     [("conservative", []), ("standard", [1]), ("aggressive", [1, 2, 3])],
 )
-def test_text_profiles(tmp_path: Path, profile: str, removed: list[int]) -> None:
+def test_text_profiles_decide_what_is_equal(
+    tmp_path: Path, profile: str, removed: list[int]
+) -> None:
     texts = [
         "a café in 1999 on the corner",
         "A CAFÉ IN 1999 ON THE CORNER",
@@ -186,7 +192,7 @@ def test_text_profiles(tmp_path: Path, profile: str, removed: list[int]) -> None
     assert [row for row, _ in found] == removed
 
 
-def test_bands_rows_and_slots(tmp_path: Path) -> None:
+def test_bands_rows_and_slots_are_used(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
     options = ("--bands", 10, "--rows", 4, "--slots", 48, "--seed", 5, "--threshold", 0.6)
     record = dedup(source, "-o", tmp_path / "out", *options)
@@ -197,7 +203,7 @@ def test_bands_rows_and_slots(tmp_path: Path) -> None:
     assert removed_rows(tmp_path / "out") == [(n, v[0]) for n, v in enumerate(answer) if v and v[1]]
 
 
-def test_several_tables(tmp_path: Path) -> None:
+def test_several_tables_are_used(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
     options = ("--tables", "10x4,5x3", "--slots", 60, "--threshold", 0.6)
     record = dedup(source, "-o", tmp_path / "out", *options)

@@ -38,7 +38,7 @@ def parameters(folder: Path, *given: object) -> dict[str, Any]:
     return record["parameters"] | record["spec"]
 
 
-def test_a_run_does_what_the_file_says(tmp_path: Path) -> None:
+def test_run_uses_the_options_of_the_file(tmp_path: Path) -> None:
     write_config(tmp_path / "p.toml", POINT, ["because of this,\nand of that"])
     ran = parameters(tmp_path)
     wanted = {"threshold": 0.9, "slots": 64, "tables": "5x12", "size": 3, "strip": "html"}
@@ -53,20 +53,20 @@ def test_the_library_takes_the_same_file(tmp_path: Path) -> None:
     assert library.dedup(texts, **load_config(tmp_path / "p.toml")).options == Options.of(**POINT)
 
 
-def test_what_is_given_goes_before(tmp_path: Path) -> None:
+def test_command_line_overrides_the_file(tmp_path: Path) -> None:
     write_config(tmp_path / "p.toml", POINT)
     ran = parameters(tmp_path, "--shingle", "char:9")
     assert (ran["size"], ran["unit"], ran["tables"]) == (9, "char", "5x12")
 
 
-def test_bands_for_another_threshold_are_chosen_anew(tmp_path: Path) -> None:
+def test_bands_of_the_file_are_dropped_for_another_threshold(tmp_path: Path) -> None:
     write_config(tmp_path / "p.toml", POINT)
     assert parameters(tmp_path, "--threshold", 0.6)["tables"] == str_of(0.6)
     assert parameters(tmp_path, "--threshold", 0.6, "--tables", "9x3")["tables"] == "9x3"
     assert parameters(tmp_path, "--bands", 4, "--rows", 3)["tables"] == "4x3"
 
 
-def test_bands_that_are_chosen_anew_are_said(tmp_path: Path) -> None:
+def test_dropped_bands_are_reported(tmp_path: Path) -> None:
     write_config(tmp_path / "p.toml", POINT | {"slots": 16, "bands": 1})
     command = (
         "dedup",
@@ -130,7 +130,7 @@ VALUES = (
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), VALUES), st.lists(st.text()))
-def test_what_is_written_is_read(
+def test_written_config_reads_back(
     tmp_path_factory: pytest.TempPathFactory, options: dict[str, Any], why: list[str]
 ) -> None:
     path = tmp_path_factory.mktemp("config") / "p.toml"

@@ -126,7 +126,7 @@ def test_csv_records_are_kept_byte_for_byte(tmp_path: Path) -> None:
     assert kept == lines[0] + lines[1] + lines[2] + lines[5]
 
 
-def test_a_folder_of_text_files(tmp_path: Path) -> None:
+def test_folder_of_text_files_is_one_document_a_file(tmp_path: Path) -> None:
     folder = tmp_path / "texts"
     for name, text in {"b/1.txt": A, "a.md": A + "\n", "b/2": B, "é.txt": "", "c": "ok"}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -187,14 +187,14 @@ def test_several_formats_in_one_run(tmp_path: Path) -> None:
         assert len(kept) == (first if source == sources[0] else 0)
 
 
-def test_format_can_be_said(tmp_path: Path) -> None:
+def test_format_option_overrides_the_file_name(tmp_path: Path) -> None:
     source = tmp_path / "lines.log"
     source.write_text("".join(json.dumps({"text": text}) + "\n" for text in (A, B, A)))
     assert dedup(source, "-o", tmp_path / "1")["counts"]["documents"] == 1
     assert dedup(source, "-o", tmp_path / "2", "--format", "jsonl")["counts"]["removed"] == 1
 
 
-def test_names_that_are_not_utf8(tmp_path: Path) -> None:
+def test_file_names_that_are_not_utf8_are_kept(tmp_path: Path) -> None:
     source = Path(str(tmp_path / "bad\udcff.jsonl"))
     WRITERS["jsonl"](source, [{"text": A}, {"text": A}])
     record = dedup(source, "-o", tmp_path / "out\udcfe")
