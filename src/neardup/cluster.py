@@ -1,8 +1,8 @@
-"""The keep list: documents in rank order and their candidates to kept and removed ones.
+"""The keep list: decide in rank order which candidates are kept, and which witness removes others.
 
 `keep_stars` gives the answer that the promises are about: every removed document is similar to a
-kept one of better rank. `keep_components` is what other tools do, as an option: whole connected
-components are removed but for one document, however long the chain.
+kept one of better rank. `keep_components`, an option, does what other tools do: of each connected
+component one document is kept, however long the chains in it are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KEPT, REJECTED = -1, -2
 
 
 class Verifier(Protocol):
-    """Tells how similar candidates are; `neardup.verify` has them."""
+    """How candidates are compared; `neardup.verify` implements it."""
 
     @property
     def exact(self) -> bool: ...
@@ -37,7 +37,7 @@ class Verifier(Protocol):
 
 
 class Grouped(Protocol):
-    """Documents in shared buckets; `neardup.lsh.buckets` makes them."""
+    """Candidates by their shared buckets; `neardup.lsh.buckets` implements it."""
 
     @property
     def numbers(self) -> Integers: ...
@@ -50,19 +50,33 @@ class Grouped(Protocol):
 
 @dataclass(frozen=True)
 class Kept:
-    """For each candidate in rank order: its witness, or -1 if it stays; and how similar."""
+    """The decisions about candidates, which are numbered in rank order.
+
+    Attributes:
+        witness: The witness of each candidate, -1 if it is kept.
+        similarity: How similar each removed candidate is to its witness.
+        compared: The number of comparisons.
+        turned_away: By bucket, the candidates that were not compared with all others: for stars,
+            kept ones beyond the limit of leaders; for components, those beyond the first `cap`.
+    """
 
     witness: Integers
     similarity: NDArray[np.float64]
     compared: int
     turned_away: Integers
-    """By bucket: documents that were not compared with everyone. For stars, kept ones that found
-    the leaders' places taken; for components, those beyond the first `cap`."""
 
 
 @dataclass(frozen=True)
 class FullBucket:
-    """A bucket that has more kept documents than are compared with."""
+    """A bucket with more kept documents than are compared.
+
+    Attributes:
+        band: The number of its band.
+        key: Its key in the band.
+        size: The number of its documents.
+        beyond: The number of kept documents beyond the limit.
+        sample: One of its documents.
+    """
 
     band: int
     key: int
@@ -73,7 +87,16 @@ class FullBucket:
 
 @dataclass(frozen=True)
 class Decisions:
-    """The keep list: for each document its witness, KEPT or REJECTED."""
+    """The keep list of all documents, in input order.
+
+    Attributes:
+        witness: The witness of each document, or KEPT or REJECTED.
+        similarity: How similar each removed document is to its witness.
+        exact: Whether that similarity is exact.
+        identical: The number of documents identical to one of better rank.
+        compared: The number of comparisons.
+        full_buckets: The buckets with more kept documents than are compared.
+    """
 
     witness: Integers
     similarity: NDArray[np.float64]
@@ -84,6 +107,7 @@ class Decisions:
 
     @property
     def kept(self) -> NDArray[np.bool_]:
+        """Whether each document is kept."""
         return np.equal(self.witness, KEPT)
 
     @property
@@ -94,7 +118,15 @@ class Decisions:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Verified pairs, a before b in input order; `capped` buckets were not paired in full."""
+    """Verified pairs of documents.
+
+    Attributes:
+        a: The document of each pair that comes first in the input.
+        b: The other one.
+        similarity: How similar they are.
+        dropped: The number of pairs that are not listed, because there are too many.
+        capped: The number of buckets of which not all documents were paired.
+    """
 
     a: Integers
     b: Integers
@@ -104,9 +136,11 @@ class Pairs:
 
 
 def find_identical(content: NDArray[np.uint64], order: Integers) -> Integers:
-    """For each document the best-ranked one with the same 128-bit content hash.
+    """Return for each document the best-ranked one with the same content, itself if it is that.
 
-    `order` lists the documents that take part, best rank first; the others get -1.
+    Args:
+        content: The 128-bit content hash of each document, as two columns.
+        order: The documents that take part, best rank first; the others get -1.
     """
     first, second = content[order, 0], content[order, 1]
     by_hash = np.lexsort((second, first))  # stable: equal hashes stay in rank order
@@ -120,40 +154,51 @@ def find_identical(content: NDArray[np.uint64], order: Integers) -> Integers:
 
 
 def keep_stars(grouped: Grouped, verifier: Verifier, limit: int) -> Kept:
-    """The keep list as DESIGN defines it, for candidates numbered in rank order."""
+    """Return the keep list of candidates that are numbered in rank order.
+
+    A candidate is removed if and only if it is similar to one of the first `limit` kept ones of one
+    of its buckets, as `reference.keep_list` defines it.
+    """
     room = np.concatenate([[0], np.cumsum(np.minimum(grouped.sizes, limit))]).astype(np.int64)
     return Kept(*verifier.keep(grouped.numbers, room))
 
 
 def keep_components(grouped: Grouped, verifier: Verifier, cap: int = BUCKET_CAP) -> Kept:
-    """Connected components of the similar pairs; each keeps its best-ranked document.
+    """Keep the best-ranked candidate of each connected component of similar candidates.
 
-    A document is compared with the first `cap` documents of its bucket.
+    A candidate is compared with the first `cap` ones of its bucket.
     """
     members, starts = grouped.members()
     root, compared = verifier.connect(members, starts, cap)
-    left_out = count_beyond_cap(root[members], starts, cap)
+    turned_away = count_beyond_cap(root[members], starts, cap)
     places = np.arange(len(root))
     witness = np.where(root == places, -1, root)
-    gone = np.flatnonzero(witness >= 0)
+    removed = np.flatnonzero(witness >= 0)
     similarity = np.ones(len(root))
-    similarity[gone] = verifier.pairs(witness[gone], gone, least=0.0)
-    return Kept(witness, similarity, compared, left_out)
+    similarity[removed] = verifier.pairs(witness[removed], removed, least=0.0)
+    return Kept(witness, similarity, compared, turned_away)
 
 
 def count_beyond_cap(roots: Integers, starts: Integers, cap: int = BUCKET_CAP) -> Integers:
-    """By bucket: members that were not compared with all others, unless all are connected."""
+    """Return, by bucket, the members beyond the first `cap`; 0 if all are connected anyway.
+
+    Args:
+        roots: The component of each member, bucket after bucket.
+        starts: Where each bucket begins; one more than buckets.
+        cap: The number of members with which others are compared.
+    """
     sizes = np.diff(starts)
     if not len(sizes):
         return sizes
-    alike = np.maximum.reduceat(roots, starts[:-1]) == np.minimum.reduceat(roots, starts[:-1])
-    return np.where(alike, 0, np.maximum(sizes - cap, 0))
+    highest = np.maximum.reduceat(roots, starts[:-1])
+    connected = highest == np.minimum.reduceat(roots, starts[:-1])
+    return np.where(connected, 0, np.maximum(sizes - cap, 0))
 
 
 def pair_candidates(grouped: Grouped, cap: int = BUCKET_CAP) -> Iterator[tuple[Integers, Integers]]:
-    """Every pair that shares a bucket, once, in blocks; u < v by rank.
+    """Yield each pair of candidates that share a bucket once, in blocks, the better rank left.
 
-    Of a bucket only the first `cap` documents are paired.
+    Of a bucket only the first `cap` candidates are paired.
     """
     members, starts = grouped.members()
     bucket, place = 0, 1

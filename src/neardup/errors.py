@@ -1,19 +1,19 @@
-"""What can go wrong, and what the caller should do about it.
+"""The tree of errors; exit codes and HTTP statuses derive from it.
 
     NeardupError                 exit 1, HTTP 500   anything below; catch this one
-    ├── UsageError               exit 2, HTTP 400   the caller asked for something impossible
+    ├── UsageError               exit 2, HTTP 400   a request that can't be fulfilled as it is
     │   ├── ParameterError       exit 2, HTTP 400   a parameter out of its range
     │   └── ColumnError          exit 2, HTTP 400   a column that the data does not have
-    ├── InputError               exit 1, HTTP 422   a file that can't be read as what it claims
-    │   └── RowError             exit 1, HTTP 422   one bad document, and --strict was asked for
+    ├── InputError               exit 1, HTTP 422   a file that can't be read in its format
+    │   └── RowError             exit 1, HTTP 422   a bad document while reading with --strict
     ├── FilterFull               exit 1, HTTP 507   a filter that has no room for one more key
-    ├── OutputError              exit 1, HTTP 507   the result cannot be written where it should go
+    ├── OutputError              exit 1, HTTP 507   an output that can't be written
     ├── FormatError              exit 1, HTTP 422   bytes that are truncated, altered or foreign
-    ├── SpecMismatch             exit 1, HTTP 409   two things made by different specifications
-    ├── Conflict                 exit 1, HTTP 409   an id that an index has for another document
-    ├── IndexLocked              exit 1, HTTP 503   an index that somebody else writes to
-    ├── Busy                     exit 1, HTTP 503   more work than there is room for: try later
-    └── StaleSketch              exit 1, HTTP 409   a sketch that no longer knows what is asked
+    ├── SpecMismatch             exit 1, HTTP 409   sketches of different specifications
+    ├── Conflict                 exit 1, HTTP 409   an id that an index has with other content
+    ├── IndexLocked              exit 1, HTTP 503   an index that another process writes to
+    ├── Busy                     exit 1, HTTP 503   too many requests at once: try again later
+    └── StaleSketch              exit 1, HTTP 409   a sketch that lost values by removals
 
 Every message is one line: what happened, on which side, and the cure.
 """
@@ -29,7 +29,7 @@ class NeardupError(Exception):
 
 
 class UsageError(NeardupError):
-    """The request itself is wrong; trying again unchanged cannot help."""
+    """The request itself is wrong; repeating it unchanged can't help."""
 
     exit_code = 2
     http_status = 400
@@ -40,18 +40,25 @@ class ParameterError(UsageError, ValueError):
 
 
 class ColumnError(UsageError, KeyError):
-    """A column was asked for that the data does not have."""
+    """The data does not have a column.
 
-    def __init__(self, wanted: str, there: list[str], where: str, option: str) -> None:
-        self.wanted, self.there, self.where = wanted, there, where
-        names = ", ".join(there) if there else "none"
+    Args:
+        wanted: The name of the missing column.
+        columns: The columns that the data has.
+        where: What the data is called in the message.
+        option: The option that chooses the column.
+    """
+
+    def __init__(self, wanted: str, columns: list[str], where: str, option: str) -> None:
+        self.wanted, self.columns, self.where = wanted, columns, where
+        names = ", ".join(columns) if columns else "none"
         message = f"{where} has no column {wanted!r}; it has: {names}. Choose one with {option}"
         super().__init__(message)
         self.option = option
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions are rebuilt from their message by default; workers send this one.
-        return type(self), (self.wanted, self.there, self.where, self.option)
+        return type(self), (self.wanted, self.columns, self.where, self.option)
 
     def __str__(self) -> str:
         # KeyError shows its argument in quotes; a sentence should not be quoted.
@@ -59,7 +66,7 @@ class ColumnError(UsageError, KeyError):
 
 
 class InputError(NeardupError):
-    """A file cannot be read as what it claims to be. `file` is its name, where it is known."""
+    """A file can't be read in its format; `file` is its name, if it is known."""
 
     http_status = 422
 
@@ -69,11 +76,11 @@ class InputError(NeardupError):
 
 
 class RowError(InputError):
-    """A document was refused while strict reading was asked for."""
+    """A document was refused while reading with --strict."""
 
 
 class FilterFull(NeardupError):  # noqa: N818  # reads as what happened
-    """A filter has no room for one more key. `taken` keys of the batch are in it."""
+    """A filter has no room for one more key; the first `taken` keys of the batch are in it."""
 
     http_status = 507
 
@@ -83,42 +90,42 @@ class FilterFull(NeardupError):  # noqa: N818  # reads as what happened
 
 
 class OutputError(NeardupError):
-    """The result cannot be written where it should go."""
+    """An output can't be written."""
 
     http_status = 507
 
 
 class FormatError(NeardupError):
-    """Bytes are truncated, altered, or not ours."""
+    """Bytes are truncated, altered, or of another format."""
 
     http_status = 422
 
 
 class SpecMismatch(NeardupError, ValueError):  # noqa: N818  # reads as what happened
-    """Two things made by different specifications were about to be compared."""
+    """Sketches of different specifications can't be compared."""
 
     http_status = 409
 
 
 class Conflict(NeardupError):  # noqa: N818  # reads as what happened
-    """An index has this id already, for a document with another content."""
+    """An index has this id already, with other content."""
 
     http_status = 409
 
 
 class IndexLocked(NeardupError):  # noqa: N818  # reads as what happened
-    """Somebody else writes to this index."""
+    """Another process writes to this index."""
 
     http_status = 503
 
 
 class Busy(NeardupError):  # noqa: N818  # reads as what happened
-    """There is more to do than there is room for; trying again later can help."""
+    """Too many requests at once; trying again later can help."""
 
     http_status = 503
 
 
 class StaleSketch(NeardupError):  # noqa: N818  # reads as what happened
-    """A sketch does not hold enough to answer: it must be made again of what is in the set now."""
+    """A sketch lost values by removals: make it again from the elements of the set."""
 
     http_status = 409

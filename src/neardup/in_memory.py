@@ -1,9 +1,9 @@
-"""The in-memory composition: documents in, an explained keep list out.
+"""`neardup.dedup` and `neardup.similarity`: the whole method, in memory.
 
     text -> shingles -> sketch -> bands -> candidates -> verified pairs -> clusters -> keep list
 
-`Corpus` collects what is left of the documents when they are sketched and their texts are dropped;
-`Corpus.decide` does the rest. `similarity` compares two texts by the same rules.
+`Corpus` collects the sketches of the documents, whose texts are dropped; `Corpus.decide` finds the
+candidates among them, verifies them and makes the keep list. `similarity` compares two texts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,13 @@ MAX_PAIRS = 10_000_000
 
 
 class Corpus:
-    """All documents' sketches, in input order; texts are gone, shingles set aside on disk."""
+    """The sketches of all documents, in input order; the shingles are on disk, texts are dropped.
+
+    Args:
+        options: The options of the run.
+        spool_folder: Where shingles are spooled; by default the folder for temporary files.
+        frequencies: The document frequencies that weigh shingles, if `options.weights` is tf-idf.
+    """
 
     def __init__(
         self,
@@ -56,10 +62,10 @@ class Corpus:
         self._columns: dict[str, list[NDArray[Any]]] = {}
         self._spool = Spool(spool_folder)
         self._keep: list[pa.Array] = []
-        self._found: tuple[Integers, Integers, Buckets, Any] | None = None
+        self._grouped: tuple[Integers, Integers, Buckets, Any] | None = None
 
     def add(self, documents: Documents, sketch: SketchedDocuments) -> None:
-        """Take in the next batch."""
+        """Add the next batch of documents and their sketches."""
         self.rejected.update({self.size + row: why for row, why in documents.rejected.items()})
         for row in sketch.empty.tolist():
             self.rejected.setdefault(self.size + row, "empty")
@@ -79,7 +85,7 @@ class Corpus:
         self.size += len(documents)
 
     def decide(self) -> Decisions:
-        """The keep list of everything that was added."""
+        """Return the keep list of all documents that were added."""
         order, leader, buckets, verifier = self._candidates()
         kept = (
             cluster.keep_stars(buckets, verifier, self.options.limit)
@@ -92,15 +98,16 @@ class Corpus:
         witness[order] = KEPT
         unique = order[leader[order] == order]
         shared = unique[buckets.documents]
-        gone = np.flatnonzero(kept.witness >= 0)
-        witness[shared[gone]] = shared[kept.witness[gone]]
-        similarity[shared[gone]] = kept.similarity[gone]
-        exact[shared[gone]] = verifier.exact
+        removed = np.flatnonzero(kept.witness >= 0)
+        witness[shared[removed]] = shared[kept.witness[removed]]
+        similarity[shared[removed]] = kept.similarity[removed]
+        exact[shared[removed]] = verifier.exact
+        # An identical copy is decided like the best-ranked of them.
         copies = order[leader[order] != order]
-        stands = leader[copies]
-        witness[copies] = np.where(witness[stands] >= 0, witness[stands], stands)
-        similarity[copies] = similarity[stands]
-        exact[copies] = exact[stands]
+        best = leader[copies]
+        witness[copies] = np.where(witness[best] >= 0, witness[best], best)
+        similarity[copies] = similarity[best]
+        exact[copies] = exact[best]
         return Decisions(
             witness,
             similarity,
@@ -111,36 +118,44 @@ class Corpus:
         )
 
     def pairs(self, most: int = MAX_PAIRS) -> Pairs:
-        """All verified pairs that share a bucket, identical documents among them."""
+        """Return all verified pairs that share a bucket, including pairs of identical documents.
+
+        Args:
+            most: The number of pairs after which the others are only counted.
+        """
         order, leader, buckets, verifier = self._candidates()
         unique = order[leader[order] == order]
         shared = unique[buckets.documents]
         by_leader = order[np.argsort(leader[order], kind="stable")]
         ends = np.searchsorted(leader[by_leader], np.arange(self.size + 1))
         parts: list[tuple[Integers, Integers, NDArray[np.float64]]] = []
-        total = given = 0
+        total = listed = 0
         for u, v, similar in self._leader_pairs(buckets, verifier, unique, shared, ends):
-            *part, many = kernels.spread_pairs(u, v, similar, by_leader, ends, most - given)
+            *part, count = kernels.spread_pairs(u, v, similar, by_leader, ends, most - listed)
             parts.append((part[0], part[1], part[2]))
-            total, given = total + many, given + len(part[0])
-        a, b, found = (np.concatenate(column) for column in zip(*parts, strict=True))
+            total, listed = total + count, listed + len(part[0])
+        a, b, similarity = (np.concatenate(column) for column in zip(*parts, strict=True))
         placed = np.lexsort((b, a))
         capped = int(np.count_nonzero(buckets.sizes > cluster.BUCKET_CAP))
-        return Pairs(a[placed], b[placed], found[placed], total - given, capped)
+        return Pairs(a[placed], b[placed], similarity[placed], total - listed, capped)
 
     def _leader_pairs(
         self, buckets: Buckets, verifier: Any, unique: Integers, shared: Integers, ends: Integers
     ) -> Iterator[tuple[Integers, Integers, NDArray[np.float64]]]:
+        """The similar pairs of documents of which each is the best of its identical copies.
+
+        First those that have copies, each paired with itself.
+        """
         copied = unique[ends[unique + 1] - ends[unique] > 1]
         yield copied, copied, np.ones(len(copied))
         for left, right in cluster.pair_candidates(buckets):
             similar = verifier.pairs(left, right)
-            good = similar >= 0.0
-            yield shared[left[good]], shared[right[good]], similar[good]
+            reached = similar >= 0.0
+            yield shared[left[reached]], shared[right[reached]], similar[reached]
 
     def _candidates(self) -> tuple[Integers, Integers, Buckets, Any]:
         """Rank order, each document's best identical copy, the buckets, and the verifier."""
-        if self._found is None:
+        if self._grouped is None:
             order = self._ranked()
             leader = cluster.find_identical(self._column("content", 2, np.uint64), order)
             unique = order[leader[order] == order]
@@ -148,11 +163,11 @@ class Corpus:
                 self._column("keys", self.options.hash_tables.count, np.uint64), unique
             )
             verifier = self._verifier(unique[buckets.documents])
-            self._found = order, leader, buckets, verifier
-            # Nothing asks for these again.
+            self._grouped = order, leader, buckets, verifier
+            # They are not needed again.
             self._columns.clear()
             self._spool.close()
-        return self._found
+        return self._grouped
 
     def _ranked(self) -> Integers:
         """The documents that are not rejected, best rank first; ties by input order."""
@@ -203,6 +218,7 @@ class Corpus:
 
 
 def by_value(values: pa.Array, direction: str) -> Integers:
+    """Return the rows sorted by their values, ties in input order; null and NaN come last."""
     if pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
     order = pc.array_sort_indices(values, order=direction, null_placement="at_end")
@@ -212,7 +228,13 @@ def by_value(values: pa.Array, direction: str) -> Integers:
 def find_ignored_lines(
     read: Callable[[], Iterable[Documents]], options: Options, key: Key | None = None
 ) -> IgnoredLines:
-    """The lines to ignore, if that is asked for: two passes over the documents."""
+    """Return the frequent lines to ignore, none unless `options.strip` has a share of lines.
+
+    Args:
+        read: Reads all documents from the beginning; called twice.
+        options: The options of the run.
+        key: The secret key of hash siphash.
+    """
     if options.strip.lines is None:
         return IgnoredLines()
     counts = LineCounts(options.spec, key=key)
@@ -230,7 +252,14 @@ def find_frequencies(
     ignored: IgnoredLines,
     key: Key | None = None,
 ) -> Frequencies:
-    """In how many documents shingles are, if that is asked for: one pass over the documents."""
+    """Return the document frequencies of shingles, none unless `options.weights` is tf-idf.
+
+    Args:
+        read: Reads all documents from the beginning; called once.
+        options: The options of the run.
+        ignored: The lines that are not compared.
+        key: The secret key of hash siphash.
+    """
     if options.weights != "tf-idf":
         return Frequencies()
     counts, sketcher = FrequencyCounts(), Sketcher(options.spec, ignored, key)
@@ -249,14 +278,14 @@ def dedup(
     key: bytes | Key | None = None,
     **options: Unpack[MatchingOptions],
 ) -> Result:
-    """Find the near-duplicates in a list of texts or in a table, and say which copies to keep.
+    """Find the near-duplicates in a list of texts or in a table, and decide which copies to keep.
 
     Args:
-        data: A list of strings, or a table with the Arrow stream interface (pandas, Polars,
-            PyArrow, Hugging Face).
-        text: The column of the table that holds the documents.
-        id: The column that names them; by default their positions do.
-        within: Compare only documents with the same value in this column.
+        data: A list of strings, of dicts or of lists of token ids; or a table: pandas, Polars,
+            PyArrow, Hugging Face, anything with the Arrow stream interface.
+        text: The column of the table that contains the documents.
+        id: The column that names them; by default `id` if there is one, else their positions.
+        within: Compare only documents with the same value in this column; by default all.
         key: The secret key of hash siphash: 16 bytes, or 32 hexadecimal digits.
         **options: What counts as similar and which copy stays: the matching options, see
             docs/command-line.md.
@@ -303,14 +332,15 @@ def similarity(
     strip: str | None = None,
     measure: str = "jaccard",
 ) -> float:
-    """The exact Jaccard similarity of two texts' shingles; or the share of a that is inside b.
+    """Return the exact similarity of two texts, from 0 to 1: 1 if they have the same shingles.
 
     Args:
         a, b: The texts.
         shingle: What is compared, and how long: `word:5`, `char:8`, `line:1`.
         text_profile: How texts are normalised: `conservative`, `standard` or `aggressive`.
-        strip: What is left out before, `html`; None for nothing.
-        measure: `jaccard`, or `containment`: the share of a that is inside b.
+        strip: What is removed before, `html`; None for nothing.
+        measure: `jaccard`, the shingles in both texts as a share of those in either; or
+            `containment`, the share of the shingles of a that are in b.
 
     >>> similarity("the cat sat", "the cat lay", shingle="word:2")
     0.3333333333333333
@@ -320,19 +350,19 @@ def similarity(
     check_choice("measure", measure, CHOICES)
     if not isinstance(a, str) or not isinstance(b, str):
         raise ParameterError("similarity compares two strings")
-    asked = parse_strip(strip)
-    spec = Spec.of(shingle, profile=text_profile, strip=asked.markup)
+    stripped = parse_strip(strip)
+    spec = Spec.of(shingle, profile=text_profile, strip=stripped.markup)
     if spec.unit == "token":
         raise ParameterError("similarity compares texts: choose word, char or line shingles")
-    if asked.lines is not None:
+    if stripped.lines is not None:
         raise ParameterError("frequent lines are those of a corpus: strip html, or nothing")
     texts = strip_markup(pa.array([a, b], pa.large_string()), spec)
     cut = shingle_documents(texts, spec).shingles
     end_of_a = cut.offsets[1]
-    mine, theirs = np.unique(cut.data[:end_of_a]), np.unique(cut.data[end_of_a:])
-    if not (mine.size and theirs.size):
-        return float(mine.size == theirs.size)
-    offsets = np.array([0, mine.size, mine.size + theirs.size], np.int64)
-    sets = Exact(np.append(mine, theirs), offsets, 0.0, MEASURES[measure])
-    # A measure with a direction tells how much of the right one is in the left one.
+    of_a, of_b = np.unique(cut.data[:end_of_a]), np.unique(cut.data[end_of_a:])
+    if not (of_a.size and of_b.size):
+        return float(of_a.size == of_b.size)
+    offsets = np.array([0, of_a.size, of_a.size + of_b.size], np.int64)
+    sets = Exact(np.append(of_a, of_b), offsets, 0.0, MEASURES[measure])
+    # By a measure with a direction: how much of the right one is in the left one.
     return float(sets.pairs(np.array([1]), np.array([0]))[0])

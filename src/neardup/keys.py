@@ -1,7 +1,7 @@
-"""The secret of a keyed hash, and what elements are hashed with.
+"""The secret key of keyed hashes, and the hash function that a specification names.
 
-A key is used, never shown: it is in no specification, file, message or pickle. What is written
-down is its id, from which the key cannot be found. `docs/format.md` has the rules.
+A key is never shown: it is in no specification, file, message or pickle. Only its id is written,
+from which the key can't be computed. `docs/format.md` has the rules.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from neardup.errors import ParameterError, SpecMismatch, UsageError
 from neardup.spec import HASHES, KEYED, Spec
 
 Hasher = tuple[int, np.uint64, np.uint64]
-"""Which function, and what it starts from: see `kernels/hashing.py`."""
+"""The number of the hash function and its two starting values: see `kernels/hashing.py`."""
 
 
 class Key:
-    """16 secret bytes, given as they are or as 32 hexadecimal digits.
+    """A secret key.
+
+    Args:
+        secret: Its 16 bytes, or 32 hexadecimal digits, with a newline or without.
 
     >>> Key(bytes(range(16)))
     Key(id='616a7e8911622fde')
@@ -45,14 +48,14 @@ class Key:
         self.id = self._derived(b"", b"neardup key id").hex()
 
     def halves(self) -> tuple[int, int]:
-        """What SipHash calls k0 and k1."""
+        """Return the halves that SipHash calls k0 and k1."""
         return (
             int.from_bytes(self._secret[:8], "little"),
             int.from_bytes(self._secret[8:], "little"),
         )
 
     def seed(self, seed: int) -> int:
-        """A secret seed for a sketch's constants."""
+        """Return a secret seed for a sketch's constants, derived from a public one."""
         return int.from_bytes(self._derived(seed.to_bytes(8, "little"), b"neardup seed"), "little")
 
     def _derived(self, data: bytes, purpose: bytes) -> bytes:
@@ -66,7 +69,7 @@ class Key:
 
 
 def require_key(spec: Spec, key: Key | None) -> None:
-    """Refuse to go on without the key that a specification names, or with another one."""
+    """Raise an error unless the key is the one that the specification names."""
     if spec.hash != KEYED:
         if key is not None:
             raise ParameterError(f"a key goes with hash {KEYED}, not with {spec.hash}")
@@ -82,21 +85,21 @@ def require_key(spec: Spec, key: Key | None) -> None:
 
 
 def make_hasher(spec: Spec, key: Key | None) -> Hasher:
-    """What the specification hashes elements with."""
+    """Return the hash function of a specification, for the kernels."""
     require_key(spec, key)
     k0, k1 = key.halves() if key else (spec.seed, 0)
     return HASHES.index(spec.hash), np.uint64(k0), np.uint64(k1)
 
 
-def to_key(given: bytes | Key | None) -> Key | None:
-    """The key, if there is one, as people give it."""
-    return given if given is None or isinstance(given, Key) else Key(given)
+def to_key(value: bytes | Key | None) -> Key | None:
+    """Return a key as a `Key`; None stays None."""
+    return value if value is None or isinstance(value, Key) else Key(value)
 
 
 def seeded(spec: Spec, key: Key | None) -> Spec:
-    """The specification with the seed that a sketch's constants are made from.
+    """Return the specification with the seed from which a sketch's constants are made.
 
-    With a key that seed is secret: what is returned makes a signature and is dropped.
+    With a key that seed is secret: use the returned specification for signatures only, and drop it.
     """
     require_key(spec, key)
     return replace(spec, seed=key.seed(spec.seed)) if key else spec

@@ -1,4 +1,4 @@
-"""An index of MinHash sketches that can be queried while it changes."""
+"""`MinHashLSH`: an index of MinHash sketches in memory that can be queried while it changes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ SLOTTED = (*MINHASHES, "weighted")
 
 
 class Slotted(Protocol):
-    """What the index takes: a `MinHash`, or another sketch of slots that are compared one by one.
+    """A `MinHash`, or another sketch whose slots are compared one by one.
 
-    Queries with probes also need its `seconds`, the second least value of each slot."""
+    Queries with probes also need its `seconds`, the second least value of each slot.
+    """
 
     @property
     def spec(self) -> Spec: ...
@@ -31,21 +32,21 @@ class Slotted(Protocol):
 
 
 class Match(NamedTuple):
-    """A key of the index, and how similar its set is to the query's, as estimated."""
+    """A key of the index, and the estimated similarity of its set to the query."""
 
     key: Any
     similarity: float
 
 
 class MinHashLSH:
-    """Finds the sets that are similar to a query's, by their MinHash sketches, in memory.
+    """An index of sets, in memory, that finds those similar to a query by their MinHash sketches.
 
-    `threshold` and `recall` choose the bands: at least that share of the sets which are exactly as
-    similar as the threshold is found. Or they are given, as `params=(bands, rows)`; `tables` is as
-    for `dedup`. Keys may be anything hashable. The sketches are copied, so that matches can be
-    ordered by similarity: 4 bytes a slot, and about 100 bytes a band.
+    `threshold` and `recall` choose the bands: of the sets that are exactly as similar as the
+    threshold, at least the share `recall` is found. Keys may be any hashable values. The sketches
+    are copied, so that matches can be ordered by similarity: 4 bytes a slot, and about 100 bytes a
+    band.
 
-    Safe for several threads: one lock, and each call happens as a whole.
+    Safe for several threads: one lock, and each call takes effect as a whole.
 
     Args:
         threshold: The similarity at which `recall` is reached.
@@ -83,15 +84,15 @@ class MinHashLSH:
                 f"MinHashLSH takes whole slots of {', '.join(SLOTTED)}, not {self.spec.bits}-bit "
                 f"{self.spec.sketch}: use Spec.of(sketch=...) with one of them, without bits"
             )
-        given = None
+        curve = None
         if params is not None:
             if not isinstance(params, (tuple, list)) or len(params) != 2:
                 raise ParameterError(f"params are (bands, rows), two whole numbers, not {params!r}")
             bands, rows = (
                 check_whole("bands and rows", number, 1, self.spec.slots) for number in params
             )
-            given = Curve(bands, rows)
-        self.curve = lay_bands(self.spec.slots, threshold, recall, given, tables)
+            curve = Curve(bands, rows)
+        self.curve = lay_bands(self.spec.slots, threshold, recall, curve, tables)
         self._clear()
 
     def _clear(self) -> None:
@@ -103,11 +104,33 @@ class MinHashLSH:
         self._next = 0
 
     def insert(self, key: Hashable, minhash: Slotted) -> None:
-        """Add a set under a key that is not there yet."""
+        """Add a set under a new key.
+
+        Args:
+            key: The name of the set; `ParameterError` if the index has it already.
+            minhash: The sketch of the set, of the index's specification.
+
+        >>> from neardup import MinHash
+        >>> index = MinHashLSH()
+        >>> index.insert("empty", MinHash())
+        >>> "empty" in index
+        True
+        """
         self._insert([(key, self._slots_of(minhash))])
 
     def remove(self, key: Hashable) -> None:
-        """Take out the set of a key."""
+        """Remove the set of a key.
+
+        Args:
+            key: The name of the set; `ParameterError` if the index does not have it.
+
+        >>> from neardup import MinHash
+        >>> index = MinHashLSH()
+        >>> index.insert("empty", MinHash())
+        >>> index.remove("empty")
+        >>> len(index)
+        0
+        """
         with self._lock:
             if key not in self._numbers:
                 raise ParameterError(f"the key {key!r} is not in the index: nothing was removed")
@@ -118,26 +141,47 @@ class MinHashLSH:
     def query(
         self, minhash: Slotted, *, min_jaccard: float | None = None, probes: int = 0
     ) -> list[Any]:
-        """The keys of sets that share a bucket with this one; see `matches`."""
+        """Return the keys of the sets that share a bucket with a query, the most similar first.
+
+        Args:
+            minhash: The sketch of the query.
+            min_jaccard: Only sets whose estimated similarity reaches it; by default all.
+            probes: The number of further buckets to look into; see `matches`.
+
+        >>> from neardup import MinHash
+        >>> index = MinHashLSH()
+        >>> index.insert("empty", MinHash())
+        >>> index.query(MinHash())
+        ['empty']
+        """
         return [
-            found.key for found in self.matches(minhash, min_jaccard=min_jaccard, probes=probes)
+            match.key for match in self.matches(minhash, min_jaccard=min_jaccard, probes=probes)
         ]
 
     def matches(
         self, minhash: Slotted, *, min_jaccard: float | None = None, probes: int = 0
     ) -> list[Match]:
-        """The sets that share a bucket with this one, the most similar first, then as inserted.
+        """Return the sets that share a bucket with a query, the most similar first.
 
-        With `min_jaccard` only those whose estimated similarity reaches it. With `probes`, so many
-        more buckets are looked into, the likeliest first: the query must be a `RemovableMinHash`
-        with a spare value.
+        Equally similar ones are in the order in which they were inserted.
+
+        Args:
+            minhash: The sketch of the query.
+            min_jaccard: Only sets whose estimated similarity reaches it; by default all.
+            probes: The number of further buckets to look into, the likeliest first. The query must
+                then be a `RemovableMinHash` with a spare value.
+
+        >>> from neardup import MinHash
+        >>> index = MinHashLSH()
+        >>> index.insert("empty", MinHash())
+        >>> index.matches(MinHash())
+        [Match(key='empty', similarity=1.0)]
         """
         least = 0.0 if min_jaccard is None else check_number("min_jaccard", min_jaccard)
         slots = self._slots_of(minhash)
         places = list(enumerate(self._keys_of(slots))) + self._probes(minhash, slots, probes)
         with self._lock:
-            found = sorted(self._buckets.members(places))
-            sets = [self._sets[number] for number in found]
+            sets = [self._sets[number] for number in sorted(self._buckets.members(places))]
         if not sets:
             return []
         equal = np.count_nonzero(np.stack([theirs for _, theirs in sets]) == slots, axis=1)
@@ -149,34 +193,61 @@ class MinHashLSH:
         ]
 
     def merge(self, other: MinHashLSH) -> None:
-        """Add everything that is in another index of the same specification, all or nothing: no
-        key may be in both."""
+        """Add all sets of another index, or none of them if a key is in both.
+
+        Args:
+            other: An index of the same specification, which stays as it is.
+
+        >>> from neardup import MinHash
+        >>> index, other = MinHashLSH(), MinHashLSH()
+        >>> other.insert("empty", MinHash())
+        >>> index.merge(other)
+        >>> index.keys()
+        ['empty']
+        """
         if not isinstance(other, MinHashLSH):
             raise ParameterError(f"the other must be a MinHashLSH, not {type(other).__name__}")
         self.spec.require_same(other.spec, "this MinHashLSH", "the other")
-        self._insert(other._everything())
+        self._insert(other._all_sets())
 
     def keys(self) -> list[Any]:
-        """The keys, in the order in which they were inserted."""
+        """Return the keys, in the order in which they were inserted.
+
+        >>> MinHashLSH().keys()
+        []
+        """
         with self._lock:
             return list(self._numbers)
 
     def is_empty(self) -> bool:
+        """Return whether the index has no sets.
+
+        >>> MinHashLSH().is_empty()
+        True
+        """
         return not self._numbers
 
     def get_counts(self) -> list[dict[int, int]]:
-        """For each band, its buckets' keys and how many sets are in them."""
+        """Return, for each band, the number of sets in each bucket: bucket key -> sets.
+
+        >>> from neardup import MinHash
+        >>> index = MinHashLSH()
+        >>> index.insert("empty", MinHash())
+        >>> [list(sizes.values()) for sizes in index.get_counts()][:2]
+        [[1], [1]]
+        """
         with self._lock:
             return self._buckets.sizes()
 
     def _insert(self, sets: Iterable[tuple[Hashable, NDArray[Any]]]) -> None:
-        """All of them, or none."""
+        """Insert all sets, or none of them if the index has one of the keys."""
         keyed = [(key, slots, self._keys_of(slots)) for key, slots in sets]
         with self._lock:
-            there = next((key for key, *_ in keyed if key in self._numbers), None)
-            if there is not None:
+            existing = next((key for key, *_ in keyed if key in self._numbers), None)
+            if existing is not None:
                 raise ParameterError(
-                    f"the key {there!r} is in the index already: remove it first, or choose another"
+                    f"the key {existing!r} is in the index already: remove it first, or choose "
+                    "another"
                 )
             for key, slots, keys in keyed:
                 self._numbers[key] = self._next
@@ -195,8 +266,8 @@ class MinHashLSH:
     def _keys_of(self, slots: NDArray[Any]) -> list[int]:
         return self._bands.keys(slots[None, :])[0].tolist()  # type: ignore[no-any-return]
 
-    def _probes(self, minhash: Slotted, slots: NDArray[Any], many: int) -> list[tuple[int, int]]:
-        if not check_whole("probes", many, 0, 2**31 - 1):
+    def _probes(self, minhash: Slotted, slots: NDArray[Any], count: int) -> list[tuple[int, int]]:
+        if not check_whole("probes", count, 0, 2**31 - 1):
             return []
         seconds = getattr(minhash, "seconds", None)
         if seconds is None:
@@ -204,9 +275,9 @@ class MinHashLSH:
                 "probes need each slot's second least value: make the query with "
                 "RemovableMinHash(spare=1)"
             )
-        return probe_keys(slots, seconds, self._bands, many)
+        return probe_keys(slots, seconds, self._bands, count)
 
-    def _everything(self) -> list[tuple[Hashable, NDArray[Any]]]:
+    def _all_sets(self) -> list[tuple[Hashable, NDArray[Any]]]:
         with self._lock:
             return list(self._sets.values())
 
@@ -220,7 +291,7 @@ class MinHashLSH:
         return iter(self.keys())
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"spec": self.spec, "curve": self.curve, "sets": self._everything()}
+        return {"spec": self.spec, "curve": self.curve, "sets": self._all_sets()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.spec, self.curve = state["spec"], state["curve"]

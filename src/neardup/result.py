@@ -1,4 +1,4 @@
-"""What a deduplication found, and why: the library's answer, in people's terms."""
+"""`Result`: the answer of `neardup.dedup`, with the reason of each decision, and its sentences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Removed:
-    """A document that goes, and the kept document that it is similar to."""
+    """A removed document and its witness, the kept document that it is similar to.
+
+    Attributes:
+        id: The id of the removed document.
+        witness: The id of its witness.
+        similarity: How similar the two are, by the measure of the run.
+        exact: Whether the similarity is exact, not estimated from signatures.
+        cluster: The row of the witness, which names the cluster.
+    """
 
     id: Any
     witness: Any
@@ -34,7 +42,7 @@ class Removed:
 
 @dataclass(frozen=True)
 class Rejected:
-    """A document that could not be compared."""
+    """A document that could not be compared: its id, its row, and the reason."""
 
     id: Any
     row: int
@@ -43,7 +51,7 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A kept document and the copies of it that were removed."""
+    """A kept document, by its id and row, and the ids of the documents removed because of it."""
 
     id: Any
     row: int
@@ -51,13 +59,13 @@ class Cluster:
 
     @property
     def size(self) -> int:
-        """The kept document counts too."""
+        """The number of documents, the kept one included."""
         return len(self.copies) + 1
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two documents that share a bucket and are similar."""
+    """Two similar documents that share a bucket, by their ids, and their similarity."""
 
     a: Any
     b: Any
@@ -66,7 +74,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class IgnoredLine:
-    """A line that was not compared, as it would have been, and in how many documents it is."""
+    """A line that was not compared, normalised, and the number of documents that contain it."""
 
     text: str
     documents: int
@@ -74,7 +82,15 @@ class IgnoredLine:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one document. `str()` of it is a sentence."""
+    """The decision about one document; `str()` of it is a sentence.
+
+    Attributes:
+        id: The id of the document.
+        verdict: `kept`, `removed` or `rejected`.
+        sentence: The decision and its reason.
+        witness: The id of the witness of a removed document.
+        similarity: How similar the two are.
+    """
 
     id: Any
     verdict: str
@@ -87,10 +103,24 @@ class Verdict:
 
 
 class Result:
-    """The keep list of `neardup.dedup`. Ids are those of the id column, or row numbers.
+    """The answer of `neardup.dedup`: which documents are kept, removed and rejected, and why.
 
-    `kept`, `removed`, `rejected`, `clusters` and `pairs` are lists; `kept_rows` is an array of
-    positions; `filter(data)` gives the kept rows of the data that went in; `why(id)` explains.
+    Documents are named by the id column, or by their row numbers. `dedup` makes results.
+
+    Args:
+        options: The options of the run, checked; `result.options` tells them.
+        decisions: The witness and similarity of each document.
+        rejected: Row -> reason, of the documents that could not be compared.
+        ids: The ids of the documents, batch after batch; null where a document has none.
+        pairs: Finds all verified pairs, when they are first asked for.
+        ignored: The lines that were not compared.
+
+    >>> import neardup
+    >>> result = neardup.dedup(["one and the same text", "One and the same text!", "another"])
+    >>> result
+    Result(3 documents: 2 kept, 1 removed (1 identical), 0 rejected)
+    >>> result.kept, result.removed[0].witness
+    ([0, 2], 0)
     """
 
     def __init__(
@@ -105,7 +135,7 @@ class Result:
         self.options = options
         self._decisions = decisions
         self._rejected = rejected
-        self._given_ids = ids
+        self._id_batches = ids
         self._find_pairs = pairs
         self._ignored = ignored
 
@@ -114,13 +144,13 @@ class Result:
 
     @cached_property
     def ids(self) -> list[Any]:
-        """Every document's id: its own, or its row number where it has none."""
-        given = [
+        """The ids of all documents in input order; the row number where a document has none."""
+        values = [
             value
-            for part in self._given_ids
-            for value in (part if isinstance(part, list) else part.to_pylist())
+            for batch in self._id_batches
+            for value in (batch if isinstance(batch, list) else batch.to_pylist())
         ]
-        return [row if value is None else value for row, value in enumerate(given)]
+        return [row if value is None else value for row, value in enumerate(values)]
 
     @property
     def kept_rows(self) -> NDArray[np.int64]:
@@ -139,26 +169,28 @@ class Result:
 
     @cached_property
     def rejected(self) -> list[Rejected]:
-        """The documents that could not be compared, with the reason."""
-        return [Rejected(self.ids[row], row, why) for row, why in sorted(self._rejected.items())]
+        """The documents that could not be compared, with the reasons, in input order."""
+        return [
+            Rejected(self.ids[row], row, reason) for row, reason in sorted(self._rejected.items())
+        ]
 
     @cached_property
     def clusters(self) -> list[Cluster]:
-        """Every kept document that has copies, the largest cluster first."""
+        """The kept documents with the ones removed because of them, the largest cluster first."""
         copies: dict[int, list[Any]] = {}
         for row in self._decisions.removed.tolist():
             copies.setdefault(int(self._decisions.witness[row]), []).append(self.ids[row])
-        found = [Cluster(self.ids[row], row, gone) for row, gone in copies.items()]
-        return sorted(found, key=lambda cluster: (-cluster.size, cluster.row))
+        clusters = [Cluster(self.ids[row], row, removed) for row, removed in copies.items()]
+        return sorted(clusters, key=lambda cluster: (-cluster.size, cluster.row))
 
     @cached_property
     def pairs(self) -> list[Pair]:
-        """All verified pairs that share a bucket: a separate, exhaustive pass."""
-        found = self._find_pairs()
+        """All verified pairs that share a bucket, found by an exhaustive pass of its own."""
+        pairs = self._find_pairs()
         return [
             Pair(self.ids[a], self.ids[b], similarity)
             for a, b, similarity in zip(
-                found.a.tolist(), found.b.tolist(), found.similarity.tolist(), strict=True
+                pairs.a.tolist(), pairs.b.tolist(), pairs.similarity.tolist(), strict=True
             )
         ]
 
@@ -168,7 +200,16 @@ class Result:
         return [IgnoredLine(*line) for line in self._ignored.most_frequent()]
 
     def filter(self, data: Any) -> Any:
-        """The kept rows of the data that went in, as the type that it has."""
+        """Return the kept rows of the data that was deduplicated, as the type that it has.
+
+        Args:
+            data: The data that was given to `dedup`; not a stream, which can be read only once.
+
+        >>> import neardup
+        >>> texts = ["one and the same text", "One and the same text!", "another"]
+        >>> neardup.dedup(texts).filter(texts)
+        ['one and the same text', 'another']
+        """
         from neardup.corpus.frames import take_rows
 
         if hasattr(data, "__len__") and len(data) != len(self):
@@ -179,21 +220,37 @@ class Result:
         return take_rows(data, self.kept_rows)
 
     def why(self, id: Any = None, *, row: int | None = None) -> Verdict:
-        """What became of a document, by its id or its row number."""
+        """Explain the decision about a document.
+
+        Args:
+            id: The id of the document; `UsageError` if several documents have it.
+            row: The row number of the document, instead of its id.
+
+        >>> import neardup
+        >>> print(neardup.dedup(["the same", "The same!"]).why(1))  # doctest: +ELLIPSIS
+        1 was removed: 1.0000 similar to 0, which was kept (exact Jaccard of word:5 shingles, ...
+        """
         if row is None:
             row = self._row_of(id)
         if not isinstance(row, int) or not 0 <= row < len(self):
-            raise UsageError(f"row {row} is not there: rows go from 0 to {len(self) - 1}")
+            raise UsageError(f"no row {row}: rows go from 0 to {len(self) - 1}")
         name = self.ids[row]
         if row in self._rejected:
             return explain_rejected(name, self._rejected[row])
         if self._decisions.kept[row]:
             return explain_kept(name, int(np.count_nonzero(self._decisions.witness == row)))
-        gone = self._removed(row)
-        return explain_removed(self.options, name, gone.witness, gone.similarity, gone.exact)
+        removed = self._removed(row)
+        return explain_removed(
+            self.options, name, removed.witness, removed.similarity, removed.exact
+        )
 
     def summary(self) -> str:
-        """The end of a run as a person sees it."""
+        """Return the counts, the method, the largest clusters and some examples, as lines.
+
+        >>> import neardup
+        >>> print(neardup.dedup(["the same", "The same!"]).summary().splitlines()[0])
+        2 documents   1 kept   1 removed (1 identical)   0 rejected
+        """
         options = self.options
         lines = [
             format_counts(
@@ -212,15 +269,15 @@ class Result:
                 format_largest_clusters([(repr(c.id), c.size - 1) for c in self.clusters[:3]])
             )
         lines += [
-            format_example(options, repr(gone.id), repr(gone.witness), gone.similarity)
-            for gone in self.removed[:3]
+            format_example(options, repr(removed.id), repr(removed.witness), removed.similarity)
+            for removed in self.removed[:3]
         ]
         return "\n".join(lines)
 
     def _row_of(self, id: Any) -> int:
         rows = self._rows.get(_key(id), [])
         if not rows:
-            raise UsageError(f"no document has the id {id!r}")
+            raise UsageError(f"no document has the id {id!r}: ask by row, why(row=...)")
         if len(rows) > 1:
             raise UsageError(
                 f"{len(rows)} documents have the id {id!r}, rows {rows[:5]}: ask why(row=...)"
@@ -253,9 +310,9 @@ class Result:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{escape(str(g.id))}</td><td>{escape(str(g.witness))}</td>"
-            f"<td>{g.similarity:.4f}</td></tr>"
-            for g in self.removed[:10]
+            f"<tr><td>{escape(str(removed.id))}</td><td>{escape(str(removed.witness))}</td>"
+            f"<td>{removed.similarity:.4f}</td></tr>"
+            for removed in self.removed[:10]
         )
         table = (
             "<table><thead><tr><th>removed</th><th>similar to</th><th>similarity</th></tr></thead>"
@@ -267,24 +324,24 @@ class Result:
 
 
 def explain_kept(name: Any, copies: int) -> Verdict:
-    """Of a document that stays, with so many removed because of it."""
+    """Return the verdict about a kept document; `copies` were removed because of it."""
     also = f"; {copies} removed because of it" if copies else ""
     return Verdict(name, "kept", f"{name!r} was kept{also}")
 
 
 def explain_rejected(name: Any, reason: str) -> Verdict:
-    """Of a document that could not be compared."""
+    """Return the verdict about a document that could not be compared."""
     return Verdict(name, "rejected", f"{name!r} was rejected: {reason}")
 
 
 def explain_removed(
     options: Options, name: Any, witness: Any, similarity: float, exact: bool
 ) -> Verdict:
-    """Of a document that goes."""
+    """Return the verdict about a removed document."""
     how = f"exact {name_measure(options)}" if exact else name_estimate(options)
     judged = f"{how} of {options.spec.shingle} shingles{_judgement(options)}"
-    alike = describe_likeness(options, f"{similarity:.4f}", repr(witness))
-    sentence = f"{name!r} was removed: {alike}, which was kept ({judged})"
+    likeness = describe_likeness(options, f"{similarity:.4f}", repr(witness))
+    sentence = f"{name!r} was removed: {likeness}, which was kept ({judged})"
     return Verdict(name, "removed", sentence, witness, similarity)
 
 
@@ -299,6 +356,7 @@ def _judgement(options: Options) -> str:
 
 
 def format_counts(documents: int, kept: int, removed: int, identical: int, rejected: int) -> str:
+    """Return the counts of a run as a line."""
     return (
         f"{documents:,} documents   {kept:,} kept   "
         f"{removed:,} removed ({identical:,} identical)   {rejected:,} rejected"
@@ -306,7 +364,7 @@ def format_counts(documents: int, kept: int, removed: int, identical: int, rejec
 
 
 def format_largest_clusters(largest: list[tuple[str, int]]) -> str:
-    """The kept documents with the most copies."""
+    """Return the kept documents with the most copies as a line; (name, copies), largest first."""
     (name, copies), *others = largest
     shown = [f"{copies:,} {'copy' if copies == 1 else 'copies'} of {name}"]
     shown += [f"{copies:,} of {name}" for name, copies in others]
@@ -314,6 +372,7 @@ def format_largest_clusters(largest: list[tuple[str, int]]) -> str:
 
 
 def format_method(options: Options, recall: float) -> str:
+    """Return how candidates were found and judged, as a line."""
     if is_by_distance(options):
         return (
             f"Hamming distance <= {options.hamming} of {name_estimate(options)} of "
@@ -332,12 +391,12 @@ def format_method(options: Options, recall: float) -> str:
 
 
 def is_by_distance(options: Options) -> bool:
-    """Whether documents are judged by the distance of their fingerprints."""
+    """Return whether documents are judged by the distance of their fingerprints."""
     return options.by_bits and options.verify == "estimate"
 
 
 def name_estimate(options: Options) -> str:
-    """What candidates are judged by in a sentence, if that is their signatures."""
+    """Return what signatures are compared by, in a sentence."""
     if options.by_bits:
         return f"{options.spec.slots}-bit SimHash"
     return f"estimated {name_measure(options)}"
@@ -349,21 +408,22 @@ def name_measure(options: Options) -> str:
 
 
 def describe_likeness(options: Options, similarity: str, witness: str) -> str:
-    """How a removed document is like its witness."""
+    """Return how a removed document is like its witness, in a sentence."""
     return options.exact_measure.likeness.format(similarity=similarity, witness=witness)
 
 
 def format_example(options: Options, name: str, witness: str, similarity: float) -> str:
-    alike = describe_likeness(options, f"{similarity:.2f}", witness)
-    return f"an example          {name} removed, {alike}"
+    """Return a removed document as a line."""
+    likeness = describe_likeness(options, f"{similarity:.2f}", witness)
+    return f"an example          {name} removed, {likeness}"
 
 
 def format_strip(strip: Strip, ignored: int) -> str:
-    """What was not compared."""
+    """Return what was not compared, as a line."""
     lines = f"   {ignored:,} {'line' if ignored == 1 else 'lines'} ignored"
     return f"stripped            {strip}" + (lines if strip.lines is not None else "")
 
 
 def _key(id: Any) -> Any:
-    """What an id is found by; True is not 1, and a list can be looked up too."""
+    """Return the dictionary key of an id: True is not 1, and a list can be looked up too."""
     return type(id), id if id.__hash__ is not None else repr(id)

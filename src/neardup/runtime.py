@@ -1,8 +1,8 @@
-"""Around the work: the cache of compiled kernels, threads, progress. Imports no Numba.
+"""The cache of compiled kernels, threads, and progress. Imports no Numba.
 
-Numba does not notice when a function changes that a cached one calls in another file, so the cache
-folder's name has a hash of a kernel module's source and of all that it imports: a changed kernel
-never gets an old cache.
+Numba does not notice a changed function in another file that a cached one calls. So the name of a
+cache folder contains a hash of the sources of a kernel module and of all modules that it imports:
+a changed kernel never gets an old cache.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ def _print_warning(message: str) -> None:
 
 
 say: Callable[[str], None] = _print_warning
-"""How people hear of it; a service has a log."""
+"""Where warnings are written: to stderr; a service writes them to its log."""
 
 
 def cache_home() -> Path:
-    """The user's folder for what can be made again."""
+    """Return the user's cache folder of neardup."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neardup"
 
 
 @cache
 def kernel_folder(module: str) -> Path:
-    """The cache folder of exactly these sources, or a private one if it can't be used."""
-    # Bounds checks are compiled in or not, and Numba's own cache does not tell the two apart.
+    """Return the cache folder of a module's sources, or a private one if it can't be used."""
+    # Numba's own cache does not distinguish kernels with bounds checks from those without.
     digest = hashlib.blake2b(os.environ.get("NUMBA_BOUNDSCHECK", "").encode(), digest_size=8)
     digest.update(version("numba").encode() + os.environ.get("NUMBA_CPU_NAME", "").encode())
-    # Numba finds a compiled function by the place of its source: another installation has its own.
+    # Numba finds a compiled function by the path of its source: another installation has its own.
     digest.update(os.fsencode(Path(__file__).resolve().parent))
     for name, source in sorted(_sources(module).items()):
         digest.update(name.encode() + b"\0" + source)
@@ -55,15 +55,15 @@ def kernel_folder(module: str) -> Path:
         wanted.mkdir(parents=True, exist_ok=True, mode=0o700)
         if os.access(wanted, os.W_OK):
             return wanted
-    except (OSError, RuntimeError):  # not writable, or there is no home
+    except (OSError, RuntimeError):  # not writable, or no home folder
         pass
     return private_folder() / module
 
 
 @cache
 def private_folder() -> Path:
-    """A cache that goes with this process."""
-    # For this process alone: a name that others could guess could be planted with foreign code.
+    """Return a cache folder of this process, removed at its end."""
+    # Not a name that others could guess: they could put their own code there.
     private = tempfile.mkdtemp(prefix="neardup-kernels-")
     atexit.register(shutil.rmtree, private, ignore_errors=True)
     return Path(private)
@@ -71,31 +71,31 @@ def private_folder() -> Path:
 
 @cache
 def _sources(module: str) -> dict[str, bytes]:
-    """The source of a kernel module and of those that it imports."""
-    found: dict[str, bytes] = {}
-    wanted = [module]
-    while wanted:
-        name = wanted.pop()
-        if name not in found:
-            found[name] = (Path(__file__).parent / "kernels" / f"{name}.py").read_bytes()
-            wanted += re.findall(
-                r"^from neardup\.kernels\.(\w+) import", found[name].decode(), re.M
+    """Return the sources of a kernel module and of those that it imports, by their names."""
+    sources: dict[str, bytes] = {}
+    pending = [module]
+    while pending:
+        name = pending.pop()
+        if name not in sources:
+            sources[name] = (Path(__file__).parent / "kernels" / f"{name}.py").read_bytes()
+            pending += re.findall(
+                r"^from neardup\.kernels\.(\w+) import", sources[name].decode(), re.M
             )
-    return found
+    return sources
 
 
 def discard_kernels(module: str) -> None:
-    """Take a cache away that can't be read: the next process makes it anew."""
+    """Remove a cache that can't be read; the next process compiles again."""
     shutil.rmtree(kernel_folder(module), ignore_errors=True)
 
 
 def is_compiled(module: str, kernel: str) -> bool:
-    """Whether a process has left this kernel in the cache."""
+    """Return whether the cache has this kernel."""
     return (kernel_folder(module) / f"{kernel}.{COMPLETE}").exists()
 
 
 def announce(module: str, kernel: str) -> None:
-    """Say, once, why the first use takes long, unless the caller asked for silence."""
+    """Write once, before a kernel is compiled, why this takes long; nothing if `quiet`."""
     global quiet
     if not quiet and not is_compiled(module, kernel):
         quiet = True
@@ -103,7 +103,7 @@ def announce(module: str, kernel: str) -> None:
 
 
 def mark_compiled(module: str, kernel: str) -> None:
-    """Remember that this kernel is in the cache."""
+    """Record that the cache has this kernel."""
     with suppress(OSError):  # a full disk: the next run compiles again
         (kernel_folder(module) / f"{kernel}.{COMPLETE}").touch()
 
@@ -112,13 +112,13 @@ Work = TypeVar("Work")
 Done = TypeVar("Done")
 
 AHEAD = 4
-"""Pieces of work a thread that may wait for their turn."""
+"""Pieces of work that may be submitted ahead, for each thread."""
 
 
 def map_in_order(
     work: Iterable[Work], do: Callable[[Work], Done], workers: int
 ) -> Iterator[tuple[Work, Done]]:
-    """Each piece of work and what came of it, in order, done by that many threads."""
+    """Yield each piece of work with its result, in order, computed by `workers` threads."""
     if workers == 1:
         for piece in work:
             yield piece, do(piece)
@@ -139,7 +139,7 @@ def map_in_order(
 
 
 class Progress(Protocol):
-    """Something that shows how far a long piece of work has come.
+    """A display of how far a long run has come: stages, steps and messages.
 
     `total` of a stage is None if it is not known in advance.
     """
@@ -150,7 +150,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Says nothing."""
+    """Progress that shows nothing."""
 
     def stage(self, name: str, total: int | None, unit: str) -> None:
         pass

@@ -1,4 +1,4 @@
-"""A batch of documents to its sketches: texts to shingles, shingles to signatures."""
+"""`Sketcher`: a batch of documents to its shingles, content hashes and signatures."""
 
 from __future__ import annotations
 
@@ -24,9 +24,16 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SketchedDocuments:
-    """What a batch of documents comes down to. Row i belongs to document i.
+    """The sketches of a batch of documents; row i belongs to document i.
 
-    Documents whose `apart` differs must never meet, neither as copies nor in a bucket.
+    Attributes:
+        content: The 128-bit content hash of each document, as two columns.
+        signatures: The signature of each document.
+        shingles: The shingles of each document, with repeats, in the order of the text.
+        apart: A hash of each document's group, None without groups. Documents of different groups
+            never meet, neither as copies nor in a bucket.
+        lengths: The length of each document, in bytes or tokens.
+        empty_slots: The slots of all documents that were empty before they were filled.
     """
 
     content: NDArray[np.uint64]
@@ -35,29 +42,35 @@ class SketchedDocuments:
     apart: NDArray[np.uint64] | None
     lengths: Integers
     empty_slots: int = 0
-    """Of all documents together, before they were filled."""
 
     @property
     def empty(self) -> Integers:
-        """The documents that have nothing visible in them."""
+        """The documents without any shingle."""
         return np.flatnonzero(self.shingles.sizes == 0)
 
     def keys(self, tables: Tables) -> NDArray[np.uint64]:
-        """The documents' keys in all tables."""
-        found = tables.keys(self.signatures)
-        return found if self.apart is None else found ^ self.apart[:, None]
+        """Return the key of each document in each hash table."""
+        keys = tables.keys(self.signatures)
+        return keys if self.apart is None else keys ^ self.apart[:, None]
 
 
 @dataclass(frozen=True)
 class Sketcher:
-    """Documents to sketches, as the specification says. Cheap to make."""
+    """Makes the sketches of documents by a specification. Cheap to make.
+
+    Args:
+        spec: The specification.
+        ignored: The lines that are not compared; those that the specification names.
+        key: The secret key; the one that the specification names.
+        frequencies: The document frequencies; those that the specification names.
+        open: Whether empty slots stay empty, because signatures will be merged.
+    """
 
     spec: Spec
     ignored: IgnoredLines = field(default_factory=IgnoredLines)
     key: Key | None = None
     frequencies: Frequencies = field(default_factory=Frequencies)
     open: bool = False
-    """Whether empty slots stay empty, because signatures will be merged."""
 
     def __post_init__(self) -> None:
         require_ignored_lines(self.spec, self.ignored)
@@ -68,7 +81,7 @@ class Sketcher:
         return self.sketched(documents, self.cut(documents))
 
     def sketched(self, documents: Documents, cut: ShingledDocuments) -> SketchedDocuments:
-        """The sketches of documents whose shingles are there."""
+        """Return the sketches of documents from their shingles."""
         signatures, empty_slots = bulk.sketch_sets(
             cut.shingles.data,
             cut.shingles.offsets,
@@ -86,16 +99,16 @@ class Sketcher:
         )
 
     def cut(self, documents: Documents) -> ShingledDocuments:
-        """The documents' shingles and content hashes, without a sketch."""
+        """Return the shingles and content hashes of documents, without signatures."""
         texts = strip_texts(documents.texts, self.spec, self.ignored, self.key)
-        found = shingle_documents(texts, self.spec, self.key)
+        shingled = shingle_documents(texts, self.spec, self.key)
         if (apart := apart_hashes(documents)) is not None:
-            np.bitwise_xor(found.content, apart[:, None], out=found.content)
-        return found
+            np.bitwise_xor(shingled.content, apart[:, None], out=shingled.content)
+        return shingled
 
 
 def apart_hashes(documents: Documents) -> NDArray[np.uint64] | None:
-    """A hash for each document that tells apart those which must never meet, if there are any."""
+    """Return a hash of each document's group; None if documents have no groups."""
     return None if documents.within is None else _group_hashes(documents.within)
 
 
@@ -107,6 +120,6 @@ def _group_hashes(values: pa.Array) -> NDArray[np.uint64]:
 
 
 def raw_lengths(texts: pa.Array) -> Integers:
-    """Raw UTF-8 bytes of a text, or the number of tokens."""
+    """Return the length of each text, in UTF-8 bytes or tokens, before it is normalised."""
     rows = view_strings(texts) if pa.types.is_large_string(texts.type) else view_integers(texts)
     return rows.sizes

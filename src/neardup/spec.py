@@ -30,7 +30,7 @@ FAMILIES: Final[dict[str, dict[str, int]]] = {
     "bottomk": {"mix": 64},
     "hyperloglog": {"hll8": 8},
 }
-"""Sketch -> how its slots are made, and the bits of a slot that is made so; the usual way first."""
+"""Sketch -> the families of hash functions that fill its slots, the default first -> bits."""
 SLOTS: Final = {
     "minhash": 128,
     "oneperm": 128,
@@ -39,23 +39,42 @@ SLOTS: Final = {
     "bottomk": 256,
     "hyperloglog": 4_096,
 }
-"""The usual number of slots."""
+"""Sketch -> the default number of slots."""
 WEIGHTED: Final = ("simhash", "weighted")
 """Sketches whose shingles may have weights."""
 FINGERPRINTS: Final = (64, 128)
-"""How many slots, which are bits, a SimHash may have."""
+"""The numbers of slots, which are bits, that a SimHash may have."""
 MINHASHES: Final = ("minhash", "oneperm")
 B_BITS: Final = (1, 2, 4, 8, 16)
-"""What slots of those can be cut down to, to be stored."""
+"""The bits that a slot of a MinHash can be cut down to, to be stored."""
 MAX_SHINGLE: Final = 1_000
 MAX_SLOTS: Final = 65_536
-# Younger than version 1: named only where they say something, so that all others stay as they are.
+# Added after version 1: in the canonical form only if they are not empty, so that the fingerprints
+# of earlier specifications stay as they are.
 LATER_FIELDS: Final = ("strip", "ignored", "key", "weights")
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What a shingle and a sketch are.
+    """The specification of shingles and sketches; two sketches are comparable if theirs are equal.
+
+    Args:
+        profile: How texts are normalised: `conservative`, `standard` or `aggressive`.
+        unit: The unit of a shingle: `word`, `char`, `line` or `token`.
+        size: The number of units in a shingle.
+        hash: The hash function of units: `xxh64`, `murmur3`, `fnv1a`, or `siphash` with a key.
+        seed: The seed of all hashes, from 0 to 2^64 - 1.
+        sketch: `minhash`, `oneperm`, `weighted`, `simhash`, `bottomk` or `hyperloglog`.
+        family: The family of hash functions that fill the slots, one that the sketch has.
+        slots: The number of slots of a sketch; of a SimHash its bits.
+        bits: The bits of a slot that are stored; fewer than the family makes for b-bit MinHash.
+        unicode: The version of the Unicode tables; there is one.
+        version: The version of the specification; there is one.
+        strip: `html` if markup is removed from texts first; empty by default.
+        ignored: The digest of the list of ignored lines, 32 hexadecimal digits; empty by default.
+        key: The id of the secret key of hash `siphash`, 16 hexadecimal digits; empty by default.
+        weights: `tf-idf:` and the digest of the document frequencies by which shingles are
+            weighted; empty by default.
 
     >>> Spec().shingle
     'word:5'
@@ -63,11 +82,6 @@ class Spec:
     True
     >>> Spec().fingerprint == Spec(seed=1).fingerprint
     False
-
-    `strip` says what is taken out of a text before anything else; `ignored` is the digest of the
-    list of lines that are ignored, `key` the id of the key of a keyed hash; `weights` says what
-    shingles weigh where that depends on the corpus: `tf-idf:` and the digest of its document
-    frequencies. All are empty by default.
     """
 
     profile: str = "standard"
@@ -115,7 +129,7 @@ class Spec:
             ("number of slots", "slots", 1, MAX_SLOTS),
             ("seed", "seed", 0, 2**64 - 1),
         ):
-            # Plain ints, also when a NumPy integer came: the fingerprint is made of them.
+            # A plain int also for a NumPy integer: the fingerprint is made of it.
             object.__setattr__(self, name, check_whole(what, getattr(self, name), low, high))
         if self.sketch == "simhash":
             check_choice("number of bits (slots) of a SimHash", self.slots, FINGERPRINTS)
@@ -144,8 +158,15 @@ class Spec:
         bits: int | None = None,
         **others: Any,
     ) -> Spec:
-        """A specification as people write it: the shingle as `word:5` or `char:24`, and of the
-        sketch only what is not usual.
+        """Return a specification in which only what differs from the defaults is named.
+
+        Args:
+            shingle: The unit and size of a shingle: `word:5`, `char:24`, `line:1`, `token:5`.
+            sketch: The sketch.
+            family: The family of hash functions; by default the first one of the sketch.
+            slots: The number of slots; by default that of the sketch, 128 for a MinHash.
+            bits: The bits of a slot that are stored; by default all that the family makes.
+            **others: Other fields of the specification, by name.
 
         >>> Spec.of("char:24", slots=260).bits
         32
@@ -156,36 +177,37 @@ class Spec:
                 f"shingle {shingle!r} is not UNIT:SIZE: write word:5, char:24, line:1 or token:5"
             )
         check_choice("sketch", sketch, tuple(FAMILIES))
-        ways = FAMILIES[sketch]
-        family = next(iter(ways)) if family is None else family
-        check_choice(f"family of {sketch}", family, tuple(ways))
+        families = FAMILIES[sketch]
+        family = next(iter(families)) if family is None else family
+        check_choice(f"family of {sketch}", family, tuple(families))
         return cls(
             unit=unit,
             size=int(size),
             sketch=sketch,
             family=family,
             slots=SLOTS[sketch] if slots is None else slots,
-            bits=ways[family] if bits is None else bits,
+            bits=families[family] if bits is None else bits,
             **others,
         )
 
     @property
     def shingle(self) -> str:
+        """The unit and size of a shingle: `word:5`."""
         return f"{self.unit}:{self.size}"
 
     @property
     def of_bags(self) -> bool:
-        """Whether it matters how often a shingle is in a document."""
+        """Whether a sketch depends on how often a shingle occurs in a document."""
         return self.sketch == "weighted"
 
     @property
     def width(self) -> int:
-        """The bits of a slot when it is made; `bits` are those that are stored."""
+        """The bits of a slot as the family makes it; `bits` are those that are stored."""
         return FAMILIES[self.sketch][self.family]
 
     @property
     def narrow(self) -> bool:
-        """Whether slots are cut down before they are stored."""
+        """Whether only some bits of a slot are stored."""
         return self.bits < self.width
 
     @property
@@ -195,18 +217,25 @@ class Spec:
 
     @property
     def stated(self) -> dict[str, Any]:
-        """Name -> value, without the later fields that are empty."""
+        """The fields of the canonical form: name -> value, without later fields that are empty."""
         named = asdict(self).items()
         return {name: value for name, value in named if value or name not in LATER_FIELDS}
 
     @property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits that are equal if and only if the specifications are."""
+        """32 hexadecimal digits, equal if and only if the specifications are equal."""
         return hashlib.blake2b(self.canonical.encode(), digest_size=16).hexdigest()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Spec:
-        """The specification that `canonical` wrote."""
+        """Return the specification of a canonical form.
+
+        Args:
+            text: The JSON of `canonical`.
+
+        >>> Spec.from_json(Spec(size=3).canonical).shingle
+        'word:3'
+        """
         try:
             values = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -220,19 +249,27 @@ class Spec:
         return cls(**values)
 
     def require_same(self, other: Spec, mine: str, theirs: str) -> None:
-        """Refuse to go on unless both sides were made by the same specification."""
+        """Raise `SpecMismatch` unless both specifications are equal; the error names the fields.
+
+        Args:
+            other: The specification to compare with.
+            mine: What this specification belongs to, for the message.
+            theirs: What the other one belongs to.
+
+        >>> Spec().require_same(Spec(), "the index", "the query")
+        """
         a, b = asdict(self), asdict(other)
         differing = [name for name in a if a[name] != b[name]]
         if differing:
             shown = [f"{name} {_shown(a[name])} against {_shown(b[name])}" for name in differing]
-            same = " and ".join(dict.fromkeys(MADE_WITH.get(name, "Spec") for name in differing))
+            same = " and ".join(dict.fromkeys(SET_BY.get(name, "Spec") for name in differing))
             raise SpecMismatch(
                 f"{mine} ({self.fingerprint[:8]}) and {theirs} ({other.fingerprint[:8]}) differ in "
                 f"{', '.join(shown)}: make both with the same {same}"
             )
 
 
-MADE_WITH: Final = {
+SET_BY: Final = {
     "unit": "--shingle (Spec.of)",
     "size": "--shingle (Spec.of)",
     "slots": "--slots",
@@ -247,7 +284,7 @@ MADE_WITH: Final = {
     "ignored": "list of ignored lines",
     "weights": "--weights and document frequencies",
 }
-"""The options that lead to the fields."""
+"""Field -> the option that sets it."""
 
 
 def _shown(value: object) -> str:
@@ -255,7 +292,7 @@ def _shown(value: object) -> str:
 
 
 def check_choice(what: str, value: object, allowed: tuple[object, ...]) -> None:
-    """Refuse a value that is not, in type too, one of those allowed."""
+    """Raise `ParameterError` unless the value is one of those allowed, in type too."""
     if not any(type(value) is type(choice) and value == choice for choice in allowed):
         raise ParameterError(
             f"{what} {value!r} is not known: choose one of {', '.join(map(str, allowed))}"
@@ -263,7 +300,7 @@ def check_choice(what: str, value: object, allowed: tuple[object, ...]) -> None:
 
 
 def check_whole(what: str, value: object, low: int, high: int) -> int:
-    """The value as an int, if it is a whole number in this range."""
+    """Return the value as an int; raise `ParameterError` unless it is one from low to high."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -278,7 +315,7 @@ def check_whole(what: str, value: object, low: int, high: int) -> int:
 
 
 def check_number(what: str, value: object) -> float:
-    """The value as a float, if it is a number."""
+    """Return the value as a float; raise `ParameterError` unless it is a number."""
     if isinstance(value, (str, bytes, bool)):
         raise ParameterError(f"{what} must be a number, not {value!r}")
     try:
