@@ -70,7 +70,7 @@ def test_rejected_bands_equal_the_worked_plan(worked: Plan) -> None:
     assert seen["16 x 8"]["recall"] == pytest.approx(0.994, abs=5e-4)
     assert seen["8 x 16"]["recall"] == pytest.approx(0.46, abs=5e-3)
     [missed] = [one.why for one in choice(worked, "bands").rejected if one.value == "8 x 16"]
-    assert "0.95 are asked" in missed
+    assert "0.95 are required" in missed
 
 
 def test_worked_plan_reaches_its_recall(worked: Plan) -> None:

@@ -125,7 +125,7 @@ def test_missing_memory_is_reported_with_cures() -> None:
     assert problem.limit == "memory"
     assert problem.reached == found.predicted.memory > 20e9
     assert f"use {found.predicted.machines} machines" in problem.cures
-    assert "20 GB are there" in str(problem)
+    assert "the limit is 20 GB" in str(problem)
 
 
 def test_fewer_slots_are_chosen_only_if_more_don_t_fit() -> None:

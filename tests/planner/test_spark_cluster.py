@@ -134,7 +134,7 @@ def test_memory_limit_applies_to_an_executor() -> None:
     assert made.sla.purpose == "files"
     (problem,) = made.problems
     assert problem.limit == "memory"
-    assert "of memory, 8.0 GB are there: give" in str(problem)
+    assert "of memory, the limit is 8.0 GB: give" in str(problem)
     assert problem.cures[0] == "give 12 GB"
     assert on_spark("100M", memory="12GB").met
     fewer = int(problem.cures[1].split()[1])

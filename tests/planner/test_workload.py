@@ -79,7 +79,7 @@ def test_flat_bands_are_noted() -> None:
     assert made.predicted.compared > 30
     assert made.met
     [note] = made.notes
-    assert note.startswith("bands of 1 row make documents meet that have little in common")
+    assert note.startswith("bands of 1 row make unrelated documents candidates")
     assert made.to_json()["notes"] == [note]
     assert "assumed to be like pages of manuals" in made.sources["documents"]
 

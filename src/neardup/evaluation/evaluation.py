@@ -60,8 +60,8 @@ CASE_TEXT: Final = 20_000
 """Characters of a text that a case keeps for the page."""
 GIVEN: Final = "the clusters of the golden set"
 NO_PAIRS: Final = (
-    "a run says which documents go, not all pairs: for the recall of pairs use dedup --pairs, or "
-    "--config instead of --run"
+    "a run lists removed documents, not all similar pairs: for the recall of pairs use dedup "
+    "--pairs, or --config instead of --run"
 )
 MADE: Final = (
     "made of the positive pairs; documents that nobody has paired count as different, so that it "

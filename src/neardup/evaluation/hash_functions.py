@@ -182,7 +182,7 @@ def collisions(hashes: Hashes) -> int:
 
 
 def buckets_for(keys: int) -> int:
-    """Return the size of the hash table for so many keys: two keys a bucket."""
+    """Return the size of the hash table for this many keys: two keys a bucket."""
     return max(1, keys // 2)
 
 

@@ -256,7 +256,7 @@ def _values(column: pa.Array, path: Path) -> list[Any]:
 
 
 NOT_ALL_PAIRS: Final = (
-    "an index says which documents are copies of which kept one, not all pairs: similar documents "
+    "an index stores the kept document of each copy, not all similar pairs: similar documents "
     "of different clusters count as missed"
 )
 

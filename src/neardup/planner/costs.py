@@ -91,7 +91,7 @@ class Costs:
         return self.text * size / MB + self.document + self.signature(sketch, slots, shingles)
 
     def cores(self, wanted: int) -> float:
-        """Return how many times as fast as one core so many cores are, at least 1."""
+        """Return the speed of `wanted` cores relative to one core, at least 1."""
         return max(wanted * self.efficiency, 1.0)
 
 

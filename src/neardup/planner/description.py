@@ -159,7 +159,7 @@ def describe_prediction(plan: Plan) -> list[str]:
         (
             "compared",
             f"{format_number(predicted.compared)} pairs a document, "
-            f"{format_number(predicted.false)} for nothing",
+            f"{format_number(predicted.false)} of them below the threshold",
         ),
         *cost,
         *plan.sources.items(),

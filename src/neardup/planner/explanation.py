@@ -90,10 +90,10 @@ def _width(search: Search, solution: Solution) -> Choice:
             needed = total + size - solution.predicted.signatures
             why = (
                 f"{format_bytes(needed)} of {place} with the rest, "
-                f"{format_bytes(room or 0)} are there"
+                f"the limit is {format_bytes(room or 0)}"
             )
         else:
-            why = "nothing asks for less"
+            why = "no requirement needs less"
         rejected.append(RejectedValue(_bits(bits), figures, why))
     if search.fixed.bits is not None:
         reason = "as given"
@@ -134,9 +134,9 @@ def _slots(search: Search, solution: Solution) -> Choice:
         if other < least:
             why = f"too few for a recall of {sla.recall:g} at {sla.threshold:g}: {least} are needed"
         elif other < slots:
-            why = "a larger error and flatter curves, and nothing asks for less"
+            why = "a larger error and flatter curves, and no requirement needs fewer"
         else:
-            why = "twice the bytes, and nothing asks for a smaller error"
+            why = "twice the bytes, and no requirement needs a smaller error"
         rejected.append(RejectedValue(f"{other} slots", figures, why))
     if search.fixed.slots is not None:
         reason = "as given"
@@ -147,7 +147,7 @@ def _slots(search: Search, solution: Solution) -> Choice:
     elif slots > SLOTS and least > SLOTS:
         reason = f"a recall of {sla.recall:g} at {sla.threshold:g} needs at least {least}"
     elif slots > SLOTS:
-        reason = "fewer don't reach what is asked for"
+        reason = "fewer don't meet the requirements"
     else:
         reason = f"more don't fit into the {_where(search)}"
     return Choice(
@@ -194,9 +194,9 @@ def _scheme(search: Search, solution: Solution) -> Choice:
             reason = "one hash a slot, the default"
     else:
         reason = "one permutation: a hash a slot would take too long"
-    why = "nothing asks for more speed"
+    why = "no requirement needs more speed"
     if spec.sketch != "minhash":
-        why = "slower at so many slots"
+        why = "slower with this many slots"
     elif sla.shingles < spec.slots:
         why = f"{sla.shingles:,.0f} shingles leave most of {spec.slots} slots empty"
     return Choice(
@@ -218,7 +218,9 @@ def _bands(search: Search, solution: Solution) -> Choice:
     for other in sorted({*powers, *near} - {curve}, key=lambda one: one.rows):
         recall = other.probability(sla.threshold)
         if recall < sla.recall:
-            why = f"finds {recall:.3f} of the pairs at {sla.threshold:g}, {sla.recall:g} are asked"
+            why = (
+                f"finds {recall:.3f} of the pairs at {sla.threshold:g}, {sla.recall:g} are required"
+            )
         else:
             why = "finds enough, with more false candidates and more postings"
         rejected.append(
@@ -314,7 +316,7 @@ def _verification(search: Search, solution: Solution) -> Choice:
         reason = f"by signatures, wrong by {solution.predicted.error:.3f} at the threshold"
         why = (
             f"the shingles take {format_bytes(alternative.disk)} of disk, "
-            f"{format_bytes(sla.disk or 0)} are there"
+            f"the limit is {format_bytes(sla.disk or 0)}"
         )
     if search.fixed.verify is not None:
         reason, why = f"as given: {reason}", "not asked for"
@@ -364,9 +366,8 @@ def note_flat_bands(search: Search, solution: Solution) -> list[str]:
     if rows > FLAT or search.sla.documents <= FEW_DOCUMENTS:
         return []
     return [
-        f"bands of {rows} {'row' if rows == 1 else 'rows'} make documents meet that have little in "
-        f"common, {format_number(solution.predicted.compared)} comparisons for each: more "
-        "slots, a lower "
+        f"bands of {rows} {'row' if rows == 1 else 'rows'} make unrelated documents candidates, "
+        f"{format_number(solution.predicted.compared)} comparisons for each: more slots, a lower "
         "recall or a higher threshold make steeper bands"
     ]
 
@@ -431,7 +432,7 @@ def _memory(search: Search, solution: Solution) -> UnmetLimit:
     """Describe a missed memory."""
     sla, needed = search.sla, solution.predicted.memory
     room = sla.memory or 0
-    message = f"{format_bytes(needed)} of memory are needed, {format_bytes(room)} are there"
+    message = f"{format_bytes(needed)} of memory are needed, the limit is {format_bytes(room)}"
     cures = [f"give {format_bytes(needed)}"]
     if sla.purpose == "index":
         cures.append(f"use {solution.predicted.machines} machines")
@@ -450,7 +451,7 @@ def _disk(search: Search, solution: Solution) -> UnmetLimit:
     kept = sum(stage.written for stage in solution.predicted.stages if stage.name == "filter")
     if kept:
         cures.append(f"run with --no-kept, which saves {format_bytes(kept)}")
-    message = f"{format_bytes(needed)} of disk are needed, {format_bytes(room)} are there"
+    message = f"{format_bytes(needed)} of disk are needed, the limit is {format_bytes(room)}"
     return UnmetLimit("disk", room, needed, message, cures)
 
 

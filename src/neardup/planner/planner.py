@@ -225,7 +225,9 @@ def plan(
     paths = [sample] if isinstance(sample, (str, Path)) else list(sample)
     files, columns = find_inputs(paths, format) if paths else [], Columns(text=text)
     if documents is None and not files:
-        raise ParameterError("how many documents? Give --documents, or --sample with their files")
+        raise ParameterError(
+            "the number of documents is missing: give --documents, or --sample with their files"
+        )
     # Everything is checked before anything is read.
     sla = Sla(
         documents=1 if documents is None else parse_count(documents, "documents"),
@@ -316,7 +318,7 @@ def _describe_source(sampled: SampledCorpus | None, sla: Sla) -> str:
     times = sla.documents / sampled.documents
     return (
         f"{sampled.sample.about}. There will be {times:,.0f} times as many: "
-        "if they are of the same kind, so many times more pairs meet without being similar"
+        "if they are of the same kind, each meets that many times more dissimilar documents"
     )
 
 

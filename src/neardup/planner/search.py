@@ -110,7 +110,7 @@ class Search:
                         yield verify, slots, bits, sketch
 
     def _sketches(self, slots: int) -> tuple[str, ...]:
-        """Return the sketches to try with so many slots, in order of preference."""
+        """Return the sketches to try with this many slots, in order of preference."""
         if self.fixed.sketch is not None:
             return (self.fixed.sketch,)
         if self.sla.shingles < slots:
@@ -129,7 +129,7 @@ class Search:
         return max(SLOTS, 1 << (needed - 1).bit_length())
 
     def _enough(self, slots: int) -> bool:
-        """Return whether so many slots reach the recall, or hold the fixed bands."""
+        """Return whether this many slots reach the recall, or hold the fixed bands."""
         if not FEWEST_SLOTS <= slots <= MOST_SLOTS:
             return False
         if self.fixed.curve is not None:

@@ -204,7 +204,7 @@ class RunTime:
         return cls(run.spark.start, sum(stage.alone for stage in stages), shared)
 
     def seconds(self, executors: float) -> float:
-        """Return the elapsed time with so many executors."""
+        """Return the elapsed time with this many executors."""
         return self.start + self.alone + self.shared / executors
 
     @property
@@ -265,7 +265,7 @@ def _memory(sla: Sla, cluster: ClusterSize) -> list[UnmetLimit]:
         cures.append(f"use {format_count(fewer, 'core')} for each")
     message = (
         f"an executor of {format_count(sla.cores, 'core')} needs {format_bytes(needed)} of memory, "
-        f"{format_bytes(sla.memory)} are there"
+        f"the limit is {format_bytes(sla.memory)}"
     )
     return [UnmetLimit("memory", sla.memory, needed, message, cures)]
 
