@@ -294,7 +294,7 @@ class ShadowThread:
         return "in step" if self.trial.complete else "building"
 
     def wait(self, seconds: float = inf) -> None:
-        """Wait until it is in step, has failed or is stopped, at most so many seconds."""
+        """Wait until it is in step, has failed or is stopped, at most `seconds`."""
         until = time.monotonic() + seconds
         while self.state == "building" and time.monotonic() < until:
             if self._stopped.wait(LOOK_AGAIN):
