@@ -1,4 +1,4 @@
-"""Who takes part, how each is started, and the best of several alternating runs."""
+"""The contenders: how each is started, and the best of several alternating runs."""
 
 from __future__ import annotations
 

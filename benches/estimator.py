@@ -1,4 +1,4 @@
-"""How well do signatures estimate Jaccard similarity? Bias and variance against J(1-J)/k.
+"""Measure how well signatures estimate Jaccard similarity: bias and variance against J(1-J)/k.
 
 Two random sets of n shingles with an exactly known similarity, many times over: the bias is the
 mean error of the estimate, the variance is compared with its floor J(1-J)/k, that of k

@@ -1,4 +1,4 @@
-"""What every filter's script shares: half of the texts go in, the other half is asked for.
+"""Shared by the scripts of all filters: half of the texts are added, the other half looked up.
 
     python -m peers.rbloom tweets.jsonl
 

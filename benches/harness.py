@@ -1,4 +1,4 @@
-"""What every contender's script shares: read a corpus, time one task, print one JSON object.
+"""Shared by the scripts of all contenders: read a corpus, time one task, print one JSON object.
 
 A contender (neardup or a peer) is a `Contender` value whose tasks are plain functions. Peak
 memory is measured from outside, by `measure.py`.

@@ -1,4 +1,4 @@
-"""How should a hash table look for a free slot, and how should it grow? Two tables in Markdown.
+"""Measure how a hash table probes for a free slot, and how it grows: two tables in Markdown.
 
     python benches/hash_table.py
 

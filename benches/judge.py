@@ -1,4 +1,4 @@
-"""How good is a keep list? Decisions of any tool against all pairs of exact Jaccard similarity.
+"""Judge a keep list of any tool by all pairs of exact Jaccard similarity.
 
 Tools report different things (pairs, clusters, flags), so they are judged by what they all
 do: which documents they remove. Only ASCII documents are judged, because the exact join splits

@@ -1,4 +1,4 @@
-"""A client that keeps a service busy: raw sockets, kept alive, one request after the other each.
+"""A client that loads a service: raw sockets, kept alive, each with one request at a time.
 
 It takes less of the machine than a library would, which matters where both share the cores.
 """

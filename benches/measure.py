@@ -1,4 +1,4 @@
-"""How long does a command take on some cores, and how much memory does it need at its peak?
+"""Measure the time and the peak memory of a command on a number of cores.
 
 The command is started by this file run as a small script of its own. Linux carries the peak
 memory of the process that forks over to the child, so a large parent would spoil the figure.

@@ -1,4 +1,4 @@
-"""Our index at work, each task in a process of its own; prints one JSON object.
+"""The timed tasks of our index, each in a process of its own; prints one JSON object.
 
     python -m our_index build FOLDER DOCUMENTS      # all cores
     python -m our_index stream FOLDER FIRST COUNT   # check_and_add, durable, 256 at a time

@@ -1,4 +1,4 @@
-"""All similar pairs of a corpus, in one of three ways, on the cores that it is given.
+"""Find all similar pairs of a corpus in one of three ways, on a number of cores.
 
     python -m our_truth CORPUS join|merge|sets SHINGLE FLOOR [DOCUMENTS]
 

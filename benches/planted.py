@@ -1,4 +1,4 @@
-"""How good are the decisions on a corpus with planted copies?
+"""Judge the decisions on a corpus with planted copies.
 
 - recall: of the planted pairs with exact Jaccard >= 0.9, the share with at least one removed.
 - witnessed: of a sample of removed documents, the share whose witness has exact Jaccard >= 0.9.

@@ -1,4 +1,4 @@
-"""Does a run do what `neardup plan` predicts? Recall, comparisons, memory, disk and time.
+"""Compare runs with what `neardup plan` predicts: recall, comparisons, memory, disk and time.
 
     python benches/predicted.py --data DIR [--only rfc_10k,linux] [--work DIR]
 

@@ -1,4 +1,4 @@
-"""What do extra lookups find: probes of the same tables, or more tables?
+"""Measure what extra lookups find: probes of the same tables, or more tables.
 
 An index of all documents, and each document of a pair of the exact join as a query. Recall is the
 share of pairs found, by similarity; the gain is recall over all of them for each extra lookup of a

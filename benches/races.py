@@ -1,4 +1,4 @@
-"""Whole runs side by side: who runs, what a row says, and how the fastest peer compares."""
+"""Whole runs side by side: the contenders, their rows, and the ratio to the fastest peer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long does it take to only read a JSONL file with PyArrow? The limit for any tool.
+"""Measure how long PyArrow takes to only read a JSONL file: the limit for any tool.
 
 python -m reading open_json|read_json BLOCK_KB PATH
 """

@@ -1,4 +1,4 @@
-"""What would a billion documents take? The model of docs/scale.md, with what was measured.
+"""Predict what a billion documents take: the model of docs/scale.md, with measured figures.
 
     python benches/scale.py [--documents 1000000000] [--bytes 3000] [--memory 64GB] [--cores 32]
         [--disk 3GB]

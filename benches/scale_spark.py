@@ -1,4 +1,4 @@
-"""What would a cluster take? The part of docs/scale.md about Spark, for `scale.py`.
+"""Predict what a cluster takes: the part of docs/scale.md about Spark, for `scale.py`.
 
 Kernels cost what the local engine was measured to take; what Spark does is the model of
 `neardup plan --engine spark`. What a run has shuffled is read from the results of

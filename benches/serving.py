@@ -1,4 +1,4 @@
-"""Measure the service: documents that are added, texts that are asked about, memory over time.
+"""Measure the service: documents added, texts checked, memory over time.
 
     python benches/serving.py --data DIR --work DIR
     python benches/serving.py --data DIR --work DIR --documents 20000 --seconds 10

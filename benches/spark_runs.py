@@ -1,4 +1,4 @@
-"""How is our command run on Spark, how far is it, and are two runs the same?"""
+"""Run our command on Spark, read its status, and compare the results of two runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long until neardup is there? Import, `--help`, and the first three demos."""
+"""Measure how long neardup takes to start: import, `--help`, and the first three demos."""
 
 from __future__ import annotations
 

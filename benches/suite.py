@@ -1,4 +1,4 @@
-"""What the benchmarks share: their arguments, one figure after the other, results on disk."""
+"""Shared by the benchmarks: their arguments, one figure after the other, results on disk."""
 
 from __future__ import annotations
 

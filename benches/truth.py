@@ -1,4 +1,4 @@
-"""Measure the exact truth: how long it takes, beside comparing every pair, and what a sample says.
+"""Measure the exact truth: its time, beside comparing every pair, and the estimate of a sample.
 
     python benches/truth.py --data DIR
 

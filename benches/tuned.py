@@ -1,4 +1,4 @@
-"""Is a tuned operating point cheaper than the default? A million tweets at 0.9.
+"""Compare a tuned operating point with the default, on a million tweets at 0.9.
 
     python benches/tuned.py --data DIR [--work DIR]
 
