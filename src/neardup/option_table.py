@@ -426,7 +426,7 @@ PLACES: Final[dict[str, Place]] = {
     ),
     "neardup spec": Place(SpecOptions, "it changes no sketch"),
 }
-"""Where options are given -> which; a test compares it with what is really there."""
+"""Where options are given -> which; a test compares it with the commands, functions and files."""
 
 
 @functools.cache
@@ -442,7 +442,7 @@ def _rows() -> dict[str, Option]:
 
 
 def options_of(takes: Any) -> dict[str, Option]:
-    """The rows of one of the TypedDicts, by name, in the order of the table.
+    """Return the rows of one of the TypedDicts by name, in the order of the table.
 
     >>> list(options_of(ThresholdOptions))
     ['threshold', 'recall']
@@ -451,21 +451,21 @@ def options_of(takes: Any) -> dict[str, Option]:
 
 
 def options_at(place: str) -> dict[str, Option]:
-    """The rows that are possible at a place, by name.
+    """Return the rows that a place takes, by name.
 
     >>> list(options_at("neardup exact"))
     ['text_profile', 'keep']
     """
-    found = PLACES[place]
+    at = PLACES[place]
     return {
         name: row
-        for name, row in options_of(found.takes).items()
-        if name not in found.excluded and name in (found.only or (name,))
+        for name, row in options_of(at.takes).items()
+        if name not in at.excluded and name in (at.only or (name,))
     }
 
 
 def default_of(name: str) -> Any:
-    """The default of an option.
+    """Return the default of an option.
 
     >>> default_of("threshold")
     0.8
@@ -474,7 +474,7 @@ def default_of(name: str) -> Any:
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that have a value: None and an empty list stand for "not given"."""
+    """Return the options that have a value: None and an empty list stand for "not given"."""
     return {name: value for name, value in options.items() if value is not None and value != []}
 
 
@@ -517,7 +517,10 @@ def takes_options(place: str) -> Callable[[F], F]:
 
 
 def _possible_options(options: dict[str, Any], possible: set[str], place: str) -> dict[str, Any]:
-    """Without options of other places at their default, which config files may name; no others."""
+    """Drop options of other places at their default, which a config file may contain.
+
+    An unknown option, or one of another place with another value, is refused.
+    """
     for name in options.keys() - possible:
         row = _rows().get(name)
         if row is None:
@@ -531,7 +534,7 @@ def _possible_options(options: dict[str, Any], possible: set[str], place: str) -
 
 
 def _describe_arguments(docstring: str, rows: Mapping[str, Option]) -> str:
-    """The docstring with an entry for each row instead of `**options:`."""
+    """Return the docstring with an entry for each row instead of `**options:`."""
     lines = docstring.split("\n")
     start = next((n for n, line in enumerate(lines) if line.lstrip().startswith("**options:")), -1)
     if start < 0:
@@ -551,7 +554,7 @@ def _describe_arguments(docstring: str, rows: Mapping[str, Option]) -> str:
 
 
 def markdown_table(rows: Mapping[str, Option]) -> str:
-    """The rows as a table in Markdown, for docs/command-line.md."""
+    """Return the rows as a table in Markdown, for docs/command-line.md."""
     lines = ["| option | default | what it does |", "| --- | --- | --- |"]
     for row in rows.values():
         without = row.without if row.default is None else f"`{row.default}`"
