@@ -1,7 +1,7 @@
-"""What record batches are in a Parquet or Arrow file, in pieces that fit into memory?
+"""Read the record batches of a Parquet or Arrow file, in pieces that fit into memory.
 
 Decoding is several times cheaper than what comes after it, so the parent does it for its
-workers and nobody decodes a large row group twice. What PyArrow does not notice is checked
+workers and no large row group is decoded twice. Damage that PyArrow does not notice is checked
 here: fewer rows than promised, Arrow data that points outside of itself, an Arrow stream that
 stops between two batches (as when its writer was killed).
 """
@@ -37,9 +37,14 @@ def read_batches(
     meter: Meter | None = None,
     groups: tuple[int, int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The file's rows in order, about `size` bytes at a time; of Parquet maybe some row groups.
+    """Yield the file's rows in order, about `size` bytes at a time.
 
-    `choose` is given all column names, once, and says which ones to read.
+    Args:
+        file: The file.
+        size: The bytes of a batch, about.
+        choose: From all column names to those to read; called once.
+        meter: Where the stored bytes that were read are counted.
+        groups: The row groups of a Parquet file to read, from and to; by default all.
     """
     meter = meter or Meter()
     if file.format == "parquet":
@@ -53,12 +58,12 @@ def read_batches(
 
 
 def open_parquet(file: InputFile) -> pq.ParquetFile:
-    """Buffered, so that a column chunk need not fit into memory."""
+    """Open a Parquet file with a buffer, so that a column chunk need not fit into memory."""
     return pq.ParquetFile(_opened(file), buffer_size=_BUFFER, page_checksum_verification=True)
 
 
 def arrow_schema(file: InputFile) -> pa.Schema:
-    """The schema of an Arrow file or stream, with its metadata."""
+    """Return the schema of an Arrow file or stream, with its metadata."""
     with _opened(file) as source:
         read = pa.ipc.open_file if file.format == "arrow" else pa.ipc.open_stream
         return read(source).schema
@@ -69,7 +74,7 @@ def _opened(file: InputFile) -> pa.OSFile:
 
 
 def row_group_sizes(file: InputFile) -> list[int]:
-    """How many stored bytes each row group of a Parquet file has, about."""
+    """Return the stored bytes of each row group of a Parquet file, about."""
     with name_read_errors(file), open_parquet(file) as parquet:
         layout = parquet.metadata
         groups = [layout.row_group(number) for number in range(layout.num_row_groups)]

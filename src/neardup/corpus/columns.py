@@ -1,4 +1,4 @@
-"""How do the columns of an Arrow table become documents?
+"""Convert the columns of an Arrow table to documents.
 
 Parquet, Arrow files and DataFrames all pass here. Arrow's string columns need not be valid
 UTF-8 (the Parquet reader does not look): the whole column is validated at once, and single
@@ -40,7 +40,7 @@ class Source:
 
 
 def resolve_columns(columns: Columns, names: Sequence[str], source: Source) -> Columns:
-    """The columns with `id` decided; an error if one that was asked for is not there."""
+    """Return the columns with `id` decided; raise `ColumnError` if a column is missing."""
     if columns.id is None and "id" in names:
         columns = replace(columns, id="id")
     for option, name in columns.asked().items():
@@ -53,7 +53,7 @@ def resolve_columns(columns: Columns, names: Sequence[str], source: Source) -> C
 
 
 def convert_table(table: pa.RecordBatch | pa.Table, columns: Columns, source: Source) -> Documents:
-    """The table's rows; `columns` have been resolved. Ids keep their type."""
+    """Return the table's rows as documents; `columns` are resolved. Ids keep their type."""
     text = _column(table, columns.text)
     read = _token_column if columns.tokens else _text_column
     texts, rejected = read(text, source, columns.text)
@@ -75,7 +75,7 @@ def _column(table: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
 
 
 def decode_strings(column: pa.Array) -> pa.Array:
-    """Strings of every Arrow kind as large_string, not validated; other types as they are."""
+    """Return strings of every Arrow type as large_string, not validated; other types unchanged."""
     if pa.types.is_dictionary(column.type):
         words = decode_strings(column.dictionary)
         column = pa.DictionaryArray.from_arrays(column.indices, words).dictionary_decode()
@@ -127,7 +127,7 @@ def _without_giants(
 
 
 def blank_invalid_utf8(strings: pa.Array) -> tuple[pa.Array, set[int]]:
-    """The large_string column with null where the bytes are not UTF-8, and where that is."""
+    """Return a large_string column with null where bytes are not UTF-8, and those rows."""
     try:
         strings.validate(full=True)
     except pa.ArrowInvalid:
@@ -146,7 +146,7 @@ def _decodes(value: bytes) -> bool:
 
 
 def to_strings(column: pa.Array) -> pa.Array:
-    """Any column as large_string, for ids and for values to compare within."""
+    """Return any column as large_string, for ids and for values to compare within."""
     column = decode_strings(column)
     if column.type == TEXT:
         return blank_invalid_utf8(column)[0]
@@ -157,7 +157,7 @@ def to_strings(column: pa.Array) -> pa.Array:
 
 
 def to_rankable(column: pa.Array, source: Source, name: str) -> pa.Array:
-    """Values to rank by: numbers, large_string or timestamps."""
+    """Return a column to rank by, as numbers, large_string or timestamps."""
     column, is_ = decode_strings(column), pa.types
     kind = column.type
     if kind == TEXT:
@@ -190,7 +190,7 @@ def _true(mask: pa.Array) -> list[int]:
 
 
 def blank_rows(array: pa.Array, rows: set[int]) -> pa.Array:
-    """The array with null in these rows."""
+    """Return the array with null in these rows."""
     if not rows:
         return array
     mask = np.zeros(len(array), bool)

@@ -1,9 +1,9 @@
-"""Where do the records of a CSV or TSV file begin and end, and what is in them?
+"""Read the records of a CSV or TSV file: their bounds, and their fields.
 
 The csv module decides (strict), as `open(newline="")` would feed it. It is given Latin-1: each
 byte is one character, so no byte can be lost, and the fields' UTF-8 is judged with that of all
-other tables. A quote in the wrong place is an error of the file, not of a row: after it nobody
-knows where the next record begins.
+other tables. A quote in the wrong place is an error of the file, not of a row: after it the start
+of the next record is unknown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Batch = tuple[pa.RecordBatch, dict[int, str]]
 def split_records(
     file: InputFile, lines: list[str] | None = None, meter: Meter | None = None
 ) -> Iterator[list[str]]:
-    """The fields of every record, the header's first; blank lines are no records.
+    """Yield the fields of every record, the header's first; blank lines are no records.
 
     With `lines`, what the record is in the file is found there until the next one is asked
     for: joined and encoded as Latin-1, its bytes.
@@ -104,7 +104,7 @@ def _table(rows: list[list[str]], header: list[str], columns: Columns) -> pa.Rec
 
 
 def infer_types(documents: Documents) -> Documents:
-    """Cells have no type: the keep values are numbers if all of them are."""
+    """Return the documents with numbers as keep values, if all cells of the column are numbers."""
     if documents.keep is None:
         return documents
     return replace(documents, keep=_numbers_or_strings(documents.keep))
@@ -127,5 +127,5 @@ def _number(value: str | None) -> float | None:
 
 
 def decode_header(fields: list[str]) -> list[str]:
-    """The names of the columns."""
+    """Return the names of the columns."""
     return [field.encode("latin-1").decode("utf-8", "backslashreplace") for field in fields]

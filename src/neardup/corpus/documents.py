@@ -55,7 +55,7 @@ class Columns:
 
 @dataclass
 class Documents:
-    """Some consecutive documents of one source, in order; row i of every column is document i.
+    """Consecutive documents of one source, in order; row i of every column is document i.
 
     texts     large_string, or large_list<int64> for token ids; null exactly where rejected
     ids       large_string, null without an id; from tables the type that it has there, from
@@ -75,15 +75,17 @@ class Documents:
         return len(self.texts)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Documents:
-        """Some of the documents; of those that come from files."""
+        """Return the documents in these rows; for documents that come from files."""
         places = pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)])
-        some = {
+        columns = {
             name: None if (column := getattr(self, name)) is None else column.take(places)
             for name in ("texts", "ids", "keep", "within")
         }
-        among = {row: place for place, row in enumerate(rows.tolist())}
-        rejected = {among[row]: why for row, why in self.rejected.items() if row in among}
-        return Documents(**some, rejected=rejected)
+        place_of = {row: place for place, row in enumerate(rows.tolist())}
+        rejected = {
+            place_of[row]: reason for row, reason in self.rejected.items() if row in place_of
+        }
+        return Documents(**columns, rejected=rejected)
 
 
 def concat_keep(arrays: Iterable[pa.Array]) -> pa.Array:
@@ -151,7 +153,7 @@ def string_column(
 
 
 def make_booleans(mask: npt.NDArray[np.bool_]) -> pa.Array:
-    """The mask as an Arrow column, for the same reason."""
+    """Return the mask as an Arrow column, without pa.array, which imports pandas."""
     return pa.Array.from_buffers(pa.bool_(), len(mask), [None, _bits(mask)])
 
 

@@ -1,4 +1,4 @@
-"""Which documents are in a Python object?
+"""Read documents from Python objects.
 
 Lists of strings, lists of dicts, pandas, Polars, PyArrow, Hugging Face datasets, and anything
 with the Arrow stream interface. Only what is needed is converted, a piece at a time, so that a
@@ -29,7 +29,7 @@ Cut = Callable[[int, int], Documents]  # of the rows from, to
 
 
 def read_data(data: Any, columns: Columns) -> Iterator[Documents]:
-    """The documents of `data`, in order, in pieces of about 16 MB.
+    """Yield the documents of `data`, in order, in pieces of about 16 MB.
 
     A single column (a list of strings, a Series, an Arrow array) is the texts; of a table,
     `columns` says which columns to take. Ids have the type that they have in the table.
@@ -59,7 +59,7 @@ def read_data(data: Any, columns: Columns) -> Iterator[Documents]:
 
 
 def require_rereadable(data: object) -> None:
-    """Refuse data that is gone once it has been read."""
+    """Raise `UsageError` for data that can be read only once."""
     if isinstance(data, (Iterator, pa.RecordBatchReader)):
         raise UsageError(
             f"this {type(data).__name__} can be read only once, and counting reads the "
@@ -68,7 +68,7 @@ def require_rereadable(data: object) -> None:
 
 
 def _is(data: object, library: str, *names: str) -> bool:
-    """Whether it is an instance of these classes, of a library that somebody has imported."""
+    """Return whether it is an instance of these classes, of a library that is imported already."""
     module = sys.modules.get(library)
     kinds = tuple(getattr(module, name) for name in names if hasattr(module, name))
     return isinstance(data, kinds)
@@ -180,7 +180,7 @@ def _from_dicts(items: list[Any], columns: Columns, source: Source) -> Documents
 
 
 def _from_columns(column: Callable[[str], Any], columns: Columns, source: Source) -> Documents:
-    """Documents of columns that are Arrow arrays, or lists of whatever Python objects."""
+    """Return the documents of columns that are Arrow arrays or lists of any Python objects."""
     names = _needed(columns)
     values = {name: column(name) for name in names}
     own_ids = values.get(columns.id) if columns.id else None
@@ -201,7 +201,7 @@ def _from_columns(column: Callable[[str], Any], columns: Columns, source: Source
 
 
 def take_rows(data: Any, positions: npt.NDArray[np.int64]) -> Any:
-    """The documents at these ascending positions, as the type that `data` has."""
+    """Return the documents at these ascending positions, as the type that `data` has."""
     if isinstance(data, list):
         return [data[place] for place in positions.tolist()]
     if isinstance(data, tuple):

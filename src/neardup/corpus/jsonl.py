@@ -1,4 +1,4 @@
-"""What documents do the lines of a JSON Lines file hold?
+"""Read the documents of a JSON Lines file.
 
 A line is one document, whatever is in it; only blank lines (white space) are none. A kernel
 reads usual lines. Where one is not, orjson reads a line at a time; what it refuses gets a second
@@ -35,16 +35,16 @@ LineBounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.
 
 
 class _RefusedError(Exception):
-    """A line that holds no record; the message is the reason."""
+    """A line without a record; the message is the reason."""
 
 
 def is_blank(line: bytes) -> bool:
-    """Whether a line is no document."""
+    """Return whether a line is blank, and so no document."""
     return not line or line.isspace()
 
 
 def find_line_bounds(data: bytes, first: bool) -> LineBounds:
-    """Where lines begin and end (with their newline), and which of them are documents."""
+    """Return where lines begin and end (with their newline), and which of them are documents."""
     letters = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(letters == ord("\n")) + 1
     if len(letters) and letters[-1] != ord("\n"):
@@ -61,7 +61,7 @@ def find_line_bounds(data: bytes, first: bool) -> LineBounds:
 
 
 def select_lines(data: bytes, first: bool, rows: npt.NDArray[np.int64]) -> tuple[bytes, int]:
-    """The lines of some documents, and how many documents there are in all."""
+    """Return the lines of the documents in `rows`, and the number of all documents."""
     if first:
         data = data.removeprefix(BOM)
     starts, ends, is_document = find_line_bounds(data, first)
@@ -74,7 +74,7 @@ def select_lines(data: bytes, first: bool, rows: npt.NDArray[np.int64]) -> tuple
 
 
 def parse_lines(data: bytes, first: bool, columns: Columns, name: str) -> Documents:
-    """The documents of some whole lines; `first` if the file begins with them."""
+    """Return the documents of whole lines; `first` if the file begins with them."""
     if first:
         data = data.removeprefix(BOM)
     if (usual := _usual_lines(data, first, columns)) is not None:

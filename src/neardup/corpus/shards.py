@@ -1,6 +1,6 @@
-"""How is the input cut into pieces of work that are independent of each other?
+"""Cut the inputs into shards, pieces of work that are independent of each other.
 
-A shard is some small files, or a part of a large one: a byte range of an uncompressed JSONL
+A shard is a group of small files, or a part of a large one: a byte range of an uncompressed JSONL
 file, row groups of a Parquet file. Where the cuts are depends on nothing but the files.
 """
 
@@ -51,14 +51,14 @@ class Shard:
         return read_chunks(self.files[0], columns, size, self.part)
 
     def check(self) -> None:
-        """An error if a file is not what it was when the shard was cut."""
+        """Raise `InputError` if a file has changed since the shard was cut."""
         for file, stamp in zip(self.files, self.stamps, strict=True):
             if read_stamp(file) != stamp:
                 raise changed_error(file)
 
     @property
     def stored(self) -> int:
-        """How many stored bytes it has, about."""
+        """The stored bytes of the shard, about."""
         if self.part is None:
             return sum(size for size, _ in self.stamps)
         if self.files[0].format == "jsonl":
@@ -67,7 +67,7 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """Where it is, as a person would say it."""
+        """The file and the part of it, for messages."""
         first = self.files[0].name
         if self.part is not None:
             unit = "bytes" if self.files[0].format == "jsonl" else "row groups"
@@ -76,7 +76,7 @@ class Shard:
 
 
 def read_stamp(file: InputFile) -> Stamp:
-    """The file's size and the time of its last change."""
+    """Return the file's size and the time of its last change."""
     with being_read(file):
         found = os.stat(file.path)
     return found.st_size, found.st_mtime_ns

@@ -3,7 +3,7 @@
 PyArrow's CompressedInputStream raises for gzip and zstd data that is cut at any byte, or that
 garbage follows, and reads concatenated members and frames (tried at every position). It takes
 zero bytes for an empty stream: that case is checked here. A cut exactly between two members
-leaves a valid file; nobody can notice it.
+leaves a valid file and can't be noticed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _STEP = 1 << 16
 
 @contextmanager
 def name_read_errors(file: InputFile, cure: str = SKIP) -> Iterator[None]:
-    """Turn whatever goes wrong while a file is read into an InputError with its name.
+    """Turn errors while a file is read into an `InputError` with its name.
 
-    `cure` is what to do about data that is damaged.
+    `cure` is what the message advises for damaged data.
     """
     try:
         yield
@@ -54,14 +54,14 @@ def _corrupt(file: InputFile, error: Exception, cure: str) -> InputError:
 
 
 def changed_error(file: InputFile) -> InputError:
-    """The error for a file that is not the one that was read before."""
+    """Return the error for a file that has changed since it was read before."""
     return InputError(
         f"{file.name}: changed during the run: leave it alone and run again", file.name
     )
 
 
 class Meter:
-    """How many of a file's stored bytes have been read so far: for those who wait."""
+    """Counts the stored bytes of a file that have been read so far, for progress."""
 
     def __init__(self) -> None:
         self.at = 0
@@ -107,7 +107,7 @@ def _after_newline(handle: int, position: int, total: int) -> int:
 
 
 def read_range(file: InputFile, start: int, length: int) -> bytes:
-    """The bytes of one stretch."""
+    """Return the bytes of one stretch."""
     with open_unbuffered(file) as raw:
         parts = []
         while length > 0:

@@ -27,13 +27,13 @@ from neardup.option_table import MatchingOptions, options_at
 VERSION: Final = 1
 LARGEST: Final = 1 << 20
 NAMES: Final = tuple(options_at("config file"))
-"""What a file may say."""
+"""The options that a config file may contain."""
 CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 INTRODUCTION: Final = "An operating point of neardup: neardup dedup INPUT -o OUT --config THIS_FILE"
 
 
 def write_config(path: Path, options: Mapping[str, Any], why: Sequence[str] = ()) -> None:
-    """Write an operating point, with the reasons as comments; what is None is left out."""
+    """Write an operating point, with the reasons as comments; options that are None are omitted."""
     for name in options:
         _known(name, path)
     lines = (line for text in (INTRODUCTION, *why) for line in text.splitlines())
@@ -44,10 +44,10 @@ def write_config(path: Path, options: Mapping[str, Any], why: Sequence[str] = ()
 
 
 def load_config(path: str | Path) -> MatchingOptions:
-    """The operating point that a file holds, as keyword arguments of `neardup.dedup`.
+    """Return the operating point of a config file, as keyword arguments of `neardup.dedup`.
 
     Args:
-        path: A file that `neardup plan` or `neardup tune` wrote, or somebody by hand.
+        path: A file written by `neardup plan` or `neardup tune`, or by hand.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -66,7 +66,7 @@ def to_arrow(values: NDArray[Any] | pa.Array) -> pa.Array:
 
 
 class TableWriter:
-    """A Parquet file, complete under its name or not there at all.
+    """Writes a Parquet file, which exists under its name only when it is complete.
 
     It is written in pieces; which ones can't be seen in the file.
     """
@@ -87,7 +87,7 @@ class TableWriter:
         return self
 
     def add(self, columns: dict[str, Any]) -> None:
-        """Write some rows."""
+        """Add rows."""
         arrays = [to_arrow(columns[name]) for name in self._schema.names]
         self._held.append(pa.Table.from_arrays(arrays, schema=self._schema))
         self._rows += len(self._held[-1])
@@ -118,12 +118,12 @@ class TableWriter:
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
-    """A JSON file, complete under its name or not there at all."""
+    """Write a JSON file, which exists under its name only when it is complete."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """A file of UTF-8, complete under its name or not there at all."""
+    """Write a UTF-8 file, which exists under its name only when it is complete."""
     beside = path.with_name(f".{path.name}.tmp")
     try:
         beside.write_text(text, "utf-8")
