@@ -66,6 +66,11 @@ class Index:
     """
 
     def __init__(self, opened: OpenIndex) -> None:
+        """Wrap an open folder; use `Index.open` instead.
+
+        Args:
+            opened: The open folder and the generation that answers.
+        """
         self._opened = opened
 
     @classmethod

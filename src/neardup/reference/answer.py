@@ -1,4 +1,4 @@
-"""The keep list by its definition, exact duplicates, and all similar pairs by brute force."""
+"""The keep list by its definition, repeated parts, and all similar pairs by brute force."""
 
 from __future__ import annotations
 
@@ -23,11 +23,19 @@ def keep_list(
     threshold: float,
     limit: int,
 ) -> list[tuple[int, float] | None]:
-    """The answer, by its definition. Documents are 0, 1, 2, ... in rank order.
+    """Return the keep list by its definition. Documents are 0, 1, 2, ... in rank order.
 
     In rank order a document is removed if and only if it is similar to one of the first
     `limit` kept documents of one of its buckets; its witness is the best-ranked of them.
-    `buckets[v]` names v's buckets; `similarity[u, v]` with u < v. None means kept.
+
+    Args:
+        buckets: The buckets of each document.
+        similarity: The similarity of documents u < v by (u, v); 0 if it is missing.
+        threshold: The similarity from which on two documents are similar.
+        limit: The number of kept documents of a bucket that count.
+
+    Returns:
+        None for a kept document, (witness, similarity) for a removed one.
     """
     answer: list[tuple[int, float] | None] = []
     for v, mine in enumerate(buckets):
@@ -35,8 +43,8 @@ def keep_list(
         for bucket in mine:
             kept = [u for u in range(v) if answer[u] is None and bucket in buckets[u]]
             leaders.update(kept[:limit])
-        found = [(u, similarity.get((u, v), 0.0)) for u in sorted(leaders)]
-        answer.append(next((pair for pair in found if pair[1] >= threshold), None))
+        compared = [(u, similarity.get((u, v), 0.0)) for u in sorted(leaders)]
+        answer.append(next((pair for pair in compared if pair[1] >= threshold), None))
     return answer
 
 
@@ -50,10 +58,10 @@ def dedup(
     key: bytes = b"",
     measure: Callable[[set[int], set[int]], float] = jaccard,
 ) -> list[tuple[int, float] | None]:
-    """Texts in rank order to their keep list: None is kept, else (witness, exact similarity).
+    """Return the keep list of texts in rank order: None is kept, else (witness, similarity).
 
-    `measure` is `jaccard`, or `containment`: of the later document in the earlier one. A text with
-    nothing in it is its own witness, with similarity 0: it is rejected.
+    `measure` is `jaccard`, or `containment`: of the later document in the earlier one. A text
+    without visible characters is rejected: it is its own witness, with similarity 0.
     """
     hashes = [unit_hashes(units(text, spec), spec, key) for text in texts]
     first: dict[tuple[int, int], int] = {}
@@ -70,14 +78,14 @@ def dedup(
         for i, u in enumerate(unique[:j])
     }
     decided = keep_list([[numbers[k] for k in mine] for mine in keys], similar, threshold, limit)
-    standing = dict(zip(unique, decided, strict=True))
+    verdicts = dict(zip(unique, decided, strict=True))
     answer: list[tuple[int, float] | None] = []
     for v, found in enumerate(hashes):
         if not found:
             answer.append((v, 0.0))
             continue
         best = first[content_hash(found)]
-        verdict = standing[best]
+        verdict = verdicts[best]
         if verdict is not None:
             answer.append((unique[verdict[0]], verdict[1]))
         else:
@@ -86,13 +94,16 @@ def dedup(
 
 
 def visible(text: str) -> int:
-    """How many characters are neither white space nor dropped."""
+    """Return the number of characters that are neither white space nor dropped."""
     return sum(kind(ord(c)) not in "_D" for c in text)
 
 
 def parts(text: str, unit: str) -> list[tuple[str, str | None]]:
-    """The text in pieces, each with its line breaks and what it is without the last; None for
-    blank lines. A piece is a line; of paragraphs, consecutive lines that are not blank."""
+    """Return the pieces of a text, each with its line breaks, and without the last one.
+
+    A piece is a line, or for paragraphs a run of lines that are not blank. The second is None for
+    blank lines.
+    """
     pieces: list[tuple[str, str | None]] = []
     for line in re.findall("[^\n]*\n|[^\n]+", text):
         content = re.sub("\r?\n\\Z", "", line) if visible(line) else None
@@ -107,30 +118,32 @@ def parts(text: str, unit: str) -> list[tuple[str, str | None]]:
 def cut_repeats(
     texts: Sequence[str], unit: str, min_length: int, spec: Spec | None
 ) -> list[tuple[str, int, int | None]]:
-    """Texts in rank order without the parts that were there before, by bytes or, with a
-    specification, by words. Each text, how many parts it lost, and if nothing visible is left the
-    text in which its first part stays."""
+    """Remove the parts that an earlier text has, by bytes or, with a specification, by units.
+
+    Texts are in rank order. Returns for each text its rest, how many parts it lost, and, if nothing
+    visible remains, the text that keeps its first part.
+    """
     seen: dict[object, int] = {}
     answer: list[tuple[str, int, int | None]] = []
     for number, text in enumerate(texts):
-        left, repeats = "", []
+        rest, repeats = "", []
         for piece, content in parts(text, unit):
             if content is None or visible(content) < min_length:
-                left += piece
+                rest += piece
                 continue
             same = content if spec is None else tuple(units(content, spec))
             if same in seen:
                 repeats.append(seen[same])
             else:
                 seen[same] = number
-                left += piece
-        gone = repeats and not visible(left)
-        answer.append((left, len(repeats), repeats[0] if gone else None))
+                rest += piece
+        removed = repeats and not visible(rest)
+        answer.append((rest, len(repeats), repeats[0] if removed else None))
     return answer
 
 
 def similar_pairs(sets: Sequence[set[int]], floor: float) -> list[tuple[int, int, float]]:
-    """All pairs a < b that are at least so similar, in order. An empty set is similar to none."""
+    """Return all pairs a < b of similarity `floor` or more, in order; none with an empty set."""
     return [
         (a, b, jaccard(sets[a], sets[b]))
         for a in range(len(sets))

@@ -1,4 +1,4 @@
-"""Filters and postings, slowly: sets of places instead of packed bits, dicts instead of tables."""
+"""Slow filters and postings: sets of places instead of packed bits, dicts instead of tables."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def salt(seed: int) -> int:
 
 
 def scaled(value: int, size: int) -> int:
-    """A 64-bit number to one below `size`."""
+    """Scale a 64-bit number to one below `size`."""
     return value * size >> 64
 
 
 def bloom_places(hashed: int, salt: int, blocks: int, probes: int) -> list[int]:
-    """The bits of a key: all in one block of 512; some may be the same."""
+    """Return the bits of a key, all in one block of 512; they may repeat."""
     key = mix(hashed ^ salt)
     first, state, found = scaled(key, blocks) * BLOCK, key, list[int]()
     while len(found) < probes:
@@ -33,7 +33,7 @@ def bloom_places(hashed: int, salt: int, blocks: int, probes: int) -> list[int]:
 
 
 class Bloom:
-    """The bits that are set."""
+    """A Bloom filter as the set of its bits."""
 
     def __init__(self, blocks: int, probes: int, seed: int) -> None:
         self.blocks, self.probes, self.salt = blocks, probes, salt(seed)
@@ -53,7 +53,7 @@ class Bloom:
 
 
 class CountingBloom(Bloom):
-    """A number from 0 to 15 for each place; at 15 it stays."""
+    """A counting Bloom filter: a number from 0 to 15 for each place; at 15 it stays."""
 
     def insert(self, hashed: int) -> bool:
         there = self.contains(hashed)
@@ -71,7 +71,7 @@ class CountingBloom(Bloom):
 
 
 class Cuckoo:
-    """Buckets of four fingerprints, 0 where there is none."""
+    """A cuckoo filter: buckets of four fingerprints, 0 for an empty place."""
 
     def __init__(self, buckets: int, seed: int) -> None:
         self.salt = salt(seed)
@@ -82,7 +82,7 @@ class Cuckoo:
         return (total - bucket) % len(self.buckets)
 
     def of(self, hashed: int) -> tuple[int, int, int, int]:
-        """The mixed key, its fingerprint, its two buckets."""
+        """Return the mixed key, its fingerprint and its two buckets."""
         key = mix(hashed ^ self.salt)
         mark, first = (key % 2**32 * 4095 >> 32) + 1, scaled(key, len(self.buckets))
         return key, mark, first, self.other(first, mark)
@@ -92,14 +92,14 @@ class Cuckoo:
         return mark in self.buckets[first] + self.buckets[second]
 
     def replace(self, bucket: int, old: int, new: int) -> bool:
-        """Put a fingerprint into the first place of a bucket that holds another one."""
+        """Replace the first place of a bucket that holds `old`; return False if none does."""
         if old not in self.buckets[bucket]:
             return False
         self.buckets[bucket][self.buckets[bucket].index(old)] = new
         return True
 
     def insert(self, hashed: int) -> bool:
-        """Whether there was room; if not, nothing is changed."""
+        """Insert a key; return False, and change nothing, if it does not fit."""
         key, mark, first, second = self.of(hashed)
         if self.replace(first, 0, mark) or self.replace(second, 0, mark):
             return True
@@ -116,7 +116,7 @@ class Cuckoo:
         return False
 
     def move_one(self, bucket: int, mark: int) -> bool:
-        """Put a fingerprint in the place of the last one whose other bucket has room."""
+        """Move the last fingerprint whose other bucket has room, and take its place."""
         for place in reversed(range(PLACES)):
             moving = self.buckets[bucket][place]
             if self.replace(self.other(bucket, moving), 0, moving):
@@ -135,7 +135,7 @@ Posting = tuple[int, int]
 def first_page(
     key: int, bits: Collection[int], blocks: int, probes: int, lasts: Sequence[int]
 ) -> int | None:
-    """The first page that reaches the key, unless the filter says that it is not there."""
+    """Return the first page whose last key is not below the key; None if the filter lacks it."""
     if not all(place in bits for place in bloom_places(key, 0, blocks, probes)):
         return None
     return next((page for page, last in enumerate(lasts) if last >= key), None)
@@ -144,14 +144,14 @@ def first_page(
 def taken(
     page: Sequence[Posting], key: int, room: int, dead: Collection[int]
 ) -> tuple[list[int], bool]:
-    """The first living numbers of a key on a page, and whether the next one may have more."""
+    """Return the first numbers of a key on a page that are not dead; whether it may continue."""
     alive = [number for held, number in page if held == key and number not in dead]
     goes_on = len(alive) < room and (not page or page[-1][0] <= key)
     return alive[:room], goes_on
 
 
 def put_posting(table: dict[int, list[int]], keys: Iterable[int], numbers: Iterable[int]) -> None:
-    """Enter documents; those that are there stay. Buckets are in ascending order."""
+    """Insert postings; existing ones stay. Buckets are in ascending order."""
     for key, number in zip(keys, numbers, strict=True):
         table[key] = sorted({*table.get(key, ()), number})
 
@@ -159,5 +159,5 @@ def put_posting(table: dict[int, list[int]], keys: Iterable[int], numbers: Itera
 def find_postings(
     table: dict[int, list[int]], key: int, dead: Collection[int], limit: int
 ) -> list[int]:
-    """The first `limit` documents of a key that are not dead."""
+    """Return the first `limit` documents of a key that are not dead."""
     return [number for number in table.get(key, ()) if number not in dead][:limit]

@@ -1,4 +1,4 @@
-"""A text as words, characters, lines and parts, by the shipped Unicode tables."""
+"""Cut a text into words, characters or lines, by the shipped Unicode tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from neardup.spec import Spec
 
 @dataclass
 class UnicodeTables:
-    """What the shipped Unicode tables say; see the head of the file for their meaning."""
+    """The shipped Unicode tables; the head of their file explains them."""
 
     kind: dict[int, str]
     ccc: dict[int, int]
@@ -113,7 +113,7 @@ def recomposed(codes: Sequence[int]) -> list[int]:
 
 
 def normalise(text: str, profile: str) -> list[int]:
-    """The code points that a profile compares: normal form, then case, then digits."""
+    """Return the code points that a profile compares: normal form, then case, then digits."""
     aggressive = profile == "aggressive"
     codes = decomposed([ord(c) for c in text], compatible=aggressive)
     if aggressive:
@@ -126,7 +126,7 @@ def normalise(text: str, profile: str) -> list[int]:
 
 
 def words(codes: list[int]) -> Iterator[str]:
-    """Maximal runs of letters, digits, underscores and marks; some scripts a character a word."""
+    """Yield runs of letters, digits, underscores and marks; in unspaced scripts, characters."""
     word, alone = "", False
     for code in codes:
         match kind(code):
@@ -146,7 +146,7 @@ def words(codes: list[int]) -> Iterator[str]:
 
 
 def units(text: str, spec: Spec) -> list[bytes]:
-    """The sequence that shingles are cut from. Empty only for a text with nothing visible."""
+    """Return the units that shingles are made of; none only for a text with nothing visible."""
     codes = normalise(text, spec.profile)
     if spec.unit == "word":
         found = list(words(codes)) or [whole(codes)]
@@ -159,37 +159,37 @@ def units(text: str, spec: Spec) -> list[bytes]:
 
 
 def whole(codes: list[int]) -> str:
-    """The text with runs of white space made one space, none at the ends, dropped ones gone."""
+    """Return the text with single spaces, none at the ends, and without dropped characters."""
     kept = (c for c in codes if kind(c) != "D")
     return " ".join("".join(" " if kind(c) == "_" else chr(c) for c in kept).split())
 
 
 def token_units(tokens: Sequence[int]) -> list[bytes]:
-    """Ready-made token ids: each is eight bytes, little-endian, two's complement."""
+    """Return token ids as units: eight bytes each, little-endian, two's complement."""
     return [pack("<q", token) for token in tokens]
 
 
 def line_hash(line: str, spec: Spec, key: bytes = b"") -> int | None:
-    """What a line is known by; None for a line with nothing visible in it."""
+    """Return the hash that identifies a line; None for a line with nothing visible."""
     squeezed = whole(normalise(line, spec.profile))
     return element_hash(squeezed.encode(), spec, key) if squeezed else None
 
 
 def frequent_lines(texts: Sequence[str], share: Fraction, spec: Spec) -> dict[int, int]:
-    """The lines of strictly more than this share of the texts, and of at least two.
+    """Return the lines of strictly more than this share of the texts, and of at least two.
 
-    With the number of texts that each is in. Texts without any line don't count.
+    Each with its number of texts. Texts without any line don't count.
     """
-    found = [{line_hash(line, spec) for line in re.split("[\r\n]", text)} for text in texts]
-    counts = Counter(line for lines in found for line in lines if line is not None)
-    documents = sum(lines != {None} for lines in found)
+    sets = [{line_hash(line, spec) for line in re.split("[\r\n]", text)} for text in texts]
+    counts = Counter(line for lines in sets for line in lines if line is not None)
+    documents = sum(lines != {None} for lines in sets)
     return {
         line: count for line, count in counts.items() if count >= 2 and count > share * documents
     }
 
 
 def ignore_lines(text: str, ignored: Container[int], spec: Spec) -> str:
-    """The text with the ignored lines made empty; whole, if no line would be left."""
+    """Return the text with the ignored lines made empty; unchanged if no line would remain."""
     pieces = re.split("([\r\n])", text)  # lines at even places, their line breaks at odd
     hashes = [line_hash(line, spec) for line in pieces[::2]]
     if all(line is None or line in ignored for line in hashes):

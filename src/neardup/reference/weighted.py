@@ -1,4 +1,4 @@
-"""Weighted sketches, slowly: MinHash by darts, dart by dart, and SimHash, term by term."""
+"""Slow weighted sketches: MinHash by darts, dart by dart, and SimHash, term by term."""
 
 from __future__ import annotations
 
