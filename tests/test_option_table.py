@@ -186,11 +186,17 @@ def test_unknown_and_unsupported_keyword_arguments_are_refused() -> None:
         neardup.plan("1M", **{"measure": "containment"}, calibrate=False)
 
 
-def test_table_in_the_documentation_is_generated() -> None:
-    page = Path(__file__).parents[1] / "docs" / "command-line.md"
-    text = page.read_text("utf-8")
-    found = text.partition("<!-- matching options -->\n")[2].partition("<!-- end -->")[0]
-    assert found == markdown_table(ALL), "write markdown_table(options_of(MatchingOptions)) there"
+@pytest.mark.parametrize(
+    ("page", "table"),
+    [
+        ("command-line.md", markdown_table(ALL)),
+        ("library.md", markdown_table(options_at("neardup.dedup"), in_python=True)),
+    ],
+)
+def test_table_in_the_documentation_is_generated(page: str, table: str) -> None:
+    text = (Path(__file__).parents[1] / "docs" / page).read_text("utf-8")
+    written = text.partition("<!-- matching options -->\n")[2].partition("<!-- end -->")[0]
+    assert written == table, "write what markdown_table returns there"
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

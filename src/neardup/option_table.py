@@ -553,12 +553,19 @@ def _describe_arguments(docstring: str, rows: Mapping[str, Option]) -> str:
     return "\n".join([*lines[:start], *entries, *lines[end:]])
 
 
-def markdown_table(rows: Mapping[str, Option]) -> str:
-    """Return the rows as a table in Markdown, for docs/command-line.md."""
+def markdown_table(rows: Mapping[str, Option], *, in_python: bool = False) -> str:
+    """Return the rows as a table in Markdown, for docs/command-line.md and docs/library.md.
+
+    Args:
+        rows: Options by name.
+        in_python: Name options as keyword arguments with their types, not as on a command line.
+    """
     lines = ["| option | default | what it does |", "| --- | --- | --- |"]
     for row in rows.values():
         without = row.without if row.default is None else f"`{row.default}`"
         if row.default is not None and row.otherwise:
             without += f"; {row.otherwise}"
-        lines.append(f"| `{row.flag} {row.metavar}` | {without} | {row.explained} |")
+        name = f"{row.name}: {row.type_name}" if in_python else f"{row.flag} {row.metavar}"
+        line = f"| `{name}` | {without} | {row.explained} |"
+        lines.append(line.replace("--", "") if in_python else line)
     return "\n".join(lines) + "\n"
