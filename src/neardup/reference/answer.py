@@ -38,9 +38,9 @@ def keep_list(
         None for a kept document, (witness, similarity) for a removed one.
     """
     answer: list[tuple[int, float] | None] = []
-    for v, mine in enumerate(buckets):
+    for v, own_buckets in enumerate(buckets):
         leaders: set[int] = set()
-        for bucket in mine:
+        for bucket in own_buckets:
             kept = [u for u in range(v) if answer[u] is None and bucket in buckets[u]]
             leaders.update(kept[:limit])
         compared = [(u, similarity.get((u, v), 0.0)) for u in sorted(leaders)]
@@ -65,26 +65,26 @@ def dedup(
     """
     hashes = [unit_hashes(units(text, spec), spec, key) for text in texts]
     first: dict[tuple[int, int], int] = {}
-    for v, found in enumerate(hashes):
-        if found:
-            first.setdefault(content_hash(found), v)
+    for v, units_of_v in enumerate(hashes):
+        if units_of_v:
+            first.setdefault(content_hash(units_of_v), v)
     unique = sorted(first.values())
     sets = {v: shingles(hashes[v], spec.size) for v in unique}
     keys = [list(enumerate(band_keys(signature(sets[v], spec, key), bands, rows))) for v in unique]
-    numbers = {key: n for n, key in enumerate(sorted({key for mine in keys for key in mine}))}
+    numbers = {key: n for n, key in enumerate(sorted({key for row in keys for key in row}))}
     similar = {
         (i, j): measure(sets[v], sets[u])
         for j, v in enumerate(unique)
         for i, u in enumerate(unique[:j])
     }
-    decided = keep_list([[numbers[k] for k in mine] for mine in keys], similar, threshold, limit)
+    decided = keep_list([[numbers[key] for key in row] for row in keys], similar, threshold, limit)
     verdicts = dict(zip(unique, decided, strict=True))
     answer: list[tuple[int, float] | None] = []
-    for v, found in enumerate(hashes):
-        if not found:
+    for v, units_of_v in enumerate(hashes):
+        if not units_of_v:
             answer.append((v, 0.0))
             continue
-        best = first[content_hash(found)]
+        best = first[content_hash(units_of_v)]
         verdict = verdicts[best]
         if verdict is not None:
             answer.append((unique[verdict[0]], verdict[1]))
@@ -99,10 +99,10 @@ def visible(text: str) -> int:
 
 
 def parts(text: str, unit: str) -> list[tuple[str, str | None]]:
-    """Return the pieces of a text, each with its line breaks, and without the last one.
+    """Return the parts of a text: each with its line breaks, and without the last line break.
 
-    A piece is a line, or for paragraphs a run of lines that are not blank. The second is None for
-    blank lines.
+    A part is a line, or with `unit="paragraph"` a run of lines that are not blank. For a blank line
+    the second is None.
     """
     pieces: list[tuple[str, str | None]] = []
     for line in re.findall("[^\n]*\n|[^\n]+", text):
@@ -120,8 +120,8 @@ def cut_repeats(
 ) -> list[tuple[str, int, int | None]]:
     """Remove the parts that an earlier text has, by bytes or, with a specification, by units.
 
-    Texts are in rank order. Returns for each text its rest, how many parts it lost, and, if nothing
-    visible remains, the text that keeps its first part.
+    Texts are in rank order. Returns for each text what remains of it, how many parts it lost and,
+    if nothing visible remains, the number of the text that keeps its first part.
     """
     seen: dict[object, int] = {}
     answer: list[tuple[str, int, int | None]] = []

@@ -1,4 +1,7 @@
-"""The hash functions, after their published specifications."""
+"""The hash functions for words, by their published specifications; and what a key changes.
+
+All arithmetic is on unsigned 64-bit integers: `& MASK` drops the bits above.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,18 @@ from neardup.spec import Spec
 
 MASK = 2**64 - 1
 
-
+# The five primes of xxHash64.
 P1, P2, P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 P4, P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 
 
 def rotl(x: int, r: int) -> int:
+    """Rotate the 64 bits of `x` left by `r` places."""
     return (x << r | x >> (64 - r)) & MASK
 
 
 def xxh64(data: bytes, seed: int = 0) -> int:
-    """xxHash64, after its published specification."""
+    """Return the xxHash64 of `data`."""
 
     def round_(acc: int, lane: int) -> int:
         return rotl((acc + lane * P2) & MASK, 31) * P1 & MASK
@@ -53,29 +57,29 @@ def xxh64(data: bytes, seed: int = 0) -> int:
 
 
 def mix(h: int) -> int:
-    """MurmurHash3's 64-bit finaliser."""
+    """Return `h` with its bits mixed by the 64-bit finaliser of MurmurHash3, a bijection."""
     h = (h ^ h >> 33) * 0xFF51AFD7ED558CCD & MASK
     h = (h ^ h >> 33) * 0xC4CEB9FE1A85EC53 & MASK
     return h ^ h >> 33
 
 
 def murmur3(data: bytes, seed: int = 0) -> tuple[int, int]:
-    """MurmurHash3, the 128-bit variant for x64: both halves. A seed of 64 bits is allowed."""
+    """Return both halves of the 128-bit MurmurHash3 for x64; the seed may have 64 bits."""
     c1, c2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
 
-    def stir1(k: int) -> int:
+    def scramble1(k: int) -> int:
         return rotl(k * c1 & MASK, 31) * c2 & MASK
 
-    def stir2(k: int) -> int:
+    def scramble2(k: int) -> int:
         return rotl(k * c2 & MASK, 33) * c1 & MASK
 
     h1 = h2 = seed
     whole = len(data) // 16 * 16
     for k1, k2 in iter_unpack("<QQ", data[:whole]):
-        h1 = ((rotl(h1 ^ stir1(k1), 27) + h2) * 5 + 0x52DCE729) & MASK
-        h2 = ((rotl(h2 ^ stir2(k2), 31) + h1) * 5 + 0x38495AB5) & MASK
-    h1 ^= stir1(int.from_bytes(data[whole : whole + 8], "little"))
-    h2 ^= stir2(int.from_bytes(data[whole + 8 :], "little"))
+        h1 = ((rotl(h1 ^ scramble1(k1), 27) + h2) * 5 + 0x52DCE729) & MASK
+        h2 = ((rotl(h2 ^ scramble2(k2), 31) + h1) * 5 + 0x38495AB5) & MASK
+    h1 ^= scramble1(int.from_bytes(data[whole : whole + 8], "little"))
+    h2 ^= scramble2(int.from_bytes(data[whole + 8 :], "little"))
     h1, h2 = h1 ^ len(data), h2 ^ len(data)
     h1 = (h1 + h2) & MASK
     h2 = (h2 + h1) & MASK
@@ -88,7 +92,7 @@ FNV_BASIS = 14695981039346656037
 
 
 def fnv1a(data: bytes, seed: int = 0) -> int:
-    """FNV-1a, 64 bits; the seed is XORed with the offset basis."""
+    """Return the 64-bit FNV-1a of `data`; the seed is XORed with the offset basis."""
     h = FNV_BASIS ^ seed
     for byte in data:
         h = (h ^ byte) * 0x100000001B3 & MASK
@@ -96,14 +100,14 @@ def fnv1a(data: bytes, seed: int = 0) -> int:
 
 
 def siphash(data: bytes, key: bytes) -> int:
-    """SipHash-2-4, 64 bits, with a key of 16 bytes."""
+    """Return the 64-bit SipHash-2-4 of `data` under a key of 16 bytes."""
     k0, k1 = int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little")
     v0, v1 = k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D
     v2, v3 = k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573
 
-    def rounds(many: int) -> None:
+    def rounds(number: int) -> None:
         nonlocal v0, v1, v2, v3
-        for _ in range(many):
+        for _ in range(number):
             v0, v2 = (v0 + v1) & MASK, (v2 + v3) & MASK
             v1, v3 = rotl(v1, 13) ^ v0, rotl(v3, 16) ^ v2
             v0 = rotl(v0, 32)
@@ -122,7 +126,7 @@ def siphash(data: bytes, key: bytes) -> int:
 
 
 def element_hash(data: bytes, spec: Spec, key: bytes = b"") -> int:
-    """The 64-bit hash of an element, as the specification has it."""
+    """Return the 64-bit hash of an element by the hash function of the specification."""
     match spec.hash:
         case "murmur3":
             return murmur3(data, spec.seed)[0]
@@ -134,12 +138,16 @@ def element_hash(data: bytes, spec: Spec, key: bytes = b"") -> int:
 
 
 def key_id(key: bytes) -> str:
-    """What a specification says of a key; it tells nothing about it."""
+    """Return the id by which a specification names a key, from which the key can't be derived."""
     return blake2b(key=key, digest_size=8, person=b"neardup key id").hexdigest()
 
 
 def constants_seed(spec: Spec, key: bytes = b"") -> int:
-    """What a sketch's constants are made from: the seed, or the key and the seed."""
+    """Return the seed of a sketch's constants.
+
+    It is the seed of the specification; with a keyed hash, a hash of that seed under the key, so
+    that the constants are secret too.
+    """
     if spec.hash != "siphash":
         return spec.seed
     seed = spec.seed.to_bytes(8, "little")

@@ -1,6 +1,7 @@
-"""Units to shingles, to signatures, to band keys; and what two of them say.
+"""MinHash: from the units of a text to shingles, signature and band keys, and the measures.
 
-Also one-permutation MinHash, slot by slot; slots with spare values, as sets; and multi-probing.
+Further down: one-permutation MinHash, slot by slot; slots that keep spare values, so that elements
+can be removed; and the keys of multi-probe queries.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from neardup.reference.hashes import MASK, constants_seed, element_hash, mix, xx
 from neardup.spec import Spec
 
 EMPTY_SLOT = 2**32 - 1
+"""The value of a slot of an empty set."""
 
 
-def unit_hashes(found: Sequence[bytes], spec: Spec, key: bytes = b"") -> list[int]:
-    return [element_hash(unit, spec, key) for unit in found]
+def unit_hashes(units: Sequence[bytes], spec: Spec, key: bytes = b"") -> list[int]:
+    """Return the hash of each unit: a word, a character, a line or a token."""
+    return [element_hash(unit, spec, key) for unit in units]
 
 
 def content_hash(hashes: Sequence[int]) -> tuple[int, int]:
-    """128 bits over the sequence of units: equal for identical documents."""
+    """Return 128 bits over the sequence of units, equal for identical documents."""
     data = pack(f"<{len(hashes)}Q", *hashes)
     return xxh64(data, 1), xxh64(data, 2)
 
@@ -30,7 +33,10 @@ SHINGLE_LENGTH = 0xD6E8FEB86659FD93
 
 
 def shingle_hash(hashes: Sequence[int]) -> int:
-    """One shingle from its units' hashes: a polynomial mod 2^64, the length, a finaliser."""
+    """Return the hash of one shingle from the hashes of its units.
+
+    It is a polynomial in the hashes modulo 2^64, plus a multiple of the length, mixed.
+    """
     h = 0
     for unit in hashes:
         h = (h * SHINGLE_BASE + unit) & MASK
@@ -38,7 +44,10 @@ def shingle_hash(hashes: Sequence[int]) -> int:
 
 
 def shingles(hashes: Sequence[int], size: int) -> set[int]:
-    """Every run of `size` units; fewer units than that are one whole shingle."""
+    """Return the set of shingles: every run of `size` units.
+
+    A text of fewer units is one shingle, an empty text has none.
+    """
     if not hashes:
         return set()
     last = max(len(hashes) - size, 0)
@@ -46,37 +55,42 @@ def shingles(hashes: Sequence[int], size: int) -> set[int]:
 
 
 def permutation(slot: int, seed: int) -> tuple[int, int]:
-    """The constants of one slot, from the seed alone."""
+    """Return the constants (a, b) of one slot of the family affine32; a is odd."""
     a = xxh64(f"a:{slot}".encode(), seed) % 2**32 | 1
     b = xxh64(f"b:{slot}".encode(), seed) % 2**32
     return a, b
 
 
 PRIME = 2**61 - 1
+"""The modulus of the family affine-m61."""
 
 
 def wide_permutation(slot: int, seed: int) -> tuple[int, int]:
-    """The same for arithmetic modulo 2^61 - 1."""
+    """Return the constants (a, b) of one slot of the family affine-m61; a is not 0."""
     a = 1 + xxh64(f"a:{slot}".encode(), seed) % (PRIME - 1)
     b = xxh64(f"b:{slot}".encode(), seed) % PRIME
     return a, b
 
 
 def signature(elements: set[int], spec: Spec, key: bytes = b"") -> list[int]:
-    """k-hash MinHash: slot i is the least (a_i x + b_i) mod 2^32 over the elements' low halves.
+    """Return the k-hash MinHash signature of a set.
 
-    Or modulo 2^61 - 1 over the whole elements, in the family affine-m61.
+    Slot i is the least value of (a_i x + b_i) mod 2^32 over the elements x, of which only the lower
+    32 bits count; in the family affine-m61 it is modulo 2^61 - 1, over whole elements.
     """
     seed = constants_seed(spec, key)
     if spec.family == "affine-m61":
-        wide = (wide_permutation(slot, seed) for slot in range(spec.slots))
-        return [min(((a * x + b) % PRIME for x in elements), default=2**64 - 1) for a, b in wide]
-    rows = (permutation(slot, seed) for slot in range(spec.slots))
-    return [min(((a * x + b) % 2**32 for x in elements), default=EMPTY_SLOT) for a, b in rows]
+        pairs = [wide_permutation(slot, seed) for slot in range(spec.slots)]
+        return [min(((a * x + b) % PRIME for x in elements), default=2**64 - 1) for a, b in pairs]
+    pairs = [permutation(slot, seed) for slot in range(spec.slots)]
+    return [min(((a * x + b) % 2**32 for x in elements), default=EMPTY_SLOT) for a, b in pairs]
 
 
 def b_bits(sig: Sequence[int], spec: Spec) -> bytes:
-    """The highest b bits of each slot times a constant; slot 0 in the lowest bits of byte 0."""
+    """Return a b-bit signature as bytes: the highest b bits of each slot times a constant.
+
+    Slot 0 is in the lowest bits of byte 0.
+    """
     constant = 0x9E3779B1 if spec.width == 32 else 0x9E3779B97F4A7C15
     bits = 0
     for place, slot in enumerate(sig):
@@ -86,18 +100,27 @@ def b_bits(sig: Sequence[int], spec: Spec) -> bytes:
 
 
 def b_bit_estimate(a: Sequence[int], b: Sequence[int], bits: int) -> float:
-    """Different values agree in b bits by chance, once in 2^b times."""
+    """Return the similarity that two b-bit signatures estimate.
+
+    Slots of different values agree in b bits once in 2^b times; that chance is subtracted.
+    """
     chance = 2.0**-bits
     return max((estimate(a, b) - chance) / (1 - chance), 0.0)
 
 
 def band_keys(sig: Sequence[int], bands: int, rows: int) -> list[int]:
-    """The key of band j is the xxHash64, with seed j, of its slots as little-endian bytes."""
+    """Return a key for each band of `rows` consecutive slots.
+
+    The key of band j is the xxHash64, with seed j, of its slots as little-endian 32-bit integers.
+    """
     return table_keys(sig, [(bands, rows)])
 
 
 def table_keys(sig: Sequence[int], curves: Sequence[tuple[int, int]]) -> list[int]:
-    """The same for bands of several sizes, counted through, over consecutive slots."""
+    """Return the band keys of several tables, given as (bands, rows).
+
+    Bands are numbered across the tables, and each has slots of its own.
+    """
     sizes = [rows for bands, rows in curves for _ in range(bands)]
     starts = [sum(sizes[:band]) for band in range(len(sizes))]
     return [
@@ -107,11 +130,12 @@ def table_keys(sig: Sequence[int], curves: Sequence[tuple[int, int]]) -> list[in
 
 
 def jaccard(a: set[int], b: set[int]) -> float:
+    """Return the number of elements of both, divided by the number of elements of either."""
     return len(a & b) / len(a | b) if a or b else 1.0
 
 
 def containment(a: set[int], b: set[int]) -> float:
-    """The share of a that is inside b."""
+    """Return the share of the elements of `a` that are elements of `b` too."""
     return len(a & b) / len(a) if a else 1.0
 
 
@@ -119,31 +143,35 @@ MEASURES: dict[str, Callable[[set[int], set[int]], float]] = {
     "jaccard": jaccard,
     "containment": containment,
 }
-"""The measures of sets that --measure chooses between: of a document in an earlier one."""
+"""The measures of --measure, each called with the sets of a document and of an earlier one."""
 
 
 def estimate(a: Sequence[int], b: Sequence[int]) -> float:
+    """Return the share of slots that are equal: the estimate of the Jaccard similarity."""
     return sum(x == y for x, y in zip(a, b, strict=True)) / len(a)
 
 
 ROUNDS, SHIFTS = 16, 64
+"""Of one-permutation MinHash: the rounds of each element, and the shifts that fill empty slots."""
 
 
 def multiplier(round_: int, seed: int) -> int:
+    """Return the odd number that elements are multiplied by in a round."""
     return xxh64(f"r:{round_}".encode(), seed) | 1
 
 
 def shift(number: int, slots: int) -> int:
-    """Which slot helps out, counted from the empty one; the last is its neighbour."""
+    """Return the distance from an empty slot to one that may fill it; the last shift is 1."""
     if number == SHIFTS - 1:
         return 1
     return 1 + xxh64(f"s:{number}".encode(), 0) % (slots - 1)
 
 
 def fall(x: int, round_: int, slots: int, seed: int) -> tuple[int, int]:
-    """The slot that an element falls into in a round, and its value there.
+    """Return the slot that an element falls into in a round, and its value there.
 
-    The first round has the lower half of all values, later ones 2^27 values each.
+    Values of the first round are below 2^31, values of each later round in the next 2^27: a later
+    round counts only in slots that no earlier one reached.
     """
     y = mix(x ^ xxh64(b"oneperm", seed)) * multiplier(round_, seed) & MASK
     high, low = y >> 32, y % 2**32
@@ -152,96 +180,110 @@ def fall(x: int, round_: int, slots: int, seed: int) -> tuple[int, int]:
 
 
 def bins(elements: Iterable[int], slots: int, seed: int) -> list[int]:
-    """Each slot has the least value that falls into it in any round."""
-    found = [EMPTY_SLOT] * slots
+    """Return for each slot the least value that falls into it in any round."""
+    values = [EMPTY_SLOT] * slots
     for x in elements:
         for round_ in range(ROUNDS):
             at, value = fall(x, round_, slots, seed)
-            found[at] = min(found[at], value)
-    return found
+            values[at] = min(values[at], value)
+    return values
 
 
-def fill_slots(found: list[int]) -> list[int]:
-    """Each empty slot takes the first that is not empty, of those that its shifts lead to.
+def fill_slots(values: list[int]) -> list[int]:
+    """Return the slots with the empty ones filled from others.
 
-    What none of them fills starts again with the slots as they are then.
+    An empty slot takes the value of the first slot that is not empty, in the order of its shifts.
+    If slots remain empty, the next pass starts from the slots that this one filled.
     """
-    slots = len(found)
-    while EMPTY_SLOT in found and any(value != EMPTY_SLOT for value in found):
+    slots = len(values)
+    while EMPTY_SLOT in values and any(value != EMPTY_SLOT for value in values):
         shifts = [0, *(shift(number, slots) for number in range(SHIFTS))]
-        found = [
+        values = [
             next(
                 (
-                    found[(slot + s) % slots]
+                    values[(slot + s) % slots]
                     for s in shifts
-                    if found[(slot + s) % slots] != EMPTY_SLOT
+                    if values[(slot + s) % slots] != EMPTY_SLOT
                 ),
                 EMPTY_SLOT,
             )
             for slot in range(slots)
         ]
-    return found
+    return values
 
 
 NOTHING_MISSING = 2**64 - 1
+"""The limit of a slot that holds the keys of all its elements."""
 
 
 @dataclass
 class Slot:
-    """The set's keys below the limit: a value of 32 bits, then the element's upper half."""
+    """A slot that holds the least keys of a set, so that elements can be removed.
+
+    A key is the value of an element in the upper 32 bits and the upper half of the element in the
+    lower ones. The slot holds exactly the keys of the set that are below the limit.
+    """
 
     a: int
     b: int
     room: int
+    """The most keys that it holds."""
     keys: set[int] = field(default_factory=set)
     limit: int = NOTHING_MISSING
 
     def key(self, x: int) -> int:
+        """Return the key of an element."""
         return (self.a * x + self.b) % 2**32 << 32 | x >> 32
 
     def add(self, key: int) -> None:
-        self.keys = {known for known in self.keys | {key} if known < self.limit}
+        """Add a key; if there are too many, drop the greatest and lower the limit to it."""
+        self.keys = {held for held in self.keys | {key} if held < self.limit}
         if len(self.keys) > self.room:
             self.limit = max(self.keys)
             self.keys.discard(self.limit)
 
     def merge(self, other: Slot) -> None:
+        """Make this the slot of the union of both sets."""
         self.limit = min(self.limit, other.limit)
         self.keys = {key for key in self.keys if key < self.limit}
         for key in other.keys:
             self.add(key)
 
     def remove(self, key: int) -> None:
+        """Remove a key; one above the limit is not held anyway."""
         self.keys.discard(key)
 
     @property
     def value(self) -> int | None:
-        """The least value, or None if it is not known."""
+        """The least value of the set; None if all keys below the limit were removed."""
         if self.keys:
             return min(self.keys) >> 32
         return EMPTY_SLOT if self.limit == NOTHING_MISSING else None
 
 
 def seconds(elements: set[int], spec: Spec) -> list[int]:
-    """Each slot's value of k-hash MinHash without the element of its least one."""
-    found = []
+    """Return for each slot of k-hash MinHash the second least value, for multi-probing."""
+    second = []
     for slot in range(spec.slots):
         a, b = permutation(slot, spec.seed)
         values = sorted((a * x + b) % 2**32 for x in elements)
-        found.append(values[1] if len(values) > 1 else EMPTY_SLOT)
-    return found
+        second.append(values[1] if len(values) > 1 else EMPTY_SLOT)
+    return second
 
 
 def probe_keys(
     sig: Sequence[int], second: Sequence[int], bands: int, rows: int
 ) -> list[tuple[int, int]]:
-    """Every probe, a band and a key: one slot's value replaced by the second. In the order of the
-    sum of the band's values; ties by slot."""
-    found = []
+    """Return all probes of a query in the order in which they are looked up, as (band, key).
+
+    A probe is a band in which the value of one slot is replaced by its second least one. The least
+    sum of the values of the band comes first; ties are ordered by slot.
+    """
+    probes = []
     for slot in range(bands * rows):
         if second[slot] != EMPTY_SLOT:
             band = slot // rows
             probe = [*sig[:slot], second[slot], *sig[slot + 1 :]]
             total = sum(probe[band * rows : (band + 1) * rows])
-            found.append((total, slot, band, band_keys(probe, bands, rows)[band]))
-    return [(band, key) for _, _, band, key in sorted(found)]
+            probes.append((total, slot, band, band_keys(probe, bands, rows)[band]))
+    return [(band, key) for _, _, band, key in sorted(probes)]
