@@ -142,9 +142,9 @@ class Corpus:
     def _leader_pairs(
         self, buckets: Buckets, verifier: Any, unique: Integers, shared: Integers, ends: Integers
     ) -> Iterator[tuple[Integers, Integers, NDArray[np.float64]]]:
-        """The similar pairs of documents of which each is the best of its identical copies.
+        """Yield the similar pairs of documents that are the best of their identical copies.
 
-        First those that have copies, each paired with itself.
+        The first batch has each document with copies, paired with itself.
         """
         copied = unique[ends[unique + 1] - ends[unique] > 1]
         yield copied, copied, np.ones(len(copied))
@@ -154,7 +154,7 @@ class Corpus:
             yield shared[left[reached]], shared[right[reached]], similar[reached]
 
     def _candidates(self) -> tuple[Integers, Integers, Buckets, Any]:
-        """Rank order, each document's best identical copy, the buckets, and the verifier."""
+        """Return the rank order, each document's best identical copy, the buckets, the verifier."""
         if self._grouped is None:
             order = self._ranked()
             leader = cluster.find_identical(self._column("content", 2, np.uint64), order)
@@ -164,13 +164,13 @@ class Corpus:
             )
             verifier = self._verifier(unique[buckets.documents])
             self._grouped = order, leader, buckets, verifier
-            # They are not needed again.
+            # Free the sketches: only the buckets and the verifier are needed from now on.
             self._columns.clear()
             self._spool.close()
         return self._grouped
 
     def _ranked(self) -> Integers:
-        """The documents that are not rejected, best rank first; ties by input order."""
+        """Return the documents that are not rejected, best rank first, ties in input order."""
         policy, _ = self.options.keep_policy
         takes_part = np.ones(self.size, bool)
         takes_part[list(self.rejected)] = False
@@ -185,6 +185,7 @@ class Corpus:
         return order[takes_part[order]]
 
     def _verifier(self, shared: Integers) -> Comparison:
+        """Return the comparison of the documents that share a bucket."""
         spec = self.options.spec
         if self.options.verify == "exact":
             rows, offsets = self._spool.sorted_sets(shared)
@@ -287,8 +288,8 @@ def dedup(
         id: The column that names them; by default `id` if there is one, else their positions.
         within: Compare only documents with the same value in this column; by default all.
         key: The secret key of hash siphash: 16 bytes, or 32 hexadecimal digits.
-        **options: What counts as similar and which copy stays: the matching options, see
-            docs/command-line.md.
+        **options: The matching options, which determine what counts as similar and which copy is
+            kept; see docs/command-line.md.
 
     Returns:
         The kept, removed and rejected documents, each with its reason.
@@ -355,7 +356,7 @@ def similarity(
     if spec.unit == "token":
         raise ParameterError("similarity compares texts: choose word, char or line shingles")
     if stripped.lines is not None:
-        raise ParameterError("frequent lines are those of a corpus: strip html, or nothing")
+        raise ParameterError("two texts have no frequent lines: strip html, or nothing")
     texts = strip_markup(pa.array([a, b], pa.large_string()), spec)
     cut = shingle_documents(texts, spec).shingles
     end_of_a = cut.offsets[1]
@@ -364,5 +365,5 @@ def similarity(
         return float(of_a.size == of_b.size)
     offsets = np.array([0, of_a.size, of_a.size + of_b.size], np.int64)
     sets = Exact(np.append(of_a, of_b), offsets, 0.0, MEASURES[measure])
-    # By a measure with a direction: how much of the right one is in the left one.
+    # A directed measure is the share of the right set that is in the left one.
     return float(sets.pairs(np.array([1]), np.array([0]))[0])

@@ -184,7 +184,9 @@ class MinHashLSH:
             sets = [self._sets[number] for number in sorted(self._buckets.members(places))]
         if not sets:
             return []
-        equal = np.count_nonzero(np.stack([theirs for _, theirs in sets]) == slots, axis=1)
+        equal = np.count_nonzero(
+            np.stack([other_slots for _, other_slots in sets]) == slots, axis=1
+        )
         similarity = equal / len(slots)
         return [
             Match(sets[place][0], float(similarity[place]))
@@ -256,11 +258,11 @@ class MinHashLSH:
                 self._next += 1
 
     def _slots_of(self, minhash: Slotted) -> NDArray[Any]:
-        theirs = getattr(minhash, "spec", None)
-        if not isinstance(theirs, Spec):
+        spec = getattr(minhash, "spec", None)
+        if not isinstance(spec, Spec):
             raise ParameterError(f"the sketch must be a MinHash, not {type(minhash).__name__}")
-        if theirs != self.spec:
-            self.spec.require_same(theirs, "this MinHashLSH", "the sketch")
+        if spec != self.spec:
+            self.spec.require_same(spec, "this MinHashLSH", "the sketch")
         return minhash.slots
 
     def _keys_of(self, slots: NDArray[Any]) -> list[int]:

@@ -1,8 +1,8 @@
-"""The cache of compiled kernels, threads, and progress. Imports no Numba.
+"""The cache of compiled kernels, a pool of threads, and progress. Imports no Numba.
 
-Numba does not notice a changed function in another file that a cached one calls. So the name of a
-cache folder contains a hash of the sources of a kernel module and of all modules that it imports:
-a changed kernel never gets an old cache.
+Numba does not notice a change of a function in another file that a cached function calls. So the
+name of a cache folder contains a hash of the sources of a kernel module and of all modules that it
+imports: a changed kernel never uses an old cache.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def announce(module: str, kernel: str) -> None:
     global quiet
     if not quiet and not is_compiled(module, kernel):
         quiet = True
-        say("compiling what this needs, up to half a minute, once")
+        say("compiling kernels for the first use, up to half a minute")
 
 
 def mark_compiled(module: str, kernel: str) -> None:

@@ -92,8 +92,8 @@ def whole(batches: list[Documents]) -> tuple[list[Any], list[Any], dict[int, str
 
 @pytest.fixture(params=[1, 1 << 24], ids=["tiny pieces", "one piece"])
 def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "_PIECE", request.param)
-    monkeypatch.setattr(frames, "_FEW", 2 if request.param == 1 else 256)
+    monkeypatch.setattr(frames, "_BATCH_BYTES", request.param)
+    monkeypatch.setattr(frames, "_FIRST_ROWS", 2 if request.param == 1 else 256)
 
 
 @pytest.mark.usefixtures("pieces")
@@ -159,7 +159,7 @@ def test_dicts_that_differ() -> None:
     texts, ids, rejected = whole(list(read_data(rows, Columns())))
     assert texts == ["a", None, None, None, "b"]
     assert rejected == {
-        1: "not a dict, as others are",
+        1: "not a dict, unlike the other documents",
         2: "no field 'text'",
         3: "text is a number, not a string",
     }

@@ -140,7 +140,7 @@ def test_keep_column_is_promoted_or_refused_whatever_the_chunks(
 ) -> None:
     mixed = keep_values(tmp_path, read, None, 1, 2.5, size=size)
     assert mixed == pa.array([None, 1, 2.5])
-    with pytest.raises(ParameterError, match=r"keep column holds .* and .*"):
+    with pytest.raises(ParameterError, match=r"keep column contains .* and .*"):
         keep_values(tmp_path, read, 1, "one", size=size)
 
 

@@ -121,7 +121,7 @@ def test_an_entry_that_is_no_block_file_is_an_error(tmp_path: Path) -> None:
         with pytest.raises(FormatError, match=name):
             BlockReader(tmp_path / name, "test")
     written(tmp_path / "f")
-    with pytest.raises(FormatError, match="holds 'test', not 'other'"):
+    with pytest.raises(FormatError, match="contains 'test', not 'other'"):
         BlockReader(tmp_path / "f", "other")
 
 

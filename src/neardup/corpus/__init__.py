@@ -1,10 +1,11 @@
-"""Documents in: files, folders, DataFrames, Arrow streams; kept files out.
+"""Read documents from files, folders, DataFrames and Arrow streams; write the kept rows.
 
-    find_inputs(arguments)      inputs.py     which files, in which order, of which format
-    chunks(file) -> parse(...)  read.py       the documents of a file, cut for worker processes
-    from_data(data)             frames.py     the documents of a Python object
-    write_kept(file, keep, to)  write.py      the file again, without the rows that go
+    find_inputs(arguments)               inputs.py   the input files, in order, with their formats
+    cut_shards(files, reading)           shards.py   the files as independent pieces of work
+    read_chunks(file), parse_chunk(...)  read.py     the documents of a file, in chunks for workers
+    read_data(data)                      frames.py   the documents of a Python object
+    write_kept(file, keep, to)           write.py    the file without the rows that are removed
 
-Columns, Documents and concat_keep (documents.py) are what they exchange. Import from the files:
-this page imports nothing, so that looking at the package does not load PyArrow.
+They exchange `Columns` and `Documents` (documents.py). Import from the modules: this package
+imports none of them, so that importing it does not load PyArrow.
 """

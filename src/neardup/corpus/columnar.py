@@ -1,9 +1,9 @@
 """Read the record batches of a Parquet or Arrow file, in pieces that fit into memory.
 
-Decoding is several times cheaper than what comes after it, so the parent does it for its
-workers and no large row group is decoded twice. Damage that PyArrow does not notice is checked
-here: fewer rows than promised, Arrow data that points outside of itself, an Arrow stream that
-stops between two batches (as when its writer was killed).
+Decoding is several times cheaper than shingling and sketching, so the parent process decodes for
+its workers and no large row group is decoded twice. This module checks for damage that PyArrow does
+not notice: fewer rows than the metadata states, Arrow offsets outside of their buffers, an Arrow
+stream that ends between two batches (its writer was killed).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from neardup.corpus.inputs import InputFile
 from neardup.corpus.streams import Meter, name_read_errors
 from neardup.errors import InputError
 
-_MOST_ROWS = 4096  # a dictionary makes rows look small in the file
+_MAX_ROWS = 4096  # a dictionary makes rows look small in the file
 _BUFFER = 1 << 20
 _BINARY = {
     pa.string(): pa.binary(),
@@ -41,8 +41,8 @@ def read_batches(
 
     Args:
         file: The file.
-        size: The bytes of a batch, about.
-        choose: From all column names to those to read; called once.
+        size: The approximate number of bytes of a batch.
+        choose: Returns the columns to read, from the names of all; called once.
         meter: Where the stored bytes that were read are counted.
         groups: The row groups of a Parquet file to read, from and to; by default all.
     """
@@ -74,7 +74,7 @@ def _opened(file: InputFile) -> pa.OSFile:
 
 
 def row_group_sizes(file: InputFile) -> list[int]:
-    """Return the stored bytes of each row group of a Parquet file, about."""
+    """Return the approximate number of stored bytes of each row group of a Parquet file."""
     with name_read_errors(file), open_parquet(file) as parquet:
         layout = parquet.metadata
         groups = [layout.row_group(number) for number in range(layout.num_row_groups)]
@@ -94,20 +94,22 @@ def _parquet(
         groups = [layout.row_group(number) for number in wanted]
         weight = sum(group.total_byte_size for group in groups)
         expected = sum(group.num_rows for group in groups) if part else layout.num_rows
-        rows = max(1, min(_MOST_ROWS, size * expected // max(weight, 1)))
-        found = 0
+        rows = max(1, min(_MAX_ROWS, size * expected // max(weight, 1)))
+        count = 0
         for batch in parquet.iter_batches(
             rows, row_groups=list(wanted), columns=names, use_threads=False
         ):
-            found += batch.num_rows
-            meter.at = stored * found // max(layout.num_rows, found)
+            count += batch.num_rows
+            meter.at = stored * count // max(layout.num_rows, count)
             yield batch
-    if found != expected:
-        raise InputError(f"{file.name}: {found} of {expected} rows are there: get it again")
+    if count != expected:
+        raise InputError(
+            f"{file.name}: {count} of {expected} rows could be read: download or copy it again"
+        )
 
 
-# Batches, each with the number of stored bytes up to its end.
 Placed = Iterator[tuple[pa.RecordBatch, int]]
+"""Batches, each with the number of stored bytes up to its end."""
 
 
 def _arrow_file(_: InputFile, source: pa.NativeFile, choose: Choose) -> Placed:
@@ -128,7 +130,7 @@ def _arrow_stream(file: InputFile, source: pa.NativeFile, choose: Choose) -> Pla
     if source.read() != _END_OF_STREAM:
         raise InputError(
             f"{file.name}: truncated or corrupt arrow-stream data (no end-of-stream mark, or "
-            "something after it): get it again"
+            "bytes after it): download or copy it again"
         )
 
 
@@ -139,19 +141,19 @@ def _only(schema: pa.Schema, choose: Choose) -> pa.ipc.IpcReadOptions:
 
 
 def _check_layout(batch: pa.RecordBatch) -> None:
-    """Offsets and indices must stay inside their buffers, or reading them would crash."""
+    """Raise `ArrowInvalid` if an offset or index is outside of its buffer, which would crash."""
     for column in batch.columns:
         try:
             column.validate(full=True)
         except pa.ArrowInvalid as error:
             if "UTF8" not in str(error):
                 raise
-            # A matter of single rows; but the check ended there, the rest is still to do.
+            # Invalid UTF-8 rejects single rows, later. It ended the check, so repeat it as bytes.
             _as_bytes(column).validate(full=True)
 
 
 def _as_bytes(column: pa.Array) -> pa.Array:
-    """Strings as binary, which every sequence of bytes is."""
+    """Return a string column as binary, for which any bytes are valid."""
     if pa.types.is_dictionary(column.type):
         words = _as_bytes(column.dictionary)
         return pa.DictionaryArray.from_arrays(column.indices, words, safe=False)
@@ -162,6 +164,6 @@ def _slices(batch: pa.RecordBatch, size: int, meter: Meter, end: int) -> Iterato
     rows = max(1, batch.num_rows * size // max(batch.nbytes, 1))
     begin = meter.at
     for start in range(0, batch.num_rows, rows):
-        taken = batch.slice(start, rows)
-        meter.at = begin + (end - begin) * (start + taken.num_rows) // batch.num_rows
-        yield taken
+        piece = batch.slice(start, rows)
+        meter.at = begin + (end - begin) * (start + piece.num_rows) // batch.num_rows
+        yield piece

@@ -1,8 +1,8 @@
 """Convert the columns of an Arrow table to documents.
 
-Parquet, Arrow files and DataFrames all pass here. Arrow's string columns need not be valid
-UTF-8 (the Parquet reader does not look): the whole column is validated at once, and single
-rows only when that fails.
+Used for Parquet files, Arrow files and DataFrames. Arrow's string columns need not be valid UTF-8
+(the Parquet reader does not check it): the whole column is validated at once, and single rows only
+if that fails.
 """
 
 from __future__ import annotations
@@ -28,15 +28,20 @@ from neardup.corpus.documents import (
 )
 from neardup.errors import ColumnError, UsageError
 
-_STAMP = pa.timestamp("us")
+_TIMESTAMP = pa.timestamp("us")
 
 
 @dataclass(frozen=True)
 class Source:
-    """What to call a table in an error, and how its user chooses columns."""
+    """A table, for error messages.
+
+    Attributes:
+        name: The name of the table.
+        option: How its user writes an option: "--{}" on the command line, "{}=" in Python.
+    """
 
     name: str
-    option: str = "--{}"  # of the command line; "{}=" in Python
+    option: str = "--{}"
 
 
 def resolve_columns(columns: Columns, names: Sequence[str], source: Source) -> Columns:
@@ -45,8 +50,8 @@ def resolve_columns(columns: Columns, names: Sequence[str], source: Source) -> C
         columns = replace(columns, id="id")
     for option, name in columns.asked().items():
         if name not in names:
-            there = [shown[:60] for shown in names[:50]]
-            raise ColumnError(name, there, source.name, source.option.format(option))
+            existing = [other[:60] for other in names[:50]]
+            raise ColumnError(name, existing, source.name, source.option.format(option))
         if names.count(name) > 1:
             raise UsageError(f"{source.name} has two columns {name!r}: rename one of them")
     return columns
@@ -69,7 +74,7 @@ def _column(table: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
     column = table.column(name)
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    if isinstance(column, pa.ChunkedArray):  # over 2 GiB: no single array of this type can be
+    if isinstance(column, pa.ChunkedArray):  # over 2 GiB, too long for one array of its type
         column = pa.chunked_array(map(decode_strings, column.chunks)).combine_chunks()
     return column
 
@@ -90,9 +95,9 @@ def _text_column(column: pa.Array, source: Source, name: str) -> tuple[pa.Array,
     if texts.type != TEXT:
         raise _wrong_type(source, "text", name, column.type, "text")
     texts, invalid = blank_invalid_utf8(texts)
-    rejected = dict.fromkeys(_true(texts.is_null()), "text is null")
+    rejected = dict.fromkeys(_true_rows(texts.is_null()), "text is null")
     rejected |= dict.fromkeys(invalid, "invalid UTF-8")
-    return _without_giants(texts, pc.binary_length, LONGEST, rejected)
+    return _reject_long(texts, pc.binary_length, LONGEST, rejected)
 
 
 def _token_column(column: pa.Array, source: Source, name: str) -> tuple[pa.Array, dict[int, str]]:
@@ -109,21 +114,23 @@ def _token_column(column: pa.Array, source: Source, name: str) -> tuple[pa.Array
         raise UsageError(
             f"{source.name}: column {name!r} has token ids beyond 63 bits: use smaller ones"
         ) from None
-    rejected = dict.fromkeys(_true(tokens.is_null()), "text is null")
+    rejected = dict.fromkeys(_true_rows(tokens.is_null()), "text is null")
     parents = pc.list_parent_indices(tokens)
-    holes = pc.list_flatten(tokens).is_null()
-    gaps = set(pc.filter(parents, holes).to_pylist())
-    rejected |= dict.fromkeys(gaps, "a token id is null")
-    return _without_giants(blank_rows(tokens, gaps), pc.list_value_length, LONGEST // 8, rejected)
+    is_null = pc.list_flatten(tokens).is_null()
+    incomplete = set(pc.filter(parents, is_null).to_pylist())
+    rejected |= dict.fromkeys(incomplete, "a token id is null")
+    tokens = blank_rows(tokens, incomplete)
+    return _reject_long(tokens, pc.list_value_length, LONGEST // 8, rejected)
 
 
-def _without_giants(
+def _reject_long(
     texts: pa.Array, measure: pc.Function, longest: int, rejected: dict[int, str]
 ) -> tuple[pa.Array, dict[int, str]]:
+    """Return the texts and the rejected rows, with those longer than `longest` rejected."""
     if texts.nbytes <= LONGEST:
         return texts, rejected
-    giants = set(_true(pc.fill_null(pc.greater(measure(texts), longest), False)))
-    return blank_rows(texts, giants), rejected | dict.fromkeys(giants, TOO_LONG)
+    long = set(_true_rows(pc.fill_null(pc.greater(measure(texts), longest), False)))
+    return blank_rows(texts, long), rejected | dict.fromkeys(long, TOO_LONG)
 
 
 def blank_invalid_utf8(strings: pa.Array) -> tuple[pa.Array, set[int]]:
@@ -146,7 +153,7 @@ def _decodes(value: bytes) -> bool:
 
 
 def to_strings(column: pa.Array) -> pa.Array:
-    """Return any column as large_string, for ids and for values to compare within."""
+    """Return any column as large_string, for ids and `within` values."""
     column = decode_strings(column)
     if column.type == TEXT:
         return blank_invalid_utf8(column)[0]
@@ -165,7 +172,7 @@ def to_rankable(column: pa.Array, source: Source, name: str) -> pa.Array:
     if is_.is_null(kind):
         return column
     if kind == pa.uint64() or is_.is_decimal(kind):
-        return column  # as it is: a double would make ties of large values
+        return column  # unchanged: as doubles, large values would be ties
     if is_.is_floating(kind):
         return column.cast(pa.float64(), safe=False)
     if is_.is_integer(kind) or is_.is_boolean(kind) or is_.is_duration(kind) or is_.is_time64(kind):
@@ -173,7 +180,7 @@ def to_rankable(column: pa.Array, source: Source, name: str) -> pa.Array:
     if is_.is_timestamp(kind) and kind.unit == "ns":
         return column.cast(pa.timestamp("ns"), safe=False)
     if is_.is_timestamp(kind) or is_.is_date(kind):
-        return column.cast(_STAMP, safe=False)
+        return column.cast(_TIMESTAMP, safe=False)
     raise _wrong_type(source, "keep", name, kind, "numbers, strings or dates")
 
 
@@ -184,7 +191,7 @@ def _wrong_type(source: Source, option: str, name: str, kind: object, need: str)
     )
 
 
-def _true(mask: pa.Array) -> list[int]:
+def _true_rows(mask: pa.Array) -> list[int]:
     rows: list[int] = pc.indices_nonzero(mask).to_pylist()
     return rows
 

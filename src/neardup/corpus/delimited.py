@@ -1,9 +1,9 @@
 """Read the records of a CSV or TSV file: their bounds, and their fields.
 
-The csv module decides (strict), as `open(newline="")` would feed it. It is given Latin-1: each
-byte is one character, so no byte can be lost, and the fields' UTF-8 is judged with that of all
-other tables. A quote in the wrong place is an error of the file, not of a row: after it the start
-of the next record is unknown.
+The csv module parses them, in strict mode, from lines as `open(newline="")` yields them. They are
+decoded as Latin-1: each byte is one character, so no byte is lost, and the UTF-8 of fields is
+validated as in all other tables. A misplaced quote is an error of the file, not of a row: after it
+the start of the next record is unknown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from neardup.errors import InputError, UsageError
 
 _BOM = BOM.decode("latin-1")
 _BLOCK = 1 << 18
-_MOST_ROWS = 1 << 14
+_MAX_ROWS = 1 << 14
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 Batch = tuple[pa.RecordBatch, dict[int, str]]
@@ -31,14 +31,17 @@ Batch = tuple[pa.RecordBatch, dict[int, str]]
 def split_records(
     file: InputFile, lines: list[str] | None = None, meter: Meter | None = None
 ) -> Iterator[list[str]]:
-    """Yield the fields of every record, the header's first; blank lines are no records.
+    """Yield the fields of every record, the header first; blank lines are no records.
 
-    With `lines`, what the record is in the file is found there until the next one is asked
-    for: joined and encoded as Latin-1, its bytes.
+    Args:
+        file: The file.
+        lines: A list that contains the lines of the current record until the next one is
+            requested: joined and encoded as Latin-1, they are its bytes.
+        meter: Where the stored bytes that were read are counted.
     """
-    csv.field_size_limit(LONGEST)  # bounds what a quote that is never closed can swallow
-    feed = _feed(file, lines, meter)
-    reader = csv.reader(feed, delimiter=DELIMITERS[file.format], strict=True)
+    csv.field_size_limit(LONGEST)  # bounds the field after a quote that is never closed
+    source = _read_lines(file, lines, meter)
+    reader = csv.reader(source, delimiter=DELIMITERS[file.format], strict=True)
     before = 0
     try:
         for fields in reader:
@@ -54,20 +57,20 @@ def split_records(
         ) from None
 
 
-def _feed(file: InputFile, lines: list[str] | None, meter: Meter | None) -> Iterator[str]:
+def _read_lines(file: InputFile, lines: list[str] | None, meter: Meter | None) -> Iterator[str]:
     for number, block in enumerate(read_line_blocks(file, _BLOCK, meter)):
         for line in block.splitlines(keepends=True):
             text = line.decode("latin-1")
             if lines is not None:
                 lines.append(text)
-            # A quote after a byte order mark would not open a field: the csv module misses it.
+            # To the csv module, a quote after a byte order mark does not open a field.
             yield text.removeprefix(_BOM) if number == 0 else text
 
 
 def parse_records(
     file: InputFile, columns: Columns, size: int, meter: Meter | None = None
 ) -> Iterator[Batch]:
-    """Tables of the needed columns, of about `size` bytes of text, and the refused rows."""
+    """Yield tables of the required columns, of about `size` bytes, and their rejected rows."""
     if columns.tokens:
         raise UsageError(f"{file.name}: CSV has no lists: token ids need JSONL, Parquet or Arrow")
     rows = split_records(file, meter=meter)
@@ -85,7 +88,7 @@ def parse_records(
             row = [""] * len(header)
         fields.append(row)
         length += len(row[text])
-        if length >= size or len(fields) == _MOST_ROWS:
+        if length >= size or len(fields) == _MAX_ROWS:
             yield _table(fields, header, columns), rejected
             fields, rejected, length = [], {}, 0
     if fields:
@@ -96,7 +99,7 @@ def _table(rows: list[list[str]], header: list[str], columns: Columns) -> pa.Rec
     def column(name: str) -> pa.Array:
         place = header.index(name)
         cells = [row[place].encode("latin-1") for row in rows]
-        # Only a text can be empty; elsewhere an empty cell is a missing value.
+        # A text may be empty; in other columns an empty cell is a missing value.
         return make_strings(cells if name == columns.text else [cell or None for cell in cells])
 
     names = dict.fromkeys(columns.asked().values())

@@ -1,7 +1,7 @@
-"""Batches of documents, and Python values as their Arrow columns.
+"""`Documents`, a batch of documents, and the conversion of Python values to its Arrow columns.
 
-Values come from JSON and from Python objects. Each conversion has a fast way for columns of one
-type, and a careful one that looks at every value.
+Values come from JSON and from Python objects. Each conversion has a fast path for columns of one
+type, and a slow one that checks every value.
 """
 
 from __future__ import annotations
@@ -20,14 +20,23 @@ import pyarrow as pa
 from neardup.errors import ParameterError
 
 LONGEST = 1 << 30
-"""A line or a text with more bytes than this is refused: one document must fit into memory."""
+"""A line or a text with more bytes than this is rejected: one document must fit into memory."""
 
 TOO_LONG = "longer than 1 GiB"
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns to read. `id=None` means "id" if there is such a column, else file:row."""
+    """The columns to read.
+
+    Attributes:
+        text: The column of the texts.
+        id: The column of the ids; None for "id" if there is such a column, else file:row.
+        keep: The column that ranks documents, if any.
+        within: The column whose value similar documents must share, if any.
+        tokens: Whether the texts are lists of token ids.
+        id_option: The name of the option for `id`, for messages.
+    """
 
     text: str = "text"
     id: str | None = None
@@ -35,15 +44,14 @@ class Columns:
     within: str | None = None
     tokens: bool = False
     id_option: str = "id"
-    """What the user calls the choice of `id`."""
 
     @property
     def plain(self) -> Columns:
-        """The same without the column that only new documents need."""
+        """The columns without `keep`, which only new documents need."""
         return replace(self, keep=None)
 
     def asked(self) -> dict[str, str]:
-        """Option -> column, for the columns that must be there."""
+        """Return option -> column, for the columns that must exist."""
         named = {
             "text": self.text,
             self.id_option: self.id,
@@ -57,12 +65,14 @@ class Columns:
 class Documents:
     """Consecutive documents of one source, in order; row i of every column is document i.
 
-    texts     large_string, or large_list<int64> for token ids; null exactly where rejected
-    ids       large_string, null without an id; from tables the type that it has there, from
-              lists of dicts a list of the values themselves
-    keep      int64, double, large_string or timestamp[us]; null where missing; None if not asked
-    within    large_string, null where missing; None if not asked
-    rejected  row in this batch -> reason, in row order; a reason never quotes the document
+    Attributes:
+        texts: large_string, or large_list<int64> for token ids; null exactly where rejected.
+        ids: large_string, null without an id; from tables of the type of their column, from lists
+            of dicts a list of the values themselves.
+        keep: int64, double, large_string or timestamp[us]; null where missing; None if not asked
+            for.
+        within: large_string, null where missing; None if not asked for.
+        rejected: Row in this batch -> reason, in row order; a reason never quotes the document.
     """
 
     texts: pa.Array
@@ -89,7 +99,11 @@ class Documents:
 
 
 def concat_keep(arrays: Iterable[pa.Array]) -> pa.Array:
-    """One array of all batches' keep values: int64 gives way to double, null to everything."""
+    """Return the keep values of all batches as one array.
+
+    Integers and doubles become doubles; nulls take any type. Raises `ParameterError` if the types
+    have no common order.
+    """
     arrays = list(arrays)
     kinds = {array.type for array in arrays if not pa.types.is_null(array.type)}
     if len(kinds) > 1 and all(map(_is_number, kinds)):
@@ -110,10 +124,10 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def mixed_keep_error(kinds: Iterable[str]) -> ParameterError:
-    """The error for a keep column whose values have no common order."""
+    """Return the error for a keep column whose values have no common order."""
     both = " and ".join(sorted(kinds))
     return ParameterError(
-        f"the keep column holds {both}, which have no common order: "
+        f"the keep column contains {both}, which have no common order: "
         "keep by a column of one type, or by first or longest"
     )
 
@@ -125,14 +139,16 @@ _RENDERING = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 
 
 def make_strings(values: Sequence[str | bytes | None]) -> pa.Array:
-    """A large_string column; bytes are taken unseen, a lone surrogate is a UnicodeEncodeError.
+    """Return a large_string column; bytes are not validated.
+
+    Raises `UnicodeEncodeError` for a lone surrogate.
 
     As fast as pa.array, which imports pandas (0.4 s, 40 MB) wherever it is installed.
     """
     present = None
     try:
         parts = list(map(str.encode, values))  # type: ignore[arg-type]
-    except TypeError:  # None or bytes are among them
+    except TypeError:  # there are None or bytes
         parts = [value.encode() if isinstance(value, str) else value or b"" for value in values]
         present = _bits(np.fromiter((value is not None for value in values), bool, len(values)))
     offsets = np.zeros(len(parts) + 1, np.int64)
@@ -146,7 +162,7 @@ def string_column(
     offsets: npt.NDArray[np.int64],
     present: npt.NDArray[np.bool_] | None = None,
 ) -> pa.Array:
-    """A large_string column of valid UTF-8 that is there already; null where not present."""
+    """Return a large_string column over existing valid UTF-8; null where not `present`."""
     bits = None if present is None else _bits(present)
     buffers = [bits, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(TEXT, len(offsets) - 1, buffers)
@@ -162,22 +178,22 @@ def _bits(mask: npt.NDArray[np.bool_]) -> pa.Buffer:
 
 
 def text_column(values: list[Any], tokens: bool) -> tuple[pa.Array, dict[int, str]]:
-    """The documents' texts (or token ids), and why some rows have none."""
-    array = _all_good(values, tokens)
+    """Return the column of texts or token ids, and the reason of each rejected row."""
+    array = _convert_all(values, tokens)
     if array is not None and array.nbytes <= LONGEST:
         return array, {}
-    refuse = _no_tokens if tokens else _no_text
+    refuse = _reject_tokens if tokens else _reject_text
     rejected = {row: why for row, value in enumerate(values) if (why := refuse(value))}
-    good = [None if row in rejected else value for row, value in enumerate(values)]
-    return (pa.array(good, TOKENS) if tokens else make_strings(good)), rejected
+    valid = [None if row in rejected else value for row, value in enumerate(values)]
+    return (pa.array(valid, TOKENS) if tokens else make_strings(valid)), rejected
 
 
-def _all_good(values: list[Any], tokens: bool) -> pa.Array | None:
-    """The column if every row is fine, without a look at each; None says: look."""
+def _convert_all(values: list[Any], tokens: bool) -> pa.Array | None:
+    """Return the column if all rows are valid, without a loop over them; None if one may not be."""
     try:
         if not tokens:
             return make_strings(values) if set(map(type, values)) <= {str} else None
-        # Asked for int64, PyArrow would round 1.5 to 1: so it has to find out the type.
+        # PyArrow infers the type: with int64 requested it would round 1.5 to 1.
         array = pa.array(values)
         whole = pa.types.is_list(array.type) and pa.types.is_integer(array.type.value_type)
         complete = whole and not array.null_count and not array.values.null_count
@@ -186,18 +202,20 @@ def _all_good(values: list[Any], tokens: bool) -> pa.Array | None:
         return None
 
 
-def _no_text(value: object) -> str | None:
+def _reject_text(value: object) -> str | None:
+    """Return why a value is no text, None if it is one."""
     if not isinstance(value, str):
         return "text is null" if _is_null(value) else f"text is {_kind(value)}, not a string"
     if not _encodes(value):
         return "a lone surrogate escape"
-    # Four bytes a character at most; only giants are measured.
+    # A character has at most four bytes: only very long texts need to be encoded.
     if len(value) > LONGEST // 4 and len(value.encode()) > LONGEST:
         return TOO_LONG
     return None
 
 
-def _no_tokens(value: object) -> str | None:
+def _reject_tokens(value: object) -> str | None:
+    """Return why a value is no list of token ids, None if it is one."""
     if not isinstance(value, (list, tuple, np.ndarray)):
         if _is_null(value):
             return "text is null"
@@ -217,7 +235,7 @@ def _is_null(value: object) -> bool:
 
 
 def _kind(value: object) -> str:
-    """What a value is, in JSON's words; only the type is told, never the value."""
+    """Return the type of a value in the words of JSON, never the value itself."""
     for kinds, name in _KINDS:
         if isinstance(value, kinds):
             return name
@@ -235,7 +253,7 @@ _KINDS: Sequence[tuple[tuple[type, ...], str]] = (
 
 
 def render_column(values: list[Any]) -> pa.Array:
-    """Ids, or values to compare within, as large_string: strings as they are, others as JSON."""
+    """Return ids, or `within` values, as large_string: strings unchanged, other values as JSON."""
     kinds = set(map(type, values))
     if kinds <= {int, _NONE}:
         values = [None if value is None else str(value) for value in values]
@@ -248,7 +266,7 @@ def render_column(values: list[Any]) -> pa.Array:
 
 
 def render(value: Any) -> str | None:
-    """One value as a string."""
+    """Return one value as a string, None for None."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bytes):
@@ -262,7 +280,7 @@ def render(value: Any) -> str | None:
 
 
 def keep_column(values: list[Any]) -> pa.Array:
-    """Values to rank by; lists and objects have no order and count as missing."""
+    """Return the column of keep values; lists and objects have no order and count as missing."""
     scalars = [None if isinstance(value, (list, dict)) else value for value in values]
     kinds = set(map(type, scalars)) - {_NONE}
     if kinds <= {bool, int, float}:
@@ -287,7 +305,7 @@ def _numbers(values: list[Any], kinds: set[type]) -> pa.Array:
 
 
 def _encodes(text: str) -> bool:
-    """Whether the text is Unicode: a lone surrogate is not."""
+    """Return whether the text can be encoded: one with a lone surrogate can't."""
     if text.isascii():
         return True
     try:
@@ -302,26 +320,26 @@ _VIEW = 16  # bytes
 
 
 def as_plain(column: pa.Array) -> pa.Array:
-    """large_string for string_view, large_binary for binary_view; other columns as they are.
+    """Return a string_view column as large_string, binary_view as large_binary, others unchanged.
 
-    A cast, but PyArrow 26 also looks at what a null's view points to. The format leaves that
-    undefined, so a file may hold anything there, and the process would crash: it is blanked first.
+    PyArrow 26 casts by following the views of nulls as well. Their content is undefined in the
+    format, so a file could crash the process: they are cleared first.
     """
     if column.type not in PLAIN:
         return column
     if column.null_count:
-        column = _blanked(column)
+        column = _clear_nulls(column)
     return column.cast(PLAIN[column.type])
 
 
-def _blanked(column: pa.Array) -> pa.Array:
-    """The column with an empty view for every null."""
+def _clear_nulls(column: pa.Array) -> pa.Array:
+    """Return the column with an empty view for every null."""
     _, views, *data = column.buffers()
     end = (column.offset + len(column)) * _VIEW
     slots = np.frombuffer(views, np.uint8)[column.offset * _VIEW : end].reshape(-1, _VIEW).copy()
     valid = column.is_valid()
     present = np.frombuffer(valid.cast(pa.uint8()).buffers()[1], np.uint8)[: len(column)]
     slots[present == 0] = 0
-    # Of a computed column: its bits begin at 0, as those of the new one do.
+    # is_valid() computes a new column, whose bits begin at 0, as those of the result do.
     buffers = [valid.buffers()[1], pa.py_buffer(slots), *data]
     return pa.Array.from_buffers(column.type, len(column), buffers)

@@ -1,8 +1,9 @@
 """Read documents from Python objects.
 
 Lists of strings, lists of dicts, pandas, Polars, PyArrow, Hugging Face datasets, and anything
-with the Arrow stream interface. Only what is needed is converted, a piece at a time, so that a
-large table is not doubled. No library is imported that the object does not come from.
+with the Arrow stream interface. Only the required columns are converted, one batch at a time, so
+that a large table is not copied as a whole. No DataFrame library is imported: the object's own
+library is loaded already.
 """
 
 from __future__ import annotations
@@ -22,17 +23,18 @@ from neardup.corpus.documents import Columns, Documents, keep_column, render_col
 from neardup.corpus.rows import filter_batch, filter_column
 from neardup.errors import UsageError
 
-_PIECE = 16 << 20
-_FEW, _MANY = 256, 1 << 16
+_BATCH_BYTES = 16 << 20
+_FIRST_ROWS, _MAX_ROWS = 256, 1 << 16
 
-Cut = Callable[[int, int], Documents]  # of the rows from, to
+Cut = Callable[[int, int], Documents]
+"""Converts the rows from, to; fewer if the data ends before."""
 
 
 def read_data(data: Any, columns: Columns) -> Iterator[Documents]:
-    """Yield the documents of `data`, in order, in pieces of about 16 MB.
+    """Yield the documents of `data`, in order, in batches of about 16 MB.
 
-    A single column (a list of strings, a Series, an Arrow array) is the texts; of a table,
-    `columns` says which columns to take. Ids have the type that they have in the table.
+    A single column (a list of strings, a Series, an Arrow array) contains the texts; of a table,
+    `columns` names the columns to read. Ids keep the type of their column.
     """
     _refuse(data)
     source = Source(f"this {type(data).__name__}", "{}=")
@@ -47,7 +49,7 @@ def read_data(data: Any, columns: Columns) -> Iterator[Documents]:
     if _is(data, "datasets", "Dataset"):
         return _hugging_face(data, columns, source)
     if _is(data, "datasets", "IterableDataset"):
-        return _tables(data.with_format("arrow").iter(_FEW), columns, source)
+        return _tables(data.with_format("arrow").iter(_FIRST_ROWS), columns, source)
     if isinstance(data, (pa.Array, pa.ChunkedArray)) or _is(data, "polars", "Series"):
         table = pa.Table.from_pydict({columns.text: pa.chunked_array(data)})
         return _tables(table.to_batches(), _only_text(columns, source), source)
@@ -68,13 +70,14 @@ def require_rereadable(data: object) -> None:
 
 
 def _is(data: object, library: str, *names: str) -> bool:
-    """Return whether it is an instance of these classes, of a library that is imported already."""
+    """Return whether `data` is an instance of these classes of a library, without importing it."""
     module = sys.modules.get(library)
     kinds = tuple(getattr(module, name) for name in names if hasattr(module, name))
     return isinstance(data, kinds)
 
 
 def _refuse(data: object) -> None:
+    """Raise `UsageError` for objects that are no sequence of documents."""
     name = type(data).__name__
     if isinstance(data, (str, bytes)):
         raise UsageError("pass a list of texts; for files use the neardup command line")
@@ -90,7 +93,7 @@ def _refuse(data: object) -> None:
 
 
 def _only_text(columns: Columns, source: Source) -> Columns:
-    """A single column has no others."""
+    """Return the columns of data that is a single column; `ColumnError` if others are asked for."""
     return resolve_columns(columns, [columns.text], source)
 
 
@@ -99,16 +102,21 @@ def _needed(columns: Columns) -> list[str]:
 
 
 def paced(total: int, cut: Cut) -> Iterator[Documents]:
-    """Cut pieces with as many rows as the last piece's size suggests; an empty one is the end."""
-    start, rows = 0, _FEW
+    """Yield batches of about 16 MB, whose rows are estimated from the size of the batch before.
+
+    Args:
+        total: The number of rows, or more if it is not known: an empty batch ends the data.
+        cut: Converts a range of rows.
+    """
+    start, rows = 0, _FIRST_ROWS
     while start < total:
-        piece = cut(start, min(start + rows, total))
-        if not len(piece):
+        batch = cut(start, min(start + rows, total))
+        if not len(batch):
             break
-        yield piece
-        start += len(piece)
-        fit = rows * _PIECE // max(1, piece.texts.nbytes)
-        rows = max(1, min(fit, 4 * rows, _MANY))
+        yield batch
+        start += len(batch)
+        fit = rows * _BATCH_BYTES // max(1, batch.texts.nbytes)
+        rows = max(1, min(fit, 4 * rows, _MAX_ROWS))
 
 
 def _tables(tables: Iterable[Any], columns: Columns, source: Source) -> Iterator[Documents]:
@@ -124,7 +132,7 @@ def _tables(tables: Iterable[Any], columns: Columns, source: Source) -> Iterator
 
 def _hugging_face(data: Any, columns: Columns, source: Source) -> Iterator[Documents]:
     chosen = resolve_columns(columns, data.column_names, source)
-    # Rows, not data.data: after select or shuffle they are another selection of the table.
+    # Not data.data: after select or shuffle, the rows are a selection of that table.
     rows = data.select_columns(_needed(chosen)).with_format("arrow")
     return paced(len(data), lambda start, end: convert_table(rows[start:end], chosen, source))
 
@@ -144,8 +152,8 @@ def _pandas(data: Any, columns: Columns, source: Source) -> Iterator[Documents]:
 
 
 def _objects(items: Iterator[Any], columns: Columns, source: Source) -> Iterator[Documents]:
-    """Strings or token lists; or dicts, if the first item that is not None is one."""
-    head = list(islice(items, _FEW))
+    """Yield the documents of strings or token lists, or of dicts if the first item is one."""
+    head = list(islice(items, _FIRST_ROWS))
     items = chain(head, items)
     if not isinstance(next((item for item in head if item is not None), None), dict):
         chosen = _only_text(columns, source)
@@ -167,16 +175,19 @@ def _objects(items: Iterator[Any], columns: Columns, source: Source) -> Iterator
 
 def _from_dicts(items: list[Any], columns: Columns, source: Source) -> Documents:
     rows = [item if isinstance(item, dict) else {} for item in items]
-    found = _from_columns(lambda name: [row.get(name) for row in rows], columns, source)
+    documents = _from_columns(lambda name: [row.get(name) for row in rows], columns, source)
     missing = {
         row: f"no field {columns.text!r}"
         for row in range(len(rows))
         if columns.text not in rows[row]
     }
     foreign = {
-        row: "not a dict, as others are" for row, item in enumerate(items) if item is not rows[row]
+        row: "not a dict, unlike the other documents"
+        for row, item in enumerate(items)
+        if item is not rows[row]
     }
-    return replace(found, rejected=dict(sorted((found.rejected | missing | foreign).items())))
+    rejected = documents.rejected | missing | foreign
+    return replace(documents, rejected=dict(sorted(rejected.items())))
 
 
 def _from_columns(column: Callable[[str], Any], columns: Columns, source: Source) -> Documents:
@@ -194,14 +205,14 @@ def _from_columns(column: Callable[[str], Any], columns: Columns, source: Source
             values[name] = keep_column(values[name])
         else:
             values[name] = render_column(values[name])
-    found = convert_table(pa.Table.from_pydict(values), columns, source)
-    # Python objects keep their type as ids, whatever their neighbours are.
-    ids = own_ids if isinstance(own_ids, list) else found.ids
-    return replace(found, ids=ids, rejected=found.rejected | reasons)
+    documents = convert_table(pa.Table.from_pydict(values), columns, source)
+    # Ids that are Python objects keep their types, even in a column of mixed types.
+    ids = own_ids if isinstance(own_ids, list) else documents.ids
+    return replace(documents, ids=ids, rejected=documents.rejected | reasons)
 
 
 def take_rows(data: Any, positions: npt.NDArray[np.int64]) -> Any:
-    """Return the documents at these ascending positions, as the type that `data` has."""
+    """Return the documents at these ascending positions, as the type of `data`."""
     if isinstance(data, list):
         return [data[place] for place in positions.tolist()]
     if isinstance(data, tuple):
@@ -232,7 +243,7 @@ def _take_arrow(data: Any, positions: npt.NDArray[np.int64]) -> Any:
         return filter_column(data, keep)
     if isinstance(data, pa.RecordBatch):
         return filter_batch(data, keep)
-    # A chunk at a time: the parts of a column together may be more than one array can hold.
+    # One chunk at a time: all chunks of a column may be too long for one array.
     if isinstance(data, pa.ChunkedArray):
         ends = np.cumsum([len(chunk) for chunk in data.chunks])[:-1]
         parts = zip(data.chunks, np.split(keep, ends), strict=True) if data.num_chunks else ()

@@ -1,7 +1,7 @@
-"""The input files: which ones, in which order, in which format. Imports no PyArrow.
+"""Find the input files, their order and their formats. Imports no PyArrow.
 
-Arguments are taken in order; inside a folder or a glob the order is that of the path's bytes.
-A file that is reached twice counts once, at its first place.
+Files are in the order of the arguments; those of a folder or a glob are sorted by the bytes of
+their paths. A file that is reached twice is read once, at its first position.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ FORMATS = ("auto", "jsonl", "parquet", "csv", "tsv", "arrow", "text")
 class InputFile:
     """One file to read.
 
-    path         where the bytes are
-    name         as the user would write it, always printable
-    kept_name    relative path inside OUT/kept/: POSIX, never absolute, never with ".."
-    format       jsonl | parquet | csv | tsv | arrow (IPC file) | arrow-stream | text
-    compression  gzip | zstd | None; around jsonl, csv, tsv and text
+    Attributes:
+        path: The path of the file.
+        name: The path for messages, always printable.
+        kept_name: The relative path inside OUT/kept/: POSIX, never absolute, never with "..".
+        format: jsonl, parquet, csv, tsv, arrow (an IPC file), arrow-stream or text.
+        compression: gzip, zstd or None; of jsonl, csv, tsv and text files.
     """
 
     path: Path
@@ -55,11 +56,16 @@ class InputFile:
 
 
 def find_inputs(arguments: Sequence[str | Path], format: str = "auto") -> list[InputFile]:
-    """The files that the arguments (files, folders, globs) stand for."""
+    """Return the input files of the arguments, each once.
+
+    Args:
+        arguments: Files, folders and globs.
+        format: The format of all files; `auto` to tell it by their names.
+    """
     if format not in FORMATS:
         raise ParameterError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}")
     files: dict[str, InputFile] = {}
-    for argument in [os.fspath(given) for given in arguments]:
+    for argument in [os.fspath(argument) for argument in arguments]:
         inside = os.path.isdir(argument)
         for path, real in _folder(argument, format) if inside else _explicit(argument):
             if real not in files:
@@ -69,7 +75,7 @@ def find_inputs(arguments: Sequence[str | Path], format: str = "auto") -> list[I
 
 
 def _explicit(argument: str) -> list[tuple[str, str]]:
-    """(path, real path) of a file, or of the files that a glob matches."""
+    """Return (path, real path) of a file, or of each file that a glob matches."""
     paths = [argument]
     if not os.path.lexists(argument):
         if not glob.has_magic(argument):
@@ -95,26 +101,28 @@ def _check_regular(path: str) -> None:
 
 
 def _folder(folder: str, format: str) -> list[tuple[str, str]]:
-    """(path, real path) of the files in a folder; all data, or all texts."""
-    found = sorted(_walk(folder, os.path.realpath(folder)), key=lambda f: os.fsencode(f[0]))
-    if not found:
-        raise InputError(f"{_printable(folder)}: no files in this folder: pass one that has some")
+    """Return (path, real path) of the files in a folder; either all data files, or all texts."""
+    files = sorted(_walk(folder, os.path.realpath(folder)), key=lambda f: os.fsencode(f[0]))
+    if not files:
+        raise InputError(f"{_printable(folder)}: no files in this folder: pass a folder with files")
     if format == "auto":
-        is_data = [_by_extension(path)[0] is not None for path, _ in found]
+        is_data = [_by_extension(path)[0] is not None for path, _ in files]
         if any(is_data) and not all(is_data):
-            data = _some(path for (path, _), yes in zip(found, is_data, strict=True) if yes)
-            other = _some(path for (path, _), yes in zip(found, is_data, strict=True) if not yes)
+            data = _list_names(path for (path, _), yes in zip(files, is_data, strict=True) if yes)
+            other = _list_names(
+                path for (path, _), yes in zip(files, is_data, strict=True) if not yes
+            )
             raise UsageError(
                 f"{_printable(folder)}: data files ({data}) and others ({other}): pass the data "
-                "files by a glob, or take every file as one document with --format text"
+                "files by a glob, or read every file as one document with --format text"
             )
-    return found
+    return files
 
 
 def _walk(folder: str, real: str) -> Iterator[tuple[str, str]]:
-    """Regular files below the folder; hidden and private ones (. and _) are skipped.
+    """Yield the regular files below a folder; names that begin with . or _ are skipped.
 
-    Symbolic links to files are followed, those to folders are not: they can make loops.
+    Symbolic links to files are followed, those to folders are not: they may form loops.
     """
     try:
         entries = list(os.scandir(folder))
@@ -134,8 +142,8 @@ def _walk(folder: str, real: str) -> Iterator[tuple[str, str]]:
 
 def _file(path: str, kept_name: str, format: str) -> InputFile:
     name = _printable(path)
-    found, compression = _by_extension(path)
-    kind = (found or "text") if format == "auto" else format
+    data_format, compression = _by_extension(path)
+    kind = (data_format or "text") if format == "auto" else format
     if kind in _OWN_COMPRESSION and compression:
         raise InputError(f"{name}: {kind} inside {compression}: unpack it first")
     if kind == "arrow" and not _is_arrow_file(path):
@@ -144,7 +152,7 @@ def _file(path: str, kept_name: str, format: str) -> InputFile:
 
 
 def _by_extension(path: str) -> tuple[str | None, str | None]:
-    """(data format or None, compression or None) by the name alone."""
+    """Return the data format and the compression that a name implies, or None for each."""
     stem, last = os.path.splitext(os.path.basename(path).lower())
     inner = _EXTENSIONS.get(os.path.splitext(stem)[1])
     if last in _FOREIGN and inner:
@@ -164,7 +172,7 @@ def _is_arrow_file(path: str) -> bool:
 
 
 def _without_collisions(files: list[InputFile]) -> list[InputFile]:
-    """If two kept files would meet in one place, all are named from their common folder."""
+    """Return the files; if two kept names collide, with paths from their common folder instead."""
     names = {file.kept_name for file in files}
     folders = {name[:at] for name in names for at, sign in enumerate(name) if sign == "/"}
     if len(names) == len(files) and not names & folders:
@@ -177,17 +185,18 @@ def _without_collisions(files: list[InputFile]) -> list[InputFile]:
     ]
 
 
-def _some(paths: Iterable[str]) -> str:
+def _list_names(paths: Iterable[str]) -> str:
+    """Return the first three file names, for a message."""
     names = [_printable(os.path.basename(path)) for path in islice(paths, 4)]
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
 def _printable(path: str) -> str:
-    """File names are bytes; those that are not UTF-8 are shown with escapes."""
+    """Return a path for messages, with escapes for bytes that are not UTF-8."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _short(argument: str) -> str:
-    """What is no path may be a whole text, given by mistake."""
+    """Return an argument for messages, shortened: it may be a whole text, passed by mistake."""
     name = _printable(argument)
     return name if len(name) <= LONGEST_SHOWN else f"{name[:60]}...{name[60 - LONGEST_SHOWN + 3 :]}"

@@ -1,9 +1,9 @@
 """Read the documents of a JSON Lines file.
 
-A line is one document, whatever is in it; only blank lines (white space) are none. A kernel
-reads usual lines. Where one is not, orjson reads a line at a time; what it refuses gets a second
-look by the standard library, because a lone surrogate in some other field, or 1e999, is valid
-JSON and no reason to lose a text.
+Every line is one document, valid or not; only blank lines (white space) are none. A kernel parses
+common lines. If it is not sure of one, orjson parses all lines of the block one by one; lines that
+orjson refuses are parsed by the standard library, because a lone surrogate in another field, or
+1e999, is valid JSON and no reason to reject a text.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def find_line_bounds(data: bytes, first: bool) -> LineBounds:
         ends = np.append(ends, len(data))
     starts = np.concatenate(([0], ends[:-1])) if len(ends) else ends
     is_document = np.ones(len(ends), bool)
-    # Only a line that begins with white space (or with the mark) can be blank.
+    # Only a line that begins with white space or a byte order mark can be blank.
     for line in np.flatnonzero((letters[starts] <= ord(" ")) | (letters[starts] == BOM[0])):
         content = data[starts[line] : ends[line]]
         if first and line == 0:
@@ -77,8 +77,8 @@ def parse_lines(data: bytes, first: bool, columns: Columns, name: str) -> Docume
     """Return the documents of whole lines; `first` if the file begins with them."""
     if first:
         data = data.removeprefix(BOM)
-    if (usual := _usual_lines(data, first, columns)) is not None:
-        return usual
+    if (documents := _parse_common(data, first, columns)) is not None:
+        return documents
     lines = [line for line in data.split(b"\n") if line and not line.isspace()]
     records, rejected = _records(lines, len(data) > LONGEST)
     if first and len(rejected) < len(lines):
@@ -91,8 +91,8 @@ def parse_lines(data: bytes, first: bool, columns: Columns, name: str) -> Docume
     return Documents(texts, ids, keep, within, dict(sorted((reasons | rejected).items())))
 
 
-def _usual_lines(data: bytes, first: bool, columns: Columns) -> Documents | None:
-    """The documents if a kernel is sure of every line; None leaves them to orjson."""
+def _parse_common(data: bytes, first: bool, columns: Columns) -> Documents | None:
+    """Return the documents if the kernel is sure of every line, else None."""
     text, id = columns.text.encode(), (columns.id or "id").encode()
     if columns.tokens or columns.keep or columns.within or len(data) > LONGEST or text == id:
         return None
@@ -108,7 +108,7 @@ def _usual_lines(data: bytes, first: bool, columns: Columns) -> Documents | None
 
 
 def _records(lines: list[bytes], may_be_long: bool) -> tuple[list[Record], dict[int, str]]:
-    """A record for every line, empty where there is none, and why."""
+    """Return a record for each line, empty where it is rejected, and the reasons of those."""
     loads = orjson.loads
     try:
         records = [loads(line) for line in lines]
@@ -132,13 +132,14 @@ def _record(line: bytes) -> Record:
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:
-        record = _second_look(line)
+        record = _parse_strictly(line)
     if not isinstance(record, dict):
         raise _RefusedError("JSON, but not an object")
     return record
 
 
-def _second_look(line: bytes) -> object:
+def _parse_strictly(line: bytes) -> object:
+    """Parse a line by the standard library; `_RefusedError` names what is wrong with it."""
     try:
         return json.loads(line.decode(), parse_int=_number, parse_constant=_no_constant)
     except UnicodeDecodeError:
@@ -150,7 +151,7 @@ def _second_look(line: bytes) -> object:
 
 
 def _number(digits: str) -> float:
-    # As orjson does; and int() would refuse beyond 4,300 digits.
+    # As orjson does; int() refuses more than 4,300 digits.
     return int(digits) if len(digits) < 20 else float(digits)
 
 

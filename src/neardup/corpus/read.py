@@ -1,4 +1,4 @@
-"""The documents of a file: `read_chunks` cuts it, `parse_chunk` reads a piece.
+"""Read the documents of a file: `read_chunks` cuts it, `parse_chunk` parses a chunk.
 
 `read_chunks` runs in the parent process and is cheap: it finds where records end, decompresses, and
 decodes columns. A Chunk is picklable; `parse_chunk` runs in a worker and does the rest. The
@@ -41,19 +41,22 @@ from neardup.errors import UsageError
 # Python objects of one chunk should fit into the processor's cache: with 4 MB chunks, parsing
 # JSONL ran at 520 MB/s instead of 760.
 CHUNK = 1 << 20
-_MOST_FILES = 512
+_MAX_FILES = 512
 # Arrow's threads may still hold Python's memory when a process ends, which aborts it.
-_ALONE = pa.ipc.IpcReadOptions(use_threads=False)
+_ONE_THREAD = pa.ipc.IpcReadOptions(use_threads=False)
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows of one file; or text files, each of which is one row.
+    """Consecutive rows of one file; or text files, each of which is one row.
 
-    data      JSONL lines, or an Arrow stream of the needed columns (CSV, Parquet, Arrow)
-    span      instead of data: (start, length) of the lines of an uncompressed JSONL file
-    rejected  rows that were refused when the file was cut
-    stored    how many of the inputs' bytes on disk were read for it
+    Attributes:
+        files: The file, or the text files.
+        first: Whether the file begins with this chunk.
+        data: JSONL lines, or an Arrow stream of the required columns (CSV, Parquet, Arrow).
+        span: Instead of data, (start, length) of the lines of an uncompressed JSONL file.
+        rejected: Rows that were rejected when the file was cut, with the reason of each.
+        stored: The number of bytes on disk that were read for it.
     """
 
     files: tuple[InputFile, ...]
@@ -65,14 +68,15 @@ class Chunk:
 
 
 Part = tuple[int, int] | None
+"""A range of bytes of a JSONL file, or of row groups of a Parquet file; None for the whole file."""
 
 
 def read_chunks(
     file: InputFile, columns: Columns, size: int = CHUNK, part: Part = None
 ) -> Iterator[Chunk]:
-    """The file in pieces of about `size` bytes, whole records each.
+    """Yield the file in chunks of about `size` bytes, each of whole records.
 
-    Of a part, only the lines that begin in that range of bytes (JSONL), or those row groups.
+    Of a part, only the lines that begin in that range of bytes (JSONL), or its row groups.
     """
     if file.format == "text":
         return chunks_of([file], columns, size)
@@ -81,12 +85,12 @@ def read_chunks(
 
 
 def chunks_of(files: Iterable[InputFile], columns: Columns, size: int = CHUNK) -> Iterator[Chunk]:
-    """The chunks of many files, in order; consecutive text files share a chunk."""
+    """Yield the chunks of many files, in order; consecutive text files share a chunk."""
     texts: list[InputFile] = []
     length = 0
     for file in files:
         is_text = file.format == "text"
-        if texts and (not is_text or length >= size or len(texts) == _MOST_FILES):
+        if texts and (not is_text or length >= size or len(texts) == _MAX_FILES):
             yield Chunk(tuple(texts), True, stored=length)
             texts, length = [], 0
         if is_text:
@@ -100,10 +104,11 @@ def chunks_of(files: Iterable[InputFile], columns: Columns, size: int = CHUNK) -
 
 
 def _refuse_columns(file: InputFile, columns: Columns) -> None:
+    """Raise `UsageError` if an option asks for a column of a text file, which has none."""
     asked = [option for option in columns.asked() if option != "text"]
     if asked or columns.tokens:
         option = asked[0] if asked else "tokens"
-        raise UsageError(f"{file.name} is one text, it has no columns: leave out --{option}")
+        raise UsageError(f"{file.name} is a text file and has no columns: leave out --{option}")
 
 
 def _stored_size(file: InputFile) -> int:
@@ -157,12 +162,12 @@ def _packed(table: pa.RecordBatch) -> bytes:
 
 
 def stored_bytes(chunk: Chunk) -> bytes:
-    """The lines of a chunk of JSONL."""
+    """Return the lines of a chunk of JSONL."""
     return chunk.data if chunk.span is None else read_range(chunk.files[0], *chunk.span)
 
 
 def parse_chunk(chunk: Chunk, columns: Columns) -> Documents:
-    """The documents of a chunk. `columns` as they were given to `read_chunks`."""
+    """Return the documents of a chunk; `columns` are those that `read_chunks` was called with."""
     file = chunk.files[0]
     with name_read_errors(file):
         if file.format == "jsonl":
@@ -173,7 +178,10 @@ def parse_chunk(chunk: Chunk, columns: Columns) -> Documents:
 
 
 def parse_rows(chunk: Chunk, columns: Columns, rows: npt.NDArray[np.int64], size: int) -> Documents:
-    """Some documents of a chunk, by their rows in it; an error if it has not `size` documents."""
+    """Return the documents in these rows of a chunk.
+
+    Raises `InputError` if the chunk does not have `size` documents: the file has changed.
+    """
     file = chunk.files[0]
     if file.format == "jsonl":
         with name_read_errors(file):
@@ -192,12 +200,12 @@ def parse_rows(chunk: Chunk, columns: Columns, rows: npt.NDArray[np.int64], size
 def _unpacked(chunk: Chunk, columns: Columns) -> Documents:
     file = chunk.files[0]
     source = Source(file.name)
-    table = pa.ipc.open_stream(chunk.data, options=_ALONE).read_next_batch()
-    found = convert_table(table, resolve_columns(columns, table.schema.names, source), source)
-    found.ids = to_strings(found.ids)
-    found.texts = blank_rows(found.texts, set(chunk.rejected))
-    found.rejected = dict(sorted((found.rejected | chunk.rejected).items()))
-    return delimited.infer_types(found) if file.format in ("csv", "tsv") else found
+    table = pa.ipc.open_stream(chunk.data, options=_ONE_THREAD).read_next_batch()
+    documents = convert_table(table, resolve_columns(columns, table.schema.names, source), source)
+    documents.ids = to_strings(documents.ids)
+    documents.texts = blank_rows(documents.texts, set(chunk.rejected))
+    documents.rejected = dict(sorted((documents.rejected | chunk.rejected).items()))
+    return delimited.infer_types(documents) if file.format in ("csv", "tsv") else documents
 
 
 def _text_files(files: tuple[InputFile, ...]) -> Documents:

@@ -1,6 +1,6 @@
-"""Rows of a file that is read again: which ones stay, and which get another text.
+"""Filter the rows of a file that is written again, and replace the texts of rows.
 
-In JSON lines and CSV only the bytes of the text itself are replaced; in Parquet and Arrow files
+In JSON Lines and CSV only the bytes of the text itself are replaced, in Parquet and Arrow files
 only its column.
 """
 
@@ -27,16 +27,19 @@ from neardup.text.arrays import view_strings as ragged
 
 Mask = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
-Advance = Callable[[int], None]  # told how many rows are done
+Advance = Callable[[int], None]
+"""Called with the number of rows that were written, for progress."""
 
 
 @dataclass(frozen=True)
 class Edit:
-    """Another text for some of the rows that stay.
+    """New texts for rows that are kept.
 
-    changed   which rows
-    columns   where the texts are
-    rewrite   from such rows, in ascending order, and their texts to the new texts; from threads
+    Attributes:
+        changed: Whether each row gets a new text.
+        columns: The columns of the file; the text is in `columns.text`.
+        rewrite: Returns the new texts of changed rows, from their ascending row numbers and their
+            texts. Called from several threads.
     """
 
     changed: Mask
@@ -45,7 +48,17 @@ class Edit:
 
 
 class Rows:
-    """The keep list of a file, one entry a row, taken from its front. `next` is the first one."""
+    """The keep list of a file, consumed from its front.
+
+    Args:
+        file: The file.
+        keep: Whether each row is kept.
+        advance: Called with the number of rows that were consumed.
+        workers: The number of threads that parse lines.
+        edit: New texts for rows, or None.
+
+    `next` is the first row that has not been consumed.
+    """
 
     def __init__(
         self, file: InputFile, keep: Mask, advance: Advance, workers: int, edit: Edit | None
@@ -54,7 +67,7 @@ class Rows:
         self._keep, self.next, self._advance = keep, 0, advance
 
     def take(self, count: int) -> Mask:
-        """Which of the next `count` rows to keep."""
+        """Return whether each of the next `count` rows is kept."""
         mask = self._keep[self.next : self.next + count]
         self.next += count
         if len(mask) < count:
@@ -63,22 +76,22 @@ class Rows:
         return mask
 
     def check_end(self) -> None:
-        """All rows must have been taken."""
+        """Raise `InputError` unless all rows have been consumed."""
         if self.next != len(self._keep):
             raise changed_error(self.file)
 
 
 def filter_batch(batch: pa.RecordBatch, keep: Mask) -> pa.RecordBatch:
-    """The rows of the batch where `keep` is true."""
+    """Return the rows of the batch where `keep` is true."""
     columns = [filter_column(column, keep) for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def filter_column(column: pa.Array, keep: Mask) -> pa.Array:
-    """The same for one column, of any Arrow type."""
+    """Return the values of a column, of any Arrow type, where `keep` is true."""
     if column.type in PLAIN:
-        # PyArrow cannot filter views (apache/arrow#43010); this also leaves behind the bytes of
-        # the rows that go.
+        # PyArrow cannot filter views (apache/arrow#43010); the cast also drops the bytes
+        # of removed rows.
         return filter_column(as_plain(column), keep).cast(column.type)
     try:
         return column.filter(make_booleans(keep))
@@ -89,13 +102,22 @@ def filter_column(column: pa.Array, keep: Mask) -> pa.Array:
 
 
 _JSON = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]:,]', re.DOTALL)
-_AT_ONCE, _MOST_RECORDS = 4 << 20, 4096
+_BATCH_BYTES, _BATCH_RECORDS = 4 << 20, 4096
 
 
 def edit_lines(
     block: bytes, bounds: LineBounds, first: bool, start: int, edit: Edit, name: str
 ) -> bytes:
-    """Lines of JSON with the new texts; `start` is the row of the first of them."""
+    """Return a block of JSON lines with the new texts.
+
+    Args:
+        block: The lines.
+        bounds: Where they begin and end, and which are documents.
+        first: Whether the file begins with this block.
+        start: The row of the first document.
+        edit: The new texts.
+        name: The name of the file, for messages.
+    """
     starts, ends, is_document = bounds
     documents = np.flatnonzero(is_document)
     rows = np.flatnonzero(edit.changed[start : start + len(documents)])
@@ -110,11 +132,11 @@ def edit_lines(
 def edit_strings(
     block: bytes, begins: Integers, ends: Integers, field: str, texts: pa.Array
 ) -> bytes:
-    """The block with another string in a field of the lines at these places."""
+    """Return the block with these strings in a field of the lines from `begins` to `ends`."""
     letters, key, rows = bytes_of(block), bytes_of(field.encode()), ragged(texts)
-    sure, found = kernels.edit_strings(letters, begins, ends, key, rows.data, rows.offsets)
+    sure, result = kernels.edit_strings(letters, begins, ends, key, rows.data, rows.offsets)
     if sure:
-        edited: bytes = found.tobytes()
+        edited: bytes = result.tobytes()
         return edited
     pieces: list[bytes] = []
     done = 0
@@ -129,7 +151,7 @@ def bytes_of(data: bytes) -> npt.NDArray[np.uint8]:
 
 
 def edit_line(line: bytes, field: str, text: str) -> bytes:
-    r"""A line of JSON with another string in a field; escaped like the rest of the line.
+    r"""Return a line of JSON with another string in a field, escaped like the rest of the line.
 
     >>> edit_line(b'{"a": {"text": 1}, "text" :"old\\n", "b":1e3}', "text", "new\n")
     b'{"a": {"text": 1}, "text" :"new\\n", "b":1e3}'
@@ -140,8 +162,8 @@ def edit_line(line: bytes, field: str, text: str) -> bytes:
 
 
 def _value(line: bytes, field: str) -> tuple[int, int]:
-    """Where the string of a field is; of the last field, if several have the name."""
-    depth, found, is_key, span = 0, False, True, (0, 0)
+    """Return where the string of a field begins and ends; of the last one with that name."""
+    depth, is_field, is_key, span = 0, False, True, (0, 0)
     plain = json.dumps(field, ensure_ascii=False).encode()
     for token in _JSON.finditer(line):
         sign = token[0][:1]
@@ -152,8 +174,8 @@ def _value(line: bytes, field: str) -> tuple[int, int]:
         elif depth == 1 and sign in b",:":
             is_key = sign == b","
         elif depth == 1 and is_key:
-            found = token[0] == plain or (b"\\" in token[0] and json.loads(token[0]) == field)
-        elif depth == 1 and found:
+            is_field = token[0] == plain or (b"\\" in token[0] and json.loads(token[0]) == field)
+        elif depth == 1 and is_field:
             span = token.span()
     return span
 
@@ -161,9 +183,16 @@ def _value(line: bytes, field: str) -> tuple[int, int]:
 def edit_records(
     records: Iterator[list[str]], lines: list[str], edit: Edit, file: InputFile
 ) -> Iterator[list[str]]:
-    """The records, the header's first, as `delimited.split_records` gives them; with the new texts.
+    """Yield the records, the header first, and put the lines of each into `lines`.
 
-    What is in `lines` is changed too. They are read some way ahead, to be rewritten together.
+    The lines contain the new texts, the yielded fields are the old ones. Records are read ahead in
+    batches, so that `edit.rewrite` gets many texts in a call.
+
+    Args:
+        records: The records of the file, from `delimited.split_records`.
+        lines: The list that `split_records` fills with the lines of the current record.
+        edit: The new texts.
+        file: The file.
     """
     header = next(records, None)
     if header is None:
@@ -171,36 +200,36 @@ def edit_records(
     yield header
     lines.clear()
     place, start = decode_header(header).index(edit.columns.text), 0
-    while held := _some_records(records, lines):
-        rows = np.flatnonzero(edit.changed[start : start + len(held)])
-        texts = make_strings([held[row][0][place].encode("latin-1") for row in rows.tolist()])
+    while batch := _next_batch(records, lines):
+        rows = np.flatnonzero(edit.changed[start : start + len(batch)])
+        texts = make_strings([batch[row][0][place].encode("latin-1") for row in rows.tolist()])
         fresh = dict(zip(rows.tolist(), edit.rewrite(rows + start, texts).to_pylist(), strict=True))
-        for row, (record, own) in enumerate(held):
+        for row, (record, own) in enumerate(batch):
             if row in fresh:
                 text = fresh[row].encode().decode("latin-1")
                 own = [edit_record("".join(own), place, DELIMITERS[file.format], text)]
             lines[:] = own
             yield record
-        start += len(held)
+        start += len(batch)
         lines.clear()
 
 
-def _some_records(
+def _next_batch(
     records: Iterator[list[str]], lines: list[str]
 ) -> list[tuple[list[str], list[str]]]:
-    """The next records and the lines of each, as many as are worth it."""
-    held, size = [], 0
+    """Return the next records with the lines of each, up to a number of records and bytes."""
+    batch, size = [], 0
     for record in records:
-        held.append((record, lines.copy()))
+        batch.append((record, lines.copy()))
         size += sum(map(len, lines))
         lines.clear()
-        if len(held) == _MOST_RECORDS or size >= _AT_ONCE:
+        if len(batch) == _BATCH_RECORDS or size >= _BATCH_BYTES:
             break
-    return held
+    return batch
 
 
 def edit_record(record: str, place: int, delimiter: str, text: str) -> str:
-    """A CSV record with another text in a field; quoted if it was, or if it must be.
+    """Return a CSV record with another text in a field, quoted if it was or must be.
 
     >>> edit_record("1,long text,c", 1, ",", "a, b")
     '1,"a, b",c'
@@ -215,7 +244,7 @@ def edit_record(record: str, place: int, delimiter: str, text: str) -> str:
 
 
 def edit_text(data: bytes, edit: Edit) -> bytes:
-    """The content of a text file, which is one row, with the new text."""
+    """Return the content of a text file, which is one row, with the new text."""
     mark = BOM if data.startswith(BOM) else b""
     (fresh,) = edit.rewrite(
         np.zeros(1, np.int64), make_strings([data.removeprefix(BOM)])
@@ -224,7 +253,7 @@ def edit_text(data: bytes, edit: Edit) -> bytes:
 
 
 def edit_batch(batch: pa.RecordBatch, start: int, edit: Edit, name: str) -> pa.RecordBatch:
-    """A record batch with the new texts; `start` is the row of the first of its rows."""
+    """Return a record batch with the new texts; `start` is the number of its first row."""
     rows = np.flatnonzero(edit.changed[start : start + batch.num_rows])
     if not len(rows):
         return batch
@@ -232,7 +261,7 @@ def edit_batch(batch: pa.RecordBatch, start: int, edit: Edit, name: str) -> pa.R
     old = batch.column(place)
     if pa.types.is_dictionary(old.type):
         raise UsageError(
-            f"{name}: column {edit.columns.text!r} is a dictionary, in which texts can't be cut: "
+            f"{name}: column {edit.columns.text!r} is a dictionary, whose texts can't be replaced: "
             "store it as plain strings"
         )
     texts = decode_strings(old)
@@ -244,5 +273,5 @@ def edit_batch(batch: pa.RecordBatch, start: int, edit: Edit, name: str) -> pa.R
 
 
 def _column(numbers: Integers) -> pa.Array:
-    """Not pa.array, which imports pandas."""
+    """Return the numbers as an Arrow column, without pa.array, which imports pandas."""
     return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])

@@ -1,7 +1,7 @@
 """Cut the inputs into shards, pieces of work that are independent of each other.
 
 A shard is a group of small files, or a part of a large one: a byte range of an uncompressed JSONL
-file, row groups of a Parquet file. Where the cuts are depends on nothing but the files.
+file, row groups of a Parquet file. The cuts depend only on the files and on the size of a shard.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from neardup.corpus.columnar import row_group_sizes
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import CHUNK, Chunk, chunks_of, read_chunks
-from neardup.corpus.streams import changed_error
-from neardup.corpus.streams import name_read_errors as being_read
+from neardup.corpus.streams import changed_error, name_read_errors
 from neardup.errors import InputError
 
 SHARD = 64 << 20
-_MOST_FILES = 4096
+_MAX_FILES = 4096
 
-Stamp = tuple[int, int]  # size and time of the last change
+Stamp = tuple[int, int]
+"""The size of a file, and the time of its last change in nanoseconds."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How files are read: which columns, in chunks and shards of about how many bytes."""
+    """How files are read: the columns, and the approximate bytes of a chunk and of a shard."""
 
     columns: Columns
     chunk: int = CHUNK
@@ -36,7 +36,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Shard:
-    """Files with their stamps; `part` is a range of bytes (JSONL) or row groups (Parquet)."""
+    """Whole files, or `part` of one file: a range of bytes (JSONL) or of row groups (Parquet)."""
 
     files: tuple[InputFile, ...]
     stamps: tuple[Stamp, ...]
@@ -44,7 +44,7 @@ class Shard:
     part: tuple[int, int] | None = None
 
     def chunks(self) -> Iterator[Chunk]:
-        """The shard's records, in pieces for the workers."""
+        """Yield the shard's records in chunks for the workers."""
         columns, size = self.reading.columns, self.reading.chunk
         if self.part is None:
             return chunks_of(self.files, columns, size)
@@ -58,7 +58,7 @@ class Shard:
 
     @property
     def stored(self) -> int:
-        """The stored bytes of the shard, about."""
+        """The approximate number of stored bytes of the shard."""
         if self.part is None:
             return sum(size for size, _ in self.stamps)
         if self.files[0].format == "jsonl":
@@ -77,38 +77,41 @@ class Shard:
 
 def read_stamp(file: InputFile) -> Stamp:
     """Return the file's size and the time of its last change."""
-    with being_read(file):
-        found = os.stat(file.path)
-    return found.st_size, found.st_mtime_ns
+    with name_read_errors(file):
+        status = os.stat(file.path)
+    return status.st_size, status.st_mtime_ns
 
 
 def cut_shards(
     files: Iterable[InputFile], reading: Reading, without: Collection[str] = ()
 ) -> list[Shard]:
-    """All files in shards, in order.
+    """Return the shards of all files, in order.
 
-    Files named in `without` are left out; the other shards stay as they are.
+    Args:
+        files: The input files.
+        reading: How they are read.
+        without: Names of files to leave out; the cuts between the others do not change.
     """
     size = reading.shard
     shards: list[Shard] = []
     small: list[tuple[InputFile, Stamp]] = []
-    held = count = 0
+    total = count = 0
 
     def flush() -> None:
-        nonlocal held, count
+        nonlocal total, count
         if small:
-            together, stamps = zip(*small, strict=True)
-            shards.append(Shard(together, stamps, reading))
+            group, stamps = zip(*small, strict=True)
+            shards.append(Shard(group, stamps, reading))
         small.clear()
-        held = count = 0
+        total = count = 0
 
     for file in files:
         left_out = file.name in without
-        stamp = _stamp_or_nothing(file) if left_out else read_stamp(file)
-        if held + stamp[0] > size or count == _MOST_FILES:
+        stamp = _stamp_or_zero(file) if left_out else read_stamp(file)
+        if total + stamp[0] > size or count == _MAX_FILES:
             flush()
         if stamp[0] <= size:
-            held, count = held + stamp[0], count + 1
+            total, count = total + stamp[0], count + 1
             small += [] if left_out else [(file, stamp)]
         elif not left_out:
             parts = _parts(file, stamp[0], size)
@@ -117,7 +120,8 @@ def cut_shards(
     return shards
 
 
-def _stamp_or_nothing(file: InputFile) -> Stamp:
+def _stamp_or_zero(file: InputFile) -> Stamp:
+    """Return the stamp of a file, zeros if it can't be read."""
     with suppress(InputError):
         return read_stamp(file)
     return 0, 0
@@ -129,15 +133,15 @@ def _parts(file: InputFile, stored: int, size: int) -> Iterator[tuple[int, int] 
     elif file.format == "parquet":
         yield from _grouped(row_group_sizes(file), size)
     else:
-        yield None  # only to be read from the front
+        yield None  # can be read only from the beginning
 
 
 def _grouped(sizes: list[int], size: int) -> Iterator[tuple[int, int]]:
-    first = held = 0
+    first = total = 0
     for number, stored in enumerate(sizes):
-        held += stored
-        if held >= size:
+        total += stored
+        if total >= size:
             yield first, number + 1
-            first, held = number + 1, 0
+            first, total = number + 1, 0
     if first < len(sizes) or not sizes:
         yield first, len(sizes)

@@ -1,9 +1,9 @@
-"""Read a file's bytes: whole lines, decompressed, and never fewer than there are.
+"""Read the bytes of a file, decompressed and in whole lines; raise an error if it is truncated.
 
-PyArrow's CompressedInputStream raises for gzip and zstd data that is cut at any byte, or that
-garbage follows, and reads concatenated members and frames (tried at every position). It takes
-zero bytes for an empty stream: that case is checked here. A cut exactly between two members
-leaves a valid file and can't be noticed.
+PyArrow's CompressedInputStream raises for gzip and zstd data that is truncated at any byte or
+followed by garbage, and reads concatenated members and frames (tested at every position). It
+accepts zero bytes as an empty stream: this module checks that case. A file truncated exactly
+between two members is valid, so that can't be detected.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def name_read_errors(file: InputFile, cure: str = SKIP) -> Iterator[None]:
 
 def _corrupt(file: InputFile, error: Exception, cure: str) -> InputError:
     kind = file.compression or file.format
-    # Arrow's messages go on for lines; the first sentence says what is wrong.
+    # Arrow's messages have many lines; the first sentence states the cause.
     why = str(error).strip().split("\n")[0].split(". ")[0][:120]
     return InputError(f"{file.name}: truncated or corrupt {kind} data ({why}): {cure}", file.name)
 
@@ -69,7 +69,7 @@ class Meter:
 
 @contextmanager
 def open_unbuffered(file: InputFile) -> Iterator[IO[bytes]]:
-    """The file's bytes as they are stored, without a buffer."""
+    """Open a file for its stored bytes, without a buffer."""
     with open(file.path, "rb", buffering=0) as raw:
         yield raw
 
@@ -77,12 +77,16 @@ def open_unbuffered(file: InputFile) -> Iterator[IO[bytes]]:
 def find_line_ranges(
     file: InputFile, size: int, part: tuple[int, int] | None = None
 ) -> Iterator[tuple[int, int]]:
-    """(start, length) of stretches of whole lines of an uncompressed file.
+    """Yield (start, length) of ranges of whole lines of an uncompressed file.
 
-    A stretch ends with the first line that reaches `size` bytes. Only the places of the cuts
-    are read, so that the bytes can be read where they are parsed. A last line beyond LONGEST
-    loses its end: it is still too long, and will be refused. Of a part, a range of bytes, the
-    lines that begin in it are given.
+    A range ends with the first line that reaches `size` bytes. Only the bytes around the cuts are
+    read, so that the workers can read the rest. A last line beyond LONGEST is truncated: it is
+    still too long, and will be rejected.
+
+    Args:
+        file: The file.
+        size: The least number of bytes of a range, except the last.
+        part: A range of bytes: only lines that begin in it are included. By default the file.
     """
     with open_unbuffered(file) as raw:
         start, total = 0, os.fstat(raw.fileno()).st_size
@@ -97,17 +101,18 @@ def find_line_ranges(
 
 
 def _after_newline(handle: int, position: int, total: int) -> int:
+    """Return the position after the first newline from `position` on, `total` if there is none."""
     while position < total:
         block = os.pread(handle, _STEP, position)
-        found = block.find(b"\n")
-        if found >= 0:
-            return position + found + 1
+        newline = block.find(b"\n")
+        if newline >= 0:
+            return position + newline + 1
         position += len(block) or total
     return total
 
 
 def read_range(file: InputFile, start: int, length: int) -> bytes:
-    """Return the bytes of one stretch."""
+    """Return a range of bytes; `InputError` if the file is shorter."""
     with open_unbuffered(file) as raw:
         parts = []
         while length > 0:
@@ -120,7 +125,7 @@ def read_range(file: InputFile, start: int, length: int) -> bytes:
 
 
 def read_line_blocks(file: InputFile, size: int, meter: Meter | None = None) -> Iterator[bytes]:
-    """The file's contents as blocks of whole lines, of about `size` bytes."""
+    """Yield the file's contents in blocks of whole lines, of about `size` bytes each."""
     meter = meter or Meter()
     if file.compression is None:
         for start, length in find_line_ranges(file, size):
@@ -131,7 +136,7 @@ def read_line_blocks(file: InputFile, size: int, meter: Meter | None = None) -> 
 
 
 def read_decompressed(file: InputFile, size: int, meter: Meter | None = None) -> Iterator[bytes]:
-    """The file's contents, in pieces of `size` bytes, whatever its compression."""
+    """Yield the file's decompressed contents in pieces of at most `size` bytes."""
     meter = meter or Meter()
     with open_unbuffered(file) as raw:
         if file.compression is None:
@@ -148,16 +153,19 @@ def read_decompressed(file: InputFile, size: int, meter: Meter | None = None) ->
 
 
 def cut_at_newlines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Cut after newlines. A line beyond LONGEST loses its middle: it will be refused anyway."""
-    held: list[bytes] = []
+    """Yield blocks of whole lines from pieces of any size.
+
+    A line beyond LONGEST loses its middle: it is still too long, and will be rejected.
+    """
+    pending: list[bytes] = []
     length = 0
     for piece in pieces:
         cut = piece.rfind(b"\n") + 1
         if cut:
-            yield b"".join((*held, piece[:cut]))
-            held, length, piece = [], 0, piece[cut:]
+            yield b"".join((*pending, piece[:cut]))
+            pending, length, piece = [], 0, piece[cut:]
         if length <= LONGEST:
-            held.append(piece)
+            pending.append(piece)
             length += len(piece)
     if length:
-        yield b"".join(held)
+        yield b"".join(pending)

@@ -1,10 +1,10 @@
-"""Write a file again with only the rows to keep.
+"""Write the kept rows of a file, in the same format and with the same compression.
 
-Same format, same compression. Lines of JSONL and records of CSV byte for byte, a text file as a
-whole. Parquet and Arrow files keep their schema and metadata, the codec of every Parquet column and
-the number of rows in a row group; compression levels and encodings are not recorded in a file, so
-they are PyArrow's defaults. Rows may get another text. The file is written beside its place and
-renamed at the end: there is never half a file under the final name.
+Lines of JSONL, records of CSV and text files are copied byte for byte. Parquet and Arrow files keep
+their schema and metadata, the codec of every Parquet column and the number of rows in a row group;
+compression levels and encodings are not recorded in a file, so they are PyArrow's defaults. Rows
+may get new texts. The file is written under a temporary name beside its destination and renamed at
+the end, so that an incomplete file never has the final name.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def write_parquet(rows: Rows, beside: Path) -> None:
 
 
 def _codecs(layout: pq.FileMetaData) -> dict[str, str] | str:
-    """The codec of every column, as the first row group has it."""
+    """Return the codec of every column in the first row group."""
     if not layout.num_row_groups:
         return "snappy"
     group = layout.row_group(0)
@@ -71,17 +71,17 @@ def _codecs(layout: pq.FileMetaData) -> dict[str, str] | str:
 
 
 def _grouped(batches: Iterator[pa.RecordBatch], schema: pa.Schema, most: int) -> Iterator[pa.Table]:
-    """Row groups with as many rows as those that came in, as far as memory allows."""
-    held: list[pa.RecordBatch] = []
+    """Yield row groups of `most` rows, the size in the input, or fewer if they are large."""
+    group: list[pa.RecordBatch] = []
     rows = weight = 0
     for batch in batches:
-        held.append(batch)
+        group.append(batch)
         rows, weight = rows + batch.num_rows, weight + batch.nbytes
         if rows >= most or weight >= _ROW_GROUP:
-            yield pa.Table.from_batches(held, schema)
-            held, rows, weight = [], 0, 0
-    if held:
-        yield pa.Table.from_batches(held, schema)
+            yield pa.Table.from_batches(group, schema)
+            group, rows, weight = [], 0, 0
+    if group:
+        yield pa.Table.from_batches(group, schema)
 
 
 def write_arrow(rows: Rows, beside: Path) -> None:
@@ -111,7 +111,7 @@ def _kept_batches(rows: Rows) -> Iterator[pa.RecordBatch]:
 
 
 _BLOCK = 1 << 20
-_HELD_LINES = 4096
+_BATCH_LINES = 4096
 
 
 def write_kept(
@@ -122,10 +122,18 @@ def write_kept(
     workers: int = 1,
     edit: Edit | None = None,
 ) -> None:
-    """Write the rows of `file` where `keep` is true to `destination`, the new file's path.
+    """Write the rows of `file` where `keep` is true to `destination`.
 
-    A file of which no row is kept becomes an empty one of its format (CSV: the header); a text
+    A file without kept rows becomes an empty file of its format (CSV: only the header); a text
     file that is not kept is not written.
+
+    Args:
+        file: The file to read.
+        keep: Whether each row is kept.
+        destination: The path of the new file.
+        advance: Called with the number of rows that were written.
+        workers: The number of threads that parse JSONL.
+        edit: New texts for rows; by default none.
     """
     if file.format == "text" and not keep.all():
         advance(1)
@@ -138,7 +146,7 @@ def write_kept(
 
 @contextmanager
 def _replacing(destination: Path) -> Iterator[Path]:
-    """A path beside the destination, which takes its place at the end; or is removed."""
+    """Yield a temporary path that is renamed to the destination at the end, or removed on error."""
     begins = os.fsdecode(os.fsencode(destination.name)[:200])  # a name has at most 255 bytes
     beside = destination.with_name(f".{begins}.{os.getpid()}.tmp")
     try:
@@ -159,7 +167,7 @@ def _replacing(destination: Path) -> Iterator[Path]:
 
 @contextmanager
 def _sink(file: InputFile, beside: Path) -> Iterator[IO[bytes] | pa.NativeFile]:
-    # Buffered: a raw file may write less than it is given, and PyArrow would not notice.
+    # Buffered: a raw file may write fewer bytes than asked, and PyArrow does not check.
     with open(beside, "wb") as raw:
         if file.compression is None:
             yield raw
@@ -168,7 +176,7 @@ def _sink(file: InputFile, beside: Path) -> Iterator[IO[bytes] | pa.NativeFile]:
                 yield packed
 
 
-def _read(file: InputFile, blocks: Iterator[bytes]) -> Iterator[bytes]:
+def _name_errors(file: InputFile, blocks: Iterator[bytes]) -> Iterator[bytes]:
     with name_read_errors(file):
         yield from blocks
 
@@ -181,20 +189,20 @@ def _write_jsonl(rows: Rows, beside: Path) -> None:
 
 
 def _all_lines(rows: Rows) -> Iterator[tuple[bytes, LineBounds]]:
-    """The lines of the file, some at a time, with new texts where there are any."""
-    found = map_in_order(read_chunks(rows.file, Columns()), _lines, rows.workers)
+    """Yield the lines of the file in blocks, with the new texts of `rows.edit`."""
+    blocks = map_in_order(read_chunks(rows.file, Columns()), _lines, rows.workers)
     if rows.edit is None:
-        return (lines for _, lines in found)
-    edited = map_in_order(_numbered(found), partial(_edited, rows.edit), rows.workers)
+        return (lines for _, lines in blocks)
+    edited = map_in_order(_numbered(blocks), partial(_edited, rows.edit), rows.workers)
     return (lines for _, lines in edited)
 
 
 def _numbered(
-    found: Iterator[tuple[Chunk, tuple[bytes, LineBounds]]],
+    blocks: Iterator[tuple[Chunk, tuple[bytes, LineBounds]]],
 ) -> Iterator[tuple[Chunk, bytes, LineBounds, int]]:
-    """The same, with the row of the first line."""
+    """Yield each block with the row of its first line."""
     row = 0
-    for chunk, (data, bounds) in found:
+    for chunk, (data, bounds) in blocks:
         yield chunk, data, bounds, row
         row += int(bounds[2].sum())
 
@@ -212,7 +220,7 @@ def _lines(chunk: Chunk) -> tuple[bytes, LineBounds]:
 
 
 def _kept_runs(bounds: LineBounds, rows: Rows) -> list[tuple[int, int]]:
-    """(start, end) of the stretches of kept lines."""
+    """Return (start, end) of each run of consecutive kept lines."""
     starts, ends, is_document = bounds
     kept = np.zeros(len(ends) + 2, bool)
     kept[1:-1][is_document] = rows.take(int(is_document.sum()))
@@ -222,23 +230,23 @@ def _kept_runs(bounds: LineBounds, rows: Rows) -> list[tuple[int, int]]:
 
 def _write_delimited(rows: Rows, beside: Path) -> None:
     with _sink(rows.file, beside) as sink:
-        for part in _read(rows.file, _kept_records(rows)):
+        for part in _name_errors(rows.file, _kept_records(rows)):
             sink.write(part)
 
 
 def _kept_records(rows: Rows) -> Iterator[bytes]:
-    held: list[str] = []
+    batch: list[str] = []
     lines: list[str] = []
     records = delimited.split_records(rows.file, lines)
     if rows.edit is not None:
         records = edit_records(records, lines, rows.edit, rows.file)
     for number, _ in enumerate(records):
         if number == 0 or rows.take(1)[0]:
-            held.extend(lines)
-        if len(held) >= _HELD_LINES:
-            yield "".join(held).encode("latin-1")
-            held.clear()
-    yield "".join(held).encode("latin-1")
+            batch.extend(lines)
+        if len(batch) >= _BATCH_LINES:
+            yield "".join(batch).encode("latin-1")
+            batch.clear()
+    yield "".join(batch).encode("latin-1")
 
 
 def _write_text(rows: Rows, beside: Path) -> None:
@@ -250,7 +258,7 @@ def _write_text(rows: Rows, beside: Path) -> None:
             sink.write(fresh)
         return
     with _sink(replace(rows.file, compression=None), beside) as sink:
-        for block in _read(rows.file, _stored(rows.file)):
+        for block in _name_errors(rows.file, _stored(rows.file)):
             sink.write(block)
 
 

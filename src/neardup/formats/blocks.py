@@ -1,12 +1,12 @@
-"""Blocks of columns in a file: what a stage of a run leaves for the next one.
+"""Read and write files of blocks of columns, which one stage of a run writes for the next.
 
     at the front   magic, length and text of a JSON header, XXH3-64 of all that
     then           the blocks' columns, one after the other, little-endian
     at the end     a JSON index of the blocks, its length, its XXH3-64, magic
 
-Each column carries its own XXH3-64, a two-dimensional one an XXH3-64 for each of its rows, so
-that whatever part is read has been checked. A file gets its name when it is complete; it is
-readable by its owner only, because signatures say something about texts.
+Each column has an XXH3-64, a two-dimensional one an XXH3-64 for each of its rows, so that every
+part is checked when it is read. A file gets its name when it is complete. Only its owner can read
+it, because signatures reveal something about texts.
 """
 
 from __future__ import annotations
@@ -27,14 +27,20 @@ from neardup.framing import CHECKSUM, checksum, seal
 
 FRONT, END = b"ndblock1", b"1kcolbdn"
 HEAD, TAIL = Struct("<8sI"), Struct("<QQ8s")
-MOST_HEADER = 1 << 26
+MAX_HEADER = 1 << 26
 DTYPES = ("|u1", "<u4", "<u8", "<i8", "<f8")
 
 Array = NDArray[Any]
 
 
 class BlockWriter:
-    """A file of blocks that is being written; it takes its name when it is closed."""
+    """Writes a file of blocks, which gets its name when it is closed.
+
+    Args:
+        path: The path of the complete file.
+        kind: What the file contains; a reader requires the same kind.
+        **header: Further values of the JSON header.
+    """
 
     def __init__(self, path: Path, kind: str, **header: Any) -> None:
         self.path = path
@@ -51,7 +57,7 @@ class BlockWriter:
         self._write(seal(front))
 
     def add(self, columns: dict[str, Array], **note: Any) -> None:
-        """Write a block; `note` is kept in the index."""
+        """Write a block; `note` is stored with it in the index."""
         placed = {}
         for name, values in columns.items():
             values = np.ascontiguousarray(values)
@@ -66,9 +72,11 @@ class BlockWriter:
         self._blocks.append({"columns": placed, "note": note})
 
     def close(self, *, durable: bool = False, **note: Any) -> None:
-        """Complete the file, and give it its name; `note` is kept with the index.
+        """Complete the file and rename it to its path.
 
-        A durable one is on the disk, and so is its name, when this returns.
+        Args:
+            durable: Whether the file and its name are synced to the disk before this returns.
+            **note: Values to store in the index.
         """
         index = json.dumps({"blocks": self._blocks, "note": note}).encode()
         sums = TAIL.pack(len(index), checksum(index), END)
@@ -96,13 +104,13 @@ class BlockWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self._file.closed:  # given up: nothing of it stays
+        if not self._file.closed:  # not completed: remove the temporary file
             self._file.close()
             self._beside.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
-    """Names that were given or taken away in a folder are on the disk when this returns."""
+    """Sync a folder to the disk: names that were created or removed in it are durable then."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -115,7 +123,7 @@ def _bytes(values: Array) -> memoryview:
 
 
 def _is_sound(column: dict[str, Any], size: int) -> bool:
-    """Whether a column is inside of its file, and of a type that we write."""
+    """Return whether a column is inside of its file, and of a type that `BlockWriter` writes."""
     shape, at = column["shape"], column["at"]
     if column["type"] not in DTYPES or len(shape) not in (1, 2) or min(at, *shape) < 0:
         return False
@@ -126,7 +134,14 @@ def _is_sound(column: dict[str, Any], size: int) -> bool:
 
 
 class BlockReader:
-    """A complete file of blocks. The index is checked when it is opened, columns when read."""
+    """Reads a complete file of blocks; its index is checked when opened, columns when read.
+
+    Raises `FormatError` if the file is damaged or of another kind.
+
+    Args:
+        path: The path of the file.
+        kind: The kind that the file must have.
+    """
 
     def __init__(self, path: Path, kind: str) -> None:
         self.path = path
@@ -147,28 +162,30 @@ class BlockReader:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise self.damaged("its description") from None
         if self.header.get("kind") != kind or not sound:
-            raise self.damaged(f"it holds {str(self.header.get('kind'))[:40]!r}, not {kind!r}")
+            raise self.damaged(f"it contains {str(self.header.get('kind'))[:40]!r}, not {kind!r}")
 
     def __len__(self) -> int:
         return len(self._blocks)
 
     def note_of(self, block: int) -> dict[str, Any]:
-        """What the writer noted about a block."""
+        """Return the note that a block was written with."""
         note: dict[str, Any] = self._blocks[block]["note"]
         return note
 
     def has(self, block: int, name: str) -> bool:
+        """Return whether a block has this column."""
         return name in self._blocks[block]["columns"]
 
     def shape(self, block: int, name: str) -> tuple[int, ...]:
+        """Return the shape of a column."""
         return tuple(self._blocks[block]["columns"][name]["shape"])
 
     def place(self, block: int, name: str) -> int:
-        """Where a column begins in the file, for who reads parts that have their own checksum."""
+        """Return where a column begins in the file, to read parts that have their own checksums."""
         return int(self._blocks[block]["columns"][name]["at"])
 
     def read(self, block: int, name: str, rows: slice | None = None) -> Array:
-        """A column, or some rows of a two-dimensional one."""
+        """Return a column, or rows of a two-dimensional one; `FormatError` if it is damaged."""
         column = self._blocks[block]["columns"][name]
         dtype, shape = np.dtype(column["type"]), tuple(column["shape"])
         first, last = (0, len(column["sums"])) if rows is None else (rows.start, rows.stop)
@@ -185,7 +202,7 @@ class BlockReader:
         return out
 
     def fill(self, into: memoryview, at: int) -> None:
-        """Bytes from a place of the file, unchecked."""
+        """Fill a buffer with the bytes from position `at` on, without a check of their checksum."""
         try:
             with open(self.path, "rb", buffering=0) as file:
                 while into:
@@ -197,7 +214,7 @@ class BlockReader:
             raise self.damaged(os.strerror(error.errno or 0)) from None
 
     def verify(self) -> None:
-        """Read everything once; an error if anything is not what was written."""
+        """Read all columns; `FormatError` if one is damaged."""
         for block, content in enumerate(self._blocks):
             for name in content["columns"]:
                 self.read(block, name)
@@ -205,9 +222,9 @@ class BlockReader:
     def _front(self, handle: int) -> dict[str, Any]:
         head = os.pread(handle, HEAD.size, 0)
         if len(head) < HEAD.size or not head.startswith(FRONT):
-            raise self.damaged("not such a file")
+            raise self.damaged("not a file of blocks")
         length = HEAD.unpack(head)[1]
-        if length > MOST_HEADER:
+        if length > MAX_HEADER:
             raise self.damaged("header")
         rest = os.pread(handle, length + CHECKSUM.size, HEAD.size)
         return self._json(head + rest[:length], rest[length:], HEAD.size)
@@ -216,7 +233,7 @@ class BlockReader:
         size = os.fstat(handle).st_size
         tail = os.pread(handle, TAIL.size, max(size - TAIL.size, 0))
         if len(tail) < TAIL.size or not tail.endswith(END):
-            raise self.damaged("no end")
+            raise self.damaged("truncated")
         length, expected, _ = TAIL.unpack(tail)
         if length > size:
             raise self.damaged("index")
@@ -226,9 +243,9 @@ class BlockReader:
     def _json(self, text: bytes, expected: bytes, start: int) -> dict[str, Any]:
         if CHECKSUM.pack(checksum(text)) != expected:
             raise self.damaged("checksum of its description")
-        found: dict[str, Any] = json.loads(text[start:])
-        return found
+        content: dict[str, Any] = json.loads(text[start:])
+        return content
 
     def damaged(self, why: str) -> FormatError:
-        """The error for a file that is not what was written."""
+        """Return the error for a file that is not as it was written."""
         return FormatError(f"{self.path} is damaged ({why}): run again, it will be made anew")

@@ -1,4 +1,4 @@
-"""An operating point as a file: what `neardup plan` and `neardup tune` write, and runs are given.
+"""Read and write config files: an operating point that `plan` or `tune` chose, for later runs.
 
     # why each value is what it is
     version = 1
@@ -7,8 +7,8 @@
     threshold = 0.85
     slots = 128
 
-TOML. The names in `[dedup]` are the parameters of `neardup.dedup`, those that say what counts as
-similar and what is kept. What belongs to the data (columns, files, keys) is not in it.
+The format is TOML. `[dedup]` contains the parameters of `neardup.dedup` that determine what counts
+as similar and what is kept, but none that depend on the data (columns, files, keys).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ INTRODUCTION: Final = "An operating point of neardup: neardup dedup INPUT -o OUT
 def write_config(path: Path, options: Mapping[str, Any], why: Sequence[str] = ()) -> None:
     """Write an operating point, with the reasons as comments; options that are None are omitted."""
     for name in options:
-        _known(name, path)
+        _check_name(name, path)
     lines = (line for text in (INTRODUCTION, *why) for line in text.splitlines())
     comments = [f"# {CONTROL.sub(' ', line)}".rstrip() for line in lines]
     values = [f"{name} = {_toml(options[name])}" for name in NAMES if options.get(name) is not None]
@@ -56,17 +56,19 @@ def load_config(path: str | Path) -> MatchingOptions:
     {'threshold': 0.9, 'slots': 64}
     """
     path = Path(path)
-    given = _parsed(path)
-    if given.get("version") != VERSION:
+    content = _parsed(path)
+    if content.get("version") != VERSION:
         raise FormatError(
-            f"{path}: version {given.get('version')!r} of the config file is not known, this "
+            f"{path}: version {content.get('version')!r} of the config file is not known, this "
             f"neardup reads version {VERSION}: write it again with neardup plan or neardup tune"
         )
-    options = given.get("dedup")
-    if not isinstance(options, dict) or set(given) != {"version", "dedup"}:
-        raise FormatError(f"{path}: a config file holds a version and a [dedup] table, that is all")
+    options = content.get("dedup")
+    if not isinstance(options, dict) or set(content) != {"version", "dedup"}:
+        raise FormatError(
+            f"{path}: a config file must contain a version and a [dedup] table, nothing else"
+        )
     for name, value in options.items():
-        _known(name, path)
+        _check_name(name, path)
         plain = isinstance(value, str | int | float) and not isinstance(value, bool)
         if not plain and not options_at("config file")[name].repeated:
             raise FormatError(f"{path}: {name} must be a number or a text, not {value!r}")
@@ -79,20 +81,20 @@ def _parsed(path: Path) -> dict[str, Any]:
             data = file.read(LARGEST + 1)
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise UsageError(f"{path}: can't be read ({why}): give a config file") from None
+        raise UsageError(f"{path}: can't be read ({why}): pass a config file") from None
     if len(data) > LARGEST:
-        raise FormatError(f"{path}: larger than any config file: give one that neardup plan wrote")
+        raise FormatError(f"{path}: larger than any config file: pass one that neardup plan wrote")
     try:
         return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}: not a config file: {error}") from None
 
 
-def _known(name: str, path: Path) -> None:
+def _check_name(name: str, path: Path) -> None:
     if name not in NAMES:
         raise ParameterError(f"{path}: {name} is not known: use {', '.join(NAMES)}")
 
 
 def _toml(value: Any) -> str:
-    """Strings, numbers and lists of strings look in TOML as they do in JSON."""
+    """Return a value in TOML, which writes strings, numbers and lists of strings as JSON does."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

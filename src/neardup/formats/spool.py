@@ -1,7 +1,7 @@
-"""Shingles set aside: written once while reading, a few rows read back after grouping.
+"""Store shingles in a temporary file while reading, and read back those of candidates.
 
-Raw little-endian 64-bit values in a temporary file that has no name any more, so that no
-crash leaves it behind and nobody else can open it. Small ones stay in memory.
+The file contains little-endian 64-bit values. It has no name, so that a crash does not leave it
+behind and no other process can open it. Up to 32 MB stay in memory.
 """
 
 from __future__ import annotations
@@ -19,21 +19,25 @@ IN_MEMORY = 32 << 20
 
 
 class Spool:
-    """Rows of 64-bit values, appended in order and read by number. One thread at a time."""
+    """Rows of 64-bit values, appended in order and read by number. Not thread-safe.
+
+    Args:
+        folder: Where the file is created; by default the folder for temporary files.
+    """
 
     def __init__(self, folder: str | None = None) -> None:
         self._folder = folder
         self._file: BinaryIO | None = None
         self._pending: list[NDArray[np.uint64]] = []
-        self._waiting = 0
+        self._pending_bytes = 0
         self._sizes: list[NDArray[np.int64]] = []
 
     def append(self, values: NDArray[np.uint64], offsets: NDArray[np.int64]) -> None:
         """Add the rows values[offsets[i] : offsets[i + 1]]."""
         self._sizes.append(np.diff(offsets))
         self._pending.append(values)
-        self._waiting += values.nbytes
-        if self._file is not None or self._waiting > IN_MEMORY:
+        self._pending_bytes += values.nbytes
+        if self._file is not None or self._pending_bytes > IN_MEMORY:
             self._flush()
 
     def _flush(self) -> None:
@@ -52,26 +56,26 @@ class Spool:
             raise OutputError(
                 f"no room for the shingles in {where} ({error.strerror}): free some space or {cure}"
             ) from None
-        self._pending, self._waiting = [], 0
+        self._pending, self._pending_bytes = [], 0
 
     def sorted_sets(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """The chosen rows one after the other, each sorted; repeats are still in it."""
+        """Return the values of these rows, each sorted and with repetitions, and their offsets."""
         sizes = np.concatenate(self._sizes) if self._sizes else np.empty(0, np.int64)
         starts = np.cumsum(sizes) - sizes
         offsets = np.concatenate([[0], np.cumsum(sizes[rows])]).astype(np.int64)
         out = np.empty(offsets[-1], np.uint64)
-        waiting = np.concatenate(self._pending) if self._pending else out[:0]
+        pending = np.concatenate(self._pending) if self._pending else out[:0]
         for place, row in enumerate(rows.tolist()):
-            here = out[offsets[place] : offsets[place + 1]]
+            values = out[offsets[place] : offsets[place + 1]]
             if self._file is None:
-                here[:] = waiting[starts[row] : starts[row] + sizes[row]]
+                values[:] = pending[starts[row] : starts[row] + sizes[row]]
             else:
-                _read(self._file.fileno(), here.data.cast("B"), int(starts[row]) * 8)
-            here.sort()
+                _read(self._file.fileno(), values.data.cast("B"), int(starts[row]) * 8)
+            values.sort()
         return out, offsets
 
     def close(self) -> None:
-        """Forget everything; the file goes with its last handle."""
+        """Drop all rows; the file is deleted."""
         if self._file is not None:
             self._file.close()
         self._file, self._pending = None, []
@@ -81,5 +85,7 @@ def _read(file: int, into: memoryview, at: int) -> None:
     while into:
         got = os.preadv(file, [into], at)
         if got == 0:
-            raise FormatError("the spooled shingles are shorter than what was written: run again")
+            raise FormatError(
+                "the file of spooled shingles is shorter than what was written: run again"
+            )
         into, at = into[got:], at + got

@@ -1,4 +1,4 @@
-"""The tables of a finished run: their columns and types, and how they are written."""
+"""The schemas of the tables of a finished run, and writers of Parquet, JSON and text files."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ REMOVED = pa.schema(
 )
 CLUSTERS = pa.schema([("cluster", ROW), ("id", TEXT), ("file", TEXT), ("row", ROW), ("size", ROW)])
 REJECTED = pa.schema([("id", TEXT), ("file", TEXT), ("row", ROW), ("reason", TEXT)])
-# What was cut out of documents: how many parts, and how many bytes with their line breaks.
+# Paragraphs or lines removed from documents: their number, and their bytes with line breaks.
 CUT = pa.schema([("id", TEXT), ("file", TEXT), ("row", ROW), ("units", ROW), ("bytes", ROW)])
-# Texts of the largest clusters to look at, the kept document first; null if it can't be read again.
+# Texts of the largest clusters, the kept document first; null if a text can't be read again.
 SAMPLES = pa.schema(
     [
         ("cluster", ROW),
@@ -51,9 +51,9 @@ PAIRS = pa.schema([("a", TEXT), ("b", TEXT), ("similarity", pa.float64())])
 
 
 def to_arrow(values: NDArray[Any] | pa.Array) -> pa.Array:
-    """A NumPy array as an Arrow column, without pa.array.
+    """Return a NumPy array as an Arrow column; Arrow columns are returned unchanged.
 
-    That one imports pandas wherever it is installed, which takes 0.2 s and 40 MB.
+    Without pa.array, which imports pandas if it is installed: 0.2 s and 40 MB.
     """
     if not isinstance(values, np.ndarray):
         return values
@@ -68,12 +68,12 @@ def to_arrow(values: NDArray[Any] | pa.Array) -> pa.Array:
 class TableWriter:
     """Writes a Parquet file, which exists under its name only when it is complete.
 
-    It is written in pieces; which ones can't be seen in the file.
+    The batches in which rows are added do not change the file.
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._path, self._schema = path, schema
-        self._held: list[pa.Table] = []
+        self._pending: list[pa.Table] = []
         self._rows = 0
         self._beside = path.with_name(f".{path.name}.tmp")
 
@@ -87,21 +87,21 @@ class TableWriter:
         return self
 
     def add(self, columns: dict[str, Any]) -> None:
-        """Add rows."""
+        """Add rows; `columns` has an array for each column of the schema."""
         arrays = [to_arrow(columns[name]) for name in self._schema.names]
-        self._held.append(pa.Table.from_arrays(arrays, schema=self._schema))
-        self._rows += len(self._held[-1])
+        self._pending.append(pa.Table.from_arrays(arrays, schema=self._schema))
+        self._rows += len(self._pending[-1])
         if self._rows >= GROUP_ROWS:
             self._write(self._rows // GROUP_ROWS * GROUP_ROWS)
 
     def _write(self, count: int) -> None:
-        """Write the first rows of those that are held, in groups of the same size."""
-        held = pa.concat_tables(self._held).combine_chunks()
+        """Write the first `count` pending rows, in row groups of the same size."""
+        pending = pa.concat_tables(self._pending).combine_chunks()
         try:
-            self._writer.write_table(held.slice(0, count), row_group_size=GROUP_ROWS)
+            self._writer.write_table(pending.slice(0, count), row_group_size=GROUP_ROWS)
         except OSError as error:
             raise write_error(self._path, error) from None
-        self._held, self._rows = [held.slice(count)], self._rows - count
+        self._pending, self._rows = [pending.slice(count)], self._rows - count
 
     def __exit__(self, kind: object, error: object, at: object) -> None:
         try:
@@ -134,8 +134,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_error(path: Path, error: OSError) -> OutputError:
+    """Return the error for a file that can't be written, with the cure for a full disk."""
     why = os.strerror(error.errno) if error.errno else str(error)
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    again = "free some space and run again, it goes on; or choose another output"
+    again = "free some space and run again to resume, or choose another output"
     cure = again if full else "choose another output"
     return OutputError(f"{path} can't be written ({why}): {cure}")
