@@ -37,9 +37,9 @@ def meet(a, b, bands, rows):
 
 @settings(max_examples=60)
 @given(st.lists(sets, min_size=1, max_size=8), sets, st.data())
-def test_a_query_finds_those_that_share_a_band(given_sets, query, data):
+def test_query_returns_the_sets_that_share_a_band(inserted_sets, query, data):
     index = MinHashLSH(slots=12, params=(4, 3))
-    sketches = {f"k{place}": of(found, slots=12) for place, found in enumerate(given_sets)}
+    sketches = {f"k{place}": of(found, slots=12) for place, found in enumerate(inserted_sets)}
     for key, sketch in sketches.items():
         index.insert(key, sketch)
     gone = data.draw(st.sets(st.sampled_from(sorted(sketches))))
@@ -59,7 +59,7 @@ def test_a_query_finds_those_that_share_a_band(given_sets, query, data):
     assert [sum(band.values()) for band in index.get_counts()] == [len(index)] * 4
 
 
-def test_a_removed_key_can_come_back():
+def test_removed_key_can_be_inserted_again():
     index = MinHashLSH(threshold=0.5)
     for _ in range(3):
         index.insert(("any", "hashable"), of(range(9)))
@@ -71,7 +71,7 @@ def test_a_removed_key_can_come_back():
     assert index.get_counts() == [{}] * 42
 
 
-def test_a_key_is_there_once():
+def test_existing_key_is_refused():
     index = MinHashLSH()
     index.insert("a", of([1]))
     with pytest.raises(ValueError, match="'a' is in the index already: remove it first"):
@@ -82,7 +82,7 @@ def test_a_key_is_there_once():
         index.remove("b")
 
 
-def test_what_is_inserted_is_a_copy():
+def test_inserted_sketch_is_copied():
     index, sketch = MinHashLSH(), of(range(5))
     index.insert("a", sketch)
     sketch.update("another")
@@ -91,13 +91,13 @@ def test_what_is_inserted_is_a_copy():
 
 
 @pytest.mark.parametrize("other", [MinHash(64), MinHash(seed=1), MinHash(spec=Spec(size=3))])
-def test_different_specifications_never_meet(other):
+def test_sketch_of_another_specification_is_refused(other):
     for act in (lambda: MinHashLSH().insert("a", other), lambda: MinHashLSH().query(other)):
         with pytest.raises(SpecMismatch, match=r"this MinHashLSH .* the sketch"):
             act()
 
 
-def test_keyed_sketches_meet_their_like():
+def test_keyed_sketches_match_sketches_of_the_same_key():
     options = {"hash": "siphash", "key": bytes(range(16))}
     index = MinHashLSH(0.5, spec=MinHash(**options).spec)
     index.insert("a", of(range(9), **options))
@@ -106,12 +106,12 @@ def test_keyed_sketches_meet_their_like():
         index.query(of(range(9)))
 
 
-def test_only_sketches_go_in():
+def test_objects_that_are_no_sketches_are_refused():
     with pytest.raises(ParameterError, match="must be a MinHash, not list"):
         MinHashLSH().insert("a", [1, 2])
 
 
-def test_the_bands_are_chosen_or_given():
+def test_bands_are_chosen_by_threshold_or_set_by_params():
     assert MinHashLSH(0.8).curve == Curve(21, 6)
     assert MinHashLSH(0.8, recall=0.9).curve.probability(0.8) >= 0.9
     assert MinHashLSH(params=(20, 5)).curve == Curve(20, 5)
@@ -123,7 +123,7 @@ def test_the_bands_are_chosen_or_given():
 
 
 @pytest.mark.parametrize("params", [(0, 5), ("20", 5), (20, 5.5), (129, 1), (20, 5, 1), 5])
-def test_bands_that_cannot_be(params):
+def test_invalid_params_are_refused(params):
     with pytest.raises(ValueError, match=r"bands and rows must be|params are \(bands, rows\)"):
         MinHashLSH(params=params)
 
@@ -142,7 +142,7 @@ def test_merging_adds_all_or_nothing():
         one.merge(MinHashLSH(slots=64))
 
 
-def test_a_pickle_is_the_same_index():
+def test_pickled_index_answers_the_same():
     index = MinHashLSH(slots=256, tables="20x5,10x8")
     for number in range(9):
         index.insert(number, of(range(number, number + 30), slots=256))
@@ -154,7 +154,7 @@ def test_a_pickle_is_the_same_index():
     assert 0 in index
 
 
-def test_threads_lose_nothing():
+def test_concurrent_inserts_and_removals_lose_no_set():
     index = MinHashLSH()
     sketches = [of(range(number, number + 20)) for number in range(40)]
 
@@ -186,7 +186,7 @@ def test_probes_need_second_values():
 
 @settings(max_examples=60)
 @given(sets, sets)
-def test_a_probe_finds_those_that_differ_in_one_slot(query, other):
+def test_probes_find_sets_that_differ_in_one_slot(query, other):
     index = MinHashLSH(slots=12, params=(4, 3))
     inserted, asked = of(other, slots=12), of(query, probing, slots=12)
     index.insert("there", inserted)
@@ -221,7 +221,7 @@ def test_probes_raise_recall():
     assert found[10] - found[0] > (found[48] - found[0]) * 10 / 48
 
 
-def test_slots_are_compared_whole_one_by_one():
+def test_only_sketches_with_whole_slots_are_supported():
     for how in (
         {"bits": 1},
         {"sketch": "oneperm", "bits": 8},
@@ -243,7 +243,7 @@ def test_slots_are_compared_whole_one_by_one():
     assert index.query(weighted) == ["a"]
 
 
-def test_what_is_no_number_or_index_is_refused():
+def test_invalid_numbers_and_indexes_are_refused():
     index = MinHashLSH()
     with pytest.raises(ParameterError, match="min_jaccard"):
         index.query(MinHash(), min_jaccard="0.5")

@@ -23,20 +23,20 @@ def asked(**environment: str) -> Path:
     return Path(done.stdout.strip())
 
 
-def test_the_folder_is_the_users_own(tmp_path):
+def test_cache_folder_is_accessible_to_the_user_only(tmp_path):
     found = asked(XDG_CACHE_HOME=str(tmp_path))
     assert found.parent == tmp_path / "neardup"
     assert found.is_dir()
     assert found.stat().st_mode & 0o077 == 0
 
 
-def test_bounds_checks_have_a_cache_of_their_own(tmp_path):
+def test_kernels_with_bounds_checks_have_a_separate_cache(tmp_path):
     plain = asked(XDG_CACHE_HOME=str(tmp_path), NUMBA_BOUNDSCHECK="")
     checked = asked(XDG_CACHE_HOME=str(tmp_path), NUMBA_BOUNDSCHECK="1")
     assert plain != checked
 
 
-def test_a_place_that_is_no_folder_means_a_private_one(tmp_path):
+def test_unusable_cache_folder_falls_back_to_a_private_one(tmp_path):
     file = tmp_path / "file"
     file.touch()
     private = asked(XDG_CACHE_HOME=str(file))
@@ -44,7 +44,7 @@ def test_a_place_that_is_no_folder_means_a_private_one(tmp_path):
     assert not private.parent.exists(), "it goes with the process"
 
 
-def test_every_kernel_is_where_it_is_said_to_be():
+def test_every_exported_kernel_exists_in_its_module():
     for module, names in kernels.KERNELS.items():
         assert module not in {name for some in kernels.KERNELS.values() for name in some}
         for name in names:
@@ -69,7 +69,7 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_damaged_cache_is_made_anew(tmp_path):
+def test_damaged_cache_is_compiled_again(tmp_path):
     home = {"XDG_CACHE_HOME": str(tmp_path)}
     assert run(LOAD, **home).stdout == "513\n"
     for suffix in ("nbi", "nbc"):
@@ -81,7 +81,7 @@ def test_a_damaged_cache_is_made_anew(tmp_path):
     assert (again.stdout, again.returncode) == ("513\n", 0)
 
 
-def test_a_kernel_is_compiled_alone_into_the_folder_of_its_module(tmp_path):
+def test_kernel_is_compiled_alone_into_the_folder_of_its_module(tmp_path):
     run(TWO, XDG_CACHE_HOME=str(tmp_path))
     folders = {path.name.split("-")[0]: path for path in (tmp_path / "neardup").iterdir()}
     assert set(folders) == {"bloom", "cuckoo"}
@@ -105,10 +105,10 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-def test_a_child_forked_while_kernels_are_loaded_goes_on(tmp_path):
+def test_child_forked_while_kernels_are_loaded_does_not_hang(tmp_path):
     assert run(FORK, XDG_CACHE_HOME=str(tmp_path)).stdout == "7\n"
 
 
-def test_a_module_has_a_new_cache_when_one_changes_that_it_imports():
+def test_cache_of_a_kernel_module_covers_the_modules_that_it_imports():
     assert set(runtime._sources("json_edit")) >= {"compile", "hashing", "jsonl", "lines"}
     assert "jsonl" not in runtime._sources("bands")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from support import engine
+from support import batch_engine
 from support.command_line import neardup
 
 ON_SPARK = ("--engine", "spark", "--master", "local[1]")
@@ -38,7 +38,7 @@ SMALL = ("--shingle", "word:2", "--threshold", "0.5")
     ],
 )
 def test_conflicting_options_are_refused(tmp_path: Path, given: list[str], message: str) -> None:
-    paths = engine.write(tmp_path / "in", engine.rows(1, 4))
+    paths = batch_engine.write(tmp_path / "in", batch_engine.rows(1, 4))
     ran = neardup("dedup", *paths, "-o", tmp_path / "out", *given)
     assert ran.code == 2
     assert message in ran.err.replace("\n", " ")
@@ -47,7 +47,7 @@ def test_conflicting_options_are_refused(tmp_path: Path, given: list[str], messa
 
 
 def test_an_occupied_output_is_refused_before_spark_starts(tmp_path: Path) -> None:
-    paths = engine.write(tmp_path / "in", engine.rows(1, 4))
+    paths = batch_engine.write(tmp_path / "in", batch_engine.rows(1, 4))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").write_text("x")
     ran = neardup("dedup", *paths, "-o", tmp_path / "out", *ON_SPARK)
@@ -63,7 +63,7 @@ def started(*arguments: object) -> subprocess.Popen[str]:
 
 
 def test_command_line_deduplicates_files_and_urls(tmp_path: Path) -> None:
-    paths = engine.write(tmp_path / "in", engine.rows(2, 60))
+    paths = batch_engine.write(tmp_path / "in", batch_engine.rows(2, 60))
     local, out = tmp_path / "local", tmp_path / "out"
     assert neardup("dedup", *paths, "-o", local, *SMALL, "-q").code == 0
     process = started(*paths, "-o", out, *SMALL, *ON_SPARK)
@@ -87,7 +87,7 @@ def test_command_line_deduplicates_files_and_urls(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_an_interrupted_run_reports_it_and_leaves_out_unchanged(tmp_path: Path) -> None:
-    paths = engine.write(tmp_path / "in", engine.rows(3, 60))
+    paths = batch_engine.write(tmp_path / "in", batch_engine.rows(3, 60))
     process = started(*paths, "-o", tmp_path / "out", *SMALL, *ON_SPARK)
     status = tmp_path / "out" / ".unfinished" / "status.json"
     while not (status.exists() and "banding" in status.read_text("utf-8")):

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import engine
+from support import batch_engine
 from support.definition import POINT, Decisions, Definition, Row
 from support.engines import ENGINES, SPARK, in_memory
 from support.strategies import corpora
@@ -93,7 +93,7 @@ ALWAYS_ON_SPARK = ("the usual", "limit 2, hot buckets", "within, max", "against,
 def corpus(seed: int, count: int) -> list[Row]:
     """Chains and stars of edits, copies, empty, short and unspaced texts, hot buckets."""
     chance = random.Random(seed)
-    rows = engine.rows(seed, count, words=[12, 6, 4, 22][seed % 4])
+    rows = batch_engine.rows(seed, count, words=[12, 6, 4, 22][seed % 4])
     known = [row["text"] for row in rows if row["text"].strip()]
     extra = [
         *(chance.choice(known).upper() + "!" for _ in range(4)),

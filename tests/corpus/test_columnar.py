@@ -46,7 +46,9 @@ TEXTS = ["one", "", "zwei \U0001f600 " * 9, "nul \0", "five", "one", "seven"]
     [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())],
     ids=str,
 )
-def test_every_kind_of_string(tmp_path: Path, read: Read, name: str, kind: pa.DataType) -> None:
+def test_every_string_type_is_read(
+    tmp_path: Path, read: Read, name: str, kind: pa.DataType
+) -> None:
     texts = pa.array(TEXTS).dictionary_encode() if "dict" in str(kind) else pa.array(TEXTS, kind)
     path = write(tmp_path / name, pa.table({"text": texts, "id": range(7), "junk": [b"\0"] * 7}))
     for size in (1, 40, 1 << 20):
@@ -58,7 +60,7 @@ def test_every_kind_of_string(tmp_path: Path, read: Read, name: str, kind: pa.Da
 
 
 @formats
-def test_rows_that_are_not_texts(tmp_path: Path, read: Read, name: str) -> None:
+def test_null_and_invalid_texts_are_rejected(tmp_path: Path, read: Read, name: str) -> None:
     bad = pa.array([b"ok", None, b"\xff", b"\xed\xa0\x80", b"fine"]).view(pa.string())
     path = write(tmp_path / name, pa.table({"text": bad, "id": bad, "l": bad}), rows=5)
     found = read(path, Columns(within="l", keep="l"))
@@ -68,12 +70,12 @@ def test_rows_that_are_not_texts(tmp_path: Path, read: Read, name: str) -> None:
 
 
 @formats
-def test_no_rows(tmp_path: Path, read: Read, name: str) -> None:
+def test_file_without_rows_has_no_documents(tmp_path: Path, read: Read, name: str) -> None:
     assert read(write(tmp_path / name, pa.table({"text": pa.array([], pa.string())}))).texts == []
 
 
 @formats
-def test_columns_that_do_not_fit(tmp_path: Path, read: Read, name: str) -> None:
+def test_missing_and_mistyped_columns_are_refused(tmp_path: Path, read: Read, name: str) -> None:
     path = write(tmp_path / name, pa.table({"body": ["x"], "n": [1], "b": [b"x"], "l": [[1]]}))
     with pytest.raises(ColumnError, match=r"no column 'text'; it has: body, n, b, l.*--text"):
         read(path)
@@ -86,7 +88,7 @@ def test_columns_that_do_not_fit(tmp_path: Path, read: Read, name: str) -> None:
         read(path, Columns(text="body", keep="l"))
 
 
-def test_a_column_of_nulls(tmp_path: Path, read: Read) -> None:
+def test_column_of_nulls_is_rejected(tmp_path: Path, read: Read) -> None:
     path = write(tmp_path / "a.parquet", pa.table({"text": pa.nulls(2)}))
     assert read(path).rejected == {0: "text is null", 1: "text is null"}
 
@@ -134,7 +136,7 @@ def test_token_lists(tmp_path: Path, read: Read, name: str) -> None:
         read(path)
 
 
-def test_nested_and_dotted_names(tmp_path: Path, read: Read) -> None:
+def test_dotted_column_name_is_not_a_nested_field(tmp_path: Path, read: Read) -> None:
     table = pa.table({"a.b": ["x"], "a": [{"b": "y"}], "text": ["z"]})
     path = write(tmp_path / "a.parquet", table)
     assert read(path, Columns(text="a.b")).texts == ["x"]
@@ -159,7 +161,7 @@ def test_polars_files(tmp_path: Path, read: Read) -> None:
 
 
 @formats
-def test_cut_at_any_byte(tmp_path: Path, read: Read, name: str) -> None:
+def test_file_truncated_at_any_byte_is_an_error(tmp_path: Path, read: Read, name: str) -> None:
     whole = write(tmp_path / name, pa.table({"text": TEXTS})).read_bytes()
     for cut in range(len(whole)):
         (tmp_path / name).write_bytes(whole[:cut])
@@ -168,7 +170,7 @@ def test_cut_at_any_byte(tmp_path: Path, read: Read, name: str) -> None:
 
 
 @formats
-def test_garbage_behind(tmp_path: Path, read: Read, name: str) -> None:
+def test_garbage_after_the_data_is_an_error(tmp_path: Path, read: Read, name: str) -> None:
     path = write(tmp_path / name, pa.table({"text": TEXTS}))
     path.write_bytes(path.read_bytes() + b"garbage!")
     with pytest.raises(InputError, match=name):

@@ -41,11 +41,13 @@ def test_tsv_with_bom_and_gzip(tmp_path: Path, read: Read) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"text\n", b"id,text"])
-def test_no_documents(tmp_path: Path, read: Read, content: bytes) -> None:
+def test_file_without_records_has_no_documents(tmp_path: Path, read: Read, content: bytes) -> None:
     assert read(write(tmp_path / "a.csv", content)).texts == []
 
 
-def test_rejected_rows(tmp_path: Path, read: Read) -> None:
+def test_rows_with_a_wrong_number_of_fields_or_invalid_utf8_are_rejected(
+    tmp_path: Path, read: Read
+) -> None:
     content = b"id,text,url\n1,a,u\n2,b\n3,\xff,u\n\xff,d,\xff\n5,e,u,v\n6,,u\n"
     found = read(write(tmp_path / "a.csv", content))
     assert found.texts == ["a", None, None, "d", None, ""]
@@ -69,18 +71,20 @@ def test_missing_column(tmp_path: Path, read: Read) -> None:
     ("content", "line"),
     [(b'text\nok\n"never\nclosed\n', 3), (b'text\n"a\nb"\n"x"y\nz\n', 4), (b'te"xt\n"', 2)],
 )
-def test_a_quote_in_the_wrong_place(tmp_path: Path, read: Read, content: bytes, line: int) -> None:
+def test_misplaced_quote_is_an_error_with_its_line(
+    tmp_path: Path, read: Read, content: bytes, line: int
+) -> None:
     path = write(tmp_path / "a.csv", content)
     with pytest.raises(InputError, match=rf"a\.csv: the record that begins in line {line} "):
         read(path, Columns(text='te"xt' if b'te"xt' in content else "text"))
 
 
-def test_a_huge_field(tmp_path: Path, read: Read) -> None:
+def test_huge_field_is_read(tmp_path: Path, read: Read) -> None:
     path = write(tmp_path / "a.csv", b'text\n"' + b"line\n" * 500_000 + b'"\n')
     assert read(path, size=1000).texts == ["line\n" * 500_000]
 
 
-def test_two_columns_of_one_name(tmp_path: Path, read: Read) -> None:
+def test_two_columns_of_one_name_are_refused(tmp_path: Path, read: Read) -> None:
     with pytest.raises(UsageError, match="two columns 'text'"):
         read(write(tmp_path / "a.csv", b"text,text\na,b\n"))
 
@@ -109,7 +113,7 @@ CELLS = st.text(st.sampled_from('a"é,\n\r\t \U0001f600'), max_size=8)
     keep=st.lists(st.booleans(), min_size=12, max_size=12),
     end=st.sampled_from(["\n", "\r\n"]),
 )
-def test_any_cells_and_kept_records_byte_for_byte(
+def test_cells_are_read_and_kept_records_copied_byte_for_byte(
     tmp_path: Path,
     read: Read,
     rewrite: Callable[..., Path],

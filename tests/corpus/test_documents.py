@@ -13,7 +13,7 @@ VALUES = ["short", None, "long enough to need a buffer", "", None, "another that
 
 
 @pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view()], ids=str)
-def test_slices(kind: pa.DataType) -> None:
+def test_sliced_view_columns_become_plain(kind: pa.DataType) -> None:
     values = (
         VALUES if kind == pa.string_view() else [None if v is None else v.encode() for v in VALUES]
     )
@@ -29,7 +29,7 @@ def test_slices(kind: pa.DataType) -> None:
     assert kept.to_pylist() == [values[1], values[2], values[5]]
 
 
-def test_a_null_may_point_anywhere() -> None:
+def test_null_view_that_points_outside_does_not_crash() -> None:
     present, views, *data = pa.array(VALUES, pa.string_view()).buffers()
     slots = np.frombuffer(views, np.int32).reshape(-1, 4).copy()
     slots[1] = slots[4] = [2**31 - 1, 0, 77, 2**31 - 1]
@@ -40,6 +40,6 @@ def test_a_null_may_point_anywhere() -> None:
     assert as_plain(wild).to_pylist() == VALUES
 
 
-def test_other_types_pass() -> None:
+def test_other_types_are_unchanged() -> None:
     column = pa.array([1, 2])
     assert as_plain(column) is column

@@ -98,7 +98,7 @@ def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("name", TABLES)
-def test_tables(name: str) -> None:
+def test_tables_give_texts_and_ids(name: str) -> None:
     batches = list(read_data(TABLES[name](), Columns(keep="q", within="id")))
     assert whole(batches) == (TEXTS, IDS, {1: "text is null"})
     keeps = concat_keep([batch.keep for batch in batches]).to_pylist()
@@ -109,13 +109,13 @@ def test_tables(name: str) -> None:
 
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("name", SEQUENCES)
-def test_sequences(name: str) -> None:
+def test_sequences_give_texts(name: str) -> None:
     texts, ids, rejected = whole(list(read_data(SEQUENCES[name](), Columns())))
     assert (texts, ids, rejected) == (TEXTS, [None] * 6, {1: "text is null"})
 
 
 @pytest.mark.parametrize("name", sorted((TABLES | SEQUENCES).keys() - ONE_SHOT))
-def test_take_gives_the_type_that_came_in(name: str) -> None:
+def test_take_rows_returns_the_type_of_the_data(name: str) -> None:
     data = (TABLES | SEQUENCES)[name]()
     taken = take_rows(data, np.array([0, 2, 5]))
     assert type(taken) is type(data) or name == "stream"
@@ -125,7 +125,7 @@ def test_take_gives_the_type_that_came_in(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ONE_SHOT))
-def test_what_was_read_cannot_be_taken_from(name: str) -> None:
+def test_take_rows_of_an_exhausted_iterator_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="cannot be read again"):
         take_rows((TABLES | SEQUENCES)[name](), np.array([0]))
 
@@ -137,7 +137,7 @@ def test_take_keeps_index_and_all_columns() -> None:
 
 
 @pytest.mark.parametrize("wrap", [list, lambda rows: pd.Series(rows, dtype=object)])
-def test_elements_that_are_not_texts(wrap: Callable[[list[Any]], Any]) -> None:
+def test_elements_that_are_not_texts_are_rejected(wrap: Callable[[list[Any]], Any]) -> None:
     rows = ["ok", 3, 2.5, float("nan"), b"bytes", ["list"], {"a": 1}, "\ud800", object(), True]
     texts, _, rejected = whole(list(read_data(wrap(rows), Columns())))
     assert texts == ["ok"] + [None] * 9
@@ -154,7 +154,7 @@ def test_elements_that_are_not_texts(wrap: Callable[[list[Any]], Any]) -> None:
     ]
 
 
-def test_dicts_that_differ() -> None:
+def test_dicts_without_the_text_field_are_rejected() -> None:
     rows = [{"text": "a", "id": 1}, "loose", {"id": "two"}, {"text": 3}, {"text": "b", "id": None}]
     texts, ids, rejected = whole(list(read_data(rows, Columns())))
     assert texts == ["a", None, None, None, "b"]
@@ -189,7 +189,7 @@ def test_token_columns() -> None:
 
 
 @pytest.mark.parametrize("empty", [[], (), pd.DataFrame({"text": []}), pl.DataFrame({"text": []})])
-def test_nothing(empty: Any) -> None:
+def test_empty_data_has_no_documents(empty: Any) -> None:
     assert whole(list(read_data(empty, Columns()))) == ([], [], {})
 
 
@@ -208,7 +208,7 @@ def test_nothing(empty: Any) -> None:
         (None, "NoneType holds no documents"),
     ],
 )
-def test_refused(data: Any, message: str) -> None:
+def test_objects_without_documents_are_refused(data: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         read_data(data, Columns())
 
@@ -225,12 +225,12 @@ def test_a_single_column_has_no_id() -> None:
         list(read_data(["a"], Columns(id="key")))
 
 
-def test_column_of_another_type() -> None:
+def test_text_column_of_another_type_is_refused() -> None:
     with pytest.raises(UsageError, match=r"column 'id' is int64, not text.*text="):
         list(read_data(TABLE, Columns(text="id")))
 
 
-def test_pieces_follow_the_size_of_the_texts() -> None:
+def test_batches_follow_the_size_of_the_texts() -> None:
     data = ["x" * 100_000] * 600
     sizes = [len(batch) for batch in read_data(data, Columns())]
     assert sum(sizes) == 600
@@ -238,7 +238,7 @@ def test_pieces_follow_the_size_of_the_texts() -> None:
     assert len(list(read_data(["x"] * 200_000, Columns()))) < 12
 
 
-def test_no_library_is_imported(tmp_path: Path) -> None:
+def test_no_dataframe_library_is_imported(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text\na\n")
     code = f"""
 import sys, numpy

@@ -42,7 +42,7 @@ def test_format_by_name(tmp_path: Path, name: str, format: str, compression: str
     assert (file.format, file.compression, file.kept_name) == (format, compression, name)
 
 
-def test_arrow_is_told_by_its_first_bytes(tmp_path: Path) -> None:
+def test_arrow_file_and_stream_are_distinguished_by_their_first_bytes(tmp_path: Path) -> None:
     table = pa.table({"text": ["a"]})
     for name, new in (("file.arrow", pa.ipc.new_file), ("stream.arrow", pa.ipc.new_stream)):
         with new(str(tmp_path / name), table.schema) as writer:
@@ -58,7 +58,7 @@ def test_order_is_arguments_then_path_bytes(tmp_path: Path) -> None:
     assert files[3].name == f"{tmp_path}/f/a/z.jsonl"
 
 
-def test_a_file_counts_once_at_its_first_place(tmp_path: Path) -> None:
+def test_file_reached_twice_is_listed_once_at_its_first_position(tmp_path: Path) -> None:
     touch(tmp_path, "a.jsonl", "b.jsonl")
     (tmp_path / "c.jsonl").symlink_to("a.jsonl")
     files = find_inputs([tmp_path / "b.jsonl", tmp_path, f"{tmp_path}/../{tmp_path.name}/*.jsonl"])
@@ -77,7 +77,7 @@ def test_folder_of_texts(tmp_path: Path) -> None:
     assert [file.kept_name for file in files] == ["a.txt", "sub/b.py", "sub/c"]
 
 
-def test_folder_of_both_is_refused_with_names_and_cure(tmp_path: Path) -> None:
+def test_folder_of_data_and_texts_is_refused(tmp_path: Path) -> None:
     touch(tmp_path, "a.jsonl", "README.md")
     with pytest.raises(UsageError, match=r"a\.jsonl.*README\.md.*glob.*--format text"):
         find_inputs([tmp_path])
@@ -93,7 +93,7 @@ def test_glob(tmp_path: Path) -> None:
     assert len(find_inputs([f"{tmp_path}/literal[1].jsonl"])) == 1
 
 
-def test_collisions_take_the_path_from_the_common_folder(tmp_path: Path) -> None:
+def test_colliding_kept_names_become_paths_from_the_common_folder(tmp_path: Path) -> None:
     touch(tmp_path, "a/1.jsonl", "b/1.jsonl", "b/2.jsonl")
     files = find_inputs([tmp_path / "a", tmp_path / "b"])
     assert [file.kept_name for file in files] == ["a/1.jsonl", "b/1.jsonl", "b/2.jsonl"]
@@ -114,7 +114,7 @@ def test_relative_arguments_with_dots(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [file.kept_name for file in find_inputs(["."])] == ["x"]
 
 
-def test_nothing_there(tmp_path: Path) -> None:
+def test_missing_and_empty_inputs_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "dangling").symlink_to("nowhere")
     cases = {"missing": "no such", "*.jsonl": "no file matches", "empty": "no files in"}
@@ -123,7 +123,7 @@ def test_nothing_there(tmp_path: Path) -> None:
             find_inputs([tmp_path / name])
 
 
-def test_not_regular(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_special_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     touch(tmp_path, "a.txt")
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.chdir(tmp_path)
@@ -145,13 +145,13 @@ def test_forced_format(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.jsonl.bz2", "a.csv.xz", "a.parquet.gz"])
-def test_packed_in_a_way_that_is_not_read(tmp_path: Path, name: str) -> None:
+def test_unsupported_compressions_are_refused(tmp_path: Path, name: str) -> None:
     touch(tmp_path, name)
     with pytest.raises(InputError, match="unpack it"):
         find_inputs([tmp_path / name])
 
 
-def test_name_that_is_not_utf8(tmp_path: Path) -> None:
+def test_name_that_is_not_utf8_is_shown_escaped(tmp_path: Path) -> None:
     path = os.path.join(os.fsencode(tmp_path), b"\xff.txt")
     with open(path, "wb") as file:
         file.write(b"x")

@@ -44,7 +44,7 @@ Read = Callable[..., Any]
         (b'{"text": "a \\ud83d b"}', "a lone surrogate escape"),
     ],
 )
-def test_bad_line_is_rejected_and_nothing_else(
+def test_only_the_invalid_line_is_rejected(
     tmp_path: Path, read: Read, line: bytes, reason: str
 ) -> None:
     path = tmp_path / "a.jsonl"
@@ -66,7 +66,9 @@ def test_bad_line_is_rejected_and_nothing_else(
         (b'{"text": "ok", "other": 1e999}', "ok"),
     ],
 )
-def test_odd_line_is_a_document(tmp_path: Path, read: Read, line: bytes, text: str) -> None:
+def test_unusual_valid_line_is_a_document(
+    tmp_path: Path, read: Read, line: bytes, text: str
+) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(line)
     found = read(path)
@@ -76,7 +78,7 @@ def test_odd_line_is_a_document(tmp_path: Path, read: Read, line: bytes, text: s
 @pytest.mark.parametrize(
     "content", [b"", b"\n", b" \n\t\r\n\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"]
 )
-def test_no_documents(tmp_path: Path, read: Read, content: bytes) -> None:
+def test_file_without_lines_has_no_documents(tmp_path: Path, read: Read, content: bytes) -> None:
     (tmp_path / "a.jsonl").write_bytes(content)
     assert read(tmp_path / "a.jsonl").texts == []
 
@@ -103,7 +105,7 @@ def test_a_rejected_document_keeps_its_id(tmp_path: Path, read: Read) -> None:
     assert read(tmp_path / "a.jsonl").ids == ["1", "2"]
 
 
-def test_missing_column_names_those_that_are_there(tmp_path: Path, read: Read) -> None:
+def test_missing_column_error_names_the_existing_columns(tmp_path: Path, read: Read) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"body": "a", "url": 1}\n{"body": "b"}\nno json\n')
     with pytest.raises(ColumnError, match=r"'text'.*body, url.*--text"):
@@ -114,7 +116,7 @@ def test_missing_column_names_those_that_are_there(tmp_path: Path, read: Read) -
     assert read(path, Columns(text="body", id="url")).ids == ["1", None, None]
 
 
-def test_a_first_chunk_without_records_does_not_judge_columns(tmp_path: Path, read: Read) -> None:
+def test_first_chunk_without_records_does_not_check_columns(tmp_path: Path, read: Read) -> None:
     (tmp_path / "a.jsonl").write_text("junk\njunk\n")
     assert read(tmp_path / "a.jsonl").rejected == {0: "not JSON", 1: "not JSON"}
 
@@ -196,7 +198,7 @@ PRIVATE_FOLDER = settings(
 
 @PRIVATE_FOLDER
 @given(texts=TEXTS, size=st.integers(1, 300), ascii=st.booleans(), end=ENDINGS)
-def test_any_texts_in_any_chunks(
+def test_texts_do_not_depend_on_the_chunks(
     tmp_path: Path, read: Read, texts: list[str], size: int, ascii: bool, end: str
 ) -> None:
     lines = [json.dumps({"id": n, "text": t}, ensure_ascii=ascii) for n, t in enumerate(texts)]

@@ -40,7 +40,7 @@ def test_a_field_of_a_line_is_replaced(record, field, old, new, ascii_only):
         st.tuples(st.dictionaries(names, values, max_size=4), json_text | long_text, st.booleans())
     )
 )
-def test_the_kernel_equals_its_twin(found):
+def test_kernel_equals_the_python_edit(found):
     lines = [
         json.dumps(record | {"text": "old " * 3}, ensure_ascii=ascii_only).encode() + b"\n"
         for record, _, ascii_only in found

@@ -42,7 +42,7 @@ def test_members_and_frames_are_concatenated(tmp_path: Path, read: Read, suffix:
 
 
 @packed
-def test_cut_at_any_byte(tmp_path: Path, read: Read, suffix: str) -> None:
+def test_file_truncated_at_any_byte_is_an_error(tmp_path: Path, read: Read, suffix: str) -> None:
     path = tmp_path / f"a.jsonl{suffix}"
     whole = PACKERS[suffix](CONTENT)
     for cut in range(len(whole)):
@@ -52,7 +52,9 @@ def test_cut_at_any_byte(tmp_path: Path, read: Read, suffix: str) -> None:
 
 
 @packed
-def test_cut_in_a_second_member(tmp_path: Path, read: Read, suffix: str) -> None:
+def test_file_truncated_in_a_second_member_is_an_error(
+    tmp_path: Path, read: Read, suffix: str
+) -> None:
     path = tmp_path / f"a.jsonl{suffix}"
     whole = PACKERS[suffix](CONTENT)
     for cut in range(1, len(whole), 13):
@@ -62,7 +64,9 @@ def test_cut_in_a_second_member(tmp_path: Path, read: Read, suffix: str) -> None
 
 
 @packed
-def test_cut_at_the_blocks_of_a_large_file(tmp_path: Path, read: Read, suffix: str) -> None:
+def test_large_file_truncated_at_a_block_is_an_error(
+    tmp_path: Path, read: Read, suffix: str
+) -> None:
     path = tmp_path / f"a.txt{suffix}"
     whole = PACKERS[suffix](random.Random(1).randbytes(200_000))
     for near in (65536, 131072):
@@ -74,14 +78,16 @@ def test_cut_at_the_blocks_of_a_large_file(tmp_path: Path, read: Read, suffix: s
 
 @packed
 @pytest.mark.parametrize("garbage", [b"\0", b"\0" * 512, b"garbage", b"\x1f\x8b", b"(\xb5/\xfd"])
-def test_garbage_behind(tmp_path: Path, read: Read, suffix: str, garbage: bytes) -> None:
+def test_garbage_after_compressed_data_is_an_error(
+    tmp_path: Path, read: Read, suffix: str, garbage: bytes
+) -> None:
     path = tmp_path / f"a.jsonl{suffix}"
     path.write_bytes(PACKERS[suffix](CONTENT) + garbage)
     with pytest.raises(InputError, match=r"a\.jsonl"):
         read(path)
 
 
-def test_flipped_bit_in_gzip(tmp_path: Path, read: Read) -> None:
+def test_flipped_bit_in_gzip_is_an_error(tmp_path: Path, read: Read) -> None:
     whole = bytearray(gzip.compress(CONTENT))
     whole[len(whole) // 2] ^= 4
     (tmp_path / "a.jsonl.gz").write_bytes(whole)
@@ -89,13 +95,13 @@ def test_flipped_bit_in_gzip(tmp_path: Path, read: Read) -> None:
         read(tmp_path / "a.jsonl.gz")
 
 
-def test_not_compressed_at_all(tmp_path: Path, read: Read) -> None:
+def test_uncompressed_data_in_a_gz_file_is_an_error(tmp_path: Path, read: Read) -> None:
     (tmp_path / "a.jsonl.zst").write_bytes(CONTENT)
     with pytest.raises(InputError, match="corrupt zstd data"):
         read(tmp_path / "a.jsonl.zst")
 
 
-def test_a_file_that_goes_away(tmp_path: Path) -> None:
+def test_deleted_file_is_an_error(tmp_path: Path) -> None:
     for name in ("a.jsonl", "a.csv", "a.jsonl.gz", "a.parquet", "a.txt"):
         file = InputFile(tmp_path / name, name, name, "jsonl", None)
         with pytest.raises(InputError, match=f"{name}: cannot be read .No such file"):
@@ -103,14 +109,14 @@ def test_a_file_that_goes_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_no_permission(tmp_path: Path, read: Read) -> None:
+def test_unreadable_file_is_an_error(tmp_path: Path, read: Read) -> None:
     (tmp_path / "a.jsonl").write_bytes(CONTENT)
     (tmp_path / "a.jsonl").chmod(0)
     with pytest.raises(InputError, match="Permission denied"):
         read(tmp_path / "a.jsonl")
 
 
-def test_a_file_that_shrinks_between_cutting_and_parsing(tmp_path: Path) -> None:
+def test_file_that_shrinks_between_cutting_and_parsing_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(CONTENT)
     (chunk,) = read_chunks(find_inputs([tmp_path])[0], Columns())
     (tmp_path / "a.jsonl").write_bytes(CONTENT[:100])

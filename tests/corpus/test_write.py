@@ -31,7 +31,7 @@ LINES = [b'{"text": "a"}\r\n', b" \n", b'{"text": "b"}\n', b"\n", b'  {"text": "
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
-def test_lines_byte_for_byte(
+def test_kept_lines_are_copied_byte_for_byte(
     tmp_path: Path, read: Read, rewrite: Rewrite, mark: bytes, suffix: str
 ) -> None:
     def unpacked(path: Path) -> bytes:
@@ -58,7 +58,7 @@ def test_lines_byte_for_byte(
     block=st.integers(1, 60),
     ending=st.sampled_from(["", "\n"]),
 )
-def test_any_lines_in_any_blocks(
+def test_kept_lines_do_not_depend_on_the_blocks(
     tmp_path: Path, lines: list[str], keep: list[bool], block: int, ending: str
 ) -> None:
     content = ("\n".join(lines) + ending).encode()
@@ -112,7 +112,9 @@ KEEP = [True, False, False, True, True]
 
 
 @pytest.mark.parametrize("codec", ["zstd", "gzip", "snappy", "brotli", "lz4", "none"])
-def test_parquet_stays_what_it_is(tmp_path: Path, rewrite: Rewrite, codec: str) -> None:
+def test_parquet_keeps_schema_codec_and_row_groups(
+    tmp_path: Path, rewrite: Rewrite, codec: str
+) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(TABLE, path, compression=codec, row_group_size=2)
     out = rewrite(path, KEEP, tmp_path / "out.parquet")
@@ -133,7 +135,7 @@ def test_parquet_stays_what_it_is(tmp_path: Path, rewrite: Rewrite, codec: str) 
 
 
 @pytest.mark.parametrize("name", ["a.arrow", "a.arrows", "a.feather"])
-def test_arrow_stays_what_it_is(tmp_path: Path, rewrite: Rewrite, name: str) -> None:
+def test_arrow_keeps_schema_and_format(tmp_path: Path, rewrite: Rewrite, name: str) -> None:
     path = tmp_path / name
     if name == "a.feather":
         pyarrow.feather.write_feather(TABLE, str(path), chunksize=2)
@@ -165,7 +167,9 @@ def test_files_of_pandas_and_polars_can_be_read_by_them(tmp_path: Path, rewrite:
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.parquet", "a.arrows"])
 @pytest.mark.parametrize("rows", [2, 4])
-def test_a_file_that_changed(tmp_path: Path, rewrite: Rewrite, name: str, rows: int) -> None:
+def test_file_that_changed_is_an_error(
+    tmp_path: Path, rewrite: Rewrite, name: str, rows: int
+) -> None:
     frame = pl.DataFrame({"text": ["a", "b", "c"]})
     path = tmp_path / name
     {
@@ -190,7 +194,9 @@ def full_disk() -> Iterator[None]:
 @pytest.mark.parametrize(
     "name", ["a.jsonl", "a.jsonl.zst", "a.csv", "a.parquet", "a.arrow", "a.txt"]
 )
-def test_no_space(tmp_path: Path, name: str, request: pytest.FixtureRequest) -> None:
+def test_full_disk_leaves_no_file(
+    tmp_path: Path, name: str, request: pytest.FixtureRequest
+) -> None:
     texts = [os.urandom(500).hex() for _ in range(100)]
     path = tmp_path / name
     frame = pl.DataFrame({"text": texts})
@@ -213,14 +219,14 @@ def test_no_space(tmp_path: Path, name: str, request: pytest.FixtureRequest) -> 
     assert os.listdir(tmp_path / "out") == []
 
 
-def test_a_source_that_breaks_is_not_an_output_error(tmp_path: Path, rewrite: Rewrite) -> None:
+def test_damaged_source_is_an_input_error(tmp_path: Path, rewrite: Rewrite) -> None:
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(gzip.compress(b'{"text": "a"}\n')[:-3])
     with pytest.raises(InputError, match="truncated"):
         rewrite(path, [True], tmp_path / "out.gz")
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path, rewrite: Rewrite) -> None:
+def test_folder_that_cannot_be_created_is_an_output_error(tmp_path: Path, rewrite: Rewrite) -> None:
     (tmp_path / "a.txt").write_text("x")
     with pytest.raises(OutputError, match="cannot be written"):
         rewrite(tmp_path / "a.txt", [True], tmp_path / "a.txt" / "b.txt")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import engine
+from support import batch_engine
 from support.disks import full_disk
 
 from neardup import Index
@@ -17,11 +17,11 @@ from neardup.errors import FormatError, OutputError, SpecMismatch, UsageError
 
 TEXT = "a document of some words that is in the index already"
 PAGE = 32 << 10
-TEXTS = [text for text in engine.texts(13, 300, words=30) if text.strip()]
+TEXTS = [text for text in batch_engine.texts(13, 300, words=30) if text.strip()]
 
 
 def open_index(folder: Path, **given: object) -> Index:
-    return Index.open(folder / "index", **engine.SMALL | given)
+    return Index.open(folder / "index", **batch_engine.SMALL | given)
 
 
 def filled(folder: Path) -> dict[str, object]:
@@ -248,7 +248,7 @@ def test_a_folder_that_can_only_be_read() -> None:
         filled(folder)
         for path in (folder / "index", *(folder / "index").rglob("*")):
             path.chmod(0o555 if path.is_dir() else 0o444)
-        ran = engine.process(READER, folder / "index", TEXTS[0], 65534)
+        ran = batch_engine.process(READER, folder / "index", TEXTS[0], 65534)
         assert ran.stderr == ""
         read, refused = ran.stdout.splitlines()
         assert read == "0 []"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from support import engine
+from support import batch_engine
 
 from neardup import Index
 
@@ -40,7 +40,7 @@ def busy(index: Index) -> Iterator[None]:
 
 def test_verify_finds_no_damage_beside_a_process_that_writes(tmp_path: Path) -> None:
     with (
-        Index.open(tmp_path, **engine.SMALL) as writer,
+        Index.open(tmp_path, **batch_engine.SMALL) as writer,
         Index.open(tmp_path, read_only=True) as reader,
         busy(writer),
     ):
@@ -49,13 +49,13 @@ def test_verify_finds_no_damage_beside_a_process_that_writes(tmp_path: Path) -> 
 
 
 def test_verify_finds_no_damage_in_the_index_that_is_written_to(tmp_path: Path) -> None:
-    with Index.open(tmp_path, **engine.SMALL) as index, busy(index):
+    with Index.open(tmp_path, **batch_engine.SMALL) as index, busy(index):
         for _ in range(5):
             assert index.verify() == []
 
 
 def test_verify_lists_a_document_that_the_tables_lack(tmp_path: Path) -> None:
-    with Index.open(tmp_path, **engine.SMALL) as index:
+    with Index.open(tmp_path, **batch_engine.SMALL) as index:
         index.add("a", text(1))
         tables = index._opened.generation.view.tables
         tables.ids = type(tables.ids)()

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import engine
+from support import batch_engine
 
-KILLING = Path(engine.__file__).with_name("index_killing.py")
+KILLING = Path(batch_engine.__file__).with_name("index_killing.py")
 
 
 def killing(folder: Path, **given: object) -> dict[str, int]:
@@ -21,7 +21,7 @@ def killing(folder: Path, **given: object) -> dict[str, int]:
         capture_output=True,
         text=True,
         timeout=1800,
-        env=engine.environment(),
+        env=batch_engine.environment(),
     )
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)

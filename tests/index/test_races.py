@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import engine
+from support import batch_engine
 from support.strategies import corpora
 
 import neardup
@@ -38,7 +38,7 @@ def quick_turns() -> Iterator[None]:
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[Index]:
-    with Index.open(tmp_path / "index", **engine.SMALL) as opened:
+    with Index.open(tmp_path / "index", **batch_engine.SMALL) as opened:
         yield opened
 
 
@@ -69,7 +69,7 @@ def test_the_same_text_is_new_once(index: Index) -> None:
 
 def test_similar_texts_are_new_once(index: Index) -> None:
     """No two kept documents that share a bucket are similar, however they come."""
-    texts = engine.texts(5, 400)
+    texts = batch_engine.texts(5, 400)
     at_once(lambda n: [index.add(f"{n}-{at}", text) for at, text in enumerate(texts)], 4)
     in_order = {
         f"{n}-{at}": text for n in range(4) for at, text in enumerate(texts) if text.strip()
@@ -105,7 +105,7 @@ def test_a_document_is_removed_once(index: Index) -> None:
 
 def test_readers_see_what_is_committed(index: Index) -> None:
     """Never an error, a document that was removed, or one that nobody has acknowledged or begun."""
-    texts = [text for text in engine.texts(7, 800, words=40) if text.strip()]
+    texts = [text for text in batch_engine.texts(7, 800, words=40) if text.strip()]
     world = World(index, texts)
     with ThreadPoolExecutor(4) as threads:
         readers = [threads.submit(world.read, seed) for seed in range(3)]
@@ -183,7 +183,7 @@ with Index.open(sys.argv[1], read_only=True) as index:
 
 
 def test_a_second_writer_is_refused(index: Index) -> None:
-    ran = engine.process(SECOND_WRITER, index.path)
+    ran = batch_engine.process(SECOND_WRITER, index.path)
     assert str(index.path) in ran.stdout and f"process {os.getpid()}" in ran.stdout, ran
     with pytest.raises(IndexLocked, match=str(os.getpid())):
         Index.open(index.path)
@@ -195,11 +195,11 @@ def test_a_second_writer_is_refused(index: Index) -> None:
 def follower(index: Index) -> Iterator[Callable[[str], list[str]]]:
     """Ask a process that only reads."""
     with subprocess.Popen(
-        engine.command(FOLLOWER, index.path),
+        batch_engine.command(FOLLOWER, index.path),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=engine.environment(),
+        env=batch_engine.environment(),
     ) as process:
 
         def ask(text: str) -> list[str]:
@@ -228,7 +228,7 @@ def test_reading_processes_follow(index: Index) -> None:
 
 def test_readers_in_the_same_process(index: Index) -> None:
     with Index.open(index.path, read_only=True) as reader:
-        for number, text in enumerate(engine.texts(9, 100)):
+        for number, text in enumerate(batch_engine.texts(9, 100)):
             before = reader.query(text)
             answer = index.add(str(number), text)
             assert (before.status, before.duplicate_of) == (answer.status, answer.duplicate_of)
@@ -241,8 +241,10 @@ def test_readers_in_the_same_process(index: Index) -> None:
 
 def expected(texts: list[str], ids: list[str]) -> list[tuple[str, float] | None]:
     """The keep list by its definition, with ids for witnesses."""
-    spec = neardup.Spec.of(shingle=engine.SMALL["shingle"], slots=engine.SLOTS)
-    found = reference.dedup(texts, spec, engine.BANDS, engine.ROWS, engine.SMALL["threshold"])
+    spec = neardup.Spec.of(shingle=batch_engine.SMALL["shingle"], slots=batch_engine.SLOTS)
+    found = reference.dedup(
+        texts, spec, batch_engine.BANDS, batch_engine.ROWS, batch_engine.SMALL["threshold"]
+    )
     return [None if one is None else (ids[one[0]], one[1]) for one in found]
 
 
@@ -271,7 +273,7 @@ def test_the_answer_of_the_batch_engine(
     """In the order in which documents come, cut into batches anywhere, from memory or disk."""
     texts = [text for batch in batches for text in batch]
     with tempfile.TemporaryDirectory() as folder:
-        index = Index.open(Path(folder) / "index", **engine.SMALL, limit=limit, memory=memory)
+        index = Index.open(Path(folder) / "index", **batch_engine.SMALL, limit=limit, memory=memory)
         answers, at = [], 0
         for batch in batches:
             answers += index.add_batch([str(at + n) for n in range(len(batch))], batch)
@@ -281,7 +283,7 @@ def test_the_answer_of_the_batch_engine(
                 index = Index.open(Path(folder) / "index", memory=memory)
         assert index.verify() == []
         index.close()
-    result = neardup.dedup(texts, **engine.SMALL, limit=limit)
+    result = neardup.dedup(texts, **batch_engine.SMALL, limit=limit)
     removed = {gone.id: (str(gone.witness), gone.similarity) for gone in result.removed}
     rejected = {one.id for one in result.rejected}
     for row, answer in enumerate(answers):

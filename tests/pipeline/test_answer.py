@@ -7,24 +7,26 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support import engine
+from support import batch_engine
 
 import neardup
 
 
-def by_library(documents: list[engine.Row], **asked: Any) -> neardup.Result:
+def by_library(documents: list[batch_engine.Row], **asked: Any) -> neardup.Result:
     schema = pa.schema(
         [("id", pa.string()), ("text", pa.string()), ("score", pa.float64()), ("lang", pa.string())]
     )
-    return neardup.dedup(pa.Table.from_pylist(documents, schema), **engine.SMALL | asked)
+    return neardup.dedup(pa.Table.from_pylist(documents, schema), **batch_engine.SMALL | asked)
 
 
 @pytest.mark.parametrize("measure", ["jaccard", "containment"])
 def test_pairs_equal_those_of_the_library(tmp_path: Path, measure: str) -> None:
-    documents = engine.rows(5, 120)
-    paths = engine.write(tmp_path / "in", documents)
-    engine.go(paths, tmp_path / "out", others={"pairs": True}, keep="longest", measure=measure)
-    got = [tuple(row.values()) for row in engine.table(tmp_path / "out", "pairs")]
+    documents = batch_engine.rows(5, 120)
+    paths = batch_engine.write(tmp_path / "in", documents)
+    batch_engine.go(
+        paths, tmp_path / "out", others={"pairs": True}, keep="longest", measure=measure
+    )
+    got = [tuple(row.values()) for row in batch_engine.table(tmp_path / "out", "pairs")]
     want = by_library(documents, keep="longest", measure=measure).pairs
     assert got == [(pair.a, pair.b, pair.similarity) for pair in want]
     assert len(got) > 50
@@ -35,7 +37,7 @@ def test_empty_inputs_give_empty_tables(tmp_path: Path) -> None:
         (tmp_path / f"{name}.jsonl").write_bytes(content)
         for cluster in ("stars", "components"):
             out = tmp_path / f"{name}-{cluster}"
-            got = engine.go(
+            got = batch_engine.go(
                 [tmp_path / f"{name}.jsonl"], out, cluster=cluster, others={"pairs": True}
             )
             assert got.removed == got.clusters == got.rejected == []
@@ -44,8 +46,8 @@ def test_empty_inputs_give_empty_tables(tmp_path: Path) -> None:
 
 def test_copies_of_one_page_are_never_compared(tmp_path: Path) -> None:
     documents = [{"id": f"d{number}", "text": "a page that all copy"} for number in range(900)]
-    paths = engine.write(tmp_path / "in", documents)
-    got = engine.go(paths, tmp_path / "out")
+    paths = batch_engine.write(tmp_path / "in", documents)
+    got = batch_engine.go(paths, tmp_path / "out")
     assert {row["witness"] for row in got.removed} == {"d0"}
     assert (got.counts["removed"], got.counts["identical"]) == (899, 899)
 
@@ -53,7 +55,9 @@ def test_copies_of_one_page_are_never_compared(tmp_path: Path) -> None:
 def test_strict_names_the_row_at_every_shard_size(tmp_path: Path) -> None:
     documents = [{"text": f"text number {number}"} for number in range(200)]
     documents[137] = {"text": " "}
-    paths = engine.write(tmp_path / "in", documents, files=1)
+    paths = batch_engine.write(tmp_path / "in", documents, files=1)
     for shard in (300, 1_000, 1 << 20):
         with pytest.raises(neardup.errors.RowError, match="row 137: empty"):
-            engine.go(paths, tmp_path / "out", shard=shard, chunk=100, others={"strict": True})
+            batch_engine.go(
+                paths, tmp_path / "out", shard=shard, chunk=100, others={"strict": True}
+            )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import engine
+from support import batch_engine
 from support.command_line import WRITERS, neardup, refused
 
 from neardup.errors import InputError
@@ -29,7 +29,7 @@ def emptied(path: Path) -> None:
 
 def sources(folder: Path, extension: str, files: int = 9, each: int = 12) -> list[Path]:
     folder.mkdir()
-    documents = [row | {"lang": "x", "score": 1.0} for row in engine.rows(41, files * each)]
+    documents = [row | {"lang": "x", "score": 1.0} for row in batch_engine.rows(41, files * each)]
     paths = [folder / f"{number}.{extension}" for number in range(files)]
     for number, path in enumerate(paths):
         WRITERS[extension](path, documents[number * each : (number + 1) * each])
@@ -46,18 +46,18 @@ def test_a_bad_file_is_named_or_skipped(
     paths = sources(tmp_path / "in", extension)
     bad = paths[place]
     whole = bad.read_bytes()
-    plain = engine.go(paths, tmp_path / "plain", shard=8_000)
+    plain = batch_engine.go(paths, tmp_path / "plain", shard=8_000)
     damage(bad)
     with pytest.raises(InputError, match=bad.name):
-        engine.go(paths, tmp_path / "out", shard=8_000)
+        batch_engine.go(paths, tmp_path / "out", shard=8_000)
     others = [path for path in paths if path != bad]
-    got = engine.go(paths, tmp_path / "skipped", shard=8_000, others={"skip_bad_files": True})
-    without = engine.go(others, tmp_path / "others", shard=8_000)
+    got = batch_engine.go(paths, tmp_path / "skipped", shard=8_000, others={"skip_bad_files": True})
+    without = batch_engine.go(others, tmp_path / "others", shard=8_000)
     assert got == without
     (listed,) = json.loads((tmp_path / "skipped" / "run.json").read_bytes())["skipped_files"]
     assert listed["file"] == str(bad) and bad.name in listed["reason"]
     bad.write_bytes(whole)
-    assert engine.go(paths, tmp_path / "out", shard=8_000) == plain
+    assert batch_engine.go(paths, tmp_path / "out", shard=8_000) == plain
 
 
 @pytest.mark.parametrize("extension", ["jsonl.gz", "parquet"])
@@ -65,19 +65,19 @@ def test_damage_late_in_a_large_file_is_reported(tmp_path: Path, extension: str)
     """Its first part has been sketched by then; nothing of it may stay."""
     small = sources(tmp_path / "in", "jsonl", files=2)
     large = tmp_path / "in" / f"large.{extension}"
-    documents = [row | {"lang": "x", "score": 1.0} for row in engine.rows(42, 400)]
+    documents = [row | {"lang": "x", "score": 1.0} for row in batch_engine.rows(42, 400)]
     WRITERS[extension](large, documents)
     whole = large.read_bytes()
     inputs = [small[0], large, small[1]]
-    plain = engine.go(inputs, tmp_path / "plain")
+    plain = batch_engine.go(inputs, tmp_path / "plain")
     middle = len(whole) // 2 if extension == "parquet" else len(whole) * 9 // 10
     large.write_bytes(whole[:middle] + bytes(60) + whole[middle + 60 :])
     with pytest.raises(InputError, match=large.name):
-        engine.go(inputs, tmp_path / "out")
-    got = engine.go(inputs, tmp_path / "skipped", others={"skip_bad_files": True})
-    assert got == engine.go(small, tmp_path / "others")
+        batch_engine.go(inputs, tmp_path / "out")
+    got = batch_engine.go(inputs, tmp_path / "skipped", others={"skip_bad_files": True})
+    assert got == batch_engine.go(small, tmp_path / "others")
     large.write_bytes(whole)
-    assert engine.go(inputs, tmp_path / "out") == plain
+    assert batch_engine.go(inputs, tmp_path / "out") == plain
 
 
 def test_several_bad_files_are_all_listed(tmp_path: Path) -> None:
@@ -85,18 +85,18 @@ def test_several_bad_files_are_all_listed(tmp_path: Path) -> None:
     bad = [paths[0], *paths[10:14], paths[-1]]
     for path in bad:
         cut(path)
-    got = engine.go(paths, tmp_path / "out", shard=3_000, others={"skip_bad_files": True})
+    got = batch_engine.go(paths, tmp_path / "out", shard=3_000, others={"skip_bad_files": True})
     record = json.loads((tmp_path / "out" / "run.json").read_bytes())
     assert {one["file"] for one in record["skipped_files"]} == {str(path) for path in bad}
     others = [path for path in paths if path not in bad]
-    assert got == engine.go(others, tmp_path / "others", shard=3_000)
+    assert got == batch_engine.go(others, tmp_path / "others", shard=3_000)
 
 
 def test_a_run_with_only_bad_files_is_an_error(tmp_path: Path) -> None:
     paths = sources(tmp_path / "in", "jsonl.gz", files=3)
     for path in paths:
         cut(path)
-    got = engine.go(paths, tmp_path / "out", others={"skip_bad_files": True})
+    got = batch_engine.go(paths, tmp_path / "out", others={"skip_bad_files": True})
     assert got.counts["documents"] == 0 and got.kept == {}
 
 
@@ -105,10 +105,10 @@ def test_files_read_before_a_bad_file_are_not_read_again(tmp_path: Path) -> None
     whole = paths[-1].read_bytes()
     cut(paths[-1])
     with pytest.raises(InputError):
-        engine.go(paths, tmp_path / "out", shard=600)
+        batch_engine.go(paths, tmp_path / "out", shard=600)
     paths[-1].write_bytes(whole)
-    shown = engine.Silent()
-    batch_run.run_job(engine.job(paths, tmp_path / "out", shard=600), shown)
+    shown = batch_engine.Silent()
+    batch_run.run_job(batch_engine.job(paths, tmp_path / "out", shard=600), shown)
     assert any("are already read" in message for message in shown.said)
 
 

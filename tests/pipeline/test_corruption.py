@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import engine
+from support import batch_engine
 
 from neardup.errors import FormatError
 from neardup.pipeline import run as batch_run
@@ -31,12 +31,12 @@ def stop(_: Path) -> None:
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return engine.write(tmp_path_factory.mktemp("in"), engine.rows(21, 150), files=2)
+    return batch_engine.write(tmp_path_factory.mktemp("in"), batch_engine.rows(21, 150), files=2)
 
 
 @pytest.fixture(scope="module")
-def plain(inputs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> engine.Outcome:
-    found = engine.go(inputs, tmp_path_factory.mktemp("plain") / "out", **ASKED)
+def plain(inputs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> batch_engine.Outcome:
+    found = batch_engine.go(inputs, tmp_path_factory.mktemp("plain") / "out", **ASKED)
     assert found.counts["removed"] > 30
     return found
 
@@ -46,14 +46,14 @@ def stopped(inputs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Pat
     """A run that was stopped at its very end: the files of all stages are there."""
     out = tmp_path_factory.mktemp("stopped") / "out"
     with pytest.raises(Stopped):
-        engine.go(inputs, out, others={"finish": stop}, **ASKED)
+        batch_engine.go(inputs, out, others={"finish": stop}, **ASKED)
     return out
 
 
 def copied(stopped: Path, target: Path) -> Path:
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(stopped, target)
-    return engine.unfinished(target)
+    return batch_engine.unfinished(target)
 
 
 def files(work: Path, stage: str) -> list[Path]:
@@ -72,18 +72,23 @@ def spread(size: int, count: int) -> Iterator[int]:
 
 
 def check_flips(
-    inputs: list[Path], plain: engine.Outcome, stopped: Path, target: Path, stage: str, count: int
+    inputs: list[Path],
+    plain: batch_engine.Outcome,
+    stopped: Path,
+    target: Path,
+    stage: str,
+    count: int,
 ) -> None:
-    for number, path in enumerate(files(engine.unfinished(stopped), stage)[:2]):
+    for number, path in enumerate(files(batch_engine.unfinished(stopped), stage)[:2]):
         for place in spread(path.stat().st_size, count):
             work = copied(stopped, target / f"{number}-{place}")
             flip(work / stage / path.name, place)
-            assert engine.go(inputs, target / f"{number}-{place}", **ASKED) == plain
+            assert batch_engine.go(inputs, target / f"{number}-{place}", **ASKED) == plain
 
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_flipped_byte_is_noticed_when_the_run_resumes(
-    tmp_path: Path, inputs: list[Path], plain: engine.Outcome, stopped: Path, stage: str
+    tmp_path: Path, inputs: list[Path], plain: batch_engine.Outcome, stopped: Path, stage: str
 ) -> None:
     check_flips(inputs, plain, stopped, tmp_path, stage, 8)
 
@@ -91,7 +96,7 @@ def test_a_flipped_byte_is_noticed_when_the_run_resumes(
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_flipped_byte_anywhere_is_noticed_when_the_run_resumes(
-    tmp_path: Path, inputs: list[Path], plain: engine.Outcome, stopped: Path, stage: str
+    tmp_path: Path, inputs: list[Path], plain: batch_engine.Outcome, stopped: Path, stage: str
 ) -> None:
     check_flips(inputs, plain, stopped, tmp_path, stage, 500)
 
@@ -137,7 +142,7 @@ DAMAGES = [empty, cut, garbage, folder, loop, another_stage, neighbour, Path.unl
 def test_a_foreign_entry_in_place_of_a_stage_file_is_replaced(
     tmp_path: Path,
     inputs: list[Path],
-    plain: engine.Outcome,
+    plain: batch_engine.Outcome,
     stopped: Path,
     stage: str,
     damage: Callable[[Path], object],
@@ -147,7 +152,7 @@ def test_a_foreign_entry_in_place_of_a_stage_file_is_replaced(
         if path.name != "verdicts":  # never read again
             damage(path)
             break
-    assert engine.go(inputs, tmp_path / "out", **ASKED) == plain
+    assert batch_engine.go(inputs, tmp_path / "out", **ASKED) == plain
 
 
 @pytest.mark.parametrize(
@@ -161,7 +166,7 @@ def test_a_foreign_entry_in_place_of_a_stage_file_is_replaced(
 def test_a_foreign_entry_in_the_work_folder_changes_nothing(
     tmp_path: Path,
     inputs: list[Path],
-    plain: engine.Outcome,
+    plain: batch_engine.Outcome,
     stopped: Path,
     name: str,
     content: str,
@@ -177,7 +182,7 @@ def test_a_foreign_entry_in_the_work_folder_changes_nothing(
     else:
         (path / "deeper").mkdir(parents=True)
         (path / "deeper" / "file").write_text("foreign")
-    got = engine.go(inputs, tmp_path / "out", budget=engine.Little(1_000), **ASKED)
+    got = batch_engine.go(inputs, tmp_path / "out", budget=batch_engine.Little(1_000), **ASKED)
     assert got == plain
 
 
@@ -199,7 +204,7 @@ def run_damaged(
     inputs: list[Path],
     out: Path,
     **asked: Any,
-) -> engine.Outcome | str:
+) -> batch_engine.Outcome | str:
     """The outcome, or what the FormatError says."""
     usual = getattr(batch_run, before)
 
@@ -210,7 +215,7 @@ def run_damaged(
     with monkeypatch.context() as patch:
         patch.setattr(batch_run, before, damaged)
         try:
-            return engine.go(inputs, out, **asked)
+            return batch_engine.go(inputs, out, **asked)
         except FormatError as error:
             return str(error)
 
@@ -220,32 +225,32 @@ def run_damaged(
 def test_a_byte_that_flips_during_the_run_is_an_error_or_changes_nothing(
     tmp_path: Path,
     inputs: list[Path],
-    plain: engine.Outcome,
+    plain: batch_engine.Outcome,
     stopped: Path,
     monkeypatch: pytest.MonkeyPatch,
     stage: str,
     each: int,
 ) -> None:
-    found = files(engine.unfinished(stopped), stage)
+    found = files(batch_engine.unfinished(stopped), stage)
     name = "verdicts" if stage == "pairs" else found[0].name
-    size = (engine.unfinished(stopped) / stage / name).stat().st_size
+    size = (batch_engine.unfinished(stopped) / stage / name).stat().st_size
     noticed = 0
     for place in spread(size - 200, 12):
         out = tmp_path / str(place)
-        path = engine.unfinished(out) / stage / name
+        path = batch_engine.unfinished(out) / stage / name
         got = run_damaged(
             monkeypatch,
             READ_LATER[stage],
             lambda p=path, at=place: flip(p, at),
             inputs,
             out,
-            budget=engine.Little(each),
+            budget=batch_engine.Little(each),
             **ASKED,
         )
         if isinstance(got, str):
             assert str(path) in got
             noticed += 1
-            assert engine.go(inputs, out, **ASKED) == plain, "and the same command goes on"
+            assert batch_engine.go(inputs, out, **ASKED) == plain, "and the same command goes on"
         else:
             assert got == plain
     assert noticed > 3
@@ -256,41 +261,43 @@ def test_a_byte_that_flips_during_the_run_is_an_error_or_changes_nothing(
 def test_a_file_that_breaks_during_the_run_is_an_error(
     tmp_path: Path,
     inputs: list[Path],
-    plain: engine.Outcome,
+    plain: batch_engine.Outcome,
     stopped: Path,
     monkeypatch: pytest.MonkeyPatch,
     stage: str,
     damage: Callable[[Path], object],
 ) -> None:
-    name = "verdicts" if stage == "pairs" else files(engine.unfinished(stopped), stage)[0].name
-    path = engine.unfinished(tmp_path / "out") / stage / name
+    name = (
+        "verdicts" if stage == "pairs" else files(batch_engine.unfinished(stopped), stage)[0].name
+    )
+    path = batch_engine.unfinished(tmp_path / "out") / stage / name
     got = run_damaged(
         monkeypatch, READ_LATER[stage], lambda: damage(path), inputs, tmp_path / "out", **ASKED
     )
     if damage is cut and got == plain:
         return  # its end has been read before
     assert isinstance(got, str) and str(path) in got
-    assert engine.go(inputs, tmp_path / "out", **ASKED) == plain
+    assert batch_engine.go(inputs, tmp_path / "out", **ASKED) == plain
 
 
 def test_a_sorted_run_that_is_damaged_is_an_error(
-    tmp_path: Path, inputs: list[Path], plain: engine.Outcome, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, inputs: list[Path], plain: batch_engine.Outcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sorting, "LEAST_BLOCK", 8)
     out = tmp_path / "out"
     for place in (0, 40, 100, -40, -1):
-        path = engine.unfinished(out) / "copies-0"
+        path = batch_engine.unfinished(out) / "copies-0"
         got = run_damaged(
             monkeypatch,
             "collect_removed",
             lambda p=path, at=place: flip(p, at),
             inputs,
             out,
-            budget=engine.Little(500),
+            budget=batch_engine.Little(500),
             **ASKED,
         )
         assert isinstance(got, str) and str(path) in got
-    assert engine.go(inputs, out, **ASKED) == plain
+    assert batch_engine.go(inputs, out, **ASKED) == plain
 
 
 # -- who may read it ----------------------------------------------------------------------------
@@ -312,5 +319,7 @@ def test_work_files_are_readable_by_their_owner_only(
                 kinds.add(place.split("-")[0])
                 assert path.stat().st_mode & 0o777 == 0o600, path
 
-    engine.go(inputs, tmp_path / "out", others={"finish": look}, budget=engine.Little(1_000))
+    batch_engine.go(
+        inputs, tmp_path / "out", others={"finish": look}, budget=batch_engine.Little(1_000)
+    )
     assert kinds == {*STAGES, "copies", "removed", "clusters", "status.json"}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import engine
+from support import batch_engine
 from support.command_line import WRITERS
 
 from neardup.pipeline import sorting
@@ -17,7 +17,7 @@ from neardup.pipeline.sorting import Sorter
 from neardup.pipeline.stages import band, compare, decide, pairs, rank
 from neardup.pipeline.stages.compare import PairComparer
 
-ASKED: list[engine.Row] = [
+ASKED: list[batch_engine.Row] = [
     {"limit": 2},
     {"keep": "max:score", "within": "lang"},
     {"verify": "estimate", "limit": 1},
@@ -27,17 +27,17 @@ ASKED: list[engine.Row] = [
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return engine.write(tmp_path_factory.mktemp("in"), engine.rows(7, 500), files=4)
+    return batch_engine.write(tmp_path_factory.mktemp("in"), batch_engine.rows(7, 500), files=4)
 
 
 @pytest.fixture(scope="module")
 def plain(
     inputs: list[Path], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, engine.Outcome]:
+) -> dict[str, batch_engine.Outcome]:
     """The outcome for each question, of one worker, one shard, one chunk, much memory."""
     folder = tmp_path_factory.mktemp("plain")
     return {
-        str(asked): engine.go(inputs, folder / str(n), shard=1 << 26, chunk=1 << 20, **asked)
+        str(asked): batch_engine.go(inputs, folder / str(n), shard=1 << 26, chunk=1 << 20, **asked)
         for n, asked in enumerate(ASKED)
     }
 
@@ -47,21 +47,24 @@ def plain(
 def test_answer_is_the_same_with_any_number_of_workers(
     tmp_path: Path,
     inputs: list[Path],
-    plain: dict[str, engine.Outcome],
-    asked: engine.Row,
+    plain: dict[str, batch_engine.Outcome],
+    asked: batch_engine.Row,
     workers: int,
 ) -> None:
-    got = engine.go(inputs, tmp_path / "out", workers=workers, **asked)
+    got = batch_engine.go(inputs, tmp_path / "out", workers=workers, **asked)
     assert got == plain[str(asked)]
     assert got.counts["removed"] > 100 and got.counts["rejected"] > 5
 
 
 @pytest.mark.parametrize("asked", ASKED, ids=str)
 def test_answer_is_the_same_at_any_size_of_shards_and_chunks(
-    tmp_path: Path, inputs: list[Path], plain: dict[str, engine.Outcome], asked: engine.Row
+    tmp_path: Path,
+    inputs: list[Path],
+    plain: dict[str, batch_engine.Outcome],
+    asked: batch_engine.Row,
 ) -> None:
     for number, (shard, chunk) in enumerate([(400, 1), (90, 1 << 20), (3_000, 40), (1 << 20, 333)]):
-        got = engine.go(
+        got = batch_engine.go(
             inputs,
             tmp_path / str(number),
             shard=shard,
@@ -113,8 +116,8 @@ def test_answer_is_the_same_with_little_memory(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     inputs: list[Path],
-    plain: dict[str, engine.Outcome],
-    asked: engine.Row,
+    plain: dict[str, batch_engine.Outcome],
+    asked: batch_engine.Row,
     each: int,
 ) -> None:
     monkeypatch.setattr(sorting, "LEAST_BLOCK", 8)
@@ -126,7 +129,9 @@ def test_answer_is_the_same_with_little_memory(
     monkeypatch.setattr("neardup.pipeline.set_files.READ_GAP", 100)
     monkeypatch.setattr("neardup.pipeline.sketch_files.BLOCK_ROWS", 7)
     taken = Paths(monkeypatch)
-    got = engine.go(inputs, tmp_path / "out", budget=engine.Little(each), workers=2, **asked)
+    got = batch_engine.go(
+        inputs, tmp_path / "out", budget=batch_engine.Little(each), workers=2, **asked
+    )
     assert got == plain[str(asked)]
     assert max(taken.slices) > 1
     if each == 700:
@@ -140,7 +145,7 @@ def test_ample_memory_uses_no_slices_and_spills_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inputs: list[Path]
 ) -> None:
     taken = Paths(monkeypatch)
-    engine.go(inputs, tmp_path / "out")
+    batch_engine.go(inputs, tmp_path / "out")
     assert set(taken.slices) == {1} and taken.spilled == set() and taken.all_sets_fit == {True}
 
 
@@ -148,12 +153,12 @@ def test_pairs_are_the_same_in_little_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inputs: list[Path]
 ) -> None:
     asked = {"keep": "longest", "others": {"pairs": True}}
-    engine.go(inputs, tmp_path / "plain", **asked)
+    batch_engine.go(inputs, tmp_path / "plain", **asked)
     monkeypatch.setattr(sorting, "LEAST_BLOCK", 8)
     monkeypatch.setattr(pairs, "PAIRS_AT_ONCE", 50)
-    engine.go(inputs, tmp_path / "little", budget=engine.Little(700), **asked)
-    written = engine.table(tmp_path / "little", "pairs")
-    assert written == engine.table(tmp_path / "plain", "pairs")
+    batch_engine.go(inputs, tmp_path / "little", budget=batch_engine.Little(700), **asked)
+    written = batch_engine.table(tmp_path / "little", "pairs")
+    assert written == batch_engine.table(tmp_path / "plain", "pairs")
     assert len(written) > 200
 
 
@@ -161,13 +166,15 @@ def test_answer_is_the_same_in_every_file_format(tmp_path: Path) -> None:
     """Small shards of row groups, small chunks of compressed lines: always the same decisions."""
     documents = [
         {"id": f"d{n}", "text": text or " ", "score": float(n % 3), "lang": "x"}
-        for n, text in enumerate(engine.texts(3, 120))
+        for n, text in enumerate(batch_engine.texts(3, 120))
     ]
     found = []
     for extension in ("jsonl", "jsonl.gz", "jsonl.zst", "parquet", "csv", "arrow", "arrows"):
         path = tmp_path / f"a.{extension}"
         WRITERS[extension](path, documents)
-        got = engine.go([path], tmp_path / extension, keep="max:score", chunk=400, shard=1_500)
+        got = batch_engine.go(
+            [path], tmp_path / extension, keep="max:score", chunk=400, shard=1_500
+        )
         found.append([(row["id"], row["witness"], row["similarity"]) for row in got.removed])
     assert all(one == found[0] for one in found)
     assert len(found[0]) > 20
@@ -175,10 +182,10 @@ def test_answer_is_the_same_in_every_file_format(tmp_path: Path) -> None:
 
 def test_shards_of_text_files_change_nothing(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    for number, text in enumerate(engine.texts(3, 150)):
+    for number, text in enumerate(batch_engine.texts(3, 150)):
         (tmp_path / "in" / f"{number:03}.txt").write_text(text)
     outcomes = [
-        engine.go([tmp_path / "in"], tmp_path / f"{shard}-{chunk}", shard=shard, chunk=chunk)
+        batch_engine.go([tmp_path / "in"], tmp_path / f"{shard}-{chunk}", shard=shard, chunk=chunk)
         for shard, chunk in ((1 << 20, 1 << 20), (1 << 20, 60), (200, 60), (1, 1))
     ]
     assert all(one == outcomes[0] for one in outcomes)
@@ -188,19 +195,19 @@ def test_shards_of_text_files_change_nothing(tmp_path: Path) -> None:
 def test_answer_is_the_same_with_any_python_hash_seed(tmp_path: Path, inputs: list[Path]) -> None:
     script = """
 import sys
-from support import engine
+from support import batch_engine
 from pathlib import Path
 from neardup.pipeline.run import run_job
 inputs = [Path(path) for path in sys.argv[2:]]
-run_job(engine.job(inputs, Path(sys.argv[1]), keep="longest", limit=2), engine.Silent())
+run_job(batch_engine.job(inputs, Path(sys.argv[1]), keep="longest", limit=2), batch_engine.Silent())
 """
     outcomes, records = [], []
     for seed in ("1", "77"):
         out = tmp_path / seed
-        environment = engine.environment(PYTHONHASHSEED=seed)
-        ran = engine.process(script, out, *inputs, env=environment)
+        environment = batch_engine.environment(PYTHONHASHSEED=seed)
+        ran = batch_engine.process(script, out, *inputs, env=environment)
         assert ran.returncode == 0, ran.stderr
-        outcomes.append(engine.outcome(out))
+        outcomes.append(batch_engine.outcome(out))
         records.append(hashlib.sha256((out / "removed.parquet").read_bytes()).hexdigest())
     assert outcomes[0] == outcomes[1]
     assert len(set(records)) == 1
@@ -212,19 +219,21 @@ def test_answer_is_the_same_with_random_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     chance = random.Random(seed)
-    inputs = engine.write(tmp_path / "in", engine.rows(seed, 2_000, words=chance.randint(4, 40)))
+    inputs = batch_engine.write(
+        tmp_path / "in", batch_engine.rows(seed, 2_000, words=chance.randint(4, 40))
+    )
     asked = chance.choice(ASKED) | {"threshold": chance.choice([0.3, 0.5, 0.8])}
-    want = engine.go(inputs, tmp_path / "plain", shard=1 << 26, chunk=1 << 20, **asked)
+    want = batch_engine.go(inputs, tmp_path / "plain", shard=1 << 26, chunk=1 << 20, **asked)
     for number in range(6):
         monkeypatch.setattr(sorting, "LEAST_BLOCK", chance.choice([4, 50, 4_096]))
         monkeypatch.setattr(decide, "PAIRS_AT_ONCE", chance.choice([20, 1_000]))
-        got = engine.go(
+        got = batch_engine.go(
             inputs,
             tmp_path / str(number),
             workers=chance.randint(1, 7),
             shard=chance.choice([500, 5_000, 100_000]),
             chunk=chance.choice([100, 1_000, 1 << 20]),
-            budget=engine.Little(chance.choice([1_000, 30_000, 1 << 28])),
+            budget=batch_engine.Little(chance.choice([1_000, 30_000, 1 << 28])),
             **asked,
         )
         assert got == want

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from support import engine
+from support import batch_engine
 from support.command_line import neardup, refused
 
 from neardup.pipeline import job
@@ -38,10 +38,10 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> list[Path]:
-    documents = engine.rows(31, 400)
+    documents = batch_engine.rows(31, 400)
     for row in documents[::2]:
         row["more"] = os.urandom(200).hex()  # kept files are as large as the sketches
-    return engine.write(tmp_path / "in", documents, files=3)
+    return batch_engine.write(tmp_path / "in", documents, files=3)
 
 
 def fill(
@@ -53,7 +53,7 @@ def fill(
     command = ["dedup", *inputs, "--shingle", "word:2", "--bands", 20, "--rows", 2, "-q"]
     resize(disk, 1 << 26)
     assert neardup(*command, "-o", disk / "plain").code == 0
-    plain = engine.outcome(disk / "plain")
+    plain = batch_engine.outcome(disk / "plain")
     subprocess.run(["rm", "-r", str(disk / "plain")], check=True)
     stopped: dict[str, int] = dict.fromkeys(PLACES, 0)
     for size in sizes:
@@ -61,7 +61,7 @@ def fill(
         assert resize(disk, size)
         ran = neardup(*command, "-o", out)
         if ran.code == 0:
-            assert engine.outcome(out) == plain
+            assert batch_engine.outcome(out) == plain
             break
         refused(ran, 1, "No space left on device", str(out))
         assert not (out / "run.json").exists()
@@ -70,7 +70,7 @@ def fill(
         assert resize(disk, 1 << 26)
         going_on = neardup(*command, "-o", out)
         assert going_on.code == 0, going_on.err
-        assert engine.outcome(out) == plain
+        assert batch_engine.outcome(out) == plain
         subprocess.run(["rm", "-r", str(out)], check=True)
     else:
         pytest.fail("no disk was large enough")

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from support import engine
+from support import batch_engine
 from support.command_line import Row, dedup, edited, neardup, refused, table, write_jsonl
 
 OLD = [{"id": f"old-{n}", "text": edited(n % 7, 79 - n // 7)} for n in range(30)]
@@ -222,10 +222,10 @@ def test_within_on_one_side_only_is_refused(tmp_path: Path, saved: bool) -> None
 
 
 def test_a_file_may_be_input_and_earlier_corpus(tmp_path: Path) -> None:
-    documents = engine.rows(3, 200)
-    (a, b) = engine.write(tmp_path / "in", documents, files=2)
-    both = engine.go([a, b], tmp_path / "both", others={"against": (a,)})
-    only = engine.go([b], tmp_path / "only", others={"against": (a,)})
+    documents = batch_engine.rows(3, 200)
+    (a, b) = batch_engine.write(tmp_path / "in", documents, files=2)
+    both = batch_engine.go([a, b], tmp_path / "both", others={"against": (a,)})
+    only = batch_engine.go([b], tmp_path / "only", others={"against": (a,)})
     new = {row["id"] for row in documents[50:]}
     assert [row["id"] for row in both.removed if row["id"] in new] == [
         row["id"] for row in only.removed

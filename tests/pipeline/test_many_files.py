@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support import engine
+from support import batch_engine
 
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
@@ -28,9 +28,9 @@ def test_ten_thousand_small_files_need_at_most_256_open_files(tmp_path: Path) ->
     for number in range(10_000):
         text = f"words of number {number // 2} and of nobody else {number // 2}"
         (tmp_path / "in" / f"{number:05}.txt").write_text(text)
-    ran = engine.process(LIMITED, "dedup", tmp_path / "in", "-o", tmp_path / "out", "-q")
+    ran = batch_engine.process(LIMITED, "dedup", tmp_path / "in", "-o", tmp_path / "out", "-q")
     assert ran.returncode == 0, ran.stderr
-    assert engine.counts(tmp_path / "out")["removed"] == 5_000
+    assert batch_engine.counts(tmp_path / "out")["removed"] == 5_000
     assert len(os.listdir(tmp_path / "out" / "kept")) == 5_000
 
 
@@ -69,7 +69,7 @@ def write_odd(folder: Path, suffix: bytes) -> dict[bytes, bytes]:
 @pytest.mark.parametrize("suffix", [b"", b".jsonl"])
 def test_odd_names_are_kept_as_they_are(tmp_path: Path, suffix: bytes) -> None:
     made = write_odd(tmp_path / "in", suffix)
-    got = engine.go([tmp_path / "in"], tmp_path / "out", shard=100, chunk=100)
+    got = batch_engine.go([tmp_path / "in"], tmp_path / "out", shard=100, chunk=100)
     assert got.kept == made
     assert got.removed == []
 
@@ -83,7 +83,7 @@ def test_symbolic_links_are_read_once_and_never_followed_into_folders(tmp_path: 
     (folder / "to-outside.txt").symlink_to(tmp_path / "outside.txt")
     (folder / "loop").symlink_to(folder)
     (folder / "broken.txt").symlink_to(folder / "nothing")
-    got = engine.go([folder], tmp_path / "out")
+    got = batch_engine.go([folder], tmp_path / "out")
     assert set(got.kept) == {b"real.txt", b"to-outside.txt"}
     assert not any(path.is_symlink() for path in (tmp_path / "out" / "kept").iterdir())
 

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from support import engine
+from support import batch_engine
 from support.command_line import Row, dedup, neardup, read_rows, refused, table, words, write_jsonl
 
 from neardup import reference
@@ -149,9 +149,9 @@ def test_the_first_row_determines_the_within_value(tmp_path: Path) -> None:
         }
         for _ in range(150)
     ]
-    paths = engine.write(tmp_path / "in", rows)
+    paths = batch_engine.write(tmp_path / "in", rows)
     found = [
-        engine.go(
+        batch_engine.go(
             paths,
             tmp_path / str(size),
             shard=size,

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from support import engine
+from support import batch_engine
 from support.killing import sketches
 
 from neardup.errors import InputError, OutputError
@@ -23,12 +23,12 @@ from neardup.pipeline import run as batch_run
 from neardup.pipeline.job import Job
 from neardup.pipeline.stages import tables
 
-KILLING = Path(engine.__file__).with_name("killing.py")
+KILLING = Path(batch_engine.__file__).with_name("killing.py")
 
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return engine.write(tmp_path_factory.mktemp("in"), engine.rows(11, 250), files=3)
+    return batch_engine.write(tmp_path_factory.mktemp("in"), batch_engine.rows(11, 250), files=3)
 
 
 def killing(what: str, inputs: list[Path], folder: Path, **given: Any) -> list[int]:
@@ -39,20 +39,20 @@ def killing(what: str, inputs: list[Path], folder: Path, **given: Any) -> list[i
         capture_output=True,
         text=True,
         timeout=900,
-        env=engine.environment(),
+        env=batch_engine.environment(),
     )
     assert ran.returncode == 0 and ran.stderr == "", ran.stderr
     return json.loads(ran.stdout)
 
 
 def kill_at_random_times(folder: Path, count: int, wanted: int) -> None:
-    inputs = engine.write(folder / "in", engine.rows(12, count), files=5)
+    inputs = batch_engine.write(folder / "in", batch_engine.rows(12, count), files=5)
     kills = killing("at_random_times", inputs, folder, seed=count, wanted=wanted)
     assert sum(kills) >= wanted
-    plain = engine.outcome(folder / "plain")
+    plain = batch_engine.outcome(folder / "plain")
     assert plain.counts["removed"] > 100
     for number in range(len(kills)):
-        assert engine.outcome(folder / str(number)) == plain
+        assert batch_engine.outcome(folder / str(number)) == plain
 
 
 def test_run_resumes_after_kills_at_random_moments(tmp_path: Path) -> None:
@@ -68,9 +68,9 @@ def kill_at_steps(inputs: list[Path], folder: Path, **given: Any) -> None:
     kills = killing("at_steps", inputs, folder, **given)
     assert len(kills) > 5 and set(kills[:-1]) == {1} and kills[-1] == 0
     asked = {name: value for name, value in given["asked"].items() if name != "force"}
-    plain = engine.go(inputs, folder / "plain", **asked)
+    plain = batch_engine.go(inputs, folder / "plain", **asked)
     for number in range(len(kills)):
-        assert engine.outcome(folder / str(number)) == plain
+        assert batch_engine.outcome(folder / str(number)) == plain
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -96,7 +96,7 @@ def test_run_resumes_after_a_kill_before_each_step(
 
 DRIVER = """
 import sys, neardup.cli
-from support import engine
+from support import batch_engine
 from pathlib import Path
 from neardup.pipeline import job, run
 shard = 1_000
@@ -108,35 +108,39 @@ neardup.cli.main()
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_resumes(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    inputs = engine.write(tmp_path / "in", engine.rows(13, 4_000), files=3)
+    inputs = batch_engine.write(tmp_path / "in", batch_engine.rows(13, 4_000), files=3)
     out = tmp_path / "out"
-    line = engine.command(DRIVER, "dedup", *inputs, "-o", out, "--workers", 2, "-q")
+    line = batch_engine.command(DRIVER, "dedup", *inputs, "-o", out, "--workers", 2, "-q")
     run = subprocess.Popen(
-        line, stderr=subprocess.PIPE, text=True, env=engine.environment(), start_new_session=True
+        line,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=batch_engine.environment(),
+        start_new_session=True,
     )
     end = time.monotonic() + 60
-    while len(sketches(engine.unfinished(out))) < 5:
+    while len(sketches(batch_engine.unfinished(out))) < 5:
         assert run.poll() is None and time.monotonic() < end
         time.sleep(0.002)
     run.send_signal(number)
     _, said = run.communicate(timeout=60)
     assert run.returncode == code
     assert said == ("neardup: interrupted; the same command goes on from here\n" * (code == 130))
-    complete = sketches(engine.unfinished(out))
+    complete = sketches(batch_engine.unfinished(out))
     assert len(complete) >= 5
-    going_on = engine.process(DRIVER, "dedup", *inputs, "-o", out, "--workers", 2)
+    going_on = batch_engine.process(DRIVER, "dedup", *inputs, "-o", out, "--workers", 2)
     assert going_on.returncode == 0, going_on.stderr
     assert "neardup: resuming: " in going_on.stderr
     run_json = json.loads((out / "run.json").read_bytes())
     options = {"threshold": run_json["parameters"]["threshold"]}
     plain = tmp_path / "plain"
-    batch_run.run_job(cli_like(inputs, plain, **options), engine.Silent())
-    assert engine.outcome(out) == engine.outcome(plain)
+    batch_run.run_job(cli_like(inputs, plain, **options), batch_engine.Silent())
+    assert batch_engine.outcome(out) == batch_engine.outcome(plain)
 
 
 def cli_like(inputs: list[Path], out: Path, **options: Any) -> Job:
-    nothing = dict.fromkeys(engine.SMALL)
-    return engine.job(inputs, out, **nothing | options)
+    nothing = dict.fromkeys(batch_engine.SMALL)
+    return batch_engine.job(inputs, out, **nothing | options)
 
 
 # -- what is different when it goes on ----------------------------------------------------------
@@ -150,7 +154,7 @@ class Attempt:
     """One attempt at a run; `again` are the shards that it has sketched."""
 
     def __init__(self, inputs: list[Path], out: Path, stop: bool = False, **asked: Any) -> None:
-        before = sketches(engine.unfinished(out))
+        before = sketches(batch_engine.unfinished(out))
 
         def finish(work: Path) -> None:
             now = sketches(work)
@@ -160,13 +164,13 @@ class Attempt:
                 raise Stopped
 
         others = {"finish": finish} | asked.pop("others", {})
-        asking = engine.job(inputs, out, others=others, **asked)
+        asking = batch_engine.job(inputs, out, others=others, **asked)
         if stop:
             with pytest.raises(Stopped):
-                batch_run.run_job(asking, engine.Silent())
+                batch_run.run_job(asking, batch_engine.Silent())
         else:
-            batch_run.run_job(asking, engine.Silent())
-            self.outcome = engine.outcome(out)
+            batch_run.run_job(asking, batch_engine.Silent())
+            self.outcome = batch_engine.outcome(out)
 
 
 FIRST = {"threshold": 0.5, "limit": 3}
@@ -187,18 +191,18 @@ FIRST = {"threshold": 0.5, "limit": 3}
         {"verify": "none"},
         {"cluster": "components"},
         {"workers": 2},
-        {"budget": engine.Little(1_000)},
+        {"budget": batch_engine.Little(1_000)},
     ],
     ids=str,
 )
 def test_options_outside_the_sketch_reuse_sketches(
-    tmp_path: Path, inputs: list[Path], asked: engine.Row
+    tmp_path: Path, inputs: list[Path], asked: batch_engine.Row
 ) -> None:
     first = Attempt(inputs, tmp_path / "out", stop=True, **FIRST)
     assert len(first.again) == first.shards > 5
     second = Attempt(inputs, tmp_path / "out", **FIRST | asked)
     assert second.again == []
-    assert second.outcome == engine.go(inputs, tmp_path / "plain", **FIRST | asked)
+    assert second.outcome == batch_engine.go(inputs, tmp_path / "plain", **FIRST | asked)
 
 
 @pytest.mark.parametrize(
@@ -216,12 +220,12 @@ def test_options_outside_the_sketch_reuse_sketches(
     ids=str,
 )
 def test_options_of_the_sketch_make_new_sketches(
-    tmp_path: Path, inputs: list[Path], asked: engine.Row
+    tmp_path: Path, inputs: list[Path], asked: batch_engine.Row
 ) -> None:
     Attempt(inputs, tmp_path / "out", stop=True, **FIRST)
     second = Attempt(inputs, tmp_path / "out", **FIRST | asked)
     assert len(second.again) == second.shards > 5
-    assert second.outcome == engine.go(inputs, tmp_path / "plain", **FIRST | asked)
+    assert second.outcome == batch_engine.go(inputs, tmp_path / "plain", **FIRST | asked)
 
 
 def test_saved_sketches_serve_other_tables(tmp_path: Path, inputs: list[Path]) -> None:
@@ -232,48 +236,48 @@ def test_saved_sketches_serve_other_tables(tmp_path: Path, inputs: list[Path]) -
         files = {path.name: path.stat().st_ino for path in (out / "sketches").iterdir()}
         return {name: files[name] for name in set(files) - {"set.json", "kept"}}
 
-    few = engine.go(inputs, out, bands=2, rows=3, **saving)
+    few = batch_engine.go(inputs, out, bands=2, rows=3, **saving)
     saved = places()
     asked = {"bands": None, "rows": None, "tables": "2x3,3x2"}
-    more = engine.go(inputs, out, **asked | saving)
+    more = batch_engine.go(inputs, out, **asked | saving)
     assert places() == saved
-    assert more == engine.go(inputs, tmp_path / "plain", **asked)
+    assert more == batch_engine.go(inputs, tmp_path / "plain", **asked)
     assert more.counts["removed"] > few.counts["removed"]
 
 
 def test_resuming_with_merge_rows_does_not_reuse_decisions(tmp_path: Path) -> None:
-    rows = [row | {"id": f"d{number % 90}"} for number, row in enumerate(engine.rows(7, 150))]
-    inputs = engine.write(tmp_path / "in", rows)
-    asked: engine.Row = {}
+    rows = [row | {"id": f"d{number % 90}"} for number, row in enumerate(batch_engine.rows(7, 150))]
+    inputs = batch_engine.write(tmp_path / "in", rows)
+    asked: batch_engine.Row = {}
     merging = {"others": {"merge_rows": True}}
     for number, (before, now) in enumerate([(asked, merging), (merging, asked)]):
         Attempt(inputs, tmp_path / f"out{number}", stop=True, **before)
         second = Attempt(inputs, tmp_path / f"out{number}", **now)
-        assert second.outcome == engine.go(inputs, tmp_path / f"plain{number}", **now)
+        assert second.outcome == batch_engine.go(inputs, tmp_path / f"plain{number}", **now)
 
 
 def test_an_earlier_run_made_again_with_another_threshold_is_noticed(tmp_path: Path) -> None:
-    old = engine.write(tmp_path / "old", engine.rows(3, 80))
-    new = engine.write(tmp_path / "new", engine.rows(3, 150)[60:])
+    old = batch_engine.write(tmp_path / "old", batch_engine.rows(3, 80))
+    new = batch_engine.write(tmp_path / "new", batch_engine.rows(3, 150)[60:])
     against = {"against": (tmp_path / "earlier",)}
     saving = {"save_sketches": True, "force": True}
-    engine.go(old, tmp_path / "earlier", threshold=0.95, others=saving)
+    batch_engine.go(old, tmp_path / "earlier", threshold=0.95, others=saving)
     Attempt(new, tmp_path / "out", stop=True, others=against)
-    engine.go(old, tmp_path / "earlier", threshold=0.3, others=saving)
+    batch_engine.go(old, tmp_path / "earlier", threshold=0.3, others=saving)
     second = Attempt(new, tmp_path / "out", others=against)
-    assert second.outcome == engine.go(new, tmp_path / "plain", others=against)
+    assert second.outcome == batch_engine.go(new, tmp_path / "plain", others=against)
 
 
 def test_result_contains_no_files_of_another_attempt(tmp_path: Path) -> None:
     """Text files that are removed now, tables and files that nobody asks for any more."""
     (tmp_path / "in").mkdir()
-    for number, text in enumerate(engine.texts(3, 100)):
+    for number, text in enumerate(batch_engine.texts(3, 100)):
         (tmp_path / "in" / f"{number:03}.txt").write_text(text)
     inputs = [tmp_path / "in"]
     Attempt(inputs, tmp_path / "out", stop=True, threshold=1.0, others={"pairs": True})
-    (engine.unfinished(tmp_path / "out") / "kept" / "other.txt").write_text("of another run")
+    (batch_engine.unfinished(tmp_path / "out") / "kept" / "other.txt").write_text("of another run")
     second = Attempt(inputs, tmp_path / "out", threshold=0.3)
-    assert second.outcome == engine.go(inputs, tmp_path / "plain", threshold=0.3)
+    assert second.outcome == batch_engine.go(inputs, tmp_path / "plain", threshold=0.3)
     assert not (tmp_path / "out" / "pairs.parquet").exists()
 
 
@@ -320,7 +324,7 @@ def test_an_input_that_changed_between_attempts_is_read_again(
     change(mine[1])
     second = Attempt(mine, tmp_path / "out", **FIRST)
     assert 0 < len(second.again) < 0.7 * first.shards, "the other files' shards are as they were"
-    assert second.outcome == engine.go(mine, tmp_path / "plain", **FIRST)
+    assert second.outcome == batch_engine.go(mine, tmp_path / "plain", **FIRST)
 
 
 def test_a_removed_or_added_input_is_noticed(tmp_path: Path, inputs: list[Path]) -> None:
@@ -329,7 +333,7 @@ def test_a_removed_or_added_input_is_noticed(tmp_path: Path, inputs: list[Path])
     second = Attempt(mine[1:], tmp_path / "out", stop=True, **FIRST)
     assert second.again == []
     third = Attempt([*mine[1:], mine[0]], tmp_path / "out", **FIRST)
-    assert third.outcome == engine.go([*mine[1:], mine[0]], tmp_path / "plain", **FIRST)
+    assert third.outcome == batch_engine.go([*mine[1:], mine[0]], tmp_path / "plain", **FIRST)
     mine[0].unlink()
     with pytest.raises(InputError, match=r"0\.jsonl: no such file"):
         Attempt(mine, tmp_path / "other", **FIRST)
@@ -369,7 +373,7 @@ def test_an_input_that_changes_during_the_run_is_named(
     monkeypatch.undo()
     if mine[1].exists():
         going_on = Attempt(mine, tmp_path / "out", **FIRST)
-        assert going_on.outcome == engine.go(mine, tmp_path / "plain", **FIRST)
+        assert going_on.outcome == batch_engine.go(mine, tmp_path / "plain", **FIRST)
 
 
 def test_a_text_that_changed_since_it_was_sketched_is_named(
@@ -402,10 +406,10 @@ def test_a_second_run_on_the_same_output_is_refused(tmp_path: Path, inputs: list
     def finish(work: Path) -> None:
         for force in (False, True):
             with pytest.raises(OutputError) as raised:
-                engine.go(inputs, tmp_path / "out", others={"force": force})
+                batch_engine.go(inputs, tmp_path / "out", others={"force": force})
             refused.append(str(raised.value))
 
-    got = engine.go(inputs, tmp_path / "out", others={"finish": finish})
+    got = batch_engine.go(inputs, tmp_path / "out", others={"finish": finish})
     assert len(refused) == 2
     assert all("another run is writing to" in message for message in refused)
-    assert got == engine.go(inputs, tmp_path / "plain")
+    assert got == batch_engine.go(inputs, tmp_path / "plain")

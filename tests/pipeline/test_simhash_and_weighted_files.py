@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from support import engine
+from support import batch_engine
 from support.command_line import dedup, edited, neardup, refused, table, write_jsonl
 
 import neardup as package
@@ -41,9 +41,9 @@ ASKED: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("asked", ASKED, ids=str)
 def test_every_shard_size_gives_the_answer_of_the_library(tmp_path: Path, asked: Any) -> None:
-    documents = engine.rows(3, 150, words=30)
-    paths = engine.write(tmp_path / "in", documents)
-    found = package.dedup([row["text"] for row in documents], **{**engine.SMALL, **asked})
+    documents = batch_engine.rows(3, 150, words=30)
+    paths = batch_engine.write(tmp_path / "in", documents)
+    found = package.dedup([row["text"] for row in documents], **{**batch_engine.SMALL, **asked})
     want = [
         (documents[r.id]["id"], documents[r.witness]["id"], r.similarity, r.exact)
         for r in found.removed
@@ -53,11 +53,11 @@ def test_every_shard_size_gives_the_answer_of_the_library(tmp_path: Path, asked:
         [
             {"shard": 1 << 20, "chunk": 1 << 20},
             {"workers": 3, "shard": 900, "chunk": 300},
-            {"budget": engine.Little(1 << 12), "shard": 500},
+            {"budget": batch_engine.Little(1 << 12), "shard": 500},
         ]
     ):
         out = tmp_path / str(number)
-        got = engine.go(paths, out, **{**asked, **sizes})
+        got = batch_engine.go(paths, out, **{**asked, **sizes})
         assert [(r["id"], r["witness"], r["similarity"], r["exact"]) for r in got.removed] == want
         record = json.loads((out / "run.json").read_bytes())
         assert record["fingerprint"] == found.options.spec.fingerprint
@@ -171,10 +171,10 @@ def test_frequencies_of_other_inputs_are_not_reused(
     work.mkdir()
 
     def counted(seed: int) -> str:
-        paths = engine.write(tmp_path / f"in{seed}", engine.rows(seed, 40, words=30))
-        job = engine.job(paths, tmp_path / "out", **SIMHASH, hamming=3, weights="tf-idf")
+        paths = batch_engine.write(tmp_path / f"in{seed}", batch_engine.rows(seed, 40, words=30))
+        job = batch_engine.job(paths, tmp_path / "out", **SIMHASH, hamming=3, weights="tf-idf")
         shards = cut_shards(job.ordered_inputs(), job.reading)
-        return count_document_frequencies(job, work, shards, engine.Silent()).stated
+        return count_document_frequencies(job, work, shards, batch_engine.Silent()).stated
 
     first = counted(1)
     with monkeypatch.context() as patched:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import neardup
 from neardup.pipeline.run import run_job
-from support import engine
+from support import batch_engine
 from support.definition import Decisions, Row
 from support.serving import serving
 
@@ -42,7 +42,7 @@ def in_memory(documents: Sequence[Row], options: Row, **how: Any) -> Decisions:
 
 
 def _of_folder(out: Path) -> Decisions:
-    got = engine.outcome(out)
+    got = batch_engine.outcome(out)
     lines = b"".join(data for _, data in sorted(got.kept.items())).splitlines()
     sizes: dict[str, int] = {}
     for row in got.removed:
@@ -60,12 +60,12 @@ def _of_folder(out: Path) -> Decisions:
 def _job(
     documents: Sequence[Row], options: Row, folder: Path, earlier: Sequence[Row], **sizes: int
 ) -> Any:
-    paths = engine.write(folder / "in", documents)
+    paths = batch_engine.write(folder / "in", documents)
     others: Row = {}
     if earlier:
-        others["against"] = (engine.write(folder / "earlier", earlier, files=1)[0],)
-    return engine.job(
-        paths, folder / "out", others=others, **sizes, **dict.fromkeys(engine.SMALL) | options
+        others["against"] = (batch_engine.write(folder / "earlier", earlier, files=1)[0],)
+    return batch_engine.job(
+        paths, folder / "out", others=others, **sizes, **dict.fromkeys(batch_engine.SMALL) | options
     )
 
 
@@ -80,7 +80,7 @@ def local_files(
 ) -> Decisions:
     """The work is cut into other pieces for every seed."""
     sizes = {"workers": 1 + seed % 2, "shard": 300 + 700 * seed, "chunk": 100 + 150 * seed}
-    run_job(_job(documents, options, folder, earlier, **sizes), engine.Silent())
+    run_job(_job(documents, options, folder, earlier, **sizes), batch_engine.Silent())
     return _of_folder(folder / "out")
 
 
@@ -97,7 +97,7 @@ def _spark_files(memory: int) -> Ask:
         from neardup.pipeline.backends.spark.run import find_near_duplicates_on
 
         job = _job(documents, options, folder, earlier)
-        run_job(job, engine.Silent(), find_near_duplicates_on(spark, memory))
+        run_job(job, batch_engine.Silent(), find_near_duplicates_on(spark, memory))
         return _of_folder(folder / "out")
 
     return ask

@@ -27,7 +27,7 @@ from neardup import Index, kernels
 from neardup.errors import Conflict
 from neardup.index import writer
 from neardup.index.store import Store
-from support import engine
+from support import batch_engine
 
 for _names in kernels.KERNELS.values():
     for _name in _names:
@@ -42,7 +42,7 @@ CHORES: dict[str, Callable[[Index], object]] = {
     "nothing": lambda index: time.sleep(0.01),
 }
 """What a thread does all the time beside those that write."""
-POOL = [text for text in engine.texts(3, 3_000, words=40) if text.strip()]
+POOL = [text for text in batch_engine.texts(3, 3_000, words=40) if text.strip()]
 
 Said = dict[str, Any]
 
@@ -201,7 +201,7 @@ def say_checkpoints(log: Log) -> None:
 def live(folder: Path, log: Log, number: int, chore: str, memory: int | None, ready: int) -> None:
     """The life of a child: open, check, work until it is killed."""
     say_checkpoints(log)
-    with Index.open(folder / "index", **engine.SMALL, limit=3, memory=memory) as index:
+    with Index.open(folder / "index", **batch_engine.SMALL, limit=3, memory=memory) as index:
         check(index, log, database_of(folder))
         os.write(ready, b"!")
         if chore == "check":

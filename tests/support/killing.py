@@ -20,7 +20,7 @@ from typing import Any
 
 from neardup import kernels
 from neardup.pipeline.run import run_job
-from support import engine
+from support import batch_engine
 
 Seen = dict[str, list[int]]
 
@@ -48,7 +48,7 @@ def attempt(
 
     Sketches that were complete must be the same files at the end.
     """
-    complete = sketches(engine.unfinished(out))
+    complete = sketches(batch_engine.unfinished(out))
 
     def finish(work: Path) -> None:
         now = sketches(work)
@@ -61,7 +61,7 @@ def attempt(
             before()
             others = {"finish": finish, "force": asked.get("force", False)}
             options = {name: value for name, value in asked.items() if name != "force"}
-            run_job(engine.job(inputs, out, others=others, **options), engine.Silent())
+            run_job(batch_engine.job(inputs, out, others=others, **options), batch_engine.Silent())
             os._exit(0)
         except BaseException:
             traceback.print_exc()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import engine
+from support import batch_engine
 
 from neardup import reference
 from neardup.errors import FormatError
@@ -122,7 +122,7 @@ def rounds_of(
     limit: int,
     chance: random.Random,
     verify: Verifier,
-    budget: engine.Budget | None = None,
+    budget: batch_engine.Budget | None = None,
 ) -> Rounds:
     folder.mkdir(exist_ok=True)
     (folder / "pairs").mkdir(exist_ok=True)
@@ -135,7 +135,7 @@ def rounds_of(
         verify,
         folder / "pairs",
         "key",
-        budget or engine.Budget(1 << 30),
+        budget or batch_engine.Budget(1 << 30),
         lambda _: None,
     )
 
@@ -199,7 +199,7 @@ def test_windows_and_spilled_pairs_give_the_same_answer(
     for seed in range(120):
         chance = random.Random(seed)
         graph, limit = Graph.random(seed, 25), chance.randint(1, 4)
-        budget = engine.Little(chance.choice([200, 500, 2_000]))
+        budget = batch_engine.Little(chance.choice([200, 500, 2_000]))
         deciding = rounds_of(graph, tmp_path / str(seed), limit, chance, Verifier(graph), budget)
         check(graph, deciding, limit)
         several += (

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from support import engine
+from support import batch_engine
 
 from neardup import cluster, reference
 from neardup.options import Options
@@ -30,9 +30,13 @@ from neardup.text.arrays import Ragged
 SHARED = ("hot_buckets", "full_buckets")
 
 
-def on_spark(spark: SparkSession, memory: int, *given: Any, **asked: Any) -> engine.Outcome:
-    run_job(engine.job(*given, **asked), engine.Silent(), find_near_duplicates_on(spark, memory))
-    return engine.outcome(given[1])
+def on_spark(spark: SparkSession, memory: int, *given: Any, **asked: Any) -> batch_engine.Outcome:
+    run_job(
+        batch_engine.job(*given, **asked),
+        batch_engine.Silent(),
+        find_near_duplicates_on(spark, memory),
+    )
+    return batch_engine.outcome(given[1])
 
 
 def recorded(out: Path) -> dict[str, Any]:
@@ -50,9 +54,9 @@ def recorded(out: Path) -> dict[str, Any]:
 def test_components_equal_those_of_the_local_engine(
     spark: SparkSession, tmp_path: Path, memory: int, asked: dict[str, Any]
 ) -> None:
-    paths = engine.write(tmp_path / "in", engine.rows(5, 300, words=30))
+    paths = batch_engine.write(tmp_path / "in", batch_engine.rows(5, 300, words=30))
     asked = {"cluster": "components", **asked}
-    want = engine.go(paths, tmp_path / "local", **asked)
+    want = batch_engine.go(paths, tmp_path / "local", **asked)
     got = on_spark(spark, memory, paths, tmp_path / "spark", **asked)
     assert got == want
     assert len(got.removed) > 30, "or this has seen nothing"
@@ -66,11 +70,11 @@ def test_an_earlier_corpus_is_kept_and_few_members_are_compared(
 ) -> None:
     for module in (local_decide, decide):
         monkeypatch.setattr(module, "BUCKET_CAP", 3)
-    documents = engine.rows(7, 240, words=14)
-    earlier = engine.write(tmp_path / "earlier", documents[:90])
-    paths = engine.write(tmp_path / "in", documents[90:])
+    documents = batch_engine.rows(7, 240, words=14)
+    earlier = batch_engine.write(tmp_path / "earlier", documents[:90])
+    paths = batch_engine.write(tmp_path / "in", documents[90:])
     asked = {"cluster": "components", "others": {"against": earlier}}
-    want = engine.go(paths, tmp_path / "local", **asked)
+    want = batch_engine.go(paths, tmp_path / "local", **asked)
     got = on_spark(spark, 1 << 30, paths, tmp_path / "spark", **asked)
     assert got == want
     rounds = recorded(tmp_path / "spark")["spark"]["rounds"]
@@ -160,7 +164,7 @@ def test_buckets_in_pieces_give_the_same_components(
 ) -> None:
     corpus = chains_and_stars(cap, 60)
     buckets, sets = corpus.frames(spark)
-    options = Options.of(**engine.SMALL | {"threshold": 0.6})
+    options = Options.of(**batch_engine.SMALL | {"threshold": 0.6})
     count = len(corpus.sets)
     ranges = CandidateRanges.of(sets, count, 600, 2)
     members = BucketMembers(

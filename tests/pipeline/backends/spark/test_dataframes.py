@@ -15,7 +15,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from support import engine
+from support import batch_engine
 
 import neardup
 import neardup.spark
@@ -43,7 +43,7 @@ def rows(kind, score, seed=5, count=160):
             "lang": chance.choice("ab"),
             "other": b"\0\xff",
         }
-        for id, text in zip(ids, engine.texts(seed, count), strict=True)
+        for id, text in zip(ids, batch_engine.texts(seed, count), strict=True)
     ]
     for row in found[::40]:
         row["the.text"] = None
@@ -93,7 +93,7 @@ def test_dataframe_answer_equals_the_in_memory_answer_in_id_order(spark, monkeyp
     if case == "by rounds":
         monkeypatch.setattr(dataframes, "MAX_ON_DRIVER", 0)
     some = rows(kind, score)
-    options = engine.SMALL | options
+    options = batch_engine.SMALL | options
     want = expected(some, **options)
     df = frame(spark, some, kind, score, partitions)
     with neardup.spark.dedup(df, **COLUMNS, memory=memory, **options) as result:
@@ -146,7 +146,7 @@ def test_frames_without_comparable_documents(spark, data):
 def test_columns_of_token_ids_are_compared(spark):
     texts = [[1, 2, 3, 4, 5], [1, 2, 3, 4, 6], None, [1, None], [], [7, 8, 9], [1, 2, 3, 4, 5]]
     some = [{"id": number, "text": text} for number, text in enumerate(texts)]
-    options = engine.SMALL | {"shingle": "token:2"}
+    options = batch_engine.SMALL | {"shingle": "token:2"}
     want = neardup.dedup(pa.Table.from_pylist(some), **options)
     df = spark.createDataFrame(list(enumerate(texts)), "id int, text array<int>")
     with neardup.spark.dedup(df, id="id", **options) as result:
@@ -162,20 +162,22 @@ def test_columns_of_token_ids_are_compared(spark):
 
 
 def test_earlier_documents_rank_first_and_are_never_removed(spark, tmp_path):
-    texts = engine.texts(8, 120)
+    texts = batch_engine.texts(8, 120)
     some = [{"id": f"{number:04}", "text": text} for number, text in enumerate(texts)]
     parts = {"earlier": some[60:], "new": some[:60]}
     for name, part in parts.items():
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in part))
     against = {"against": (tmp_path / "earlier.jsonl",)}
-    want = engine.go([tmp_path / "new.jsonl"], tmp_path / "out", others=against, keep="longest")
+    want = batch_engine.go(
+        [tmp_path / "new.jsonl"], tmp_path / "out", others=against, keep="longest"
+    )
     new, earlier = (
         spark.createDataFrame(
             [tuple(row.values()) for row in parts[name]], "id string, text string"
         )
         for name in ("new", "earlier")
     )
-    options = engine.SMALL | {"keep": "longest", "against": earlier}
+    options = batch_engine.SMALL | {"keep": "longest", "against": earlier}
     with neardup.spark.dedup(new, id="id", **options) as result:
         found = [(row["id"], row["witness"], row["similarity"]) for row in want.removed]
         assert sorted(row[:3] for row in listed(result.removed)) == sorted(found)
@@ -188,7 +190,7 @@ def test_frames_are_lazy_and_unreadable_after_close(spark, tmp_path):
     source, work = tmp_path / "input", tmp_path / "work"
     frame(spark, rows("long", "double", count=40), "long", "double").write.parquet(str(source))
     df = spark.read.parquet(str(source))
-    result = neardup.spark.dedup(df, **COLUMNS, work=str(work), **engine.SMALL)
+    result = neardup.spark.dedup(df, **COLUMNS, work=str(work), **batch_engine.SMALL)
     shutil.rmtree(source)
     kept = result.kept
     assert len(result.removed.collect()) == result.counts["removed"] > 0

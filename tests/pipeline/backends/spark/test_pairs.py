@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pyspark.sql import SparkSession
-from support import engine
+from support import batch_engine
 
 from neardup import kernels
 from neardup.pipeline.backends.spark import decide
@@ -25,9 +25,9 @@ def compared(
 ) -> dict[str, int]:
     """Run both engines; what both say about pairs.parquet, of which all bytes are equal."""
     asked["others"] = {"pairs": True, "kept": False, **asked.get("others", {})}
-    run_job(engine.job(paths, out / "local", **asked), engine.Silent())
-    job = engine.job(paths, out / "spark", **asked)
-    run_job(job, engine.Silent(), far.find_near_duplicates_on(spark, memory))
+    run_job(batch_engine.job(paths, out / "local", **asked), batch_engine.Silent())
+    job = batch_engine.job(paths, out / "spark", **asked)
+    run_job(job, batch_engine.Silent(), far.find_near_duplicates_on(spark, memory))
     found = [json.loads((out / one / "run.json").read_bytes()) for one in ("local", "spark")]
     assert found[1]["pairs"] == found[0]["pairs"]
     tables = [(out / one / "pairs.parquet").read_bytes() for one in ("local", "spark")]
@@ -38,7 +38,7 @@ def compared(
 def test_a_run_lists_the_pairs_of_a_local_one(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paths = engine.write(tmp_path / "in", engine.rows(3, 200, words=30))
+    paths = batch_engine.write(tmp_path / "in", batch_engine.rows(3, 200, words=30))
     for module in (local, far):
         monkeypatch.setattr(module, "MAX_PAIRS", 60)
     told = compared(spark, 1 << 30, paths, tmp_path, keep="longest")
@@ -52,9 +52,9 @@ def test_pairs_with_an_earlier_corpus_and_a_low_bucket_cap(
 ) -> None:
     for module in (local, decide):
         monkeypatch.setattr(module, "BUCKET_CAP", 3)
-    documents = [{"text": row["text"]} for row in engine.rows(4, 160, words=14)]
-    earlier = engine.write(tmp_path / "earlier", documents[:60])
-    paths = engine.write(tmp_path / "in", documents[60:])
+    documents = [{"text": row["text"]} for row in batch_engine.rows(4, 160, words=14)]
+    earlier = batch_engine.write(tmp_path / "earlier", documents[:60])
+    paths = batch_engine.write(tmp_path / "in", documents[60:])
     told = compared(spark, 1 << 12, paths, tmp_path, limit=1, others={"against": earlier})
     assert told["capped_buckets"] > 0 < told["written"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import engine
+from support import batch_engine
 
 from neardup.errors import InputError, RowError, SpecMismatch, UsageError
 from neardup.pipeline.backends.spark.arrow import StageTables
@@ -32,7 +32,7 @@ QUESTIONS = [
 
 
 def on_spark(spark: Any, job: Any, memory: int = BY_ROUNDS) -> None:
-    run_job(job, engine.Silent(), find_near_duplicates_on(spark, memory))
+    run_job(job, batch_engine.Silent(), find_near_duplicates_on(spark, memory))
 
 
 def files(out: Path) -> dict[str, bytes]:
@@ -58,14 +58,14 @@ def record(out: Path) -> Any:
 
 @pytest.mark.parametrize(("memory", "asked"), QUESTIONS, ids=str)
 def test_the_answer_is_that_of_the_local_engine(
-    spark: Any, tmp_path: Path, memory: int, asked: engine.Row
+    spark: Any, tmp_path: Path, memory: int, asked: batch_engine.Row
 ) -> None:
-    paths = engine.write(tmp_path / "in", engine.rows(7, 400, words=22))
-    engine.go(paths, tmp_path / "local", **asked)
-    on_spark(spark, engine.job(paths, tmp_path / "spark", **asked), memory)
+    paths = batch_engine.write(tmp_path / "in", batch_engine.rows(7, 400, words=22))
+    batch_engine.go(paths, tmp_path / "local", **asked)
+    on_spark(spark, batch_engine.job(paths, tmp_path / "spark", **asked), memory)
     assert files(tmp_path / "spark") == files(tmp_path / "local")
     assert record(tmp_path / "spark") == record(tmp_path / "local")
-    assert len(engine.table(tmp_path / "spark", "removed")) > 20
+    assert len(batch_engine.table(tmp_path / "spark", "removed")) > 20
     told = json.loads((tmp_path / "spark" / "run.json").read_bytes())["spark"]
     assert bool(told["rounds"]) == (memory == BY_ROUNDS)
 
@@ -77,17 +77,17 @@ def test_a_hot_bucket_gives_the_answer_with_any_number_of_partitions(
     spark: Any, tmp_path: Path, partitions: int
 ) -> None:
     header = " ".join(f"boiler{number}" for number in range(60))
-    rows = engine.rows(5, 300, words=40)
+    rows = batch_engine.rows(5, 300, words=40)
     for row in rows[::3]:
         row["text"] = f"{header} {row['text']}"
-    paths = engine.write(tmp_path / "in", rows)
-    engine.go(paths, tmp_path / "local", limit=4)
+    paths = batch_engine.write(tmp_path / "in", rows)
+    batch_engine.go(paths, tmp_path / "local", limit=4)
     before = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     spark.conf.set("spark.sql.adaptive.enabled", "false")
     try:
         shard = 200_000 // partitions
-        on_spark(spark, engine.job(paths, tmp_path / "spark", limit=4, shard=shard))
+        on_spark(spark, batch_engine.job(paths, tmp_path / "spark", limit=4, shard=shard))
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before)
         spark.conf.set("spark.sql.adaptive.enabled", "true")
@@ -101,47 +101,47 @@ def test_a_hot_bucket_gives_the_answer_with_any_number_of_partitions(
     ids=["a run", "files"],
 )
 def test_earlier_documents_are_never_removed(
-    spark: Any, tmp_path: Path, name: str, asked: engine.Row
+    spark: Any, tmp_path: Path, name: str, asked: batch_engine.Row
 ) -> None:
-    rows = engine.rows(11, 160)
+    rows = batch_engine.rows(11, 160)
     words = [f"word{number}" for number in range(60)]
     scored = [
         {"text": " ".join(some), "score": score}
         for some, score in ((words[:42], 1), (words[18:], 9), (words, 5))
     ]
-    earlier = engine.write(tmp_path / "earlier", [*rows[:80], *scored[:2]])
-    new = engine.write(tmp_path / "new", [*rows[40:], *scored[2:]])
+    earlier = batch_engine.write(tmp_path / "earlier", [*rows[:80], *scored[:2]])
+    new = batch_engine.write(tmp_path / "new", [*rows[40:], *scored[2:]])
     saved = {"save_sketches": True}
-    engine.go(earlier, tmp_path / "first", others=saved, keep="max:score")
+    batch_engine.go(earlier, tmp_path / "first", others=saved, keep="max:score")
     others = {"against": (tmp_path / name,)}
-    engine.go(new, tmp_path / "local", others=others, **asked)
-    on_spark(spark, engine.job(new, tmp_path / "spark", others=others, **asked))
+    batch_engine.go(new, tmp_path / "local", others=others, **asked)
+    on_spark(spark, batch_engine.job(new, tmp_path / "spark", others=others, **asked))
     assert files(tmp_path / "spark") == files(tmp_path / "local")
     assert record(tmp_path / "spark")["counts"] == record(tmp_path / "local")["counts"]
 
 
 def test_another_specification_is_refused(spark: Any, tmp_path: Path) -> None:
-    paths = engine.write(tmp_path / "in", engine.rows(1, 20))
-    engine.go(paths, tmp_path / "first", others={"save_sketches": True})
+    paths = batch_engine.write(tmp_path / "in", batch_engine.rows(1, 20))
+    batch_engine.go(paths, tmp_path / "first", others={"save_sketches": True})
     with pytest.raises(SpecMismatch, match="seed"):
         others = {"against": (tmp_path / "first",)}
-        on_spark(spark, engine.job(paths, tmp_path / "out", seed=7, others=others))
+        on_spark(spark, batch_engine.job(paths, tmp_path / "out", seed=7, others=others))
     assert not (tmp_path / "out").exists()
 
 
 def test_bad_files_are_reported_or_skipped(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paths = engine.write(tmp_path / "in", engine.rows(1, 40))
+    paths = batch_engine.write(tmp_path / "in", batch_engine.rows(1, 40))
     bad = [tmp_path / "in" / f"bad{number}.jsonl.gz" for number in range(3)]
     for path in bad:
         path.write_bytes(b"\x1f\x8b no gzip at all")
     with pytest.raises(InputError, match=r"bad\d\.jsonl\.gz"):
-        on_spark(spark, engine.job([*paths, *bad], tmp_path / "out"))
+        on_spark(spark, batch_engine.job([*paths, *bad], tmp_path / "out"))
     begun: list[str] = []
     begin = StageTables.begin
     monkeypatch.setattr(StageTables, "begin", lambda *given: begun.append("") or begin(*given))
-    job = engine.job([*paths, *bad], tmp_path / "out", others={"skip_bad_files": True})
+    job = batch_engine.job([*paths, *bad], tmp_path / "out", others={"skip_bad_files": True})
     on_spark(spark, job)
     skipped = record(tmp_path / "out")["skipped_files"]
     assert [Path(one["file"]).name for one in skipped] == [path.name for path in bad]
@@ -152,37 +152,39 @@ def test_a_bad_row_stops_a_strict_run(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text('{"text": "one two three four"}\n{"text": 5}\n')
     with pytest.raises(RowError, match=r"rows\.jsonl, row 1: "):
-        on_spark(spark, engine.job([path], tmp_path / "out", others={"strict": True}))
+        on_spark(spark, batch_engine.job([path], tmp_path / "out", others={"strict": True}))
 
 
 @pytest.mark.parametrize("others", [{"merge_rows": True}, {"save_sketches": True}], ids=str)
-def test_unsupported_options_are_refused(spark: Any, tmp_path: Path, others: engine.Row) -> None:
-    paths = engine.write(tmp_path / "in", engine.rows(1, 5))
+def test_unsupported_options_are_refused(
+    spark: Any, tmp_path: Path, others: batch_engine.Row
+) -> None:
+    paths = batch_engine.write(tmp_path / "in", batch_engine.rows(1, 5))
     with pytest.raises(UsageError, match="is not supported with --engine spark"):
-        on_spark(spark, engine.job(paths, tmp_path / "out", others=others))
+        on_spark(spark, batch_engine.job(paths, tmp_path / "out", others=others))
 
 
 def test_inputs_without_documents(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "none.jsonl"
     path.write_text("\n")
-    on_spark(spark, engine.job([path], tmp_path / "out"))
+    on_spark(spark, batch_engine.job([path], tmp_path / "out"))
     assert record(tmp_path / "out")["counts"]["documents"] == 0
 
 
 def test_a_stopped_run_resumes(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = engine.write(tmp_path / "in", engine.rows(9, 60))
-    engine.go(paths, tmp_path / "local")
+    paths = batch_engine.write(tmp_path / "in", batch_engine.rows(9, 60))
+    batch_engine.go(paths, tmp_path / "local")
 
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(OutTables, "write", stopped)
-        on_spark(spark, engine.job(paths, tmp_path / "spark"))
+        on_spark(spark, batch_engine.job(paths, tmp_path / "spark"))
     made = tmp_path / "spark" / ".unfinished" / "spark"
     before = {path: path.stat().st_mtime_ns for path in made.glob("*/_SUCCESS")}
     assert {"sketches", "copies", "buckets", "sets", "decided"} <= {p.parent.name for p in before}
-    progress = engine.Silent()
+    progress = batch_engine.Silent()
     with monkeypatch.context() as patch:
         told = OutTables.write
 
@@ -191,7 +193,7 @@ def test_a_stopped_run_resumes(spark: Any, tmp_path: Path, monkeypatch: pytest.M
             return told(self)
 
         patch.setattr(OutTables, "write", looked)
-        job = engine.job(paths, tmp_path / "spark")
+        job = batch_engine.job(paths, tmp_path / "spark")
         run_job(job, progress, find_near_duplicates_on(spark, BY_ROUNDS))
     assert any("resuming" in said for said in progress.said)
     assert files(tmp_path / "spark") == files(tmp_path / "local")
@@ -201,10 +203,10 @@ def test_a_stopped_run_resumes(spark: Any, tmp_path: Path, monkeypatch: pytest.M
 def test_other_inputs_discard_the_stopped_run(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paths = engine.write(tmp_path / "in", engine.rows(9, 60))
+    paths = batch_engine.write(tmp_path / "in", batch_engine.rows(9, 60))
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
         patch.setattr(OutTables, "write", lambda _: 1 / 0)
-        on_spark(spark, engine.job(paths, tmp_path / "spark", threshold=0.9))
-    engine.go(paths, tmp_path / "local")
-    on_spark(spark, engine.job(paths, tmp_path / "spark"))
+        on_spark(spark, batch_engine.job(paths, tmp_path / "spark", threshold=0.9))
+    batch_engine.go(paths, tmp_path / "local")
+    on_spark(spark, batch_engine.job(paths, tmp_path / "spark"))
     assert files(tmp_path / "spark") == files(tmp_path / "local")

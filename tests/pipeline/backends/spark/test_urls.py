@@ -9,7 +9,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support import engine
+from support import batch_engine
 
 import neardup
 from neardup.corpus.documents import Columns
@@ -21,7 +21,7 @@ from neardup.pipeline.backends.spark.urls import dedup_urls
 from neardup.report.run_page import write_report
 
 REPORT = partial(write_report, title="a run")
-OPTIONS = Options.of(**engine.SMALL)
+OPTIONS = Options.of(**batch_engine.SMALL)
 BAD = [
     b"{",
     b"[1]",
@@ -38,13 +38,13 @@ BAD = [
 
 
 def rows(count=60):
-    texts = engine.texts(3, count)
+    texts = batch_engine.texts(3, count)
     return [{"name": 7 * n % 101, "text": text, "b": {"x": None}} for n, text in enumerate(texts)]
 
 
 def expected(some):
     in_order = sorted(some, key=lambda row: row["name"])
-    return neardup.dedup(pa.Table.from_pylist(in_order), id="name", **engine.SMALL)
+    return neardup.dedup(pa.Table.from_pylist(in_order), id="name", **batch_engine.SMALL)
 
 
 def run(spark, inputs, out, **given):
